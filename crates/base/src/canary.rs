@@ -1,0 +1,90 @@
+//! Planted bugs, to prove that the checkers can fail.
+//!
+//! Built without the `canary` feature, [`planted`] is the constant `false` and the bugs are not in
+//! the binary. With it, at most one bug is armed for the whole process, by [`arm`]. `cargo xtask
+//! canary` builds such a binary and demands that the checkers catch every bug listed here.
+
+/// A bug that can be planted, by system and name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Canary {
+    /// The switch publishes a consumer's head before the data is acknowledged.
+    FlowsEarlyHead = 1,
+    /// The switch publishes a producer's tail before the consumer has acknowledged the data.
+    FlowsEarlyTail,
+    /// Transfers commit in the order in which they finish, not in the order in which they began.
+    FlowsUnorderedCommit,
+    /// The PSN offset of a lane is not renewed when a transfer starts.
+    TransferStaleOffset,
+    /// A re-issued READ starts at the right PSN but at the first byte of the transfer.
+    TransferReissueFromStart,
+    /// A late fragment of an abandoned transfer is not dropped.
+    TransferLateFragment,
+    /// After a restart of the switch, producer tails are taken from the producers alone.
+    ControllerForgetsCommit,
+    /// The NIC executes duplicate requests again instead of only acknowledging them.
+    NicExecutesDuplicates,
+    /// The NIC does not verify the ICRC.
+    NicSkipsIcrc,
+    /// End of stream is announced while items are still on their way.
+    FlowsEarlyEnd,
+}
+
+impl Canary {
+    /// Every canary.
+    pub const ALL: [Canary; 10] = [
+        Canary::FlowsEarlyHead,
+        Canary::FlowsEarlyTail,
+        Canary::FlowsUnorderedCommit,
+        Canary::TransferStaleOffset,
+        Canary::TransferReissueFromStart,
+        Canary::TransferLateFragment,
+        Canary::ControllerForgetsCommit,
+        Canary::NicExecutesDuplicates,
+        Canary::NicSkipsIcrc,
+        Canary::FlowsEarlyEnd,
+    ];
+
+    /// The name under which the command line knows it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Canary::FlowsEarlyHead => "flows-early-head",
+            Canary::FlowsEarlyTail => "flows-early-tail",
+            Canary::FlowsUnorderedCommit => "flows-unordered-commit",
+            Canary::TransferStaleOffset => "transfer-stale-offset",
+            Canary::TransferReissueFromStart => "transfer-reissue-from-start",
+            Canary::TransferLateFragment => "transfer-late-fragment",
+            Canary::ControllerForgetsCommit => "controller-forgets-commit",
+            Canary::NicExecutesDuplicates => "nic-executes-duplicates",
+            Canary::NicSkipsIcrc => "nic-skips-icrc",
+            Canary::FlowsEarlyEnd => "flows-early-end",
+        }
+    }
+
+    /// The system whose chaos campaign must catch it.
+    pub const fn system(self) -> &'static str {
+        "flows"
+    }
+}
+
+#[cfg(feature = "canary")]
+static ARMED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(0);
+
+/// Plants `bug` for the rest of the process.
+#[cfg(feature = "canary")]
+pub fn arm(bug: Canary) {
+    ARMED.store(bug as u8, core::sync::atomic::Ordering::Relaxed);
+}
+
+/// Whether `bug` is planted in this process.
+#[cfg(feature = "canary")]
+pub fn planted(bug: Canary) -> bool {
+    ARMED.load(core::sync::atomic::Ordering::Relaxed) == bug as u8
+}
+
+/// Whether `bug` is planted: never, in a build without the `canary` feature.
+#[cfg(not(feature = "canary"))]
+#[inline(always)]
+pub const fn planted(_bug: Canary) -> bool {
+    false
+}

@@ -1,0 +1,25 @@
+//! The ground floor: what every other room stands on.
+//!
+//! Knows time as numbers ([`Instant`], [`Duration`]), seeded randomness ([`Rng`]), identifiers
+//! ([`ids`]), wrapping sequence numbers ([`Psn`]), deadlines ([`Timers`]), region memory
+//! ([`memory`]) and the packet that travels between machines ([`packet`]).
+//!
+//! It knows no protocol: not one header field is read or written here. It reads no clock and owns
+//! no thread. Start reading at [`packet`].
+
+pub mod canary;
+pub mod ids;
+pub mod memory;
+pub mod packet;
+mod psn;
+mod rng;
+mod time;
+mod timers;
+
+pub use ids::{Lkey, MacAddr, NodeId, PortId, Qpn, Rkey};
+pub use memory::{Block, BlockRef, Memory};
+pub use packet::{Packet, Payload};
+pub use psn::Psn;
+pub use rng::Rng;
+pub use time::{Duration, Instant};
+pub use timers::Timers;

@@ -1,0 +1,373 @@
+//! The packet: what travels on links between NICs and the switch.
+//!
+//! A packet is a header area, owned and inline, and a payload. The header bytes are those of the
+//! wire, Ethernet first. The payload is empty, a few bytes inline, a buffer from a [`Pool`], or a
+//! reference to bytes of a region, which lets an in-process link move data without copying it.
+
+use crate::memory::{BlockRef, Memory};
+use std::sync::{Arc, Mutex};
+
+/// The most header bytes of a packet: Ethernet with VLAN tag 18, IPv4 20, UDP 8, BTH 12, AtomicETH
+/// 28 make 86.
+pub const HEADER_MAX: usize = 88;
+
+/// The most payload bytes that travel inside the packet itself.
+pub const INLINE_MAX: usize = 32;
+
+/// The largest payload of one packet in bytes: the largest RDMA MTU.
+pub const PAYLOAD_MAX: usize = 4096;
+
+/// One Ethernet packet.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    header: [u8; HEADER_MAX],
+    header_len: u8,
+    pad_len: u8,
+    pad: [u8; 3],
+    /// The end-to-end check value behind payload and pad, in wire order. `None` where the packet
+    /// has no such trailer or where every link on the way promises integrity.
+    pub check: Option<[u8; 4]>,
+    /// What the packet carries behind its headers, without pad bytes.
+    pub payload: Payload,
+}
+
+/// What a packet carries.
+#[derive(Clone, Debug, Default)]
+pub enum Payload {
+    /// Nothing.
+    #[default]
+    Empty,
+    /// Up to [`INLINE_MAX`] bytes in the packet itself.
+    Inline(InlineBytes),
+    /// A buffer of its own.
+    Pooled(PoolBuffer),
+    /// Bytes of a region, read when the receiving NIC stores them.
+    Region(BlockRef),
+}
+
+/// A few bytes by value.
+#[derive(Clone, Copy, Debug)]
+pub struct InlineBytes {
+    bytes: [u8; INLINE_MAX],
+    len: u8,
+}
+
+impl InlineBytes {
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len as usize]
+    }
+}
+
+impl Packet {
+    /// A packet with the given header bytes and payload, no pad and no check value.
+    ///
+    /// # Panics
+    /// If there are more than [`HEADER_MAX`] header bytes.
+    pub fn new(header: &[u8], payload: Payload) -> Self {
+        let mut packet = Self::with_payload(payload);
+        packet.set_header(header);
+        packet
+    }
+
+    /// A packet whose header is still to be written.
+    pub fn with_payload(payload: Payload) -> Self {
+        Self {
+            header: [0; HEADER_MAX],
+            header_len: 0,
+            pad_len: 0,
+            pad: [0; 3],
+            check: None,
+            payload,
+        }
+    }
+
+    /// The header bytes, from the Ethernet header to the last byte before the payload.
+    pub fn header(&self) -> &[u8] {
+        &self.header[..self.header_len as usize]
+    }
+
+    /// The header bytes, to be changed in place.
+    pub fn header_mut(&mut self) -> &mut [u8] {
+        &mut self.header[..self.header_len as usize]
+    }
+
+    /// Replaces the header bytes.
+    ///
+    /// # Panics
+    /// If there are more than [`HEADER_MAX`].
+    pub fn set_header(&mut self, header: &[u8]) {
+        self.header[..header.len()].copy_from_slice(header);
+        self.header_len = header.len() as u8;
+    }
+
+    /// Lets `emit` write the header into the whole header area and keeps as many bytes as it says.
+    pub fn emit_header(&mut self, emit: impl FnOnce(&mut [u8; HEADER_MAX]) -> usize) {
+        let len = emit(&mut self.header);
+        assert!(len <= HEADER_MAX);
+        self.header_len = len as u8;
+    }
+
+    /// The pad bytes between payload and check value, at most three.
+    pub fn pad(&self) -> &[u8] {
+        &self.pad[..self.pad_len as usize]
+    }
+
+    /// Sets the pad bytes.
+    ///
+    /// # Panics
+    /// If there are more than three.
+    pub fn set_pad(&mut self, pad: &[u8]) {
+        self.pad[..pad.len()].copy_from_slice(pad);
+        self.pad_len = pad.len() as u8;
+    }
+
+    /// Bytes on the wire as Ethernet counts them, without preamble and frame check sequence. A
+    /// check value is counted whether it is carried or left out by agreement.
+    pub fn wire_len(&self) -> usize {
+        self.header_len as usize + self.payload.len() + self.pad_len as usize + 4
+    }
+
+    /// Appends the packet's bytes to `bytes`. The check value is appended if the packet has one.
+    /// False if the payload refers to a block that is gone.
+    pub fn serialise(&self, memory: &Memory, bytes: &mut Vec<u8>) -> bool {
+        bytes.extend_from_slice(self.header());
+        let at = bytes.len();
+        bytes.resize(at + self.payload.len(), 0);
+        if !self.payload.copy_to(memory, &mut bytes[at..]) {
+            return false;
+        }
+        bytes.extend_from_slice(self.pad());
+        if let Some(check) = self.check {
+            bytes.extend_from_slice(&check);
+        }
+        true
+    }
+}
+
+impl Payload {
+    /// A payload of up to [`INLINE_MAX`] bytes.
+    ///
+    /// # Panics
+    /// If there are more.
+    pub fn inline(bytes: &[u8]) -> Self {
+        if bytes.is_empty() {
+            return Self::Empty;
+        }
+        let mut inline = InlineBytes {
+            bytes: [0; INLINE_MAX],
+            len: bytes.len() as u8,
+        };
+        inline.bytes[..bytes.len()].copy_from_slice(bytes);
+        Self::Inline(inline)
+    }
+
+    /// A payload with its own copy of `bytes`, outside any pool. For paths where speed is no
+    /// concern: parsing from a socket, fault injection, tests.
+    pub fn copied(bytes: &[u8]) -> Self {
+        if bytes.len() <= INLINE_MAX {
+            return Self::inline(bytes);
+        }
+        let len = bytes.len() as u32;
+        Self::Pooled(PoolBuffer {
+            bytes: bytes.into(),
+            len,
+            home: None,
+        })
+    }
+
+    /// The number of bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Empty => 0,
+            Self::Inline(inline) => inline.len as usize,
+            Self::Pooled(buffer) => buffer.len as usize,
+            Self::Region(reference) => reference.len() as usize,
+        }
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies the bytes into `target`, which must be as long. False if they are in a block that
+    /// is gone.
+    #[must_use]
+    pub fn copy_to(&self, memory: &Memory, target: &mut [u8]) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Inline(inline) => {
+                target.copy_from_slice(inline.as_slice());
+                true
+            }
+            Self::Pooled(buffer) => {
+                target.copy_from_slice(buffer.as_slice());
+                true
+            }
+            Self::Region(reference) => memory.read(*reference, target),
+        }
+    }
+
+    /// Copies the bytes into a block, as a NIC's DMA does. `target` must be as long as the
+    /// payload. False if either side's block is gone.
+    #[must_use]
+    pub fn store(&self, memory: &Memory, target: BlockRef) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Inline(inline) => memory.write(target, inline.as_slice()),
+            Self::Pooled(buffer) => memory.write(target, buffer.as_slice()),
+            Self::Region(source) => memory.copy(*source, target),
+        }
+    }
+
+    /// The bytes, where they are at hand: not for references into a region.
+    pub fn as_slice(&self) -> Option<&[u8]> {
+        match self {
+            Self::Empty => Some(&[]),
+            Self::Inline(inline) => Some(inline.as_slice()),
+            Self::Pooled(buffer) => Some(buffer.as_slice()),
+            Self::Region(_) => None,
+        }
+    }
+
+    /// All bytes as a vector, or nothing if they are in a block that is gone.
+    pub fn to_vec(&self, memory: &Memory) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; self.len()];
+        self.copy_to(memory, &mut bytes).then_some(bytes)
+    }
+}
+
+/// A bounded stock of payload buffers, [`PAYLOAD_MAX`] bytes each. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Pool(Arc<Mutex<Stock>>);
+
+#[derive(Debug)]
+struct Stock {
+    free: Vec<Box<[u8]>>,
+    made: usize,
+    limit: usize,
+}
+
+/// A payload buffer; its bytes return to the pool when it is dropped.
+#[derive(Debug)]
+pub struct PoolBuffer {
+    bytes: Box<[u8]>,
+    len: u32,
+    home: Option<Pool>,
+}
+
+impl Pool {
+    /// A pool of at most `limit` buffers, made when first needed.
+    pub fn new(limit: usize) -> Self {
+        Self(Arc::new(Mutex::new(Stock {
+            free: Vec::new(),
+            made: 0,
+            limit,
+        })))
+    }
+
+    /// A buffer of `len` bytes whose contents `fill` writes; nothing if the pool is exhausted or
+    /// `fill` says no.
+    pub fn take(&self, len: usize, fill: impl FnOnce(&mut [u8]) -> bool) -> Option<PoolBuffer> {
+        assert!(len <= PAYLOAD_MAX);
+        let bytes = {
+            let mut stock = self.0.lock().expect("no holder of this lock panics");
+            match stock.free.pop() {
+                Some(bytes) => bytes,
+                None if stock.made < stock.limit => {
+                    stock.made += 1;
+                    vec![0; PAYLOAD_MAX].into_boxed_slice()
+                }
+                None => return None,
+            }
+        };
+        let mut buffer = PoolBuffer {
+            bytes,
+            len: len as u32,
+            home: Some(self.clone()),
+        };
+        fill(&mut buffer.bytes[..len]).then_some(buffer)
+    }
+
+    /// The most bytes that the pool can hold.
+    pub fn bytes_max(&self) -> usize {
+        self.0.lock().expect("no holder of this lock panics").limit * PAYLOAD_MAX
+    }
+}
+
+impl PoolBuffer {
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len as usize]
+    }
+}
+
+impl Clone for PoolBuffer {
+    /// A copy outside the pool: only fault injection and multicast of owned payloads need one.
+    fn clone(&self) -> Self {
+        Self {
+            bytes: self.as_slice().into(),
+            len: self.len,
+            home: None,
+        }
+    }
+}
+
+impl Drop for PoolBuffer {
+    fn drop(&mut self) {
+        if let Some(Pool(stock)) = self.home.take() {
+            let bytes = core::mem::take(&mut self.bytes);
+            stock
+                .lock()
+                .expect("no holder of this lock panics")
+                .free
+                .push(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_small_enough_to_pass_by_value() {
+        assert!(size_of::<Packet>() <= 152, "{}", size_of::<Packet>());
+    }
+
+    #[test]
+    fn every_kind_of_payload_serialises_alike() {
+        let memory = Memory::new(1 << 20);
+        let block = memory.allocate(64).unwrap();
+        block.write(0, b"0123456789");
+        let pool = Pool::new(1);
+        let pooled = pool.take(10, |b| {
+            block.memory().read(block.reference(0, 10).unwrap(), b)
+        });
+        let payloads = [
+            Payload::inline(b"0123456789"),
+            Payload::Pooled(pooled.unwrap()),
+            Payload::Region(block.reference(0, 10).unwrap()),
+        ];
+        for payload in payloads {
+            let mut packet = Packet::new(b"head", payload);
+            packet.set_pad(&[0, 0]);
+            packet.check = Some([1, 2, 3, 4]);
+            let mut bytes = Vec::new();
+            assert!(packet.serialise(&memory, &mut bytes));
+            assert_eq!(bytes, b"head0123456789\0\0\x01\x02\x03\x04");
+            assert_eq!(packet.wire_len(), bytes.len());
+        }
+    }
+
+    #[test]
+    fn the_pool_is_bounded_and_refills() {
+        let pool = Pool::new(1);
+        let one = pool.take(100, |_| true);
+        assert!(one.is_some());
+        assert!(pool.take(100, |_| true).is_none());
+        drop(one);
+        assert!(pool.take(100, |_| true).is_some());
+    }
+}

@@ -1,0 +1,88 @@
+//! Seeded randomness. Everything random in a run comes from one seed.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
+
+/// A deterministic random number generator (xoshiro256++).
+///
+/// A machine gets its own by [`Rng::fork`], so that what one machine draws never changes what
+/// another draws.
+#[derive(Clone, Debug)]
+pub struct Rng(Xoshiro256PlusPlus);
+
+impl Rng {
+    /// The generator of `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    /// A generator of its own for `name`, independent of how often `self` has been used since.
+    pub fn fork(&mut self, name: &str) -> Self {
+        // FNV-1a: only has to tell names apart, and must never change between builds.
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for byte in name.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        Self::new(self.next_u64() ^ hash)
+    }
+
+    /// 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// 32 random bits.
+    pub fn next_u32(&mut self) -> u32 {
+        (self.0.next_u64() >> 32) as u32
+    }
+
+    /// A number in `0..bound`, zero if `bound` is zero.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A number in `low..=high`.
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high - low + 1)
+    }
+
+    /// A number in `[0, 1)`.
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// True with the given probability.
+    pub fn chance(&mut self, probability: f64) -> bool {
+        probability > 0.0 && self.unit() < probability
+    }
+
+    /// A random element of `items`, which must not be empty.
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len() as u64) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers() {
+        let (mut a, mut b) = (Rng::new(7), Rng::new(7));
+        assert_eq!(a.fork("nic").next_u64(), b.fork("nic").next_u64());
+        assert_ne!(
+            Rng::new(7).fork("nic").next_u64(),
+            Rng::new(7).fork("link").next_u64()
+        );
+    }
+
+    #[test]
+    fn bounds_hold() {
+        let mut rng = Rng::new(1);
+        for _ in 0..1000 {
+            assert!(rng.below(3) < 3);
+            assert!((5..=9).contains(&rng.between(5, 9)));
+        }
+        assert!(!rng.chance(0.0) && rng.chance(1.0));
+    }
+}

@@ -1,0 +1,2 @@
+//! The `rackweave` command.
+fn main() {}

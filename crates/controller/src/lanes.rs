@@ -1,0 +1,281 @@
+//! Lanes: queue pairs between the switch and nodes.
+//!
+//! The node's end is an ordinary queue pair that knows the switch as its peer. The switch's end is
+//! an entry in its tables. A number of the switch's queue pairs is never used twice in a row, so
+//! that packets of an old connection do not belong to a new one.
+
+use crate::{Controller, NodeAddress, Site};
+use rackweave_base::{Duration, NodeId, Psn, Qpn};
+use rackweave_programs::Pipeline;
+use rackweave_switch::Switch;
+use rackweave_switch::table::TableError;
+use rackweave_switch::transfer::{Lane, LaneId, LaneKind};
+use rackweave_verbs::{
+    Access, CqError, CqId, ModifyError, Mtu, PdId, Peer, QpCapabilities, QpError, QpModify,
+    ReceiveSide, SendSide,
+};
+use rackweave_wire::{Ecn, Ethernet, Ipv4, Udp};
+
+/// Why a lane could not be connected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LaneError {
+    /// The switch has no lanes left in one piece.
+    #[error(
+        "the switch has {free} of {all} lanes left, {asked} more are needed; raise switch.lanes"
+    )]
+    NoLanes {
+        /// Lanes asked for.
+        asked: u16,
+        /// Lanes free.
+        free: usize,
+        /// Lanes there are.
+        all: usize,
+    },
+    /// The node does not exist or is dead.
+    #[error("{0:?} does not exist or does not answer")]
+    NoNode(NodeId),
+    /// The node could not make the queue pair.
+    #[error("{node:?}: {error}")]
+    Qp {
+        /// The node.
+        node: NodeId,
+        /// Why.
+        error: QpError,
+    },
+    /// The node could not make a completion queue.
+    #[error("{node:?}: {error}")]
+    Cq {
+        /// The node.
+        node: NodeId,
+        /// Why.
+        error: CqError,
+    },
+    /// The node could not connect the queue pair.
+    #[error("{node:?}: {error}")]
+    Modify {
+        /// The node.
+        node: NodeId,
+        /// Why.
+        error: ModifyError,
+    },
+    /// A table of the switch is full.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+/// A connected lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Connected {
+    /// Its number in the switch.
+    pub lane: LaneId,
+    /// The switch's queue pair.
+    pub switch_qpn: Qpn,
+    /// The node at the other end.
+    pub node: NodeId,
+    /// The node's queue pair.
+    pub node_qpn: Qpn,
+}
+
+/// Which lanes are free.
+pub(crate) struct LaneBook {
+    used: Vec<bool>,
+    generation: u8,
+    /// Domain and completion queue that a node's lanes share.
+    homes: Vec<Option<(PdId, CqId)>>,
+}
+
+impl LaneBook {
+    pub fn new(lanes: u16) -> Self {
+        Self {
+            used: vec![false; usize::from(lanes)],
+            generation: 0,
+            homes: Vec::new(),
+        }
+    }
+
+    pub fn used(&self) -> usize {
+        self.used.iter().filter(|&&used| used).count()
+    }
+
+    /// Takes `count` neighbouring lanes.
+    pub fn take(&mut self, count: u16) -> Result<LaneId, LaneError> {
+        let wanted = usize::from(count);
+        let first = self
+            .used
+            .windows(wanted)
+            .position(|run| run.iter().all(|&used| !used));
+        let Some(first) = first else {
+            let free = self.used.len() - self.used();
+            return Err(LaneError::NoLanes {
+                asked: count,
+                free,
+                all: self.used.len(),
+            });
+        };
+        self.used[first..first + wanted].fill(true);
+        // Eight bits of generation over the lane number: 256 generations apart.
+        self.generation = self.generation.wrapping_add(1).max(1);
+        Ok(LaneId(first as u16))
+    }
+
+    pub fn give_back(&mut self, lane: LaneId) {
+        self.used[lane.index()] = false;
+    }
+
+    /// Forgets what was made on nodes: a node that has restarted has lost it.
+    pub fn forget_home(&mut self, node: NodeId) {
+        if let Some(home) = self.homes.get_mut(usize::from(node.0)) {
+            *home = None;
+        }
+    }
+
+    fn qpn(&self, lane: LaneId) -> Qpn {
+        Qpn(u32::from(self.generation) << 16 | u32::from(lane.0))
+    }
+}
+
+impl Controller {
+    /// The protection domain of a node's rings, and the completion queue of its lanes.
+    pub(crate) fn home(
+        &mut self,
+        site: &mut dyn Site,
+        node: NodeId,
+    ) -> Result<(PdId, CqId), LaneError> {
+        let at = usize::from(node.0);
+        if self.lanes.homes.len() <= at {
+            self.lanes.homes.resize(at + 1, None);
+        }
+        if let Some(home) = self.lanes.homes[at] {
+            return Ok(home);
+        }
+        let mut made = Err(LaneError::NoNode(node));
+        site.node(node, &mut |verbs| {
+            let pd = verbs.create_pd();
+            made = verbs
+                .create_cq(16)
+                .map(|cq| (pd, cq))
+                .map_err(|error| LaneError::Cq { node, error });
+        });
+        self.lanes.homes[at] = Some(made?);
+        made
+    }
+
+    /// Connects `lane` to a queue pair made on `node`.
+    pub(crate) fn connect_lane(
+        &mut self,
+        site: &mut dyn Site,
+        lane: LaneId,
+        (node, address): (NodeId, NodeAddress),
+        kind: LaneKind,
+        access: Access,
+        mtu: Mtu,
+    ) -> Result<Connected, LaneError> {
+        let (pd, cq) = self.home(site, node)?;
+        let psn = Psn::new(self.rng.next_u32());
+        let switch_qpn = self.lanes.qpn(lane);
+        let peer = Peer {
+            mac: self.switch.mac,
+            ip: self.switch.ip,
+            qpn: switch_qpn,
+        };
+        let mut made = Err(LaneError::NoNode(node));
+        site.node(node, &mut |verbs| {
+            let capabilities = QpCapabilities {
+                send_max: 1,
+                receive_max: 1,
+                segments_max: 1,
+            };
+            made = verbs
+                .create_qp(pd, cq, cq, capabilities)
+                .map_err(|error| LaneError::Qp { node, error });
+            let Ok(qpn) = made else { return };
+            for modify in lane_modifications(peer, psn, mtu, access) {
+                if let Err(error) = verbs.modify_qp(qpn, modify) {
+                    made = Err(LaneError::Modify { node, error });
+                    return;
+                }
+            }
+            if kind == LaneKind::Source {
+                // The engine keeps the promise: what it reads is freed only after the target has
+                // acknowledged it.
+                verbs.read_by_reference(qpn);
+            }
+        });
+        let node_qpn = made?;
+        let entry = Lane {
+            kind,
+            port: address.port,
+            ethernet: Ethernet {
+                target: address.mac,
+                source: self.switch.mac,
+                vlan: None,
+            },
+            ipv4: Ipv4 {
+                dscp: 0,
+                ecn: Ecn::Capable0,
+                identification: 0,
+                dont_fragment: true,
+                ttl: 64,
+                source: self.switch.ip,
+                target: address.ip,
+            },
+            udp: Udp {
+                source_port: 0xc000 | (lane.0 & 0x3fff),
+                checksum: 0,
+            },
+            peer_qpn: node_qpn,
+            mtu: mtu.bytes(),
+        };
+        let mut entered = Ok(());
+        site.switch(&mut |_, switch| {
+            entered = switch
+                .program_mut()
+                .engine
+                .connect(lane, switch_qpn, psn, entry);
+        });
+        entered?;
+        Ok(Connected {
+            lane,
+            switch_qpn,
+            node,
+            node_qpn,
+        })
+    }
+
+    /// Takes a lane apart at both ends. A dead node needs nothing.
+    pub(crate) fn disconnect_lane(&mut self, site: &mut dyn Site, connected: &Connected) {
+        site.node(connected.node, &mut |verbs| {
+            // Unknown if the node has restarted meanwhile; then there is nothing to remove.
+            let _ = verbs.destroy_qp(connected.node_qpn);
+        });
+        site.switch(&mut |_, switch: &mut Switch<Pipeline>| {
+            switch
+                .program_mut()
+                .engine
+                .disconnect(connected.lane, connected.switch_qpn);
+        });
+        self.lanes.give_back(connected.lane);
+    }
+}
+
+/// From Reset to ReadyToSend. The node's end never sends requests, so its own PSN is of no matter.
+fn lane_modifications(peer: Peer, psn: Psn, mtu: Mtu, access: Access) -> [QpModify; 3] {
+    [
+        QpModify::Init,
+        QpModify::ReadyToReceive(ReceiveSide {
+            peer,
+            psn,
+            mtu,
+            access,
+            reads_in_flight_max: 1,
+            rnr_wait: Duration::from_micros(10),
+        }),
+        QpModify::ReadyToSend(SendSide {
+            psn: Psn::default(),
+            timeout: Duration::from_millis(100),
+            retries: 7,
+            rnr_retries: 6,
+            reads_in_flight_max: 1,
+        }),
+    ]
+}

@@ -1,0 +1,48 @@
+//! The controller: connects queue pairs, fills tables, detects failures. Never on the data path.
+//!
+//! It mirrors the programs by file name: [`forward`] fills the forwarding tables, [`flows`] sets
+//! up, tears down and recovers flows. [`lanes`] connects the switch to nodes, [`connect`] nodes to
+//! each other. What it acts on is a [`Site`]: an embedded or a simulated rack.
+//!
+//! It knows verbs and the tables of programs. It must not know how packets travel, which kind of
+//! rack it serves, or what time it is: it acts when called.
+
+pub mod connect;
+pub mod flows;
+pub mod forward;
+pub mod lanes;
+mod site;
+
+use flows::FlowBook;
+use lanes::LaneBook;
+use rackweave_base::Rng;
+
+pub use flows::{FlowError, FlowId, FlowRings, FlowSpec, FlowState, Ring};
+pub use lanes::LaneError;
+pub use site::{NodeAddress, NodeControl, Site, SwitchAddress};
+
+/// The controller of one switch.
+pub struct Controller {
+    switch: SwitchAddress,
+    rng: Rng,
+    lanes: LaneBook,
+    flows: FlowBook,
+}
+
+impl Controller {
+    /// A controller that has connected nothing yet. `lanes`, `threads` and `producers` are the
+    /// sizes of the switch's tables.
+    pub fn new(switch: SwitchAddress, lanes: u16, threads: u16, producers: u16, rng: Rng) -> Self {
+        Self {
+            switch,
+            rng,
+            lanes: LaneBook::new(lanes),
+            flows: FlowBook::new(threads, producers),
+        }
+    }
+
+    /// Lanes in use.
+    pub fn lanes_used(&self) -> usize {
+        self.lanes.used()
+    }
+}

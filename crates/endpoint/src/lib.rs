@@ -1,0 +1,10 @@
+//! What a database links against.
+//!
+//! [`flow`]: producers and consumers of zero-sided flows. Messaging, page store, index, RPC and
+//! sequencer will stand beside it.
+//!
+//! An endpoint knows verbs and the encodings of `rackweave_wire::fabric`. It must not know the
+//! switch, the controller or the kind of rack: a flow's ends are rings in local memory, and
+//! whoever waits helps through [`rackweave_verbs::Progress`].
+
+pub mod flow;

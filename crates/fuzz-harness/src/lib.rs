@@ -1,0 +1,1 @@
+//! What the fuzz targets run, and the replay of their corpora

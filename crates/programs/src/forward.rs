@@ -1,0 +1,112 @@
+//! Plain forwarding, for queue pairs that run from node to node.
+//!
+//! A packet for a known Ethernet address leaves by that address's port. A packet for the switch's
+//! own Ethernet address but another IP address is routed: the longest matching prefix names the
+//! next hop, the Ethernet addresses change and the time to live drops by one (RFC 1812, 5.3.1).
+
+use rackweave_base::{MacAddr, Packet, PortId};
+use rackweave_switch::table::{Exact, TableError, Ternary};
+use rackweave_switch::{DropReason, Ledger, Pass};
+use rackweave_wire::{Ethernet, Headers, ethernet};
+use std::net::Ipv4Addr;
+
+/// Where a routed packet goes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NextHop {
+    /// The port.
+    pub port: PortId,
+    /// The Ethernet address there.
+    pub mac: MacAddr,
+}
+
+/// The forwarding program.
+pub struct Forward {
+    own_mac: MacAddr,
+    hosts: Exact<PortId>,
+    routes: Ternary<NextHop>,
+}
+
+fn mac_key(mac: MacAddr) -> u64 {
+    let [a, b, c, d, e, f] = mac.0;
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}
+
+impl Forward {
+    /// Forwarding without entries, for at most `hosts` Ethernet addresses and `routes` prefixes.
+    pub fn new(own_mac: MacAddr, hosts: usize, routes: usize) -> Self {
+        Self {
+            own_mac,
+            hosts: Exact::new("forward.hosts", 0, 48, hosts),
+            routes: Ternary::new("forward.routes", 0, 32, routes),
+        }
+    }
+
+    /// Enters the tables.
+    pub fn declare(&self, ledger: &mut Ledger) {
+        ledger.exact(&self.hosts);
+        ledger.ternary(&self.routes);
+    }
+
+    /// Packets for `mac` leave by `port`.
+    ///
+    /// # Errors
+    /// If the table is full.
+    pub fn add_host(&mut self, mac: MacAddr, port: PortId) -> Result<(), TableError> {
+        self.hosts.insert(mac_key(mac), port)
+    }
+
+    /// Packets for addresses that begin with the first `length` bits of `prefix` go to `hop`.
+    ///
+    /// # Errors
+    /// If the table is full.
+    pub fn add_route(
+        &mut self,
+        prefix: Ipv4Addr,
+        length: u8,
+        hop: NextHop,
+    ) -> Result<(), TableError> {
+        let length = length.min(32);
+        let mask = u64::from(u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0));
+        self.routes
+            .insert(u64::from(u32::from(prefix)), mask, u32::from(length), hop)
+    }
+
+    /// Sends the packet on its way.
+    #[inline]
+    pub fn packet<T, D>(&self, pass: &mut Pass<'_, T, D>, port: PortId, packet: Packet) {
+        let Some(target) = ethernet::target(packet.header()) else {
+            return pass.drop(port, DropReason::Malformed, &packet);
+        };
+        if target == self.own_mac {
+            return self.route(pass, port, packet);
+        }
+        match self.hosts.lookup(mac_key(target)) {
+            Some(&out) => pass.forward(out, packet),
+            None => pass.drop(port, DropReason::NoRoute, &packet),
+        }
+    }
+
+    fn route<T, D>(&self, pass: &mut Pass<'_, T, D>, port: PortId, mut packet: Packet) {
+        let Ok(mut headers) = Headers::of(&packet) else {
+            return pass.drop(port, DropReason::NoRoute, &packet);
+        };
+        let Some(hop) = self
+            .routes
+            .lookup(u64::from(u32::from(headers.ipv4.target)))
+        else {
+            return pass.drop(port, DropReason::NoRoute, &packet);
+        };
+        if headers.ipv4.ttl <= 1 {
+            return pass.drop(port, DropReason::TimeToLive, &packet);
+        }
+        headers.ipv4.ttl -= 1;
+        headers.ethernet = Ethernet {
+            target: hop.mac,
+            source: self.own_mac,
+            vlan: headers.ethernet.vlan,
+        };
+        // Addresses of Ethernet and the time to live are outside the ICRC.
+        headers.write_to(&mut packet);
+        pass.forward(hop.port, packet);
+    }
+}

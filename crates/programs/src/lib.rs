@@ -1,0 +1,14 @@
+//! The programs of the switch.
+//!
+//! [`pipeline`] is the packet's story, readable from top to bottom: what is for the switch goes to
+//! the transfer engine, and what the engine finishes goes on to the program that asked for it;
+//! everything else is [`forward`]ed. [`flows`] are the zero-sided flows.
+//!
+//! A program knows tables, registers, lanes and the encodings of `rackweave_wire::fabric`. It
+//! knows no endpoint, no NIC and no controller; those fill its tables and write its rings.
+
+pub mod flows;
+pub mod forward;
+pub mod pipeline;
+
+pub use pipeline::{Digest, Pipeline, PipelineConfig, Task};

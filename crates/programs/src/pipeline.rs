@@ -1,0 +1,155 @@
+//! The packet's story.
+//!
+//! 1. A packet whose Ethernet target is not the switch is forwarded.
+//! 2. A packet for the switch's Ethernet address but another IP address is routed.
+//! 3. A packet for the switch belongs to a lane of the transfer engine: a fragment becomes part of
+//!    a WRITE and leaves; an acknowledgement or a word ends here and becomes an event.
+//! 4. An event recirculates to the program that owns the lane: the flows.
+
+use crate::flows::{FlowConfig, FlowTask, Flows};
+use crate::forward::Forward;
+use rackweave_base::{Memory, Packet, PortId};
+use rackweave_switch::transfer::{
+    Engine, EngineConfig, EngineEvent, EngineTask, FailReason, Outcome,
+};
+use rackweave_switch::{DropReason, Ledger, Pass, Program};
+use rackweave_wire::{Headers, ethernet};
+use std::net::Ipv4Addr;
+
+pub use crate::flows::ThreadId;
+
+/// The sizes of all programs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PipelineConfig {
+    /// The switch's IP address.
+    pub ip: Ipv4Addr,
+    /// The transfer engine.
+    pub engine: EngineConfig,
+    /// The flows.
+    pub flows: FlowConfig,
+    /// Ethernet addresses known to forwarding.
+    pub hosts: usize,
+    /// Prefixes known to forwarding.
+    pub routes: usize,
+}
+
+/// What recirculates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Task {
+    /// For the transfer engine.
+    Engine(EngineTask),
+    /// From the transfer engine, for the program that owns the lane.
+    Event(EngineEvent),
+    /// For the flows.
+    Flow(FlowTask),
+}
+
+impl From<EngineTask> for Task {
+    fn from(task: EngineTask) -> Self {
+        Task::Engine(task)
+    }
+}
+
+impl From<EngineEvent> for Task {
+    fn from(event: EngineEvent) -> Self {
+        Task::Event(event)
+    }
+}
+
+impl From<FlowTask> for Task {
+    fn from(task: FlowTask) -> Self {
+        Task::Flow(task)
+    }
+}
+
+/// What the switch tells the controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Digest {
+    /// All producers of this thread have finished and the consumer has been told.
+    ThreadEnded(ThreadId),
+    /// The thread cannot go on.
+    ThreadFailed {
+        /// The thread.
+        thread: ThreadId,
+        /// The producer whose lane failed, by its number among all; none if the consumer's did.
+        producer: Option<u16>,
+        /// Why.
+        reason: FailReason,
+    },
+    /// The consumer has said that it takes no more items.
+    ConsumerLeft(ThreadId),
+    /// A node wrote nonsense into a ring word.
+    BadRingWord(ThreadId),
+}
+
+/// All programs of the switch.
+pub struct Pipeline {
+    ip: Ipv4Addr,
+    /// Plain forwarding.
+    pub forward: Forward,
+    /// Transfers and word operations.
+    pub engine: Engine,
+    /// Zero-sided flows.
+    pub flows: Flows,
+}
+
+impl Pipeline {
+    /// The programs with empty tables.
+    pub fn new(config: &PipelineConfig, memory: Memory) -> Self {
+        Self {
+            ip: config.ip,
+            forward: Forward::new(config.engine.mac, config.hosts, config.routes),
+            engine: Engine::new(config.engine, memory),
+            flows: Flows::new(config.flows, config.engine.lanes),
+        }
+    }
+}
+
+impl Program for Pipeline {
+    type Task = Task;
+    type Digest = Digest;
+
+    fn declare(&self, ledger: &mut Ledger) {
+        self.forward.declare(ledger);
+        self.engine.declare(ledger);
+        self.flows.declare(ledger);
+    }
+
+    fn generator_keys(&self) -> usize {
+        self.engine.generator_keys() + self.flows.generator_keys()
+    }
+
+    #[inline]
+    fn packet(&mut self, pass: &mut Pass<'_, Task, Digest>, port: PortId, packet: Packet) {
+        if ethernet::target(packet.header()) != Some(self.engine.config().mac) {
+            return self.forward.packet(pass, port, packet);
+        }
+        let headers = match Headers::of(&packet) {
+            Ok(headers) => headers,
+            Err(_) => return pass.drop(port, DropReason::Malformed, &packet),
+        };
+        if headers.ipv4.target != self.ip {
+            return self.forward.packet(pass, port, packet);
+        }
+        if let Outcome::NotMine(packet) = self.engine.packet(pass, port, &headers, packet) {
+            pass.drop(port, DropReason::UnknownQp, &packet);
+        }
+    }
+
+    #[inline]
+    fn task(&mut self, pass: &mut Pass<'_, Task, Digest>, task: Task) {
+        match task {
+            Task::Engine(task) => self.engine.task(pass, task),
+            Task::Event(event) => self.flows.event(pass, event),
+            Task::Flow(task) => self.flows.task(pass, task),
+        }
+    }
+
+    fn generated(&mut self, pass: &mut Pass<'_, Task, Digest>, key: u32) {
+        let engine_keys = self.engine.generator_keys() as u32;
+        match key.checked_sub(engine_keys) {
+            None => self.engine.generated(pass, key),
+            Some(poll) => self.flows.generated(pass, poll),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Builds a rack from one configuration: embedded or simulated

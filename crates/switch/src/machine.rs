@@ -1,0 +1,302 @@
+//! The machine: ports, egress queues, recirculation, the packet generator, digests.
+//!
+//! Sans-IO: packets go in by [`Switch::handle_packet`] and come out by [`Switch::poll_transmit`];
+//! time enters as an argument. What a recirculated task costs in time is configuration, so that a
+//! simulated switch has the latency of hardware and an embedded one none.
+
+use crate::budget::{Budget, BudgetError, Ledger};
+use crate::counters::{Counters, DropReason};
+use crate::pass::{Direction, Pass};
+use rackweave_base::{Duration, Instant, Packet, PortId, Timers};
+use std::collections::VecDeque;
+
+/// A program: what the switch does with packets.
+pub trait Program: Sized {
+    /// The small header that a recirculated packet carries.
+    type Task: Copy;
+    /// What the program tells the controller.
+    type Digest;
+
+    /// Enters every table and register array.
+    fn declare(&self, ledger: &mut Ledger);
+    /// How many packet generator entries it uses; keys are below it.
+    fn generator_keys(&self) -> usize;
+    /// A packet came in.
+    fn packet(&mut self, pass: &mut Pass<'_, Self::Task, Self::Digest>, port: PortId, packet: Packet);
+    /// A recirculated task takes its pass.
+    fn task(&mut self, pass: &mut Pass<'_, Self::Task, Self::Digest>, task: Self::Task);
+    /// The packet generator fired for `key`.
+    fn generated(&mut self, pass: &mut Pass<'_, Self::Task, Self::Digest>, key: u32);
+}
+
+/// Sees every packet that crosses a port, for captures. `dropped` is the reason if it went no
+/// further.
+pub trait Tap: Send {
+    /// A packet crossed `port`.
+    fn packet(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        direction: Direction,
+        packet: &Packet,
+        dropped: Option<&'static str>,
+    );
+}
+
+/// The size of a switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SwitchConfig {
+    /// Ports.
+    pub ports: u16,
+    /// Packets that one port's egress queue holds.
+    pub egress_packets: usize,
+    /// Tasks in recirculation at a time.
+    pub recirculation_tasks: usize,
+    /// What one recirculation takes.
+    pub recirculation_latency: Duration,
+    /// Digests kept for the controller.
+    pub digests: usize,
+}
+
+impl Default for SwitchConfig {
+    fn default() -> Self {
+        Self {
+            ports: 8,
+            egress_packets: 1024,
+            recirculation_tasks: 16 * 1024,
+            recirculation_latency: Duration::ZERO,
+            digests: 1024,
+        }
+    }
+}
+
+/// A switch that runs a program.
+pub struct Switch<P: Program> {
+    program: P,
+    fabric: Fabric<P::Task, P::Digest>,
+    budget: Budget,
+}
+
+/// Everything around the pipeline.
+pub(crate) struct Fabric<T, D> {
+    config: SwitchConfig,
+    ports: Vec<VecDeque<Packet>>,
+    pub(crate) groups: Vec<Vec<PortId>>,
+    recirculation: VecDeque<(Instant, T)>,
+    pub(crate) timers: Timers,
+    digests: VecDeque<D>,
+    pub(crate) counters: Counters,
+    tap: Option<Box<dyn Tap>>,
+}
+
+impl<T, D> Fabric<T, D> {
+    fn new(config: SwitchConfig, generator_keys: usize) -> Self {
+        let queue = || VecDeque::with_capacity(config.egress_packets);
+        Self {
+            config,
+            ports: (0..config.ports).map(|_| queue()).collect(),
+            groups: Vec::new(),
+            recirculation: VecDeque::with_capacity(config.recirculation_tasks),
+            timers: Timers::new(generator_keys),
+            digests: VecDeque::with_capacity(config.digests),
+            counters: Counters::default(),
+            tap: None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn egress(&mut self, now: Instant, port: PortId, packet: Packet) {
+        let reason = match self.ports.get(usize::from(port.0)) {
+            Some(queue) if queue.len() < self.config.egress_packets => None,
+            Some(_) => Some(DropReason::EgressFull),
+            None => Some(DropReason::NoPort),
+        };
+        if let Some(reason) = reason {
+            return self.drop(now, port, Direction::Egress, reason, &packet);
+        }
+        self.counters.packets_out += 1;
+        if let Some(tap) = &mut self.tap {
+            tap.packet(now, port, Direction::Egress, &packet, None);
+        }
+        self.ports[usize::from(port.0)].push_back(packet);
+    }
+
+    #[cold]
+    pub(crate) fn drop(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        direction: Direction,
+        reason: DropReason,
+        packet: &Packet,
+    ) {
+        self.counters.drop(reason);
+        if let Some(tap) = &mut self.tap {
+            tap.packet(now, port, direction, packet, Some(reason.name()));
+        }
+    }
+
+    pub(crate) fn recirculate(&mut self, now: Instant, task: T) {
+        assert!(
+            self.recirculation.len() < self.config.recirculation_tasks,
+            "more tasks in recirculation than the program's design allows"
+        );
+        self.counters.recirculations += 1;
+        self.recirculation.push_back((now + self.config.recirculation_latency, task));
+    }
+
+    pub(crate) fn digest(&mut self, digest: D) {
+        // The controller only has to hear that something happened; what it missed it reads from
+        // the registers. So the oldest may go.
+        if self.digests.len() == self.config.digests {
+            self.digests.pop_front();
+        }
+        self.digests.push_back(digest);
+    }
+}
+
+impl<P: Program> Switch<P> {
+    /// Loads `program`.
+    ///
+    /// # Errors
+    /// If it does not fit `budget`.
+    pub fn load(program: P, budget: Budget, config: SwitchConfig) -> Result<Self, BudgetError> {
+        let mut ledger = Ledger::default();
+        program.declare(&mut ledger);
+        budget.check(&ledger)?;
+        let fabric = Fabric::new(config, program.generator_keys());
+        Ok(Self { program, fabric, budget })
+    }
+
+    /// Restarts with `program`: everything that packets had left behind is gone. Counters and tap
+    /// stay, multicast groups go.
+    ///
+    /// # Errors
+    /// If the program does not fit the budget; then nothing changes.
+    pub fn restart(&mut self, program: P) -> Result<(), BudgetError> {
+        let mut fresh = Self::load(program, self.budget, self.fabric.config)?;
+        fresh.fabric.counters = self.fabric.counters.clone();
+        fresh.fabric.tap = self.fabric.tap.take();
+        *self = fresh;
+        Ok(())
+    }
+
+    /// A packet came in by `port`.
+    #[inline]
+    pub fn handle_packet(&mut self, now: Instant, port: PortId, packet: Packet) {
+        self.fabric.counters.packets_in += 1;
+        if let Some(tap) = &mut self.fabric.tap {
+            tap.packet(now, port, Direction::Ingress, &packet, None);
+        }
+        let mut pass = Pass::new(now, &mut self.fabric);
+        self.program.packet(&mut pass, port, packet);
+        self.run_tasks(now);
+    }
+
+    /// Time has passed: tasks whose recirculation ended and generated packets take their passes.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(key) = self.fabric.timers.pop_expired(now) {
+            let mut pass = Pass::new(now, &mut self.fabric);
+            self.program.generated(&mut pass, key);
+        }
+        self.run_tasks(now);
+    }
+
+    /// Lets a task of the control plane's take a pass.
+    pub fn inject(&mut self, now: Instant, task: P::Task) {
+        self.fabric.recirculate(now, task);
+        self.run_tasks(now);
+    }
+
+    #[inline]
+    fn run_tasks(&mut self, now: Instant) {
+        while let Some(&(ready, task)) = self.fabric.recirculation.front() {
+            if ready > now {
+                return;
+            }
+            self.fabric.recirculation.pop_front();
+            let mut pass = Pass::new(now, &mut self.fabric);
+            self.program.task(&mut pass, task);
+        }
+    }
+
+    /// The next packet for `port`.
+    #[inline]
+    pub fn poll_transmit(&mut self, port: PortId) -> Option<Packet> {
+        self.fabric.ports.get_mut(usize::from(port.0))?.pop_front()
+    }
+
+    /// Packets waiting to leave by `port`.
+    pub fn egress_len(&self, port: PortId) -> usize {
+        self.fabric.ports.get(usize::from(port.0)).map_or(0, VecDeque::len)
+    }
+
+    /// When [`Switch::handle_timeout`] is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let task = self.fabric.recirculation.front().map(|&(ready, _)| ready);
+        match (task, self.fabric.timers.next()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// The oldest news for the controller.
+    pub fn poll_digest(&mut self) -> Option<P::Digest> {
+        self.fabric.digests.pop_front()
+    }
+
+    /// The program's tables and registers, for the control plane.
+    pub fn program(&self) -> &P {
+        &self.program
+    }
+
+    /// The program's tables and registers, for the control plane to change.
+    pub fn program_mut(&mut self) -> &mut P {
+        &mut self.program
+    }
+
+    /// Sets the ports of multicast group `group`.
+    pub fn set_group(&mut self, group: u16, ports: Vec<PortId>) {
+        let index = usize::from(group);
+        if self.fabric.groups.len() <= index {
+            self.fabric.groups.resize(index + 1, Vec::new());
+        }
+        self.fabric.groups[index] = ports;
+    }
+
+    /// Has `tap` see every packet from now on.
+    pub fn set_tap(&mut self, tap: Option<Box<dyn Tap>>) {
+        self.fabric.tap = tap;
+    }
+
+    /// The counters.
+    pub fn counters(&self) -> &Counters {
+        &self.fabric.counters
+    }
+
+    /// The budget that the program was checked against.
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// What the program uses.
+    pub fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger::default();
+        self.program.declare(&mut ledger);
+        ledger
+    }
+
+    /// The most bytes that queues and registers of this switch take.
+    pub fn bytes_max(&self) -> usize {
+        let config = self.fabric.config;
+        let ledger = self.ledger();
+        usize::from(config.ports) * config.egress_packets * size_of::<Packet>()
+            + config.recirculation_tasks * size_of::<(Instant, P::Task)>()
+            + ledger.bytes_registers()
+            + ledger.bytes_tables()
+    }
+}
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;

@@ -1,0 +1,153 @@
+//! One pass of one packet, or of one recirculated task, through the pipeline.
+
+use crate::counters::DropReason;
+use crate::machine::Fabric;
+use rackweave_base::{Duration, Instant, Packet, PortId};
+
+/// How far a pass has come. Debug builds use it to enforce the order of stages.
+#[derive(Debug)]
+pub struct Cursor {
+    #[cfg(debug_assertions)]
+    pass: u64,
+    #[cfg(debug_assertions)]
+    stage: u8,
+}
+
+impl Cursor {
+    /// The start of pass number `pass`; no two passes may share a number.
+    #[cfg_attr(not(debug_assertions), expect(unused_variables))]
+    pub fn new(pass: u64) -> Self {
+        Self {
+            #[cfg(debug_assertions)]
+            pass,
+            #[cfg(debug_assertions)]
+            stage: 0,
+        }
+    }
+
+    #[cfg(debug_assertions)]
+    pub(crate) fn pass(&self) -> u64 {
+        self.pass
+    }
+
+    #[cfg(debug_assertions)]
+    pub(crate) fn enter(&mut self, stage: u8, name: &str) {
+        assert!(
+            stage >= self.stage,
+            "{name} in stage {stage} is accessed after stage {}",
+            self.stage
+        );
+        self.stage = stage;
+    }
+}
+
+/// Which way a packet crosses a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Into the switch.
+    Ingress,
+    /// Out of the switch.
+    Egress,
+}
+
+/// What a program may do in one pass.
+///
+/// At most one packet or task continues (`forward`, `multicast` or `recirculate`), and at most one
+/// header-only copy is mirrored into a task. Debug builds enforce it.
+pub struct Pass<'a, T, D> {
+    /// The time.
+    pub now: Instant,
+    /// For register accesses.
+    pub cursor: Cursor,
+    fabric: &'a mut Fabric<T, D>,
+    #[cfg(debug_assertions)]
+    continued: bool,
+    #[cfg(debug_assertions)]
+    mirrored: bool,
+}
+
+impl<'a, T, D> Pass<'a, T, D> {
+    pub(crate) fn new(now: Instant, fabric: &'a mut Fabric<T, D>) -> Self {
+        fabric.counters.passes += 1;
+        Self {
+            now,
+            cursor: Cursor::new(fabric.counters.passes),
+            fabric,
+            #[cfg(debug_assertions)]
+            continued: false,
+            #[cfg(debug_assertions)]
+            mirrored: false,
+        }
+    }
+
+    fn continue_once(&mut self) {
+        #[cfg(debug_assertions)]
+        assert!(!core::mem::replace(&mut self.continued, true), "a pass has one way out");
+    }
+
+    /// Sends the packet out of `port`.
+    #[inline]
+    pub fn forward(&mut self, port: PortId, packet: Packet) {
+        self.continue_once();
+        self.fabric.egress(self.now, port, packet);
+    }
+
+    /// Sends a copy of the packet to every port of `group`; `egress` may change each copy, told
+    /// the copy's number, as egress stages do.
+    pub fn multicast(
+        &mut self,
+        group: u16,
+        packet: Packet,
+        mut egress: impl FnMut(u16, &mut Packet),
+    ) {
+        self.continue_once();
+        let Some(ports) = self.fabric.groups.get(usize::from(group)).cloned() else {
+            self.fabric.drop(self.now, PortId(0), Direction::Ingress, DropReason::NoPort, &packet);
+            return;
+        };
+        for (copy, &port) in ports.iter().enumerate() {
+            let mut replica = packet.clone();
+            egress(copy as u16, &mut replica);
+            self.fabric.egress(self.now, port, replica);
+        }
+    }
+
+    /// Lets a task take another pass.
+    #[inline]
+    pub fn recirculate(&mut self, task: impl Into<T>) {
+        self.continue_once();
+        self.fabric.recirculate(self.now, task.into());
+    }
+
+    /// Lets a header-only copy of the packet take a pass as a task.
+    #[inline]
+    pub fn mirror(&mut self, task: impl Into<T>) {
+        #[cfg(debug_assertions)]
+        assert!(!core::mem::replace(&mut self.mirrored, true), "a pass mirrors once");
+        self.fabric.recirculate(self.now, task.into());
+    }
+
+    /// Drops the packet that came in by `port`.
+    #[cold]
+    pub fn drop(&mut self, port: PortId, reason: DropReason, packet: &Packet) {
+        self.fabric.drop(self.now, port, Direction::Ingress, reason, packet);
+    }
+
+    /// Lets the packet generator send one packet for `key` after `delay`, in place of one set
+    /// before.
+    #[inline]
+    pub fn arm(&mut self, key: u32, delay: Duration) {
+        self.fabric.timers.set(key, self.now + delay);
+    }
+
+    /// Takes back what `arm` set.
+    #[inline]
+    pub fn disarm(&mut self, key: u32) {
+        self.fabric.timers.cancel(key);
+    }
+
+    /// Tells the controller.
+    pub fn digest(&mut self, digest: impl Into<D>) {
+        self.fabric.digest(digest.into());
+    }
+}

@@ -1,0 +1,56 @@
+//! Match-action tables: filled by the control plane, looked up by packets.
+//!
+//! Three ways to match, each on a key of bounded width: exactly ([`Exact`], hashed into
+//! SRAM, or [`Direct`] where keys are small and dense), by
+//! value and mask with priorities ([`Ternary`], TCAM), by range ([`Range`], TCAM after expansion or
+//! range-capable SRAM). Each has a fixed capacity, allocated at start; a full table refuses.
+
+mod direct;
+mod exact;
+mod range;
+mod ternary;
+
+pub use direct::Direct;
+pub use exact::Exact;
+pub use range::Range;
+pub use ternary::Ternary;
+
+/// Why the control plane could not add an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TableError {
+    /// No free entry is left.
+    #[error("table {table} is full: it holds {capacity} entries")]
+    Full {
+        /// The table's name.
+        table: &'static str,
+        /// Its capacity.
+        capacity: usize,
+    },
+    /// The key does not fit the table's width.
+    #[error("table {table} matches {width} bits; key {key:#x} is wider")]
+    TooWide {
+        /// The table's name.
+        table: &'static str,
+        /// Its key width in bits.
+        width: u8,
+        /// The key.
+        key: u64,
+    },
+    /// A range whose end lies before its start, or one that overlaps another.
+    #[error("table {table}: range {first:#x}..={last:#x} is empty or overlaps another")]
+    BadRange {
+        /// The table's name.
+        table: &'static str,
+        /// The first key.
+        first: u64,
+        /// The last key.
+        last: u64,
+    },
+}
+
+fn check_width(table: &'static str, width: u8, key: u64) -> Result<(), TableError> {
+    if width < 64 && key >> width != 0 {
+        return Err(TableError::TooWide { table, width, key });
+    }
+    Ok(())
+}

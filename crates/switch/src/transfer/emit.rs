@@ -1,0 +1,112 @@
+//! The packets that the switch makes on a lane, and the rewriting of a response into a WRITE.
+
+use super::{EngineConfig, Lane};
+use rackweave_base::packet::HEADER_MAX;
+use rackweave_base::{Memory, Packet, Payload, Psn, Rkey};
+use rackweave_wire::{Bth, Extension, Headers, Ipv4, Opcode, Reth, icrc};
+
+fn headers(lane: &Lane, opcode: Opcode, psn: Psn, ack_request: bool, extension: Extension) -> Headers {
+    Headers {
+        ethernet: lane.ethernet,
+        ipv4: lane.ipv4,
+        udp: lane.udp,
+        bth: Bth {
+            opcode,
+            solicited: false,
+            migrated: true,
+            pkey: 0xffff,
+            fecn: false,
+            becn: false,
+            target_qp: lane.peer_qpn,
+            ack_request,
+            psn,
+        },
+        extension,
+    }
+}
+
+/// A packet of the switch's own, sealed where the links need it.
+fn finish(config: &EngineConfig, memory: &Memory, headers: &Headers, payload: Payload) -> Packet {
+    let mut packet = headers.packet(payload);
+    if config.check {
+        let sealed = icrc::seal(&mut packet, memory);
+        debug_assert!(sealed, "the payload of a packet that the switch makes is inline");
+    }
+    packet
+}
+
+/// A READ of `length` bytes at `address`.
+pub(super) fn read(
+    config: &EngineConfig,
+    memory: &Memory,
+    lane: &Lane,
+    psn: Psn,
+    (address, rkey, length): (u64, Rkey, u32),
+) -> Packet {
+    let reth = Extension::Reth(Reth { address, rkey, length });
+    finish(config, memory, &headers(lane, Opcode::ReadRequest, psn, true, reth), Payload::Empty)
+}
+
+/// A WRITE of a few bytes at `address`.
+pub(super) fn write(
+    config: &EngineConfig,
+    memory: &Memory,
+    lane: &Lane,
+    psn: Psn,
+    (address, rkey): (u64, Rkey),
+    bytes: &[u8],
+) -> Packet {
+    let reth = Extension::Reth(Reth { address, rkey, length: bytes.len() as u32 });
+    let headers = headers(lane, Opcode::WriteOnly, psn, true, reth);
+    finish(config, memory, &headers, Payload::inline(bytes))
+}
+
+/// A congestion notification to the node at the end of `lane`.
+pub(super) fn congestion(config: &EngineConfig, memory: &Memory, lane: &Lane) -> Packet {
+    let mut headers = headers(lane, Opcode::CongestionNotification, Psn::default(), false, Extension::Cnp);
+    headers.bth.becn = true;
+    finish(config, memory, &headers, Payload::Empty)
+}
+
+/// Which fragment of which WRITE a response becomes.
+pub(super) struct Fragment {
+    pub index: u32,
+    pub count: u32,
+    pub psn: Psn,
+    pub ack_request: bool,
+    /// Address, key and length of the whole WRITE; only the first fragment carries them.
+    pub reth: Reth,
+}
+
+/// Turns a READ response into the fragment of the WRITE, in place: header and ICRC, never the
+/// payload.
+pub(super) fn rewrite(
+    config: &EngineConfig,
+    lane: &Lane,
+    response: &Headers,
+    fragment: &Fragment,
+    packet: &mut Packet,
+) {
+    let (opcode, extension) = match (fragment.index == 0, fragment.index + 1 == fragment.count) {
+        (true, true) => (Opcode::WriteOnly, Extension::Reth(fragment.reth)),
+        (true, false) => (Opcode::WriteFirst, Extension::Reth(fragment.reth)),
+        (false, false) => (Opcode::WriteMiddle, Extension::None),
+        (false, true) => (Opcode::WriteLast, Extension::None),
+    };
+    let mut write = headers(lane, opcode, fragment.psn, fragment.ack_request, extension);
+    // A congestion mark must reach the target, whose NIC answers it.
+    write.ipv4 = Ipv4 {
+        ecn: response.ipv4.ecn,
+        identification: response.ipv4.identification,
+        ..write.ipv4
+    };
+    if packet.check.is_none() {
+        write.write_to(packet);
+        return;
+    }
+    let mut old = [0; HEADER_MAX];
+    let old_len = packet.header().len();
+    old[..old_len].copy_from_slice(packet.header());
+    write.write_to(packet);
+    config.rewrite.apply(packet, &old[..old_len]);
+}

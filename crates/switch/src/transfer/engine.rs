@@ -1,0 +1,547 @@
+//! The engine's passes: what each packet and task does with the registers.
+
+use super::registers::Registers;
+use super::{EngineConfig, EngineEvent, EngineTask, FailReason, Lane, LaneId, LaneKind, Start, emit};
+use crate::budget::Ledger;
+use crate::counters::DropReason;
+use crate::pass::Pass;
+use crate::table::{Direct, Exact, TableError};
+use rackweave_base::canary::{Canary, planted};
+use rackweave_base::{Duration, Instant, Memory, Packet, PortId, Psn, Qpn, Rkey};
+use rackweave_wire::{Aeth, Extension, Headers, NakCode, Opcode, Reth, Syndrome, icrc};
+
+/// Moves bytes between lanes.
+pub struct Engine {
+    config: EngineConfig,
+    memory: Memory,
+    registers: Registers,
+    /// Queue pair number of the switch to lane.
+    lane_of: Exact<LaneId>,
+    lanes: Direct<Lane>,
+}
+
+/// What became of a packet that the engine was offered.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It was for one of the engine's queue pairs.
+    Taken,
+    /// It is for a queue pair that the engine does not know.
+    NotMine(Packet),
+}
+
+/// An acknowledgement or a timeout that made no progress leaves the retries where they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Done,
+    Some,
+    None,
+}
+
+fn clock(now: Instant) -> u32 {
+    (now.as_nanos() >> 10) as u32
+}
+
+impl Engine {
+    /// An engine without lanes. `memory` resolves payloads when a packet must be sealed.
+    pub fn new(config: EngineConfig, memory: Memory) -> Self {
+        let lanes = usize::from(config.lanes);
+        Self {
+            config,
+            memory,
+            registers: Registers::new(lanes),
+            lane_of: Exact::new("transfer.lane_of", 0, 24, lanes),
+            lanes: Direct::new("transfer.lanes", 8, lanes),
+        }
+    }
+
+    /// Enters tables and registers.
+    pub fn declare(&self, ledger: &mut Ledger) {
+        self.registers.declare(ledger);
+        ledger.exact(&self.lane_of);
+        ledger.direct(&self.lanes);
+    }
+
+    /// Packet generator entries: one per lane, with the lane's number as key.
+    pub fn generator_keys(&self) -> usize {
+        usize::from(self.config.lanes)
+    }
+
+    /// Connects `lane`: packets to `qpn` belong to it, `psn` is the first that it sends with.
+    ///
+    /// # Errors
+    /// If a table is full or a key too wide.
+    pub fn connect(&mut self, id: LaneId, qpn: Qpn, psn: Psn, lane: Lane) -> Result<(), TableError> {
+        self.lanes.set(id.index(), Some(lane))?;
+        self.lane_of.insert(u64::from(qpn.0), id)?;
+        let at = id.index();
+        *self.registers.next.control(at) = psn.get();
+        *self.registers.target_next.control(at) = psn.get();
+        *self.registers.count.control(at) = 0;
+        *self.registers.acked.control(at) = 0;
+        *self.registers.retries.control(at) = 0;
+        *self.registers.owner.control(at) = u32::MAX;
+        Ok(())
+    }
+
+    /// Forgets a lane and what it carries.
+    pub fn disconnect(&mut self, id: LaneId, qpn: Qpn) {
+        self.lane_of.remove(u64::from(qpn.0));
+        let known = self.lanes.set(id.index(), None);
+        debug_assert!(known.is_ok());
+        *self.registers.acked.control(id.index()) = 0;
+        *self.registers.count.control(id.index()) = 0;
+    }
+
+    /// Whether the lane has nothing under way, for the control plane.
+    pub fn is_free(&self, lane: LaneId) -> bool {
+        let at = lane.index();
+        self.registers.count.peek(at) == self.registers.acked.peek(at)
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &EngineConfig {
+        &self.config
+    }
+
+    /// A packet for the switch itself.
+    #[inline]
+    pub fn packet<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        port: PortId,
+        headers: &Headers,
+        packet: Packet,
+    ) -> Outcome
+    where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        let Some(&id) = self.lane_of.lookup(u64::from(headers.bth.target_qp.0)) else {
+            return Outcome::NotMine(packet);
+        };
+        let Some(&lane) = self.lanes.lookup(id.index()) else {
+            return Outcome::NotMine(packet);
+        };
+        if lane.ipv4.target != headers.ipv4.source || lane.port != port {
+            pass.drop(port, DropReason::Stranger, &packet);
+            return Outcome::Taken;
+        }
+        let opcode = headers.bth.opcode;
+        let is_fragment = matches!(
+            opcode,
+            Opcode::ReadResponseFirst
+                | Opcode::ReadResponseMiddle
+                | Opcode::ReadResponseLast
+                | Opcode::ReadResponseOnly
+        );
+        if is_fragment && lane.kind == LaneKind::Source {
+            self.fragment(pass, port, id, &lane, headers, packet);
+            return Outcome::Taken;
+        }
+        // Whatever else arrives ends here, so nobody behind the switch would notice damage.
+        if self.config.check && icrc::verify(&packet, &self.memory) != icrc::Verdict::Right {
+            pass.drop(port, DropReason::BadCheck, &packet);
+            return Outcome::Taken;
+        }
+        match (lane.kind, headers.extension) {
+            (LaneKind::Word { .. }, Extension::Aeth(_)) if opcode == Opcode::ReadResponseOnly => {
+                self.word_response(pass, port, id, headers.bth.psn, &packet);
+            }
+            (LaneKind::Target, Extension::Aeth(aeth)) if opcode == Opcode::Acknowledge => {
+                self.target_acknowledge(pass, port, id, headers.bth.psn, aeth, &packet);
+            }
+            (LaneKind::Source | LaneKind::Word { .. }, Extension::Aeth(aeth))
+                if opcode == Opcode::Acknowledge =>
+            {
+                self.initiator_acknowledge(pass, port, id, headers.bth.psn, aeth, &packet);
+            }
+            (LaneKind::Target, Extension::Cnp) => self.congestion(pass, port, id, &packet),
+            _ => pass.drop(port, DropReason::UnexpectedOpcode, &packet),
+        }
+        Outcome::Taken
+    }
+
+    /// A fragment of a READ response becomes a fragment of a WRITE.
+    #[inline]
+    fn fragment<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        port: PortId,
+        id: LaneId,
+        lane: &Lane,
+        headers: &Headers,
+        mut packet: Packet,
+    ) {
+        let (at, cursor) = (id.index(), &mut pass.cursor);
+        let registers = &mut self.registers;
+        let first = Psn::new(registers.first.read(cursor, at));
+        let index = headers.bth.psn.distance_from(first);
+        let count = registers.count.read(cursor, at);
+        let acked = registers.acked.read(cursor, at);
+        let length = registers.length.read(cursor, at);
+        let late = index < acked || index >= count;
+        if late && !planted(Canary::TransferLateFragment) {
+            return pass.drop(port, DropReason::StaleFragment, &packet);
+        }
+        let rest = u64::from(length).saturating_sub(u64::from(index) * u64::from(lane.mtu));
+        if packet.payload.len() as u64 != rest.min(u64::from(lane.mtu)) && !late {
+            return pass.drop(port, DropReason::Malformed, &packet);
+        }
+        registers.activity.write(cursor, at, clock(pass.now));
+        let offset = registers.offset.read(cursor, at);
+        let target = registers.target.read(cursor, at);
+        let address = registers.target_address.read(cursor, at);
+        let rkey = Rkey(registers.target_rkey.read(cursor, at));
+        let Some(target) = self.lanes.lookup(target as usize) else {
+            return pass.drop(port, DropReason::StaleFragment, &packet);
+        };
+        let ack_request = index + 1 == count || (index + 1).is_multiple_of(self.config.acknowledge_every);
+        let fragment = emit::Fragment {
+            index,
+            count,
+            psn: headers.bth.psn.add(offset),
+            ack_request,
+            reth: Reth { address, rkey, length },
+        };
+        emit::rewrite(&self.config, target, headers, &fragment, &mut packet);
+        pass.forward(target.port, packet);
+    }
+
+    /// The target tells how far the WRITE has come.
+    fn target_acknowledge<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        port: PortId,
+        id: LaneId,
+        psn: Psn,
+        aeth: Aeth,
+        packet: &Packet,
+    ) where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        let cursor = &mut pass.cursor;
+        let owner = self.registers.owner.read(cursor, id.index()) as usize;
+        if owner >= usize::from(self.config.lanes) {
+            return pass.drop(port, DropReason::StaleAcknowledge, packet);
+        }
+        let lane = LaneId(owner as u16);
+        let first = Psn::new(self.registers.target_first.read(cursor, id.index()));
+        // An ACK confirms its PSN, a NAK everything before it.
+        let confirmed = match aeth.syndrome {
+            Syndrome::Ack { .. } => psn.add(1).distance_from(first),
+            Syndrome::Nak(_) | Syndrome::ReceiverNotReady { .. } => psn.distance_from(first),
+        };
+        let progress = self.progress(pass, lane, confirmed);
+        match (aeth.syndrome, progress) {
+            (_, None) | (Syndrome::Ack { .. }, Some(Progress::None)) => {
+                pass.drop(port, DropReason::StaleAcknowledge, packet);
+            }
+            (_, Some(Progress::Done)) => {
+                let cookie = self.registers.cookie.read(&mut pass.cursor, lane.index());
+                pass.disarm(u32::from(lane.0));
+                pass.recirculate(EngineEvent::Done { lane, cookie });
+            }
+            (Syndrome::Ack { .. }, Some(Progress::Some)) => {}
+            (Syndrome::ReceiverNotReady { .. }, Some(_)) => {} // the timer asks again
+            (Syndrome::Nak(NakCode::SequenceError), Some(_)) => {
+                pass.recirculate(EngineTask::Reissue { lane, from: confirmed });
+            }
+            (Syndrome::Nak(code), Some(_)) => {
+                pass.recirculate(EngineTask::Abandon { lane, reason: reason(code) });
+            }
+        }
+    }
+
+    /// Enters that the first `confirmed` fragments of the lane's transfer are safe. `None` if
+    /// that cannot be, because the transfer has not so many or is over.
+    fn progress<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        lane: LaneId,
+        confirmed: u32,
+    ) -> Option<Progress> {
+        let (at, cursor) = (lane.index(), &mut pass.cursor);
+        let count = self.registers.count.read(cursor, at);
+        let before = self.registers.acked.update(cursor, at, |acked| {
+            let before = *acked;
+            if confirmed <= count && confirmed > before {
+                *acked = confirmed;
+            }
+            before
+        });
+        if confirmed > count || confirmed < before || before == count {
+            return None;
+        }
+        let now = clock(pass.now);
+        if confirmed == before {
+            return Some(Progress::None);
+        }
+        self.registers.retries.write(cursor, at, 0);
+        self.registers.activity.write(cursor, at, now);
+        Some(if confirmed == count { Progress::Done } else { Progress::Some })
+    }
+
+    /// An ACK or NAK on a lane where the switch sent a READ or a word WRITE.
+    fn initiator_acknowledge<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        port: PortId,
+        lane: LaneId,
+        psn: Psn,
+        aeth: Aeth,
+        packet: &Packet,
+    ) where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        let first = Psn::new(self.registers.first.read(&mut pass.cursor, lane.index()));
+        match aeth.syndrome {
+            Syndrome::Ack { .. } => {
+                // Only a word WRITE is acknowledged; a READ is answered by its data.
+                let confirmed = psn.add(1).distance_from(first);
+                let is_write = |length: u32| length != 0;
+                let done = self.progress(pass, lane, confirmed) == Some(Progress::Done);
+                let length = self.registers.length.read(&mut pass.cursor, lane.index());
+                if done && is_write(length) {
+                    pass.disarm(u32::from(lane.0));
+                    pass.recirculate(EngineEvent::Written(lane));
+                } else {
+                    pass.drop(port, DropReason::StaleAcknowledge, packet);
+                }
+            }
+            Syndrome::ReceiverNotReady { .. } => {}
+            Syndrome::Nak(code) => {
+                let count = self.registers.count.read(&mut pass.cursor, lane.index());
+                let acked = self.registers.acked.read(&mut pass.cursor, lane.index());
+                if acked == count || psn.distance_from(first) > count {
+                    return pass.drop(port, DropReason::StaleAcknowledge, packet);
+                }
+                pass.recirculate(match code {
+                    NakCode::SequenceError => EngineTask::Reissue { lane, from: 0 },
+                    _ => EngineTask::Abandon { lane, reason: reason(code) },
+                });
+            }
+        }
+    }
+
+    /// The answer to a word READ.
+    fn word_response<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        port: PortId,
+        lane: LaneId,
+        psn: Psn,
+        packet: &Packet,
+    ) where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        let mut bytes = [0; 8];
+        if packet.payload.len() != 8 || !packet.payload.copy_to(&self.memory, &mut bytes) {
+            return pass.drop(port, DropReason::BadWord, packet);
+        }
+        let first = Psn::new(self.registers.first.read(&mut pass.cursor, lane.index()));
+        let progress = self.progress(pass, lane, psn.add(1).distance_from(first));
+        let length = self.registers.length.read(&mut pass.cursor, lane.index());
+        if progress != Some(Progress::Done) || length != 0 {
+            return pass.drop(port, DropReason::StaleWord, packet);
+        }
+        pass.disarm(u32::from(lane.0));
+        pass.recirculate(EngineEvent::Word { lane, bytes });
+    }
+
+    /// The target's NIC saw congestion marks: whoever sends the data shall slow down.
+    fn congestion<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        port: PortId,
+        id: LaneId,
+        packet: &Packet,
+    ) {
+        let owner = self.registers.owner.read(&mut pass.cursor, id.index());
+        let Some(source) = self.lanes.lookup(owner as usize) else {
+            return pass.drop(port, DropReason::StaleAcknowledge, packet);
+        };
+        let notification = emit::congestion(&self.config, &self.memory, source);
+        pass.forward(source.port, notification);
+    }
+
+    /// A task of the engine's takes its pass.
+    pub fn task<T, D>(&mut self, pass: &mut Pass<'_, T, D>, task: EngineTask)
+    where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        match task {
+            EngineTask::Start(start) => self.start(pass, &start),
+            EngineTask::ReadWord(lane) => self.word(pass, lane, 0, [0; 8], [0; 8]),
+            EngineTask::WriteWords { lane, first, second } => {
+                let length = if second.is_some() { 16 } else { 8 };
+                self.word(pass, lane, length, first, second.unwrap_or_default());
+            }
+            EngineTask::Reissue { lane, from } => self.reissue(pass, lane, from),
+            EngineTask::Abandon { lane, reason } => {
+                let (at, cursor) = (lane.index(), &mut pass.cursor);
+                let count = self.registers.count.read(cursor, at);
+                if self.registers.acked.write(cursor, at, count) != count {
+                    pass.disarm(u32::from(lane.0));
+                    pass.recirculate(EngineEvent::Failed { lane, reason });
+                }
+            }
+        }
+    }
+
+    fn start<T, D>(&mut self, pass: &mut Pass<'_, T, D>, start: &Start) {
+        let (at, to) = (start.source.index(), start.target.index());
+        let Some(lane) = self.lanes.lookup(at) else { return };
+        let count = start.length.div_ceil(lane.mtu);
+        debug_assert!(count > 0, "a transfer has at least one byte");
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let advance = |next: &mut u32| {
+            let first = Psn::new(*next);
+            *next = first.add(count).get();
+            first
+        };
+        registers.owner.write(cursor, to, at as u32);
+        let first = registers.next.update(cursor, at, advance);
+        let target_first = registers.target_next.update(cursor, to, advance);
+        registers.first.write(cursor, at, first.get());
+        registers.target_first.write(cursor, to, target_first.get());
+        let before = registers.count.write(cursor, at, count);
+        let acked = registers.acked.write(cursor, at, 0);
+        debug_assert_eq!(before, acked, "lane {at} is busy");
+        registers.retries.write(cursor, at, 0);
+        registers.activity.write(cursor, at, clock(pass.now));
+        registers.length.write(cursor, at, start.length);
+        if !planted(Canary::TransferStaleOffset) || before == 0 {
+            registers.offset.write(cursor, at, target_first.distance_from(first));
+        }
+        registers.target.write(cursor, at, to as u32);
+        registers.cookie.write(cursor, at, start.cookie);
+        registers.source_address.write(cursor, at, start.source_address);
+        registers.target_address.write(cursor, at, start.target_address);
+        registers.source_rkey.write(cursor, at, start.source_rkey.0);
+        registers.target_rkey.write(cursor, at, start.target_rkey.0);
+        let place = (start.source_address, start.source_rkey, start.length);
+        let read = emit::read(&self.config, &self.memory, lane, first, place);
+        pass.arm(at as u32, self.config.timeout);
+        pass.forward(lane.port, read);
+    }
+
+    /// A word READ (`length` zero) or WRITE.
+    fn word<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        id: LaneId,
+        length: u32,
+        low: [u8; 8],
+        high: [u8; 8],
+    ) {
+        let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
+        let Some(lane) = self.lanes.lookup(at) else { return };
+        let psn = registers.next.update(cursor, at, |next| {
+            let psn = Psn::new(*next);
+            *next = psn.add(1).get();
+            psn
+        });
+        registers.first.write(cursor, at, psn.get());
+        let before = registers.count.write(cursor, at, 1);
+        let acked = registers.acked.write(cursor, at, 0);
+        debug_assert_eq!(before, acked, "word lane {at} is busy");
+        registers.retries.write(cursor, at, 0);
+        registers.activity.write(cursor, at, clock(pass.now));
+        registers.length.write(cursor, at, length);
+        registers.source_address.write(cursor, at, u64::from_le_bytes(low));
+        registers.target_address.write(cursor, at, u64::from_le_bytes(high));
+        let packet = Self::word_packet(&self.config, &self.memory, lane, psn, length, (low, high));
+        pass.arm(at as u32, self.config.timeout);
+        if let Some(packet) = packet {
+            pass.forward(lane.port, packet);
+        }
+    }
+
+    fn word_packet(
+        config: &EngineConfig,
+        memory: &Memory,
+        lane: &Lane,
+        psn: Psn,
+        length: u32,
+        (low, high): ([u8; 8], [u8; 8]),
+    ) -> Option<Packet> {
+        let LaneKind::Word { address, rkey } = lane.kind else { return None };
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&low);
+        bytes[8..].copy_from_slice(&high);
+        Some(match length {
+            0 => emit::read(config, memory, lane, psn, (address, rkey, 8)),
+            _ => emit::write(config, memory, lane, psn, (address, rkey), &bytes[..length as usize]),
+        })
+    }
+
+    /// Asks again for what is missing, or gives up.
+    fn reissue<T, D>(&mut self, pass: &mut Pass<'_, T, D>, id: LaneId, from: u32)
+    where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        let at = id.index();
+        let Some(&lane) = self.lanes.lookup(at) else { return };
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let first = Psn::new(registers.first.read(cursor, at));
+        let count = registers.count.read(cursor, at);
+        let from = registers.acked.read(cursor, at).max(from);
+        let retries = registers.retries.update(cursor, at, |retries| {
+            *retries += 1;
+            *retries
+        });
+        if from >= count {
+            return;
+        }
+        if retries > self.config.retries {
+            let reason = FailReason::Unreachable;
+            return pass.recirculate(EngineTask::Abandon { lane: id, reason });
+        }
+        registers.activity.write(cursor, at, clock(pass.now));
+        let length = registers.length.read(cursor, at);
+        let source = registers.source_address.read(cursor, at);
+        let high = registers.target_address.read(cursor, at);
+        let rkey = Rkey(registers.source_rkey.read(cursor, at));
+        let packet = if lane.kind == LaneKind::Source {
+            let skipped = if planted(Canary::TransferReissueFromStart) { 0 } else { from * lane.mtu };
+            let place = (source + u64::from(skipped), rkey, length - from * lane.mtu);
+            Some(emit::read(&self.config, &self.memory, &lane, first.add(from), place))
+        } else {
+            let values = (source.to_le_bytes(), high.to_le_bytes());
+            Self::word_packet(&self.config, &self.memory, &lane, first, length, values)
+        };
+        pass.arm(at as u32, self.config.timeout);
+        if let Some(packet) = packet {
+            pass.forward(lane.port, packet);
+        }
+    }
+
+    /// The packet generator fired for lane `key`: was there a sign of life?
+    pub fn generated<T, D>(&mut self, pass: &mut Pass<'_, T, D>, key: u32)
+    where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        let (at, cursor) = (key as usize, &mut pass.cursor);
+        let count = self.registers.count.read(cursor, at);
+        if self.registers.acked.read(cursor, at) == count {
+            return;
+        }
+        let since = clock(pass.now).wrapping_sub(self.registers.activity.read(cursor, at));
+        let waited = Duration::from_nanos(u64::from(since) << 10);
+        // The clock of `activity` ticks every 1024 ns; a tick early is a tick late next time.
+        if waited + Duration::from_nanos(1024) < self.config.timeout {
+            pass.arm(key, Duration::from_nanos(self.config.timeout.as_nanos() - waited.as_nanos()));
+        } else {
+            pass.recirculate(EngineTask::Reissue { lane: LaneId(key as u16), from: 0 });
+        }
+    }
+}
+
+fn reason(code: NakCode) -> FailReason {
+    match code {
+        NakCode::RemoteAccess => FailReason::RemoteAccess,
+        NakCode::RemoteOperation => FailReason::RemoteOperation,
+        NakCode::SequenceError | NakCode::InvalidRequest | NakCode::InvalidRdRequest => {
+            FailReason::InvalidRequest
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The transfer engine: moves bytes between queue pairs of different nodes without buffering them
+//! (zero-sided RDMA, section 4; DESIGN: the switch).
+//!
+//! The switch is one end of many reliable connections, each a [`Lane`]. It never holds payload. A
+//! **transfer** moves `length` bytes from a region of one node to a region of another: the switch
+//! sends a READ on the *source lane*, and turns each fragment of the response, header only, into
+//! the matching fragment of a WRITE on the *target lane*:
+//!
+//! ```text
+//!   source node            switch                      target node
+//!        │◀── READ psn s ────│                               │
+//!        │── response s ────▶│── WRITE First  psn s+offset ─▶│
+//!        │── response s+1 ──▶│── WRITE Middle psn s+1+offset▶│
+//!        │── response s+2 ──▶│── WRITE Last   psn s+2+offset▶│
+//!        │                   │◀──────────── ACK s+2+offset ──│   Done
+//! ```
+//!
+//! The offset is fixed when the transfer starts, so a fragment needs no state but its own PSN, and
+//! fragments that overtake each other still land where they belong. A lane carries one transfer at
+//! a time. Everything that can be lost is recovered from the first fragment that the target has
+//! not acknowledged: a NAK of the target tells at once, a timeout tells in the end, and the READ is
+//! re-issued for what is missing. A fragment that belongs to no transfer under way is dropped.
+//!
+//! A **word operation** reads or writes the few bytes at the head of a ring on a lane of its own,
+//! and shares the machinery: it is a request of one packet whose answer ends in the switch.
+//!
+//! Files: [`engine`] the passes; `registers` their state; `emit` the packets that the switch makes.
+
+mod emit;
+mod engine;
+mod registers;
+#[cfg(test)]
+mod tests;
+
+use rackweave_base::{Duration, MacAddr, PortId, Qpn, Rkey};
+use rackweave_wire::{Ethernet, Ipv4, Udp};
+
+pub use engine::{Engine, Outcome};
+
+/// A connection between the switch and a node, by its place in the tables.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct LaneId(pub u16);
+
+impl LaneId {
+    /// The index into tables and register arrays.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a lane is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LaneKind {
+    /// READs of transfers.
+    Source,
+    /// WRITEs of transfers.
+    Target,
+    /// Word operations at `address` of a region with `rkey`.
+    Word {
+        /// The address of the first word.
+        address: u64,
+        /// The region's key.
+        rkey: Rkey,
+    },
+}
+
+/// A lane, as the controller enters it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lane {
+    /// What it is for.
+    pub kind: LaneKind,
+    /// The port that leads to the node.
+    pub port: PortId,
+    /// Ethernet header for packets to the node.
+    pub ethernet: Ethernet,
+    /// IPv4 header for packets to the node.
+    pub ipv4: Ipv4,
+    /// UDP header for packets to the node.
+    pub udp: Udp,
+    /// The node's queue pair.
+    pub peer_qpn: Qpn,
+    /// The path MTU in bytes.
+    pub mtu: u32,
+}
+
+/// A transfer to start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Start {
+    /// The lane to READ on; it must be free.
+    pub source: LaneId,
+    /// The lane to WRITE on; it must be free.
+    pub target: LaneId,
+    /// Where the bytes are.
+    pub source_address: u64,
+    /// The key of their region.
+    pub source_rkey: Rkey,
+    /// Where the bytes go.
+    pub target_address: u64,
+    /// The key of that region.
+    pub target_rkey: Rkey,
+    /// How many, at least one.
+    pub length: u32,
+    /// Given back when the transfer is done.
+    pub cookie: u32,
+}
+
+/// What recirculates for the engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EngineTask {
+    /// Start a transfer.
+    Start(Start),
+    /// Read the word of a word lane.
+    ReadWord(LaneId),
+    /// Write one or two words at the place of a word lane. Bytes as they will lie in memory.
+    WriteWords {
+        /// The lane; it must be free.
+        lane: LaneId,
+        /// The first eight bytes.
+        first: [u8; 8],
+        /// The next eight bytes, if there are any.
+        second: Option<[u8; 8]>,
+    },
+    /// Ask again for what is missing of the lane's transfer or word operation.
+    Reissue {
+        /// The source or word lane.
+        lane: LaneId,
+        /// The first fragment to ask for, if that is later than the first one not acknowledged.
+        from: u32,
+    },
+    /// Give up the lane's transfer or word operation.
+    Abandon {
+        /// The source or word lane.
+        lane: LaneId,
+        /// Why.
+        reason: FailReason,
+    },
+}
+
+/// What the engine tells the program, as a task of the program's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EngineEvent {
+    /// Every byte of the transfer is in the target's memory.
+    Done {
+        /// The source lane.
+        lane: LaneId,
+        /// What the transfer was started with.
+        cookie: u32,
+    },
+    /// A word was read.
+    Word {
+        /// The word lane.
+        lane: LaneId,
+        /// The bytes as they lie in the node's memory.
+        bytes: [u8; 8],
+    },
+    /// The words were written.
+    Written(LaneId),
+    /// The transfer or word operation on this lane is given up; the lane is of no more use.
+    Failed {
+        /// The source or word lane.
+        lane: LaneId,
+        /// Why.
+        reason: FailReason,
+    },
+}
+
+/// Why a transfer or word operation was given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FailReason {
+    /// No progress after all retries.
+    #[error("the node does not answer")]
+    Unreachable,
+    /// The node refused the access: wrong key, bounds or permission.
+    #[error("the node refused the access to its region")]
+    RemoteAccess,
+    /// The node found the request invalid.
+    #[error("the node found the request invalid")]
+    InvalidRequest,
+    /// The node could not carry out the request.
+    #[error("the node could not carry out the request")]
+    RemoteOperation,
+}
+
+/// The size and the patience of an engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EngineConfig {
+    /// Lanes of all kinds.
+    pub lanes: u16,
+    /// How long to wait without a sign of progress before asking again.
+    pub timeout: Duration,
+    /// How often to ask again without progress before giving up.
+    pub retries: u32,
+    /// Ask the target for an acknowledgement at every so many fragments, and at the last.
+    pub acknowledge_every: u32,
+    /// Whether packets that the switch makes need an ICRC, and packets that end in it are checked.
+    pub check: bool,
+    /// How the ICRC of a rewritten packet is kept right.
+    pub rewrite: rackweave_wire::icrc::Rewrite,
+    /// The switch's own Ethernet address.
+    pub mac: MacAddr,
+}

@@ -1,0 +1,21 @@
+//! The words of an endpoint: regions, queue pairs, work requests, completions.
+//!
+//! Endpoints know only this room. The soft NIC (`rackweave-nic`) is one implementation of
+//! [`Verbs`]; a libibverbs one can stand beside it. The names and the rules are those of the
+//! InfiniBand Architecture Specification 1.4, chapters 10 and 11, as rdma-core presents them.
+//!
+//! It knows nothing of packets, links, switches or time.
+
+mod completion;
+mod error;
+mod qp;
+mod region;
+mod traits;
+mod work;
+
+pub use completion::{Completion, CompletionOpcode, CompletionStatus};
+pub use error::{CqError, ModifyError, PostError, QpError, RegisterError};
+pub use qp::{Mtu, Peer, QpCapabilities, QpEvent, QpModify, QpState, ReceiveSide, SendSide};
+pub use region::{Access, CqId, PdId, Region};
+pub use traits::{Progress, Verbs};
+pub use work::{Operation, ReceiveRequest, Segment, WorkRequest};

@@ -1,0 +1,185 @@
+//! The base transport header (InfiniBand specification 1.4, 9.2).
+//!
+//! FECN and BECN are the two top bits of byte 4, as RoCEv2 uses them (annex A17.3.1.3).
+
+use crate::{Opcode, ParseError};
+use core::fmt;
+use rackweave_base::{Psn, Qpn};
+use zerocopy::byteorder::network_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Bytes of the header.
+pub const LEN: usize = 12;
+/// The default partition key, full member: what every packet carries where no partitions are used.
+pub const PKEY_DEFAULT: u16 = 0xffff;
+
+const LOW_24: u32 = 0x00ff_ffff;
+
+/// The base transport header. The pad count is derived from the payload when it is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bth {
+    /// What the packet does.
+    pub opcode: Opcode,
+    /// The receiver is to raise an event.
+    pub solicited: bool,
+    /// The migration state bit; RoCE gives it no meaning.
+    pub migrated: bool,
+    /// Partition key.
+    pub pkey: u16,
+    /// Forward congestion notification.
+    pub fecn: bool,
+    /// Backward congestion notification, set in a CNP.
+    pub becn: bool,
+    /// The queue pair that the packet is for.
+    pub target_qp: Qpn,
+    /// The responder is to acknowledge this packet.
+    pub ack_request: bool,
+    /// Packet sequence number.
+    pub psn: Psn,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Layout {
+    opcode: u8,
+    /// Solicited event, migration state, pad count (2 bits), header version (4 bits).
+    flags: u8,
+    pkey: U16,
+    /// FECN, BECN, 6 bits reserved, queue pair.
+    congestion_and_qp: U32,
+    /// Acknowledge request, 7 bits reserved, PSN.
+    ack_and_psn: U32,
+}
+const _: () = assert!(size_of::<Layout>() == LEN);
+
+impl Bth {
+    /// A header with the default partition key and no flag set.
+    pub const fn new(opcode: Opcode, target_qp: Qpn, psn: Psn) -> Self {
+        Self {
+            opcode,
+            solicited: false,
+            migrated: false,
+            pkey: PKEY_DEFAULT,
+            fecn: false,
+            becn: false,
+            target_qp,
+            ack_request: false,
+            psn,
+        }
+    }
+
+    /// Parses a header; also returns the pad count in bytes.
+    #[inline]
+    pub(crate) fn parse(layout: &Layout) -> Result<(Self, usize), ParseError> {
+        let version = layout.flags & 0x0f;
+        if version != 0 {
+            return Err(ParseError::BadVersion(version));
+        }
+        let Some(opcode) = Opcode::from_u8(layout.opcode) else {
+            return Err(ParseError::UnknownOpcode(layout.opcode));
+        };
+        let congestion_and_qp = layout.congestion_and_qp.get();
+        let ack_and_psn = layout.ack_and_psn.get();
+        let header = Self {
+            opcode,
+            solicited: layout.flags & 0x80 != 0,
+            migrated: layout.flags & 0x40 != 0,
+            pkey: layout.pkey.get(),
+            fecn: congestion_and_qp & 1 << 31 != 0,
+            becn: congestion_and_qp & 1 << 30 != 0,
+            target_qp: Qpn(congestion_and_qp & LOW_24),
+            ack_request: ack_and_psn & 1 << 31 != 0,
+            psn: Psn::new(ack_and_psn),
+        };
+        Ok((header, usize::from(layout.flags >> 4 & 3)))
+    }
+
+    /// The header of a packet with `pad_len` pad bytes.
+    #[inline]
+    pub(crate) fn emit(&self, pad_len: usize) -> Layout {
+        let flags =
+            u8::from(self.solicited) << 7 | u8::from(self.migrated) << 6 | (pad_len as u8) << 4;
+        let congestion = u32::from(self.fecn) << 31 | u32::from(self.becn) << 30;
+        Layout {
+            opcode: self.opcode as u8,
+            flags,
+            pkey: U16::new(self.pkey),
+            congestion_and_qp: U32::new(congestion | (self.target_qp.0 & LOW_24)),
+            ack_and_psn: U32::new(u32::from(self.ack_request) << 31 | self.psn.get()),
+        }
+    }
+}
+
+impl fmt::Display for Bth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} qp {} psn {}", self.opcode, self.target_qp, self.psn)?;
+        let flags = [
+            (self.solicited, " solicited"),
+            (self.fecn, " fecn"),
+            (self.becn, " becn"),
+            (self.ack_request, " ack-request"),
+        ];
+        flags.into_iter().filter(|(set, _)| *set).try_for_each(|(_, name)| f.write_str(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: [u8; LEN], header: Bth, pad_len: usize, display: &str) {
+        assert_eq!(Bth::parse(&zerocopy::transmute!(bytes)), Ok((header, pad_len)));
+        assert_eq!(header.emit(pad_len).as_bytes(), bytes);
+        assert_eq!(header.to_string(), display);
+    }
+
+    #[test]
+    fn captured_headers_go_both_ways() {
+        // The last packet of a SEND with three pad bytes (Linux rdma_rxe).
+        let last = Bth {
+            ack_request: true,
+            ..Bth::new(Opcode::SendLast, Qpn(0x11), Psn::new(0x60_2020))
+        };
+        check(
+            [0x02, 0x30, 0xff, 0xff, 0x00, 0x00, 0x00, 0x11, 0x80, 0x60, 0x20, 0x20],
+            last,
+            3,
+            "SEND_LAST qp 0x11 psn 6299680 ack-request",
+        );
+        let ack = Bth::new(Opcode::Acknowledge, Qpn(0x19), Psn::new(0xf5_f1c7));
+        check(
+            [0x11, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x19, 0x00, 0xf5, 0xf1, 0xc7],
+            ack,
+            0,
+            "ACKNOWLEDGE qp 0x19 psn 16118215",
+        );
+    }
+
+    #[test]
+    fn every_flag_has_its_bit() {
+        let all = Bth {
+            solicited: true,
+            migrated: true,
+            pkey: 0x8001,
+            fecn: true,
+            becn: true,
+            ..Bth::new(Opcode::SendOnly, Qpn(0xab_cdef), Psn::new(0x12_3456))
+        };
+        check(
+            [0x04, 0xc0, 0x80, 0x01, 0xc0, 0xab, 0xcd, 0xef, 0x00, 0x12, 0x34, 0x56],
+            all,
+            0,
+            "SEND_ONLY qp 0xabcdef psn 1193046 solicited fecn becn",
+        );
+    }
+
+    #[test]
+    fn reserved_values_are_refused() {
+        let parse = |opcode, flags| {
+            Bth::parse(&Layout { opcode, flags, ..Bth::new(Opcode::SendOnly, Qpn(1), Psn::new(0)).emit(0) })
+        };
+        assert_eq!(parse(0x04, 0x01).unwrap_err(), ParseError::BadVersion(1));
+        assert_eq!(parse(0x15, 0x00).unwrap_err(), ParseError::UnknownOpcode(0x15));
+        assert_eq!(parse(0x64, 0x00).unwrap_err(), ParseError::UnknownOpcode(0x64));
+    }
+}

@@ -1,0 +1,180 @@
+//! What stands between BTH and payload: at most one kind of extended header per opcode (InfiniBand
+//! specification 1.4, 9.2.1, table 38).
+
+use crate::atomic::{self, AtomicEth};
+use crate::{Aeth, Opcode, ParseError, Reth, aeth, cnp, immediate, reth};
+use core::fmt;
+use rackweave_base::Rkey;
+use zerocopy::byteorder::network_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The headers between BTH and payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extension {
+    /// Nothing.
+    None,
+    /// Which remote bytes.
+    Reth(Reth),
+    /// Which remote bytes, then immediate data.
+    RethImmediate(Reth, u32),
+    /// Immediate data.
+    Immediate(u32),
+    /// The key to invalidate.
+    Invalidate(Rkey),
+    /// An acknowledgement.
+    Aeth(Aeth),
+    /// An atomic operation.
+    AtomicEth(AtomicEth),
+    /// An acknowledgement, then the word's value before the operation.
+    AtomicAck(Aeth, u64),
+    /// The reserved bytes of a congestion notification packet.
+    Cnp,
+}
+
+/// Which headers stand between BTH and payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExtensionKind {
+    /// [`Extension::None`].
+    None,
+    /// [`Extension::Reth`].
+    Reth,
+    /// [`Extension::RethImmediate`].
+    RethImmediate,
+    /// [`Extension::Immediate`].
+    Immediate,
+    /// [`Extension::Invalidate`].
+    Invalidate,
+    /// [`Extension::Aeth`].
+    Aeth,
+    /// [`Extension::AtomicEth`].
+    AtomicEth,
+    /// [`Extension::AtomicAck`].
+    AtomicAck,
+    /// [`Extension::Cnp`].
+    Cnp,
+}
+
+/// The most bytes of an extension.
+pub const LEN_MAX: usize = atomic::LEN;
+
+impl ExtensionKind {
+    /// Bytes of these headers, a multiple of four and at most [`LEN_MAX`].
+    #[inline]
+    pub const fn len(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Reth => reth::LEN,
+            Self::RethImmediate => reth::LEN + immediate::LEN,
+            Self::Immediate | Self::Invalidate => immediate::LEN,
+            Self::Aeth => aeth::LEN,
+            Self::AtomicEth => atomic::LEN,
+            Self::AtomicAck => aeth::LEN + atomic::ACK_LEN,
+            Self::Cnp => cnp::LEN,
+        }
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Extension {
+    /// Which headers these are.
+    #[inline]
+    pub const fn kind(&self) -> ExtensionKind {
+        match self {
+            Self::None => ExtensionKind::None,
+            Self::Reth(_) => ExtensionKind::Reth,
+            Self::RethImmediate(..) => ExtensionKind::RethImmediate,
+            Self::Immediate(_) => ExtensionKind::Immediate,
+            Self::Invalidate(_) => ExtensionKind::Invalidate,
+            Self::Aeth(_) => ExtensionKind::Aeth,
+            Self::AtomicEth(_) => ExtensionKind::AtomicEth,
+            Self::AtomicAck(..) => ExtensionKind::AtomicAck,
+            Self::Cnp => ExtensionKind::Cnp,
+        }
+    }
+
+    /// Parses what `opcode` says must stand at the start of `bytes`.
+    #[inline]
+    pub(crate) fn parse(opcode: Opcode, bytes: &[u8]) -> Result<(Self, usize), ParseError> {
+        let kind = opcode.extension();
+        let extension = match kind {
+            ExtensionKind::None => Self::None,
+            ExtensionKind::Reth => Self::Reth(Reth::parse(layout_at(bytes, 0)?)),
+            ExtensionKind::RethImmediate => Self::RethImmediate(
+                Reth::parse(layout_at(bytes, 0)?),
+                immediate::parse(layout_at(bytes, reth::LEN)?),
+            ),
+            ExtensionKind::Immediate => Self::Immediate(immediate::parse(layout_at(bytes, 0)?)),
+            ExtensionKind::Invalidate => {
+                Self::Invalidate(Rkey(immediate::parse(layout_at(bytes, 0)?)))
+            }
+            ExtensionKind::Aeth => Self::Aeth(Aeth::parse(layout_at(bytes, 0)?)?),
+            ExtensionKind::AtomicEth => Self::AtomicEth(AtomicEth::parse(layout_at(bytes, 0)?)),
+            ExtensionKind::AtomicAck => {
+                let aeth = Aeth::parse(layout_at(bytes, 0)?)?;
+                let ack: &atomic::AckLayout = layout_at(bytes, aeth::LEN)?;
+                Self::AtomicAck(aeth, ack.before.get())
+            }
+            ExtensionKind::Cnp if bytes.len() < cnp::LEN => return Err(ParseError::Truncated),
+            ExtensionKind::Cnp => Self::Cnp,
+        };
+        Ok((extension, kind.len()))
+    }
+
+    /// Writes the headers and returns their length. `bytes` must hold [`LEN_MAX`] bytes.
+    #[inline]
+    pub(crate) fn emit(&self, bytes: &mut [u8]) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Reth(reth) => put(bytes, 0, &reth.emit()),
+            Self::RethImmediate(reth, value) => {
+                let at = put(bytes, 0, &reth.emit());
+                put(bytes, at, &immediate::emit(*value))
+            }
+            Self::Immediate(value) => put(bytes, 0, &immediate::emit(*value)),
+            Self::Invalidate(rkey) => put(bytes, 0, &immediate::emit(rkey.0)),
+            Self::Aeth(aeth) => put(bytes, 0, &aeth.emit()),
+            Self::AtomicEth(atomic) => put(bytes, 0, &atomic.emit()),
+            Self::AtomicAck(aeth, before) => {
+                let at = put(bytes, 0, &aeth.emit());
+                put(bytes, at, &atomic::AckLayout { before: U64::new(*before) })
+            }
+            Self::Cnp => put(bytes, 0, &[0_u8; cnp::LEN]),
+        }
+    }
+}
+
+#[inline]
+fn layout_at<L: FromBytes + KnownLayout + Immutable + zerocopy::Unaligned>(
+    bytes: &[u8],
+    at: usize,
+) -> Result<&L, ParseError> {
+    let rest = bytes.get(at..).ok_or(ParseError::Truncated)?;
+    L::ref_from_prefix(rest).map(|(layout, _)| layout).map_err(|_| ParseError::Truncated)
+}
+
+/// Writes `layout` at `at` and returns where it ends.
+#[inline]
+fn put<L: IntoBytes + Immutable>(bytes: &mut [u8], at: usize, layout: &L) -> usize {
+    let end = at + size_of::<L>();
+    bytes[at..end].copy_from_slice(layout.as_bytes());
+    end
+}
+
+impl fmt::Display for Extension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None | Self::Cnp => Ok(()),
+            Self::Reth(reth) => write!(f, "{reth}"),
+            Self::RethImmediate(reth, value) => write!(f, "{reth} immediate {value:#x}"),
+            Self::Immediate(value) => write!(f, "immediate {value:#x}"),
+            Self::Invalidate(rkey) => write!(f, "invalidate rkey {:#010x}", rkey.0),
+            Self::Aeth(aeth) => write!(f, "{aeth}"),
+            Self::AtomicEth(atomic) => write!(f, "{atomic}"),
+            Self::AtomicAck(aeth, before) => write!(f, "{aeth} before {before:#x}"),
+        }
+    }
+}

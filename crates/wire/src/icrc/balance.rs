@@ -1,0 +1,146 @@
+//! Keeping the ICRC right when a switch rewrites a header: change it, or balance the header so that
+//! the old one stays right.
+
+use super::head;
+use super::polynomial::times_x;
+use super::update;
+use crate::extension::LEN_MAX as EXTENSION_LEN_MAX;
+use crate::{bth, ethernet, ipv4, udp};
+use rackweave_base::Packet;
+
+/// How a port keeps the ICRC right when it rewrites headers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Rewrite {
+    /// Change the ICRC by the difference of the headers ([`update`]). For a switch that reaches the
+    /// trailer.
+    #[default]
+    Update,
+    /// Choose IPv4 identification and UDP source port such that the old ICRC is right. Needs the
+    /// header alone, but multi-path networks hash on the source port: only where all packets of a
+    /// QP take one path anyway.
+    Balance,
+}
+
+impl Rewrite {
+    /// Makes the check value of `packet` right after its header was replaced: as right as it was
+    /// with `old_header`. Payload and pad must not have changed since. Without a check value there
+    /// is nothing to do.
+    ///
+    /// [`Rewrite::Balance`] changes the header: identification, source port, IPv4 checksum, and the
+    /// UDP checksum, which becomes zero. A header that is not RoCEv2's, as [`crate::Headers`] writes
+    /// it, is not balanced; its check value is updated.
+    ///
+    /// # Panics
+    /// If `old_header` is longer than [`rackweave_base::packet::HEADER_MAX`].
+    #[inline]
+    pub fn apply(self, packet: &mut Packet, old_header: &[u8]) {
+        let Some(check) = packet.check else { return };
+        if self == Self::Balance && balance(packet.header_mut(), old_header) {
+            return;
+        }
+        let tail_len = packet.payload.len() + packet.pad().len();
+        packet.check = Some(update(check, old_header, packet.header(), tail_len));
+    }
+}
+
+/// Bytes from the IPv4 header on, of a packet without extension.
+const LEN_MIN: usize = ipv4::LEN + udp::LEN + bth::LEN;
+/// Lengths of headers: without extension, and every multiple of four up to the longest.
+const LAYOUTS: usize = EXTENSION_LEN_MAX / 4 + 1;
+
+/// `SOLUTIONS[(len - LEN_MIN) / 4]`: for a header of `len` bytes from IPv4 on, what to add to
+/// identification (high half) and source port to add each byte of a difference to the CRC.
+static SOLUTIONS: [[[u32; 256]; 4]; LAYOUTS] = {
+    let mut solutions = [[[0; 256]; 4]; LAYOUTS];
+    let mut layout = 0;
+    while layout < LAYOUTS {
+        solutions[layout] = lookups(inverse(effects(LEN_MIN + 4 * layout)));
+        layout += 1;
+    }
+    solutions
+};
+
+/// Changes identification and source port such that the head has the CRC of the old header's. False,
+/// and nothing changed, for lengths that no RoCEv2 header has.
+fn balance(header: &mut [u8], old_header: &[u8]) -> bool {
+    let ip_at = ethernet::header_len(header);
+    let Some(len) = header.len().checked_sub(ip_at + LEN_MIN) else { return false };
+    if len % 4 != 0 || len / 4 >= LAYOUTS {
+        return false;
+    }
+    let solution = &SOLUTIONS[len / 4];
+    let [b0, b1, b2, b3] =
+        head::difference(old_header, header).to_le_bytes().map(usize::from);
+    let change = solution[0][b0] ^ solution[1][b1] ^ solution[2][b2] ^ solution[3][b3];
+    let ip = &mut header[ip_at..];
+    ipv4::change_identification(ip, (change >> 16) as u16);
+    udp::change_source_port(&mut ip[ipv4::LEN..], change as u16);
+    true
+}
+
+/// `effects[k]`: how bit `k` of identification (high half) and source port changes the CRC of a
+/// header of `len` bytes.
+const fn effects(len: usize) -> [u32; 32] {
+    let mut effects = [0; 32];
+    let mut k = 0;
+    while k < 32 {
+        let (field_at, bit) = if k < 16 { (ipv4::LEN, k) } else { (ipv4::IDENTIFICATION_AT, k - 16) };
+        let at = field_at + if bit < 8 { 1 } else { 0 };
+        let mut state = 1 << (bit % 8);
+        let mut steps = 8 * (len - at);
+        while steps > 0 {
+            state = times_x(state);
+            steps -= 1;
+        }
+        effects[k] = state;
+        k += 1;
+    }
+    effects
+}
+
+/// The inverse of a 32×32 matrix over GF(2), both given by columns (Gauss and Jordan). It fails to
+/// compile if there is none.
+const fn inverse(mut columns: [u32; 32]) -> [u32; 32] {
+    let mut inverse = [0; 32];
+    let mut k = 0;
+    while k < 32 {
+        inverse[k] = 1 << k;
+        k += 1;
+    }
+    // Column operations that make `columns` the identity make the identity its inverse.
+    let mut row = 0;
+    while row < 32 {
+        let mut pivot = row;
+        while columns[pivot] >> row & 1 == 0 {
+            pivot += 1;
+        }
+        columns.swap(row, pivot);
+        inverse.swap(row, pivot);
+        let mut other = 0;
+        while other < 32 {
+            if other != row && columns[other] >> row & 1 == 1 {
+                columns[other] ^= columns[row];
+                inverse[other] ^= inverse[row];
+            }
+            other += 1;
+        }
+        row += 1;
+    }
+    inverse
+}
+
+/// What a matrix makes of each value of each byte of its argument.
+const fn lookups(columns: [u32; 32]) -> [[u32; 256]; 4] {
+    let mut lookups = [[0; 256]; 4];
+    let mut byte = 0;
+    while byte < 4 {
+        let mut value = 1;
+        while value < 256_usize {
+            let lowest = value.trailing_zeros() as usize;
+            lookups[byte][value] = lookups[byte][value & (value - 1)] ^ columns[8 * byte + lowest];
+            value += 1;
+        }
+        byte += 1;
+    }
+    lookups
+}

@@ -1,0 +1,131 @@
+//! Arithmetic of CRC-32: polynomials over GF(2) modulo the one of IEEE 802.3.
+//!
+//! A `u32` holds a polynomial of degree below 32 in the reflected order that zlib uses: the most
+//! significant bit is the coefficient of x^0. "Raw" means without the initial and final inversion,
+//! so that everything here is linear.
+
+use rackweave_base::packet::PAYLOAD_MAX;
+
+/// The modulus without its x^32.
+const MODULUS: u32 = 0xedb8_8320;
+/// The polynomial 1.
+const ONE: u32 = 1 << 31;
+/// Tails up to this long, payload and pad, take their power from a table.
+const TAIL_MAX: usize = PAYLOAD_MAX + 3;
+
+/// `SHIFTS[k][b]`: the byte `b`, then `k` zero bytes, raw.
+static SHIFTS: [[u32; 256]; 4] = shifts();
+/// `POWERS[n]`: x^(8n).
+static POWERS: [u32; TAIL_MAX + 1] = powers();
+
+const fn shifts() -> [[u32; 256]; 4] {
+    let mut shifts = [[0; 256]; 4];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut state = byte as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            state = times_x(state);
+            bit += 1;
+        }
+        shifts[0][byte] = state;
+        byte += 1;
+    }
+    let mut count = 1;
+    while count < 4 {
+        let mut byte = 0;
+        while byte < 256 {
+            let state: u32 = shifts[count - 1][byte];
+            shifts[count][byte] = (state >> 8) ^ shifts[0][state as usize & 0xff];
+            byte += 1;
+        }
+        count += 1;
+    }
+    shifts
+}
+
+const fn powers() -> [u32; TAIL_MAX + 1] {
+    let shifts = shifts();
+    let mut powers = [ONE; TAIL_MAX + 1];
+    let mut n = 1;
+    while n <= TAIL_MAX {
+        let state = powers[n - 1];
+        powers[n] = (state >> 8) ^ shifts[0][state as usize & 0xff];
+        n += 1;
+    }
+    powers
+}
+
+/// `value` times x.
+pub const fn times_x(value: u32) -> u32 {
+    (value >> 1) ^ if value & 1 == 0 { 0 } else { MODULUS }
+}
+
+/// `value` times x^(8n): the raw CRC of the bytes behind `value`, followed by `n` zero bytes.
+#[inline]
+pub fn shift(value: u32, n: usize) -> u32 {
+    match POWERS.get(n) {
+        Some(&power) => multiply(value, power),
+        None => shift(multiply(value, POWERS[TAIL_MAX]), n - TAIL_MAX),
+    }
+}
+
+/// The product of two polynomials.
+#[inline]
+pub fn multiply(a: u32, b: u32) -> u32 {
+    // Bit k of the plain product stands for x^(62-k); one step to the left it is x^(63-k). The high
+    // half is then reduced already, and the low half is a polynomial times x^32.
+    let product = carryless(a, b) << 1;
+    let [b0, b1, b2, b3] = (product as u32).to_le_bytes().map(usize::from);
+    (product >> 32) as u32 ^ SHIFTS[3][b0] ^ SHIFTS[2][b1] ^ SHIFTS[1][b2] ^ SHIFTS[0][b3]
+}
+
+/// The product of two numbers without carries, in bits 0 to 62.
+///
+/// Each factor is split into four with a bit in every fourth place. In a product of two such
+/// parts at most eight ones meet in a place, so that no carry reaches the next place in use.
+#[inline]
+fn carryless(a: u32, b: u32) -> u64 {
+    const PART: u32 = 0x1111_1111;
+    const PLACES: u64 = 0x1111_1111_1111_1111;
+    let part = |value: u32, k: u32| u64::from(value & (PART << k));
+    let (a0, a1, a2, a3) = (part(a, 0), part(a, 1), part(a, 2), part(a, 3));
+    let (b0, b1, b2, b3) = (part(b, 0), part(b, 1), part(b, 2), part(b, 3));
+    let c0 = (a0 * b0) ^ (a1 * b3) ^ (a2 * b2) ^ (a3 * b1);
+    let c1 = (a0 * b1) ^ (a1 * b0) ^ (a2 * b3) ^ (a3 * b2);
+    let c2 = (a0 * b2) ^ (a1 * b1) ^ (a2 * b0) ^ (a3 * b3);
+    let c3 = (a0 * b3) ^ (a1 * b2) ^ (a2 * b1) ^ (a3 * b0);
+    (c0 & PLACES) | (c1 & (PLACES << 1)) | (c2 & (PLACES << 2)) | (c3 & (PLACES << 3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn multiply_slowly(a: u32, b: u32) -> u32 {
+        let (mut sum, mut power) = (0, a);
+        for bit in (0..32).rev() {
+            if b >> bit & 1 == 1 {
+                sum ^= power;
+            }
+            power = times_x(power);
+        }
+        sum
+    }
+
+    proptest! {
+        #[test]
+        fn the_product_is_that_of_the_definition(a: u32, b: u32) {
+            prop_assert_eq!(multiply(a, b), multiply_slowly(a, b));
+            prop_assert_eq!(multiply(a, ONE), a);
+        }
+
+        #[test]
+        fn a_shift_is_zero_bytes(value: u32, n in 0usize..10_000) {
+            let mut hasher = crc32fast::Hasher::new_with_initial(!value);
+            hasher.update(&vec![0; n]);
+            prop_assert_eq!(shift(value, n), !hasher.finalize());
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Wire formats: bytes to values and back, stateless; the ICRC and its constant-time update.
+//!
+//! One header, one file, one shape: layout, parse, emit, display, vectors. [`Headers`] is all of
+//! them as one value, [`parse_bytes`] turns a captured packet into a [`Packet`], and [`icrc`] is the
+//! end-to-end check value with the two ways to keep it right when a switch rewrites a header.
+//!
+//! It knows the RoCEv2 of the InfiniBand specification 1.4 (annex A17) over IPv4, for the reliable
+//! connection service. It knows no connection and no state: whether a packet is expected is for the
+//! NIC and the switch to say. Start reading at [`headers`].
+//!
+//! [`Packet`]: rackweave_base::Packet
+
+pub mod aeth;
+pub mod atomic;
+pub mod bth;
+pub mod cnp;
+mod error;
+pub mod ethernet;
+pub mod extension;
+pub mod fabric;
+pub mod headers;
+pub mod icrc;
+pub mod immediate;
+pub mod ipv4;
+pub mod opcode;
+pub mod reth;
+pub mod udp;
+
+pub use aeth::{Aeth, NakCode, Syndrome};
+pub use atomic::AtomicEth;
+pub use bth::Bth;
+pub use error::ParseError;
+pub use ethernet::{Ethernet, EthernetView, Vlan};
+pub use extension::{Extension, ExtensionKind};
+pub use headers::{Headers, pad_len, parse_bytes};
+pub use icrc::{Rewrite, Verdict};
+pub use ipv4::{Ecn, Ipv4};
+pub use opcode::Opcode;
+pub use reth::Reth;
+pub use udp::Udp;

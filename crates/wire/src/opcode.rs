@@ -1,0 +1,292 @@
+//! BTH opcodes of the reliable connection service (InfiniBand specification 1.4, 9.2.1, table 38),
+//! and that of the RoCEv2 congestion notification packet (annex A17.9.3).
+
+use crate::ExtensionKind;
+use core::fmt;
+
+/// What a packet does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Opcode {
+    /// First packet of a SEND.
+    SendFirst = 0x00,
+    /// Middle packet of a SEND.
+    SendMiddle = 0x01,
+    /// Last packet of a SEND.
+    SendLast = 0x02,
+    /// Last packet of a SEND with immediate data.
+    SendLastImmediate = 0x03,
+    /// A SEND of one packet.
+    SendOnly = 0x04,
+    /// A SEND of one packet with immediate data.
+    SendOnlyImmediate = 0x05,
+    /// First packet of a WRITE.
+    WriteFirst = 0x06,
+    /// Middle packet of a WRITE.
+    WriteMiddle = 0x07,
+    /// Last packet of a WRITE.
+    WriteLast = 0x08,
+    /// Last packet of a WRITE with immediate data.
+    WriteLastImmediate = 0x09,
+    /// A WRITE of one packet.
+    WriteOnly = 0x0a,
+    /// A WRITE of one packet with immediate data.
+    WriteOnlyImmediate = 0x0b,
+    /// A request to READ.
+    ReadRequest = 0x0c,
+    /// First packet of the answer to a READ.
+    ReadResponseFirst = 0x0d,
+    /// Middle packet of the answer to a READ.
+    ReadResponseMiddle = 0x0e,
+    /// Last packet of the answer to a READ.
+    ReadResponseLast = 0x0f,
+    /// An answer of one packet to a READ.
+    ReadResponseOnly = 0x10,
+    /// An acknowledgement, positive or negative.
+    Acknowledge = 0x11,
+    /// The answer to an atomic operation.
+    AtomicAcknowledge = 0x12,
+    /// Compare and swap.
+    CompareSwap = 0x13,
+    /// Fetch and add.
+    FetchAdd = 0x14,
+    /// Last packet of a SEND that invalidates an rkey.
+    SendLastInvalidate = 0x16,
+    /// A SEND of one packet that invalidates an rkey.
+    SendOnlyInvalidate = 0x17,
+    /// A congestion notification packet.
+    CongestionNotification = 0x81,
+}
+
+use Opcode::*;
+
+const KNOWN: [Option<Opcode>; 256] = {
+    let mut known = [None; 256];
+    let mut at = 0;
+    while at < Opcode::ALL.len() {
+        known[Opcode::ALL[at] as usize] = Some(Opcode::ALL[at]);
+        at += 1;
+    }
+    known
+};
+
+impl Opcode {
+    /// Every opcode.
+    pub const ALL: [Opcode; 24] = [
+        SendFirst,
+        SendMiddle,
+        SendLast,
+        SendLastImmediate,
+        SendOnly,
+        SendOnlyImmediate,
+        WriteFirst,
+        WriteMiddle,
+        WriteLast,
+        WriteLastImmediate,
+        WriteOnly,
+        WriteOnlyImmediate,
+        ReadRequest,
+        ReadResponseFirst,
+        ReadResponseMiddle,
+        ReadResponseLast,
+        ReadResponseOnly,
+        Acknowledge,
+        AtomicAcknowledge,
+        CompareSwap,
+        FetchAdd,
+        SendLastInvalidate,
+        SendOnlyInvalidate,
+        CongestionNotification,
+    ];
+
+    /// The opcode of that number, if there is one.
+    #[inline]
+    pub const fn from_u8(value: u8) -> Option<Self> {
+        KNOWN[value as usize]
+    }
+
+    /// The header that follows the BTH.
+    #[inline]
+    pub const fn extension(self) -> ExtensionKind {
+        match self {
+            SendFirst | SendMiddle | SendLast | SendOnly | WriteMiddle | WriteLast
+            | ReadResponseMiddle => ExtensionKind::None,
+            WriteFirst | WriteOnly | ReadRequest => ExtensionKind::Reth,
+            WriteOnlyImmediate => ExtensionKind::RethImmediate,
+            SendLastImmediate | SendOnlyImmediate | WriteLastImmediate => ExtensionKind::Immediate,
+            SendLastInvalidate | SendOnlyInvalidate => ExtensionKind::Invalidate,
+            ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge => {
+                ExtensionKind::Aeth
+            }
+            CompareSwap | FetchAdd => ExtensionKind::AtomicEth,
+            AtomicAcknowledge => ExtensionKind::AtomicAck,
+            CongestionNotification => ExtensionKind::Cnp,
+        }
+    }
+
+    /// Whether a requester sends it. A CNP is neither request nor response.
+    #[inline]
+    pub const fn is_request(self) -> bool {
+        !self.is_response() && !matches!(self, CongestionNotification)
+    }
+
+    /// Whether a responder sends it.
+    #[inline]
+    pub const fn is_response(self) -> bool {
+        self.is_read_response() || matches!(self, Acknowledge | AtomicAcknowledge)
+    }
+
+    /// Whether it belongs to a SEND.
+    #[inline]
+    pub const fn is_send(self) -> bool {
+        (self as u8) <= SendOnlyImmediate as u8
+            || matches!(self, SendLastInvalidate | SendOnlyInvalidate)
+    }
+
+    /// Whether it belongs to a WRITE.
+    #[inline]
+    pub const fn is_write(self) -> bool {
+        self as u8 >= WriteFirst as u8 && self as u8 <= WriteOnlyImmediate as u8
+    }
+
+    /// Whether it belongs to the answer to a READ.
+    #[inline]
+    pub const fn is_read_response(self) -> bool {
+        self as u8 >= ReadResponseFirst as u8 && self as u8 <= ReadResponseOnly as u8
+    }
+
+    /// Whether it asks for an atomic operation.
+    #[inline]
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, CompareSwap | FetchAdd)
+    }
+
+    /// Whether it is the first of several packets.
+    #[inline]
+    pub const fn is_first(self) -> bool {
+        matches!(self, SendFirst | WriteFirst | ReadResponseFirst)
+    }
+
+    /// Whether it is neither the first nor the last of several packets.
+    #[inline]
+    pub const fn is_middle(self) -> bool {
+        matches!(self, SendMiddle | WriteMiddle | ReadResponseMiddle)
+    }
+
+    /// Whether it is the last of several packets.
+    #[inline]
+    pub const fn is_last(self) -> bool {
+        matches!(
+            self,
+            SendLast
+                | SendLastImmediate
+                | SendLastInvalidate
+                | WriteLast
+                | WriteLastImmediate
+                | ReadResponseLast
+        )
+    }
+
+    /// Whether it is alone: neither first, middle nor last of several.
+    #[inline]
+    pub const fn is_only(self) -> bool {
+        !self.is_first() && !self.is_middle() && !self.is_last()
+    }
+
+    /// Whether it begins a message: first or only packet.
+    #[inline]
+    pub const fn begins_message(self) -> bool {
+        !self.is_middle() && !self.is_last()
+    }
+
+    /// Whether it ends a message: last or only packet.
+    #[inline]
+    pub const fn ends_message(self) -> bool {
+        !self.is_first() && !self.is_middle()
+    }
+
+    /// Whether it takes a payload at all: packets of SENDs, WRITEs and answers to READs do.
+    #[inline]
+    pub const fn carries_payload(self) -> bool {
+        self.is_send() || self.is_write() || self.is_read_response()
+    }
+
+    /// Whether it brings immediate data.
+    #[inline]
+    pub const fn has_immediate(self) -> bool {
+        matches!(self.extension(), ExtensionKind::Immediate | ExtensionKind::RethImmediate)
+    }
+
+    /// The name, as the specification spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SendFirst => "SEND_FIRST",
+            SendMiddle => "SEND_MIDDLE",
+            SendLast => "SEND_LAST",
+            SendLastImmediate => "SEND_LAST_WITH_IMMEDIATE",
+            SendOnly => "SEND_ONLY",
+            SendOnlyImmediate => "SEND_ONLY_WITH_IMMEDIATE",
+            WriteFirst => "RDMA_WRITE_FIRST",
+            WriteMiddle => "RDMA_WRITE_MIDDLE",
+            WriteLast => "RDMA_WRITE_LAST",
+            WriteLastImmediate => "RDMA_WRITE_LAST_WITH_IMMEDIATE",
+            WriteOnly => "RDMA_WRITE_ONLY",
+            WriteOnlyImmediate => "RDMA_WRITE_ONLY_WITH_IMMEDIATE",
+            ReadRequest => "RDMA_READ_REQUEST",
+            ReadResponseFirst => "RDMA_READ_RESPONSE_FIRST",
+            ReadResponseMiddle => "RDMA_READ_RESPONSE_MIDDLE",
+            ReadResponseLast => "RDMA_READ_RESPONSE_LAST",
+            ReadResponseOnly => "RDMA_READ_RESPONSE_ONLY",
+            Acknowledge => "ACKNOWLEDGE",
+            AtomicAcknowledge => "ATOMIC_ACKNOWLEDGE",
+            CompareSwap => "COMPARE_SWAP",
+            FetchAdd => "FETCH_ADD",
+            SendLastInvalidate => "SEND_LAST_WITH_INVALIDATE",
+            SendOnlyInvalidate => "SEND_ONLY_WITH_INVALIDATE",
+            CongestionNotification => "CNP",
+        }
+    }
+}
+
+impl fmt::Display for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_known_or_not() {
+        let known = (0..=255u8).filter_map(Opcode::from_u8).collect::<Vec<_>>();
+        assert_eq!(known, Opcode::ALL);
+        assert_eq!(Opcode::from_u8(0x15), None);
+        assert_eq!(Opcode::from_u8(0x18), None);
+        assert_eq!(Opcode::from_u8(0x81), Some(CongestionNotification));
+    }
+
+    #[test]
+    fn names_and_helpers_agree() {
+        for opcode in Opcode::ALL {
+            let name = opcode.to_string();
+            assert_eq!(opcode.is_first(), name.contains("_FIRST"), "{name}");
+            assert_eq!(opcode.is_middle(), name.contains("_MIDDLE"), "{name}");
+            assert_eq!(opcode.is_last(), name.contains("_LAST"), "{name}");
+            assert_eq!(opcode.is_send(), name.starts_with("SEND"), "{name}");
+            assert_eq!(opcode.is_write(), name.starts_with("RDMA_WRITE"), "{name}");
+            assert_eq!(opcode.is_read_response(), name.contains("READ_RESPONSE"), "{name}");
+            assert_eq!(opcode.has_immediate(), name.contains("IMMEDIATE"), "{name}");
+            assert_eq!(
+                opcode.is_response(),
+                name.contains("RESPONSE") || name.contains("ACKNOWLEDGE"),
+                "{name}"
+            );
+            let classes = [opcode.is_first(), opcode.is_middle(), opcode.is_last(), opcode.is_only()];
+            assert_eq!(classes.into_iter().filter(|&class| class).count(), 1, "{name}");
+            let sides = u8::from(opcode.is_request()) + u8::from(opcode.is_response());
+            assert_eq!(sides, u8::from(name != "CNP"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! TPC-H rows, queries and workers that run over flows
