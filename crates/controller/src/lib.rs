@@ -19,7 +19,7 @@ use rackweave_base::Rng;
 
 pub use flows::{FlowError, FlowId, FlowRings, FlowSpec, FlowState, Ring};
 pub use lanes::LaneError;
-pub use site::{NodeAddress, NodeControl, Site, SwitchAddress};
+pub use site::{NodeAddress, Site, SwitchAddress};
 
 /// The controller of one switch.
 pub struct Controller {

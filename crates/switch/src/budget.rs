@@ -105,9 +105,12 @@ impl Budget {
     /// What one stage has, if that is bounded.
     pub const fn stage(self) -> Option<Stage> {
         match self {
-            Budget::Tofino1 | Budget::Tofino2 => {
-                Some(Stage { sram: 80, tcam: 24, registers: 4, tables: 16 })
-            }
+            Budget::Tofino1 | Budget::Tofino2 => Some(Stage {
+                sram: 80,
+                tcam: 24,
+                registers: 4,
+                tables: 16,
+            }),
             Budget::Software { .. } => None,
         }
     }
@@ -119,15 +122,25 @@ impl Budget {
     pub fn check(self, ledger: &Ledger) -> Result<(), BudgetError> {
         let (needs, has) = (ledger.stages.len(), self.stages());
         if needs > has {
-            return Err(BudgetError::Stages { needs, has, budget: self });
+            return Err(BudgetError::Stages {
+                needs,
+                has,
+                budget: self,
+            });
         }
         if let Budget::Software { bytes } = self {
             let needs = ledger.bytes_registers + ledger.bytes_tables;
             if needs > bytes {
-                return Err(BudgetError::Bytes { needs, has: bytes, budget: self });
+                return Err(BudgetError::Bytes {
+                    needs,
+                    has: bytes,
+                    budget: self,
+                });
             }
         }
-        let Some(has) = self.stage() else { return Ok(()) };
+        let Some(has) = self.stage() else {
+            return Ok(());
+        };
         for (stage, needs) in ledger.stages.iter().enumerate() {
             for (what, needs, has) in [
                 ("SRAM blocks", needs.sram, has.sram),
@@ -136,7 +149,13 @@ impl Budget {
                 ("tables", needs.tables, has.tables),
             ] {
                 if needs > has {
-                    return Err(BudgetError::Stage { stage, what, needs, has, budget: self });
+                    return Err(BudgetError::Stage {
+                        stage,
+                        what,
+                        needs,
+                        has,
+                        budget: self,
+                    });
                 }
             }
         }
@@ -159,7 +178,11 @@ impl Ledger {
     ///
     /// A hardware register unit works on cells of up to 64 bits.
     pub fn register<T: Copy + Default>(&mut self, register: &Register<T>) {
-        assert!(register.cell_bytes() <= 8, "{}: a cell has at most 64 bits", register.name());
+        assert!(
+            register.cell_bytes() <= 8,
+            "{}: a cell has at most 64 bits",
+            register.name()
+        );
         self.bytes_registers += register.bytes();
         let stage = self.stage(register.stage());
         stage.registers += 1;
@@ -176,10 +199,7 @@ impl Ledger {
         self.sram_table(table.shape());
     }
 
-    fn sram_table(
-        &mut self,
-        (_, stage, width, capacity, value): (&str, u8, u8, usize, usize),
-    ) {
+    fn sram_table(&mut self, (_, stage, width, capacity, value): (&str, u8, u8, usize, usize)) {
         let bytes = (usize::from(width).div_ceil(8) + value) * capacity;
         self.bytes_tables += bytes;
         let stage = self.stage(stage);
@@ -273,7 +293,23 @@ mod tests {
         ledger.exact(&Exact::<u64>::new("e", 1, 32, 4096));
         ledger.ternary(&Ternary::<u16>::new("t", 2, 48, 600));
         ledger.range(&Range::<u16>::new("r", 2, 16, 512));
-        assert_eq!(ledger.stages()[1], Stage { sram: 3, tcam: 0, registers: 0, tables: 1 });
-        assert_eq!(ledger.stages()[2], Stage { sram: 2, tcam: 5, registers: 0, tables: 2 });
+        assert_eq!(
+            ledger.stages()[1],
+            Stage {
+                sram: 3,
+                tcam: 0,
+                registers: 0,
+                tables: 1
+            }
+        );
+        assert_eq!(
+            ledger.stages()[2],
+            Stage {
+                sram: 2,
+                tcam: 5,
+                registers: 0,
+                tables: 2
+            }
+        );
     }
 }

@@ -22,7 +22,12 @@ pub trait Program: Sized {
     /// How many packet generator entries it uses; keys are below it.
     fn generator_keys(&self) -> usize;
     /// A packet came in.
-    fn packet(&mut self, pass: &mut Pass<'_, Self::Task, Self::Digest>, port: PortId, packet: Packet);
+    fn packet(
+        &mut self,
+        pass: &mut Pass<'_, Self::Task, Self::Digest>,
+        port: PortId,
+        packet: Packet,
+    );
     /// A recirculated task takes its pass.
     fn task(&mut self, pass: &mut Pass<'_, Self::Task, Self::Digest>, task: Self::Task);
     /// The packet generator fired for `key`.
@@ -142,7 +147,8 @@ impl<T, D> Fabric<T, D> {
             "more tasks in recirculation than the program's design allows"
         );
         self.counters.recirculations += 1;
-        self.recirculation.push_back((now + self.config.recirculation_latency, task));
+        self.recirculation
+            .push_back((now + self.config.recirculation_latency, task));
     }
 
     pub(crate) fn digest(&mut self, digest: D) {
@@ -165,7 +171,11 @@ impl<P: Program> Switch<P> {
         program.declare(&mut ledger);
         budget.check(&ledger)?;
         let fabric = Fabric::new(config, program.generator_keys());
-        Ok(Self { program, fabric, budget })
+        Ok(Self {
+            program,
+            fabric,
+            budget,
+        })
     }
 
     /// Restarts with `program`: everything that packets had left behind is gone. Counters and tap
@@ -228,7 +238,10 @@ impl<P: Program> Switch<P> {
 
     /// Packets waiting to leave by `port`.
     pub fn egress_len(&self, port: PortId) -> usize {
-        self.fabric.ports.get(usize::from(port.0)).map_or(0, VecDeque::len)
+        self.fabric
+            .ports
+            .get(usize::from(port.0))
+            .map_or(0, VecDeque::len)
     }
 
     /// When [`Switch::handle_timeout`] is due.

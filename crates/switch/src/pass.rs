@@ -82,7 +82,10 @@ impl<'a, T, D> Pass<'a, T, D> {
 
     fn continue_once(&mut self) {
         #[cfg(debug_assertions)]
-        assert!(!core::mem::replace(&mut self.continued, true), "a pass has one way out");
+        assert!(
+            !core::mem::replace(&mut self.continued, true),
+            "a pass has one way out"
+        );
     }
 
     /// Sends the packet out of `port`.
@@ -102,7 +105,13 @@ impl<'a, T, D> Pass<'a, T, D> {
     ) {
         self.continue_once();
         let Some(ports) = self.fabric.groups.get(usize::from(group)).cloned() else {
-            self.fabric.drop(self.now, PortId(0), Direction::Ingress, DropReason::NoPort, &packet);
+            self.fabric.drop(
+                self.now,
+                PortId(0),
+                Direction::Ingress,
+                DropReason::NoPort,
+                &packet,
+            );
             return;
         };
         for (copy, &port) in ports.iter().enumerate() {
@@ -123,14 +132,18 @@ impl<'a, T, D> Pass<'a, T, D> {
     #[inline]
     pub fn mirror(&mut self, task: impl Into<T>) {
         #[cfg(debug_assertions)]
-        assert!(!core::mem::replace(&mut self.mirrored, true), "a pass mirrors once");
+        assert!(
+            !core::mem::replace(&mut self.mirrored, true),
+            "a pass mirrors once"
+        );
         self.fabric.recirculate(self.now, task.into());
     }
 
     /// Drops the packet that came in by `port`.
     #[cold]
     pub fn drop(&mut self, port: PortId, reason: DropReason, packet: &Packet) {
-        self.fabric.drop(self.now, port, Direction::Ingress, reason, packet);
+        self.fabric
+            .drop(self.now, port, Direction::Ingress, reason, packet);
     }
 
     /// Lets the packet generator send one packet for `key` after `delay`, in place of one set

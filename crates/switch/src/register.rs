@@ -104,7 +104,10 @@ mod tests {
     fn an_access_reads_and_changes() {
         let mut counts = Register::<u32>::new("counts", 0, 4);
         let mut cursor = Cursor::new(1);
-        assert_eq!(counts.update(&mut cursor, 2, |c| core::mem::replace(c, *c + 5)), 0);
+        assert_eq!(
+            counts.update(&mut cursor, 2, |c| core::mem::replace(c, *c + 5)),
+            0
+        );
         assert_eq!(counts.read(&mut Cursor::new(2), 2), 5);
         assert_eq!(counts.bytes(), 16);
     }

@@ -60,6 +60,13 @@ pub trait Verbs {
     /// If it is unknown.
     fn destroy_qp(&mut self, qpn: Qpn) -> Result<(), QpError>;
 
+    /// A hint: answers to READs on this queue pair may refer to the region's bytes instead of
+    /// copying them, where the link allows. The owner of the connection promises that nothing
+    /// changes those bytes until the answer has arrived. Does nothing unless implemented.
+    fn read_by_reference(&mut self, qpn: Qpn) {
+        let _ = qpn;
+    }
+
     /// Posts to the send queue.
     ///
     /// # Errors

@@ -11,7 +11,10 @@ use std::hint::black_box;
 use std::net::Ipv4Addr;
 
 fn response() -> Headers {
-    let aeth = Aeth { syndrome: Syndrome::Ack { credits: 31 }, msn: 5 };
+    let aeth = Aeth {
+        syndrome: Syndrome::Ack { credits: 31 },
+        msn: 5,
+    };
     Headers {
         ethernet: Ethernet::new(MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])),
         ipv4: Ipv4::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)),
@@ -23,7 +26,11 @@ fn response() -> Headers {
 
 /// What a transfer makes of a response: new addresses, queue pair, PSN, and a RETH.
 fn write_of(response: &Headers) -> Headers {
-    let reth = Reth { address: 0x7f00_1234_5000, rkey: Rkey(0xdead_beef), length: 4096 };
+    let reth = Reth {
+        address: 0x7f00_1234_5000,
+        rkey: Rkey(0xdead_beef),
+        length: 4096,
+    };
     Headers {
         ethernet: Ethernet::new(MacAddr([2, 0, 0, 0, 0, 9]), MacAddr([2, 0, 0, 0, 0, 3])),
         ipv4: Ipv4 {
@@ -35,7 +42,11 @@ fn write_of(response: &Headers) -> Headers {
         udp: Udp::new(0xc123),
         bth: Bth {
             ack_request: true,
-            ..Bth::new(Opcode::WriteOnly, Qpn(0x4711), response.bth.psn.add(0x12_3456))
+            ..Bth::new(
+                Opcode::WriteOnly,
+                Qpn(0x4711),
+                response.bth.psn.add(0x12_3456),
+            )
         },
         extension: Extension::Reth(reth),
     }
@@ -58,7 +69,9 @@ fn benches(c: &mut Criterion) {
     let payload = |len| Payload::Region(block.reference(0, len).expect("within the block"));
     let plain = response().packet(payload(4096));
     let write = write_of(&response());
-    c.bench_function("parse/of", |b| b.iter(|| black_box(&Headers::of(black_box(&plain))).is_ok()));
+    c.bench_function("parse/of", |b| {
+        b.iter(|| black_box(&Headers::of(black_box(&plain))).is_ok())
+    });
     c.bench_function("parse/of-write", |b| {
         let packet = write.packet(payload(4096));
         b.iter(|| black_box(&Headers::of(black_box(&packet))).is_ok());
@@ -70,7 +83,12 @@ fn benches(c: &mut Criterion) {
     c.bench_function("update", |b| {
         let (old, new) = (plain.clone(), write.packet(payload(4096)));
         b.iter(|| {
-            icrc::update(black_box([1; 4]), old.header(), new.header(), black_box(4096))
+            icrc::update(
+                black_box([1; 4]),
+                old.header(),
+                new.header(),
+                black_box(4096),
+            )
         });
     });
     for len in [256, 4096] {
@@ -85,9 +103,15 @@ fn benches(c: &mut Criterion) {
             packet.check = None;
             rewrite(packet, Rewrite::Update);
         });
-        bench("rewrite/update", &mut |packet| rewrite(packet, Rewrite::Update));
-        bench("rewrite/balance", &mut |packet| rewrite(packet, Rewrite::Balance));
-        bench("full-hash", &mut |packet| assert!(icrc::seal(packet, &memory)));
+        bench("rewrite/update", &mut |packet| {
+            rewrite(packet, Rewrite::Update)
+        });
+        bench("rewrite/balance", &mut |packet| {
+            rewrite(packet, Rewrite::Balance)
+        });
+        bench("full-hash", &mut |packet| {
+            assert!(icrc::seal(packet, &memory))
+        });
     }
 }
 

@@ -66,13 +66,18 @@ impl Aeth {
     #[inline]
     pub(crate) fn parse(layout: &Layout) -> Result<Self, ParseError> {
         let word = layout.syndrome_and_msn.get();
-        Ok(Self { syndrome: Syndrome::parse((word >> 24) as u8)?, msn: word & LOW_24 })
+        Ok(Self {
+            syndrome: Syndrome::parse((word >> 24) as u8)?,
+            msn: word & LOW_24,
+        })
     }
 
     #[inline]
     pub(crate) fn emit(&self) -> Layout {
         let word = u32::from(self.syndrome.emit()) << 24 | (self.msn & LOW_24);
-        Layout { syndrome_and_msn: U32::new(word) }
+        Layout {
+            syndrome_and_msn: U32::new(word),
+        }
     }
 }
 
@@ -83,9 +88,9 @@ impl Syndrome {
         match byte >> 5 {
             0b000 => Ok(Self::Ack { credits: value }),
             0b001 => Ok(Self::ReceiverNotReady { timer: value }),
-            0b011 => {
-                NakCode::from_bits(value).map(Self::Nak).ok_or(ParseError::BadSyndrome(byte))
-            }
+            0b011 => NakCode::from_bits(value)
+                .map(Self::Nak)
+                .ok_or(ParseError::BadSyndrome(byte)),
             _ => Err(ParseError::BadSyndrome(byte)),
         }
     }
@@ -124,8 +129,8 @@ pub const fn rnr_wait(timer: u8) -> Duration {
     Duration::from_micros(10 * RNR_WAITS[(timer & 0x1f) as usize])
 }
 
-/// The timer value of the shortest wait that is at least `wait`; of the longest there is, 655.36 ms,
-/// if none is.
+/// The timer value of the shortest wait that is at least `wait`; of the longest there is,
+/// 655.36 ms, if none is.
 pub fn rnr_timer(wait: Duration) -> u8 {
     (1..32).find(|&timer| rnr_wait(timer) >= wait).unwrap_or(0)
 }
@@ -167,17 +172,36 @@ mod tests {
     #[test]
     fn every_kind_goes_both_ways() {
         // Captured from Linux rdma_rxe.
-        let ack = Syndrome::Ack { credits: CREDITS_UNUSED };
-        check([0x1f, 0, 0, 1], Aeth { syndrome: ack, msn: 1 }, "ACK msn 1");
+        let ack = Syndrome::Ack {
+            credits: CREDITS_UNUSED,
+        };
+        check(
+            [0x1f, 0, 0, 1],
+            Aeth {
+                syndrome: ack,
+                msn: 1,
+            },
+            "ACK msn 1",
+        );
         // By the specification.
         let not_ready = Syndrome::ReceiverNotReady { timer: 14 };
         check(
             [0x2e, 0xab, 0xcd, 0xef],
-            Aeth { syndrome: not_ready, msn: 0xab_cdef },
+            Aeth {
+                syndrome: not_ready,
+                msn: 0xab_cdef,
+            },
             "RNR wait 1.280ms msn 11259375",
         );
         let nak = Syndrome::Nak(NakCode::RemoteAccess);
-        check([0x62, 0, 1, 0], Aeth { syndrome: nak, msn: 256 }, "NAK remote access error msn 256");
+        check(
+            [0x62, 0, 1, 0],
+            Aeth {
+                syndrome: nak,
+                msn: 256,
+            },
+            "NAK remote access error msn 256",
+        );
     }
 
     #[test]
@@ -206,6 +230,10 @@ mod tests {
         }
         assert_eq!(rnr_timer(Duration::ZERO), 1);
         assert_eq!(rnr_timer(Duration::from_micros(50)), 5, "rounded up");
-        assert_eq!(rnr_timer(Duration::from_secs(10)), 0, "the longest there is");
+        assert_eq!(
+            rnr_timer(Duration::from_secs(10)),
+            0,
+            "the longest there is"
+        );
     }
 }

@@ -119,7 +119,10 @@ impl fmt::Display for Bth {
             (self.becn, " becn"),
             (self.ack_request, " ack-request"),
         ];
-        flags.into_iter().filter(|(set, _)| *set).try_for_each(|(_, name)| f.write_str(name))
+        flags
+            .into_iter()
+            .filter(|(set, _)| *set)
+            .try_for_each(|(_, name)| f.write_str(name))
     }
 }
 
@@ -128,7 +131,10 @@ mod tests {
     use super::*;
 
     fn check(bytes: [u8; LEN], header: Bth, pad_len: usize, display: &str) {
-        assert_eq!(Bth::parse(&zerocopy::transmute!(bytes)), Ok((header, pad_len)));
+        assert_eq!(
+            Bth::parse(&zerocopy::transmute!(bytes)),
+            Ok((header, pad_len))
+        );
         assert_eq!(header.emit(pad_len).as_bytes(), bytes);
         assert_eq!(header.to_string(), display);
     }
@@ -141,14 +147,18 @@ mod tests {
             ..Bth::new(Opcode::SendLast, Qpn(0x11), Psn::new(0x60_2020))
         };
         check(
-            [0x02, 0x30, 0xff, 0xff, 0x00, 0x00, 0x00, 0x11, 0x80, 0x60, 0x20, 0x20],
+            [
+                0x02, 0x30, 0xff, 0xff, 0x00, 0x00, 0x00, 0x11, 0x80, 0x60, 0x20, 0x20,
+            ],
             last,
             3,
             "SEND_LAST qp 0x11 psn 6299680 ack-request",
         );
         let ack = Bth::new(Opcode::Acknowledge, Qpn(0x19), Psn::new(0xf5_f1c7));
         check(
-            [0x11, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x19, 0x00, 0xf5, 0xf1, 0xc7],
+            [
+                0x11, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x19, 0x00, 0xf5, 0xf1, 0xc7,
+            ],
             ack,
             0,
             "ACKNOWLEDGE qp 0x19 psn 16118215",
@@ -166,7 +176,9 @@ mod tests {
             ..Bth::new(Opcode::SendOnly, Qpn(0xab_cdef), Psn::new(0x12_3456))
         };
         check(
-            [0x04, 0xc0, 0x80, 0x01, 0xc0, 0xab, 0xcd, 0xef, 0x00, 0x12, 0x34, 0x56],
+            [
+                0x04, 0xc0, 0x80, 0x01, 0xc0, 0xab, 0xcd, 0xef, 0x00, 0x12, 0x34, 0x56,
+            ],
             all,
             0,
             "SEND_ONLY qp 0xabcdef psn 1193046 solicited fecn becn",
@@ -176,10 +188,20 @@ mod tests {
     #[test]
     fn reserved_values_are_refused() {
         let parse = |opcode, flags| {
-            Bth::parse(&Layout { opcode, flags, ..Bth::new(Opcode::SendOnly, Qpn(1), Psn::new(0)).emit(0) })
+            Bth::parse(&Layout {
+                opcode,
+                flags,
+                ..Bth::new(Opcode::SendOnly, Qpn(1), Psn::new(0)).emit(0)
+            })
         };
         assert_eq!(parse(0x04, 0x01).unwrap_err(), ParseError::BadVersion(1));
-        assert_eq!(parse(0x15, 0x00).unwrap_err(), ParseError::UnknownOpcode(0x15));
-        assert_eq!(parse(0x64, 0x00).unwrap_err(), ParseError::UnknownOpcode(0x64));
+        assert_eq!(
+            parse(0x15, 0x00).unwrap_err(),
+            ParseError::UnknownOpcode(0x15)
+        );
+        assert_eq!(
+            parse(0x64, 0x00).unwrap_err(),
+            ParseError::UnknownOpcode(0x64)
+        );
     }
 }

@@ -29,7 +29,13 @@ pub fn answer(marked: &Headers, sender_qp: Qpn) -> Headers {
         ..Bth::new(Opcode::CongestionNotification, sender_qp, Psn::new(0))
     };
     let udp = Udp::new(marked.udp.source_port);
-    Headers { ethernet, ipv4, udp, bth, extension: Extension::Cnp }
+    Headers {
+        ethernet,
+        ipv4,
+        udp,
+        bth,
+        extension: Extension::Cnp,
+    }
 }
 
 #[cfg(test)]
@@ -59,7 +65,10 @@ mod tests {
         // Ethernet 14, IPv4 20, UDP 8, BTH 12, reserved 16; the total length counts the ICRC too.
         assert_eq!(len, 70);
         assert_eq!(bytes[16..18], 60_u16.to_be_bytes());
-        assert_eq!(bytes[42..54], [0x81, 0, 0xff, 0xff, 0x40, 0, 0, 9, 0, 0, 0, 0]);
+        assert_eq!(
+            bytes[42..54],
+            [0x81, 0, 0xff, 0xff, 0x40, 0, 0, 9, 0, 0, 0, 0]
+        );
         assert_eq!(bytes[54..70], [0; 16]);
         let packet = cnp.packet(Payload::Empty);
         assert_eq!(Headers::of(&packet), Ok(cnp));

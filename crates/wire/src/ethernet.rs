@@ -97,26 +97,42 @@ pub fn parse(bytes: &[u8]) -> Option<EthernetView> {
 /// How many bytes precede the IP header, by the Ethernet type alone. Total, for any bytes.
 #[inline]
 pub(crate) fn header_len(bytes: &[u8]) -> usize {
-    if bytes.get(12..14) == Some(&ETHERTYPE_VLAN.to_be_bytes()) { LEN + VLAN_LEN } else { LEN }
+    if bytes.get(12..14) == Some(&ETHERTYPE_VLAN.to_be_bytes()) {
+        LEN + VLAN_LEN
+    } else {
+        LEN
+    }
 }
 
 impl Ethernet {
     /// A header without VLAN tag.
     pub const fn new(source: MacAddr, target: MacAddr) -> Self {
-        Self { target, source, vlan: None }
+        Self {
+            target,
+            source,
+            vlan: None,
+        }
     }
 
     /// Bytes of the header, the VLAN tag included.
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "a header is never empty")]
     pub const fn len(&self) -> usize {
-        if self.vlan.is_some() { LEN + VLAN_LEN } else { LEN }
+        if self.vlan.is_some() {
+            LEN + VLAN_LEN
+        } else {
+            LEN
+        }
     }
 
     /// Writes the header and returns its length. `bytes` must hold 18 bytes.
     #[inline]
     pub(crate) fn emit(&self, bytes: &mut [u8]) -> usize {
-        let ethertype = if self.vlan.is_some() { ETHERTYPE_VLAN } else { ETHERTYPE_IPV4 };
+        let ethertype = if self.vlan.is_some() {
+            ETHERTYPE_VLAN
+        } else {
+            ETHERTYPE_IPV4
+        };
         let layout = Layout {
             target: self.target.0,
             source: self.source.0,
@@ -124,7 +140,10 @@ impl Ethernet {
         };
         bytes[..LEN].copy_from_slice(layout.as_bytes());
         let Some(vlan) = self.vlan else { return LEN };
-        let tag = TagLayout { control: U16::new(vlan.emit()), ethertype: U16::new(ETHERTYPE_IPV4) };
+        let tag = TagLayout {
+            control: U16::new(vlan.emit()),
+            ethertype: U16::new(ETHERTYPE_IPV4),
+        };
         bytes[LEN..LEN + VLAN_LEN].copy_from_slice(tag.as_bytes());
         LEN + VLAN_LEN
     }
@@ -167,10 +186,24 @@ mod tests {
     #[test]
     fn a_tagged_header_goes_both_ways() {
         let view = parse(&TAGGED).unwrap();
-        assert_eq!(view.vlan, Some(Vlan { priority: 5, drop_eligible: true, id: 100 }));
+        assert_eq!(
+            view.vlan,
+            Some(Vlan {
+                priority: 5,
+                drop_eligible: true,
+                id: 100
+            })
+        );
         assert_eq!((view.ethertype, view.len), (ETHERTYPE_IPV4, 18));
-        let header = Ethernet { target: view.target, source: view.source, vlan: view.vlan };
-        assert_eq!(header.to_string(), "52:54:00:00:00:01 > 52:54:00:00:00:02 vlan 100");
+        let header = Ethernet {
+            target: view.target,
+            source: view.source,
+            vlan: view.vlan,
+        };
+        assert_eq!(
+            header.to_string(),
+            "52:54:00:00:00:01 > 52:54:00:00:00:02 vlan 100"
+        );
         let mut bytes = [0; 20];
         assert_eq!(header.emit(&mut bytes), 18);
         assert_eq!(bytes[..18], TAGGED);

@@ -140,7 +140,13 @@ impl Extension {
             Self::AtomicEth(atomic) => put(bytes, 0, &atomic.emit()),
             Self::AtomicAck(aeth, before) => {
                 let at = put(bytes, 0, &aeth.emit());
-                put(bytes, at, &atomic::AckLayout { before: U64::new(*before) })
+                put(
+                    bytes,
+                    at,
+                    &atomic::AckLayout {
+                        before: U64::new(*before),
+                    },
+                )
             }
             Self::Cnp => put(bytes, 0, &[0_u8; cnp::LEN]),
         }
@@ -153,7 +159,9 @@ fn layout_at<L: FromBytes + KnownLayout + Immutable + zerocopy::Unaligned>(
     at: usize,
 ) -> Result<&L, ParseError> {
     let rest = bytes.get(at..).ok_or(ParseError::Truncated)?;
-    L::ref_from_prefix(rest).map(|(layout, _)| layout).map_err(|_| ParseError::Truncated)
+    L::ref_from_prefix(rest)
+        .map(|(layout, _)| layout)
+        .map_err(|_| ParseError::Truncated)
 }
 
 /// Writes `layout` at `at` and returns where it ends.

@@ -21,7 +21,9 @@ pub(crate) fn parse(layout: &Layout) -> u32 {
 
 #[inline]
 pub(crate) fn emit(value: u32) -> Layout {
-    Layout { value: U32::new(value) }
+    Layout {
+        value: U32::new(value),
+    }
 }
 
 #[cfg(test)]

@@ -88,7 +88,11 @@ impl Ipv4 {
     pub(crate) fn parse(layout: &Layout) -> Result<(Self, usize), ParseError> {
         if layout.version_and_ihl != VERSION_AND_IHL {
             let other_version = layout.version_and_ihl >> 4 != 4;
-            return Err(if other_version { ParseError::NotIpv4 } else { ParseError::Ipv4Options });
+            return Err(if other_version {
+                ParseError::NotIpv4
+            } else {
+                ParseError::Ipv4Options
+            });
         }
         if !checksum_is_right(layout) {
             return Err(ParseError::BadIpv4Checksum);
@@ -148,7 +152,9 @@ impl Ecn {
 /// the checksum by the difference (RFC 1624).
 #[inline]
 pub(crate) fn change_identification(bytes: &mut [u8], change: u16) {
-    let Ok((layout, _)) = Layout::mut_from_prefix(bytes) else { return };
+    let Ok((layout, _)) = Layout::mut_from_prefix(bytes) else {
+        return;
+    };
     let old = layout.identification.get();
     let new = old ^ change;
     let sum = u64::from(!layout.checksum.get()) + u64::from(!old) + u64::from(new);
@@ -174,7 +180,10 @@ fn checksum_is_right(layout: &Layout) -> bool {
 #[inline]
 fn sum(layout: &Layout) -> u16 {
     let words: &[[u8; 4]; 5] = zerocopy::transmute_ref!(layout);
-    let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
+    let sum: u64 = words
+        .iter()
+        .map(|word| u64::from(u32::from_ne_bytes(*word)))
+        .sum();
     u16::from_be(fold(sum))
 }
 
@@ -190,7 +199,11 @@ pub(crate) fn fold(sum: u64) -> u16 {
 impl fmt::Display for Ipv4 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} > {}", self.source, self.target)?;
-        if self.ecn == Ecn::CongestionExperienced { f.write_str(" CE") } else { Ok(()) }
+        if self.ecn == Ecn::CongestionExperienced {
+            f.write_str(" CE")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -263,7 +276,12 @@ mod tests {
 
     #[test]
     fn ecn_is_the_low_two_bits() {
-        for ecn in [Ecn::NotCapable, Ecn::Capable1, Ecn::Capable0, Ecn::CongestionExperienced] {
+        for ecn in [
+            Ecn::NotCapable,
+            Ecn::Capable1,
+            Ecn::Capable0,
+            Ecn::CongestionExperienced,
+        ] {
             let (header, _) = changed(1, 46 << 2 | ecn as u8).unwrap();
             assert_eq!((header.dscp, header.ecn), (46, ecn));
         }

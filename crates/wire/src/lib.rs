@@ -1,8 +1,8 @@
 //! Wire formats: bytes to values and back, stateless; the ICRC and its constant-time update.
 //!
 //! One header, one file, one shape: layout, parse, emit, display, vectors. [`Headers`] is all of
-//! them as one value, [`parse_bytes`] turns a captured packet into a [`Packet`], and [`icrc`] is the
-//! end-to-end check value with the two ways to keep it right when a switch rewrites a header.
+//! them as one value, [`parse_bytes`] turns a captured packet into a [`Packet`], and [`icrc`] is
+//! the end-to-end check value with the two ways to keep it right when a switch rewrites a header.
 //!
 //! It knows the RoCEv2 of the InfiniBand specification 1.4 (annex A17) over IPv4, for the reliable
 //! connection service. It knows no connection and no state: whether a packet is expected is for the

@@ -214,7 +214,10 @@ impl Opcode {
     /// Whether it brings immediate data.
     #[inline]
     pub const fn has_immediate(self) -> bool {
-        matches!(self.extension(), ExtensionKind::Immediate | ExtensionKind::RethImmediate)
+        matches!(
+            self.extension(),
+            ExtensionKind::Immediate | ExtensionKind::RethImmediate
+        )
     }
 
     /// The name, as the specification spells it.
@@ -276,15 +279,28 @@ mod tests {
             assert_eq!(opcode.is_last(), name.contains("_LAST"), "{name}");
             assert_eq!(opcode.is_send(), name.starts_with("SEND"), "{name}");
             assert_eq!(opcode.is_write(), name.starts_with("RDMA_WRITE"), "{name}");
-            assert_eq!(opcode.is_read_response(), name.contains("READ_RESPONSE"), "{name}");
+            assert_eq!(
+                opcode.is_read_response(),
+                name.contains("READ_RESPONSE"),
+                "{name}"
+            );
             assert_eq!(opcode.has_immediate(), name.contains("IMMEDIATE"), "{name}");
             assert_eq!(
                 opcode.is_response(),
                 name.contains("RESPONSE") || name.contains("ACKNOWLEDGE"),
                 "{name}"
             );
-            let classes = [opcode.is_first(), opcode.is_middle(), opcode.is_last(), opcode.is_only()];
-            assert_eq!(classes.into_iter().filter(|&class| class).count(), 1, "{name}");
+            let classes = [
+                opcode.is_first(),
+                opcode.is_middle(),
+                opcode.is_last(),
+                opcode.is_only(),
+            ];
+            assert_eq!(
+                classes.into_iter().filter(|&class| class).count(),
+                1,
+                "{name}"
+            );
             let sides = u8::from(opcode.is_request()) + u8::from(opcode.is_response());
             assert_eq!(sides, u8::from(name != "CNP"), "{name}");
         }

@@ -50,7 +50,11 @@ impl Reth {
 
 impl fmt::Display for Reth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at {:#x} rkey {:#010x} length {}", self.address, self.rkey.0, self.length)
+        write!(
+            f,
+            "at {:#x} rkey {:#010x} length {}",
+            self.address, self.rkey.0, self.length
+        )
     }
 }
 
@@ -61,13 +65,22 @@ mod tests {
     #[test]
     fn a_captured_header_goes_both_ways() {
         // The first packet of `ib_write_bw` (Linux rdma_rxe).
-        let bytes: [u8; LEN] = [0, 0, 0x56, 0x4c, 0x22, 0x9c, 0xc0, 0, 0, 0, 0x05, 0x04, 0, 0, 0x0b, 0xb8];
+        let bytes: [u8; LEN] = [
+            0, 0, 0x56, 0x4c, 0x22, 0x9c, 0xc0, 0, 0, 0, 0x05, 0x04, 0, 0, 0x0b, 0xb8,
+        ];
         let header = Reth::parse(&zerocopy::transmute!(bytes));
         assert_eq!(
             header,
-            Reth { address: 0x564c_229c_c000, rkey: Rkey(0x504), length: 3000 }
+            Reth {
+                address: 0x564c_229c_c000,
+                rkey: Rkey(0x504),
+                length: 3000
+            }
         );
         assert_eq!(header.emit().as_bytes(), bytes);
-        assert_eq!(header.to_string(), "at 0x564c229cc000 rkey 0x00000504 length 3000");
+        assert_eq!(
+            header.to_string(),
+            "at 0x564c229cc000 rkey 0x00000504 length 3000"
+        );
     }
 }

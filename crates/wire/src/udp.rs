@@ -39,7 +39,10 @@ const _: () = assert!(size_of::<Layout>() == LEN);
 impl Udp {
     /// A header without checksum.
     pub const fn new(source_port: u16) -> Self {
-        Self { source_port, checksum: 0 }
+        Self {
+            source_port,
+            checksum: 0,
+        }
     }
 
     /// Parses a header; also returns the length in bytes from the UDP header on.
@@ -49,8 +52,10 @@ impl Udp {
         if target_port != ROCE_PORT {
             return Err(ParseError::NotRoce(target_port));
         }
-        let header =
-            Self { source_port: layout.source_port.get(), checksum: layout.checksum.get() };
+        let header = Self {
+            source_port: layout.source_port.get(),
+            checksum: layout.checksum.get(),
+        };
         Ok((header, layout.len.get().into()))
     }
 
@@ -70,7 +75,9 @@ impl Udp {
 /// checksum out.
 #[inline]
 pub(crate) fn change_source_port(bytes: &mut [u8], change: u16) {
-    let Ok((layout, _)) = Layout::mut_from_prefix(bytes) else { return };
+    let Ok((layout, _)) = Layout::mut_from_prefix(bytes) else {
+        return;
+    };
     layout.source_port = U16::new(layout.source_port.get() ^ change);
     layout.checksum = U16::ZERO;
 }
@@ -91,7 +98,11 @@ pub(crate) fn checksum_is_right(ipv4: &Ipv4, parts: &[&[u8]]) -> bool {
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
     let last = rest.first().map_or(0, |&byte| u64::from(byte) << 8);
-    words.iter().map(|&word| u64::from(u16::from_be_bytes(word))).sum::<u64>() + last
+    words
+        .iter()
+        .map(|&word| u64::from(u16::from_be_bytes(word)))
+        .sum::<u64>()
+        + last
 }
 
 impl fmt::Display for Udp {
@@ -129,7 +140,16 @@ mod tests {
         // A DNS query of four bytes, computed by hand as RFC 768 says.
         let ipv4 = Ipv4::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
         let header = [0x04, 0x00, 0x00, 0x35, 0x00, 0x0c, 0x00, 0x00];
-        let expect = !(0x0a00 + 0x0001 + 0x0a00 + 0x0002 + 17 + 12 + 0x0400 + 0x35 + 0x0c + 0x3344
+        let expect = !(0x0a00
+            + 0x0001
+            + 0x0a00
+            + 0x0002
+            + 17
+            + 12
+            + 0x0400
+            + 0x35
+            + 0x0c
+            + 0x3344
             + 0x1122_u16);
         let mut bytes = header;
         bytes[6..].copy_from_slice(&expect.to_be_bytes());

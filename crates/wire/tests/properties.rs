@@ -11,33 +11,68 @@ use rackweave_wire::{
 use std::sync::LazyLock;
 
 fn ethernet() -> impl Strategy<Value = Ethernet> {
-    let vlan = (0u8..8, any::<bool>(), 0u16..4096)
-        .prop_map(|(priority, drop_eligible, id)| Vlan { priority, drop_eligible, id });
-    (any::<[u8; 6]>(), any::<[u8; 6]>(), proptest::option::of(vlan)).prop_map(
-        |(target, source, vlan)| Ethernet { target: MacAddr(target), source: MacAddr(source), vlan },
+    let vlan = (0u8..8, any::<bool>(), 0u16..4096).prop_map(|(priority, drop_eligible, id)| Vlan {
+        priority,
+        drop_eligible,
+        id,
+    });
+    (
+        any::<[u8; 6]>(),
+        any::<[u8; 6]>(),
+        proptest::option::of(vlan),
     )
+        .prop_map(|(target, source, vlan)| Ethernet {
+            target: MacAddr(target),
+            source: MacAddr(source),
+            vlan,
+        })
 }
 
 fn ipv4() -> impl Strategy<Value = Ipv4> {
-    let fields = (0u8..64, 0u8..4, any::<u16>(), any::<bool>(), any::<u8>(), any::<[u32; 2]>());
-    fields.prop_map(|(dscp, ecn, identification, dont_fragment, ttl, [source, target])| Ipv4 {
-        dscp,
-        ecn: Ecn::from_bits(ecn),
-        identification,
-        dont_fragment,
-        ttl,
-        source: source.into(),
-        target: target.into(),
-    })
+    let fields = (
+        0u8..64,
+        0u8..4,
+        any::<u16>(),
+        any::<bool>(),
+        any::<u8>(),
+        any::<[u32; 2]>(),
+    );
+    fields.prop_map(
+        |(dscp, ecn, identification, dont_fragment, ttl, [source, target])| Ipv4 {
+            dscp,
+            ecn: Ecn::from_bits(ecn),
+            identification,
+            dont_fragment,
+            ttl,
+            source: source.into(),
+            target: target.into(),
+        },
+    )
 }
 
 fn bth() -> impl Strategy<Value = Bth> {
     let opcode = proptest::sample::select(&Opcode::ALL[..]);
-    let fields = (opcode, any::<[bool; 5]>(), any::<u16>(), 0u32..1 << 24, any::<u32>());
+    let fields = (
+        opcode,
+        any::<[bool; 5]>(),
+        any::<u16>(),
+        0u32..1 << 24,
+        any::<u32>(),
+    );
     fields.prop_map(|(opcode, flags, pkey, qp, psn)| {
         let [solicited, migrated, fecn, becn, ack_request] = flags;
         let (target_qp, psn) = (Qpn(qp), Psn::new(psn));
-        Bth { opcode, solicited, migrated, pkey, fecn, becn, target_qp, ack_request, psn }
+        Bth {
+            opcode,
+            solicited,
+            migrated,
+            pkey,
+            fecn,
+            becn,
+            target_qp,
+            ack_request,
+            psn,
+        }
     })
 }
 
@@ -64,9 +99,20 @@ fn headers() -> impl Strategy<Value = Headers> {
     let words = (any::<[u64; 3]>(), any::<[u32; 3]>());
     let udp = any::<u16>().prop_map(Udp::new);
     (ethernet(), ipv4(), udp, bth(), aeth(), words).prop_map(
-        |(ethernet, ipv4, udp, bth, aeth, ([address, swap_or_add, compare], [rkey, length, value]))| {
+        |(
+            ethernet,
+            ipv4,
+            udp,
+            bth,
+            aeth,
+            ([address, swap_or_add, compare], [rkey, length, value]),
+        )| {
             let rkey = Rkey(rkey);
-            let reth = Reth { address, rkey, length };
+            let reth = Reth {
+                address,
+                rkey,
+                length,
+            };
             let extension = match bth.opcode.extension() {
                 ExtensionKind::None => Extension::None,
                 ExtensionKind::Reth => Extension::Reth(reth),
@@ -74,13 +120,22 @@ fn headers() -> impl Strategy<Value = Headers> {
                 ExtensionKind::Immediate => Extension::Immediate(value),
                 ExtensionKind::Invalidate => Extension::Invalidate(rkey),
                 ExtensionKind::Aeth => Extension::Aeth(aeth),
-                ExtensionKind::AtomicEth => {
-                    Extension::AtomicEth(AtomicEth { address, rkey, swap_or_add, compare })
-                }
+                ExtensionKind::AtomicEth => Extension::AtomicEth(AtomicEth {
+                    address,
+                    rkey,
+                    swap_or_add,
+                    compare,
+                }),
                 ExtensionKind::AtomicAck => Extension::AtomicAck(aeth, compare),
                 ExtensionKind::Cnp => Extension::Cnp,
             };
-            Headers { ethernet, ipv4, udp, bth, extension }
+            Headers {
+                ethernet,
+                ipv4,
+                udp,
+                bth,
+                extension,
+            }
         },
     )
 }

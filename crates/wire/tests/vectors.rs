@@ -7,8 +7,8 @@
 use rackweave_base::packet::HEADER_MAX;
 use rackweave_base::{MacAddr, Memory, Packet, Payload, Psn, Qpn, Rkey};
 use rackweave_wire::{
-    Aeth, Ecn, Extension, Headers, Opcode, ParseError, Reth, Rewrite, Syndrome, Verdict, Vlan, icrc,
-    parse_bytes,
+    Aeth, Ecn, Extension, Headers, Opcode, ParseError, Reth, Rewrite, Syndrome, Verdict, Vlan,
+    icrc, parse_bytes,
 };
 use std::net::Ipv4Addr;
 use std::sync::LazyLock;
@@ -17,8 +17,16 @@ const CAPTURES: [(&str, usize, &[u8]); 5] = [
     ("rc-send", 16, include_bytes!("vectors/rc-send.pcap")),
     ("rdma-write", 20, include_bytes!("vectors/rdma-write.pcap")),
     ("rdma-read", 20, include_bytes!("vectors/rdma-read.pcap")),
-    ("atomic-fetch-add", 10, include_bytes!("vectors/atomic-fetch-add.pcap")),
-    ("atomic-compare-swap", 10, include_bytes!("vectors/atomic-compare-swap.pcap")),
+    (
+        "atomic-fetch-add",
+        10,
+        include_bytes!("vectors/atomic-fetch-add.pcap"),
+    ),
+    (
+        "atomic-compare-swap",
+        10,
+        include_bytes!("vectors/atomic-compare-swap.pcap"),
+    ),
 ];
 
 /// An acknowledgement from its IPv4 header on, the ICRC last.
@@ -42,7 +50,9 @@ fn packets_of(file: &'static [u8]) -> Vec<&'static [u8]> {
 }
 
 fn all_packets() -> impl Iterator<Item = &'static [u8]> {
-    CAPTURES.into_iter().flat_map(|(_, _, file)| packets_of(file))
+    CAPTURES
+        .into_iter()
+        .flat_map(|(_, _, file)| packets_of(file))
 }
 
 /// An arena of nothing: captured payloads are owned by their packets.
@@ -90,9 +100,16 @@ fn every_packet_goes_both_ways() {
         for bytes in packets {
             let headers = check_both_ways(bytes);
             let in_vlan = check_both_ways(&tagged(bytes));
-            let vlan = Vlan { priority: 3, drop_eligible: false, id: 7 };
+            let vlan = Vlan {
+                priority: 3,
+                drop_eligible: false,
+                id: 7,
+            };
             assert_eq!(in_vlan.ethernet.vlan, Some(vlan));
-            assert_eq!((in_vlan.bth, in_vlan.extension), (headers.bth, headers.extension));
+            assert_eq!(
+                (in_vlan.bth, in_vlan.extension),
+                (headers.bth, headers.extension)
+            );
         }
     }
 }
@@ -105,7 +122,10 @@ fn the_fields_are_those_that_were_sent() {
     assert_eq!(acknowledgement.bth.psn, Psn::new(0xf5_f1c7));
     assert_eq!(acknowledgement.ipv4.source, Ipv4Addr::new(10, 77, 0, 1));
     assert_eq!(acknowledgement.ipv4.ecn, Ecn::NotCapable);
-    let aeth = Aeth { syndrome: Syndrome::Ack { credits: 31 }, msn: 1 };
+    let aeth = Aeth {
+        syndrome: Syndrome::Ack { credits: 31 },
+        msn: 1,
+    };
     assert_eq!(acknowledgement.extension, Extension::Aeth(aeth));
 
     let write = check_both_ways(packets_of(CAPTURES[1].2)[0]);
@@ -123,7 +143,10 @@ fn ethernet_padding_is_cut_off() {
     bytes.extend_from_slice(&[0xaa; 9]);
     let packet = parse_bytes(&bytes).unwrap();
     assert_eq!(packet.header(), expect.header());
-    assert_eq!((packet.payload.len(), packet.pad(), packet.check), (0, expect.pad(), expect.check));
+    assert_eq!(
+        (packet.payload.len(), packet.pad(), packet.check),
+        (0, expect.pad(), expect.check)
+    );
     assert_eq!(icrc::verify(&packet, no_memory()), Verdict::Right);
 }
 
@@ -159,12 +182,20 @@ fn every_flipped_bit_that_is_covered_is_detected() {
         for bit in 0..payload.len() * 8 {
             let mut damaged = packet.clone();
             damaged.payload = Payload::copied(&flipped(payload, bit));
-            assert_eq!(icrc::verify(&damaged, no_memory()), Verdict::Wrong, "bit {bit}");
+            assert_eq!(
+                icrc::verify(&damaged, no_memory()),
+                Verdict::Wrong,
+                "bit {bit}"
+            );
         }
         for bit in 0..packet.pad().len() * 8 {
             let mut damaged = packet.clone();
             damaged.set_pad(&flipped(packet.pad(), bit));
-            assert_eq!(icrc::verify(&damaged, no_memory()), Verdict::Wrong, "bit {bit}");
+            assert_eq!(
+                icrc::verify(&damaged, no_memory()),
+                Verdict::Wrong,
+                "bit {bit}"
+            );
         }
     }
     assert_eq!(opcodes.len(), 14);
@@ -178,7 +209,11 @@ fn write_of(response: &Headers) -> Headers {
         Opcode::ReadResponseLast => Opcode::WriteLast,
         other => panic!("{other} was not captured"),
     };
-    let reth = Reth { address: 0x7f00_1234_5000, rkey: Rkey(0xdead_beef), length: 3000 };
+    let reth = Reth {
+        address: 0x7f00_1234_5000,
+        rkey: Rkey(0xdead_beef),
+        length: 3000,
+    };
     let extension = match opcode {
         Opcode::WriteFirst => Extension::Reth(reth),
         _ => Extension::None,
@@ -216,7 +251,10 @@ fn read_responses_become_writes_by_update() {
     assert_eq!(read_responses().count(), 15);
     for response in read_responses() {
         let write = rewritten(Rewrite::Update, &response);
-        assert_eq!(Headers::of(&write), Ok(write_of(&Headers::of(&response).unwrap())));
+        assert_eq!(
+            Headers::of(&write),
+            Ok(write_of(&Headers::of(&response).unwrap()))
+        );
         assert_eq!(write.check, icrc::compute(&write, no_memory()));
         assert_ne!(write.check, response.check);
     }
@@ -246,7 +284,11 @@ fn damage_done_before_the_rewrite_is_found_after_it() {
             damaged.payload = Payload::copied(&flipped(payload, bit));
             for method in [Rewrite::Update, Rewrite::Balance] {
                 let write = rewritten(method, &damaged);
-                assert_eq!(icrc::verify(&write, no_memory()), Verdict::Wrong, "{method:?} {bit}");
+                assert_eq!(
+                    icrc::verify(&write, no_memory()),
+                    Verdict::Wrong,
+                    "{method:?} {bit}"
+                );
             }
         }
     }
@@ -257,7 +299,10 @@ fn udp_checksum(ip: &[u8]) -> u16 {
     let words = |bytes: &[u8]| -> u32 {
         let (pairs, rest) = bytes.as_chunks::<2>();
         assert!(rest.is_empty());
-        pairs.iter().map(|&pair| u32::from(u16::from_be_bytes(pair))).sum()
+        pairs
+            .iter()
+            .map(|&pair| u32::from(u16::from_be_bytes(pair)))
+            .sum()
     };
     let mut sum = words(&ip[12..]) + 17 + ip.len() as u32 - 20;
     while sum > 0xffff {
@@ -278,7 +323,10 @@ fn a_udp_checksum_is_taken_only_if_it_is_right() {
 
         // Bits that no other rule refuses: of the payload's, or AETH's, end, and of the ICRC.
         let last = bytes.len() - 1;
-        assert_eq!(parse_bytes(&flipped(&bytes, last * 8)).unwrap_err(), ParseError::BadUdpChecksum);
+        assert_eq!(
+            parse_bytes(&flipped(&bytes, last * 8)).unwrap_err(),
+            ParseError::BadUdpChecksum
+        );
         // Without the check value, or with a payload elsewhere, there is nothing to compare with.
         let packet = parse_bytes(&bytes).unwrap();
         let mut bare = packet.clone();

@@ -239,9 +239,14 @@ impl Controller {
         for (at, _) in running.iter().enumerate().filter(|&(_, &runs)| runs) {
             self.connect_thread(site, id, at, &nodes, &mut polls)?;
         }
+        let first = self.flows.flows[id.0 as usize].threads_first.0;
         site.switch(&mut |now, switch| {
             for &lane in &polls {
                 switch.inject(now, Task::Flow(FlowTask::Poll(lane)));
+            }
+            // After a recovery there may be work that the mirrors know already.
+            for thread in first..first + running.len() as u16 {
+                switch.inject(now, Task::Flow(FlowTask::Wake(ThreadId(thread))));
             }
         });
         Ok(())

@@ -13,7 +13,11 @@ pub struct Direct<V> {
 impl<V: Copy> Direct<V> {
     /// An empty table in `stage` for keys `0..capacity`.
     pub fn new(name: &'static str, stage: u8, capacity: usize) -> Self {
-        Self { name, stage, entries: vec![None; capacity].into() }
+        Self {
+            name,
+            stage,
+            entries: vec![None; capacity].into(),
+        }
     }
 
     /// The value of `key`.
@@ -28,10 +32,10 @@ impl<V: Copy> Direct<V> {
     /// If `key` is beyond the capacity.
     pub fn set(&mut self, key: usize, value: Option<V>) -> Result<(), TableError> {
         let capacity = self.entries.len();
-        let entry = self
-            .entries
-            .get_mut(key)
-            .ok_or(TableError::Full { table: self.name, capacity })?;
+        let entry = self.entries.get_mut(key).ok_or(TableError::Full {
+            table: self.name,
+            capacity,
+        })?;
         *entry = value;
         Ok(())
     }
@@ -44,6 +48,12 @@ impl<V: Copy> Direct<V> {
     /// Name, stage, key width in bits, capacity and bytes of one value: what the budget counts.
     pub fn shape(&self) -> (&'static str, u8, u8, usize, usize) {
         let width = self.entries.len().next_power_of_two().trailing_zeros() as u8;
-        (self.name, self.stage, width, self.entries.len(), size_of::<V>())
+        (
+            self.name,
+            self.stage,
+            width,
+            self.entries.len(),
+            size_of::<V>(),
+        )
     }
 }

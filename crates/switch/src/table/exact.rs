@@ -18,7 +18,14 @@ impl<V: Copy> Exact<V> {
     pub fn new(name: &'static str, stage: u8, width: u8, capacity: usize) -> Self {
         // At most half full, so that probes stay short.
         let places = (capacity * 2).next_power_of_two().max(2);
-        Self { name, stage, width, capacity, used: 0, places: vec![None; places].into() }
+        Self {
+            name,
+            stage,
+            width,
+            capacity,
+            used: 0,
+            places: vec![None; places].into(),
+        }
     }
 
     /// The value of `key`.
@@ -49,7 +56,10 @@ impl<V: Copy> Exact<V> {
             at = (at + 1) & (self.places.len() - 1);
         }
         if self.used == self.capacity {
-            return Err(TableError::Full { table: self.name, capacity: self.capacity });
+            return Err(TableError::Full {
+                table: self.name,
+                capacity: self.capacity,
+            });
         }
         self.places[at] = Some((key, value));
         self.used += 1;
@@ -94,7 +104,13 @@ impl<V: Copy> Exact<V> {
 
     /// Name, stage, key width in bits, capacity and bytes of one value: what the budget counts.
     pub fn shape(&self) -> (&'static str, u8, u8, usize, usize) {
-        (self.name, self.stage, self.width, self.capacity, size_of::<V>())
+        (
+            self.name,
+            self.stage,
+            self.width,
+            self.capacity,
+            size_of::<V>(),
+        )
     }
 
     fn home(&self, key: u64) -> usize {

@@ -16,7 +16,13 @@ pub struct Range<V> {
 impl<V: Copy> Range<V> {
     /// An empty table in `stage` for at most `capacity` ranges over keys of `width` bits.
     pub fn new(name: &'static str, stage: u8, width: u8, capacity: usize) -> Self {
-        Self { name, stage, width, capacity, entries: Vec::with_capacity(capacity) }
+        Self {
+            name,
+            stage,
+            width,
+            capacity,
+            entries: Vec::with_capacity(capacity),
+        }
     }
 
     /// The value of the range that contains `key`.
@@ -36,10 +42,17 @@ impl<V: Copy> Range<V> {
         let hits_next = self.entries.get(at).is_some_and(|&(f, ..)| f <= last);
         let hits_previous = at > 0 && self.entries[at - 1].1 >= first;
         if first > last || hits_next || hits_previous {
-            return Err(TableError::BadRange { table: self.name, first, last });
+            return Err(TableError::BadRange {
+                table: self.name,
+                first,
+                last,
+            });
         }
         if self.entries.len() == self.capacity {
-            return Err(TableError::Full { table: self.name, capacity: self.capacity });
+            return Err(TableError::Full {
+                table: self.name,
+                capacity: self.capacity,
+            });
         }
         self.entries.insert(at, (first, last, value));
         Ok(())
@@ -52,7 +65,13 @@ impl<V: Copy> Range<V> {
 
     /// Name, stage, key width in bits, capacity and bytes of one value: what the budget counts.
     pub fn shape(&self) -> (&'static str, u8, u8, usize, usize) {
-        (self.name, self.stage, self.width, self.capacity, size_of::<V>())
+        (
+            self.name,
+            self.stage,
+            self.width,
+            self.capacity,
+            size_of::<V>(),
+        )
     }
 }
 
@@ -66,8 +85,21 @@ mod tests {
         table.insert(10, 19, 'a').unwrap();
         table.insert(20, 20, 'b').unwrap();
         table.insert(30, u64::from(u16::MAX), 'c').unwrap();
-        let found: Vec<_> = [9, 10, 19, 20, 21, 30, 65535].map(|k| table.lookup(k).copied()).into();
-        assert_eq!(found, [None, Some('a'), Some('a'), Some('b'), None, Some('c'), Some('c')]);
+        let found: Vec<_> = [9, 10, 19, 20, 21, 30, 65535]
+            .map(|k| table.lookup(k).copied())
+            .into();
+        assert_eq!(
+            found,
+            [
+                None,
+                Some('a'),
+                Some('a'),
+                Some('b'),
+                None,
+                Some('c'),
+                Some('c')
+            ]
+        );
     }
 
     #[test]
@@ -75,7 +107,10 @@ mod tests {
         let mut table = Range::new("slices", 0, 16, 8);
         table.insert(10, 19, ()).unwrap();
         for (first, last) in [(19, 25), (5, 10), (12, 13), (0, 100), (9, 8)] {
-            assert!(matches!(table.insert(first, last, ()), Err(TableError::BadRange { .. })));
+            assert!(matches!(
+                table.insert(first, last, ()),
+                Err(TableError::BadRange { .. })
+            ));
         }
     }
 }

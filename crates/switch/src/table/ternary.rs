@@ -24,38 +24,71 @@ struct Entry<V> {
 impl<V: Copy> Ternary<V> {
     /// An empty table in `stage` for at most `capacity` entries over keys of `width` bits.
     pub fn new(name: &'static str, stage: u8, width: u8, capacity: usize) -> Self {
-        Self { name, stage, width, capacity, entries: Vec::with_capacity(capacity) }
+        Self {
+            name,
+            stage,
+            width,
+            capacity,
+            entries: Vec::with_capacity(capacity),
+        }
     }
 
     /// The action of the first entry that matches `key` under its mask.
     pub fn lookup(&self, key: u64) -> Option<&V> {
-        self.entries.iter().find(|e| key & e.mask == e.value).map(|e| &e.action)
+        self.entries
+            .iter()
+            .find(|e| key & e.mask == e.value)
+            .map(|e| &e.action)
     }
 
     /// Adds an entry. Bits of `value` outside `mask` are ignored.
     ///
     /// # Errors
     /// If the table is full or value or mask too wide.
-    pub fn insert(&mut self, value: u64, mask: u64, priority: u32, action: V) -> Result<(), TableError> {
+    pub fn insert(
+        &mut self,
+        value: u64,
+        mask: u64,
+        priority: u32,
+        action: V,
+    ) -> Result<(), TableError> {
         check_width(self.name, self.width, value | mask)?;
         if self.entries.len() == self.capacity {
-            return Err(TableError::Full { table: self.name, capacity: self.capacity });
+            return Err(TableError::Full {
+                table: self.name,
+                capacity: self.capacity,
+            });
         }
         let at = self.entries.partition_point(|e| e.priority >= priority);
-        self.entries.insert(at, Entry { value: value & mask, mask, priority, action });
+        self.entries.insert(
+            at,
+            Entry {
+                value: value & mask,
+                mask,
+                priority,
+                action,
+            },
+        );
         Ok(())
     }
 
     /// Removes the entries with exactly this value and mask; returns how many.
     pub fn remove(&mut self, value: u64, mask: u64) -> usize {
         let before = self.entries.len();
-        self.entries.retain(|e| e.mask != mask || e.value != value & mask);
+        self.entries
+            .retain(|e| e.mask != mask || e.value != value & mask);
         before - self.entries.len()
     }
 
     /// Name, stage, key width in bits, capacity and bytes of one value: what the budget counts.
     pub fn shape(&self) -> (&'static str, u8, u8, usize, usize) {
-        (self.name, self.stage, self.width, self.capacity, size_of::<V>())
+        (
+            self.name,
+            self.stage,
+            self.width,
+            self.capacity,
+            size_of::<V>(),
+        )
     }
 }
 
@@ -72,7 +105,10 @@ mod tests {
         assert_eq!(routes.lookup(0x0a01_0203), Some(&'b'));
         assert_eq!(routes.lookup(0x0a02_0203), Some(&'a'));
         assert_eq!(routes.lookup(0x0b00_0000), Some(&'d'));
-        assert!(matches!(routes.insert(1, 1, 1, 'e'), Err(TableError::Full { .. })));
+        assert!(matches!(
+            routes.insert(1, 1, 1, 'e'),
+            Err(TableError::Full { .. })
+        ));
         assert_eq!(routes.remove(0, 0), 1);
         assert_eq!(routes.lookup(0x0b00_0000), None);
     }

@@ -5,7 +5,13 @@ use rackweave_base::packet::HEADER_MAX;
 use rackweave_base::{Memory, Packet, Payload, Psn, Rkey};
 use rackweave_wire::{Bth, Extension, Headers, Ipv4, Opcode, Reth, icrc};
 
-fn headers(lane: &Lane, opcode: Opcode, psn: Psn, ack_request: bool, extension: Extension) -> Headers {
+fn headers(
+    lane: &Lane,
+    opcode: Opcode,
+    psn: Psn,
+    ack_request: bool,
+    extension: Extension,
+) -> Headers {
     Headers {
         ethernet: lane.ethernet,
         ipv4: lane.ipv4,
@@ -30,7 +36,10 @@ fn finish(config: &EngineConfig, memory: &Memory, headers: &Headers, payload: Pa
     let mut packet = headers.packet(payload);
     if config.check {
         let sealed = icrc::seal(&mut packet, memory);
-        debug_assert!(sealed, "the payload of a packet that the switch makes is inline");
+        debug_assert!(
+            sealed,
+            "the payload of a packet that the switch makes is inline"
+        );
     }
     packet
 }
@@ -43,8 +52,17 @@ pub(super) fn read(
     psn: Psn,
     (address, rkey, length): (u64, Rkey, u32),
 ) -> Packet {
-    let reth = Extension::Reth(Reth { address, rkey, length });
-    finish(config, memory, &headers(lane, Opcode::ReadRequest, psn, true, reth), Payload::Empty)
+    let reth = Extension::Reth(Reth {
+        address,
+        rkey,
+        length,
+    });
+    finish(
+        config,
+        memory,
+        &headers(lane, Opcode::ReadRequest, psn, true, reth),
+        Payload::Empty,
+    )
 }
 
 /// A WRITE of a few bytes at `address`.
@@ -56,14 +74,24 @@ pub(super) fn write(
     (address, rkey): (u64, Rkey),
     bytes: &[u8],
 ) -> Packet {
-    let reth = Extension::Reth(Reth { address, rkey, length: bytes.len() as u32 });
+    let reth = Extension::Reth(Reth {
+        address,
+        rkey,
+        length: bytes.len() as u32,
+    });
     let headers = headers(lane, Opcode::WriteOnly, psn, true, reth);
     finish(config, memory, &headers, Payload::inline(bytes))
 }
 
 /// A congestion notification to the node at the end of `lane`.
 pub(super) fn congestion(config: &EngineConfig, memory: &Memory, lane: &Lane) -> Packet {
-    let mut headers = headers(lane, Opcode::CongestionNotification, Psn::default(), false, Extension::Cnp);
+    let mut headers = headers(
+        lane,
+        Opcode::CongestionNotification,
+        Psn::default(),
+        false,
+        Extension::Cnp,
+    );
     headers.bth.becn = true;
     finish(config, memory, &headers, Payload::Empty)
 }

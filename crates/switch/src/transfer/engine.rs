@@ -1,7 +1,9 @@
 //! The engine's passes: what each packet and task does with the registers.
 
 use super::registers::Registers;
-use super::{EngineConfig, EngineEvent, EngineTask, FailReason, Lane, LaneId, LaneKind, Start, emit};
+use super::{
+    EngineConfig, EngineEvent, EngineTask, FailReason, Lane, LaneId, LaneKind, Start, emit,
+};
 use crate::budget::Ledger;
 use crate::counters::DropReason;
 use crate::pass::Pass;
@@ -70,7 +72,13 @@ impl Engine {
     ///
     /// # Errors
     /// If a table is full or a key too wide.
-    pub fn connect(&mut self, id: LaneId, qpn: Qpn, psn: Psn, lane: Lane) -> Result<(), TableError> {
+    pub fn connect(
+        &mut self,
+        id: LaneId,
+        qpn: Qpn,
+        psn: Psn,
+        lane: Lane,
+    ) -> Result<(), TableError> {
         self.lanes.set(id.index(), Some(lane))?;
         self.lane_of.insert(u64::from(qpn.0), id)?;
         let at = id.index();
@@ -194,13 +202,18 @@ impl Engine {
         let Some(target) = self.lanes.lookup(target as usize) else {
             return pass.drop(port, DropReason::StaleFragment, &packet);
         };
-        let ack_request = index + 1 == count || (index + 1).is_multiple_of(self.config.acknowledge_every);
+        let ack_request =
+            index + 1 == count || (index + 1).is_multiple_of(self.config.acknowledge_every);
         let fragment = emit::Fragment {
             index,
             count,
             psn: headers.bth.psn.add(offset),
             ack_request,
-            reth: Reth { address, rkey, length },
+            reth: Reth {
+                address,
+                rkey,
+                length,
+            },
         };
         emit::rewrite(&self.config, target, headers, &fragment, &mut packet);
         pass.forward(target.port, packet);
@@ -243,10 +256,16 @@ impl Engine {
             (Syndrome::Ack { .. }, Some(Progress::Some)) => {}
             (Syndrome::ReceiverNotReady { .. }, Some(_)) => {} // the timer asks again
             (Syndrome::Nak(NakCode::SequenceError), Some(_)) => {
-                pass.recirculate(EngineTask::Reissue { lane, from: confirmed });
+                pass.recirculate(EngineTask::Reissue {
+                    lane,
+                    from: confirmed,
+                });
             }
             (Syndrome::Nak(code), Some(_)) => {
-                pass.recirculate(EngineTask::Abandon { lane, reason: reason(code) });
+                pass.recirculate(EngineTask::Abandon {
+                    lane,
+                    reason: reason(code),
+                });
             }
         }
     }
@@ -277,7 +296,11 @@ impl Engine {
         }
         self.registers.retries.write(cursor, at, 0);
         self.registers.activity.write(cursor, at, now);
-        Some(if confirmed == count { Progress::Done } else { Progress::Some })
+        Some(if confirmed == count {
+            Progress::Done
+        } else {
+            Progress::Some
+        })
     }
 
     /// An ACK or NAK on a lane where the switch sent a READ or a word WRITE.
@@ -316,7 +339,10 @@ impl Engine {
                 }
                 pass.recirculate(match code {
                     NakCode::SequenceError => EngineTask::Reissue { lane, from: 0 },
-                    _ => EngineTask::Abandon { lane, reason: reason(code) },
+                    _ => EngineTask::Abandon {
+                        lane,
+                        reason: reason(code),
+                    },
                 });
             }
         }
@@ -371,7 +397,11 @@ impl Engine {
         match task {
             EngineTask::Start(start) => self.start(pass, &start),
             EngineTask::ReadWord(lane) => self.word(pass, lane, 0, [0; 8], [0; 8]),
-            EngineTask::WriteWords { lane, first, second } => {
+            EngineTask::WriteWords {
+                lane,
+                first,
+                second,
+            } => {
                 let length = if second.is_some() { 16 } else { 8 };
                 self.word(pass, lane, length, first, second.unwrap_or_default());
             }
@@ -389,7 +419,9 @@ impl Engine {
 
     fn start<T, D>(&mut self, pass: &mut Pass<'_, T, D>, start: &Start) {
         let (at, to) = (start.source.index(), start.target.index());
-        let Some(lane) = self.lanes.lookup(at) else { return };
+        let Some(lane) = self.lanes.lookup(at) else {
+            return;
+        };
         let count = start.length.div_ceil(lane.mtu);
         debug_assert!(count > 0, "a transfer has at least one byte");
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
@@ -410,12 +442,18 @@ impl Engine {
         registers.activity.write(cursor, at, clock(pass.now));
         registers.length.write(cursor, at, start.length);
         if !planted(Canary::TransferStaleOffset) || before == 0 {
-            registers.offset.write(cursor, at, target_first.distance_from(first));
+            registers
+                .offset
+                .write(cursor, at, target_first.distance_from(first));
         }
         registers.target.write(cursor, at, to as u32);
         registers.cookie.write(cursor, at, start.cookie);
-        registers.source_address.write(cursor, at, start.source_address);
-        registers.target_address.write(cursor, at, start.target_address);
+        registers
+            .source_address
+            .write(cursor, at, start.source_address);
+        registers
+            .target_address
+            .write(cursor, at, start.target_address);
         registers.source_rkey.write(cursor, at, start.source_rkey.0);
         registers.target_rkey.write(cursor, at, start.target_rkey.0);
         let place = (start.source_address, start.source_rkey, start.length);
@@ -434,7 +472,9 @@ impl Engine {
         high: [u8; 8],
     ) {
         let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
-        let Some(lane) = self.lanes.lookup(at) else { return };
+        let Some(lane) = self.lanes.lookup(at) else {
+            return;
+        };
         let psn = registers.next.update(cursor, at, |next| {
             let psn = Psn::new(*next);
             *next = psn.add(1).get();
@@ -447,8 +487,12 @@ impl Engine {
         registers.retries.write(cursor, at, 0);
         registers.activity.write(cursor, at, clock(pass.now));
         registers.length.write(cursor, at, length);
-        registers.source_address.write(cursor, at, u64::from_le_bytes(low));
-        registers.target_address.write(cursor, at, u64::from_le_bytes(high));
+        registers
+            .source_address
+            .write(cursor, at, u64::from_le_bytes(low));
+        registers
+            .target_address
+            .write(cursor, at, u64::from_le_bytes(high));
         let packet = Self::word_packet(&self.config, &self.memory, lane, psn, length, (low, high));
         pass.arm(at as u32, self.config.timeout);
         if let Some(packet) = packet {
@@ -464,13 +508,22 @@ impl Engine {
         length: u32,
         (low, high): ([u8; 8], [u8; 8]),
     ) -> Option<Packet> {
-        let LaneKind::Word { address, rkey } = lane.kind else { return None };
+        let LaneKind::Word { address, rkey } = lane.kind else {
+            return None;
+        };
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&low);
         bytes[8..].copy_from_slice(&high);
         Some(match length {
             0 => emit::read(config, memory, lane, psn, (address, rkey, 8)),
-            _ => emit::write(config, memory, lane, psn, (address, rkey), &bytes[..length as usize]),
+            _ => emit::write(
+                config,
+                memory,
+                lane,
+                psn,
+                (address, rkey),
+                &bytes[..length as usize],
+            ),
         })
     }
 
@@ -480,7 +533,9 @@ impl Engine {
         T: From<EngineTask> + From<EngineEvent>,
     {
         let at = id.index();
-        let Some(&lane) = self.lanes.lookup(at) else { return };
+        let Some(&lane) = self.lanes.lookup(at) else {
+            return;
+        };
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let first = Psn::new(registers.first.read(cursor, at));
         let count = registers.count.read(cursor, at);
@@ -502,9 +557,19 @@ impl Engine {
         let high = registers.target_address.read(cursor, at);
         let rkey = Rkey(registers.source_rkey.read(cursor, at));
         let packet = if lane.kind == LaneKind::Source {
-            let skipped = if planted(Canary::TransferReissueFromStart) { 0 } else { from * lane.mtu };
+            let skipped = if planted(Canary::TransferReissueFromStart) {
+                0
+            } else {
+                from * lane.mtu
+            };
             let place = (source + u64::from(skipped), rkey, length - from * lane.mtu);
-            Some(emit::read(&self.config, &self.memory, &lane, first.add(from), place))
+            Some(emit::read(
+                &self.config,
+                &self.memory,
+                &lane,
+                first.add(from),
+                place,
+            ))
         } else {
             let values = (source.to_le_bytes(), high.to_le_bytes());
             Self::word_packet(&self.config, &self.memory, &lane, first, length, values)
@@ -529,9 +594,15 @@ impl Engine {
         let waited = Duration::from_nanos(u64::from(since) << 10);
         // The clock of `activity` ticks every 1024 ns; a tick early is a tick late next time.
         if waited + Duration::from_nanos(1024) < self.config.timeout {
-            pass.arm(key, Duration::from_nanos(self.config.timeout.as_nanos() - waited.as_nanos()));
+            pass.arm(
+                key,
+                Duration::from_nanos(self.config.timeout.as_nanos() - waited.as_nanos()),
+            );
         } else {
-            pass.recirculate(EngineTask::Reissue { lane: LaneId(key as u16), from: 0 });
+            pass.recirculate(EngineTask::Reissue {
+                lane: LaneId(key as u16),
+                from: 0,
+            });
         }
     }
 }

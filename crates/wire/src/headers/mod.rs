@@ -41,8 +41,9 @@ struct Fixed {
 }
 const FIXED_LEN: usize = size_of::<Fixed>();
 const _: () = assert!(FIXED_LEN == ipv4::LEN + udp::LEN + bth::LEN);
-const _: () =
-    assert!(ethernet::LEN + ethernet::VLAN_LEN + FIXED_LEN + crate::extension::LEN_MAX <= HEADER_MAX);
+const _: () = assert!(
+    ethernet::LEN + ethernet::VLAN_LEN + FIXED_LEN + crate::extension::LEN_MAX <= HEADER_MAX
+);
 
 /// What header bytes say, with what the values of [`Headers`] leave out.
 struct Parsed {
@@ -69,7 +70,12 @@ impl Headers {
     #[inline]
     pub fn of(packet: &Packet) -> Result<Headers, ParseError> {
         let header = packet.header();
-        let Parsed { headers, len, total_len, pad_len: pad_count } = parse(header)?;
+        let Parsed {
+            headers,
+            len,
+            total_len,
+            pad_len: pad_count,
+        } = parse(header)?;
         let payload_len = packet.payload.len();
         let pad = packet.pad().len();
         let ip_header_len = len - headers.ethernet.len();
@@ -113,9 +119,16 @@ impl Headers {
     /// [`PAYLOAD_MAX`].
     #[inline]
     pub fn emit(&self, bytes: &mut [u8; HEADER_MAX], payload_len: usize) -> usize {
-        assert!(payload_len <= PAYLOAD_MAX, "a payload of {payload_len} bytes");
+        assert!(
+            payload_len <= PAYLOAD_MAX,
+            "a payload of {payload_len} bytes"
+        );
         let kind = self.extension.kind();
-        assert!(kind == self.bth.opcode.extension(), "{kind:?} behind {}", self.bth.opcode);
+        assert!(
+            kind == self.bth.opcode.extension(),
+            "{kind:?} behind {}",
+            self.bth.opcode
+        );
         let pad_len = pad_len(payload_len);
         let udp_len = udp::LEN + bth::LEN + kind.len() + payload_len + pad_len + CHECK_LEN;
         let fixed = Fixed {
@@ -161,12 +174,22 @@ impl Headers {
 /// # Errors
 /// If it is not a sound RoCEv2 packet. The ICRC is not checked; see [`crate::icrc::verify`].
 pub fn parse_bytes(bytes: &[u8]) -> Result<Packet, ParseError> {
-    let Parsed { headers, len, total_len, pad_len } = parse(bytes)?;
+    let Parsed {
+        headers,
+        len,
+        total_len,
+        pad_len,
+    } = parse(bytes)?;
     let end = headers.ethernet.len() + total_len;
     let bytes = bytes.get(..end).ok_or(ParseError::Truncated)?;
     let rest = bytes.get(len..).ok_or(ParseError::BadLength)?;
-    let (rest, check) = rest.split_last_chunk::<CHECK_LEN>().ok_or(ParseError::BadLength)?;
-    let payload_len = rest.len().checked_sub(pad_len).ok_or(ParseError::BadLength)?;
+    let (rest, check) = rest
+        .split_last_chunk::<CHECK_LEN>()
+        .ok_or(ParseError::BadLength)?;
+    let payload_len = rest
+        .len()
+        .checked_sub(pad_len)
+        .ok_or(ParseError::BadLength)?;
     let (payload, pad) = rest.split_at(payload_len);
     if payload.len() > PAYLOAD_MAX {
         return Err(ParseError::BadLength);
@@ -195,9 +218,24 @@ fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     }
     let (bth, pad_len) = Bth::parse(&fixed.bth)?;
     let (extension, extension_len) = Extension::parse(bth.opcode, rest)?;
-    let ethernet = Ethernet { target: view.target, source: view.source, vlan: view.vlan };
-    let headers = Headers { ethernet, ipv4, udp, bth, extension };
-    Ok(Parsed { headers, len: view.len + FIXED_LEN + extension_len, total_len, pad_len })
+    let ethernet = Ethernet {
+        target: view.target,
+        source: view.source,
+        vlan: view.vlan,
+    };
+    let headers = Headers {
+        ethernet,
+        ipv4,
+        udp,
+        bth,
+        extension,
+    };
+    Ok(Parsed {
+        headers,
+        len: view.len + FIXED_LEN + extension_len,
+        total_len,
+        pad_len,
+    })
 }
 
 /// What is wrong with a packet that ends before its BTH does: it may well be no RoCEv2 at all.

@@ -16,7 +16,11 @@ fn headers(opcode: Opcode, extension: Extension) -> Headers {
 }
 
 fn reth() -> Extension {
-    Extension::Reth(Reth { address: 0x1000, rkey: Rkey(1), length: 5 })
+    Extension::Reth(Reth {
+        address: 0x1000,
+        rkey: Rkey(1),
+        length: 5,
+    })
 }
 
 /// A WRITE of five bytes, so with three pad bytes.
@@ -35,7 +39,10 @@ fn changed(change: impl FnOnce(&mut [u8])) -> Result<Headers, ParseError> {
 #[test]
 fn a_sound_packet_is_taken() {
     assert_eq!(write().pad(), [0; 3]);
-    assert_eq!(Headers::of(&write()), Ok(headers(Opcode::WriteOnly, reth())));
+    assert_eq!(
+        Headers::of(&write()),
+        Ok(headers(Opcode::WriteOnly, reth()))
+    );
     assert_eq!(changed(|_| ()), Ok(headers(Opcode::WriteOnly, reth())));
 }
 
@@ -66,6 +73,15 @@ fn pad_must_fill_up() {
     for count in [0x00, 0x10, 0x20] {
         assert_eq!(changed(|bytes| bytes[43] = count), Err(ParseError::BadPad));
     }
+    // All agree that there is none, but five bytes need three.
+    let mut packet = write();
+    packet.set_pad(&[]);
+    let bytes = packet.header_mut();
+    bytes[17] -= 3;
+    bytes[39] -= 3;
+    bytes[43] = 0;
+    ipv4::renew_checksum(&mut bytes[ethernet::LEN..]);
+    assert_eq!(Headers::of(&packet), Err(ParseError::BadPad));
     // Lengths agree, but eight bytes need no pad.
     let mut packet = headers(Opcode::WriteOnly, reth()).packet(Payload::inline(b"eight by"));
     packet.payload = Payload::inline(b"hello");
@@ -96,7 +112,11 @@ fn short_packets_are_named_by_what_they_hold() {
     let packet = write();
     let bytes = packet.header();
     for len in 0..bytes.len() {
-        assert_eq!(Headers::parse(&bytes[..len]), Err(ParseError::Truncated), "{len} bytes");
+        assert_eq!(
+            Headers::parse(&bytes[..len]),
+            Err(ParseError::Truncated),
+            "{len} bytes"
+        );
     }
     // 28 bytes of ICMP, 40 of TCP, and a short UDP packet to another port.
     let mut icmp = bytes[..42].to_vec();
@@ -111,7 +131,10 @@ fn short_packets_are_named_by_what_they_hold() {
 
 #[test]
 fn the_opcode_rules_the_payload() {
-    let aeth = Extension::Aeth(Aeth { syndrome: Syndrome::Ack { credits: 31 }, msn: 1 });
+    let aeth = Extension::Aeth(Aeth {
+        syndrome: Syndrome::Ack { credits: 31 },
+        msn: 1,
+    });
     let acknowledgement = headers(Opcode::Acknowledge, aeth).packet(Payload::inline(b"four"));
     let error = Headers::of(&acknowledgement).unwrap_err();
     assert_eq!(error, ParseError::PayloadForbidden(Opcode::Acknowledge));

@@ -27,8 +27,8 @@ impl Rewrite {
     /// is nothing to do.
     ///
     /// [`Rewrite::Balance`] changes the header: identification, source port, IPv4 checksum, and the
-    /// UDP checksum, which becomes zero. A header that is not RoCEv2's, as [`crate::Headers`] writes
-    /// it, is not balanced; its check value is updated.
+    /// UDP checksum, which becomes zero. A header that has not the length of one that
+    /// [`crate::Headers`] writes is not balanced; its check value is updated.
     ///
     /// # Panics
     /// If `old_header` is longer than [`rackweave_base::packet::HEADER_MAX`].
@@ -60,17 +60,20 @@ static SOLUTIONS: [[[u32; 256]; 4]; LAYOUTS] = {
     solutions
 };
 
-/// Changes identification and source port such that the head has the CRC of the old header's. False,
-/// and nothing changed, for lengths that no RoCEv2 header has.
+/// Changes identification and source port such that the head has the CRC of the old header's.
+/// False, and nothing changed, for lengths that no RoCEv2 header has.
 fn balance(header: &mut [u8], old_header: &[u8]) -> bool {
     let ip_at = ethernet::header_len(header);
-    let Some(len) = header.len().checked_sub(ip_at + LEN_MIN) else { return false };
+    let Some(len) = header.len().checked_sub(ip_at + LEN_MIN) else {
+        return false;
+    };
     if len % 4 != 0 || len / 4 >= LAYOUTS {
         return false;
     }
     let solution = &SOLUTIONS[len / 4];
-    let [b0, b1, b2, b3] =
-        head::difference(old_header, header).to_le_bytes().map(usize::from);
+    let [b0, b1, b2, b3] = head::difference(old_header, header)
+        .to_le_bytes()
+        .map(usize::from);
     let change = solution[0][b0] ^ solution[1][b1] ^ solution[2][b2] ^ solution[3][b3];
     let ip = &mut header[ip_at..];
     ipv4::change_identification(ip, (change >> 16) as u16);
@@ -84,7 +87,11 @@ const fn effects(len: usize) -> [u32; 32] {
     let mut effects = [0; 32];
     let mut k = 0;
     while k < 32 {
-        let (field_at, bit) = if k < 16 { (ipv4::LEN, k) } else { (ipv4::IDENTIFICATION_AT, k - 16) };
+        let (field_at, bit) = if k < 16 {
+            (ipv4::LEN, k)
+        } else {
+            (ipv4::IDENTIFICATION_AT, k - 16)
+        };
         let at = field_at + if bit < 8 { 1 } else { 0 };
         let mut state = 1 << (bit % 8);
         let mut steps = 8 * (len - at);

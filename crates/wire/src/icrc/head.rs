@@ -43,7 +43,10 @@ struct Mask {
 /// The mask for each number of bytes from the IPv4 header on. A header that is too short for all
 /// masked fields has those masked that it holds.
 static MASKS: [Mask; LEN_MAX + 1] = {
-    let mut masks = [Mask { keep: [0; WORDS], ones: [0; WORDS] }; LEN_MAX + 1];
+    let mut masks = [Mask {
+        keep: [0; WORDS],
+        ones: [0; WORDS],
+    }; LEN_MAX + 1];
     let mut len = 0;
     while len <= LEN_MAX {
         masks[len] = mask(len);
@@ -53,7 +56,10 @@ static MASKS: [Mask; LEN_MAX + 1] = {
 };
 
 const fn mask(len: usize) -> Mask {
-    let mut mask = Mask { keep: [0; WORDS], ones: [0; WORDS] };
+    let mut mask = Mask {
+        keep: [0; WORDS],
+        ones: [0; WORDS],
+    };
     let start = ROOM - len;
     let mut at = start - 4;
     while at < ROOM {
@@ -92,7 +98,10 @@ impl Head {
         for ((word, keep), chunk) in words.iter_mut().zip(keep).rev().zip(chunks.iter().rev()) {
             *word |= u64::from_le_bytes(*chunk) & keep;
         }
-        Self { words, len: 4 + len }
+        Self {
+            words,
+            len: 4 + len,
+        }
     }
 
     /// A hasher that has seen the head.

@@ -6,8 +6,8 @@
 //! UDP checksum, and byte 4 of the BTH. It is stored with its least significant byte first.
 //!
 //! [`compute`], [`seal`] and [`verify`] hash all of a packet. [`update`] and [`Rewrite`] are for
-//! switches: their cost does not depend on the payload, they never look at it, and a payload damaged
-//! before the rewrite stays detectably damaged after it.
+//! switches: their cost does not depend on the payload, they never look at it, and a payload
+//! damaged before the rewrite stays detectably damaged after it.
 
 mod balance;
 mod head;
@@ -32,8 +32,8 @@ pub enum Verdict {
     Wrong,
 }
 
-/// The check value that belongs to `packet`, computed over all of it. Nothing if the payload is in a
-/// block that is gone.
+/// The check value that belongs to `packet`, computed over all of it. Nothing if the payload is in
+/// a block that is gone.
 pub fn compute(packet: &Packet, memory: &Memory) -> Option<[u8; 4]> {
     let mut hasher = Head::of(packet.header()).hasher();
     match &packet.payload {
@@ -80,8 +80,8 @@ pub fn update(check: [u8; 4], old_header: &[u8], new_header: &[u8], tail_len: us
     (u32::from_le_bytes(check) ^ polynomial::shift(difference, tail_len)).to_le_bytes()
 }
 
-/// Hashes bytes of a region, which can only be read by copying: in one piece, unless it is more than
-/// a packet may carry.
+/// Hashes bytes of a region, which can only be read by copying: in one piece, unless it is more
+/// than a packet may carry.
 fn hash_region(hasher: &mut crc32fast::Hasher, region: BlockRef, memory: &Memory) -> Option<()> {
     const PIECE: u32 = PAYLOAD_MAX as u32;
     let mut bytes = [0; PAYLOAD_MAX];

@@ -26,7 +26,10 @@ fn by_definition(packet: &Packet, memory: &Memory) -> [u8; 4] {
     bytes.extend(packet.payload.to_vec(memory).unwrap());
     bytes.extend_from_slice(packet.pad());
     let mut state = !0;
-    for bit in bytes.iter().flat_map(|byte| (0..8).map(move |bit| u32::from(byte >> bit & 1))) {
+    for bit in bytes
+        .iter()
+        .flat_map(|byte| (0..8).map(move |bit| u32::from(byte >> bit & 1)))
+    {
         state = polynomial::times_x(state ^ bit);
     }
     (!state).to_le_bytes()
@@ -49,7 +52,10 @@ fn all_kinds_of_payload_hash_alike() {
     // More than a packet may carry: no peer can send it, but hashing must not fail on it.
     let mut packet = headers().packet(Payload::Empty);
     packet.payload = Payload::Region(block.reference(100, 5000).unwrap());
-    assert_eq!(compute(&packet, &memory), Some(by_definition(&packet, &memory)));
+    assert_eq!(
+        compute(&packet, &memory),
+        Some(by_definition(&packet, &memory))
+    );
 }
 
 #[test]

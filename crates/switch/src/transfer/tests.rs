@@ -1,0 +1,1 @@
+//! Tests of the engine that need no node: what it drops, and why.
