@@ -258,6 +258,11 @@ impl<P: Program> Switch<P> {
         self.fabric.digests.pop_front()
     }
 
+    /// Whether there is news for the controller.
+    pub fn has_digest(&self) -> bool {
+        !self.fabric.digests.is_empty()
+    }
+
     /// The program's tables and registers, for the control plane.
     pub fn program(&self) -> &P {
         &self.program

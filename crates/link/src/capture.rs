@@ -1,0 +1,406 @@
+//! Captures: what passes on links or at the ports of a switch, in a [`crate::pcapng`] file.
+//!
+//! [`CaptureTap`] makes the file and belongs to one thread; [`SharedCapture`] is a handle to one
+//! for many; [`Capture`] is a link that records what passes through it. Packets are always written
+//! as whole RoCEv2 packets: where the links at hand leave the ICRC out, it is computed for the file
+//! (DESIGN section 4). A packet whose payload is gone is cut behind its headers and says so.
+//!
+//! A capture never stops the rack. When the file is full or cannot be written, recording ends and
+//! [`SharedCapture::finish`] tells.
+
+mod link;
+#[cfg(test)]
+mod tests;
+
+pub use link::Capture;
+
+use crate::pcapng::{Direction, Entry, InterfaceId, WriteError, Writer};
+use rackweave_base::{Instant, Memory, Packet, Payload, PortId};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The name that captures bear in their section header.
+const APPLICATION: &str = "Rackweave";
+
+/// The comment of a packet that could not be kept whole.
+const PAYLOAD_GONE: &str = "payload left out: its memory block is gone";
+
+/// Bytes that wait before the system is asked to write.
+const BUFFER_BYTES: usize = 1 << 18;
+
+/// How a capture is made.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CaptureOptions {
+    /// Names of the ports, in the order of their numbers. A port beyond them is called by its
+    /// number.
+    pub ports: Vec<String>,
+    /// The most bytes that the file may have. Packets beyond it are counted and left out.
+    pub bytes_max: Option<u64>,
+}
+
+/// What a finished capture holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CaptureSummary {
+    /// Packets in the file.
+    pub packets: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Packets left out because the file had reached its bound.
+    pub left_out: u64,
+}
+
+/// Why a capture could not be made or is not complete.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The file could not be made.
+    #[error(
+        "cannot create the capture file {}: {source}; check that the folder exists and may be \
+         written to", path.display()
+    )]
+    Create {
+        /// Where it was to be.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The bound leaves no room even for the descriptions of the ports.
+    #[error(
+        "a capture of {ports} ports does not even start within {bytes_max} bytes; raise the bound"
+    )]
+    BoundTooSmall {
+        /// How many ports were to be described.
+        ports: usize,
+        /// The bound.
+        bytes_max: u64,
+    },
+    /// Writing failed; what came before may be in the file.
+    #[error(
+        "the capture ended after {packets} packets because the file could not be written: \
+         {source}; check the space on its disk"
+    )]
+    Write {
+        /// Packets handed over before.
+        packets: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// It was finished before.
+    #[error("the capture was already finished")]
+    Finished,
+}
+
+/// A capture at the ports of a switch, for one thread.
+#[derive(Debug)]
+pub struct CaptureTap<W: Write> {
+    state: State<W>,
+    memory: Memory,
+    /// The interface of each port, once described.
+    interfaces: Vec<Option<InterfaceId>>,
+    picture: Picture,
+    packets: u64,
+    left_out: u64,
+}
+
+#[derive(Debug)]
+enum State<W> {
+    Open(Writer<W>),
+    /// The bound is reached; nothing more is written.
+    Full(Writer<W>),
+    Failed(io::Error),
+    Finished,
+}
+
+/// A handle to a capture that several threads may hold. Clones record into one file.
+#[derive(Clone, Debug)]
+pub struct SharedCapture {
+    tap: Arc<Mutex<CaptureTap<Sink>>>,
+    memory: Memory,
+}
+
+/// Where a shared capture writes.
+struct Sink(Box<dyn Write + Send>);
+
+/// The bytes of a packet as the file shows them.
+#[derive(Debug, Default)]
+struct Picture {
+    bytes: Vec<u8>,
+    wire_len: u32,
+    is_whole: bool,
+}
+
+impl Picture {
+    fn take(&mut self, packet: &Packet, memory: &Memory) {
+        self.bytes.clear();
+        // The payload is copied first and hashed then, so that both see the same bytes even if
+        // the region is being written to.
+        let Some(payload) = packet.payload.to_vec(memory) else {
+            self.bytes.extend_from_slice(packet.header());
+            self.wire_len = packet.wire_len() as u32;
+            self.is_whole = false;
+            return;
+        };
+        let mut copy = Packet::new(packet.header(), Payload::copied(&payload));
+        copy.set_pad(packet.pad());
+        copy.check = packet.check;
+        crate::seal_if_missing(&mut copy, memory);
+        let complete = copy.serialise(memory, &mut self.bytes);
+        assert!(complete, "a copied payload is at hand");
+        self.wire_len = self.bytes.len() as u32;
+        self.is_whole = true;
+    }
+}
+
+impl<W: Write> CaptureTap<W> {
+    /// Starts a capture that is written to `out` in small pieces: give it a buffer.
+    ///
+    /// # Errors
+    /// If the ports do not fit the bound, or writing fails.
+    pub fn new(out: W, options: &CaptureOptions, memory: Memory) -> Result<Self, CaptureError> {
+        let start = || {
+            let mut writer = Writer::new(out, APPLICATION, options.bytes_max)?;
+            let describe = |name: &String| writer.interface(name).map(Some);
+            let interfaces = options
+                .ports
+                .iter()
+                .map(describe)
+                .collect::<Result<_, _>>()?;
+            Ok((writer, interfaces))
+        };
+        let (writer, interfaces) = start().map_err(|error| match error {
+            WriteError::Io(source) => CaptureError::Write { packets: 0, source },
+            WriteError::Full { bytes_max } => CaptureError::BoundTooSmall {
+                ports: options.ports.len(),
+                bytes_max,
+            },
+            WriteError::UnknownInterface { .. } => unreachable!("no packet was written"),
+        })?;
+        let state = State::Open(writer);
+        let picture = Picture::default();
+        Ok(Self {
+            state,
+            memory,
+            interfaces,
+            picture,
+            packets: 0,
+            left_out: 0,
+        })
+    }
+
+    /// Records `packet` at `port`; `dropped` is why the switch dropped it, if it did. An error is
+    /// kept for [`Self::finish`].
+    pub fn record(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        direction: Direction,
+        packet: &Packet,
+        dropped: Option<&str>,
+    ) {
+        if !self.is_open() {
+            return;
+        }
+        let mut picture = core::mem::take(&mut self.picture);
+        picture.take(packet, &self.memory);
+        self.write(now, port, direction, &picture, dropped);
+        self.picture = picture;
+    }
+
+    /// Hands everything recorded so far to the system. An error is kept for [`Self::finish`].
+    pub fn flush(&mut self) {
+        if let State::Open(writer) | State::Full(writer) = &mut self.state
+            && let Err(error) = writer.flush()
+        {
+            self.fail(error);
+        }
+    }
+
+    /// Ends the capture and says what it holds.
+    ///
+    /// # Errors
+    /// If writing failed at any time, or the capture was finished before.
+    pub fn finish(&mut self) -> Result<CaptureSummary, CaptureError> {
+        let fail = |packets, source| Err(CaptureError::Write { packets, source });
+        match core::mem::replace(&mut self.state, State::Finished) {
+            State::Open(writer) | State::Full(writer) => {
+                let bytes = writer.bytes();
+                match writer.finish() {
+                    Ok(_) => {
+                        let (packets, left_out) = (self.packets, self.left_out);
+                        Ok(CaptureSummary {
+                            packets,
+                            bytes,
+                            left_out,
+                        })
+                    }
+                    Err(error) => fail(self.packets, into_io(error)),
+                }
+            }
+            State::Failed(source) => fail(self.packets, source),
+            State::Finished => Err(CaptureError::Finished),
+        }
+    }
+
+    /// Whether a packet would still have an effect.
+    fn is_open(&mut self) -> bool {
+        if matches!(self.state, State::Full(_)) {
+            self.left_out += 1;
+        }
+        matches!(self.state, State::Open(_))
+    }
+
+    fn write(
+        &mut self,
+        at: Instant,
+        port: PortId,
+        direction: Direction,
+        picture: &Picture,
+        dropped: Option<&str>,
+    ) {
+        let State::Open(writer) = &mut self.state else {
+            return;
+        };
+        let gone = (!picture.is_whole).then_some(PAYLOAD_GONE);
+        let comment = match (dropped, gone) {
+            (Some(reason), Some(gone)) => Some(format!("dropped: {reason}; {gone}")),
+            (Some(reason), None) => Some(format!("dropped: {reason}")),
+            (None, gone) => gone.map(str::to_owned),
+        };
+        let written = interface_of(writer, &mut self.interfaces, port).and_then(|interface| {
+            writer.packet(&Entry {
+                at,
+                interface,
+                direction,
+                bytes: &picture.bytes,
+                wire_len: picture.wire_len,
+                comment: comment.as_deref(),
+            })
+        });
+        match written {
+            Ok(()) => self.packets += 1,
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Ends recording: because the bound is reached, or with an error.
+    fn fail(&mut self, error: WriteError) {
+        let state = core::mem::replace(&mut self.state, State::Finished);
+        self.state = match (error, state) {
+            (WriteError::Full { .. }, State::Open(writer)) => {
+                self.left_out += 1;
+                State::Full(writer)
+            }
+            (error, _) => State::Failed(into_io(error)),
+        };
+    }
+}
+
+/// The interface of `port`, described now if it never was.
+fn interface_of<W: Write>(
+    writer: &mut Writer<W>,
+    interfaces: &mut Vec<Option<InterfaceId>>,
+    port: PortId,
+) -> Result<InterfaceId, WriteError> {
+    let at = usize::from(port.0);
+    if interfaces.len() <= at {
+        interfaces.resize(at + 1, None);
+    }
+    if let Some(interface) = interfaces[at] {
+        return Ok(interface);
+    }
+    let interface = writer.interface(&format!("port {at}"))?;
+    interfaces[at] = Some(interface);
+    Ok(interface)
+}
+
+fn into_io(error: WriteError) -> io::Error {
+    match error {
+        WriteError::Io(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+impl SharedCapture {
+    /// Starts a capture in a new file at `path`; a file that is there is replaced.
+    ///
+    /// # Errors
+    /// If the file cannot be created or written, or the ports do not fit the bound.
+    pub fn create(
+        path: &Path,
+        options: &CaptureOptions,
+        memory: Memory,
+    ) -> Result<Self, CaptureError> {
+        let file = File::create(path).map_err(|source| CaptureError::Create {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::to_writer(
+            Box::new(BufWriter::with_capacity(BUFFER_BYTES, file)),
+            options,
+            memory,
+        )
+    }
+
+    /// Starts a capture that goes to `out`, which should be buffered.
+    ///
+    /// # Errors
+    /// If writing fails or the ports do not fit the bound.
+    pub fn to_writer(
+        out: Box<dyn Write + Send>,
+        options: &CaptureOptions,
+        memory: Memory,
+    ) -> Result<Self, CaptureError> {
+        let tap = CaptureTap::new(Sink(out), options, memory.clone())?;
+        Ok(Self {
+            tap: Arc::new(Mutex::new(tap)),
+            memory,
+        })
+    }
+
+    /// Records a packet; see [`CaptureTap::record`].
+    pub fn record(
+        &self,
+        now: Instant,
+        port: PortId,
+        direction: Direction,
+        packet: &Packet,
+        dropped: Option<&str>,
+    ) {
+        self.tap().record(now, port, direction, packet, dropped);
+    }
+
+    /// Hands everything recorded so far to the system; an error is kept for [`Self::finish`].
+    pub fn flush(&self) {
+        self.tap().flush();
+    }
+
+    /// Ends the capture for all who hold it; what they record afterwards is ignored.
+    ///
+    /// # Errors
+    /// If writing failed at any time, or the capture was finished before.
+    pub fn finish(&self) -> Result<CaptureSummary, CaptureError> {
+        self.tap().finish()
+    }
+
+    fn tap(&self) -> MutexGuard<'_, CaptureTap<Sink>> {
+        // A holder that panicked left at worst a short file, and the capture may still explain why.
+        self.tap.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl core::fmt::Debug for Sink {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Sink")
+    }
+}

@@ -1,0 +1,72 @@
+//! A link that records what passes through it.
+
+use super::{Picture, SharedCapture};
+use crate::pcapng::Direction;
+use crate::{Link, Properties};
+use rackweave_base::{Instant, Packet, PortId};
+
+/// A link that records what is sent and received at its end.
+///
+/// What is sent counts as leaving the switch, what is received as entering it, as is right for the
+/// switch's end of a cable. Around a [`crate::Fault`] it shows what was sent, inside one what went
+/// on the cable.
+#[derive(Debug)]
+pub struct Capture<L> {
+    inner: L,
+    capture: SharedCapture,
+    port: PortId,
+    picture: Picture,
+}
+
+impl<L: Link> Capture<L> {
+    /// Records what passes through `inner` as packets of `port`.
+    pub fn new(inner: L, capture: SharedCapture, port: PortId) -> Self {
+        Self {
+            inner,
+            capture,
+            port,
+            picture: Picture::default(),
+        }
+    }
+
+    /// The link inside.
+    pub fn inner(&self) -> &L {
+        &self.inner
+    }
+
+    fn keep(&mut self, now: Instant, direction: Direction) {
+        let mut tap = self.capture.tap();
+        if tap.is_open() {
+            tap.write(now, self.port, direction, &self.picture, None);
+        }
+    }
+}
+
+impl<L: Link> Link for Capture<L> {
+    fn send(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
+        // The picture is taken before the packet is out of hand, and kept if it was sent.
+        self.picture.take(&packet, &self.capture.memory);
+        self.inner.send(now, packet)?;
+        self.keep(now, Direction::Egress);
+        Ok(())
+    }
+
+    fn receive(&mut self, now: Instant) -> Option<Packet> {
+        let packet = self.inner.receive(now)?;
+        self.picture.take(&packet, &self.capture.memory);
+        self.keep(now, Direction::Ingress);
+        Some(packet)
+    }
+
+    fn room(&self) -> usize {
+        self.inner.room()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.inner.poll_timeout()
+    }
+
+    fn properties(&self) -> Properties {
+        self.inner.properties()
+    }
+}

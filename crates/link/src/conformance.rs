@@ -1,0 +1,358 @@
+//! What every pair of links must do, whatever it is made of.
+//!
+//! [`run`] is for links that call themselves lossless; [`run_lossy`] demands only what remains of
+//! the contract when packets may vanish. Both panic with what was expected, as tests do.
+
+use crate::{Link, Properties};
+use core::net::Ipv4Addr;
+use rackweave_base::packet::{HEADER_MAX, INLINE_MAX, PAYLOAD_MAX, Pool};
+use rackweave_base::{Block, Instant, MacAddr, Memory, Packet, Payload, Psn, Qpn};
+use rackweave_wire::ethernet::LEN as ETHERNET_LEN;
+use rackweave_wire::{
+    Bth, Ethernet, Extension, Headers, Ipv4, Opcode, Udp, Verdict, icrc, ipv4, udp,
+};
+
+/// How often a receiver asks again before the packet counts as lost. For links through the system,
+/// which take their time.
+const PATIENCE: usize = 10_000;
+
+/// The most packets that a test sends in a row: links may have any amount of room.
+const BATCH_MAX: u32 = 1024;
+
+/// The smallest RDMA MTU in bytes.
+const RDMA_MTU_MIN: usize = 256;
+
+/// Bytes of the ICRC.
+const CHECK_LEN: usize = 4;
+
+/// A pair of links, the time, and what their packets are made of.
+struct Bench<A, B> {
+    a: A,
+    b: B,
+    now: Instant,
+    memory: Memory,
+}
+
+/// Runs the whole suite. `make` gives a fresh pair whose payloads `memory` resolves.
+///
+/// # Panics
+/// If the links do not conform.
+pub fn run<A: Link, B: Link>(mut make: impl FnMut(&Memory) -> (A, B)) {
+    properties_are_honest(&mut fresh(&mut make));
+    order_is_kept(&mut fresh(&mut make));
+    directions_are_independent(&mut fresh(&mut make));
+    room_is_respected(&mut fresh(&mut make));
+    full_then_drained(&mut fresh(&mut make));
+    packets_arrive_whole(&mut fresh(&mut make));
+    idle_links_want_nothing(&mut fresh(&mut make));
+}
+
+/// Runs what holds for lossy links too: what arrives was sent, and is whole; promised room is there.
+///
+/// # Panics
+/// If the links do not conform.
+pub fn run_lossy<A: Link, B: Link>(mut make: impl FnMut(&Memory) -> (A, B)) {
+    promised_room_is_there(&mut fresh(&mut make));
+    what_arrives_was_sent(&mut fresh(&mut make));
+    idle_links_want_nothing(&mut fresh(&mut make));
+}
+
+/// A sound RoCEv2 packet with its ICRC. `sequence` is its PSN, by which tests know it again.
+pub fn packet(memory: &Memory, sequence: u32, payload: Payload) -> Packet {
+    let headers = Headers {
+        ethernet: Ethernet::new(MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])),
+        ipv4: Ipv4::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)),
+        udp: Udp::new(0xc000),
+        bth: Bth::new(Opcode::SendOnly, Qpn(17), Psn::new(sequence)),
+        extension: Extension::None,
+    };
+    let mut packet = headers.packet(payload);
+    assert!(icrc::seal(&mut packet, memory), "the payload is at hand");
+    packet
+}
+
+/// The sequence number that [`packet`] was given.
+///
+/// # Panics
+/// If the packet's headers do not parse.
+pub fn sequence(packet: &Packet) -> u32 {
+    Headers::of(packet)
+        .expect("a sound packet was sent")
+        .bth
+        .psn
+        .get()
+}
+
+fn fresh<A: Link, B: Link>(make: &mut impl FnMut(&Memory) -> (A, B)) -> Bench<A, B> {
+    let memory = Memory::new(1 << 20);
+    let (a, b) = make(&memory);
+    Bench {
+        a,
+        b,
+        now: Instant::ZERO,
+        memory,
+    }
+}
+
+impl<A: Link, B: Link> Bench<A, B> {
+    fn packet(&self, sequence: u32) -> Packet {
+        packet(
+            &self.memory,
+            sequence,
+            Payload::inline(&sequence.to_be_bytes()),
+        )
+    }
+
+    /// What `b` receives, with as much patience and virtual time as it takes.
+    fn receive_at_b(&mut self) -> Option<Packet> {
+        receive(&mut self.b, &mut self.a, &mut self.now)
+    }
+
+    fn receive_at_a(&mut self) -> Option<Packet> {
+        receive(&mut self.a, &mut self.b, &mut self.now)
+    }
+
+    /// Sends packets from `a` until there is no room, or [`BATCH_MAX`], numbered from `first` on.
+    /// Returns how many.
+    fn fill(&mut self, first: u32) -> u32 {
+        let mut sent = 0;
+        while sent < BATCH_MAX && self.a.room() > 0 {
+            let packet = self.packet(first + sent);
+            assert!(self.a.send(self.now, packet).is_ok(), "room was promised");
+            sent += 1;
+        }
+        sent
+    }
+
+    /// Demands that `b` receives exactly the packets numbered `first..first + count`.
+    fn drain(&mut self, first: u32, count: u32) {
+        for expect in first..first + count {
+            let packet = self.receive_at_b().expect("a lossless link loses nothing");
+            assert_eq!(sequence(&packet), expect, "a lossless link keeps the order");
+        }
+    }
+}
+
+/// Receives at `end`, moving `now` on to whatever time either end waits for.
+fn receive(end: &mut dyn Link, other: &mut dyn Link, now: &mut Instant) -> Option<Packet> {
+    for _ in 0..PATIENCE {
+        if let Some(packet) = end.receive(*now) {
+            return Some(packet);
+        }
+        if let Some(due) = [end.poll_timeout(), other.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
+        {
+            *now = (*now).max(due);
+        }
+        // The other end may have delayed packets to send on. These tests never make both ends
+        // receive at once, so what it receives here must be nothing.
+        assert!(
+            other.receive(*now).is_none(),
+            "a packet came back to its sender"
+        );
+    }
+    None
+}
+
+fn properties_are_honest<A: Link, B: Link>(bench: &mut Bench<A, B>) {
+    let Properties { mtu, lossless, .. } = bench.a.properties();
+    assert_eq!(
+        bench.a.properties(),
+        bench.b.properties(),
+        "both ends are of one cable"
+    );
+    assert!(
+        lossless,
+        "this suite is for lossless links; see `run_lossy`"
+    );
+    let headers_max = HEADER_MAX - ETHERNET_LEN + CHECK_LEN;
+    assert!(
+        mtu >= RDMA_MTU_MIN + headers_max,
+        "an MTU of {mtu} carries no RDMA MTU at all"
+    );
+}
+
+fn order_is_kept<A: Link, B: Link>(bench: &mut Bench<A, B>) {
+    let mut received = 0;
+    let mut sent = 0;
+    // Batches of different sizes, so that the link is sometimes empty and sometimes not.
+    for batch in (1..=7).cycle().take(200) {
+        for _ in 0..batch {
+            if bench.a.room() == 0 {
+                break;
+            }
+            let packet = bench.packet(sent);
+            assert!(bench.a.send(bench.now, packet).is_ok(), "room was promised");
+            sent += 1;
+        }
+        let count = (sent - received).min(4);
+        bench.drain(received, count);
+        received += count;
+    }
+    bench.drain(received, sent - received);
+    assert!(sent >= 200, "only {sent} packets passed");
+    assert!(bench.b.receive(bench.now).is_none(), "a packet came twice");
+}
+
+fn directions_are_independent<A: Link, B: Link>(bench: &mut Bench<A, B>) {
+    let sent = bench.fill(0);
+    assert!(
+        bench.b.room() > 0,
+        "a full way there must not fill the way back"
+    );
+    bench.drain(0, sent);
+    for number in 0..100 {
+        let packet = bench.packet(1000 + number);
+        assert!(
+            bench.b.send(bench.now, packet).is_ok(),
+            "an empty link has room"
+        );
+        let packet = bench.receive_at_a().expect("a lossless link loses nothing");
+        assert_eq!(sequence(&packet), 1000 + number);
+    }
+    assert!(
+        bench.b.receive(bench.now).is_none(),
+        "a packet came back to its sender"
+    );
+}
+
+fn room_is_respected<A: Link, B: Link>(bench: &mut Bench<A, B>) {
+    let room = bench.a.room();
+    assert!(room > 0, "an empty link has room");
+    let sent = bench.fill(0);
+    assert!(
+        sent as usize >= room.min(BATCH_MAX as usize),
+        "{sent} fit where {room} were promised"
+    );
+    if bench.a.room() > 0 {
+        return;
+    }
+    let refused = bench.a.send(bench.now, bench.packet(sent));
+    let packet = refused.expect_err("a full lossless link gives the packet back");
+    assert_eq!(
+        bytes_of(&packet, &bench.memory),
+        bytes_of(&bench.packet(sent), &bench.memory)
+    );
+    bench.drain(0, sent);
+    assert!(
+        bench.b.receive(bench.now).is_none(),
+        "what was given back was sent nevertheless"
+    );
+    assert!(bench.a.room() > 0, "a drained link has room");
+}
+
+fn full_then_drained<A: Link, B: Link>(bench: &mut Bench<A, B>) {
+    let mut first = 0;
+    for _ in 0..5 {
+        let sent = bench.fill(first);
+        assert!(sent > 0, "a drained link has room");
+        bench.drain(first, sent);
+        assert!(
+            bench.b.receive(bench.now).is_none(),
+            "an empty link gives nothing"
+        );
+        first += sent;
+    }
+}
+
+fn packets_arrive_whole<A: Link, B: Link>(bench: &mut Bench<A, B>) {
+    let (_block, packets) = every_kind_of_packet(&bench.memory, bench.a.properties().mtu);
+    for packet in packets {
+        let expect = bytes_of(&packet, &bench.memory);
+        assert!(
+            bench.a.send(bench.now, packet).is_ok(),
+            "an empty link has room"
+        );
+        let packet = bench.receive_at_b().expect("a lossless link loses nothing");
+        assert_eq!(
+            bytes_of(&packet, &bench.memory),
+            expect,
+            "a packet was changed"
+        );
+        assert_eq!(Headers::of(&packet).map(|_| ()), Ok(()));
+    }
+}
+
+fn idle_links_want_nothing<A: Link, B: Link>(bench: &mut Bench<A, B>) {
+    assert_eq!(
+        (bench.a.poll_timeout(), bench.b.poll_timeout()),
+        (None, None),
+        "nothing is due"
+    );
+    assert!(bench.a.receive(bench.now).is_none() && bench.b.receive(bench.now).is_none());
+}
+
+fn promised_room_is_there<A: Link, B: Link>(bench: &mut Bench<A, B>) {
+    let mut first = 0;
+    for _ in 0..20 {
+        first += bench.fill(first);
+        while bench.receive_at_b().is_some() {}
+        assert!(bench.a.room() > 0, "a drained link has room");
+    }
+}
+
+fn what_arrives_was_sent<A: Link, B: Link>(bench: &mut Bench<A, B>) {
+    for _ in 0..20 {
+        let (_block, packets) = every_kind_of_packet(&bench.memory, bench.a.properties().mtu);
+        let mut sent = Vec::new();
+        for packet in packets {
+            sent.push(fixed_bytes_of(&packet, &bench.memory));
+            // Without room it is dropped or given back, which is the same to this test.
+            let _given_back = bench.a.send(bench.now, packet);
+        }
+        while let Some(packet) = bench.receive_at_b() {
+            let bytes = fixed_bytes_of(&packet, &bench.memory);
+            let was_damaged = icrc::verify(&packet, &bench.memory) == Verdict::Wrong
+                || Headers::of(&packet).is_err();
+            assert!(
+                was_damaged || sent.contains(&bytes),
+                "a packet that nobody sent arrived"
+            );
+        }
+    }
+}
+
+/// Packets with every kind of payload, with and without pad, up to the largest for `mtu`.
+/// The block keeps the bytes of the packets that refer to a region.
+fn every_kind_of_packet(memory: &Memory, mtu: usize) -> (Block, Vec<Packet>) {
+    let headers_max = HEADER_MAX - ETHERNET_LEN + CHECK_LEN;
+    let len_max = PAYLOAD_MAX.min(mtu.saturating_sub(headers_max));
+    let bytes: Vec<u8> = (0..len_max).map(|at| (at * 7 + at / 256) as u8).collect();
+    let block = memory.allocate(len_max).expect("the arena is large enough");
+    block.write(0, &bytes);
+    let pool = Pool::new(8);
+    let mut packets = vec![packet(memory, 0, Payload::Empty)];
+    for len in [1, 2, 3, 4, INLINE_MAX] {
+        packets.push(packet(memory, len as u32, Payload::inline(&bytes[..len])));
+    }
+    for len in [33, 256, len_max - 1, len_max] {
+        let copy = |target: &mut [u8]| {
+            target.copy_from_slice(&bytes[..len]);
+            true
+        };
+        let pooled = pool.take(len, copy).expect("the pool is large enough");
+        packets.push(packet(memory, len as u32, Payload::Pooled(pooled)));
+        let region = block.reference(0, len as u32).expect("within the block");
+        packets.push(packet(memory, len as u32, Payload::Region(region)));
+    }
+    (block, packets)
+}
+
+/// The bytes of a packet but for byte 4 of the BTH: switches may change it on the way, so nothing
+/// protects it.
+fn fixed_bytes_of(packet: &Packet, memory: &Memory) -> Vec<u8> {
+    let mut bytes = bytes_of(packet, memory);
+    bytes[ETHERNET_LEN + ipv4::LEN + udp::LEN + 4] = 0;
+    bytes
+}
+
+fn bytes_of(packet: &Packet, memory: &Memory) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    assert!(
+        packet.serialise(memory, &mut bytes),
+        "the payload is still there"
+    );
+    bytes
+}

@@ -1,0 +1,356 @@
+//! A link that fails as told: it loses, duplicates, reorders and corrupts what is sent through it.
+//!
+//! It wraps one end of a link and harms what that end sends. Each fault draws from a generator of
+//! its own, so that changing the rate of one does not move the others, and a run is repeated
+//! exactly by its seed. What stays on the link for longer than its sender may keep the bytes (a
+//! delayed packet, a second copy) and what is changed has its payload copied out first: region
+//! memory is never touched.
+//!
+//! The switch of the cable and the counters can be reached from elsewhere by a [`FaultHandle`].
+
+mod config;
+#[cfg(test)]
+mod tests;
+
+pub use config::{FaultConfig, FaultError};
+
+use crate::{Link, Properties};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use rackweave_base::{Duration, Instant, Memory, Packet, Payload, Rng};
+use rackweave_wire::ethernet;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The most packets that wait at a time to be overtaken. What would exceed it is not delayed.
+pub const DELAYED_MAX: usize = 256;
+
+/// The most packets that one `receive` throws away while the cable is cut.
+const DISCARDED_MAX: usize = 1024;
+
+/// How often what went wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FaultCounters {
+    /// Packets lost.
+    pub lost: u64,
+    /// Second copies sent.
+    pub duplicated: u64,
+    /// Packets delayed.
+    pub reordered: u64,
+    /// Packets with a bit flipped.
+    pub corrupted: u64,
+    /// Packets that met a cut cable, in either direction.
+    pub partitioned: u64,
+    /// Delayed packets that the inner link refused when their time came, although it had room when
+    /// they were taken.
+    pub refused: u64,
+}
+
+/// Reaches the cable of a [`Fault`] from elsewhere. Clones reach the same one.
+#[derive(Clone, Debug)]
+pub struct FaultHandle(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    down: AtomicBool,
+    lost: AtomicU64,
+    duplicated: AtomicU64,
+    reordered: AtomicU64,
+    corrupted: AtomicU64,
+    partitioned: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// A link around `inner` that fails as its configuration says.
+#[derive(Debug)]
+pub struct Fault<L> {
+    inner: L,
+    config: FaultConfig,
+    memory: Memory,
+    loss: Rng,
+    duplicate: Rng,
+    reorder: Rng,
+    corrupt: Rng,
+    /// How many more packets the current burst takes.
+    burst_left: u32,
+    /// Delayed packets by the time at which they go on; equal times in the order of sending.
+    delayed: VecDeque<(Instant, Packet)>,
+    shared: Arc<Shared>,
+}
+
+impl FaultHandle {
+    /// Cuts the cable (`true`) or mends it. A cut cable drops everything, both ways, and what is
+    /// under way on it when its time comes.
+    pub fn set_down(&self, down: bool) {
+        self.0.down.store(down, Ordering::Relaxed);
+    }
+
+    /// Whether the cable is cut.
+    pub fn is_down(&self) -> bool {
+        self.0.down.load(Ordering::Relaxed)
+    }
+
+    /// How often what went wrong so far.
+    pub fn counters(&self) -> FaultCounters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        FaultCounters {
+            lost: read(&self.0.lost),
+            duplicated: read(&self.0.duplicated),
+            reordered: read(&self.0.reordered),
+            corrupted: read(&self.0.corrupted),
+            partitioned: read(&self.0.partitioned),
+            refused: read(&self.0.refused),
+        }
+    }
+}
+
+impl<L: Link> Fault<L> {
+    /// Wraps `inner`. `memory` resolves payloads that must be copied out.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense.
+    pub fn new(
+        inner: L,
+        config: FaultConfig,
+        mut rng: Rng,
+        memory: Memory,
+    ) -> Result<Self, FaultError> {
+        config.check()?;
+        Ok(Self {
+            inner,
+            config,
+            memory,
+            loss: rng.fork("loss"),
+            duplicate: rng.fork("duplicate"),
+            reorder: rng.fork("reorder"),
+            corrupt: rng.fork("corrupt"),
+            burst_left: 0,
+            delayed: VecDeque::with_capacity(DELAYED_MAX),
+            shared: Arc::default(),
+        })
+    }
+
+    /// Changes the rates from the next packet on. Whether the link is called lossless and whether
+    /// it asks for check values changes with them, and machines may have looked before.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense; the old one stays.
+    pub fn set_config(&mut self, config: FaultConfig) -> Result<(), FaultError> {
+        config.check()?;
+        self.config = config;
+        Ok(())
+    }
+
+    /// The rates in force.
+    pub fn config(&self) -> FaultConfig {
+        self.config
+    }
+
+    /// Cuts the cable (`true`) or mends it; see [`FaultHandle::set_down`].
+    pub fn set_down(&mut self, down: bool) {
+        self.handle().set_down(down);
+    }
+
+    /// Whether the cable is cut.
+    pub fn is_down(&self) -> bool {
+        self.shared.down.load(Ordering::Relaxed)
+    }
+
+    /// How often what went wrong so far.
+    pub fn counters(&self) -> FaultCounters {
+        self.handle().counters()
+    }
+
+    /// A handle to the cable and the counters, to be kept elsewhere.
+    pub fn handle(&self) -> FaultHandle {
+        FaultHandle(self.shared.clone())
+    }
+
+    /// The link inside.
+    pub fn inner(&self) -> &L {
+        &self.inner
+    }
+
+    /// Sends on the delayed packets whose time has come.
+    fn release(&mut self, now: Instant) {
+        while self.delayed.front().is_some_and(|(due, _)| *due <= now) {
+            let Some((_, packet)) = self.delayed.pop_front() else {
+                return;
+            };
+            if self.is_down() {
+                count(&self.shared.partitioned);
+            } else if self.inner.send(now, packet).is_err() {
+                count(&self.shared.refused);
+            }
+        }
+    }
+
+    fn is_lost(&mut self) -> bool {
+        if self.burst_left == 0 {
+            if !self.loss.chance(self.config.loss) {
+                return false;
+            }
+            self.burst_left = self.config.loss_burst;
+        }
+        self.burst_left -= 1;
+        count(&self.shared.lost);
+        true
+    }
+
+    /// Sends `packet`, for which there is room, at once or later.
+    #[expect(clippy::result_large_err, reason = "as in `Link::send`")]
+    fn pass(&mut self, now: Instant, mut packet: Packet) -> Result<(), Packet> {
+        if !self.reorder.chance(self.config.reorder) || self.delayed.len() == DELAYED_MAX {
+            return self.inner.send(now, packet);
+        }
+        self.copy_out(&mut packet);
+        let delay = self
+            .reorder
+            .between(1, self.config.reorder_delay.as_nanos());
+        let due = now + Duration::from_nanos(delay);
+        let at = self.delayed.partition_point(|(other, _)| *other <= due);
+        self.delayed.insert(at, (due, packet));
+        count(&self.shared.reordered);
+        Ok(())
+    }
+
+    /// Gives `packet` a payload of its own. One whose block is gone stays as it is.
+    fn copy_out(&self, packet: &mut Packet) {
+        if matches!(packet.payload, Payload::Region(_))
+            && let Some(bytes) = packet.payload.to_vec(&self.memory)
+        {
+            packet.payload = Payload::copied(&bytes);
+        }
+    }
+
+    /// Flips one random bit behind the Ethernet header.
+    ///
+    /// A packet without check value gets one first: it comes from a link that promised integrity,
+    /// and whoever sends on to a link that does not must seal it.
+    fn harm(&mut self, packet: &mut Packet) {
+        let Some(bytes) = packet.payload.to_vec(&self.memory) else {
+            return;
+        };
+        packet.payload = Payload::copied(&bytes);
+        crate::seal_if_missing(packet, &self.memory);
+        let skipped = ethernet::parse(packet.header()).map_or(0, |ethernet| ethernet.len);
+        let header_len = packet.header().len() - skipped;
+        let (payload_len, pad_len) = (bytes.len(), packet.pad().len());
+        let check_len = packet.check.map_or(0, |check| check.len());
+        let bits = 8 * (header_len + payload_len + pad_len + check_len) as u64;
+        if bits == 0 {
+            return;
+        }
+        let bit = self.corrupt.below(bits) as usize;
+        flip(packet, bytes, skipped, bit);
+        count(&self.shared.corrupted);
+    }
+}
+
+/// Flips bit `bit` of `packet`, counted from `skipped` header bytes on, over payload, pad and
+/// check value. `payload` are the payload's bytes.
+fn flip(packet: &mut Packet, mut payload: Vec<u8>, skipped: usize, bit: usize) {
+    let (mut at, mask) = (bit / 8, 1 << (bit % 8));
+    let header = &mut packet.header_mut()[skipped..];
+    if at < header.len() {
+        header[at] ^= mask;
+        return;
+    }
+    at -= header.len();
+    if at < payload.len() {
+        payload[at] ^= mask;
+        packet.payload = Payload::copied(&payload);
+        return;
+    }
+    at -= payload.len();
+    let pad_len = packet.pad().len();
+    if at < pad_len {
+        let mut pad = [0; 3];
+        pad[..pad_len].copy_from_slice(packet.pad());
+        pad[at] ^= mask;
+        packet.set_pad(&pad[..pad_len]);
+        return;
+    }
+    at -= pad_len;
+    if let Some(check) = &mut packet.check {
+        check[at] ^= mask;
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl<L: Link> Link for Fault<L> {
+    fn send(&mut self, now: Instant, mut packet: Packet) -> Result<(), Packet> {
+        self.release(now);
+        if self.is_down() {
+            count(&self.shared.partitioned);
+            return Ok(());
+        }
+        if !self.config.harms_delivery() && self.delayed.is_empty() {
+            return self.inner.send(now, packet);
+        }
+        // What is taken must fit even after all that waits has gone on; a packet that is given
+        // back draws no fate.
+        let room = self.room();
+        if room == 0 {
+            return Err(packet);
+        }
+        if self.is_lost() {
+            return Ok(());
+        }
+        let twice = self.duplicate.chance(self.config.duplicate) && room >= 2;
+        let mut second = None;
+        if twice {
+            self.copy_out(&mut packet);
+            second = Some(packet.clone());
+        }
+        if self.corrupt.chance(self.config.corrupt) {
+            self.harm(&mut packet);
+        }
+        self.pass(now, packet)?;
+        if let Some(copy) = second
+            && self.pass(now, copy).is_ok()
+        {
+            count(&self.shared.duplicated);
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, now: Instant) -> Option<Packet> {
+        self.release(now);
+        if self.is_down() {
+            for _ in 0..DISCARDED_MAX {
+                self.inner.receive(now)?;
+                count(&self.shared.partitioned);
+            }
+            return None;
+        }
+        self.inner.receive(now)
+    }
+
+    fn room(&self) -> usize {
+        if self.is_down() {
+            // A cut cable takes anything.
+            return self.inner.room().max(1);
+        }
+        self.inner.room().saturating_sub(self.delayed.len())
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let due = self.delayed.front().map(|(due, _)| *due);
+        match (due, self.inner.poll_timeout()) {
+            (Some(own), Some(inner)) => Some(own.min(inner)),
+            (own, inner) => own.or(inner),
+        }
+    }
+
+    fn properties(&self) -> Properties {
+        let inner = self.inner.properties();
+        Properties {
+            mtu: inner.mtu,
+            lossless: inner.lossless && !self.config.harms_delivery(),
+            check_needed: inner.check_needed || self.config.corrupt > 0.0,
+        }
+    }
+}

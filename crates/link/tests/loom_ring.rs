@@ -1,0 +1,116 @@
+//! The ring under every order of accesses that the memory model allows.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p rackweave-link --release --test loom_ring`.
+#![cfg(loom)]
+
+use loom::alloc::Track;
+use loom::thread;
+use rackweave_link::ring::{Consumer, Producer, ring};
+
+fn push<T>(producer: &mut Producer<T>, item: T) {
+    let mut item = item;
+    while let Err(back) = producer.push(item) {
+        item = back;
+        thread::yield_now();
+    }
+}
+
+fn pop<T>(consumer: &mut Consumer<T>) -> T {
+    loop {
+        match consumer.pop() {
+            Some(item) => return item,
+            None => thread::yield_now(),
+        }
+    }
+}
+
+/// Passes `items` items through a ring of `capacity`, each end on its own thread. `preemptions`
+/// bounds how often a thread is interrupted where it need not be; nothing means any number.
+fn pass(capacity: usize, items: usize, preemptions: Option<usize>) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = preemptions;
+    model.check(move || {
+        let (mut producer, mut consumer) = ring(capacity);
+        let thread = thread::spawn(move || {
+            for item in 0..items {
+                push(&mut producer, Track::new(item));
+            }
+        });
+        for expect in 0..items {
+            assert_eq!(*pop(&mut consumer).get_ref(), expect);
+        }
+        thread.join().unwrap();
+        assert!(consumer.pop().is_none(), "an item came twice");
+    });
+}
+
+#[test]
+fn items_arrive_once_and_in_order_when_every_slot_is_used_again() {
+    pass(1, 3, None);
+}
+
+#[test]
+fn items_arrive_once_and_in_order_over_the_wrap() {
+    pass(2, 3, None);
+    // Twice round is too much for every order; faults of such rings show with few preemptions.
+    pass(2, 5, Some(2));
+}
+
+#[test]
+fn a_full_ring_refuses_and_room_never_promises_too_much() {
+    loom::model(|| {
+        let (mut producer, mut consumer) = ring(2);
+        let thread = thread::spawn(move || {
+            let mut pushed = 0;
+            for _ in 0..3 {
+                let room = producer.room();
+                assert!(room <= 2);
+                if room > 0 {
+                    producer
+                        .push(Track::new(pushed))
+                        .map_err(|_| ())
+                        .expect("room was promised");
+                    pushed += 1;
+                }
+            }
+            pushed
+        });
+        let mut popped = 0;
+        while let Some(item) = consumer.pop() {
+            assert_eq!(*item.get_ref(), popped);
+            popped += 1;
+        }
+        let pushed = thread.join().unwrap();
+        while let Some(item) = consumer.pop() {
+            assert_eq!(*item.get_ref(), popped);
+            popped += 1;
+        }
+        assert_eq!(pushed, popped);
+    });
+}
+
+#[test]
+fn an_end_may_go_while_the_other_works() {
+    // `Track` makes a leaked item fail the model.
+    loom::model(|| {
+        let (mut producer, consumer) = ring(2);
+        let thread = thread::spawn(move || {
+            for item in 0..2 {
+                let _ = producer.push(Track::new(item));
+            }
+            producer.is_consumer_gone()
+        });
+        drop(consumer);
+        thread.join().unwrap();
+    });
+    loom::model(|| {
+        let (mut producer, mut consumer) = ring(2);
+        let thread = thread::spawn(move || {
+            producer.push(Track::new(0)).map_err(|_| ()).unwrap();
+        });
+        let early = consumer.pop().is_some();
+        thread.join().unwrap();
+        assert!(consumer.is_producer_gone());
+        assert_eq!(consumer.pop().is_none(), early);
+    });
+}

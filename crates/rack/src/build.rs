@@ -1,0 +1,185 @@
+//! What embedded and simulated racks have in common: addresses, NICs, the switch, the controller.
+
+use crate::config::{BudgetName, ConfigError, Endianness, IcrcMethod, RackConfig};
+use rackweave_base::packet::Pool;
+use rackweave_base::{Duration, MacAddr, Memory, NodeId, PortId, Rng};
+use rackweave_controller::{Controller, FlowSpec, NodeAddress, SwitchAddress};
+use rackweave_nic::{Dcqcn, Nic, NicConfig};
+use rackweave_programs::flows::FlowConfig;
+use rackweave_programs::{Pipeline, PipelineConfig};
+use rackweave_switch::transfer::EngineConfig;
+use rackweave_switch::{Budget, BudgetError, Switch, SwitchConfig};
+use rackweave_verbs::Mtu;
+use rackweave_wire::Rewrite;
+use rackweave_wire::fabric::ring::ByteOrder;
+use std::net::Ipv4Addr;
+
+/// Why a rack could not be built.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum RackError {
+    /// The configuration makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The programs do not fit the switch.
+    #[error("switch.budget: {0}")]
+    Budget(#[from] BudgetError),
+    /// The switch's tables are too small for the nodes.
+    #[error(transparent)]
+    Table(#[from] rackweave_switch::table::TableError),
+    /// The simulated world cannot be.
+    #[error(transparent)]
+    World(#[from] rackweave_sim::WorldError),
+    /// Faults of the links cannot be.
+    #[error(transparent)]
+    Faults(#[from] rackweave_link::FaultError),
+    /// A driver thread could not be started.
+    #[error("a driver thread could not be started: {0}; lower driver_threads")]
+    Thread(String),
+}
+
+/// Which addresses the parts of a rack have.
+#[derive(Clone, Copy, Debug)]
+pub struct Address;
+
+impl Address {
+    /// The switch's.
+    pub const SWITCH: SwitchAddress =
+        SwitchAddress { mac: MacAddr([0x02, 0, 0, 0, 0xff, 0]), ip: Ipv4Addr::new(10, 77, 255, 254) };
+
+    /// A node's: its MAC and IP address end in its number plus one, its port is its number.
+    pub fn of_node(node: NodeId) -> NodeAddress {
+        let [high, low] = (node.0 + 1).to_be_bytes();
+        NodeAddress {
+            mac: MacAddr([0x02, 0, 0, 0, high, low]),
+            ip: Ipv4Addr::new(10, 77, high, low),
+            port: PortId(node.0),
+        }
+    }
+
+    /// Every node's.
+    pub fn of_nodes(config: &RackConfig) -> Vec<(NodeId, NodeAddress)> {
+        let ids = (0..config.node.len()).map(|at| NodeId(at as u16));
+        ids.map(|node| (node, Self::of_node(node))).collect()
+    }
+}
+
+/// The parts of a rack, not yet joined.
+pub(crate) struct Parts {
+    pub memory: Memory,
+    pub pool: Pool,
+    pub nics: Vec<Nic>,
+    pub switch: Switch<Pipeline>,
+    pub controller: Controller,
+    pub rng: Rng,
+    pub pipeline: PipelineConfig,
+}
+
+pub(crate) fn nic_config(config: &RackConfig, node: NodeId, simulated: bool) -> NicConfig {
+    let address = Address::of_node(node);
+    let line_rate = (config.link.gigabits_per_second * 1e9) as u64;
+    NicConfig {
+        qps_max: config.nic.queue_pairs,
+        cqs_max: config.nic.completion_queues,
+        regions_max: config.nic.regions,
+        cq_entries_max: config.nic.completion_entries,
+        queue_entries_max: config.nic.queue_entries,
+        check: config.needs_check(),
+        congestion: (simulated && config.nic.congestion_control).then(|| Dcqcn::new(line_rate)),
+        ..NicConfig::new(address.ip, address.mac)
+    }
+}
+
+pub(crate) fn pipeline_config(config: &RackConfig, simulated: bool) -> PipelineConfig {
+    let micros = match (config.transfer.timeout_us, simulated) {
+        // In real time the rack's threads may be off the processor for a while; nothing is lost
+        // meanwhile. In virtual time a round trip takes a few microseconds.
+        (0, false) => 50_000,
+        (0, true) => 250,
+        (micros, _) => micros,
+    };
+    PipelineConfig {
+        ip: Address::SWITCH.ip,
+        engine: EngineConfig {
+            lanes: config.switch.lanes,
+            timeout: Duration::from_micros(micros),
+            retries: config.transfer.retries,
+            acknowledge_every: config.transfer.acknowledge_every,
+            check: config.needs_check(),
+            rewrite: match config.switch.icrc {
+                IcrcMethod::Update => Rewrite::Update,
+                IcrcMethod::Balance => Rewrite::Balance,
+            },
+            mac: Address::SWITCH.mac,
+        },
+        flows: FlowConfig {
+            threads: config.switch.consumer_rings,
+            producers: config.switch.producer_rings,
+            poll_interval: Duration::from_micros(config.flow.poll_interval_us),
+            poll_interval_max: Duration::from_micros(config.flow.poll_interval_max_us),
+        },
+        hosts: 256,
+        routes: 256,
+    }
+}
+
+pub(crate) fn build(
+    config: &RackConfig,
+    simulated: bool,
+    switch_config: SwitchConfig,
+) -> Result<Parts, RackError> {
+    config.check()?;
+    let mut rng = Rng::new(config.seed);
+    let memory = Memory::new(usize::try_from(config.memory_limit).unwrap_or(usize::MAX));
+    let pool = Pool::new(config.payload_buffers as usize);
+    let mut nics = Vec::new();
+    for (node, _) in Address::of_nodes(config) {
+        let nic = nic_config(config, node, simulated);
+        let rng = rng.fork(&config.node[usize::from(node.0)].name);
+        nics.push(Nic::new(nic, memory.clone(), pool.clone(), rng));
+    }
+    let budget = match config.switch.budget {
+        BudgetName::Software => {
+            Budget::Software { bytes: usize::try_from(config.switch.memory).unwrap_or(usize::MAX) }
+        }
+        BudgetName::Tofino1 => Budget::Tofino1,
+        BudgetName::Tofino2 => Budget::Tofino2,
+    };
+    let switch_config = SwitchConfig {
+        ports: config.node.len() as u16,
+        egress_packets: config.switch.egress_packets as usize,
+        ..switch_config
+    };
+    let pipeline = pipeline_config(config, simulated);
+    let switch = Switch::load(Pipeline::new(&pipeline, memory.clone()), budget, switch_config)?;
+    let sizes = &config.switch;
+    let mut controller = Controller::new(
+        Address::SWITCH,
+        sizes.lanes,
+        sizes.consumer_rings,
+        sizes.producer_rings,
+        rng.fork("controller"),
+    );
+    for (at, node) in config.node.iter().enumerate() {
+        if node.byte_order == Endianness::Big {
+            controller.set_byte_order(NodeId(at as u16), ByteOrder::Big);
+        }
+    }
+    Ok(Parts { memory, pool, nics, switch, controller, rng, pipeline })
+}
+
+/// A flow's specification with a rack's settings for batches, transfers and MTU.
+pub(crate) fn flow_spec(
+    config: &RackConfig,
+    producers: &[NodeId],
+    consumers: &[NodeId],
+    item_size: u32,
+    ring_bytes: u32,
+) -> FlowSpec {
+    FlowSpec {
+        // One item always fits a transfer, however large it is.
+        batch_bytes: config.flow.batch_bytes.max(item_size),
+        transfers: config.flow.transfers,
+        mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or(Mtu::B4096),
+        ..FlowSpec::new(producers, consumers, item_size, ring_bytes)
+    }
+}

@@ -1,0 +1,198 @@
+//! What a configuration must hold to, and how it is told.
+
+use super::nearest::nearest;
+use super::{FaultSection, RackConfig};
+use rackweave_verbs::Mtu;
+use std::collections::BTreeSet;
+
+/// Why a configuration is of no use. One line: where, what, and what to do.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{path}: {error}; check the path given to --config")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What the system says.
+        error: String,
+    },
+    /// The text is no TOML, or not of the right form.
+    #[error("{name}:{line}: {message}")]
+    Syntax {
+        /// The file.
+        name: String,
+        /// The line, from one.
+        line: usize,
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// A value makes no sense.
+    #[error("{setting} is {value}: {rule}")]
+    Value {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        value: String,
+        /// What it should be.
+        rule: &'static str,
+    },
+    /// Two nodes have one name.
+    #[error("two nodes are named {0:?}; give each [[node]] a name of its own")]
+    DuplicateName(String),
+    /// The switch has no room for the rings that it is to have.
+    #[error(
+        "switch.lanes is {lanes}, but {rings} rings with {transfers} transfers each need {needed}; \
+         raise switch.lanes or lower switch.consumer_rings and switch.producer_rings"
+    )]
+    Lanes {
+        /// Lanes configured.
+        lanes: u16,
+        /// Rings configured.
+        rings: u32,
+        /// Transfers per ring.
+        transfers: u8,
+        /// Lanes needed.
+        needed: u32,
+    },
+}
+
+pub(super) fn syntax(text: &str, name: &str, error: &toml::de::Error) -> ConfigError {
+    let at = error.span().map_or(0, |span| span.start).min(text.len());
+    let line = text[..at].matches('\n').count() + 1;
+    let mut message = error.message().replace('\n', " ");
+    if let Some(hint) = unknown_field_hint(&message) {
+        message = hint;
+    }
+    ConfigError::Syntax { name: name.into(), line, message }
+}
+
+/// "unknown field `x`, expected one of `a`, `b`" becomes a question for the nearest name.
+fn unknown_field_hint(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("unknown field `")?;
+    let (unknown, rest) = rest.split_once('`')?;
+    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+    let hint = match nearest(unknown, &known) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("known settings here: {}", known.join(", ")),
+    };
+    Some(format!("unknown setting `{unknown}`; {hint}"))
+}
+
+fn rule(
+    holds: bool,
+    setting: &'static str,
+    value: impl ToString,
+    rule: &'static str,
+) -> Result<(), ConfigError> {
+    if holds {
+        Ok(())
+    } else {
+        Err(ConfigError::Value { setting, value: value.to_string(), rule })
+    }
+}
+
+impl FaultSection {
+    /// Checks that all rates are probabilities.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        for (setting, value) in [
+            ("faults.loss", self.loss),
+            ("faults.duplicate", self.duplicate),
+            ("faults.reorder", self.reorder),
+            ("faults.corrupt", self.corrupt),
+        ] {
+            rule((0.0..=0.5).contains(&value), setting, value, "a probability from 0 to 0.5 is needed")?;
+        }
+        Ok(())
+    }
+}
+
+impl RackConfig {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first that makes no sense.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let mut names = BTreeSet::new();
+        for node in &self.node {
+            if !names.insert(&node.name) {
+                return Err(ConfigError::DuplicateName(node.name.clone()));
+            }
+            let is_good = !node.name.is_empty()
+                && node.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+            rule(is_good, "node.name", &node.name, "letters, digits, - and _ are allowed")?;
+        }
+        let nodes = self.node.len();
+        rule((1..=200).contains(&nodes), "the number of nodes", nodes, "1 to 200 are possible")?;
+        let limit = self.memory_limit;
+        rule(limit >= 1 << 20, "memory_limit", limit, "at least 1048576 bytes are needed")?;
+        let threads = self.driver_threads;
+        rule(threads <= 64, "driver_threads", threads, "0 to 64 are possible")?;
+        let buffers = self.payload_buffers;
+        rule((16..=1 << 20).contains(&buffers), "payload_buffers", buffers, "16 to 1048576 are possible")?;
+        self.check_switch()?;
+        self.check_timing()?;
+        let mtu = self.nic.mtu;
+        let is_mtu = Mtu::from_bytes(mtu).is_some();
+        rule(is_mtu, "nic.mtu", mtu, "256, 512, 1024, 2048 or 4096 is needed")?;
+        for (setting, value) in [
+            ("nic.queue_pairs", self.nic.queue_pairs),
+            ("nic.completion_queues", self.nic.completion_queues),
+            ("nic.regions", self.nic.regions),
+            ("nic.completion_entries", self.nic.completion_entries),
+            ("nic.queue_entries", self.nic.queue_entries),
+        ] {
+            rule((1..=1 << 20).contains(&value), setting, value, "1 to 1048576 are possible")?;
+        }
+        let packets = self.link.packets;
+        let fits = packets.is_power_of_two() && (16..=1 << 16).contains(&packets);
+        rule(fits, "link.packets", packets, "a power of two from 16 to 65536 is needed")?;
+        let rate = self.link.gigabits_per_second;
+        let fits = (0.1..=10_000.0).contains(&rate);
+        rule(fits, "link.gigabits_per_second", rate, "0.1 to 10000 is possible")?;
+        self.faults.check()
+    }
+
+    fn check_switch(&self) -> Result<(), ConfigError> {
+        let switch = &self.switch;
+        let (consumers, producers) = (switch.consumer_rings, switch.producer_rings);
+        rule(consumers > 0, "switch.consumer_rings", consumers, "at least 1 is needed")?;
+        rule(producers > 0, "switch.producer_rings", producers, "at least 1 is needed")?;
+        let packets = switch.egress_packets;
+        let fits = (64..=1 << 16).contains(&packets);
+        rule(fits, "switch.egress_packets", packets, "64 to 65536 are possible")?;
+        let lanes = switch.lanes;
+        rule((8..=1 << 14).contains(&lanes), "switch.lanes", lanes, "8 to 16384 are possible")?;
+        let transfers = self.flow.transfers;
+        let fits = matches!(transfers, 1 | 2 | 4);
+        rule(fits, "flow.transfers", transfers, "1, 2 or 4 are possible")?;
+        let rings = u32::from(consumers) + u32::from(producers);
+        let needed = rings * (2 + u32::from(transfers));
+        if needed > u32::from(lanes) {
+            return Err(ConfigError::Lanes { lanes, rings, transfers, needed });
+        }
+        Ok(())
+    }
+
+    fn check_timing(&self) -> Result<(), ConfigError> {
+        let flow = &self.flow;
+        let (least, most) = (flow.poll_interval_us, flow.poll_interval_max_us);
+        let fits = (1..=1_000_000).contains(&least);
+        rule(fits, "flow.poll_interval_us", least, "1 to 1000000 is possible")?;
+        let fits = (least..=1_000_000).contains(&most);
+        rule(fits, "flow.poll_interval_max_us", most, "flow.poll_interval_us to 1000000 is possible")?;
+        let batch = flow.batch_bytes;
+        let fits = (64..=1 << 30).contains(&batch);
+        rule(fits, "flow.batch_bytes", batch, "64 to 1073741824 is possible")?;
+        let timeout = self.transfer.timeout_us;
+        let fits = timeout == 0 || (10..=10_000_000).contains(&timeout);
+        rule(fits, "transfer.timeout_us", timeout, "0 or 10 to 10000000 is possible")?;
+        let retries = self.transfer.retries;
+        rule((1..=1000).contains(&retries), "transfer.retries", retries, "1 to 1000 are possible")?;
+        let every = self.transfer.acknowledge_every;
+        let fits = (1..=1024).contains(&every);
+        rule(fits, "transfer.acknowledge_every", every, "1 to 1024 is possible")
+    }
+}

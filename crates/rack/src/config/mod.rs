@@ -1,0 +1,343 @@
+//! The rack's configuration: one TOML file, every setting with a default.
+//!
+//! Times are in microseconds, sizes in bytes, rates in the units that their names say. Unknown keys
+//! are refused with the nearest known name; values are checked before anything is built.
+
+mod check;
+mod nearest;
+
+use rackweave_base::Duration;
+use rackweave_link::FaultConfig;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+pub use check::ConfigError;
+
+/// What a node is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Runs queries.
+    Compute,
+    /// Lends memory.
+    Memory,
+    /// Holds tables.
+    Storage,
+    /// A data processing unit.
+    Dpu,
+}
+
+/// The byte order of a node's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Endianness {
+    /// Least significant byte first.
+    #[default]
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+/// One node.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// Its name, unique in the rack.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// The byte order of its rings' words.
+    #[serde(default)]
+    pub byte_order: Endianness,
+}
+
+/// The whole rack.
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RackConfig {
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// Bytes of region memory that the rack gives out at most.
+    pub memory_limit: u64,
+    /// Payload buffers of 4096 bytes for READ responses that cannot refer to their region.
+    pub payload_buffers: u32,
+    /// Threads of an embedded rack that drive it beside those who wait.
+    pub driver_threads: u32,
+    /// The nodes.
+    pub node: Vec<NodeConfig>,
+    /// The switch.
+    pub switch: SwitchSection,
+    /// The transfer engine.
+    pub transfer: TransferSection,
+    /// The flows.
+    pub flow: FlowSection,
+    /// Every NIC.
+    pub nic: NicSection,
+    /// Every link.
+    pub link: LinkSection,
+    /// What goes wrong, on every link.
+    pub faults: FaultSection,
+}
+
+/// What the switch is taken for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BudgetName {
+    /// Memory is the only limit.
+    Software,
+    /// Intel Tofino.
+    Tofino1,
+    /// Intel Tofino 2.
+    Tofino2,
+}
+
+/// How the ICRC of a rewritten packet is kept right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IcrcMethod {
+    /// The trailer is updated.
+    Update,
+    /// The header is balanced so that the old trailer fits.
+    Balance,
+}
+
+/// The switch.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SwitchSection {
+    /// What the programs must fit.
+    pub budget: BudgetName,
+    /// Bytes of tables and registers under the budget `software`.
+    pub memory: u64,
+    /// Queue pairs of the switch.
+    pub lanes: u16,
+    /// Consumer rings at a time.
+    pub consumer_rings: u16,
+    /// Producer rings at a time.
+    pub producer_rings: u16,
+    /// Packets that a port's egress queue holds.
+    pub egress_packets: u32,
+    /// How the ICRC of rewritten packets is kept right.
+    pub icrc: IcrcMethod,
+}
+
+/// The transfer engine.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TransferSection {
+    /// Microseconds without a sign of life before something is asked for again. Zero: chosen by
+    /// the kind of rack (embedded 50 000, simulated 250).
+    pub timeout_us: u64,
+    /// How often to ask again before giving up.
+    pub retries: u32,
+    /// Fragments after which the target is asked for an acknowledgement.
+    pub acknowledge_every: u32,
+}
+
+/// The flows.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FlowSection {
+    /// Microseconds between two polls of a ring that changes.
+    pub poll_interval_us: u64,
+    /// Microseconds between two polls of a ring that has not changed for long.
+    pub poll_interval_max_us: u64,
+    /// Bytes of one transfer at most.
+    pub batch_bytes: u32,
+    /// Transfers of one consumer under way at a time: 1, 2 or 4.
+    pub transfers: u8,
+}
+
+/// Every NIC.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NicSection {
+    /// The path MTU of connections in bytes.
+    pub mtu: u32,
+    /// Queue pairs.
+    pub queue_pairs: u32,
+    /// Completion queues.
+    pub completion_queues: u32,
+    /// Regions.
+    pub regions: u32,
+    /// Entries of one completion queue at most.
+    pub completion_entries: u32,
+    /// Entries of one send or receive queue at most.
+    pub queue_entries: u32,
+    /// Whether rate control (DCQCN) is on. Only a simulated rack has a line rate to control.
+    pub congestion_control: bool,
+}
+
+/// Whether the ICRC is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckPolicy {
+    /// Only where a link does not promise integrity.
+    Auto,
+    /// Everywhere.
+    Always,
+}
+
+/// Every link.
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkSection {
+    /// Packets that an in-process link holds each way, a power of two.
+    pub packets: u32,
+    /// Whether the ICRC is computed.
+    pub icrc: CheckPolicy,
+    /// Gbit/s of a simulated link.
+    pub gigabits_per_second: f64,
+}
+
+/// What goes wrong, as probabilities per packet.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FaultSection {
+    /// Lost.
+    pub loss: f64,
+    /// Delivered twice.
+    pub duplicate: f64,
+    /// Overtaken by later ones.
+    pub reorder: f64,
+    /// A bit flipped.
+    pub corrupt: f64,
+}
+
+impl Default for RackConfig {
+    /// Two storage and two compute nodes.
+    fn default() -> Self {
+        let node = |name: &str, role| NodeConfig {
+            name: name.into(),
+            role,
+            byte_order: Endianness::Little,
+        };
+        Self {
+            seed: 1,
+            memory_limit: 1 << 30,
+            payload_buffers: 1024,
+            driver_threads: 1,
+            node: vec![
+                node("storage0", Role::Storage),
+                node("storage1", Role::Storage),
+                node("compute0", Role::Compute),
+                node("compute1", Role::Compute),
+            ],
+            switch: SwitchSection::default(),
+            transfer: TransferSection::default(),
+            flow: FlowSection::default(),
+            nic: NicSection::default(),
+            link: LinkSection::default(),
+            faults: FaultSection::default(),
+        }
+    }
+}
+
+impl Default for SwitchSection {
+    fn default() -> Self {
+        Self {
+            budget: BudgetName::Tofino1,
+            memory: 64 << 20,
+            lanes: 1024,
+            consumer_rings: 64,
+            producer_rings: 128,
+            egress_packets: 1024,
+            icrc: IcrcMethod::Update,
+        }
+    }
+}
+
+impl Default for TransferSection {
+    fn default() -> Self {
+        Self { timeout_us: 0, retries: 16, acknowledge_every: 32 }
+    }
+}
+
+impl Default for FlowSection {
+    fn default() -> Self {
+        Self { poll_interval_us: 5, poll_interval_max_us: 1000, batch_bytes: 1 << 20, transfers: 2 }
+    }
+}
+
+impl Default for NicSection {
+    fn default() -> Self {
+        Self {
+            mtu: 4096,
+            queue_pairs: 1024,
+            completion_queues: 256,
+            regions: 1024,
+            completion_entries: 1 << 14,
+            queue_entries: 1 << 12,
+            congestion_control: false,
+        }
+    }
+}
+
+impl Default for LinkSection {
+    fn default() -> Self {
+        Self { packets: 1024, icrc: CheckPolicy::Auto, gigabits_per_second: 100.0 }
+    }
+}
+
+impl FaultSection {
+    /// Whether anything goes wrong at all.
+    pub fn any(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// The same for the links.
+    pub fn to_links(self) -> FaultConfig {
+        FaultConfig {
+            loss: self.loss,
+            duplicate: self.duplicate,
+            reorder: self.reorder,
+            corrupt: self.corrupt,
+            reorder_delay: Duration::from_micros(5),
+            ..FaultConfig::default()
+        }
+    }
+}
+
+impl RackConfig {
+    /// Reads a TOML file.
+    ///
+    /// # Errors
+    /// If it cannot be read or says something that makes no sense: file, line and remedy.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
+            path: path.display().to_string(),
+            error: error.to_string(),
+        })?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads TOML text; `name` stands for it in messages.
+    ///
+    /// # Errors
+    /// As for [`RackConfig::read`].
+    pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
+        let config: Self =
+            toml::from_str(text).map_err(|error| check::syntax(text, name, &error))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The configuration as TOML text.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("every setting has a TOML form")
+    }
+
+    /// The nodes of a role, by number.
+    pub fn nodes_of(&self, role: Role) -> Vec<rackweave_base::NodeId> {
+        let numbered = self.node.iter().enumerate().filter(|(_, node)| node.role == role);
+        numbered.map(|(at, _)| rackweave_base::NodeId(at as u16)).collect()
+    }
+
+    /// Whether links between nodes and switch promise integrity, so that the ICRC may be left out.
+    pub fn needs_check(&self) -> bool {
+        self.link.icrc == CheckPolicy::Always || self.faults.corrupt > 0.0
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! All nodes and the switch in this process, in real time.
+//!
+//! No thread is required: whoever waits drives the rack, through [`rackweave_verbs::Progress`].
+//! Driver threads help where there are cores for them, and sleep when nothing is due.
+
+mod shared;
+mod station;
+mod threads;
+
+use crate::build::{self, RackError};
+use crate::config::RackConfig;
+use crate::Flow;
+use rackweave_base::{Memory, NodeId};
+use rackweave_controller::connect::PairAttributes;
+use rackweave_controller::{FlowError, FlowId, FlowSpec, FlowState, LaneError};
+use rackweave_nic::Nic;
+use rackweave_switch::{Counters, Ledger, SwitchConfig, Tap};
+use rackweave_verbs::Progress;
+use shared::Shared;
+use std::sync::Arc;
+use threads::Drivers;
+
+/// A rack in this process.
+pub struct EmbeddedRack {
+    shared: Arc<Shared>,
+    drivers: Drivers,
+    config: RackConfig,
+}
+
+/// A node of an embedded rack: whoever has it may post work there.
+#[derive(Clone)]
+pub struct NodeHandle {
+    shared: Arc<Shared>,
+    node: usize,
+}
+
+impl EmbeddedRack {
+    /// Builds and starts a rack.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense or the programs do not fit the switch.
+    pub fn new(config: &RackConfig) -> Result<Self, RackError> {
+        let parts = build::build(config, false, SwitchConfig::default())?;
+        let shared = Arc::new(Shared::new(config, parts)?);
+        shared.install_hosts()?;
+        let drivers = Drivers::start(&shared, config.driver_threads)?;
+        Ok(Self { shared, drivers, config: config.clone() })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &RackConfig {
+        &self.config
+    }
+
+    /// The arena of all regions.
+    pub fn memory(&self) -> &Memory {
+        self.shared.memory()
+    }
+
+    /// A node.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn node(&self, node: NodeId) -> NodeHandle {
+        let at = usize::from(node.0);
+        assert!(at < self.config.node.len(), "{node:?} is not in the configuration");
+        NodeHandle { shared: self.shared.clone(), node: at }
+    }
+
+    /// What those who wait call.
+    pub fn progress(&self) -> Arc<dyn Progress> {
+        self.shared.clone()
+    }
+
+    /// The same shape of flow with this rack's settings for batches, transfers and MTU.
+    pub fn flow_spec(&self, producers: &[NodeId], consumers: &[NodeId], item_size: u32, ring_bytes: u32) -> FlowSpec {
+        build::flow_spec(&self.config, producers, consumers, item_size, ring_bytes)
+    }
+
+    /// Sets a flow up.
+    ///
+    /// # Errors
+    /// If the specification is out of range, or the switch or a node lacks room.
+    pub fn create_flow(&self, spec: FlowSpec) -> Result<Flow, FlowError> {
+        let memory = self.shared.memory().clone();
+        let made = self.shared.control(|controller, site| controller.create_flow(site, &memory, spec));
+        self.shared.kick();
+        made.map(|(id, rings)| Flow { id, rings })
+    }
+
+    /// How a flow is doing.
+    pub fn flow_state(&self, id: FlowId) -> Option<FlowState> {
+        self.shared.control(|controller, site| {
+            controller.handle_digests(site);
+            controller.flow_state(id)
+        })
+    }
+
+    /// Breaks a flow off.
+    pub fn close_flow(&self, id: FlowId) {
+        self.shared.control(|controller, site| controller.close_flow(site, id));
+    }
+
+    /// Connects two queue pairs that are in state Reset.
+    ///
+    /// # Errors
+    /// If a node is unknown or refuses.
+    pub fn connect(
+        &self,
+        a: (NodeId, rackweave_base::Qpn),
+        b: (NodeId, rackweave_base::Qpn),
+        attributes: &PairAttributes,
+    ) -> Result<(), LaneError> {
+        self.shared.control(|controller, site| controller.connect_pair(site, a, b, attributes))
+    }
+
+    /// Takes a node down as a power cut would: its NIC answers no more. Flows with it break off.
+    pub fn crash_node(&self, node: NodeId) {
+        self.shared.crash(usize::from(node.0));
+        self.shared.control(|controller, site| controller.node_died(site, node));
+    }
+
+    /// Restarts the switch with empty tables; running flows are set up again.
+    ///
+    /// # Errors
+    /// If the tables are too small for the nodes, which the first start rules out.
+    pub fn restart_switch(&self) -> Result<(), RackError> {
+        self.shared.restart_switch()?;
+        self.shared.control(|controller, site| controller.switch_restarted(site))?;
+        self.shared.kick();
+        Ok(())
+    }
+
+    /// Has `tap` see every packet at the switch, or nobody.
+    pub fn set_tap(&self, tap: Option<Box<dyn Tap>>) {
+        self.shared.with_switch(|switch| switch.set_tap(tap));
+    }
+
+    /// The switch's counters.
+    pub fn switch_counters(&self) -> Counters {
+        self.shared.with_switch(|switch| switch.counters().clone())
+    }
+
+    /// What the switch's programs use.
+    pub fn switch_ledger(&self) -> Ledger {
+        self.shared.with_switch(|switch| switch.ledger())
+    }
+
+    /// Bytes that the rack itself takes beyond its regions: now, and at most by its configuration.
+    pub fn bytes_overhead(&self) -> (usize, usize) {
+        self.shared.bytes_overhead(&self.config)
+    }
+
+    /// Driver threads that run.
+    pub fn driver_threads(&self) -> usize {
+        self.drivers.count()
+    }
+}
+
+impl Drop for EmbeddedRack {
+    fn drop(&mut self) {
+        self.drivers.stop(&self.shared);
+    }
+}
+
+impl NodeHandle {
+    /// Acts on the node's NIC and sees to it that what was posted gets going.
+    pub fn with<R>(&self, act: impl FnOnce(&mut Nic) -> R) -> R {
+        let result = self.shared.with_nic(self.node, act);
+        self.shared.kick();
+        result
+    }
+
+    /// Acts on the node's NIC without waking anybody: for polling.
+    pub fn peek<R>(&self, act: impl FnOnce(&mut Nic) -> R) -> R {
+        self.shared.with_nic(self.node, act)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! What all threads of an embedded rack share.
+//!
+//! Each machine is behind a lock of its own and talks to the others only through links. A thread
+//! that drives the rack takes each lock if it is free and moves on if it is not: whoever holds it
+//! is driving that machine. The controller takes one lock at a time; nobody holds two machines.
+
+use super::station::{NodeStation, SwitchStation};
+use crate::build::{self, Address, Parts, RackError};
+use crate::config::RackConfig;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use rackweave_base::packet::Pool;
+use rackweave_base::{Instant, Memory, NodeId, Packet};
+use rackweave_controller::{Controller, NodeAddress, Site};
+use rackweave_link::{Fault, Link, in_process};
+use rackweave_nic::Nic;
+use rackweave_programs::{Pipeline, PipelineConfig};
+use rackweave_switch::Switch;
+use rackweave_verbs::{Progress, Verbs};
+use std::sync::{Mutex, MutexGuard};
+use std::thread::Thread;
+use std::time::Duration as Time;
+
+const NEVER: u64 = u64::MAX;
+
+/// How long somebody who waits sleeps at most: what he waits for may come without a timer.
+const NAP: Time = Time::from_micros(500);
+
+/// A machine behind its lock, and when it is due.
+struct Place<S> {
+    station: Mutex<S>,
+    deadline: AtomicU64,
+}
+
+impl<S> Place<S> {
+    fn new(station: S) -> Self {
+        Self { station: Mutex::new(station), deadline: AtomicU64::new(0) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, S> {
+        self.station.lock().expect("a machine that panicked is not to be trusted")
+    }
+
+    fn note_deadline(&self, deadline: Option<Instant>) {
+        self.deadline.store(deadline.map_or(NEVER, Instant::as_nanos), Ordering::Relaxed);
+    }
+}
+
+pub(super) struct Shared {
+    epoch: std::time::Instant,
+    memory: Memory,
+    pool: Pool,
+    pipeline: PipelineConfig,
+    nodes: Vec<Place<NodeStation>>,
+    addresses: Vec<(NodeId, NodeAddress)>,
+    switch: Place<SwitchStation>,
+    controller: Mutex<Controller>,
+    /// Set when the switch has news for the controller.
+    news: AtomicBool,
+    pub(super) stop: AtomicBool,
+    sleeping: AtomicUsize,
+    sleepers: Mutex<Vec<Thread>>,
+}
+
+impl Shared {
+    pub fn new(config: &RackConfig, mut parts: Parts) -> Result<Self, RackError> {
+        let faults = config.faults.to_links();
+        let mut nodes = Vec::new();
+        let mut links: Vec<Box<dyn Link>> = Vec::new();
+        for (at, nic) in parts.nics.into_iter().enumerate() {
+            let (near, far) = in_process::pair(config.link.packets as usize);
+            let (link, far): (Box<dyn Link>, Box<dyn Link>) = if config.faults.any() {
+                let mut rng = |end: &str| parts.rng.fork(&format!("link {at} {end}"));
+                let (near_rng, far_rng) = (rng("node"), rng("switch"));
+                (
+                    Box::new(Fault::new(near, faults, near_rng, parts.memory.clone())?),
+                    Box::new(Fault::new(far, faults, far_rng, parts.memory.clone())?),
+                )
+            } else {
+                (Box::new(near), Box::new(far))
+            };
+            links.push(far);
+            nodes.push(Place::new(NodeStation { nic, link, dead: false }));
+        }
+        let egress_high = config.switch.egress_packets as usize / 2;
+        Ok(Self {
+            epoch: std::time::Instant::now(),
+            memory: parts.memory,
+            pool: parts.pool,
+            pipeline: parts.pipeline,
+            nodes,
+            addresses: Address::of_nodes(config),
+            switch: Place::new(SwitchStation { switch: parts.switch, links, egress_high }),
+            controller: Mutex::new(parts.controller),
+            news: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            sleeping: AtomicUsize::new(0),
+            sleepers: Mutex::new(Vec::new()),
+        })
+    }
+
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    fn time(&self) -> Instant {
+        Instant::from_nanos(self.epoch.elapsed().as_nanos() as u64)
+    }
+
+    pub fn install_hosts(&self) -> Result<(), RackError> {
+        Ok(self.control(|controller, site| controller.install_hosts(site))?)
+    }
+
+    /// Acts with the controller.
+    pub fn control<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
+        let mut controller = self.controller.lock().expect("the controller does not panic");
+        act(&mut controller, &mut &*self)
+    }
+
+    pub fn with_nic<R>(&self, node: usize, act: impl FnOnce(&mut Nic) -> R) -> R {
+        let place = &self.nodes[node];
+        let mut station = place.lock();
+        let result = act(&mut station.nic);
+        place.note_deadline(station.deadline());
+        result
+    }
+
+    pub fn with_switch<R>(&self, act: impl FnOnce(&mut Switch<Pipeline>) -> R) -> R {
+        let mut station = self.switch.lock();
+        let result = act(&mut station.switch);
+        self.switch.note_deadline(station.deadline());
+        result
+    }
+
+    pub fn crash(&self, node: usize) {
+        self.nodes[node].lock().dead = true;
+    }
+
+    pub fn restart_switch(&self) -> Result<(), RackError> {
+        let program = Pipeline::new(&self.pipeline, self.memory.clone());
+        self.with_switch(|switch| switch.restart(program))?;
+        Ok(())
+    }
+
+    /// Bytes beyond the regions: now, and at most.
+    pub fn bytes_overhead(&self, config: &RackConfig) -> (usize, usize) {
+        let switch = self.with_switch(|switch| switch.bytes_max());
+        let links = self.nodes.len() * 2 * config.link.packets as usize * size_of::<Packet>();
+        let fixed = switch + links + self.pool.bytes_max();
+        let (mut now, mut most) = (fixed, fixed);
+        for at in 0..self.nodes.len() {
+            now += self.with_nic(at, |nic| nic.bytes_overhead());
+            most += build::nic_config(config, NodeId(at as u16), false).bytes_overhead_max();
+        }
+        (now, most)
+    }
+
+    /// Wakes driver threads that sleep.
+    pub fn kick(&self) {
+        if self.sleeping.load(Ordering::SeqCst) > 0 {
+            for thread in self.sleepers.lock().expect("no holder panics").iter() {
+                thread.unpark();
+            }
+        }
+    }
+
+    pub fn register_sleeper(&self, thread: Thread) {
+        self.sleepers.lock().expect("no holder panics").push(thread);
+    }
+
+    /// Until when nothing is due, as a span from now of at most `limit`.
+    fn idle_span(&self, limit: Time) -> Time {
+        let deadlines = self.nodes.iter().map(|n| n.deadline.load(Ordering::Relaxed));
+        let switch = self.switch.deadline.load(Ordering::Relaxed);
+        let next = deadlines.min().unwrap_or(NEVER).min(switch);
+        let now = self.time().as_nanos();
+        Time::from_nanos(next.saturating_sub(now)).min(limit)
+    }
+
+    /// A driver thread has nothing to do.
+    pub fn driver_rest(&self, idle_rounds: u32) {
+        if spin_or_yield(idle_rounds) {
+            return;
+        }
+        self.sleeping.fetch_add(1, Ordering::SeqCst);
+        // Whoever posted before seeing the count has left traces that this round finds.
+        if !self.drive() && !self.stop.load(Ordering::SeqCst) {
+            std::thread::park_timeout(self.idle_span(Time::from_millis(50)));
+        }
+        self.sleeping.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn tell_controller(&self) {
+        if let Ok(mut controller) = self.controller.try_lock() {
+            self.news.store(false, Ordering::Relaxed);
+            controller.handle_digests(&mut &*self);
+        }
+    }
+}
+
+/// The first rounds of idleness are spent awake. True if this one was.
+fn spin_or_yield(idle_rounds: u32) -> bool {
+    match idle_rounds {
+        0..64 => core::hint::spin_loop(),
+        64..256 => std::thread::yield_now(),
+        _ => return false,
+    }
+    true
+}
+
+impl Progress for Shared {
+    fn drive(&self) -> bool {
+        let now = self.time();
+        let mut moved = false;
+        for place in &self.nodes {
+            if let Ok(mut station) = place.station.try_lock() {
+                if station.run(now) {
+                    moved = true;
+                }
+                place.note_deadline(station.deadline());
+            }
+        }
+        if let Ok(mut station) = self.switch.station.try_lock() {
+            moved |= station.run(now);
+            self.switch.note_deadline(station.deadline());
+            if station.switch.has_digest() {
+                self.news.store(true, Ordering::Relaxed);
+            }
+        }
+        if self.news.load(Ordering::Relaxed) {
+            self.tell_controller();
+        }
+        moved
+    }
+
+    fn relax(&self, idle_rounds: u32) {
+        if !spin_or_yield(idle_rounds) {
+            std::thread::sleep(self.idle_span(NAP));
+        }
+    }
+}
+
+impl Site for &Shared {
+    fn now(&self) -> Instant {
+        self.time()
+    }
+
+    fn nodes(&self) -> Vec<(NodeId, NodeAddress)> {
+        self.addresses.clone()
+    }
+
+    fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
+        let Some(place) = self.nodes.get(usize::from(node.0)) else { return false };
+        let mut station = place.lock();
+        if station.dead {
+            return false;
+        }
+        act(&mut station.nic);
+        true
+    }
+
+    fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
+        let now = self.time();
+        self.with_switch(|switch| act(now, switch));
+    }
+}

@@ -1,0 +1,126 @@
+//! A machine with its links: what one thread at a time drives.
+
+use rackweave_base::{Instant, PortId};
+use rackweave_link::Link;
+use rackweave_nic::Nic;
+use rackweave_programs::Pipeline;
+use rackweave_switch::Switch;
+
+/// Packets moved in one go, so that a thread's turn at a machine ends.
+const BURST: usize = 64;
+
+/// A node's NIC and its end of the link.
+pub(super) struct NodeStation {
+    pub nic: Nic,
+    pub link: Box<dyn Link>,
+    pub dead: bool,
+}
+
+/// The switch and its ends of all links.
+pub(super) struct SwitchStation {
+    pub switch: Switch<Pipeline>,
+    pub links: Vec<Box<dyn Link>>,
+    /// An egress queue as long as this keeps further packets waiting on their links.
+    pub egress_high: usize,
+}
+
+fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+impl NodeStation {
+    /// Moves what can be moved. True if anything was.
+    pub fn run(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        for _ in 0..BURST {
+            let Some(packet) = self.link.receive(now) else { break };
+            moved = true;
+            if !self.dead {
+                self.nic.handle_packet(now, packet);
+            }
+        }
+        if self.dead {
+            return moved;
+        }
+        if self.nic.poll_timeout().is_some_and(|due| due <= now) {
+            self.nic.handle_timeout(now);
+            moved = true;
+        }
+        let mut room = BURST;
+        while room > 0 {
+            // Asking for the room looks at the other end's cache line: once a burst.
+            if room == BURST {
+                room = self.link.room().min(BURST - 1);
+                if room == 0 {
+                    break;
+                }
+            }
+            let Some(packet) = self.nic.poll_transmit(now) else { break };
+            let sent = self.link.send(now, packet);
+            debug_assert!(sent.is_ok(), "the link said that it had room");
+            moved = true;
+            room -= 1;
+        }
+        moved
+    }
+
+    /// When something is due by the passing of time.
+    pub fn deadline(&self) -> Option<Instant> {
+        if self.dead {
+            return self.link.poll_timeout();
+        }
+        earliest(self.nic.poll_timeout(), self.link.poll_timeout())
+    }
+}
+
+impl SwitchStation {
+    /// Moves what can be moved. True if anything was.
+    pub fn run(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        if self.switch.poll_timeout().is_some_and(|due| due <= now) {
+            self.switch.handle_timeout(now);
+            moved = true;
+        }
+        let ports = self.links.len();
+        for port in 0..ports {
+            let blocked =
+                (0..ports).any(|out| self.switch.egress_len(PortId(out as u16)) >= self.egress_high);
+            if !blocked {
+                for _ in 0..BURST {
+                    let Some(packet) = self.links[port].receive(now) else { break };
+                    self.switch.handle_packet(now, PortId(port as u16), packet);
+                    moved = true;
+                }
+            }
+            moved |= self.flush(now);
+        }
+        moved
+    }
+
+    fn flush(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        for (port, link) in self.links.iter_mut().enumerate() {
+            let port = PortId(port as u16);
+            let waiting = self.switch.egress_len(port);
+            if waiting == 0 {
+                continue;
+            }
+            for _ in 0..waiting.min(link.room()) {
+                let Some(packet) = self.switch.poll_transmit(port) else { break };
+                let sent = link.send(now, packet);
+                debug_assert!(sent.is_ok(), "the link said that it had room");
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// When something is due by the passing of time.
+    pub fn deadline(&self) -> Option<Instant> {
+        let links = self.links.iter().filter_map(|link| link.poll_timeout()).min();
+        earliest(self.switch.poll_timeout(), links)
+    }
+}

@@ -1,0 +1,155 @@
+//! An embedded rack with and without driver threads.
+
+use super::*;
+use crate::config::FaultSection;
+use rackweave_base::Qpn;
+use rackweave_endpoint::flow::{PushError, Taken, wait_until};
+use rackweave_verbs::{
+    Access, CompletionStatus, Operation, QpCapabilities, Region, Verbs, WorkRequest,
+};
+
+fn rack(driver_threads: u32, faults: FaultSection) -> EmbeddedRack {
+    let config =
+        RackConfig { driver_threads, faults, memory_limit: 64 << 20, ..RackConfig::default() };
+    EmbeddedRack::new(&config).unwrap()
+}
+
+/// Moves `items` items through a flow of two producers and two consumers; all in this thread.
+fn shuffle(rack: &EmbeddedRack, items: u32) {
+    let (sources, targets) = ([NodeId(0), NodeId(1)], [NodeId(2), NodeId(3)]);
+    let flow = rack.create_flow(rack.flow_spec(&sources, &targets, 1024, 64 << 10)).unwrap();
+    let mut producers: Vec<_> = (0..2).flat_map(|at| flow.producers(at).unwrap()).collect();
+    let mut consumers: Vec<_> = (0..2).map(|at| flow.consumer(at).unwrap()).collect();
+    let mut left = vec![items; producers.len()];
+    let mut ended = [false; 2];
+    let (mut received, mut sum) = (0, 0u64);
+    let progress = rack.progress();
+    wait_until(&*progress, || {
+        for (producer, left) in producers.iter_mut().zip(&mut left) {
+            while *left > 0 {
+                let mut item = [0; 1024];
+                item[..4].copy_from_slice(&left.to_le_bytes());
+                match producer.push(&item) {
+                    Ok(()) => *left -= 1,
+                    Err(error) => {
+                        assert_eq!(error, PushError::Full);
+                        break;
+                    }
+                }
+                if *left == 0 {
+                    producer.finish();
+                }
+            }
+        }
+        for (at, consumer) in consumers.iter_mut().enumerate() {
+            loop {
+                match consumer.peek(1) {
+                    Taken::Items(item) => {
+                        sum += u64::from(u32::from_le_bytes(*item.first_chunk().unwrap()));
+                        received += 1;
+                        consumer.release(1);
+                    }
+                    Taken::Ended => ended[at] = true,
+                    Taken::Empty => {}
+                    Taken::Aborted => panic!("{:?}", rack.flow_state(flow.id)),
+                }
+                if ended[at] || consumer.peek(1) == Taken::Empty {
+                    break;
+                }
+            }
+        }
+        (ended == [true; 2]).then_some(())
+    });
+    assert_eq!(received, 4 * items);
+    assert_eq!(sum, 4 * u64::from(items) * (u64::from(items) + 1) / 2);
+}
+
+#[test]
+fn a_shuffle_needs_no_thread() {
+    shuffle(&rack(0, FaultSection::default()), 500);
+}
+
+#[test]
+fn a_shuffle_with_two_driver_threads() {
+    shuffle(&rack(2, FaultSection::default()), 500);
+}
+
+#[test]
+fn a_shuffle_over_bad_links() {
+    let mut config = RackConfig { memory_limit: 64 << 20, ..RackConfig::default() };
+    config.faults = FaultSection { loss: 0.02, duplicate: 0.02, reorder: 0.02, corrupt: 0.02 };
+    config.transfer.timeout_us = 2000;
+    shuffle(&EmbeddedRack::new(&config).unwrap(), 100);
+}
+
+fn region(rack: &EmbeddedRack, node: NodeId) -> (Region, rackweave_verbs::CqId, Qpn) {
+    let block = rack.memory().allocate(4096).unwrap();
+    rack.node(node).with(|nic| {
+        let pd = nic.create_pd();
+        let region = nic.register(pd, block, Access::all()).unwrap();
+        let cq = nic.create_cq(16).unwrap();
+        let qpn = nic.create_qp(pd, cq, cq, QpCapabilities::default()).unwrap();
+        (region, cq, qpn)
+    })
+}
+
+#[test]
+fn one_sided_operations_go_from_node_to_node() {
+    let rack = rack(1, FaultSection::default());
+    let (near, cq, near_qp) = region(&rack, NodeId(0));
+    let (far, _, far_qp) = region(&rack, NodeId(3));
+    let ends = ((NodeId(0), near_qp), (NodeId(3), far_qp));
+    rack.connect(ends.0, ends.1, &PairAttributes::default()).unwrap();
+    far.block.write(100, b"remote memory");
+    let read = Operation::Read { address: far.address + 100, rkey: far.rkey };
+    let request = WorkRequest::new(7, read, &[near.segment(0, 13)]);
+    let node = rack.node(NodeId(0));
+    node.with(|nic| nic.post_send(near_qp, request)).unwrap();
+    let progress = rack.progress();
+    let completion = wait_until(&*progress, || {
+        let mut completions = Vec::new();
+        node.peek(|nic| nic.poll_cq(cq, 1, &mut completions));
+        completions.pop()
+    });
+    assert_eq!((completion.id, completion.status), (7, CompletionStatus::Success));
+    let mut bytes = [0; 13];
+    near.block.read(0, &mut bytes);
+    assert_eq!(&bytes, b"remote memory");
+}
+
+#[test]
+fn a_crash_breaks_the_flow_off_and_tells_the_others() {
+    let rack = rack(1, FaultSection::default());
+    let flow = rack
+        .create_flow(rack.flow_spec(&[NodeId(0), NodeId(1)], &[NodeId(2)], 64, 4096))
+        .unwrap();
+    rack.crash_node(NodeId(1));
+    let state = rack.flow_state(flow.id).unwrap();
+    assert_eq!(format!("{state:?}"), "Aborted(NodeDied(node1))");
+    assert_eq!(flow.consumer(0).unwrap().peek(1), Taken::Aborted);
+}
+
+#[test]
+fn a_restart_of_the_switch_goes_unnoticed() {
+    let rack = rack(1, FaultSection::default());
+    let flow = rack.create_flow(rack.flow_spec(&[NodeId(0)], &[NodeId(2)], 64, 4096)).unwrap();
+    let mut producer = flow.producers(0).unwrap().remove(0);
+    let mut consumer = flow.consumer(0).unwrap();
+    let progress = rack.progress();
+    let (mut pushed, mut popped) = (0u64, 0u64);
+    for round in 0..50 {
+        let goal = (round + 1) * 100;
+        wait_until(&*progress, || {
+            while pushed < goal && producer.push(&pushed.to_le_bytes()).is_ok() {
+                pushed += 1;
+            }
+            let mut item = [0; 64];
+            while consumer.pop(&mut item) == Taken::Items(()) {
+                assert_eq!(item[..8], popped.to_le_bytes());
+                popped += 1;
+            }
+            (pushed == goal && (popped == goal || round % 2 == 0)).then_some(())
+        });
+        rack.restart_switch().unwrap();
+    }
+}

@@ -1,0 +1,59 @@
+//! Driver threads.
+
+use super::shared::Shared;
+use crate::build::RackError;
+use core::sync::atomic::Ordering;
+use rackweave_verbs::Progress;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+/// The driver threads of a rack.
+pub(super) struct Drivers(Vec<JoinHandle<()>>);
+
+impl Drivers {
+    pub fn start(shared: &Arc<Shared>, count: u32) -> Result<Self, RackError> {
+        let mut drivers = Self(Vec::new());
+        for at in 0..count {
+            let shared_here = shared.clone();
+            let started = Builder::new()
+                .name(format!("rackweave-{at}"))
+                .spawn(move || run(&shared_here));
+            match started {
+                Ok(handle) => {
+                    shared.register_sleeper(handle.thread().clone());
+                    drivers.0.push(handle);
+                }
+                Err(error) => {
+                    drivers.stop(shared);
+                    return Err(RackError::Thread(error.to_string()));
+                }
+            }
+        }
+        Ok(drivers)
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn stop(&mut self, shared: &Shared) {
+        shared.stop.store(true, Ordering::SeqCst);
+        for handle in self.0.drain(..) {
+            handle.thread().unpark();
+            // A panic of a driver has been printed; there is nothing to add at the end.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn run(shared: &Shared) {
+    let mut idle_rounds: u32 = 0;
+    while !shared.stop.load(Ordering::Relaxed) {
+        if shared.drive() {
+            idle_rounds = 0;
+        } else {
+            shared.driver_rest(idle_rounds);
+            idle_rounds = idle_rounds.saturating_add(1);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! placeholder
+/// A rack in virtual time.
+pub struct SimulatedRack;
