@@ -14,7 +14,7 @@ mod simulated;
 pub use build::{Address, RackError};
 pub use config::{ConfigError, RackConfig};
 pub use embedded::{EmbeddedRack, NodeHandle};
-pub use simulated::SimulatedRack;
+pub use simulated::{RunEnd, SimulatedRack};
 
 use rackweave_controller::{FlowId, FlowRings, Ring};
 use rackweave_endpoint::flow::{Consumer, Producer, RingError, RingLayout};

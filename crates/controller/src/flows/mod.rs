@@ -227,7 +227,8 @@ impl Controller {
         }
     }
 
-    fn handle_digest(&mut self, site: &mut dyn Site, digest: Digest) {
+    /// Acts on one report of the switch.
+    pub fn handle_digest(&mut self, site: &mut dyn Site, digest: Digest) {
         let thread = match digest {
             Digest::ThreadEnded(thread) | Digest::ConsumerLeft(thread) => thread,
             Digest::BadRingWord(thread) | Digest::ThreadFailed { thread, .. } => thread,

@@ -1,3 +1,273 @@
-//! placeholder
+//! The same machines in virtual time, on modelled hardware.
+//!
+//! Management is out of band: the controller acts at one instant, between two events. News from
+//! the switch takes the time that the model says to reach it.
+
+use crate::build::{self, Address, RackError};
+use crate::config::{RackConfig, Role};
+use crate::Flow;
+use rackweave_base::packet::Pool;
+use rackweave_base::{Instant, Memory, NodeId, Qpn, Rng};
+use rackweave_controller::connect::PairAttributes;
+use rackweave_controller::{Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, NodeAddress, Site};
+use rackweave_nic::Nic;
+use rackweave_programs::{Pipeline, PipelineConfig};
+use rackweave_sim::world::{Actor, ActorId, LinkReport, NodeModel, Stop, World, WorldConfig};
+use rackweave_sim::{CpuReport, LinkModel};
+use rackweave_switch::{Switch, Tap};
+use rackweave_verbs::Verbs;
+
 /// A rack in virtual time.
-pub struct SimulatedRack;
+pub struct SimulatedRack {
+    world: World<Pipeline>,
+    controller: Controller,
+    memory: Memory,
+    pool: Pool,
+    pipeline: PipelineConfig,
+    config: RackConfig,
+    rng: Rng,
+}
+
+/// Why [`SimulatedRack::run`] came back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RunEnd {
+    /// All actors are done.
+    Done,
+    /// The time is up.
+    Deadline,
+    /// A control event entered by [`SimulatedRack::at`].
+    Control(u64),
+    /// Nothing will ever happen again.
+    Stalled,
+}
+
+/// The world as the controller sees it.
+struct WorldSite<'a>(&'a mut World<Pipeline>);
+
+impl Site for WorldSite<'_> {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn nodes(&self) -> Vec<(NodeId, NodeAddress)> {
+        let ids = (0..self.0.node_count()).map(|at| NodeId(at as u16));
+        ids.map(|node| (node, Address::of_node(node))).collect()
+    }
+
+    fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
+        match self.0.nic_mut(node) {
+            Some(nic) => {
+                act(nic);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
+        let now = self.0.now();
+        act(now, self.0.switch_mut());
+    }
+}
+
+impl SimulatedRack {
+    /// Builds a rack at time zero.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense or the programs do not fit the switch.
+    pub fn new(config: &RackConfig) -> Result<Self, RackError> {
+        let models = rackweave_sim::world::SwitchModel::default();
+        let mut parts = build::build(config, true, models.switch_config(config.node.len() as u16))?;
+        let link = LinkModel {
+            bits_per_second: (config.link.gigabits_per_second * 1e9) as u64,
+            check_needed: config.needs_check(),
+            ..LinkModel::default()
+        };
+        let node = |role: Role| match role {
+            Role::Dpu => NodeModel::bluefield_2(),
+            _ => NodeModel::default().with_link(link),
+        };
+        let world = WorldConfig {
+            seed: parts.rng.next_u64(),
+            nodes: config.node.iter().map(|n| node(n.role)).collect(),
+            faults: config.faults.to_links(),
+            ..WorldConfig::default()
+        };
+        let world = World::new(world, parts.memory.clone(), parts.nics, parts.switch)?;
+        let mut rack = Self {
+            world,
+            controller: parts.controller,
+            memory: parts.memory,
+            pool: parts.pool,
+            pipeline: parts.pipeline,
+            config: config.clone(),
+            rng: parts.rng,
+        };
+        rack.controller.install_hosts(&mut WorldSite(&mut rack.world))?;
+        Ok(rack)
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &RackConfig {
+        &self.config
+    }
+
+    /// The arena of all regions.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The virtual time.
+    pub fn now(&self) -> Instant {
+        self.world.now()
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.world.events()
+    }
+
+    /// The hash over everything that travelled so far.
+    pub fn trace_hash(&self) -> u64 {
+        self.world.trace_hash()
+    }
+
+    /// The same shape of flow with this rack's settings for batches, transfers and MTU.
+    pub fn flow_spec(&self, producers: &[NodeId], consumers: &[NodeId], item_size: u32, ring_bytes: u32) -> FlowSpec {
+        build::flow_spec(&self.config, producers, consumers, item_size, ring_bytes)
+    }
+
+    /// Sets a flow up.
+    ///
+    /// # Errors
+    /// If the specification is out of range, or the switch or a node lacks room.
+    pub fn create_flow(&mut self, spec: FlowSpec) -> Result<Flow, FlowError> {
+        let mut site = WorldSite(&mut self.world);
+        let made = self.controller.create_flow(&mut site, &self.memory, spec);
+        self.world.kick();
+        made.map(|(id, rings)| Flow { id, rings })
+    }
+
+    /// How a flow is doing.
+    pub fn flow_state(&self, id: FlowId) -> Option<FlowState> {
+        self.controller.flow_state(id)
+    }
+
+    /// Breaks a flow off.
+    pub fn close_flow(&mut self, id: FlowId) {
+        self.controller.close_flow(&mut WorldSite(&mut self.world), id);
+        self.wake_all();
+    }
+
+    /// Connects two queue pairs that are in state Reset.
+    ///
+    /// # Errors
+    /// If a node is unknown or refuses.
+    pub fn connect(
+        &mut self,
+        a: (NodeId, Qpn),
+        b: (NodeId, Qpn),
+        attributes: &PairAttributes,
+    ) -> Result<(), LaneError> {
+        self.controller.connect_pair(&mut WorldSite(&mut self.world), a, b, attributes)
+    }
+
+    /// A node's NIC; nothing if the node has crashed.
+    pub fn nic_mut(&mut self, node: NodeId) -> Option<&mut Nic> {
+        self.world.nic_mut(node)
+    }
+
+    /// Lets a program run on a node.
+    pub fn spawn(&mut self, node: NodeId, actor: Box<dyn Actor>) -> ActorId {
+        self.world.spawn(node, actor)
+    }
+
+    /// Lets `run` come back with `token` at a time.
+    pub fn at(&mut self, at: Instant, token: u64) {
+        self.world.at(at, token);
+    }
+
+    /// Runs until all actors are done, a control event, or `until`.
+    pub fn run(&mut self, until: Instant) -> RunEnd {
+        loop {
+            match self.world.run(until) {
+                Stop::Digest => {
+                    while let Some(digest) = self.world.poll_digest() {
+                        self.controller.handle_digest(&mut WorldSite(&mut self.world), digest);
+                    }
+                    self.wake_all();
+                }
+                Stop::Done => return RunEnd::Done,
+                Stop::Deadline => return RunEnd::Deadline,
+                Stop::Control(token) => return RunEnd::Control(token),
+                Stop::Stalled => return RunEnd::Stalled,
+            }
+        }
+    }
+
+    /// Kills a node; flows with it break off.
+    pub fn crash_node(&mut self, node: NodeId) {
+        self.world.crash(node);
+        self.controller.node_died(&mut WorldSite(&mut self.world), node);
+        self.wake_all();
+    }
+
+    /// Kills a node without telling the controller, who will find out.
+    pub fn crash_node_silently(&mut self, node: NodeId) {
+        self.world.crash(node);
+    }
+
+    /// Gives a crashed node a new NIC.
+    pub fn revive_node(&mut self, node: NodeId) -> bool {
+        let config = build::nic_config(&self.config, node, true);
+        let nic = Nic::new(config, self.memory.clone(), self.pool.clone(), self.rng.fork("revived"));
+        self.world.revive(node, nic)
+    }
+
+    /// Cuts or mends a node's cable.
+    pub fn set_link_down(&mut self, node: NodeId, down: bool) {
+        self.world.set_link_down(node, down);
+    }
+
+    /// Restarts the switch with empty tables; running flows are set up again.
+    ///
+    /// # Errors
+    /// If the tables are too small for the nodes, which the first start rules out.
+    pub fn restart_switch(&mut self) -> Result<(), RackError> {
+        let program = Pipeline::new(&self.pipeline, self.memory.clone());
+        self.world.switch_mut().restart(program)?;
+        self.controller.switch_restarted(&mut WorldSite(&mut self.world))?;
+        self.wake_all();
+        Ok(())
+    }
+
+    /// Has `tap` see every packet at the switch, or nobody.
+    pub fn set_tap(&mut self, tap: Option<Box<dyn Tap>>) {
+        self.world.switch_mut().set_tap(tap);
+    }
+
+    /// The switch.
+    pub fn switch(&self) -> &Switch<Pipeline> {
+        self.world.switch()
+    }
+
+    /// What a node's link has done since the start.
+    pub fn link_report(&self, node: NodeId) -> Option<LinkReport> {
+        self.world.link_report(node)
+    }
+
+    /// What a node's cores have spent since the start.
+    pub fn cpu_report(&self, node: NodeId) -> Option<CpuReport> {
+        self.world.cpu_report(node)
+    }
+
+    fn wake_all(&mut self) {
+        for node in 0..self.world.node_count() {
+            self.world.wake(NodeId(node as u16));
+        }
+        self.world.kick();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! Every number about hardware that the simulator believes, each with its unit and its source.
+//!
+//! This is the only file with such numbers. None is ever changed to make a result match a
+//! published figure: a number changes when a better source for that very number is found. Where no
+//! source is known the comment says "assumed" and why.
+//!
+//! A source marked "unchecked" is cited from memory: the number is believed to stand there, but was
+//! not looked up when it was written down. Whoever looks it up removes the mark.
+//!
+//! Sources, by the names used below:
+//! * *zero-sided*: Jasny et al., Zero-sided RDMA, SIGMOD 2024, section 7 "Setup": four nodes with
+//!   an Intel Xeon Gold 5120 at 2.2 GHz and a ConnectX-5, an Intel Tofino switch (APS Networks
+//!   BF2556X-1T-A1F), 100G RoCEv2.
+//! * *bluefield*: Thostrup et al., A DBMS-centric Evaluation of BlueField DPUs, ADMS 2022, table 1.
+//! * *seamless*: the Seamless paper, section 1 and its evaluation (four SSDs of 1 TB).
+//! * *pcie-bench*: Neugebauer et al., Understanding PCIe performance for end host networking,
+//!   SIGCOMM 2018. Unchecked.
+//! * *DCQCN*: Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015.
+//!   Unchecked.
+//! * *ConnectX-5 brief*: Mellanox product briefs of ConnectX-5 EN and ConnectX-5 VPI.
+
+use rackweave_base::Duration;
+
+// ---- Ethernet ----------------------------------------------------------------------------------
+
+/// Bits per second of a link. Source: zero-sided, 100G RoCEv2.
+pub const LINK_BITS_PER_SECOND: u64 = 100_000_000_000;
+
+/// Bytes before each packet: preamble 7 and start delimiter 1. Source: IEEE 802.3, clause 3.
+pub const ETHERNET_PREAMBLE_BYTES: u64 = 8;
+
+/// Bytes of the frame check sequence. Source: IEEE 802.3, clause 3.
+pub const ETHERNET_CHECK_BYTES: u64 = 4;
+
+/// Bytes of silence after each packet, on average. Source: IEEE 802.3, clause 4 (96 bit times).
+pub const ETHERNET_GAP_BYTES: u64 = 12;
+
+/// The least bytes of a packet, frame check sequence included. Source: IEEE 802.3, clause 4.
+pub const ETHERNET_PACKET_BYTES_MIN: u64 = 64;
+
+/// Metres of cable between a node and the switch. Assumed: a passive copper cable within a rack.
+pub const CABLE_METRES: u64 = 2;
+
+/// Signal delay of one metre of cable. Source: about two thirds of the speed of light in copper
+/// and in fibre alike, the 5 ns that cable data sheets give.
+pub const CABLE_DELAY_PER_METRE: Duration = Duration::from_nanos(5);
+
+// ---- Switch ------------------------------------------------------------------------------------
+
+/// From the last bit of a packet in to its first bit out, one pass through the pipeline, queues
+/// empty. Assumed: half a microsecond, with no measurement at hand. Franco et al. (A comprehensive
+/// latency profiling study of the Tofino P4 programmable ASIC-based hardware, Computer
+/// Communications 2024) measure it; their figure for 100 Gbit/s should replace this one.
+pub const SWITCH_PIPELINE_LATENCY: Duration = Duration::from_nanos(500);
+
+/// From the end of one pass of a recirculated packet to the next. Assumed equal to one pass through
+/// the pipeline: a recirculated packet takes the same parsers, stages and traffic manager, and no
+/// cable.
+pub const SWITCH_RECIRCULATION_LATENCY: Duration = SWITCH_PIPELINE_LATENCY;
+
+/// Bytes that may wait in front of one port. Assumed: Tofino shares 22 MB (unchecked) among all
+/// ports with dynamic thresholds; 1 MiB is somewhat more than the even share of one of 32 ports
+/// (0.7 MB), as a dynamic threshold gives a single congested port.
+pub const SWITCH_PORT_QUEUE_BYTES: usize = 1 << 20;
+
+/// Queue length above which packets may be marked. Source: DCQCN, section 5 (Kmin), set for
+/// 40 Gbit/s and not scaled here.
+pub const ECN_MARK_BYTES_MIN: usize = 5_000;
+
+/// Queue length above which every packet is marked. Source: DCQCN, section 5 (Kmax).
+pub const ECN_MARK_BYTES_MAX: usize = 200_000;
+
+/// Marking probability just below that length. Source: DCQCN, section 5 (Pmax, 1 %).
+pub const ECN_MARK_PROBABILITY_MAX: f64 = 0.01;
+
+/// From a digest in the pipeline to the controller that reads it. Assumed: a DMA to the switch's
+/// CPU and a wake-up of a user-space process there; no published figure for this switch.
+pub const SWITCH_DIGEST_LATENCY: Duration = Duration::from_micros(100);
+
+// ---- NIC: ConnectX-5 ---------------------------------------------------------------------------
+
+/// The least time between two packets of one direction. Source: ConnectX-5 brief, up to 200 million
+/// messages per second (unchecked).
+pub const NIC_MESSAGE_INTERVAL_PICOS: u64 = 5_000;
+
+/// From the doorbell to the first bit of a packet whose bytes came with the doorbell. Source:
+/// ConnectX-5 EN brief, "sub-600 ns latency" one way; the even split over both ends is assumed.
+pub const NIC_TRANSMIT_LATENCY: Duration = Duration::from_nanos(300);
+
+/// From the last bit of a packet to its bytes being visible in memory. The other half of the above.
+pub const NIC_RECEIVE_LATENCY: Duration = Duration::from_nanos(300);
+
+/// Payload bytes up to which a posted message travels inside its work request and needs no read
+/// from memory. Source: bluefield, section 4.2.2 (236 bytes, on by default).
+pub const NIC_INLINE_BYTES_MAX: usize = 236;
+
+/// A read from host memory by a PCIe device, there and back. Source: pcie-bench, section 6: median
+/// 547 ns for 64 bytes on a Xeon E5 (NFP6000-HSW).
+pub const PCIE_READ_LATENCY: Duration = Duration::from_nanos(547);
+
+/// Bits per second that transactions of PCIe 3.0 x16 share: 16 lanes of 8 GT/s in 128b/130b code,
+/// less what the data link layer takes. Source: pcie-bench, section 3, 57.88 Gbit/s for x8, twice.
+pub const PCIE_BITS_PER_SECOND: u64 = 115_760_000_000;
+
+/// Payload bytes of one PCIe transaction. Source: pcie-bench, section 3: 256 is the usual maximum
+/// payload size.
+pub const PCIE_TRANSACTION_BYTES: u64 = 256;
+
+/// Header bytes of one PCIe memory write with 64-bit addresses: framing 2, data link 6, transaction
+/// header 16. Source: pcie-bench, section 3.
+pub const PCIE_TRANSACTION_OVERHEAD_BYTES: u64 = 24;
+
+// ---- Host CPU: Intel Xeon Gold 5120 ------------------------------------------------------------
+
+/// Cores of one socket. Source: Intel ARK, Xeon Gold 5120 (unchecked).
+pub const HOST_CORES: u16 = 14;
+
+/// Base clock in hertz. Source: zero-sided.
+pub const HOST_HERTZ: u64 = 2_200_000_000;
+
+/// A load that misses every cache. Source: AnandTech 11544 (2017), lmbench random load on
+/// Skylake-SP, 89-91 ns.
+pub const HOST_MEMORY_LATENCY: Duration = Duration::from_nanos(90);
+
+/// A load that hits the last level cache, where DMA places bytes. Source: AnandTech 11544,
+/// 25-27 ns.
+pub const HOST_CACHE_LATENCY: Duration = Duration::from_nanos(27);
+
+/// Bytes per second of one socket's memory: six channels of DDR4-2400.
+/// Source: Intel ARK (unchecked).
+pub const HOST_MEMORY_BYTES_PER_SECOND: u64 = 115_200_000_000;
+
+/// Posting one work request: building it and ringing the doorbell. Assumed: about 220 cycles, most
+/// of them for the doorbell's store to the device; no figure for this CPU at hand.
+pub const HOST_POST_COST: Duration = Duration::from_nanos(100);
+
+/// Taking one completion from a completion queue. Assumed: one load from the last level cache,
+/// where the NIC put the entry, and as much again to decode it and to advance the queue.
+pub const HOST_POLL_COST: Duration = Duration::from_nanos(54);
+
+/// From a word being visible in memory to a core that spins on it having seen it: the miss itself
+/// and on average half a round of the loop, which takes one miss too.
+pub const HOST_SPIN_LATENCY: Duration = Duration::from_nanos(40);
+
+// ---- DPU: NVIDIA BlueField-2 -------------------------------------------------------------------
+
+/// Cores (ARM Cortex-A72). Source: bluefield.
+pub const DPU_CORES: u16 = 8;
+
+/// Clock in hertz. Source: bluefield.
+pub const DPU_HERTZ: u64 = 2_500_000_000;
+
+/// A load that misses every cache. Assumed: bluefield, section 4.2.3 finds it "substantially
+/// higher" than the host's and shows the numbers in a figure only.
+pub const DPU_MEMORY_LATENCY: Duration = Duration::from_nanos(150);
+
+/// A load that hits the last level cache. Assumed: as many nanoseconds more than the host's as its
+/// memory latency is.
+pub const DPU_CACHE_LATENCY: Duration = Duration::from_nanos(45);
+
+/// Bytes per second of memory: one channel of DDR4-3200. Source: bluefield.
+pub const DPU_MEMORY_BYTES_PER_SECOND: u64 = 25_600_000_000;
+
+/// Posting one work request. Assumed: twice the host's, for a core that retires half as much per
+/// cycle.
+pub const DPU_POST_COST: Duration = Duration::from_nanos(200);
+
+/// Taking one completion. Assumed like [`HOST_POLL_COST`]: two loads from the last level cache.
+pub const DPU_POLL_COST: Duration = Duration::from_nanos(90);
+
+/// As [`HOST_SPIN_LATENCY`]: one and a half loads from the last level cache.
+pub const DPU_SPIN_LATENCY: Duration = Duration::from_nanos(68);
+
+/// A read of the DPU's own memory by its NIC, there and back. Source: bluefield, section 4.2.2: a
+/// message that is not inlined leaves the DPU 0.4 us sooner than the host.
+pub const DPU_READ_LATENCY: Duration = Duration::from_nanos(147);
+
+/// Bits per second of one port. Source: bluefield (two ports of 25 Gbit/s).
+pub const DPU_LINK_BITS_PER_SECOND: u64 = 25_000_000_000;
+
+// ---- SSD: Samsung PM1733 -----------------------------------------------------------------------
+
+/// Bytes per second when reading. Source: Samsung PM1733 (U.2), 6400 MB/s.
+pub const SSD_READ_BYTES_PER_SECOND: u64 = 6_400_000_000;
+
+/// Bytes per second when writing. Source: Samsung PM1733, 3800 MB/s.
+pub const SSD_WRITE_BYTES_PER_SECOND: u64 = 3_800_000_000;
+
+/// Reads of 4 KiB per second. Source: Samsung PM1733, 1 450 000.
+pub const SSD_READS_PER_SECOND: u64 = 1_450_000;
+
+/// Writes of 4 KiB per second, sustained. Source: Samsung PM1733, 260 000.
+pub const SSD_WRITES_PER_SECOND: u64 = 260_000;
+
+/// Accesses under way at a time in the flash. Source: the two above, by Little's law: reads per
+/// second times 70 us.
+pub const SSD_UNITS: usize = 100;
+
+/// Bytes that one flash unit reads or writes at a time. Assumed: the usual page of 3D flash.
+pub const SSD_UNIT_BYTES: u32 = 16 * 1024;
+
+/// Latency of a read in nanoseconds, by rank in ten-thousandths. Source of the median: seamless,
+/// section 1 (70 us). The spread is assumed: 99 % within one and a half, all within six times the
+/// median.
+pub const SSD_READ_LATENCY: [(u32, u64); 6] = [
+    (0, 55_000),
+    (5_000, 70_000),
+    (9_000, 82_000),
+    (9_900, 105_000),
+    (9_990, 180_000),
+    (10_000, 420_000),
+];
+
+/// Latency of a write, which ends in the drive's protected buffer, in nanoseconds, by rank in
+/// ten-thousandths. Assumed: no source for this drive; the order of magnitude of buffered writes.
+pub const SSD_WRITE_LATENCY: [(u32, u64); 5] = [
+    (0, 12_000),
+    (5_000, 18_000),
+    (9_000, 25_000),
+    (9_900, 45_000),
+    (10_000, 200_000),
+];

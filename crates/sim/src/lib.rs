@@ -1,0 +1,33 @@
+//! The deterministic simulator: the machines of a rack in virtual time.
+//!
+//! A [`World`] holds NICs, the switch and the links between them, with models of what hardware
+//! takes in time: links ([`LinkModel`]), NICs ([`NicModel`]), CPUs ([`CpuModel`]), SSDs
+//! ([`SsdModel`]). The models' constants come from data sheets and papers and stand, each with its
+//! source, in [`devices`]. [`Actor`]s are the programs that run on the nodes' cores. One seed
+//! decides everything that is random, so a run with the same seed is the same run; its trace hash
+//! says so.
+//!
+//! [`checkers`] judge a run from outside; they share no code with what they judge.
+//!
+//! It knows no flow, no page and no program of the switch. Read on in [`world`].
+
+pub mod checkers;
+mod cpu;
+pub mod devices;
+mod nic_model;
+mod picos;
+pub mod queue;
+mod ssd;
+mod trace;
+mod wire_link;
+pub mod world;
+
+pub use cpu::{Category, CpuModel, CpuReport};
+pub use nic_model::NicModel;
+pub use ssd::{Distribution, DistributionError, Ssd, SsdAccess, SsdModel};
+pub use trace::TraceHash;
+pub use wire_link::{EcnModel, LinkCounters, LinkModel, SimLink};
+pub use world::{
+    Actor, ActorId, Context, DirectionReport, LinkReport, NodeModel, Step, Stop, SwitchModel,
+    World, WorldConfig, WorldError,
+};

@@ -1,0 +1,138 @@
+//! What a world is made of.
+
+use crate::{CpuModel, LinkModel, NicModel, devices};
+use rackweave_base::Duration;
+use rackweave_link::{FaultConfig, FaultError};
+use rackweave_switch::SwitchConfig;
+
+/// The most nodes: ports of a switch are counted in 16 bits.
+pub const NODES_MAX: usize = 1 << 15;
+
+/// One node: its CPU, its NIC, its cable.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct NodeModel {
+    /// The cores.
+    pub cpu: CpuModel,
+    /// The NIC.
+    pub nic: NicModel,
+    /// The cable to the switch and the NIC's own queue in front of it.
+    pub to_switch: LinkModel,
+    /// The cable from the switch and the queue of the switch's port.
+    pub from_switch: LinkModel,
+}
+
+/// The switch's latencies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SwitchModel {
+    /// One pass through the pipeline, port to egress queue.
+    pub pipeline_latency: Duration,
+    /// From one pass of a recirculated task to the next.
+    pub recirculation_latency: Duration,
+    /// From a digest to the controller.
+    pub digest_latency: Duration,
+}
+
+/// A world.
+#[derive(Clone, Debug)]
+pub struct WorldConfig {
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// The nodes, by port.
+    pub nodes: Vec<NodeModel>,
+    /// The switch.
+    pub switch: SwitchModel,
+    /// What goes wrong on every link.
+    pub faults: FaultConfig,
+}
+
+/// Why there is no such world.
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
+pub enum WorldError {
+    /// NICs and node models differ in number.
+    #[error("the world has {models} nodes but {nics} NICs; give one NIC for each node")]
+    Nodes {
+        /// Node models given.
+        models: usize,
+        /// NICs given.
+        nics: usize,
+    },
+    /// More nodes than ports can be numbered.
+    #[error("the world has {nodes} nodes; at most {NODES_MAX} are possible")]
+    TooMany {
+        /// Nodes given.
+        nodes: usize,
+    },
+    /// The faults make no sense.
+    #[error(transparent)]
+    Faults(#[from] FaultError),
+}
+
+impl NodeModel {
+    /// The same node with the same link both ways. The NIC's own queue does not mark.
+    pub fn with_link(self, link: LinkModel) -> Self {
+        Self {
+            to_switch: LinkModel { ecn: None, ..link },
+            from_switch: link,
+            ..self
+        }
+    }
+
+    /// A BlueField-2 as a node of its own, in separated mode, on one of its ports.
+    pub fn bluefield_2() -> Self {
+        let link = LinkModel {
+            bits_per_second: devices::DPU_LINK_BITS_PER_SECOND,
+            ..LinkModel::default()
+        };
+        let nic = NicModel {
+            memory_read_latency: devices::DPU_READ_LATENCY,
+            ..NicModel::default()
+        };
+        Self {
+            cpu: CpuModel::bluefield_2(),
+            nic,
+            ..Self::default()
+        }
+        .with_link(link)
+    }
+}
+
+impl Default for SwitchModel {
+    fn default() -> Self {
+        Self {
+            pipeline_latency: devices::SWITCH_PIPELINE_LATENCY,
+            recirculation_latency: devices::SWITCH_RECIRCULATION_LATENCY,
+            digest_latency: devices::SWITCH_DIGEST_LATENCY,
+        }
+    }
+}
+
+impl SwitchModel {
+    /// A configuration for a switch of `ports` ports with this model's recirculation latency.
+    pub fn switch_config(&self, ports: u16) -> SwitchConfig {
+        SwitchConfig {
+            ports,
+            recirculation_latency: self.recirculation_latency,
+            ..SwitchConfig::default()
+        }
+    }
+}
+
+impl WorldConfig {
+    /// A world of `nodes` nodes of the testbed.
+    pub fn new(seed: u64, nodes: usize) -> Self {
+        let node = NodeModel::default().with_link(LinkModel::default());
+        Self {
+            seed,
+            nodes: vec![node; nodes],
+            switch: SwitchModel::default(),
+            faults: FaultConfig::default(),
+        }
+    }
+}
+
+impl Default for WorldConfig {
+    /// The testbed of zero-sided RDMA: four nodes.
+    fn default() -> Self {
+        Self::new(0, 4)
+    }
+}

@@ -1,0 +1,270 @@
+//! The world: nodes, links, switch and actors under one virtual clock.
+//!
+//! ```text
+//! actor ─verbs─▶ NIC machine ─transmit pipeline─▶ egress queue ─wire─▶ switch machine
+//!   ▲                                                                        │ pipeline latency
+//!   └─spin latency─ NIC machine ◀─receive pipeline─ wire ◀─ egress queue ◀───┘
+//! ```
+//!
+//! Every arrow that takes time is an event. A packet is taken from a NIC's machine when its
+//! transmit pipeline has room, so that the machine decides as late as hardware would what to send
+//! next. The switch handles a packet when its last bit has come, and what that makes the switch
+//! send enters the egress queues one pipeline latency later; that keeps the order of arrivals the
+//! order of register accesses.
+//!
+//! The memory of a node changes at the instant at which its NIC handles a packet; payloads are read
+//! from the source region at that same instant.
+
+mod actor;
+mod config;
+mod node;
+mod report;
+mod run;
+
+use crate::TraceHash;
+use crate::queue::{Alarm, EventQueue};
+use actor::ActorSlot;
+use node::Node;
+use rackweave_base::{Instant, Memory, NodeId, Rng};
+use rackweave_link::{FaultConfig, FaultError};
+use rackweave_nic::Nic;
+use rackweave_switch::{Program, Switch};
+use std::collections::VecDeque;
+
+pub use actor::{Actor, ActorId, Context, Step};
+pub use config::{NodeModel, SwitchModel, WorldConfig, WorldError};
+pub use report::{DirectionReport, LinkReport};
+
+/// Why [`World::run`] came back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// The last actor is done. It is said once; running on drains what is still under way.
+    Done,
+    /// The time is up.
+    Deadline,
+    /// A control event that [`World::at`] entered.
+    Control(u64),
+    /// There is news for the controller: take it with [`World::poll_digest`].
+    Digest,
+    /// Nothing will ever happen again unless the caller changes something.
+    Stalled,
+}
+
+/// What happens. Small, because packets wait elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    /// The last bit of a packet has come from a node to the switch.
+    AtSwitch(u16),
+    /// The last bit of a packet has come from the switch to a node.
+    AtNode(u16),
+    /// A packet has passed a NIC's receive pipeline.
+    Receive(u16),
+    /// A NIC's transmit pipeline has room.
+    Transmit(u16),
+    /// A NIC asked to be called.
+    NicTimer(u16),
+    /// The switch asked to be called.
+    SwitchTimer,
+    /// News has reached the controller.
+    Digest,
+    /// An actor wants to go on.
+    Step(u32),
+    /// A core is free for the next actor: node and core.
+    Core(u16, u16),
+    /// The caller asked to be called: an index into the tokens.
+    Control(u32),
+}
+
+/// A rack in virtual time.
+pub struct World<P: Program> {
+    now: Instant,
+    queue: EventQueue<Event>,
+    events: u64,
+    trace: TraceHash,
+    nodes: Vec<Node>,
+    switch: Switch<P>,
+    switch_model: SwitchModel,
+    switch_alarm: Alarm,
+    digests: VecDeque<P::Digest>,
+    actors: Vec<ActorSlot>,
+    /// Actors that are not done.
+    active: usize,
+    /// Whether the last actor's end is still to be told.
+    done_untold: bool,
+    tokens: Vec<u64>,
+    tokens_free: Vec<u32>,
+}
+
+impl<P: Program> World<P> {
+    /// A world at time zero. Node `i` has `nics[i]` and hangs on port `i` of the switch.
+    ///
+    /// `memory` resolves payloads that a fault must copy. The switch's recirculation latency is its
+    /// own configuration; [`SwitchModel::switch_config`] gives the model's.
+    ///
+    /// # Errors
+    /// If there are not as many NICs as node models, too many nodes, or the faults make no sense.
+    pub fn new(
+        config: WorldConfig,
+        memory: Memory,
+        nics: Vec<Nic>,
+        switch: Switch<P>,
+    ) -> Result<Self, WorldError> {
+        let (models, given) = (config.nodes.len(), nics.len());
+        if models != given {
+            return Err(WorldError::Nodes {
+                models,
+                nics: given,
+            });
+        }
+        if models > config::NODES_MAX {
+            return Err(WorldError::TooMany { nodes: models });
+        }
+        let mut rng = Rng::new(config.seed);
+        let nodes = config.nodes.iter().zip(nics);
+        let nodes: Result<Vec<Node>, FaultError> = nodes
+            .map(|(model, nic)| Node::new(model, nic, &config.faults, &mut rng, &memory))
+            .collect();
+        Ok(Self {
+            now: Instant::ZERO,
+            queue: EventQueue::new(1024),
+            events: 0,
+            trace: TraceHash::default(),
+            nodes: nodes?,
+            switch,
+            switch_model: config.switch,
+            switch_alarm: Alarm::default(),
+            digests: VecDeque::new(),
+            actors: Vec::new(),
+            active: 0,
+            done_untold: false,
+            tokens: Vec::new(),
+            tokens_free: Vec::new(),
+        })
+    }
+
+    /// The virtual time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The hash over every packet delivered so far: time, station, header, check value and payload
+    /// length.
+    pub fn trace_hash(&self) -> u64 {
+        self.trace.value()
+    }
+
+    /// Lets `run` return [`Stop::Control`] with `token` at `at`, or at once if that is past.
+    pub fn at(&mut self, at: Instant, token: u64) {
+        let index = self.tokens_free.pop().unwrap_or_else(|| {
+            self.tokens.push(0);
+            self.tokens.len() as u32 - 1
+        });
+        self.tokens[index as usize] = token;
+        self.queue.push(at.max(self.now), Event::Control(index));
+    }
+
+    /// The oldest news from the switch that has reached the controller or is on its way there.
+    ///
+    /// The world takes all digests out of the switch; asking the switch itself yields none.
+    pub fn poll_digest(&mut self) -> Option<P::Digest> {
+        self.digests.pop_front()
+    }
+
+    /// The switch.
+    pub fn switch(&self) -> &Switch<P> {
+        &self.switch
+    }
+
+    /// The switch, for the control plane. Call [`World::kick`] after changing what it does next.
+    pub fn switch_mut(&mut self) -> &mut Switch<P> {
+        &mut self.switch
+    }
+
+    /// The NIC of a node. None if there is no such node or it has crashed.
+    pub fn nic(&self, node: NodeId) -> Option<&Nic> {
+        self.nodes.get(usize::from(node.0))?.nic.as_ref()
+    }
+
+    /// The NIC of a node, to connect queue pairs or to post work. Call [`World::kick`] afterwards.
+    pub fn nic_mut(&mut self, node: NodeId) -> Option<&mut Nic> {
+        self.nodes.get_mut(usize::from(node.0))?.nic.as_mut()
+    }
+
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Kills a node: its NIC and everything in it is gone, its actors end, packets to it vanish.
+    /// Packets that it had sent still travel. True if it was alive.
+    pub fn crash(&mut self, node: NodeId) -> bool {
+        let Some(slot) = self.nodes.get_mut(usize::from(node.0)) else {
+            return false;
+        };
+        let was_alive = slot.nic.take().is_some();
+        slot.forget();
+        for index in 0..self.actors.len() {
+            if self.actors[index].node == node.0 {
+                self.end_actor(index);
+            }
+        }
+        was_alive
+    }
+
+    /// Puts a new NIC into a node that has crashed. False, and nothing happens, if there is no such
+    /// node or it is alive. Its actors are to be spawned anew.
+    pub fn revive(&mut self, node: NodeId, nic: Nic) -> bool {
+        match self.nodes.get_mut(usize::from(node.0)) {
+            Some(slot) if slot.nic.is_none() => {
+                slot.nic = Some(nic);
+                self.pump(usize::from(node.0));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Cuts (`true`) or mends the cable of a node, both ways. False if there is no such node.
+    pub fn set_link_down(&mut self, node: NodeId, down: bool) -> bool {
+        let Some(slot) = self.nodes.get_mut(usize::from(node.0)) else {
+            return false;
+        };
+        slot.up.link.set_down(down);
+        slot.down.link.set_down(down);
+        true
+    }
+
+    /// Changes what goes wrong on the links of a node, both ways, from now on.
+    ///
+    /// # Errors
+    /// If the faults make no sense; the old ones stay. A node that does not exist has no links.
+    pub fn set_faults(&mut self, node: NodeId, faults: FaultConfig) -> Result<(), FaultError> {
+        faults.check()?;
+        if let Some(slot) = self.nodes.get_mut(usize::from(node.0)) {
+            slot.up.link.set_config(faults)?;
+            slot.down.link.set_config(faults)?;
+        }
+        Ok(())
+    }
+
+    /// Steps the waiting actors of a node, as if a packet had come.
+    pub fn wake(&mut self, node: NodeId) {
+        if usize::from(node.0) < self.nodes.len() {
+            self.wake_waiting(usize::from(node.0));
+        }
+    }
+
+    /// Lets the machines send what they have after the caller changed something: posted work,
+    /// injected tasks, loaded tables.
+    pub fn kick(&mut self) {
+        for node in 0..self.nodes.len() {
+            self.pump(node);
+        }
+        self.drain_switch();
+    }
+}

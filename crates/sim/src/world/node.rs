@@ -1,0 +1,97 @@
+//! A node as the world sees it: NIC machine, pipelines, two directions of cable, cores.
+
+use super::NodeModel;
+use crate::cpu::{Core, CpuReport};
+use crate::nic_model::NicPipelines;
+use crate::queue::Alarm;
+use crate::{LinkModel, SimLink};
+use rackweave_base::{Instant, Memory, Packet, Rng};
+use rackweave_link::{Fault, FaultConfig, FaultError, Link};
+use rackweave_nic::Nic;
+use std::collections::VecDeque;
+
+/// A direction of cable and when its next packet is entered for.
+pub(super) struct Pipe {
+    pub(super) link: Fault<SimLink>,
+    pub(super) ready: Alarm,
+}
+
+pub(super) struct Node {
+    /// None after a crash.
+    pub(super) nic: Option<Nic>,
+    pub(super) model: NodeModel,
+    pub(super) pipelines: NicPipelines,
+    pub(super) up: Pipe,
+    pub(super) down: Pipe,
+    /// Packets in the receive pipeline, in order, with when they leave it.
+    pub(super) receiving: VecDeque<(Instant, Packet)>,
+    pub(super) receive_alarm: Alarm,
+    pub(super) transmit_alarm: Alarm,
+    pub(super) timer_alarm: Alarm,
+    pub(super) cores: Vec<Core>,
+    /// The core that the next actor gets.
+    pub(super) next_core: usize,
+    /// Actors that spin on this node's memory.
+    pub(super) waiting: Vec<u32>,
+    pub(super) cpu: CpuReport,
+}
+
+impl Pipe {
+    fn new(
+        model: LinkModel,
+        faults: &FaultConfig,
+        rng: &mut Rng,
+        memory: &Memory,
+    ) -> Result<Self, FaultError> {
+        let link = SimLink::new(model, rng.fork("link"));
+        let link = Fault::new(link, *faults, rng.fork("fault"), memory.clone())?;
+        Ok(Self {
+            link,
+            ready: Alarm::default(),
+        })
+    }
+
+    /// When the next packet is to be entered for, if it is not entered already.
+    #[inline]
+    pub(super) fn rearm(&mut self, now: Instant) -> Option<Instant> {
+        let at = self.link.poll_timeout()?.max(now);
+        self.ready.set(at).then_some(at)
+    }
+}
+
+impl Node {
+    pub(super) fn new(
+        model: &NodeModel,
+        nic: Nic,
+        faults: &FaultConfig,
+        rng: &mut Rng,
+        memory: &Memory,
+    ) -> Result<Self, FaultError> {
+        Ok(Self {
+            nic: Some(nic),
+            model: NodeModel {
+                nic: model.nic.clamped(),
+                ..*model
+            },
+            pipelines: NicPipelines::default(),
+            up: Pipe::new(model.to_switch, faults, rng, memory)?,
+            down: Pipe::new(model.from_switch, faults, rng, memory)?,
+            receiving: VecDeque::with_capacity(64),
+            receive_alarm: Alarm::default(),
+            transmit_alarm: Alarm::default(),
+            timer_alarm: Alarm::default(),
+            cores: vec![Core::default(); usize::from(model.cpu.cores.max(1))],
+            next_core: 0,
+            waiting: Vec::with_capacity(16),
+            cpu: CpuReport::default(),
+        })
+    }
+
+    /// Forgets what a crash destroys. What was entered in the event queue finds nothing to do.
+    pub(super) fn forget(&mut self) {
+        self.receiving.clear();
+        self.pipelines = NicPipelines::default();
+        self.cores.fill_with(Core::default);
+        self.waiting.clear();
+    }
+}

@@ -1,0 +1,229 @@
+//! The loop: takes the next event and lets the machine that it concerns go on.
+
+use super::{Event, Stop, World};
+use rackweave_base::{Instant, Packet, PortId};
+use rackweave_link::Link;
+use rackweave_switch::Program;
+
+/// What the trace calls a port of the switch: nodes are numbered from zero.
+const STATION_SWITCH: u64 = 1 << 16;
+
+/// News kept for a controller that does not take it; beyond it the oldest goes.
+const DIGESTS_MAX: usize = 1 << 16;
+
+impl<P: Program> World<P> {
+    /// Runs until there is something for the caller to do, or until `until`.
+    ///
+    /// Everything that happens at `until` itself still happens.
+    pub fn run(&mut self, until: Instant) -> Stop {
+        loop {
+            if self.done_untold {
+                self.done_untold = false;
+                return Stop::Done;
+            }
+            let Some(at) = self.queue.next_at() else {
+                return Stop::Stalled;
+            };
+            if at > until {
+                self.now = self.now.max(until);
+                return Stop::Deadline;
+            }
+            let Some((at, event)) = self.queue.pop() else {
+                return Stop::Stalled;
+            };
+            debug_assert!(at >= self.now, "time only goes forward");
+            self.now = at;
+            self.events += 1;
+            if let Some(stop) = self.handle(event) {
+                return stop;
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) -> Option<Stop> {
+        match event {
+            Event::AtSwitch(node) => self.at_switch(usize::from(node)),
+            Event::AtNode(node) => self.at_node(usize::from(node)),
+            Event::Receive(node) => self.receive(usize::from(node)),
+            Event::Transmit(node) => self.transmit(usize::from(node)),
+            Event::NicTimer(node) => self.nic_timer(usize::from(node)),
+            Event::SwitchTimer => self.switch_timer(),
+            Event::Step(index) => self.want_core(index),
+            Event::Core(node, core) => self.core_free(usize::from(node), usize::from(core)),
+            Event::Digest => return (!self.digests.is_empty()).then_some(Stop::Digest),
+            Event::Control(index) => {
+                self.tokens_free.push(index);
+                return Some(Stop::Control(self.tokens[index as usize]));
+            }
+        }
+        None
+    }
+
+    fn at_switch(&mut self, node: usize) {
+        self.nodes[node].up.ready.fired(self.now);
+        let port = PortId(node as u16);
+        while let Some(packet) = self.nodes[node].up.link.receive(self.now) {
+            self.note(STATION_SWITCH | node as u64, &packet);
+            self.switch.handle_packet(self.now, port, packet);
+        }
+        if let Some(at) = self.nodes[node].up.rearm(self.now) {
+            self.queue.push(at, Event::AtSwitch(node as u16));
+        }
+        self.drain_switch();
+    }
+
+    fn switch_timer(&mut self) {
+        self.switch_alarm.fired(self.now);
+        self.switch.handle_timeout(self.now);
+        self.drain_switch();
+    }
+
+    /// Takes from the switch what it wants to send and to tell, and when it wants to be called.
+    pub(super) fn drain_switch(&mut self) {
+        let enters = self.now + self.switch_model.pipeline_latency;
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            let mut sent = false;
+            while let Some(packet) = self.switch.poll_transmit(PortId(index as u16)) {
+                // A simulated link takes or drops everything, so nothing comes back.
+                let _taken = node.down.link.send(enters, packet).is_ok();
+                sent = true;
+            }
+            if sent && let Some(at) = node.down.rearm(self.now) {
+                self.queue.push(at, Event::AtNode(index as u16));
+            }
+        }
+        if let Some(at) = self.switch.poll_timeout() {
+            let at = at.max(self.now);
+            if self.switch_alarm.set(at) {
+                self.queue.push(at, Event::SwitchTimer);
+            }
+        }
+        let mut news = false;
+        while let Some(digest) = self.switch.poll_digest() {
+            // As in the switch: what the controller misses it reads from the registers.
+            if self.digests.len() == DIGESTS_MAX {
+                self.digests.pop_front();
+            }
+            self.digests.push_back(digest);
+            news = true;
+        }
+        if news {
+            self.queue
+                .push(self.now + self.switch_model.digest_latency, Event::Digest);
+        }
+    }
+
+    fn at_node(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        node.down.ready.fired(self.now);
+        while let Some(packet) = node.down.link.receive(self.now) {
+            if node.nic.is_some() {
+                let ready = node.pipelines.receive(self.now, &packet, &node.model.nic);
+                node.receiving.push_back((ready, packet));
+            }
+        }
+        if let Some(at) = node.down.rearm(self.now) {
+            self.queue.push(at, Event::AtNode(index as u16));
+        }
+        self.enter_receive(index);
+    }
+
+    fn enter_receive(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        if let Some(&(ready, _)) = node.receiving.front()
+            && node.receive_alarm.set(ready)
+        {
+            self.queue.push(ready, Event::Receive(index as u16));
+        }
+    }
+
+    fn receive(&mut self, index: usize) {
+        self.nodes[index].receive_alarm.fired(self.now);
+        let mut handled = false;
+        while let Some((ready, _)) = self.nodes[index].receiving.front()
+            && *ready <= self.now
+            && let Some((_, packet)) = self.nodes[index].receiving.pop_front()
+        {
+            self.note(index as u64, &packet);
+            if let Some(nic) = &mut self.nodes[index].nic {
+                nic.handle_packet(self.now, packet);
+                handled = true;
+            }
+        }
+        self.enter_receive(index);
+        if handled {
+            self.pump(index);
+            self.wake_waiting(index);
+        }
+    }
+
+    fn nic_timer(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        node.timer_alarm.fired(self.now);
+        let Some(nic) = &mut node.nic else { return };
+        nic.handle_timeout(self.now);
+        self.pump(index);
+        // What timed out may have completed in error.
+        self.wake_waiting(index);
+    }
+
+    /// Lets the NIC's machine be asked for packets at `at`.
+    pub(super) fn enter_transmit(&mut self, index: usize, at: Instant) {
+        if self.nodes[index].transmit_alarm.set(at) {
+            self.queue.push(at, Event::Transmit(index as u16));
+        }
+    }
+
+    fn transmit(&mut self, index: usize) {
+        self.nodes[index].transmit_alarm.fired(self.now);
+        self.pump(index);
+    }
+
+    /// Takes packets from a NIC's machine as its transmit pipeline has room, and sees when the
+    /// machine wants to be called.
+    pub(super) fn pump(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        let Some(nic) = &mut node.nic else { return };
+        let mut sent = false;
+        let wait = loop {
+            let wait = node.pipelines.transmit_wait(self.now);
+            if wait.is_some() {
+                break wait;
+            }
+            let Some(packet) = nic.poll_transmit(self.now) else {
+                break None;
+            };
+            let link = &node.model.to_switch;
+            let enters = node
+                .pipelines
+                .transmit(self.now, &packet, &node.model.nic, link);
+            let _taken = node.up.link.send(enters, packet).is_ok();
+            sent = true;
+        };
+        if let Some(at) = nic.poll_timeout() {
+            let at = at.max(self.now);
+            if node.timer_alarm.set(at) {
+                self.queue.push(at, Event::NicTimer(index as u16));
+            }
+        }
+        if sent && let Some(at) = node.up.rearm(self.now) {
+            self.queue.push(at, Event::AtSwitch(index as u16));
+        }
+        if let Some(at) = wait {
+            self.enter_transmit(index, at);
+        }
+    }
+
+    /// Adds a delivery to the trace.
+    #[inline]
+    fn note(&mut self, station: u64, packet: &Packet) {
+        self.trace.word(self.now.as_nanos());
+        self.trace.word(station << 32 | packet.payload.len() as u64);
+        self.trace.bytes(packet.header());
+        // No check value is not the same as one of zeros.
+        let check = packet
+            .check
+            .map_or(u64::MAX, |check| u64::from(u32::from_be_bytes(check)));
+        self.trace.word(check);
+    }
+}
