@@ -24,7 +24,7 @@ pub use slots::{ReadSlots, WriteSlots};
 pub const BLOCK_ALIGNMENT: usize = 4096;
 
 /// The most blocks that one arena can hold at a time.
-pub const BLOCKS_MAX: usize = 1 << 16;
+pub const BLOCKS_MAX: usize = 1 << 14;
 
 /// Why an arena could not give a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -1,0 +1,228 @@
+//! The compute node's worker: takes rows out of flows and answers the queries over them.
+
+use super::aggregate::Aggregate;
+use super::result::ComputeResult;
+use super::rows::{LineitemRow, OrderRow, RowError};
+use super::scale::RowCounts;
+use super::worker::{LINEITEM, ORDERS, WorkerError, WorkerStep};
+use rackweave_endpoint::flow::{Consumer, Partitioner, Taken};
+
+/// One compute node's part of both queries.
+///
+/// It takes orders to their end before it touches a line item. Meanwhile the line items' ring may
+/// fill; that holds their storage nodes up, and nobody else, since those have no orders left to
+/// push. On a malformed item it gives up and leaves both flows, so that producers hear of it.
+#[derive(Debug)]
+pub struct ComputeWorker {
+    orders: Option<Input>,
+    lineitem: Option<Input>,
+    phase: Phase,
+    aggregate: Aggregate,
+    consumed: RowCounts,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Orders,
+    Lineitem,
+    Done,
+    Failed(WorkerError),
+}
+
+#[derive(Debug)]
+struct Input {
+    table: &'static str,
+    consumer: Consumer,
+    /// Items taken.
+    items: u64,
+}
+
+/// What an input had.
+enum Batch {
+    Rows(u64),
+    Empty,
+    Ended,
+}
+
+impl ComputeWorker {
+    /// A worker over the consuming ends of both flows.
+    pub fn new(orders: Consumer, lineitem: Consumer) -> Self {
+        let input = |table, consumer| Input {
+            table,
+            consumer,
+            items: 0,
+        };
+        Self {
+            orders: Some(input(ORDERS, orders)),
+            lineitem: Some(input(LINEITEM, lineitem)),
+            phase: Phase::Orders,
+            aggregate: Aggregate::new(),
+            consumed: RowCounts::default(),
+        }
+    }
+
+    /// Consumes whole items of together about `rows_max` rows, at least one item.
+    pub fn step(&mut self, rows_max: usize) -> WorkerStep {
+        let before = self.consumed;
+        let mut left = rows_max.max(1);
+        while left > 0 {
+            match self.advance(left) {
+                Ok(Some(rows)) => left = left.saturating_sub(rows as usize),
+                Ok(None) => break,
+                Err(error) => self.fail(error),
+            }
+        }
+        let consumed = RowCounts {
+            orders: self.consumed.orders - before.orders,
+            lineitem: self.consumed.lineitem - before.lineitem,
+        };
+        match self.phase {
+            Phase::Failed(_) => WorkerStep::Aborted,
+            _ if consumed.total() > 0 => WorkerStep::Worked {
+                rows: consumed.total(),
+                bytes: consumed.bytes(),
+            },
+            Phase::Done => WorkerStep::Done,
+            _ => WorkerStep::Blocked,
+        }
+    }
+
+    /// Consumes a batch; the number of its rows, or nothing if there is nothing to do now.
+    fn advance(&mut self, rows_max: usize) -> Result<Option<u64>, WorkerError> {
+        let (batch, consumed, next) = match self.phase {
+            Phase::Orders => {
+                let aggregate = &mut self.aggregate;
+                let batch = Input::take(&mut self.orders, rows_max, |row| aggregate.order(row))?;
+                (batch, &mut self.consumed.orders, Phase::Lineitem)
+            }
+            Phase::Lineitem => {
+                let aggregate = &mut self.aggregate;
+                let batch = Input::take(&mut self.lineitem, rows_max, |row| aggregate.line(row))?;
+                (batch, &mut self.consumed.lineitem, Phase::Done)
+            }
+            Phase::Done | Phase::Failed(_) => return Ok(None),
+        };
+        match batch {
+            Batch::Rows(rows) => {
+                *consumed += rows;
+                Ok(Some(rows))
+            }
+            Batch::Empty => Ok(None),
+            Batch::Ended => {
+                self.phase = next;
+                Ok(Some(0))
+            }
+        }
+    }
+
+    fn fail(&mut self, error: WorkerError) {
+        self.phase = Phase::Failed(error);
+        for input in [self.orders.take(), self.lineitem.take()]
+            .into_iter()
+            .flatten()
+        {
+            input.consumer.leave();
+        }
+    }
+
+    /// Rows consumed so far.
+    pub fn consumed(&self) -> RowCounts {
+        self.consumed
+    }
+
+    /// Why the worker has given up, if it has.
+    pub fn error(&self) -> Option<WorkerError> {
+        match self.phase {
+            Phase::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// This node's part of the results.
+    ///
+    /// # Errors
+    /// If the worker has given up or is not done.
+    pub fn into_result(self) -> Result<ComputeResult, WorkerError> {
+        match self.phase {
+            Phase::Orders => Err(WorkerError::NotDone { table: ORDERS }),
+            Phase::Lineitem => Err(WorkerError::NotDone { table: LINEITEM }),
+            Phase::Failed(error) => Err(error),
+            Phase::Done => {
+                let (q1, join) = self.aggregate.into_rows();
+                Ok(ComputeResult {
+                    rows: self.consumed,
+                    q1,
+                    join,
+                })
+            }
+        }
+    }
+}
+
+const _: () = assert!(OrderRow::BYTES.is_multiple_of(8) && LineitemRow::BYTES.is_multiple_of(8));
+
+impl Input {
+    /// Takes neighbouring items of about `rows_max` rows and shows each row to `add`.
+    fn take<const ROW: usize>(
+        input: &mut Option<Self>,
+        rows_max: usize,
+        mut add: impl FnMut(&[u8; ROW]) -> Result<(), RowError>,
+    ) -> Result<Batch, WorkerError> {
+        let Self {
+            table,
+            consumer,
+            items: taken,
+        } = input.as_mut().expect("inputs are given up only on failure");
+        let item_size = consumer.item_size() as usize;
+        let rows_per_item = (item_size / ROW).max(1);
+        let items_max = u32::try_from(rows_max / rows_per_item).unwrap_or(u32::MAX);
+        let bytes = match consumer.peek(items_max) {
+            Taken::Items(bytes) => bytes,
+            Taken::Empty => return Ok(Batch::Empty),
+            Taken::Ended => return Ok(Batch::Ended),
+            Taken::Aborted => return Err(WorkerError::Aborted { table }),
+        };
+        let (mut rows, items) = (0, bytes.len() / item_size);
+        for item in bytes.chunks_exact(item_size) {
+            rows += item_rows(table, *taken, item, &mut add)?;
+            *taken += 1;
+        }
+        consumer.release(items as u32);
+        Ok(Batch::Rows(rows))
+    }
+}
+
+/// Shows each row of an item to `add`; how many they are.
+fn item_rows<const ROW: usize>(
+    table: &'static str,
+    item: u64,
+    bytes: &[u8],
+    add: &mut impl FnMut(&[u8; ROW]) -> Result<(), RowError>,
+) -> Result<u64, WorkerError> {
+    let header = bytes
+        .first_chunk()
+        .map_or(0, |header| u64::from_le_bytes(*header));
+    // No producer sends an item without rows, but bytes that were never written look like one.
+    let rows = Partitioner::rows(bytes, ROW).filter(|_| header != 0 && header >> 32 == 0);
+    let Some(rows) = rows else {
+        let rows_max = bytes.len().saturating_sub(8) / ROW;
+        return Err(WorkerError::Item {
+            table,
+            item,
+            rows: header,
+            rows_max,
+        });
+    };
+    let mut count = 0;
+    for row in rows {
+        let row = row.first_chunk().expect("rows are cut to this size");
+        add(row).map_err(|error| WorkerError::Row {
+            table,
+            item,
+            row: count,
+            error,
+        })?;
+        count += 1;
+    }
+    Ok(count)
+}

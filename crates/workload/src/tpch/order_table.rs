@@ -1,0 +1,142 @@
+//! The build side of the join: a compact hash table from order key to priority.
+
+use super::codes::OrderPriority;
+use super::rows::RowError;
+
+/// Order keys and their priorities, in one word each, with open addressing.
+#[derive(Debug)]
+pub struct OrderTable {
+    /// Key in the high 56 bits, priority in the low 8; zero is a free slot. A power of two of
+    /// slots, at most half of which are taken.
+    slots: Vec<u64>,
+    /// What a hash is shifted by to give a slot.
+    shift: u32,
+    taken: usize,
+}
+
+/// Slots of an empty table.
+const SLOTS_MIN: usize = 1 << 10;
+/// Keys have fewer bits than this, and are not zero.
+const KEY_BITS: u32 = 56;
+
+impl OrderTable {
+    pub fn new() -> Self {
+        Self::with_slots(SLOTS_MIN)
+    }
+
+    fn with_slots(slots: usize) -> Self {
+        Self {
+            slots: vec![0; slots],
+            shift: u64::BITS - slots.trailing_zeros(),
+            taken: 0,
+        }
+    }
+
+    /// Adds an order.
+    pub fn insert(&mut self, key: i64, priority: OrderPriority) -> Result<(), RowError> {
+        if key <= 0 || key >> KEY_BITS != 0 {
+            return Err(RowError::Range {
+                column: "o_orderkey",
+                value: key,
+            });
+        }
+        if self.taken * 2 >= self.slots.len() {
+            self.grow();
+        }
+        if self.place((key as u64) << 8 | u64::from(priority.code())) {
+            Ok(())
+        } else {
+            Err(RowError::Duplicate { key })
+        }
+    }
+
+    /// The priority's code of the order with this key, or zero if there is none.
+    #[inline]
+    pub fn priority_code(&self, key: i64) -> usize {
+        let key = key as u64;
+        let mut at = self.home(key);
+        loop {
+            let slot = self.slots[at];
+            if slot >> 8 == key {
+                return (slot & 0xff) as usize;
+            }
+            if slot == 0 {
+                return 0;
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    /// Puts a word in the first free slot from its home on; not if its key is there already.
+    fn place(&mut self, word: u64) -> bool {
+        let mut at = self.home(word >> 8);
+        while self.slots[at] != 0 {
+            if self.slots[at] >> 8 == word >> 8 {
+                return false;
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        self.slots[at] = word;
+        self.taken += 1;
+        true
+    }
+
+    fn grow(&mut self) {
+        let larger = Self::with_slots(self.slots.len() * 2);
+        let smaller = core::mem::replace(self, larger);
+        for word in smaller.slots.into_iter().filter(|word| *word != 0) {
+            let placed = self.place(word);
+            assert!(placed, "keys are unique");
+        }
+    }
+
+    /// Multiplication by 2^64 divided by the golden ratio (Knuth, volume 3, section 6.4). It must
+    /// differ from the hash that spreads orders over nodes, or each node would use only some slots.
+    #[inline]
+    fn home(&self, key: u64) -> usize {
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_inserted_is_found_and_nothing_else() {
+        let mut table = OrderTable::new();
+        for key in 1..=10_000 {
+            let priority = OrderPriority::ALL[key as usize % 5];
+            table.insert(key * 3, priority).unwrap();
+        }
+        for key in 1..=30_000i64 {
+            let expect = match key % 3 {
+                0 => usize::from(OrderPriority::ALL[key as usize / 3 % 5].code()),
+                _ => 0,
+            };
+            assert_eq!(table.priority_code(key), expect, "{key}");
+        }
+        for stranger in [0, -1, i64::MIN, i64::MAX, 3 + (1 << 56)] {
+            assert_eq!(table.priority_code(stranger), 0);
+        }
+    }
+
+    #[test]
+    fn bad_keys_are_refused() {
+        let mut table = OrderTable::new();
+        for key in [0, -1, 1 << 56, i64::MIN] {
+            assert_eq!(
+                table.insert(key, OrderPriority::Low),
+                Err(RowError::Range {
+                    column: "o_orderkey",
+                    value: key
+                })
+            );
+        }
+        table.insert(7, OrderPriority::Low).unwrap();
+        assert_eq!(
+            table.insert(7, OrderPriority::High),
+            Err(RowError::Duplicate { key: 7 })
+        );
+    }
+}
