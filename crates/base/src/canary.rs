@@ -18,8 +18,8 @@ pub enum Canary {
     TransferStaleOffset,
     /// A re-issued READ starts at the right PSN but at the first byte of the transfer.
     TransferReissueFromStart,
-    /// A late fragment of an abandoned transfer is not dropped.
-    TransferLateFragment,
+    /// An acknowledgement of an earlier transfer counts for the one under way.
+    TransferStaleAcknowledge,
     /// After a restart of the switch, producer tails are taken from the producers alone.
     ControllerForgetsCommit,
     /// The NIC executes duplicate requests again instead of only acknowledging them.
@@ -38,7 +38,7 @@ impl Canary {
         Canary::FlowsUnorderedCommit,
         Canary::TransferStaleOffset,
         Canary::TransferReissueFromStart,
-        Canary::TransferLateFragment,
+        Canary::TransferStaleAcknowledge,
         Canary::ControllerForgetsCommit,
         Canary::NicExecutesDuplicates,
         Canary::NicSkipsIcrc,
@@ -53,7 +53,7 @@ impl Canary {
             Canary::FlowsUnorderedCommit => "flows-unordered-commit",
             Canary::TransferStaleOffset => "transfer-stale-offset",
             Canary::TransferReissueFromStart => "transfer-reissue-from-start",
-            Canary::TransferLateFragment => "transfer-late-fragment",
+            Canary::TransferStaleAcknowledge => "transfer-stale-acknowledge",
             Canary::ControllerForgetsCommit => "controller-forgets-commit",
             Canary::NicExecutesDuplicates => "nic-executes-duplicates",
             Canary::NicSkipsIcrc => "nic-skips-icrc",

@@ -105,7 +105,10 @@ fn places(nodes: &[NodeId], node: NodeId) -> impl Iterator<Item = u16> + '_ {
 
 fn faults(rng: &mut Rng) -> FaultSection {
     let mut rate = || if rng.chance(0.5) { rng.unit() * 0.05 } else { 0.0 };
-    FaultSection { loss: rate(), duplicate: rate(), reorder: rate(), corrupt: rate() }
+    let (loss, duplicate, reorder, corrupt) = (rate(), rate(), rate(), rate());
+    // Long enough, at times, for a packet to come back from an earlier life of its slot.
+    let reorder_delay_us = *rng.pick(&[1, 5, 50, 500]);
+    FaultSection { loss, duplicate, reorder, corrupt, reorder_delay_us }
 }
 
 fn spec(rng: &mut Rng, nodes: u64) -> FlowSpec {

@@ -105,7 +105,9 @@ impl FaultSection {
         ] {
             rule((0.0..=0.5).contains(&value), setting, value, "a probability from 0 to 0.5 is needed")?;
         }
-        Ok(())
+        let delay = self.reorder_delay_us;
+        let fits = (1..=1_000_000).contains(&delay);
+        rule(fits, "faults.reorder_delay_us", delay, "1 to 1000000 is possible")
     }
 }
 

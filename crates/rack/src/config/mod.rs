@@ -191,7 +191,7 @@ pub struct LinkSection {
 }
 
 /// What goes wrong, as probabilities per packet.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultSection {
     /// Lost.
@@ -202,6 +202,8 @@ pub struct FaultSection {
     pub reorder: f64,
     /// A bit flipped.
     pub corrupt: f64,
+    /// Microseconds for which a packet that is overtaken is held back at most.
+    pub reorder_delay_us: u64,
 }
 
 impl Default for RackConfig {
@@ -279,10 +281,16 @@ impl Default for LinkSection {
     }
 }
 
+impl Default for FaultSection {
+    fn default() -> Self {
+        Self { loss: 0.0, duplicate: 0.0, reorder: 0.0, corrupt: 0.0, reorder_delay_us: 5 }
+    }
+}
+
 impl FaultSection {
     /// Whether anything goes wrong at all.
     pub fn any(&self) -> bool {
-        *self != Self::default()
+        [self.loss, self.duplicate, self.reorder, self.corrupt].iter().any(|&rate| rate > 0.0)
     }
 
     /// The same for the links.
@@ -292,7 +300,7 @@ impl FaultSection {
             duplicate: self.duplicate,
             reorder: self.reorder,
             corrupt: self.corrupt,
-            reorder_delay: Duration::from_micros(5),
+            reorder_delay: Duration::from_micros(self.reorder_delay_us),
             ..FaultConfig::default()
         }
     }

@@ -22,7 +22,8 @@ fn mistakes_are_told_with_place_and_remedy() {
     check("seed = 1\n[nic]\nmut = 1024", "rack.toml:3: unknown setting `mut`; did you mean `mtu`?");
     check(
         "[faults]\ncolour = 1",
-        "rack.toml:2: unknown setting `colour`; known settings here: loss, duplicate, reorder, corrupt",
+        "rack.toml:2: unknown setting `colour`; known settings here: loss, duplicate, reorder, corrupt, \
+         reorder_delay_us",
     );
     check("[nic]\nmtu = 1500", "nic.mtu is 1500: 256, 512, 1024, 2048 or 4096 is needed");
     check("[link]\npackets = 100", "link.packets is 100: a power of two from 16 to 65536 is needed");

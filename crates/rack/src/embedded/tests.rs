@@ -77,7 +77,7 @@ fn a_shuffle_with_two_driver_threads() {
 #[test]
 fn a_shuffle_over_bad_links() {
     let mut config = RackConfig { memory_limit: 64 << 20, ..RackConfig::default() };
-    config.faults = FaultSection { loss: 0.02, duplicate: 0.02, reorder: 0.02, corrupt: 0.02 };
+    config.faults = FaultSection { loss: 0.02, duplicate: 0.02, reorder: 0.02, corrupt: 0.02, ..Default::default() };
     config.transfer.timeout_us = 2000;
     shuffle(&EmbeddedRack::new(&config).unwrap(), 100);
 }

@@ -58,7 +58,7 @@ fn run(seed: u64, faults: FaultSection, items: u64) -> (Vec<u64>, u64, Duration)
 
 #[test]
 fn items_arrive_in_order_and_a_seed_repeats_its_run() {
-    let bad = FaultSection { loss: 0.02, duplicate: 0.02, reorder: 0.02, corrupt: 0.02 };
+    let bad = FaultSection { loss: 0.02, duplicate: 0.02, reorder: 0.02, corrupt: 0.02, ..Default::default() };
     for faults in [FaultSection::default(), bad] {
         let (seen, hash, _) = run(3, faults, 2000);
         assert_eq!(seen, (1..=2000).rev().collect::<Vec<_>>());

@@ -186,12 +186,11 @@ impl Engine {
         let count = registers.count.read(cursor, at);
         let acked = registers.acked.read(cursor, at);
         let length = registers.length.read(cursor, at);
-        let late = index < acked || index >= count;
-        if late && !planted(Canary::TransferLateFragment) {
+        if index < acked || index >= count {
             return pass.drop(port, DropReason::StaleFragment, &packet);
         }
         let rest = u64::from(length).saturating_sub(u64::from(index) * u64::from(lane.mtu));
-        if packet.payload.len() as u64 != rest.min(u64::from(lane.mtu)) && !late {
+        if packet.payload.len() as u64 != rest.min(u64::from(lane.mtu)) {
             return pass.drop(port, DropReason::Malformed, &packet);
         }
         registers.activity.write(cursor, at, clock(pass.now));
@@ -280,6 +279,8 @@ impl Engine {
     ) -> Option<Progress> {
         let (at, cursor) = (lane.index(), &mut pass.cursor);
         let count = self.registers.count.read(cursor, at);
+        let is_stale = planted(Canary::TransferStaleAcknowledge) && confirmed > count;
+        let confirmed = if is_stale { count } else { confirmed };
         let before = self.registers.acked.update(cursor, at, |acked| {
             let before = *acked;
             if confirmed <= count && confirmed > before {
