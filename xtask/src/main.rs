@@ -1,2 +1,88 @@
-//! Checks and chores of the project.
-fn main() {}
+//! Checks and chores of the project, run as `cargo xtask`.
+//!
+//! [`ci`] runs every check, the same at home and in continuous integration; [`tidy`] judges what a
+//! machine can judge of style and of the house's plan; [`canary`] proves that the checkers of the
+//! simulator can fail; [`fuzz`] runs the fuzz targets under libFuzzer. It knows the project's
+//! files and commands, and none of its crates: it builds from the compiler alone.
+
+mod canary;
+mod ci;
+mod fuzz;
+mod json;
+mod process;
+mod tidy;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Checks and chores of Rackweave.
+
+Usage: cargo xtask COMMAND
+
+Commands:
+  ci [STEP]... [--list]             every check in order, or only the steps named
+  tidy                              style and the arrows between crates
+  canary [SYSTEM] [--seeds N]       plants bugs and demands that the checkers catch each of them
+  fuzz [TARGET] [--seconds N] [--merge]
+                                    fuzzes one target, or all in turn (60 seconds each)
+  fuzz TARGET --input FILE          runs one input, for instance one that has failed
+  help                              this text
+
+Examples:
+  cargo xtask ci
+  cargo xtask ci fmt clippy tidy
+  cargo xtask canary flows
+  cargo xtask fuzz nic --seconds 300 --merge
+
+The exit status is 0 if all is well, 1 if a check failed, 2 for a wrong command line.";
+
+/// Why a command did not end well.
+#[derive(Debug)]
+enum Failure {
+    /// A check failed: what it says.
+    Check(String),
+    /// The command line is wrong: how.
+    Usage(String),
+}
+
+impl Failure {
+    fn check(text: impl Into<String>) -> Self {
+        Self::Check(text.into())
+    }
+
+    fn usage(text: impl Into<String>) -> Self {
+        Self::Usage(text.into())
+    }
+}
+
+fn run(arguments: &[String]) -> Result<(), Failure> {
+    let Some((command, rest)) = arguments.split_first() else {
+        return Err(Failure::usage("a command is missing"));
+    };
+    match command.as_str() {
+        "ci" => ci::run(rest),
+        "tidy" => tidy::run(rest),
+        "canary" => canary::run(rest),
+        "fuzz" => fuzz::run(rest),
+        "help" | "--help" | "-h" => {
+            println!("{HELP}");
+            Ok(())
+        }
+        other => Err(Failure::usage(format!("there is no command {other}"))),
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Check(text)) => {
+            eprintln!("{text}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Usage(text)) => {
+            eprintln!("xtask: {text}; `cargo xtask help` lists what there is");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -3,6 +3,12 @@
 //! A packet is a header area, owned and inline, and a payload. The header bytes are those of the
 //! wire, Ethernet first. The payload is empty, a few bytes inline, a buffer from a [`Pool`], or a
 //! reference to bytes of a region, which lets an in-process link move data without copying it.
+//!
+//! **Trains.** Where every link is in this process, one `Packet` may stand for several neighbouring
+//! fragments of a message that differ only in their PSN: all are full and in the middle of it. Its
+//! header is that of the first; the payload is that of all. NICs do the same between driver and
+//! hardware (segmentation and receive offload), for the same reason: a step of the machinery costs
+//! the same for one fragment as for many. `rackweave_wire::train` takes a train apart.
 
 use crate::memory::{BlockRef, Memory};
 use std::sync::{Arc, Mutex};
@@ -29,6 +35,8 @@ pub struct Packet {
     pub check: Option<[u8; 4]>,
     /// What the packet carries behind its headers, without pad bytes.
     pub payload: Payload,
+    /// Payload bytes of one fragment, if this stands for a train of them; zero otherwise.
+    fragment_len: u16,
 }
 
 /// What a packet carries.
@@ -45,8 +53,9 @@ pub enum Payload {
     Region(BlockRef),
 }
 
-/// A few bytes by value.
+/// A few bytes by value, aligned so that a word among them is stored as a word.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(8))]
 pub struct InlineBytes {
     bytes: [u8; INLINE_MAX],
     len: u8,
@@ -79,6 +88,35 @@ impl Packet {
             pad: [0; 3],
             check: None,
             payload,
+            fragment_len: 0,
+        }
+    }
+
+    /// Makes this a train of fragments of `fragment_len` payload bytes each.
+    ///
+    /// # Panics
+    /// If the payload is not at least two whole fragments.
+    pub fn make_train(&mut self, fragment_len: u32) {
+        let len = self.payload.len() as u32;
+        assert!(len >= 2 * fragment_len && len.is_multiple_of(fragment_len));
+        self.fragment_len = fragment_len as u16;
+    }
+
+    /// Payload bytes of the first fragment: of the only one, unless this is a train.
+    #[inline]
+    pub fn fragment_len(&self) -> usize {
+        match self.fragment_len {
+            0 => self.payload.len(),
+            len => usize::from(len),
+        }
+    }
+
+    /// How many fragments this stands for: one, unless it is a train.
+    #[inline]
+    pub fn fragments(&self) -> u32 {
+        match self.fragment_len {
+            0 => 1,
+            len => self.payload.len() as u32 / u32::from(len),
         }
     }
 

@@ -1,2 +1,47 @@
-//! The `rackweave` command.
-fn main() {}
+//! The `rackweave` command: a whole rack in one process, at the command line.
+//!
+//! `args` is what can be said, `outcome` what a command ends with. Each command has a folder of its
+//! own: `demo`, `perf`, `chaos`, `info`; all end in `output`, as text or as one JSON object
+//! (docs/JSON.md). This room knows every other; no other knows it.
+
+mod args;
+mod canary;
+mod capture;
+mod chaos;
+mod demo;
+mod globals;
+mod info;
+mod interrupt;
+mod memcpy;
+mod outcome;
+mod output;
+mod perf;
+mod progress;
+mod switch_shape;
+
+use args::{Cli, Command, DemoArgs};
+use clap::Parser;
+use globals::Globals;
+use outcome::{CliError, Verdict};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let Cli { globals, command } = Cli::parse();
+    match Globals::new(globals) {
+        Ok(globals) => outcome::exit_code(run(command, &globals), &globals),
+        Err(error) => outcome::report(&error),
+    }
+}
+
+fn run(command: Option<Command>, globals: &Globals) -> Result<Verdict, CliError> {
+    match command {
+        None => demo::run(&DemoArgs::default(), globals),
+        Some(Command::Demo(args)) => demo::run(&args, globals),
+        Some(Command::Perf(args)) => perf::run(&args, globals),
+        Some(Command::Chaos(args)) => match canary::prepare(args.canary.as_deref())? {
+            canary::Prepared::Listed => Ok(Verdict::Passed),
+            canary::Prepared::Ready => chaos::run(&args, globals),
+        },
+        Some(Command::Info(args)) => info::run(&args, globals),
+    }
+}

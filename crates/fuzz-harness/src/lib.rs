@@ -1,1 +1,62 @@
-//! What the fuzz targets run, and the replay of their corpora
+//! What the fuzz targets run, and the replay of their corpora.
+//!
+//! Each target is a function of bytes that must return, whatever the bytes are: [`parse`] the
+//! parser, [`nic`] packets to one NIC, [`nic_ops`] operations on two connected NICs, [`switch`]
+//! packets and faults to a switch that runs flows. They assert what must hold besides: a parsed
+//! packet is a fixpoint of emitting and parsing, protected bytes never change, a stranger's packet
+//! changes nothing but a counter of drops, no item is lost, repeated or out of order.
+//!
+//! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
+//! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
+//! makes the inputs that a corpus starts with.
+//!
+//! Only the seams are used: no machine is opened to be fuzzed.
+
+mod input;
+mod nic;
+mod nic_ops;
+mod packets;
+mod parse;
+mod rack;
+pub mod seeds;
+mod switch;
+
+pub use nic::nic;
+pub use nic_ops::nic_ops;
+pub use parse::parse;
+pub use switch::switch;
+
+/// A fuzz target: its name, which is also that of its corpus, and what it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The name.
+    pub name: &'static str,
+    /// What it runs.
+    pub run: fn(&[u8]),
+    /// The inputs its corpus starts with, by name.
+    pub seeds: fn() -> Vec<(String, Vec<u8>)>,
+}
+
+/// Every target.
+pub const TARGETS: [Target; 4] = [
+    Target {
+        name: "parse",
+        run: parse,
+        seeds: seeds::parse,
+    },
+    Target {
+        name: "nic",
+        run: nic,
+        seeds: seeds::nic,
+    },
+    Target {
+        name: "nic_ops",
+        run: nic_ops,
+        seeds: seeds::nic_ops,
+    },
+    Target {
+        name: "switch",
+        run: switch,
+        seeds: seeds::switch,
+    },
+];

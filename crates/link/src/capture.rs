@@ -16,6 +16,7 @@ pub use link::Capture;
 
 use crate::pcapng::{Direction, Entry, InterfaceId, WriteError, Writer};
 use rackweave_base::{Instant, Memory, Packet, Payload, PortId};
+use rackweave_wire::train;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -191,6 +192,21 @@ impl<W: Write> CaptureTap<W> {
     /// Records `packet` at `port`; `dropped` is why the switch dropped it, if it did. An error is
     /// kept for [`Self::finish`].
     pub fn record(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        direction: Direction,
+        packet: &Packet,
+        dropped: Option<&str>,
+    ) {
+        // The file shows what would be on a cable: each fragment of a train.
+        match train::split(packet) {
+            Ok(packets) => packets.for_each(|p| self.record_one(now, port, direction, &p, dropped)),
+            Err(_) => self.record_one(now, port, direction, packet, dropped),
+        }
+    }
+
+    fn record_one(
         &mut self,
         now: Instant,
         port: PortId,

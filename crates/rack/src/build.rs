@@ -84,10 +84,20 @@ pub(crate) fn nic_config(config: &RackConfig, node: NodeId, simulated: bool) -> 
         cq_entries_max: config.nic.completion_entries,
         queue_entries_max: config.nic.queue_entries,
         check: config.needs_check(),
+        train_max: train_max(config, simulated),
         congestion: (simulated && config.nic.congestion_control).then(|| Dcqcn::new(line_rate)),
         ..NicConfig::new(address.ip, address.mac)
     }
 }
+
+/// Trains need links in this process that lose and damage nothing.
+fn train_max(config: &RackConfig, simulated: bool) -> u32 {
+    if simulated || config.faults.any() || config.needs_check() { 1 } else { TRAIN_MAX }
+}
+
+/// Fragments of one train: 128 KiB at the largest MTU, so that a copy stays within a core's cache
+/// and its lock is soon free.
+const TRAIN_MAX: u32 = 32;
 
 pub(crate) fn pipeline_config(config: &RackConfig, simulated: bool) -> PipelineConfig {
     let micros = match (config.transfer.timeout_us, simulated) {

@@ -119,7 +119,7 @@ impl<T, D> Fabric<T, D> {
         if let Some(reason) = reason {
             return self.drop(now, port, Direction::Egress, reason, &packet);
         }
-        self.counters.packets_out += 1;
+        self.counters.packets_out += u64::from(packet.fragments());
         if let Some(tap) = &mut self.tap {
             tap.packet(now, port, Direction::Egress, &packet, None);
         }
@@ -194,7 +194,7 @@ impl<P: Program> Switch<P> {
     /// A packet came in by `port`.
     #[inline]
     pub fn handle_packet(&mut self, now: Instant, port: PortId, packet: Packet) {
-        self.fabric.counters.packets_in += 1;
+        self.fabric.counters.packets_in += u64::from(packet.fragments());
         if let Some(tap) = &mut self.fabric.tap {
             tap.packet(now, port, Direction::Ingress, &packet, None);
         }

@@ -24,6 +24,7 @@ pub mod immediate;
 pub mod ipv4;
 pub mod opcode;
 pub mod reth;
+pub mod train;
 pub mod udp;
 
 pub use aeth::{Aeth, NakCode, Syndrome};

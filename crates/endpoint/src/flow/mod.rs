@@ -13,7 +13,7 @@ mod producer;
 mod wait;
 
 pub use consumer::{Consumer, Taken};
-pub use partition::{Partitioner, hash_key};
+pub use partition::{ITEM_HEADER, Partitioner, hash_key};
 pub use producer::{Producer, PushError};
 pub use wait::wait_until;
 

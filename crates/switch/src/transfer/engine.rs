@@ -186,11 +186,15 @@ impl Engine {
         let count = registers.count.read(cursor, at);
         let acked = registers.acked.read(cursor, at);
         let length = registers.length.read(cursor, at);
-        if index < acked || index >= count {
+        // A train counts for as many fragments as it has; it never has the first or the last.
+        let fragments = packet.fragments();
+        if index < acked || index >= count || fragments > count - index {
             return pass.drop(port, DropReason::StaleFragment, &packet);
         }
+        let end = index + fragments;
         let rest = u64::from(length).saturating_sub(u64::from(index) * u64::from(lane.mtu));
-        if packet.payload.len() as u64 != rest.min(u64::from(lane.mtu)) {
+        let is_whole = packet.fragment_len() as u64 == rest.min(u64::from(lane.mtu));
+        if !is_whole || (fragments > 1 && (index == 0 || end == count)) {
             return pass.drop(port, DropReason::Malformed, &packet);
         }
         registers.activity.write(cursor, at, clock(pass.now));
@@ -201,8 +205,8 @@ impl Engine {
         let Some(target) = self.lanes.lookup(target as usize) else {
             return pass.drop(port, DropReason::StaleFragment, &packet);
         };
-        let ack_request =
-            index + 1 == count || (index + 1).is_multiple_of(self.config.acknowledge_every);
+        let every = self.config.acknowledge_every;
+        let ack_request = end == count || end / every > index / every;
         let fragment = emit::Fragment {
             index,
             count,

@@ -76,7 +76,7 @@ impl Headers {
             total_len,
             pad_len: pad_count,
         } = parse(header)?;
-        let payload_len = packet.payload.len();
+        let payload_len = packet.fragment_len();
         let pad = packet.pad().len();
         let ip_header_len = len - headers.ethernet.len();
         if len != header.len()
@@ -145,7 +145,7 @@ impl Headers {
     /// Replaces the header of `packet` by these headers. Pad bytes that are already there in the
     /// right number stay as they are, since the ICRC covers them; otherwise they become zeros.
     pub fn write_to(&self, packet: &mut Packet) {
-        let payload_len = packet.payload.len();
+        let payload_len = packet.fragment_len();
         packet.emit_header(|bytes| self.emit(bytes, payload_len));
         let pad_len = pad_len(payload_len);
         if packet.pad().len() != pad_len {

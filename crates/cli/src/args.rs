@@ -1,0 +1,286 @@
+//! What can be said at the command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use rackweave_rack::RackConfig;
+use std::path::PathBuf;
+
+/// A whole rack in one process: storage and compute nodes, and a programmable switch that moves
+/// data between them.
+#[derive(Parser, Debug)]
+#[command(name = "rackweave", version, after_help = "\
+Examples:
+  rackweave                                  the demo with its defaults
+  rackweave demo --simulated --loss 0.01     the demo in virtual time over bad links
+  rackweave perf read_lat                    latency of a READ from node to node
+  rackweave chaos --seeds 1000               a thousand seeded fault schedules
+  rackweave info --config rack.toml          what the configuration comes to
+
+Exit status: 0 passed, 1 failed verdict, 2 bad usage, 130 interrupted.")]
+pub struct Cli {
+    #[command(flatten)]
+    pub globals: GlobalArgs,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Options of every command.
+#[derive(Args, Clone, Debug)]
+pub struct GlobalArgs {
+    /// The rack's configuration, a TOML file; without it, two storage and two compute nodes
+    #[arg(long, global = true, value_name = "FILE", env = "RACKWEAVE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Everything random comes from it
+    #[arg(long, global = true, value_name = "N", env = "RACKWEAVE_SEED")]
+    pub seed: Option<u64>,
+    /// The form of the result on standard output
+    #[arg(long, global = true, value_enum, default_value_t, env = "RACKWEAVE_FORMAT")]
+    pub format: Format,
+    /// No progress bars
+    #[arg(long, global = true)]
+    pub quiet: bool,
+}
+
+/// The form of the result.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// One object, described in docs/JSON.md
+    Json,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Shuffle TPC-H rows through the switch and answer queries over them
+    Demo(DemoArgs),
+    /// Measure the rack
+    Perf(PerfArgs),
+    /// Run seeded fault schedules and check what happened
+    Chaos(ChaosArgs),
+    /// Show the effective configuration and what it takes
+    Info(InfoArgs),
+}
+
+/// Settings of the rack that have a flag. They go over the configuration file.
+#[derive(Args, Clone, Debug, Default)]
+pub struct RackArgs {
+    /// Threads that drive an embedded rack beside those who wait
+    #[arg(long, value_name = "N")]
+    pub drivers: Option<u32>,
+    /// Lose packets with this probability
+    #[arg(long, value_name = "P")]
+    pub loss: Option<f64>,
+    /// Deliver packets twice with this probability
+    #[arg(long, value_name = "P")]
+    pub duplicate: Option<f64>,
+    /// Have packets overtaken by later ones with this probability
+    #[arg(long, value_name = "P")]
+    pub reorder: Option<f64>,
+    /// Flip a bit of packets with this probability
+    #[arg(long, value_name = "P")]
+    pub corrupt: Option<f64>,
+}
+
+impl RackArgs {
+    /// Puts what was given into `config`.
+    pub fn apply(&self, config: &mut RackConfig) {
+        let faults = &mut config.faults;
+        for (given, setting) in [
+            (self.loss, &mut faults.loss),
+            (self.duplicate, &mut faults.duplicate),
+            (self.reorder, &mut faults.reorder),
+            (self.corrupt, &mut faults.corrupt),
+        ] {
+            *setting = given.unwrap_or(*setting);
+        }
+        config.driver_threads = self.drivers.unwrap_or(config.driver_threads);
+    }
+}
+
+/// What the demo may be told.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave demo
+  rackweave demo --scale-factor 1 --drivers 2
+  rackweave demo --simulated --loss 0.01 --duplicate 0.01 --reorder 0.01 --corrupt 0.01 --seed 7
+  rackweave demo --capture demo.pcapng --format json")]
+pub struct DemoArgs {
+    /// In virtual time, on a modelled 100 Gbit/s testbed
+    #[arg(long)]
+    pub simulated: bool,
+    /// How many rows: 1 is six million of lineitem
+    #[arg(long, value_name = "F", default_value_t = 0.1)]
+    pub scale_factor: f64,
+    /// Bytes of an item, a multiple of eight; without it, chosen for the rows
+    #[arg(long, value_name = "BYTES")]
+    pub item_size: Option<u32>,
+    /// Write what the switch saw, before and after, to a pcapng file
+    #[arg(long, value_name = "FILE.pcapng")]
+    pub capture: Option<PathBuf>,
+    #[command(flatten)]
+    pub rack: RackArgs,
+}
+
+impl Default for DemoArgs {
+    fn default() -> Self {
+        Self {
+            simulated: false,
+            scale_factor: 0.1,
+            item_size: None,
+            capture: None,
+            rack: RackArgs::default(),
+        }
+    }
+}
+
+/// What a campaign of chaos may be told.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave chaos --system flows --seeds 1000
+  rackweave chaos --system flows --seeds 1 --seed 4711     replay one schedule")]
+pub struct ChaosArgs {
+    /// What is put under stress
+    #[arg(long, value_name = "NAME", default_value = "flows")]
+    pub system: String,
+    /// How many schedules; the first has the seed given by --seed
+    #[arg(long, value_name = "COUNT", default_value_t = 100,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: u64,
+    /// Plant this bug first; `list` names them. Only in a build made for it
+    #[arg(long, value_name = "NAME")]
+    pub canary: Option<String>,
+    /// Threads, each with schedules of its own; without it, one per core
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+}
+
+/// What `info` may be told.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave info
+  rackweave info --config rack.toml > effective.txt
+  rackweave info --format json --drivers 2")]
+pub struct InfoArgs {
+    #[command(flatten)]
+    pub rack: RackArgs,
+}
+
+/// What is measured.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[value(rename_all = "snake_case")]
+pub enum Test {
+    /// Print the tests
+    List,
+    /// READs from node to node, as many as go
+    ReadBw,
+    /// One READ at a time
+    ReadLat,
+    /// WRITEs from node to node, as many as go
+    WriteBw,
+    /// One WRITE at a time, until it is acknowledged
+    WriteLat,
+    /// SENDs from node to node, as many as go
+    SendBw,
+    /// One SEND at a time, until it is acknowledged
+    SendLat,
+    /// One atomic operation at a time
+    AtomicLat,
+    /// A flow from one producer to one consumer, beside this machine's memcpy
+    FlowBw,
+    /// A shuffle from every node to every node, beside the 1:1 flow
+    ShuffleBw,
+    /// READ responses turned into WRITEs by the switch's pipeline, ICRC included
+    Rewrite,
+    /// Events per second of the simulator
+    Events,
+    /// What an idle rack with a silent flow costs
+    Idle,
+}
+
+/// Which atomic operation.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Atomic {
+    /// Fetch and add
+    #[default]
+    Add,
+    /// Compare and swap
+    Cas,
+}
+
+/// What a measurement may be told. Flags are those of perftest where it has them.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave perf list
+  rackweave perf read_bw -s 8 -t 64 -n 1000000
+  rackweave perf write_lat --simulated --format json
+  rackweave perf flow_bw -s 65536 --drivers 0
+  rackweave perf shuffle_bw --simulated --nodes 4
+  rackweave perf rewrite")]
+pub struct PerfArgs {
+    /// What is measured
+    #[arg(value_enum, value_name = "TEST")]
+    pub test: Test,
+    /// In virtual time, on a modelled 100 Gbit/s testbed
+    #[arg(long)]
+    pub simulated: bool,
+    /// Bytes of a message or item
+    #[arg(short, long, value_name = "BYTES",
+          value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    pub size: Option<u32>,
+    /// Messages per queue pair, or items per producer
+    #[arg(short = 'n', long, value_name = "COUNT",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub iterations: Option<u64>,
+    /// Run for so long instead; virtual seconds in a simulated rack
+    #[arg(short = 'D', long, value_name = "SECONDS", value_parser = seconds)]
+    pub duration: Option<f64>,
+    /// Queue pairs
+    #[arg(short = 'q', long, value_name = "COUNT",
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub queue_pairs: Option<u32>,
+    /// Messages under way per queue pair
+    #[arg(short = 't', long, value_name = "COUNT",
+          value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
+    pub tx_depth: Option<u32>,
+    /// Bytes of a packet's payload at most
+    #[arg(short = 'm', long, value_name = "BYTES")]
+    pub mtu: Option<u32>,
+    /// Which atomic operation
+    #[arg(long, value_enum)]
+    pub operation: Option<Atomic>,
+    /// Items per reserve and commit, peek and release
+    #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub batch: Option<u32>,
+    /// Bytes of a ring
+    #[arg(long, value_name = "BYTES",
+          value_parser = clap::value_parser!(u32).range(4096..=1 << 30))]
+    pub ring: Option<u32>,
+    /// Producer and consumer write and read every byte, not the first eight of an item
+    #[arg(long)]
+    pub touch: bool,
+    /// Threads of producer and consumer: 1 has both, 2 gives each its own
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub threads: Option<u8>,
+    /// Nodes of the shuffle
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub nodes: Option<u16>,
+    /// Write what the switch saw, before and after, to a pcapng file
+    #[arg(long, value_name = "FILE.pcapng")]
+    pub capture: Option<PathBuf>,
+    #[command(flatten)]
+    pub rack: RackArgs,
+}
+
+/// Seconds, more than none and at most a day.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("seconds above 0 and up to 86400 are needed".into()),
+    }
+}

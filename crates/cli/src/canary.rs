@@ -1,0 +1,51 @@
+//! Planted bugs: they are in a build with the feature `canary`, and in no other.
+
+use crate::outcome::CliError;
+
+/// What became of `--canary`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Prepared {
+    /// The names were listed; there is nothing more to do.
+    #[cfg_attr(not(feature = "canary"), expect(dead_code, reason = "only a canary build lists"))]
+    Listed,
+    /// The bug is planted, or none was asked for.
+    Ready,
+}
+
+/// Plants the bug called `name`, if there is a name; `list` lists all with their systems.
+///
+/// # Errors
+/// If there is no such bug, or this build has none.
+#[cfg(feature = "canary")]
+pub fn prepare(name: Option<&str>) -> Result<Prepared, CliError> {
+    use rackweave_base::canary::{Canary, arm};
+    let Some(name) = name else { return Ok(Prepared::Ready) };
+    if name == "list" {
+        let lines = Canary::ALL.map(|canary| format!("{} {}\n", canary.system(), canary.name()));
+        crate::output::line(&lines.concat())?;
+        return Ok(Prepared::Listed);
+    }
+    match Canary::ALL.into_iter().find(|canary| canary.name() == name) {
+        Some(canary) => {
+            arm(canary);
+            Ok(Prepared::Ready)
+        }
+        None => Err(CliError::usage(format!(
+            "there is no planted bug {name:?}; `--canary list` names them"
+        ))),
+    }
+}
+
+/// Refuses every name: this build has no planted bugs.
+///
+/// # Errors
+/// If there is a name.
+#[cfg(not(feature = "canary"))]
+pub fn prepare(name: Option<&str>) -> Result<Prepared, CliError> {
+    match name {
+        None => Ok(Prepared::Ready),
+        Some(_) => {
+            Err(CliError::usage("this build has no planted bugs; cargo xtask canary builds one"))
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Captures at the switch: what came in and what went out, with the reason of every drop.
+
+use crate::outcome::CliError;
+use rackweave_base::{Instant, Memory, Packet, PortId};
+use rackweave_link::{CaptureOptions, CaptureSummary, SharedCapture};
+use rackweave_rack::RackConfig;
+use rackweave_switch::{Direction, Tap};
+use std::path::Path;
+
+/// Has a capture see what the switch sees.
+struct CaptureAtSwitch(SharedCapture);
+
+impl Tap for CaptureAtSwitch {
+    fn packet(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        direction: Direction,
+        packet: &Packet,
+        dropped: Option<&'static str>,
+    ) {
+        let direction = match direction {
+            Direction::Ingress => rackweave_link::Direction::Ingress,
+            Direction::Egress => rackweave_link::Direction::Egress,
+        };
+        self.0.record(now, port, direction, packet, dropped);
+    }
+}
+
+/// A capture that goes on until it is finished.
+pub struct Recording(SharedCapture);
+
+impl Recording {
+    /// Starts a capture in a new file at `path`. Its interfaces are the switch's ports, named after
+    /// the nodes.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub fn start(path: &Path, config: &RackConfig, memory: &Memory) -> Result<Self, CliError> {
+        let ports = config.node.iter().map(|node| node.name.clone()).collect();
+        let options = CaptureOptions { ports, bytes_max: None };
+        Ok(Self(SharedCapture::create(path, &options, memory.clone())?))
+    }
+
+    /// For the switch's `set_tap`.
+    pub fn tap(&self) -> Box<dyn Tap> {
+        Box::new(CaptureAtSwitch(self.0.clone()))
+    }
+
+    /// Ends the capture and says what it holds.
+    ///
+    /// # Errors
+    /// If it could not be written.
+    pub fn finish(&self) -> Result<CaptureSummary, CliError> {
+        Ok(self.0.finish()?)
+    }
+}

@@ -1,0 +1,67 @@
+//! The command `chaos`: seeds side by side on all cores, each judged on its own.
+
+mod report;
+
+use crate::args::ChaosArgs;
+use crate::globals::Globals;
+use crate::outcome::{CliError, Verdict};
+use crate::output;
+use crate::progress::Progress;
+use rackweave_chaos::{SeedReport, System};
+use report::CampaignReport;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+/// Runs the command.
+///
+/// # Errors
+/// If there is no such system, or standard output cannot be written.
+pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let system: System = args.system.parse().map_err(|error| CliError::usage(format!("{error}")))?;
+    let first = globals.args.seed.unwrap_or(0);
+    let Some(end) = first.checked_add(args.seeds) else {
+        return Err(CliError::usage("--seed and --seeds together go beyond 2^64; lower one of them"));
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let jobs = args.jobs.map_or(cores, usize::from).min(args.seeds as usize).max(1);
+    // A panic under test is a violation and is reported as one, not in the middle of the output.
+    let usual_hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let report = campaign(system, first..end, jobs, globals);
+    std::panic::set_hook(usual_hook);
+    output::print(globals, "chaos", &report)?;
+    Ok(Verdict::of(report.verified))
+}
+
+fn campaign(
+    system: System,
+    seeds: std::ops::Range<u64>,
+    jobs: usize,
+    globals: &Globals,
+) -> CampaignReport {
+    let next = AtomicU64::new(seeds.start);
+    let mut report = CampaignReport::new(system, seeds.start, seeds.end - seeds.start);
+    let mut progress = Progress::new(globals, format!("chaos {system}"));
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel::<SeedReport>();
+        for _ in 0..jobs {
+            let (sender, next, end) = (sender.clone(), &next, seeds.end);
+            scope.spawn(move || {
+                while !globals.interrupt.is_set() {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end || sender.send(rackweave_chaos::run(system, seed)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for seed in receiver {
+            report.add(system, seed);
+            progress.set(|| report.seeds_run as f64 / report.seeds as f64);
+        }
+    });
+    report.conclude();
+    report
+}

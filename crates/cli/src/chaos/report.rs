@@ -1,0 +1,145 @@
+//! What a campaign found.
+
+use rackweave_chaos::{SeedReport, System, replay_command};
+use serde::Serialize;
+use std::fmt;
+
+/// Failed seeds reported in full; the others are only counted.
+const FAILURES_MAX: usize = 20;
+
+/// Violations of one seed reported in full.
+const VIOLATIONS_MAX: usize = 5;
+
+/// What all seeds did together.
+#[derive(Serialize)]
+pub struct CampaignReport {
+    pub system: &'static str,
+    pub first_seed: u64,
+    /// Seeds asked for.
+    pub seeds: u64,
+    /// Seeds run: fewer after an interruption.
+    pub seeds_run: u64,
+    /// Whether all seeds were run without a violation.
+    pub verified: bool,
+    /// Seeds with violations.
+    pub seeds_failed: u64,
+    pub violations: u64,
+    pub items_pushed: u64,
+    pub items_popped: u64,
+    pub packets_disturbed: u64,
+    pub switch_restarts: u64,
+    pub node_crashes: u64,
+    /// Workloads broken off for good reason.
+    pub aborted: u64,
+    pub events: u64,
+    pub virtual_seconds: f64,
+    /// Of all seeds; the same seeds give the same hash.
+    pub trace_hash: String,
+    pub failures: Vec<Failure>,
+    #[serde(skip)]
+    hash: u64,
+}
+
+/// A seed that failed.
+#[derive(Serialize)]
+pub struct Failure {
+    pub seed: u64,
+    pub plan: String,
+    pub violations: Vec<String>,
+    /// The command that repeats it.
+    pub replay: String,
+}
+
+impl CampaignReport {
+    pub fn new(system: System, first_seed: u64, seeds: u64) -> Self {
+        Self {
+            system: system.name(),
+            first_seed,
+            seeds,
+            seeds_run: 0,
+            verified: false,
+            seeds_failed: 0,
+            violations: 0,
+            items_pushed: 0,
+            items_popped: 0,
+            packets_disturbed: 0,
+            switch_restarts: 0,
+            node_crashes: 0,
+            aborted: 0,
+            events: 0,
+            virtual_seconds: 0.0,
+            trace_hash: String::new(),
+            failures: Vec::new(),
+            hash: 0,
+        }
+    }
+
+    /// Adds one seed. The order does not matter: threads finish as they like.
+    pub fn add(&mut self, system: System, seed: SeedReport) {
+        self.seeds_run += 1;
+        self.violations += seed.violations.len() as u64;
+        self.items_pushed += seed.pushed;
+        self.items_popped += seed.popped;
+        self.packets_disturbed += seed.packets_disturbed;
+        self.switch_restarts += seed.restarts;
+        self.node_crashes += seed.crashes;
+        self.aborted += u64::from(seed.aborted.is_some());
+        self.events += seed.events;
+        self.virtual_seconds += seed.time.as_secs_f64();
+        let mixed = (seed.trace_hash ^ seed.seed.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.hash = self.hash.wrapping_add(mixed ^ (mixed >> 29));
+        if seed.violations.is_empty() {
+            return;
+        }
+        self.seeds_failed += 1;
+        self.failures.push(Failure {
+            replay: replay_command(system, seed.seed),
+            seed: seed.seed,
+            plan: seed.plan,
+            violations: seed.violations.into_iter().take(VIOLATIONS_MAX).collect(),
+        });
+        self.failures.sort_by_key(|failure| failure.seed);
+        self.failures.truncate(FAILURES_MAX);
+    }
+
+    /// All seeds have been added.
+    pub fn conclude(&mut self) {
+        self.verified = self.seeds_run == self.seeds && self.seeds_failed == 0;
+        self.trace_hash = format!("{:016x}", self.hash);
+        // Sums of floats depend on the order of threads in the last digits.
+        self.virtual_seconds = (self.virtual_seconds * 1e6).round() / 1e6;
+    }
+}
+
+impl fmt::Display for CampaignReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let last = self.first_seed + self.seeds - 1;
+        writeln!(f, "chaos {}: seeds {} to {}", self.system, self.first_seed, last)?;
+        for failure in &self.failures {
+            writeln!(f, "\nseed {}: {}", failure.seed, failure.plan)?;
+            for violation in &failure.violations {
+                writeln!(f, "  violation: {violation}")?;
+            }
+            writeln!(f, "  repeat with: {}", failure.replay)?;
+        }
+        if !self.failures.is_empty() {
+            writeln!(f)?;
+        }
+        for (what, value) in [
+            ("seeds run", self.seeds_run),
+            ("items pushed", self.items_pushed),
+            ("items popped", self.items_popped),
+            ("packets disturbed", self.packets_disturbed),
+            ("switch restarts", self.switch_restarts),
+            ("node crashes", self.node_crashes),
+            ("flows broken off", self.aborted),
+            ("simulated events", self.events),
+        ] {
+            writeln!(f, "  {what:<18} {value:>14}")?;
+        }
+        writeln!(f, "  {:<18} {:>14.3} s", "virtual time", self.virtual_seconds)?;
+        writeln!(f, "  {:<18} {:>16}", "trace hash", self.trace_hash)?;
+        writeln!(f, "  {:<18} {:>14}", "violations", self.violations)?;
+        write!(f, "verified: {}", self.verified)
+    }
+}

@@ -1,0 +1,151 @@
+//! The command `demo`: TPC-H rows from storage nodes, shuffled by the switch to compute nodes, which
+//! answer two queries. Checked against a computation of its own over the same rows.
+//!
+//! `embedded` runs it on threads in real time, `simulated` as actors in virtual time; both fill the
+//! same [`report`].
+
+mod embedded;
+mod report;
+mod simulated;
+
+use crate::args::DemoArgs;
+use crate::globals::Globals;
+use crate::outcome::{CliError, Verdict};
+use crate::output;
+use crate::progress::Progress;
+use rackweave_base::NodeId;
+use rackweave_controller::{FlowId, FlowSpec};
+use rackweave_endpoint::flow::{Consumer, Partitioner, Producer, RingError};
+use rackweave_rack::config::Role;
+use rackweave_rack::{Flow, RackConfig};
+use rackweave_workload::tpch::{
+    ComputeResult, ComputeWorker, LineitemRow, OrderRow, QueryResult, Reference, ScaleFactor,
+    StorageWorker, expected_rows,
+};
+
+/// Bytes of an item if the user does not say otherwise: half a thousand rows.
+const ITEM_BYTES: u32 = 32 << 10;
+
+/// What the demo is to do, checked.
+struct Plan {
+    config: RackConfig,
+    scale: ScaleFactor,
+    item_size: u32,
+    storage: Vec<NodeId>,
+    compute: Vec<NodeId>,
+    /// Workers of each node.
+    workers: usize,
+    /// Bytes of a ring.
+    ring_bytes: u32,
+}
+
+/// The two flows of the demo.
+struct Flows {
+    orders: Flow,
+    lineitem: Flow,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the arguments or the configuration make no sense, or the rack cannot do what is asked.
+pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let plan = plan(args, globals)?;
+    let mut report = if args.simulated {
+        simulated::run(&plan, args.capture.as_deref(), globals)?
+    } else {
+        embedded::run(&plan, args.capture.as_deref(), globals)?
+    };
+    if !globals.interrupt.is_set() && report.result.is_some() {
+        report.judge(&reference(&plan, globals), plan.scale);
+    }
+    output::print(globals, "demo", &report)?;
+    Ok(Verdict::of(report.verified))
+}
+
+fn plan(args: &DemoArgs, globals: &Globals) -> Result<Plan, CliError> {
+    let config = globals.rack_config(&args.rack)?;
+    let scale = ScaleFactor::new(args.scale_factor)
+        .map_err(|error| CliError::usage(format!("--scale-factor: {error}")))?;
+    let (storage, compute) = (config.nodes_of(Role::Storage), config.nodes_of(Role::Compute));
+    for (nodes, role) in [(&storage, "storage"), (&compute, "compute")] {
+        if nodes.is_empty() {
+            return Err(CliError::usage(format!(
+                "the demo needs a {role} node; add a [[node]] with role = \"{role}\" to the configuration"
+            )));
+        }
+    }
+    let item_size = args.item_size.unwrap_or(ITEM_BYTES);
+    let least = (rackweave_endpoint::flow::ITEM_HEADER + LineitemRow::BYTES) as u32;
+    if item_size < least || item_size > 1 << 24 || !item_size.is_multiple_of(8) {
+        return Err(CliError::usage(format!(
+            "--item-size is {item_size}: a multiple of 8 from {least} to {} is needed",
+            1 << 24
+        )));
+    }
+    // The testbed's nodes have cores to spare, this machine has not.
+    let (workers, ring_bytes) = if args.simulated { (4, 512 << 10) } else { (1, 4 << 20) };
+    let ring_bytes = ring_bytes.max(item_size * 4);
+    Ok(Plan { config, scale, item_size, storage, compute, workers, ring_bytes })
+}
+
+impl Plan {
+    /// The node of each storage worker, or each compute worker.
+    fn places(&self, nodes: &[NodeId]) -> Vec<NodeId> {
+        nodes.iter().flat_map(|&node| core::iter::repeat_n(node, self.workers)).collect()
+    }
+
+    fn flow_spec(&self, make: impl FnOnce(&[NodeId], &[NodeId], u32, u32) -> FlowSpec) -> FlowSpec {
+        let (from, to) = (self.places(&self.storage), self.places(&self.compute));
+        make(&from, &to, self.item_size, self.ring_bytes)
+    }
+
+    fn storage_workers(&self, flows: &Flows) -> Result<Vec<StorageWorker>, CliError> {
+        let count = self.storage.len() * self.workers;
+        let partitioner = |flow: &Flow, at: usize, row: usize| -> Result<Partitioner, RingError> {
+            let producers: Vec<Producer> = flow.producers(at)?;
+            Ok(Partitioner::new(producers, row))
+        };
+        (0..count)
+            .map(|at| {
+                let orders = partitioner(&flows.orders, at, OrderRow::BYTES)?;
+                let lineitem = partitioner(&flows.lineitem, at, LineitemRow::BYTES)?;
+                StorageWorker::new(self.scale, at as u32, count as u32, orders, lineitem)
+                    .map_err(CliError::run)
+            })
+            .collect()
+    }
+
+    fn compute_workers(&self, flows: &Flows) -> Result<Vec<ComputeWorker>, CliError> {
+        let count = self.compute.len() * self.workers;
+        let consumer = |flow: &Flow, at: usize| -> Result<Consumer, RingError> { flow.consumer(at) };
+        (0..count)
+            .map(|at| {
+                let (orders, lineitem) = (consumer(&flows.orders, at)?, consumer(&flows.lineitem, at)?);
+                Ok(ComputeWorker::new(orders, lineitem))
+            })
+            .collect()
+    }
+}
+
+impl Flows {
+    fn ids(&self) -> [FlowId; 2] {
+        [self.orders.id, self.lineitem.id]
+    }
+}
+
+/// The answers without rack and flows.
+fn reference(plan: &Plan, globals: &Globals) -> QueryResult {
+    let lines = expected_rows(plan.scale).lineitem;
+    let mut progress = Progress::new(globals, "checking against a direct computation");
+    let mut reference = Reference::new(plan.scale);
+    let mut done = 0;
+    while let Some(rows) = reference.step(10_000) {
+        done += rows;
+        progress.set(|| done as f64 / lines as f64);
+    }
+    reference.into_result()
+}
+
+/// What the workers found, or why they found nothing.
+type Found = Result<Vec<ComputeResult>, String>;

@@ -1,0 +1,338 @@
+//! What the demo found.
+
+use super::{Found, Plan};
+use rackweave_link::CaptureSummary;
+use rackweave_rack::config::Role;
+use rackweave_workload::tpch::{JoinRow, Q1Row, QueryResult, ScaleFactor, StorageWorker};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The demo's result.
+#[derive(Serialize)]
+pub struct DemoReport {
+    /// `embedded` or `simulated`.
+    pub mode: &'static str,
+    pub seed: u64,
+    pub scale_factor: f64,
+    pub item_size: u32,
+    pub driver_threads: Option<usize>,
+    pub nodes: Vec<NodeReport>,
+    pub rows_orders: u64,
+    pub rows_lineitem: u64,
+    /// Bytes of rows that went through the switch.
+    pub bytes: u64,
+    pub generate_seconds: f64,
+    /// Shuffle and queries: real time, or virtual time if simulated.
+    pub shuffle_seconds: f64,
+    /// Real time of a simulated shuffle.
+    pub real_seconds: Option<f64>,
+    pub gigabytes_per_second: f64,
+    pub memcpy_gigabytes_per_second: Option<f64>,
+    pub ratio_to_memcpy: Option<f64>,
+    pub events: Option<u64>,
+    pub trace_hash: Option<String>,
+    pub q1: Vec<Q1>,
+    pub join: Vec<Join>,
+    /// The same numbers on every run over the same rows.
+    pub result_checksum: Option<String>,
+    /// Whether Q1 is what the TPC-H specification publishes; only at scale factor 1.
+    pub matches_published_q1: Option<bool>,
+    pub switch_counters: BTreeMap<&'static str, u64>,
+    pub capture: Option<Capture>,
+    /// Everything that went wrong, in words.
+    pub problems: Vec<String>,
+    pub verified: bool,
+    #[serde(skip)]
+    pub result: Option<QueryResult>,
+}
+
+/// What a node did.
+#[derive(Serialize, Default, Clone)]
+pub struct NodeReport {
+    pub name: String,
+    pub role: &'static str,
+    pub did: String,
+    pub rows: u64,
+    pub to_switch: Option<LinkUse>,
+    pub from_switch: Option<LinkUse>,
+    pub cpu_compute_seconds: Option<f64>,
+    pub cpu_communication_seconds: Option<f64>,
+}
+
+/// What one direction of a simulated link did.
+#[derive(Serialize, Clone)]
+pub struct LinkUse {
+    pub utilisation: f64,
+    pub bytes: u64,
+    pub packets: u64,
+    pub packets_disturbed: u64,
+}
+
+/// A row of Q1. Sums in units of the table: quantities, money.
+#[derive(Serialize)]
+pub struct Q1 {
+    pub return_flag: String,
+    pub line_status: String,
+    pub sum_quantity: String,
+    pub sum_base_price: String,
+    pub sum_discounted_price: String,
+    pub sum_charge: String,
+    pub average_quantity: String,
+    pub average_price: String,
+    pub average_discount: String,
+    pub count: u64,
+}
+
+/// A row of the join.
+#[derive(Serialize)]
+pub struct Join {
+    pub order_priority: String,
+    pub lines: u64,
+    pub revenue: String,
+}
+
+/// A capture file.
+#[derive(Serialize)]
+pub struct Capture {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// Hundredths as a decimal, exactly: JSON numbers have no room for so many digits.
+fn decimal(hundredths: i128) -> String {
+    let sign = if hundredths < 0 { "-" } else { "" };
+    let digits = hundredths.unsigned_abs();
+    format!("{sign}{}.{:02}", digits / 100, digits % 100)
+}
+
+impl From<&Q1Row> for Q1 {
+    fn from(row: &Q1Row) -> Self {
+        let row = row.rounded();
+        Self {
+            return_flag: row.return_flag.to_string(),
+            line_status: row.line_status.to_string(),
+            sum_quantity: decimal(row.sum_qty),
+            sum_base_price: decimal(row.sum_base_price),
+            sum_discounted_price: decimal(row.sum_disc_price),
+            sum_charge: decimal(row.sum_charge),
+            average_quantity: decimal(row.avg_qty),
+            average_price: decimal(row.avg_price),
+            average_discount: decimal(row.avg_disc),
+            count: row.count,
+        }
+    }
+}
+
+impl From<&JoinRow> for Join {
+    fn from(row: &JoinRow) -> Self {
+        // Revenue is in ten-thousandths.
+        let digits = row.revenue.unsigned_abs();
+        Self {
+            order_priority: row.priority.to_string(),
+            lines: row.lines,
+            revenue: format!("{}.{:04}", digits / 10_000, digits % 10_000),
+        }
+    }
+}
+
+impl From<CaptureSummary> for Capture {
+    fn from(summary: CaptureSummary) -> Self {
+        Self { packets: summary.packets, bytes: summary.bytes }
+    }
+}
+
+impl DemoReport {
+    pub fn new(plan: &Plan, mode: &'static str) -> Self {
+        Self {
+            mode,
+            seed: plan.config.seed,
+            scale_factor: plan.scale.get(),
+            item_size: plan.item_size,
+            driver_threads: None,
+            nodes: Vec::new(),
+            rows_orders: 0,
+            rows_lineitem: 0,
+            bytes: 0,
+            generate_seconds: 0.0,
+            shuffle_seconds: 0.0,
+            real_seconds: None,
+            gigabytes_per_second: 0.0,
+            memcpy_gigabytes_per_second: None,
+            ratio_to_memcpy: None,
+            events: None,
+            trace_hash: None,
+            q1: Vec::new(),
+            join: Vec::new(),
+            result_checksum: None,
+            matches_published_q1: None,
+            switch_counters: BTreeMap::new(),
+            capture: None,
+            problems: Vec::new(),
+            verified: false,
+            result: None,
+        }
+    }
+
+    pub fn fill_rows<'a>(
+        &mut self,
+        storage: impl IntoIterator<Item = &'a StorageWorker>,
+        found: &Found,
+    ) {
+        for worker in storage {
+            if let Some(error) = worker.error() {
+                self.problems.push(format!("storage: {error}"));
+            }
+        }
+        if let Ok(parts) = found {
+            for part in parts {
+                self.rows_orders += part.rows.orders;
+                self.rows_lineitem += part.rows.lineitem;
+                self.bytes += part.rows.bytes();
+            }
+        }
+        self.gigabytes_per_second = self.bytes as f64 / 1e9 / self.shuffle_seconds.max(1e-9);
+    }
+
+    pub fn fill_nodes<'a>(
+        &mut self,
+        plan: &Plan,
+        storage: impl IntoIterator<Item = &'a StorageWorker>,
+        found: &Found,
+        base: impl Fn(rackweave_base::NodeId) -> NodeReport,
+    ) {
+        let pushed: Vec<u64> = storage.into_iter().map(|w| w.pushed().total()).collect();
+        let taken: Vec<u64> = match found {
+            Ok(parts) => parts.iter().map(|part| part.rows.total()).collect(),
+            Err(_) => vec![0; plan.compute.len() * plan.workers],
+        };
+        let sums = |rows: &[u64]| rows.chunks(plan.workers).map(|c| c.iter().sum()).collect::<Vec<u64>>();
+        let work = [
+            (&plan.storage, sums(&pushed), "scanned and partitioned"),
+            (&plan.compute, sums(&taken), "answered Q1 and the join over"),
+        ];
+        for (nodes, rows, did) in work {
+            for (&node, &rows) in nodes.iter().zip(&rows) {
+                let config = &plan.config.node[usize::from(node.0)];
+                self.nodes.push(NodeReport {
+                    name: config.name.clone(),
+                    role: match config.role {
+                        Role::Storage => "storage",
+                        _ => "compute",
+                    },
+                    did: format!("{did} {rows} rows"),
+                    rows,
+                    ..base(node)
+                });
+            }
+        }
+    }
+
+    pub fn conclude(&mut self, found: Found) {
+        match found {
+            Err(error) => self.problems.push(format!("compute: {error}")),
+            Ok(parts) => {
+                let result = QueryResult::merge(parts);
+                self.result_checksum = Some(format!("{:016x}", result.checksum()));
+                self.q1 = result.q1.iter().map(Q1::from).collect();
+                self.join = result.join.iter().map(Join::from).collect();
+                self.result = Some(result);
+            }
+        }
+    }
+
+    pub fn compare_to_memcpy(&mut self, bytes_per_second: f64) {
+        let memcpy = bytes_per_second / 1e9;
+        self.memcpy_gigabytes_per_second = Some(memcpy);
+        self.ratio_to_memcpy = Some(self.gigabytes_per_second / memcpy);
+    }
+
+    /// Compares with the direct computation, and with the specification where that has an answer.
+    pub fn judge(&mut self, reference: &QueryResult, scale: ScaleFactor) {
+        let Some(result) = &self.result else { return };
+        if result != reference {
+            self.problems.push("the answers differ from the direct computation".into());
+        }
+        #[expect(clippy::float_cmp, reason = "only exactly scale factor 1 has a published answer")]
+        if scale.get() == 1.0 {
+            let matches = result.matches_published_q1();
+            self.matches_published_q1 = Some(matches);
+            if !matches {
+                self.problems.push("Q1 differs from what the TPC-H specification publishes".into());
+            }
+        }
+        self.verified = self.problems.is_empty();
+    }
+}
+
+impl fmt::Display for DemoReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "TPC-H at scale factor {} on {} rack, seed {}", self.scale_factor, article(self.mode), self.seed)?;
+        writeln!(f)?;
+        for node in &self.nodes {
+            write!(f, "  {:<10} {}", node.name, node.did)?;
+            if let (Some(up), Some(down)) = (&node.to_switch, &node.from_switch) {
+                write!(
+                    f,
+                    "; link {:.1} % up, {:.1} % down",
+                    up.utilisation * 100.0,
+                    down.utilisation * 100.0
+                )?;
+            }
+            if let Some(seconds) = node.cpu_communication_seconds {
+                write!(f, "; {:.3} ms of CPU for communication", seconds * 1e3)?;
+            }
+            writeln!(f)?;
+        }
+        let count = |name: &str| self.switch_counters.get(name).copied().unwrap_or(0);
+        writeln!(
+            f,
+            "  {:<10} moved it all: {} packets in, {} out, {} passes",
+            "switch",
+            count("packets_in"),
+            count("packets_out"),
+            count("passes")
+        )?;
+        for (name, drops) in self.switch_counters.iter().filter(|(name, _)| name.starts_with("drop_")) {
+            writeln!(f, "  {:<10} {name} {drops}", "")?;
+        }
+        if let Some(result) = &self.result {
+            writeln!(f, "\n{result}")?;
+        }
+        let virtually = if self.real_seconds.is_some() { " of virtual time" } else { "" };
+        writeln!(
+            f,
+            "  rows       {} orders, {} line items, {:.1} MB",
+            self.rows_orders,
+            self.rows_lineitem,
+            self.bytes as f64 / 1e6
+        )?;
+        writeln!(
+            f,
+            "  shuffle    {:.3} s{virtually}, {:.2} GB/s",
+            self.shuffle_seconds, self.gigabytes_per_second
+        )?;
+        if let (Some(memcpy), Some(ratio)) = (self.memcpy_gigabytes_per_second, self.ratio_to_memcpy) {
+            writeln!(f, "  memcpy     {memcpy:.2} GB/s on this machine; the shuffle is {ratio:.2} of that")?;
+        }
+        if let (Some(events), Some(real), Some(hash)) = (self.events, self.real_seconds, &self.trace_hash) {
+            writeln!(f, "  simulator  {events} events in {real:.2} s; trace {hash}")?;
+        }
+        if let Some(capture) = &self.capture {
+            writeln!(f, "  capture    {} packets, {} bytes", capture.packets, capture.bytes)?;
+        }
+        if let Some(matches) = self.matches_published_q1 {
+            let word = if matches { "as the TPC-H specification publishes" } else { "not as published" };
+            writeln!(f, "  Q1         {word}")?;
+        }
+        for problem in &self.problems {
+            writeln!(f, "  problem    {problem}")?;
+        }
+        write!(f, "verified: {}", self.verified)
+    }
+}
+
+fn article(mode: &str) -> String {
+    let article = if mode.starts_with('e') { "an" } else { "a" };
+    format!("{article} {mode}")
+}

@@ -1,0 +1,146 @@
+//! The command `info`: the effective configuration, and what it takes.
+//!
+//! In text form the output is a configuration file: everything but the settings is a comment.
+
+mod report;
+
+use crate::args::InfoArgs;
+use crate::globals::Globals;
+use crate::outcome::{CliError, Verdict};
+use crate::switch_shape;
+use rackweave_programs::PipelineConfig;
+use rackweave_rack::config::CheckPolicy;
+use rackweave_rack::{EmbeddedRack, RackConfig};
+use rackweave_switch::budget::Stage;
+use report::{Cpu, Feature, InfoReport, Links, MemoryUse, PerFlow, StageUse, SwitchUse};
+
+/// Runs the command.
+///
+/// # Errors
+/// If the configuration makes no sense.
+pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let config = globals.rack_config(&args.rack)?;
+    let toml = config.to_toml();
+    let report = InfoReport {
+        version: env!("CARGO_PKG_VERSION"),
+        config_file: globals.args.config.as_ref().map(|path| path.display().to_string()),
+        config_hash: format!("{:016x}", fnv1a(toml.as_bytes())),
+        switch: switch_use(&config),
+        per_flow: per_flow(&config),
+        memory: memory_use(&config)?,
+        links: links(&config),
+        cpu: cpu(),
+        toml,
+        config,
+    };
+    crate::output::print(globals, "info", &report)?;
+    Ok(Verdict::Passed)
+}
+
+/// FNV-1a of 64 bits: tells configurations apart, anybody can compute it.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn switch_use(config: &RackConfig) -> SwitchUse {
+    let ledger = switch_shape::ledger(&switch_shape::pipeline_config(config));
+    let budget = switch_shape::budget(config);
+    let of = |stage: &Stage| StageUse {
+        sram_blocks: stage.sram,
+        tcam_blocks: stage.tcam,
+        register_units: stage.registers,
+        tables: stage.tables,
+    };
+    SwitchUse {
+        budget: budget.to_string(),
+        stages_available: budget.stages(),
+        stage_available: budget.stage().as_ref().map(of),
+        stages: ledger.stages().iter().map(of).collect(),
+        registers_bytes: ledger.bytes_registers(),
+        tables_bytes: ledger.bytes_tables(),
+    }
+}
+
+/// What one 1:1 flow more would take: a producer ring, a consumer ring and their lanes.
+fn per_flow(config: &RackConfig) -> PerFlow {
+    let lanes = 2 * (2 + u16::from(config.flow.transfers));
+    let base = switch_shape::pipeline_config(config);
+    let mut more = PipelineConfig { ..base };
+    // Entries are counted one by one, so the difference of two sizes is what one flow takes.
+    more.engine.lanes = base.engine.lanes.saturating_add(lanes);
+    more.flows.threads = base.flows.threads.saturating_add(1);
+    more.flows.producers = base.flows.producers.saturating_add(1);
+    let (less, more) = (switch_shape::ledger(&base), switch_shape::ledger(&more));
+    PerFlow {
+        lanes,
+        registers_bytes: more.bytes_registers().saturating_sub(less.bytes_registers()),
+        tables_bytes: more.bytes_tables().saturating_sub(less.bytes_tables()),
+    }
+}
+
+fn memory_use(config: &RackConfig) -> Result<MemoryUse, CliError> {
+    // No driver is needed to count.
+    let rack = EmbeddedRack::new(&RackConfig { driver_threads: 0, ..config.clone() })?;
+    let (overhead_bytes, overhead_bytes_max) = rack.bytes_overhead();
+    Ok(MemoryUse { regions_bytes_max: config.memory_limit, overhead_bytes, overhead_bytes_max })
+}
+
+fn links(config: &RackConfig) -> Links {
+    let computed = config.needs_check();
+    Links {
+        count: config.node.len(),
+        embedded: "in-process queue",
+        packets: config.link.packets,
+        simulated_gigabits_per_s: config.link.gigabits_per_second,
+        mtu_bytes: config.nic.mtu,
+        icrc_computed: computed,
+        icrc_reason: match (config.link.icrc, computed) {
+            (CheckPolicy::Always, _) => "link.icrc is always",
+            (CheckPolicy::Auto, true) => "faults.corrupt is above 0",
+            (CheckPolicy::Auto, false) => "the links promise integrity",
+        },
+        icrc_method: switch_shape::icrc_method(config),
+    }
+}
+
+/// What makes CRC-32 fast on this machine, and whether it is there.
+fn cpu() -> Cpu {
+    #[cfg(target_arch = "x86_64")]
+    let features = vec![
+        Feature { name: "pclmulqdq", present: is_x86_feature_detected!("pclmulqdq") },
+        Feature { name: "sse4.1", present: is_x86_feature_detected!("sse4.1") },
+        Feature { name: "avx2", present: is_x86_feature_detected!("avx2") },
+        Feature { name: "vpclmulqdq", present: is_x86_feature_detected!("vpclmulqdq") },
+        Feature { name: "avx512f", present: is_x86_feature_detected!("avx512f") },
+    ];
+    #[cfg(target_arch = "aarch64")]
+    let features = vec![
+        Feature { name: "crc", present: std::arch::is_aarch64_feature_detected!("crc") },
+        Feature { name: "pmull", present: std::arch::is_aarch64_feature_detected!("pmull") },
+    ];
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let features: Vec<Feature> = Vec::new();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Cpu { architecture: std::env::consts::ARCH, cores, features }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_fnv1a() {
+        // From the authors' test vectors (isthe.com/chongo/tech/comp/fnv).
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn a_flow_takes_what_the_ledger_says() {
+        let flow = per_flow(&RackConfig::default());
+        assert_eq!(flow.lanes, 8);
+        assert!(flow.registers_bytes > 0 && flow.tables_bytes > 0);
+    }
+}

@@ -1,0 +1,126 @@
+//! How a command ends: a verdict, or an error in one line; and what the shell sees of it.
+//!
+//! Exit status 0 is a passed verdict, 1 a failed one, 2 bad usage or a rack that could not do what
+//! was asked, 130 an interruption.
+
+use crate::globals::Globals;
+use rackweave_base::memory::MemoryError;
+use rackweave_controller::{FlowError, LaneError};
+use rackweave_endpoint::flow::RingError;
+use rackweave_link::CaptureError;
+use rackweave_rack::{ConfigError, RackError};
+use rackweave_verbs::{CqError, PostError, QpError, RegisterError};
+use std::fmt;
+use std::io::Write;
+use std::process::ExitCode;
+
+const EXIT_FAILED: u8 = 1;
+const EXIT_USAGE: u8 = 2;
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// What a command found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Everything verified.
+    Passed,
+    /// Something did not.
+    Failed,
+}
+
+impl Verdict {
+    /// Passed if `verified`.
+    pub fn of(verified: bool) -> Self {
+        if verified { Self::Passed } else { Self::Failed }
+    }
+}
+
+/// Why a command came to no verdict. One line: what is wrong and what to do.
+#[derive(Debug)]
+pub enum CliError {
+    /// Arguments that contradict each other or make no sense here.
+    Usage(String),
+    /// The configuration makes no sense.
+    Config(ConfigError),
+    /// The rack could not be built.
+    Rack(RackError),
+    /// The capture could not be made or is not complete.
+    Capture(CaptureError),
+    /// The rack could not do what was asked of it.
+    Run(String),
+}
+
+impl CliError {
+    /// Bad usage.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::Usage(message.into())
+    }
+
+    /// Trouble while a rack ran.
+    pub fn run(message: impl fmt::Display) -> Self {
+        Self::Run(message.to_string())
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Usage(text) | Self::Run(text) => text.clone(),
+            Self::Config(error) => error.to_string(),
+            Self::Rack(error) => error.to_string(),
+            Self::Capture(error) => error.to_string(),
+        };
+        // Scripts read one line; whatever a library put in there stays on it.
+        f.write_str(&text.replace(['\n', '\r'], " "))
+    }
+}
+
+impl std::error::Error for CliError {}
+
+impl From<ConfigError> for CliError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<RackError> for CliError {
+    fn from(error: RackError) -> Self {
+        Self::Rack(error)
+    }
+}
+
+impl From<CaptureError> for CliError {
+    fn from(error: CaptureError) -> Self {
+        Self::Capture(error)
+    }
+}
+
+macro_rules! run_errors {
+    ($($error:ty),* $(,)?) => {
+        $(impl From<$error> for CliError {
+            fn from(error: $error) -> Self {
+                Self::run(error)
+            }
+        })*
+    };
+}
+
+run_errors!(
+    CqError, FlowError, LaneError, MemoryError, PostError, QpError, RegisterError, RingError
+);
+
+/// What the shell sees of a command's end.
+pub fn exit_code(result: Result<Verdict, CliError>, globals: &Globals) -> ExitCode {
+    match result {
+        Err(error) => report(&error),
+        Ok(_) if globals.interrupt.is_set() => ExitCode::from(EXIT_INTERRUPTED),
+        Ok(Verdict::Passed) => ExitCode::SUCCESS,
+        Ok(Verdict::Failed) => ExitCode::from(EXIT_FAILED),
+    }
+}
+
+/// Says on standard error what is wrong.
+pub fn report(error: &CliError) -> ExitCode {
+    // If nobody listens there, the exit status still tells.
+    let _ = writeln!(std::io::stderr(), "error: {error}");
+    ExitCode::from(EXIT_USAGE)
+}

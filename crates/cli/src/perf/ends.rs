@@ -1,0 +1,177 @@
+//! The two ends of a measured flow. They read no clock: the same code runs in real and in virtual
+//! time, and never posts a work request.
+
+use super::amount::Amount;
+use crate::outcome::CliError;
+use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
+
+/// A stamp: the producer above, the item's number below.
+const NUMBER_BITS: u32 = 40;
+
+/// How items are written and read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Manner {
+    /// Items per reserve and commit, peek and release.
+    pub batch: u32,
+    /// Whether every byte is written and read, not the stamp alone.
+    pub touch: bool,
+}
+
+/// What became of a turn of a source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pushed {
+    /// So many items were pushed.
+    Items(u32),
+    /// The ring is full.
+    Full,
+    /// All is pushed, and the end of stream announced.
+    Finished,
+}
+
+/// Fills one ring with stamped items.
+pub struct Source {
+    producer: Producer,
+    index: u64,
+    manner: Manner,
+    amount: Amount,
+    pushed: u64,
+    finished: bool,
+}
+
+impl Source {
+    /// The source of a ring of producer `index` of the flow.
+    pub fn new(producer: Producer, index: usize, manner: Manner, amount: Amount) -> Self {
+        Self { producer, index: index as u64, manner, amount, pushed: 0, finished: false }
+    }
+
+    /// Pushes a batch, or finds that it cannot. `now` is in nanoseconds since the start.
+    ///
+    /// # Errors
+    /// If the flow was broken off.
+    pub fn turn(&mut self, now: u64) -> Result<Pushed, CliError> {
+        if self.finished {
+            return Ok(Pushed::Finished);
+        }
+        let left = match self.amount {
+            Amount::Count(count) => count - self.pushed,
+            Amount::Nanos(nanos) if now < nanos => u64::MAX,
+            Amount::Nanos(_) => 0,
+        };
+        if left == 0 {
+            self.finish();
+            return Ok(Pushed::Finished);
+        }
+        let most = left.min(u64::from(self.manner.batch)) as u32;
+        let size = self.producer.item_size() as usize;
+        let bytes = match self.producer.reserve(most) {
+            Ok(bytes) => bytes,
+            Err(PushError::Full) => return Ok(Pushed::Full),
+            Err(error) => return Err(CliError::run(error)),
+        };
+        let first = self.index << NUMBER_BITS | self.pushed;
+        for (stamp, item) in (first..).zip(bytes.chunks_exact_mut(size)) {
+            let (head, rest) = item.split_at_mut(8);
+            head.copy_from_slice(&stamp.to_le_bytes());
+            if self.manner.touch {
+                rest.fill(stamp as u8);
+            }
+        }
+        let items = (bytes.len() / size) as u32;
+        self.producer.commit(items);
+        self.pushed += u64::from(items);
+        Ok(Pushed::Items(items))
+    }
+
+    /// Announces the end of stream.
+    pub fn finish(&mut self) {
+        if !self.finished {
+            self.finished = true;
+            self.producer.finish();
+        }
+    }
+
+    /// Items pushed so far.
+    pub fn pushed(&self) -> u64 {
+        self.pushed
+    }
+}
+
+/// What became of a turn of a sink.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Popped {
+    /// So many items were taken.
+    Items(u32),
+    /// None are there.
+    Empty,
+    /// None will come any more.
+    Ended,
+}
+
+/// Takes the items of one ring and checks their stamps.
+pub struct Sink {
+    consumer: Consumer,
+    manner: Manner,
+    /// The number of the next item of each producer.
+    expected: Vec<u64>,
+    popped: u64,
+    is_sound: bool,
+    last: u64,
+}
+
+impl Sink {
+    /// The sink of a ring that `producers` producers fill.
+    pub fn new(consumer: Consumer, producers: usize, manner: Manner) -> Self {
+        let expected = vec![0; producers];
+        Self { consumer, manner, expected, popped: 0, is_sound: true, last: 0 }
+    }
+
+    /// Takes a batch, or finds that there is none. `now` is in nanoseconds since the start.
+    ///
+    /// # Errors
+    /// If the flow was broken off.
+    pub fn turn(&mut self, now: u64) -> Result<Popped, CliError> {
+        let size = self.consumer.item_size() as usize;
+        let bytes = match self.consumer.peek(self.manner.batch) {
+            Taken::Items(bytes) => bytes,
+            Taken::Empty => return Ok(Popped::Empty),
+            Taken::Ended => return Ok(Popped::Ended),
+            Taken::Aborted => return Err(CliError::run("the flow was broken off")),
+        };
+        for item in bytes.chunks_exact(size) {
+            let (head, rest) = item.split_first_chunk().expect("an item has eight bytes at least");
+            let stamp = u64::from_le_bytes(*head);
+            let number = stamp & ((1 << NUMBER_BITS) - 1);
+            match self.expected.get_mut((stamp >> NUMBER_BITS) as usize) {
+                Some(expected) => {
+                    self.is_sound &= number == *expected;
+                    *expected = number + 1;
+                }
+                None => self.is_sound = false,
+            }
+            if self.manner.touch {
+                let wrong = rest.iter().fold(0, |wrong, byte| wrong | (byte ^ stamp as u8));
+                self.is_sound &= wrong == 0;
+            }
+        }
+        let items = (bytes.len() / size) as u32;
+        self.consumer.release(items);
+        self.popped += u64::from(items);
+        self.last = now;
+        Ok(Popped::Items(items))
+    }
+
+    /// Items taken so far.
+    pub fn popped(&self) -> u64 {
+        self.popped
+    }
+
+    /// When the last item was taken.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Whether every item came in the order of its producer.
+    pub fn is_sound(&self) -> bool {
+        self.is_sound
+    }
+}

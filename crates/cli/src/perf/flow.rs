@@ -1,0 +1,412 @@
+//! The 1:1 flow and the N:N shuffle, in real and in virtual time.
+
+use super::amount::Amount;
+use super::ends::{Manner, Popped, Pushed, Sink, Source};
+use super::pair::Site;
+use crate::capture::Recording;
+use crate::globals::Globals;
+use crate::outcome::CliError;
+use crate::perf::report::CaptureReport;
+use crate::progress::Progress;
+use core::cell::RefCell;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use rackweave_base::{Duration, NodeId};
+use rackweave_controller::FlowState;
+use rackweave_rack::{EmbeddedRack, Flow, RackConfig, RunEnd, SimulatedRack};
+use rackweave_sim::CpuReport;
+use rackweave_sim::world::{Actor, Context, LinkReport, Step};
+use rackweave_verbs::Progress as Drive;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Turns between two looks at the progress bar and the user's wish to stop.
+const ROUNDS: u32 = 256;
+
+/// Virtual time between two looks at them.
+const SLICE: Duration = Duration::from_micros(200);
+
+/// What flows.
+#[derive(Clone, Debug)]
+pub struct FlowPlan {
+    /// The producers' nodes.
+    pub producers: Vec<NodeId>,
+    /// The consumers' nodes.
+    pub consumers: Vec<NodeId>,
+    /// Bytes of an item.
+    pub item_size: u32,
+    /// Bytes of a ring.
+    pub ring_bytes: u32,
+    /// How items are written and read.
+    pub manner: Manner,
+    /// Items of each producer for each consumer, or how long.
+    pub amount: Amount,
+    /// Threads of the ends in an embedded rack, 1 or 2.
+    pub threads: u8,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct FlowMeasured {
+    /// Items that arrived.
+    pub items: u64,
+    /// Nanoseconds from the first push to the last item taken.
+    pub nanos: u64,
+    /// Whether every item arrived once and in order.
+    pub verified: bool,
+    /// What the links of all nodes did; empty in an embedded rack.
+    pub links: Vec<LinkReport>,
+    /// What the cores of all nodes did; empty in an embedded rack.
+    pub cpus: Vec<CpuReport>,
+    /// Events of the simulator.
+    pub events: u64,
+}
+
+/// The ends of a running flow.
+struct Ends {
+    sources: Vec<Vec<Source>>,
+    sinks: Vec<Sink>,
+}
+
+impl Ends {
+    fn new(flow: &Flow, plan: &FlowPlan) -> Result<Self, CliError> {
+        let source = |index| -> Result<Vec<Source>, CliError> {
+            let rings = flow.producers(index)?.into_iter();
+            Ok(rings.map(|ring| Source::new(ring, index, plan.manner, plan.amount)).collect())
+        };
+        let sources = (0..plan.producers.len()).map(source).collect::<Result<_, _>>()?;
+        let sink = |index| -> Result<Sink, CliError> {
+            Ok(Sink::new(flow.consumer(index)?, plan.producers.len(), plan.manner))
+        };
+        let sinks = (0..plan.consumers.len()).map(sink).collect::<Result<_, _>>()?;
+        Ok(Self { sources, sinks })
+    }
+
+    fn measured(&self) -> FlowMeasured {
+        let pushed: u64 = self.sources.iter().flatten().map(Source::pushed).sum();
+        let items: u64 = self.sinks.iter().map(Sink::popped).sum();
+        let is_sound = self.sinks.iter().all(Sink::is_sound);
+        FlowMeasured {
+            items,
+            nanos: self.sinks.iter().map(Sink::last).max().unwrap_or(0),
+            verified: is_sound && pushed == items && items > 0,
+            ..FlowMeasured::default()
+        }
+    }
+}
+
+impl FlowPlan {
+    /// Items altogether, as far as that is known before, for the progress bar.
+    fn fraction(&self, items: u64, nanos: u64) -> f64 {
+        let rings = (self.producers.len() * self.consumers.len()) as u64;
+        self.amount.fraction(items / rings.max(1), nanos)
+    }
+}
+
+/// Runs the flow on an embedded rack.
+///
+/// # Errors
+/// If the rack cannot be built or the flow breaks off.
+pub fn embedded(
+    config: &RackConfig,
+    plan: &FlowPlan,
+    globals: &Globals,
+    capture: Option<&Path>,
+    progress: &mut Progress,
+) -> Result<(FlowMeasured, Option<CaptureReport>), CliError> {
+    let rack = EmbeddedRack::new(config)?;
+    let spec =
+        rack.flow_spec(&plan.producers, &plan.consumers, plan.item_size, plan.ring_bytes);
+    let flow = rack.create_flow(spec)?;
+    let recording =
+        capture.map(|path| Recording::start(path, config, rack.memory())).transpose()?;
+    rack.set_tap(recording.as_ref().map(Recording::tap));
+    let mut ends = Ends::new(&flow, plan)?;
+    let driver = rack.progress();
+    let ran = if plan.threads == 2 {
+        in_two_threads(&mut ends, plan, &*driver, globals, progress)
+    } else {
+        in_one_thread(&mut ends, plan, &*driver, globals, progress)
+    };
+    rack.set_tap(None);
+    let capture = CaptureReport::finish(capture, recording)?;
+    ran.map_err(|error| explain(error, rack.flow_state(flow.id)))?;
+    Ok((ends.measured(), capture))
+}
+
+/// Adds the controller's word on why a flow ended.
+fn explain(error: CliError, state: Option<FlowState>) -> CliError {
+    match state {
+        Some(FlowState::Aborted(reason)) => {
+            CliError::run(format!("{error}: {reason}"))
+        }
+        _ => error,
+    }
+}
+
+/// Waiting as an end does: it drives the rack, and rests when nothing moves.
+struct Patience<'a> {
+    driver: &'a dyn Drive,
+    idle_rounds: u32,
+}
+
+impl Patience<'_> {
+    fn wait(&mut self, mut moved: bool) {
+        moved |= self.driver.drive();
+        if moved {
+            self.idle_rounds = 0;
+        } else {
+            self.driver.relax(self.idle_rounds);
+            self.idle_rounds = self.idle_rounds.saturating_add(1);
+        }
+    }
+}
+
+/// This thread is every producer and every consumer.
+fn in_one_thread(
+    ends: &mut Ends,
+    plan: &FlowPlan,
+    driver: &dyn Drive,
+    globals: &Globals,
+    progress: &mut Progress,
+) -> Result<(), CliError> {
+    let start = std::time::Instant::now();
+    let mut patience = Patience { driver, idle_rounds: 0 };
+    let mut rounds = 0u32;
+    loop {
+        let now = start.elapsed().as_nanos() as u64;
+        let mut moved = false;
+        for source in ends.sources.iter_mut().flatten() {
+            moved |= matches!(source.turn(now)?, Pushed::Items(_));
+        }
+        let mut ended = true;
+        for sink in &mut ends.sinks {
+            let popped = sink.turn(now)?;
+            moved |= matches!(popped, Popped::Items(_));
+            ended &= popped == Popped::Ended;
+        }
+        if ended {
+            return Ok(());
+        }
+        patience.wait(moved);
+        rounds = rounds.wrapping_add(1);
+        if rounds.is_multiple_of(ROUNDS) {
+            let items = ends.sinks.iter().map(Sink::popped).sum();
+            progress.set(|| plan.fraction(items, now));
+        }
+        if globals.interrupt.is_set() {
+            ends.sources.iter_mut().flatten().for_each(Source::finish);
+        }
+    }
+}
+
+/// One thread has the producers, this one the consumers; each drives the rack while it waits.
+fn in_two_threads(
+    ends: &mut Ends,
+    plan: &FlowPlan,
+    driver: &dyn Drive,
+    globals: &Globals,
+    progress: &mut Progress,
+) -> Result<(), CliError> {
+    let start = std::time::Instant::now();
+    let broken = AtomicBool::new(false);
+    let taken = AtomicU64::new(0);
+    let Ends { sources, sinks } = ends;
+    std::thread::scope(|scope| {
+        let broken = &broken;
+        let pushing = scope.spawn(move || {
+            let pushed = push_all(sources, driver, globals, broken, start);
+            broken.fetch_or(pushed.is_err(), Ordering::Relaxed);
+            pushed
+        });
+        let mut patience = Patience { driver, idle_rounds: 0 };
+        let mut rounds = 0u32;
+        let popped = loop {
+            let now = start.elapsed().as_nanos() as u64;
+            let (mut moved, mut ended, mut failed) = (false, true, None);
+            for sink in &mut *sinks {
+                match sink.turn(now) {
+                    Ok(popped) => {
+                        moved |= matches!(popped, Popped::Items(_));
+                        ended &= popped == Popped::Ended;
+                    }
+                    Err(error) => failed = Some(error),
+                }
+            }
+            if let Some(error) = failed {
+                broken.store(true, Ordering::Relaxed);
+                break Err(error);
+            }
+            if ended || broken.load(Ordering::Relaxed) {
+                break Ok(());
+            }
+            // What has come is taken before the rack is driven on: it may be all there is room for.
+            if moved {
+                patience.idle_rounds = 0;
+            } else {
+                patience.wait(false);
+            }
+            rounds = rounds.wrapping_add(1);
+            if rounds.is_multiple_of(ROUNDS) {
+                taken.store(sinks.iter().map(Sink::popped).sum(), Ordering::Relaxed);
+                progress.set(|| plan.fraction(taken.load(Ordering::Relaxed), now));
+            }
+        };
+        let pushed = pushing.join().map_err(|_| CliError::run("the producer's thread panicked"))?;
+        pushed.and(popped)
+    })
+}
+
+fn push_all(
+    sources: &mut [Vec<Source>],
+    driver: &dyn Drive,
+    globals: &Globals,
+    broken: &AtomicBool,
+    start: std::time::Instant,
+) -> Result<(), CliError> {
+    let mut patience = Patience { driver, idle_rounds: 0 };
+    while !broken.load(Ordering::Relaxed) {
+        let now = start.elapsed().as_nanos() as u64;
+        let (mut moved, mut finished) = (false, true);
+        for source in sources.iter_mut().flatten() {
+            let pushed = source.turn(now)?;
+            moved |= matches!(pushed, Pushed::Items(_));
+            finished &= pushed == Pushed::Finished;
+        }
+        if finished {
+            return Ok(());
+        }
+        if moved {
+            patience.idle_rounds = 0;
+        } else {
+            patience.wait(false);
+        }
+        if globals.interrupt.is_set() {
+            sources.iter_mut().flatten().for_each(Source::finish);
+        }
+    }
+    Ok(())
+}
+
+/// The producers of a node as a program there.
+struct SourceActor(Rc<RefCell<State>>, usize);
+
+/// The consumer of a node as a program there.
+struct SinkActor(Rc<RefCell<State>>, usize);
+
+struct State {
+    ends: Ends,
+    error: Option<CliError>,
+}
+
+impl State {
+    fn fail(&mut self, error: CliError) -> Step {
+        self.error.get_or_insert(error);
+        Step::Done
+    }
+}
+
+impl Actor for SourceActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now().as_nanos();
+        let mut state = self.0.borrow_mut();
+        let mut finished = true;
+        for at in 0..state.ends.sources[self.1].len() {
+            loop {
+                match state.ends.sources[self.1][at].turn(now) {
+                    Ok(Pushed::Items(_)) => {}
+                    Ok(Pushed::Full) => {
+                        finished = false;
+                        break;
+                    }
+                    Ok(Pushed::Finished) => break,
+                    Err(error) => return state.fail(error),
+                }
+            }
+        }
+        if finished { Step::Done } else { Step::WaitForPacket }
+    }
+}
+
+impl Actor for SinkActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now().as_nanos();
+        let mut state = self.0.borrow_mut();
+        loop {
+            match state.ends.sinks[self.1].turn(now) {
+                Ok(Popped::Items(_)) => {}
+                Ok(Popped::Empty) => return Step::WaitForPacket,
+                Ok(Popped::Ended) => return Step::Done,
+                Err(error) => return state.fail(error),
+            }
+        }
+    }
+}
+
+/// Runs the flow on a simulated rack.
+///
+/// # Errors
+/// As for [`embedded`].
+pub fn simulated(
+    config: &RackConfig,
+    plan: &FlowPlan,
+    globals: &Globals,
+    capture: Option<&Path>,
+    progress: &mut Progress,
+) -> Result<(FlowMeasured, Option<CaptureReport>), CliError> {
+    let mut rack = SimulatedRack::new(config)?;
+    let spec =
+        rack.flow_spec(&plan.producers, &plan.consumers, plan.item_size, plan.ring_bytes);
+    let flow = rack.create_flow(spec)?;
+    let recording =
+        capture.map(|path| Recording::start(path, config, &rack.arena())).transpose()?;
+    rack.set_tap(recording.as_ref().map(Recording::tap));
+    let state = State { ends: Ends::new(&flow, plan)?, error: None };
+    let state = Rc::new(RefCell::new(state));
+    for (at, &node) in plan.producers.iter().enumerate() {
+        rack.spawn(node, Box::new(SourceActor(state.clone(), at)));
+    }
+    for (at, &node) in plan.consumers.iter().enumerate() {
+        rack.spawn(node, Box::new(SinkActor(state.clone(), at)));
+    }
+    let ran = run_world(&mut rack, &state, plan, globals, progress);
+    rack.set_tap(None);
+    let capture = CaptureReport::finish(capture, recording)?;
+    ran.map_err(|error| explain(error, rack.flow_state(flow.id)))?;
+    let mut measured = state.borrow().ends.measured();
+    let nodes = || (0..config.node.len()).map(|at| NodeId(at as u16));
+    measured.links = nodes().filter_map(|node| rack.link_report(node)).collect();
+    measured.cpus = nodes().filter_map(|node| rack.cpu_report(node)).collect();
+    measured.events = rack.events();
+    Ok((measured, capture))
+}
+
+fn run_world(
+    rack: &mut SimulatedRack,
+    state: &Rc<RefCell<State>>,
+    plan: &FlowPlan,
+    globals: &Globals,
+    progress: &mut Progress,
+) -> Result<(), CliError> {
+    loop {
+        let end = rack.run(rack.now() + SLICE);
+        let mut state = state.borrow_mut();
+        if let Some(error) = state.error.take() {
+            return Err(error);
+        }
+        match end {
+            RunEnd::Done => return Ok(()),
+            RunEnd::Stalled => {
+                return Err(CliError::run(format!(
+                    "nothing moves any more in the simulated rack; --seed {} replays it",
+                    rack.config().seed
+                )));
+            }
+            RunEnd::Deadline | RunEnd::Control(_) => {}
+        }
+        let items = state.ends.sinks.iter().map(Sink::popped).sum();
+        progress.set(|| plan.fraction(items, rack.now().as_nanos()));
+        if globals.interrupt.is_set() {
+            state.ends.sources.iter_mut().flatten().for_each(Source::finish);
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The node that posts work, and the node that receives SENDs. They read no clock: the same code
+//! runs in real and in virtual time.
+
+use super::amount::Amount;
+use super::pair::{Pair, Shape};
+use crate::outcome::CliError;
+use core::sync::atomic::Ordering;
+use hdrhistogram::Histogram;
+use rackweave_base::{Block, Qpn, Rkey};
+use rackweave_nic::Nic;
+use rackweave_sim::world::Context;
+use rackweave_sim::Category;
+use rackweave_verbs::{
+    Completion, CompletionStatus, CqId, Operation, PostError, ReceiveRequest, Region, Verbs,
+    WorkRequest,
+};
+
+/// Completions taken at a time.
+const POLL: usize = 256;
+
+/// The longest time that is told apart from longer ones, in nanoseconds: an hour.
+const LATENCY_MAX: u64 = 3_600_000_000_000;
+
+/// A completion's id: the queue pair's index above, the message's number below.
+const NUMBER_BITS: u32 = 48;
+
+/// What is posted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// RDMA READ.
+    Read,
+    /// RDMA WRITE.
+    Write,
+    /// SEND.
+    Send,
+    /// Fetch-and-add of one.
+    FetchAdd,
+    /// Compare-and-swap that adds one.
+    CompareSwap,
+}
+
+impl Kind {
+    /// Whether it is an atomic.
+    pub fn is_atomic(self) -> bool {
+        matches!(self, Kind::FetchAdd | Kind::CompareSwap)
+    }
+}
+
+/// What takes work requests: a NIC, or an actor's view of one that charges for it.
+pub trait Queue {
+    /// As `Verbs::post_send`.
+    fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError>;
+    /// As `Verbs::post_receive`.
+    fn post_receive(&mut self, qpn: Qpn, request: ReceiveRequest) -> Result<(), PostError>;
+    /// As `Verbs::poll_cq`.
+    fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize;
+}
+
+impl Queue for Nic {
+    fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
+        Verbs::post_send(self, qpn, request)
+    }
+
+    fn post_receive(&mut self, qpn: Qpn, request: ReceiveRequest) -> Result<(), PostError> {
+        Verbs::post_receive(self, qpn, request)
+    }
+
+    fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize {
+        Verbs::poll_cq(self, cq, limit, completions)
+    }
+}
+
+impl Queue for Context<'_> {
+    fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
+        Context::post_send(self, qpn, request)
+    }
+
+    fn post_receive(&mut self, qpn: Qpn, request: ReceiveRequest) -> Result<(), PostError> {
+        let cost = self.cpu().post_cost;
+        self.charge(Category::Communication, cost);
+        Queue::post_receive(self.nic(), qpn, request)
+    }
+
+    fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize {
+        Context::poll_cq(self, cq, limit, completions)
+    }
+}
+
+struct Sender {
+    qpn: Qpn,
+    posted: u64,
+    done: u64,
+    /// When each message under way was posted, by its number modulo the depth.
+    posted_at: Vec<u64>,
+}
+
+/// The node that posts.
+pub struct Initiator {
+    kind: Kind,
+    shape: Shape,
+    local: Region,
+    remote: (u64, Rkey),
+    cq: CqId,
+    senders: Vec<Sender>,
+    amount: Amount,
+    closed: bool,
+    under_way: u64,
+    completed: u64,
+    histogram: Histogram<u64>,
+    last: u64,
+    is_sound: bool,
+    completions: Vec<Completion>,
+}
+
+impl Initiator {
+    /// Ready to post. Times are nanoseconds since the start.
+    pub fn new(kind: Kind, pair: &Pair, amount: Amount) -> Self {
+        let depth = pair.shape.depth as usize;
+        let sender =
+            |&qpn: &Qpn| Sender { qpn, posted: 0, done: 0, posted_at: vec![0; depth] };
+        Self {
+            kind,
+            shape: pair.shape,
+            local: pair.near.region.clone(),
+            remote: (pair.far.region.address, pair.far.region.rkey),
+            cq: pair.near.cq,
+            senders: pair.near.qpns.iter().map(sender).collect(),
+            amount,
+            closed: false,
+            under_way: 0,
+            completed: 0,
+            histogram: Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("the bounds are sound"),
+            last: 0,
+            is_sound: true,
+            completions: Vec::with_capacity(POLL),
+        }
+    }
+
+    /// Posts what may be posted; returns how many.
+    pub fn post(&mut self, now: u64, queue: &mut impl Queue) -> Result<u64, CliError> {
+        let most = match self.amount {
+            _ if self.closed => return Ok(0),
+            Amount::Count(count) => count,
+            Amount::Nanos(nanos) if now < nanos => u64::MAX,
+            Amount::Nanos(_) => {
+                self.closed = true;
+                return Ok(0);
+            }
+        };
+        let depth = u64::from(self.shape.depth);
+        let (mut fresh, mut left) = (0, 0);
+        for (index, sender) in self.senders.iter_mut().enumerate() {
+            while sender.posted < most && sender.posted - sender.done < depth {
+                let number = sender.posted;
+                let offset = self.shape.offset(index, number);
+                let address = self.remote.0 + offset;
+                let operation = operation(self.kind, address, self.remote.1, number);
+                let id = (index as u64) << NUMBER_BITS | number;
+                let segment = self.local.segment(offset, self.shape.size);
+                match queue.post_send(sender.qpn, WorkRequest::new(id, operation, &[segment])) {
+                    Ok(()) => {}
+                    Err(PostError::Full(_)) => break,
+                    Err(error) => return Err(error.into()),
+                }
+                sender.posted_at[(number % depth) as usize] = now;
+                sender.posted += 1;
+                fresh += 1;
+            }
+            left |= most - sender.posted;
+        }
+        self.under_way += fresh;
+        self.closed = left == 0;
+        Ok(fresh)
+    }
+
+    /// Takes completions; returns how many.
+    pub fn poll(&mut self, now: u64, queue: &mut impl Queue) -> Result<u64, CliError> {
+        if self.under_way == 0 {
+            return Ok(0);
+        }
+        let mut completions = core::mem::take(&mut self.completions);
+        completions.clear();
+        let count = queue.poll_cq(self.cq, POLL, &mut completions) as u64;
+        for completion in &completions {
+            self.complete(now, completion)?;
+        }
+        self.completions = completions;
+        self.under_way -= count;
+        self.completed += count;
+        if count > 0 {
+            self.last = now;
+        }
+        Ok(count)
+    }
+
+    fn complete(&mut self, now: u64, completion: &Completion) -> Result<(), CliError> {
+        if completion.status != CompletionStatus::Success {
+            let Completion { qpn, status, .. } = completion;
+            return Err(CliError::run(format!("queue pair {qpn}: {status}")));
+        }
+        let index = (completion.id >> NUMBER_BITS) as usize;
+        let number = completion.id & ((1 << NUMBER_BITS) - 1);
+        let sender = &mut self.senders[index];
+        self.is_sound &= number == sender.done;
+        sender.done += 1;
+        let since = sender.posted_at[(number % u64::from(self.shape.depth)) as usize];
+        self.histogram.saturating_record(now.saturating_sub(since));
+        if self.kind.is_atomic() {
+            // One word per queue pair, raised by one every time: what was there is the number.
+            let offset = self.shape.offset(index, number);
+            self.is_sound &= load(&self.local.block, offset) == number;
+        }
+        Ok(())
+    }
+
+    /// One like this with nothing to do.
+    pub fn emptied(&self) -> Self {
+        Self {
+            local: self.local.clone(),
+            senders: Vec::new(),
+            closed: true,
+            under_way: 0,
+            completed: 0,
+            histogram: Histogram::new_from(&self.histogram),
+            completions: Vec::new(),
+            ..*self
+        }
+    }
+
+    /// Posts no more.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Whether all that was to be done is.
+    pub fn is_done(&self) -> bool {
+        self.closed && self.under_way == 0
+    }
+
+    /// Messages completed so far.
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    /// Messages of one queue pair completed so far.
+    pub fn completed_of(&self, queue_pair: usize) -> u64 {
+        self.senders[queue_pair].done
+    }
+
+    /// When the last message completed.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// How long each message took, in nanoseconds.
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+
+    /// Whether completions came in order and atomics returned what they should.
+    pub fn is_sound(&self) -> bool {
+        self.is_sound
+    }
+
+    /// Which part is done at `now`.
+    pub fn fraction(&self, now: u64) -> f64 {
+        self.amount.fraction(self.completed / self.senders.len() as u64, now)
+    }
+}
+
+fn load(block: &Block, offset: u64) -> u64 {
+    block.word(offset as usize).load(Ordering::Acquire)
+}
+
+fn operation(kind: Kind, address: u64, rkey: Rkey, number: u64) -> Operation {
+    match kind {
+        Kind::Read => Operation::Read { address, rkey },
+        Kind::Write => Operation::Write { address, rkey, immediate: None },
+        Kind::Send => Operation::Send { immediate: None },
+        Kind::FetchAdd => Operation::FetchAdd { address, rkey, add: 1 },
+        Kind::CompareSwap => {
+            Operation::CompareSwap { address, rkey, compare: number, swap: number + 1 }
+        }
+    }
+}
+
+/// The node that receives SENDs: keeps its receive queues full.
+pub struct Responder {
+    shape: Shape,
+    region: Region,
+    cq: CqId,
+    /// Queue pairs, and how many receives were posted to each.
+    receivers: Vec<(Qpn, u64)>,
+    received: u64,
+    completions: Vec<Completion>,
+}
+
+impl Responder {
+    /// Posts the first receives.
+    pub fn new(pair: &Pair, queue: &mut impl Queue) -> Result<Self, CliError> {
+        let mut responder = Self {
+            shape: pair.shape,
+            region: pair.far.region.clone(),
+            cq: pair.far.cq,
+            receivers: pair.far.qpns.iter().map(|&qpn| (qpn, 0)).collect(),
+            received: 0,
+            completions: Vec::with_capacity(POLL),
+        };
+        for index in 0..responder.receivers.len() {
+            for _ in 0..responder.shape.receives {
+                responder.receive(index, queue)?;
+            }
+        }
+        Ok(responder)
+    }
+
+    /// Takes what has come and posts receives in its place; returns how many came.
+    pub fn run(&mut self, queue: &mut impl Queue) -> Result<u64, CliError> {
+        let mut completions = core::mem::take(&mut self.completions);
+        completions.clear();
+        let count = queue.poll_cq(self.cq, POLL, &mut completions) as u64;
+        for completion in &completions {
+            if completion.status != CompletionStatus::Success {
+                let Completion { qpn, status, .. } = completion;
+                return Err(CliError::run(format!("receiving queue pair {qpn}: {status}")));
+            }
+            self.receive((completion.id >> NUMBER_BITS) as usize, queue)?;
+        }
+        self.completions = completions;
+        self.received += count;
+        Ok(count)
+    }
+
+    /// Messages received so far.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    fn receive(&mut self, index: usize, queue: &mut impl Queue) -> Result<(), CliError> {
+        let (qpn, number) = self.receivers[index];
+        let segment = self.region.segment(self.shape.offset(index, number), self.shape.size);
+        let id = (index as u64) << NUMBER_BITS | number;
+        queue.post_receive(qpn, ReceiveRequest::new(id, &[segment]))?;
+        self.receivers[index].1 += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! Which tests there are, and which arguments each takes.
+
+use crate::args::{PerfArgs, Test};
+use crate::outcome::CliError;
+use clap::ValueEnum;
+use serde::Serialize;
+use std::fmt;
+
+/// Every test with a line about it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tests {
+    tests: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Entry {
+    name: &'static str,
+    about: String,
+}
+
+impl Tests {
+    /// All tests there are.
+    pub fn all() -> Self {
+        let tests = Test::value_variants().iter().filter(|&&test| test != Test::List);
+        let entry = |&test: &Test| Entry {
+            name: super::name_of(test),
+            about: test
+                .to_possible_value()
+                .and_then(|value| value.get_help().map(ToString::to_string))
+                .unwrap_or_default(),
+        };
+        Self { tests: tests.map(entry).collect() }
+    }
+}
+
+impl fmt::Display for Tests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Entry { name, about } in &self.tests {
+            writeln!(f, "{name:<12} {about}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses arguments that the test has no use for: they would be taken for something they are not.
+///
+/// # Errors
+/// The first such argument.
+pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
+    use Test::{
+        AtomicLat, Events, FlowBw, Idle, ReadBw, ReadLat, Rewrite, SendBw, SendLat, ShuffleBw,
+        WriteBw, WriteLat,
+    };
+    const BANDWIDTH: &[Test] = &[ReadBw, WriteBw, SendBw];
+    const SIZED: &[Test] =
+        &[ReadBw, WriteBw, SendBw, ReadLat, WriteLat, SendLat, FlowBw, ShuffleBw];
+    const RACK: &[Test] = &[
+        ReadBw, WriteBw, SendBw, ReadLat, WriteLat, SendLat, AtomicLat, FlowBw, ShuffleBw,
+    ];
+    const FLOWS: &[Test] = &[FlowBw, ShuffleBw];
+    const TIMED: &[Test] = &[
+        ReadBw, WriteBw, SendBw, ReadLat, WriteLat, SendLat, AtomicLat, FlowBw, ShuffleBw, Events,
+        Idle, Rewrite,
+    ];
+    let given: [(bool, &str, &[Test]); 13] = [
+        (args.simulated, "--simulated", RACK),
+        (args.size.is_some(), "-s", SIZED),
+        (args.iterations.is_some(), "-n", RACK),
+        (args.duration.is_some(), "-D", TIMED),
+        (args.queue_pairs.is_some(), "-q", BANDWIDTH),
+        (args.tx_depth.is_some(), "-t", BANDWIDTH),
+        (args.mtu.is_some(), "-m", RACK),
+        (args.operation.is_some(), "--operation", &[AtomicLat]),
+        (args.batch.is_some(), "--batch", FLOWS),
+        (args.ring.is_some(), "--ring", FLOWS),
+        (args.touch, "--touch", FLOWS),
+        (args.nodes.is_some(), "--nodes", &[ShuffleBw]),
+        (args.capture.is_some(), "--capture", RACK),
+    ];
+    for (is_given, flag, tests) in given {
+        if is_given && !tests.contains(&args.test) {
+            let test = super::name_of(args.test);
+            let known: Vec<_> = tests.iter().map(|&test| super::name_of(test)).collect();
+            return Err(CliError::usage(format!(
+                "{test} has no use for {flag}; {flag} goes with {}",
+                known.join(", ")
+            )));
+        }
+    }
+    if args.threads.is_some() && (args.test != FlowBw || args.simulated) {
+        return Err(CliError::usage("--threads goes with flow_bw on an embedded rack"));
+    }
+    if args.simulated && args.rack.drivers.is_some() {
+        return Err(CliError::usage(
+            "--simulated and --drivers contradict each other: a simulated rack has no threads",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! The command `perf`: measures the rack, embedded or simulated, and parts of it.
+//!
+//! `messages` are perftest's tests, `flow_bw` those of flows, `rewrite`, `events` and `idle` measure
+//! the machine. Numbers of real time are given beside something measured in the same
+//! run wherever they depend on the machine.
+
+mod amount;
+mod ends;
+mod flow;
+mod flow_bw;
+mod idle;
+mod initiator;
+mod list;
+mod memcpy;
+mod messages;
+mod pair;
+mod report;
+mod rewrite;
+
+use crate::args::{PerfArgs, Test};
+use crate::globals::Globals;
+use crate::outcome::{CliError, Verdict};
+
+/// Runs the command.
+///
+/// # Errors
+/// If an argument makes no sense or the rack cannot do it.
+pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    list::check_arguments(args)?;
+    match args.test {
+        Test::List => {
+            crate::output::print(globals, "perf-list", &list::Tests::all())?;
+            Ok(Verdict::Passed)
+        }
+        Test::ReadBw
+        | Test::ReadLat
+        | Test::WriteBw
+        | Test::WriteLat
+        | Test::SendBw
+        | Test::SendLat
+        | Test::AtomicLat => messages::run(args, globals),
+        Test::FlowBw => flow_bw::run(args, globals),
+        Test::ShuffleBw => flow_bw::shuffle(args, globals),
+        Test::Rewrite => rewrite::run(args, globals),
+        Test::Events => flow_bw::events(args, globals),
+        Test::Idle => idle::run(args, globals),
+    }
+}
+
+/// The name of a test at the command line.
+fn name_of(test: Test) -> &'static str {
+    match test {
+        Test::List => "list",
+        Test::ReadBw => "read_bw",
+        Test::ReadLat => "read_lat",
+        Test::WriteBw => "write_bw",
+        Test::WriteLat => "write_lat",
+        Test::SendBw => "send_bw",
+        Test::SendLat => "send_lat",
+        Test::AtomicLat => "atomic_lat",
+        Test::FlowBw => "flow_bw",
+        Test::ShuffleBw => "shuffle_bw",
+        Test::Rewrite => "rewrite",
+        Test::Events => "events",
+        Test::Idle => "idle",
+    }
+}

@@ -1,0 +1,61 @@
+//! Progress bars: on standard error, for a person, and only for what takes longer than a moment.
+
+use crate::args::Format;
+use crate::globals::Globals;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// What is over before this shows no bar.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often the bar is looked at.
+const EVERY: Duration = Duration::from_millis(100);
+
+const STEPS: u64 = 1000;
+
+/// How far something has come.
+pub struct Progress {
+    what: String,
+    wanted: bool,
+    due: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// Nothing is shown yet.
+    pub fn new(globals: &Globals, what: impl Into<String>) -> Self {
+        let wanted = !globals.args.quiet
+            && globals.args.format == Format::Text
+            && std::io::stderr().is_terminal();
+        Self { what: what.into(), wanted, due: Instant::now() + PATIENCE, bar: None }
+    }
+
+    /// It has come this far, from 0 to 1. Cheap; call it as often as you like.
+    pub fn set(&mut self, fraction: impl FnOnce() -> f64) {
+        if !self.wanted {
+            return;
+        }
+        let now = Instant::now();
+        if now < self.due {
+            return;
+        }
+        self.due = now + EVERY;
+        let bar = self.bar.get_or_insert_with(|| {
+            let style = ProgressStyle::with_template("{msg} [{bar:40}] {percent}% {eta}");
+            let style = style.expect("the template is sound").progress_chars("=> ");
+            ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr())
+                .with_style(style)
+                .with_message(self.what.clone())
+        });
+        bar.set_position((fraction().clamp(0.0, 1.0) * STEPS as f64) as u64);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

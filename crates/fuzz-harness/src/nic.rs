@@ -1,0 +1,375 @@
+//! One NIC under packets of its peer, of strangers, and of nobody.
+
+use crate::input::Input;
+use crate::packets::{self, Host, Place, Way};
+use rackweave_base::packet::Pool;
+use rackweave_base::{Block, Duration, Instant, MacAddr, Memory, Packet, Psn, Qpn, Rkey, Rng};
+use rackweave_nic::{Dcqcn, Nic, NicConfig};
+use rackweave_verbs::{
+    Access, Completion, CqId, Mtu, Operation, Peer, QpCapabilities, QpModify, QpState,
+    ReceiveRequest, ReceiveSide, Region, SendSide, Verbs, WorkRequest,
+};
+use rackweave_wire::{Headers, Opcode, Verdict, icrc};
+use std::net::Ipv4Addr;
+
+const OPEN_LEN: usize = 16 * 1024;
+const CLOSED_LEN: usize = 4096;
+const PSN_OF_PEER: u32 = Psn::SPACE - 20;
+const PSN_OF_NIC: u32 = Psn::SPACE - 10;
+/// Packets that one event may bring forth: a READ of everything open, at the smallest MTU, as often
+/// as READs may be in flight, and requests sent again.
+const ANSWERS_MAX: usize = 4096;
+
+const fn host(number: u8) -> Host {
+    Host {
+        mac: MacAddr([2, 0, 0, 0, 0, number]),
+        ip: Ipv4Addr::new(10, 0, 0, number),
+    }
+}
+const NIC: Host = host(1);
+const PEER: Host = host(2);
+const STRANGER: Host = host(3);
+
+struct Fuzzed {
+    memory: Memory,
+    nic: Nic,
+    now: Instant,
+    cq: CqId,
+    qpn: Qpn,
+    /// Connected to the stranger, without any permission.
+    other_qpn: Qpn,
+    open: Region,
+    /// Blocks that no packet may change, with what is in them.
+    closed: Vec<Block>,
+    places: Vec<Place>,
+    /// The PSN that the peer's next request should have.
+    cursor: Psn,
+    posted: u64,
+    completed: u64,
+}
+
+/// Takes `data` for a story: packets of all kinds, time that passes, work that is posted.
+///
+/// # Panics
+/// If the NIC is wrong.
+pub fn nic(data: &[u8]) {
+    let mut input = Input::new(data);
+    let Some(setup) = input.byte() else { return };
+    let mut fuzzed = Fuzzed::new(setup);
+    while fuzzed.step(&mut input).is_some() {
+        fuzzed.take_answers();
+        fuzzed.take_completions();
+        fuzzed.check_closed();
+    }
+}
+
+fn connection(peer: Host, qpn: Qpn, mtu: Mtu, access: Access) -> (ReceiveSide, SendSide) {
+    let receive = ReceiveSide {
+        peer: Peer {
+            mac: peer.mac,
+            ip: peer.ip,
+            qpn,
+        },
+        psn: Psn::new(PSN_OF_PEER),
+        mtu,
+        access,
+        reads_in_flight_max: 4,
+        rnr_wait: Duration::from_micros(20),
+    };
+    let send = SendSide {
+        psn: Psn::new(PSN_OF_NIC),
+        timeout: Duration::from_micros(100),
+        retries: 3,
+        rnr_retries: 3,
+        reads_in_flight_max: 4,
+    };
+    (receive, send)
+}
+
+fn connect(nic: &mut Nic, qpn: Qpn, (receive, send): (ReceiveSide, SendSide)) {
+    for modify in [
+        QpModify::Init,
+        QpModify::ReadyToReceive(receive),
+        QpModify::ReadyToSend(send),
+    ] {
+        nic.modify_qp(qpn, modify).expect("a legal transition");
+    }
+}
+
+impl Fuzzed {
+    fn new(setup: u8) -> Self {
+        let memory = Memory::new(1 << 20);
+        let config = NicConfig {
+            qps_max: 8,
+            cqs_max: 4,
+            regions_max: 16,
+            ack_every: if setup & 1 == 0 { 16 } else { 1 },
+            congestion: (setup & 2 != 0).then(|| Dcqcn::new(100_000_000_000)),
+            ..NicConfig::new(NIC.ip, NIC.mac)
+        };
+        // A small pool makes READ responses wait for buffers.
+        let pool = Pool::new(if setup & 4 == 0 { 64 } else { 2 });
+        let mut nic = Nic::new(config, memory.clone(), pool, Rng::new(u64::from(setup)));
+        let (pd, other_pd) = (nic.create_pd(), nic.create_pd());
+        let cq = nic.create_cq(256).expect("room");
+        let mut allocate = |len, pd, access| {
+            let block = memory.allocate(len).expect("room");
+            block.write(0, &pattern(len));
+            nic.register(pd, block, access).expect("room")
+        };
+        let open = allocate(OPEN_LEN, pd, Access::all());
+        let regions = [
+            allocate(CLOSED_LEN, pd, Access::REMOTE_READ),
+            allocate(CLOSED_LEN, pd, Access::LOCAL_WRITE),
+            allocate(CLOSED_LEN, pd, Access::empty()),
+            allocate(CLOSED_LEN, other_pd, Access::all()),
+        ];
+        let places = regions
+            .iter()
+            .chain([&open, &open, &open])
+            .map(|region| Place {
+                address: region.address,
+                rkey: region.rkey,
+            });
+        let mut places: Vec<_> = places.rev().collect();
+        places.push(Place {
+            address: open.address,
+            rkey: Rkey(0),
+        });
+        let mut qp = |capabilities| nic.create_qp(pd, cq, cq, capabilities).expect("room");
+        let qpn = qp(QpCapabilities::default());
+        let other_qpn = qp(QpCapabilities::default());
+        let mtu = Mtu::ALL[usize::from(setup >> 3) % 5];
+        connect(
+            &mut nic,
+            qpn,
+            connection(PEER, Qpn(0x77), mtu, Access::all()),
+        );
+        connect(
+            &mut nic,
+            other_qpn,
+            connection(STRANGER, Qpn(0x78), mtu, Access::empty()),
+        );
+        if setup & 0x80 != 0 {
+            nic.read_by_reference(qpn);
+        }
+        Self {
+            memory,
+            nic,
+            now: Instant::from_nanos(1_000),
+            cq,
+            qpn,
+            other_qpn,
+            open,
+            closed: regions.into_iter().map(|region| region.block).collect(),
+            places,
+            cursor: Psn::new(PSN_OF_PEER),
+            posted: 0,
+            completed: 0,
+        }
+    }
+
+    fn step(&mut self, input: &mut Input<'_>) -> Option<()> {
+        let control = input.byte()?;
+        let (source, target_qp) = match control >> 4 & 7 {
+            0..=4 => (PEER, self.qpn),
+            5 => (STRANGER, self.qpn),
+            6 => (STRANGER, self.other_qpn),
+            _ => (PEER, Qpn(u32::from(input.half()?))),
+        };
+        let way = Way {
+            source,
+            target: NIC,
+            target_qp,
+        };
+        let mut packet = match control & 15 {
+            0..=7 => {
+                let cursor = &mut self.cursor;
+                way.build(input, &self.places, |opcode, near| {
+                    psn(cursor, opcode, near)
+                })?
+            }
+            8 | 9 => {
+                let len = usize::from(input.half()?);
+                match way.mend(input.bytes(len)) {
+                    Some(packet) => packet,
+                    None => return Some(()),
+                }
+            }
+            10 => {
+                let len = usize::from(input.half()?);
+                let packet = packets::raw(input.bytes(len));
+                self.nic.handle_packet(self.now, packet);
+                return Some(());
+            }
+            11 | 12 => return self.post(input),
+            13 => return self.modify(input),
+            _ => {
+                self.now += Duration::from_nanos(u64::from(input.half()?) * 16);
+                self.nic.handle_timeout(self.now);
+                return Some(());
+            }
+        };
+        if control & 0x80 == 0 {
+            packets::seal(&mut packet, &self.memory);
+        }
+        let welcome = (source.ip == PEER.ip && target_qp == self.qpn)
+            || (source.ip == STRANGER.ip && target_qp == self.other_qpn);
+        if welcome {
+            self.nic.handle_packet(self.now, packet);
+        } else {
+            self.handle_stranger(packet);
+        }
+        Some(())
+    }
+
+    /// A packet that is none of the queue pair's peer changes nothing but a counter of drops.
+    fn handle_stranger(&mut self, packet: Packet) {
+        let before = self.nic.counters().clone();
+        let open = bytes_of(&self.open.block);
+        let states = [self.qpn, self.other_qpn].map(|qpn| self.nic.qp_state(qpn));
+        self.nic.handle_packet(self.now, packet);
+        let after = self.nic.counters();
+        assert_eq!(after.drops_total(), before.drops_total() + 1);
+        let changed: Vec<_> = after
+            .iter()
+            .filter(|(name, _)| !name.starts_with("drop_") && *name != "rcvd_pkts")
+            .filter(|now| {
+                before
+                    .iter()
+                    .find(|b| b.0 == now.0)
+                    .is_some_and(|b| b.1 != now.1)
+            })
+            .collect();
+        // The reason of a malformed packet is counted under its own name.
+        assert!(changed.len() <= 1, "a stranger changed {changed:?}");
+        assert_eq!(bytes_of(&self.open.block), open);
+        assert_eq!(
+            [self.qpn, self.other_qpn].map(|qpn| self.nic.qp_state(qpn)),
+            states
+        );
+        assert!(
+            self.nic.poll_transmit(self.now).is_none(),
+            "a stranger got an answer"
+        );
+    }
+
+    fn post(&mut self, input: &mut Input<'_>) -> Option<()> {
+        let (kind, offset, len) = (input.below(6)?, input.half()?, input.half()?);
+        let segment = self.open.segment(u64::from(offset), u32::from(len));
+        let (address, rkey) = (0x1000, Rkey(1));
+        let operation = match kind {
+            0 => Operation::Send { immediate: None },
+            1 => Operation::Write {
+                address,
+                rkey,
+                immediate: Some(u32::from(len)),
+            },
+            2 => Operation::Read { address, rkey },
+            3 => Operation::FetchAdd {
+                address,
+                rkey,
+                add: 1,
+            },
+            _ => {
+                let request = ReceiveRequest::new(self.posted, &[segment]);
+                self.posted += u64::from(self.nic.post_receive(self.qpn, request).is_ok());
+                return Some(());
+            }
+        };
+        let segment = match kind {
+            3 => self.open.segment(u64::from(offset), 8),
+            _ => segment,
+        };
+        let request = WorkRequest::new(self.posted, operation, &[segment]);
+        self.posted += u64::from(self.nic.post_send(self.qpn, request).is_ok());
+        Some(())
+    }
+
+    /// The owner lets go of the queue pair, or brings it back.
+    fn modify(&mut self, input: &mut Input<'_>) -> Option<()> {
+        match input.below(4)? {
+            0 => {
+                let _ = self.nic.modify_qp(self.qpn, QpModify::Drain);
+            }
+            1 => {
+                let _ = self.nic.modify_qp(self.qpn, QpModify::Resume);
+            }
+            2 => {
+                let _ = self.nic.modify_qp(self.qpn, QpModify::Error);
+            }
+            _ => {
+                let _ = self.nic.modify_qp(self.qpn, QpModify::Reset);
+                let mtu = Mtu::ALL[input.below(5)?];
+                let sides = connection(PEER, Qpn(0x77), mtu, Access::all());
+                connect(&mut self.nic, self.qpn, sides);
+                self.cursor = Psn::new(PSN_OF_PEER);
+                // What was posted is forgotten.
+                self.take_completions();
+                self.completed = self.posted;
+            }
+        }
+        Some(())
+    }
+
+    /// Whatever the NIC says is well-formed, sealed, and not without end.
+    fn take_answers(&mut self) {
+        let mut answers = 0;
+        while let Some(packet) = self.nic.poll_transmit(self.now) {
+            answers += 1;
+            assert!(answers <= ANSWERS_MAX, "answers without end");
+            let headers = Headers::of(&packet).expect("what is sent is well-formed");
+            assert_eq!(headers.ipv4.source, NIC.ip);
+            assert!([PEER.ip, STRANGER.ip].contains(&headers.ipv4.target));
+            assert_eq!(icrc::verify(&packet, &self.memory), Verdict::Right);
+        }
+        while self.nic.poll_event().is_some() {}
+    }
+
+    fn take_completions(&mut self) {
+        let mut completions: Vec<Completion> = Vec::new();
+        self.nic.poll_cq(self.cq, usize::MAX, &mut completions);
+        self.completed += completions.len() as u64;
+        assert!(
+            self.completed <= self.posted,
+            "more is completed than was posted"
+        );
+        assert!(self.nic.qp_state(self.qpn) != Some(QpState::Reset));
+    }
+
+    fn check_closed(&self) {
+        for (at, block) in self.closed.iter().enumerate() {
+            assert_eq!(
+                bytes_of(block),
+                pattern(block.len()),
+                "closed region {at} has changed"
+            );
+        }
+    }
+}
+
+/// A PSN near the one that comes next. A request exactly there moves it on.
+fn psn(cursor: &mut Psn, opcode: Opcode, near: i8) -> Psn {
+    if !opcode.is_request() {
+        return Psn::new(PSN_OF_NIC).add(near as u32 & 0x3f);
+    }
+    let psn = *cursor;
+    if near == 0 {
+        *cursor = psn.add(1);
+        return psn;
+    }
+    match near {
+        0.. => psn.add(near.unsigned_abs().into()),
+        _ => psn.sub(near.unsigned_abs().into()),
+    }
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + at / 256) as u8).collect()
+}
+
+fn bytes_of(block: &Block) -> Vec<u8> {
+    let mut bytes = vec![0; block.len()];
+    block.read(0, &mut bytes);
+    bytes
+}

@@ -1,0 +1,180 @@
+//! Packets out of choices: well-formed ones whose every field the input chooses, and given bytes
+//! mended so far that they get past the first checks.
+
+use crate::input::Input;
+use rackweave_base::{MacAddr, Memory, Packet, Payload, Psn, Qpn, Rkey};
+use rackweave_wire::aeth::NakCode;
+use rackweave_wire::{
+    Aeth, AtomicEth, Bth, Ecn, Ethernet, Extension, ExtensionKind, Headers, Ipv4, Opcode, Reth,
+    Syndrome, Udp, icrc, parse_bytes,
+};
+use std::net::Ipv4Addr;
+
+/// One end of a packet's way.
+#[derive(Clone, Copy, Debug)]
+pub struct Host {
+    pub mac: MacAddr,
+    pub ip: Ipv4Addr,
+}
+
+/// Where a packet comes from and which queue pair it is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    pub source: Host,
+    pub target: Host,
+    pub target_qp: Qpn,
+}
+
+/// A place that a request may name.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub address: u64,
+    pub rkey: Rkey,
+}
+
+impl Way {
+    pub fn headers(&self, opcode: Opcode, psn: Psn, extension: Extension) -> Headers {
+        Headers {
+            ethernet: Ethernet::new(self.source.mac, self.target.mac),
+            ipv4: Ipv4::new(self.source.ip, self.target.ip),
+            udp: Udp::new(0xc000),
+            bth: Bth::new(opcode, self.target_qp, psn),
+            extension,
+        }
+    }
+
+    /// A packet of the input's making. `psn` turns a small number into a PSN.
+    pub fn build(
+        &self,
+        input: &mut Input<'_>,
+        places: &[Place],
+        psn: impl FnOnce(Opcode, i8) -> Psn,
+    ) -> Option<Packet> {
+        let opcode = Opcode::ALL[input.below(Opcode::ALL.len())?];
+        let distance = input.byte()? as i8;
+        let flags = input.byte()?;
+        let extension = extension(opcode.extension(), input, places)?;
+        let mut headers = self.headers(opcode, psn(opcode, distance), extension);
+        headers.bth.ack_request = flags & 1 != 0;
+        headers.bth.solicited = flags & 2 != 0;
+        headers.ipv4.ecn = Ecn::from_bits(flags >> 2 & 3);
+        headers.bth.becn = flags & 16 != 0;
+        if flags & 0xe0 == 0xe0 {
+            headers.bth.pkey = input.half()?;
+        }
+        let len = match opcode.carries_payload() {
+            true => usize::from(input.half()?) % 4097,
+            false => 0,
+        };
+        Some(headers.packet(payload(input, len)))
+    }
+
+    /// Bytes of the input's as a packet, or nothing if no packet can be made of them. The addresses
+    /// become those of the way.
+    pub fn mend(&self, bytes: &[u8]) -> Option<Packet> {
+        let mut packet = parse_bytes(bytes).ok()?;
+        let mut headers = Headers::of(&packet).ok()?;
+        headers.ethernet = Ethernet::new(self.source.mac, self.target.mac);
+        headers.ipv4.source = self.source.ip;
+        headers.ipv4.target = self.target.ip;
+        headers.bth.target_qp = self.target_qp;
+        headers.udp.checksum = 0;
+        headers.write_to(&mut packet);
+        Some(packet)
+    }
+}
+
+/// The bytes as they are, cut into header and payload where a receiver would cut.
+pub fn raw(bytes: &[u8]) -> Packet {
+    parse_bytes(bytes).unwrap_or_else(|_| {
+        let (header, rest) = bytes.split_at(bytes.len().min(54));
+        Packet::new(header, Payload::copied(rest))
+    })
+}
+
+/// Gives the packet the ICRC that belongs to it.
+pub fn seal(packet: &mut Packet, memory: &Memory) {
+    let _gone = !icrc::seal(packet, memory);
+}
+
+/// `len` bytes: a few of the input's, then a pattern, so that long payloads need no long input.
+fn payload(input: &mut Input<'_>, len: usize) -> Payload {
+    let mut bytes = input.bytes(len.min(8)).to_vec();
+    while bytes.len() < len {
+        bytes.push(bytes.len() as u8 | 1);
+    }
+    Payload::copied(&bytes)
+}
+
+fn extension(kind: ExtensionKind, input: &mut Input<'_>, places: &[Place]) -> Option<Extension> {
+    Some(match kind {
+        ExtensionKind::None => Extension::None,
+        ExtensionKind::Reth => Extension::Reth(reth(input, places)?),
+        ExtensionKind::RethImmediate => {
+            Extension::RethImmediate(reth(input, places)?, input.word()?)
+        }
+        ExtensionKind::Immediate => Extension::Immediate(input.word()?),
+        ExtensionKind::Invalidate => Extension::Invalidate(place(input, places)?.rkey),
+        ExtensionKind::Aeth => Extension::Aeth(aeth(input)?),
+        ExtensionKind::AtomicEth => {
+            let place = place(input, places)?;
+            Extension::AtomicEth(AtomicEth {
+                address: place.address,
+                rkey: place.rkey,
+                swap_or_add: u64::from(input.byte()?),
+                compare: u64::from(input.byte()?),
+            })
+        }
+        ExtensionKind::AtomicAck => Extension::AtomicAck(aeth(input)?, u64::from(input.word()?)),
+        ExtensionKind::Cnp => Extension::Cnp,
+    })
+}
+
+fn place(input: &mut Input<'_>, places: &[Place]) -> Option<Place> {
+    let choice = input.byte()?;
+    let mut place = places[usize::from(choice & 15) % places.len()];
+    place.address = place.address.wrapping_add(u64::from(input.half()?));
+    if choice & 0x10 != 0 {
+        place.address = place.address.wrapping_sub(1 << 15);
+    }
+    if choice & 0xc0 == 0xc0 {
+        place.rkey = Rkey(input.word()?);
+    }
+    Some(place)
+}
+
+fn reth(input: &mut Input<'_>, places: &[Place]) -> Option<Reth> {
+    let place = place(input, places)?;
+    let length = u32::from(input.half()?);
+    // Most lengths are small; some are beyond every bound.
+    let length = if length > 0xfff0 {
+        length << 15
+    } else {
+        length & 0x3fff
+    };
+    Some(Reth {
+        address: place.address,
+        rkey: place.rkey,
+        length,
+    })
+}
+
+fn aeth(input: &mut Input<'_>) -> Option<Aeth> {
+    const NAKS: [NakCode; 5] = [
+        NakCode::SequenceError,
+        NakCode::InvalidRequest,
+        NakCode::RemoteAccess,
+        NakCode::RemoteOperation,
+        NakCode::InvalidRdRequest,
+    ];
+    let choice = input.byte()?;
+    let syndrome = match choice >> 5 {
+        0..=4 => Syndrome::Ack { credits: 31 },
+        5 => Syndrome::ReceiverNotReady { timer: choice & 31 },
+        _ => Syndrome::Nak(NAKS[usize::from(choice) % NAKS.len()]),
+    };
+    Some(Aeth {
+        syndrome,
+        msn: u32::from(input.byte()?),
+    })
+}

@@ -1,0 +1,88 @@
+//! The parser under any bytes.
+
+use rackweave_base::packet::HEADER_MAX;
+use rackweave_base::{Memory, Packet, Payload};
+use rackweave_wire::fabric::ring::{SwitchWord, UnitWord};
+use rackweave_wire::{Headers, Rewrite, Verdict, ethernet, icrc, parse_bytes};
+
+/// Takes `data` for the bytes of a packet, of its headers, and of a ring word.
+///
+/// # Panics
+/// If the parser is wrong.
+pub fn parse(data: &[u8]) {
+    let _ = ethernet::parse(data);
+    ring_words(data);
+    if let Ok((headers, len)) = Headers::parse(data) {
+        assert_eq!(len, headers.len(), "{headers:?}");
+        assert!(len <= data.len().min(HEADER_MAX));
+    }
+    in_two_parts(data);
+    if let Ok(packet) = parse_bytes(data) {
+        whole(data, &packet);
+    }
+}
+
+fn ring_words(data: &[u8]) {
+    let Some(&bytes) = data.first_chunk() else {
+        return;
+    };
+    let word = u64::from_le_bytes(bytes);
+    assert!(UnitWord::try_from(word).is_ok_and(|unit| u64::from(unit) == word) || word >> 32 > 2);
+    assert!(SwitchWord::try_from(word).is_ok_and(|w| u64::from(w) == word) || word >> 32 > 3);
+}
+
+/// The packet may come with its header area cut anywhere.
+fn in_two_parts(data: &[u8]) {
+    let Some((&cut, data)) = data.split_first() else {
+        return;
+    };
+    let header = usize::from(cut).min(HEADER_MAX).min(data.len());
+    let mut packet = Packet::new(&data[..header], Payload::copied(&data[header..]));
+    let first = Headers::of(&packet);
+    packet.check = Some([0; 4]);
+    let second = Headers::of(&packet);
+    // Without UDP checksum nothing depends on the check value.
+    if let (Ok(first), Ok(second)) = (first, second) {
+        assert_eq!(first, second);
+    }
+    let _ = icrc::verify(&packet, &Memory::new(0));
+}
+
+/// What was parsed says the same when it is written and parsed again, and the two ways to keep an
+/// ICRC right agree with computing it.
+fn whole(data: &[u8], packet: &Packet) {
+    let memory = Memory::new(0);
+    let mut bytes = Vec::new();
+    assert!(packet.serialise(&memory, &mut bytes));
+    assert_eq!(bytes, data[..bytes.len()], "what is parsed is kept");
+
+    let mut headers = Headers::of(packet).expect("a whole packet was parsed");
+    // Reserved bits are not kept, and the UDP checksum may cover them.
+    headers.udp.checksum = 0;
+    let mut again = packet.clone();
+    headers.write_to(&mut again);
+    assert_eq!(Headers::of(&again), Ok(headers));
+    assert!(icrc::seal(&mut again, &memory));
+    bytes.clear();
+    assert!(again.serialise(&memory, &mut bytes));
+    let third = parse_bytes(&bytes).expect("what is emitted is parsed");
+    assert_eq!(Headers::of(&third), Ok(headers));
+    assert_eq!(third.header(), again.header(), "emitting is a fixpoint");
+    assert_eq!(icrc::verify(&third, &memory), Verdict::Right);
+
+    for rewrite in [Rewrite::Update, Rewrite::Balance] {
+        let mut rewritten = again.clone();
+        let mut other = headers;
+        other.bth.psn = headers.bth.psn.add(1);
+        other.bth.target_qp.0 ^= 0x55_aa55;
+        other.ipv4.target = headers.ipv4.source;
+        other.write_to(&mut rewritten);
+        rewrite.apply(&mut rewritten, again.header());
+        assert_eq!(
+            icrc::verify(&rewritten, &memory),
+            Verdict::Right,
+            "{rewrite:?}"
+        );
+        assert!(Headers::of(&rewritten).is_ok());
+    }
+}

@@ -1,0 +1,287 @@
+//! Four soft NICs around a switch, in one thread, with a hand on every packet.
+
+use crate::packets::Host;
+use rackweave_base::packet::Pool;
+use rackweave_base::{Duration, Instant, MacAddr, Memory, NodeId, Packet, Payload, PortId, Rng};
+use rackweave_controller::{Controller, NodeAddress, Site, SwitchAddress};
+use rackweave_nic::{Nic, NicConfig};
+use rackweave_programs::flows::FlowConfig;
+use rackweave_programs::{Pipeline, PipelineConfig};
+use rackweave_switch::transfer::EngineConfig;
+use rackweave_switch::{Budget, Switch, SwitchConfig};
+use rackweave_verbs::Verbs;
+use rackweave_wire::Rewrite;
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+pub const NODES: usize = 4;
+pub const SWITCH: Host = Host {
+    mac: MacAddr([2, 0, 0, 0, 1, 0]),
+    ip: Ipv4Addr::new(10, 0, 0, 254),
+};
+/// Packets that one event may make the switch send.
+const EGRESS_MAX: u64 = 256;
+/// Packets remembered, to be sent again much later.
+const REMEMBERED: usize = 64;
+
+/// Which way a packet goes on a node's link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum To {
+    Switch(usize),
+    Node(usize),
+}
+
+/// What happens to a packet on its way.
+#[derive(Clone, Copy, Debug)]
+pub enum Fate {
+    Lose,
+    Duplicate,
+    /// Arrives after as many more packets.
+    Delay(u8),
+    /// A bit flips: its place among those of payload and check value.
+    Damage(u16),
+}
+
+pub struct Rack {
+    pub memory: Memory,
+    pub nics: Vec<Nic>,
+    pub switch: Switch<Pipeline>,
+    pub now: Instant,
+    config: PipelineConfig,
+    /// What befalls the next packets, and how many pass unharmed before each.
+    pub fates: VecDeque<(u8, Fate)>,
+    delayed: Vec<(u8, To, Packet)>,
+    pub remembered: VecDeque<(To, Packet)>,
+}
+
+pub fn host(node: usize) -> Host {
+    Host {
+        mac: MacAddr([2, 0, 0, 0, 0, node as u8 + 1]),
+        ip: Ipv4Addr::new(10, 0, 0, node as u8 + 1),
+    }
+}
+
+fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
+    PipelineConfig {
+        ip: SWITCH.ip,
+        engine: EngineConfig {
+            lanes: 128,
+            timeout: Duration::from_micros(200),
+            retries: 12,
+            acknowledge_every: 4,
+            check: true,
+            rewrite,
+            mac: SWITCH.mac,
+        },
+        flows: FlowConfig {
+            threads: 4,
+            producers: 8,
+            poll_interval: Duration::from_micros(5),
+            poll_interval_max: Duration::from_micros(40),
+        },
+        hosts: 8,
+        routes: 8,
+    }
+}
+
+impl Rack {
+    pub fn new(rewrite: Rewrite) -> (Self, Controller) {
+        let mut rng = Rng::new(1);
+        let memory = Memory::new(4 << 20);
+        let nics = (0..NODES).map(|node| {
+            let Host { mac, ip } = host(node);
+            let config = NicConfig {
+                qps_max: 64,
+                cqs_max: 64,
+                regions_max: 16,
+                ..NicConfig::new(ip, mac)
+            };
+            let rng = rng.fork(&format!("nic {node}"));
+            Nic::new(config, memory.clone(), Pool::new(256), rng)
+        });
+        let nics = nics.collect();
+        let config = pipeline_config(rewrite);
+        let size = SwitchConfig {
+            ports: NODES as u16,
+            egress_packets: 256,
+            recirculation_tasks: 4096,
+            digests: 64,
+            ..SwitchConfig::default()
+        };
+        let pipeline = Pipeline::new(&config, memory.clone());
+        let switch = Switch::load(pipeline, Budget::Tofino1, size).expect("it fits");
+        let mut rack = Self {
+            memory,
+            nics,
+            switch,
+            now: Instant::ZERO,
+            config,
+            fates: VecDeque::new(),
+            delayed: Vec::new(),
+            remembered: VecDeque::new(),
+        };
+        let address = SwitchAddress {
+            mac: SWITCH.mac,
+            ip: SWITCH.ip,
+        };
+        let (lanes, flows) = (config.engine.lanes, config.flows);
+        let rng = rng.fork("controller");
+        let mut controller = Controller::new(address, lanes, flows.threads, flows.producers, rng);
+        controller.install_hosts(&mut rack).expect("room");
+        (rack, controller)
+    }
+
+    /// The switch loses everything it knew, and what was on its way is gone.
+    pub fn restart_switch(&mut self) {
+        let pipeline = Pipeline::new(&self.config, self.memory.clone());
+        self.switch.restart(pipeline).expect("it did fit");
+        self.delayed.clear();
+        self.remembered.clear();
+    }
+
+    /// Lets everything that can happen now happen, then moves time to what comes next.
+    pub fn step(&mut self) {
+        while self.move_packets() {}
+        let timeouts = self.nics.iter().map(Nic::poll_timeout);
+        let next = timeouts.chain([self.switch.poll_timeout()]).flatten().min();
+        let soon = self.now + Duration::from_micros(1);
+        self.now = next.map_or(soon, |next| next.max(soon));
+        for nic in &mut self.nics {
+            nic.handle_timeout(self.now);
+        }
+        let now = self.now;
+        self.watched(|switch| switch.handle_timeout(now));
+    }
+
+    fn move_packets(&mut self) -> bool {
+        let mut moved = false;
+        for node in 0..NODES {
+            while let Some(packet) = self.nics[node].poll_transmit(self.now) {
+                moved = true;
+                self.cross(To::Switch(node), packet);
+            }
+            while let Some(packet) = self.switch.poll_transmit(PortId(node as u16)) {
+                moved = true;
+                self.cross(To::Node(node), packet);
+            }
+        }
+        moved
+    }
+
+    fn cross(&mut self, to: To, packet: Packet) {
+        if self.remembered.len() == REMEMBERED {
+            self.remembered.pop_front();
+        }
+        self.remembered.push_back((to, self.copied(&packet)));
+        match self.next_fate() {
+            None => self.arrive(to, packet),
+            Some(Fate::Lose) => {}
+            Some(Fate::Duplicate) => {
+                let copy = self.copied(&packet);
+                self.arrive(to, packet);
+                self.arrive(to, copy);
+            }
+            Some(Fate::Delay(packets)) => {
+                let copy = self.copied(&packet);
+                self.delayed.push((packets, to, copy));
+            }
+            Some(Fate::Damage(place)) => {
+                let damaged = self.damaged(&packet, place);
+                self.arrive(to, damaged);
+            }
+        }
+        self.deliver_delayed();
+    }
+
+    fn next_fate(&mut self) -> Option<Fate> {
+        let (before, fate) = self.fates.front_mut()?;
+        if *before > 0 {
+            *before -= 1;
+            return None;
+        }
+        let fate = *fate;
+        self.fates.pop_front();
+        Some(fate)
+    }
+
+    fn deliver_delayed(&mut self) {
+        for (left, ..) in &mut self.delayed {
+            *left = left.saturating_sub(1);
+        }
+        while let Some(at) = self.delayed.iter().position(|(left, ..)| *left == 0) {
+            let (_, to, packet) = self.delayed.remove(at);
+            self.arrive(to, packet);
+        }
+    }
+
+    pub fn arrive(&mut self, to: To, packet: Packet) {
+        let now = self.now;
+        match to {
+            To::Switch(node) => {
+                self.watched(|switch| switch.handle_packet(now, PortId(node as u16), packet));
+            }
+            To::Node(node) => self.nics[node].handle_packet(now, packet),
+        }
+    }
+
+    /// Whatever happens, the switch sends a bounded number of packets for it.
+    fn watched(&mut self, act: impl FnOnce(&mut Switch<Pipeline>)) {
+        let before = self.switch.counters().packets_out;
+        act(&mut self.switch);
+        let sent = self.switch.counters().packets_out - before;
+        assert!(
+            sent <= EGRESS_MAX,
+            "one event made the switch send {sent} packets"
+        );
+    }
+
+    /// The packet as a link that leaves the process would carry it.
+    pub fn copied(&self, packet: &Packet) -> Packet {
+        let mut copy = packet.clone();
+        if let Some(bytes) = packet.payload.to_vec(&self.memory) {
+            copy.payload = Payload::copied(&bytes);
+        }
+        copy
+    }
+
+    /// The packet with one bit of payload or check value flipped.
+    fn damaged(&self, packet: &Packet, place: u16) -> Packet {
+        let mut damaged = self.copied(packet);
+        let mut payload = packet.payload.to_vec(&self.memory).unwrap_or_default();
+        let (byte, bit) = (usize::from(place >> 3), 1 << (place & 7));
+        if let Some(byte) = payload.get_mut(byte) {
+            *byte ^= bit;
+            damaged.payload = Payload::copied(&payload);
+        } else if let Some(check) = &mut damaged.check {
+            check[byte % 4] ^= bit;
+        }
+        damaged
+    }
+}
+
+impl Site for Rack {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn nodes(&self) -> Vec<(NodeId, NodeAddress)> {
+        let address = |node: usize| {
+            let Host { mac, ip } = host(node);
+            let port = PortId(node as u16);
+            (NodeId(node as u16), NodeAddress { mac, ip, port })
+        };
+        (0..NODES).map(address).collect()
+    }
+
+    fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
+        match self.nics.get_mut(usize::from(node.0)) {
+            Some(nic) => act(nic),
+            None => return false,
+        }
+        true
+    }
+
+    fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
+        act(self.now, &mut self.switch);
+    }
+}

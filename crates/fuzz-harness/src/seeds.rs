@@ -1,0 +1,235 @@
+//! The inputs that corpora start with: packets captured between Linux hosts, packets of every
+//! opcode, and stories that go through the machines' main ways.
+
+use crate::packets::{Host, Way};
+use rackweave_base::{MacAddr, Memory, Payload, Psn, Qpn, Rkey};
+use rackweave_wire::aeth::NakCode;
+use rackweave_wire::{
+    Aeth, AtomicEth, Extension, ExtensionKind, Opcode, Reth, Syndrome, Vlan, icrc,
+};
+use std::net::Ipv4Addr;
+
+/// Captures of `rdma_rxe`; crates/wire/tests/vectors.rs says how they were made.
+const CAPTURES: [(&str, &[u8]); 5] = [
+    (
+        "send",
+        include_bytes!("../../wire/tests/vectors/rc-send.pcap"),
+    ),
+    (
+        "write",
+        include_bytes!("../../wire/tests/vectors/rdma-write.pcap"),
+    ),
+    (
+        "read",
+        include_bytes!("../../wire/tests/vectors/rdma-read.pcap"),
+    ),
+    (
+        "add",
+        include_bytes!("../../wire/tests/vectors/atomic-fetch-add.pcap"),
+    ),
+    (
+        "swap",
+        include_bytes!("../../wire/tests/vectors/atomic-compare-swap.pcap"),
+    ),
+];
+
+/// The packets of a classic little-endian pcap file.
+fn packets_of(file: &'static [u8]) -> Vec<&'static [u8]> {
+    let mut rest = &file[24..];
+    let mut packets = Vec::new();
+    while let Some((record, behind)) = rest.split_first_chunk::<16>() {
+        let len = u32::from_le_bytes([record[8], record[9], record[10], record[11]]) as usize;
+        packets.push(&behind[..len]);
+        rest = &behind[len..];
+    }
+    packets
+}
+
+/// A packet of every opcode, as our own machines make it.
+fn own_packets() -> Vec<(Opcode, Vec<u8>)> {
+    let host = |number| Host {
+        mac: MacAddr([2, 0, 0, 0, 0, number]),
+        ip: Ipv4Addr::new(10, 0, 0, number),
+    };
+    let way = Way {
+        source: host(1),
+        target: host(2),
+        target_qp: Qpn(0x11),
+    };
+    let reth = Reth {
+        address: 0x1_0000_0000,
+        rkey: Rkey(0x1234),
+        length: 40,
+    };
+    let nak = Aeth {
+        syndrome: Syndrome::Nak(NakCode::RemoteAccess),
+        msn: 1,
+    };
+    let atomic = AtomicEth {
+        address: 0x1_0000_0008,
+        rkey: Rkey(0x1234),
+        swap_or_add: 1,
+        compare: 2,
+    };
+    let make = |opcode: Opcode| {
+        let extension = match opcode.extension() {
+            ExtensionKind::None => Extension::None,
+            ExtensionKind::Reth => Extension::Reth(reth),
+            ExtensionKind::RethImmediate => Extension::RethImmediate(reth, 3),
+            ExtensionKind::Immediate => Extension::Immediate(3),
+            ExtensionKind::Invalidate => Extension::Invalidate(Rkey(0x1234)),
+            ExtensionKind::Aeth => Extension::Aeth(nak),
+            ExtensionKind::AtomicEth => Extension::AtomicEth(atomic),
+            ExtensionKind::AtomicAck => Extension::AtomicAck(nak, 9),
+            ExtensionKind::Cnp => Extension::Cnp,
+        };
+        let mut headers = way.headers(opcode, Psn::new(7), extension);
+        headers.ethernet.vlan = opcode.is_only().then_some(Vlan {
+            priority: 3,
+            drop_eligible: false,
+            id: 7,
+        });
+        let len = if opcode.carries_payload() { 37 } else { 0 };
+        let mut packet = headers.packet(Payload::copied(&vec![0xa5; len]));
+        let memory = Memory::new(0);
+        assert!(icrc::seal(&mut packet, &memory));
+        let mut bytes = Vec::new();
+        assert!(packet.serialise(&memory, &mut bytes));
+        (opcode, bytes)
+    };
+    Opcode::ALL.into_iter().map(make).collect()
+}
+
+fn named(name: &str, story: &[&[u8]]) -> (String, Vec<u8>) {
+    (name.to_owned(), story.concat())
+}
+
+/// Single packets.
+pub fn parse() -> Vec<(String, Vec<u8>)> {
+    let mut seeds = Vec::new();
+    for (name, file) in CAPTURES {
+        for (at, packet) in packets_of(file).into_iter().take(2).enumerate() {
+            seeds.push((format!("{name}-{at}"), packet.to_vec()));
+        }
+    }
+    for (opcode, packet) in own_packets() {
+        seeds.push((format!("own-{:02x}", opcode as u8), packet));
+    }
+    seeds
+}
+
+/// Stories for one NIC.
+pub fn nic() -> Vec<(String, Vec<u8>)> {
+    let mut seeds = Vec::new();
+    for (name, file) in CAPTURES {
+        let mut story = vec![0x10];
+        for packet in packets_of(file).into_iter().take(4) {
+            story.push(8);
+            story.extend_from_slice(&(packet.len() as u16).to_le_bytes());
+            story.extend_from_slice(packet);
+        }
+        seeds.push((format!("captured-{name}"), story));
+    }
+    // Every opcode at the PSN expected, and a little time after each.
+    for opcode in 0..Opcode::ALL.len() as u8 {
+        let fields = [
+            0, opcode, 0, 1, 0, 0, 0, 64, 0, 0, 32, 0, 1, 2, 3, 4, 5, 6, 7, 8,
+        ];
+        seeds.push(named(
+            &format!("own-{opcode:02}"),
+            &[
+                &[0x80, 12, 5, 0, 0, 0, 1],
+                &fields,
+                &[14, 255, 255],
+                &fields,
+            ],
+        ));
+    }
+    let write_only = [0, 10, 0, 1, 0, 0, 1, 16, 0, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    let stranger = [
+        0x50, 10, 0, 1, 0, 0, 1, 16, 0, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8,
+    ];
+    seeds.push(named("write-twice", &[&[9], &write_only, &write_only]));
+    seeds.push(named(
+        "write-of-a-stranger",
+        &[&[9], &stranger, &write_only],
+    ));
+    seeds.push(named(
+        "requests-without-answer",
+        &[
+            &[0],
+            &[11, 0, 0, 0, 0, 4, 11, 2, 0, 0, 0, 8],
+            &[14, 255, 255, 14, 255, 255, 14, 255, 255].repeat(4),
+        ],
+    ));
+    seeds
+}
+
+/// Stories for two NICs.
+pub fn nic_ops() -> Vec<(String, Vec<u8>)> {
+    let mut seeds = Vec::new();
+    for kind in 0..4u8 {
+        let post = [0, kind, 0, 16, 0, 200, 3];
+        seeds.push(named(
+            &format!("kind-{kind}"),
+            &[&[8], &[0x85], &post, &post, &[8, 8, 8], &post],
+        ));
+        for fault in 0..4u8 {
+            let fault = [11, fault, 40, 0];
+            seeds.push(named(
+                &format!("kind-{kind}-fault-{}", fault[1]),
+                &[&[9], &[0x85, 0x85], &post, &fault, &[8, 8], &fault, &post],
+            ));
+        }
+    }
+    seeds.push(named(
+        "wrong-key",
+        &[
+            &[0],
+            &[7, 0x80, 1, 2, 3, 4],
+            &[8, 8],
+            &[0x87, 0x81, 9, 0, 0, 0],
+        ],
+    ));
+    seeds.push(named(
+        "broken-off",
+        &[&[0], &[0, 2, 0, 0, 0, 0, 8], &[15, 0xee]],
+    ));
+    seeds
+}
+
+/// Stories for a switch that runs a flow.
+pub fn switch() -> Vec<(String, Vec<u8>)> {
+    let mut seeds = Vec::new();
+    let work = [0xc0, 0xd1, 0xf4, 0xf4, 0xf2, 0xe2, 0xf4];
+    for setup in [0x00, 0x0d, 0x1e, 0x2f, 0x4f, 0x8d, 0xef] {
+        let story: [&[u8]; 4] = [&[setup, setup & 1], &work, &work, &work];
+        seeds.push(named(&format!("setup-{setup:02x}"), &story));
+    }
+    let disturbed: [(&str, &[u8]); 9] = [
+        ("lose", &[0x07, 0, 0x37, 0]),
+        ("duplicate", &[0x07, 1, 0x57, 1]),
+        ("delay", &[0x07, 2, 9, 0x27, 2, 3]),
+        ("damage", &[0x07, 3, 9, 0, 0x37, 3, 255, 255]),
+        ("replay", &[0x09, 1, 0x09, 7, 0x09, 20]),
+        ("stranger", &[0x2a, 3, 1, 60, 1, 0x3a, 9, 0]),
+        ("forger", &[0x0c, 3, 1, 60, 1, 0x0c, 9, 2, 50, 1, 52, 1]),
+        ("restart", &[0x0f, 0xd0]),
+        ("close", &[0x0f, 0xe0]),
+    ];
+    for (name, bytes) in disturbed {
+        let story: [&[u8]; 5] = [&[0x2f, 0], &work, bytes, &work, &work];
+        seeds.push(named(name, &story));
+    }
+    let forged = [0x0d, 0, 3, 0, 16, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4];
+    seeds.push(named(
+        "forged-response",
+        &[&[0x2f, 0], &work, &forged, &work],
+    ));
+    for (opcode, packet) in own_packets().into_iter().step_by(5) {
+        let len = (packet.len() as u16).to_le_bytes();
+        let story: [&[u8]; 5] = [&[0x2f, 0], &work, &[14], &len, &packet];
+        seeds.push(named(&format!("raw-{:02x}", opcode as u8), &story));
+    }
+    seeds
+}

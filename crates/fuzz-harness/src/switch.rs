@@ -1,0 +1,397 @@
+//! A switch that runs a flow between four nodes, under faults, replays, strangers and forgers.
+//!
+//! As long as nobody forges packets, every item arrives once and in order. A forger, a node that
+//! says what it likes about its own connections, may spoil the flow, but neither stop the switch
+//! nor touch memory that is in no ring.
+
+use crate::input::Input;
+use crate::packets::{self, Place, Way};
+use crate::rack::{Fate, NODES, Rack, SWITCH, To, host};
+use rackweave_base::{Block, NodeId, Packet, PortId, Psn, Qpn};
+use rackweave_controller::{Controller, FlowId, FlowSpec, FlowState, Ring};
+use rackweave_endpoint::flow::{Consumer, Producer, RingLayout, Taken};
+use rackweave_switch::DropReason;
+use rackweave_verbs::{Access, Mtu};
+use rackweave_wire::fabric::ring::ByteOrder;
+use rackweave_wire::{Headers, Rewrite, ethernet};
+
+/// Faults that the retries of switch and NICs surely outlast.
+const FAULTS_HARMLESS: u32 = 7;
+/// Steps until a flow that nobody disturbs any more must have ended.
+const STEPS_MAX: usize = 20_000;
+const GUARD_LEN: usize = 4096;
+
+struct Fuzzed {
+    rack: Rack,
+    controller: Controller,
+    flow: FlowId,
+    /// By consumer, then producer: the end, and items pushed and popped.
+    producers: Vec<Vec<(Producer, u64, u64)>>,
+    consumers: Vec<(Consumer, bool)>,
+    /// Registered, but in no ring.
+    guards: Vec<Block>,
+    places: Vec<Place>,
+    faults: u32,
+    forged: bool,
+}
+
+/// Takes `data` for a story: items pushed and popped, faults, packets that do not belong.
+///
+/// # Panics
+/// If the switch is wrong, or a NIC or the controller.
+pub fn switch(data: &[u8]) {
+    let mut input = Input::new(data);
+    let Some(mut fuzzed) = Fuzzed::new(&mut input) else {
+        return;
+    };
+    while fuzzed.act(&mut input).is_some() {
+        fuzzed.controller.handle_digests(&mut fuzzed.rack);
+    }
+    fuzzed.finish();
+    fuzzed.check_guards();
+}
+
+fn layout(ring: &Ring) -> RingLayout {
+    RingLayout {
+        item_size: ring.item_size,
+        slots: ring.slots,
+        order: ring.order,
+    }
+}
+
+fn spec(setup: u8) -> FlowSpec {
+    let shapes: [(&[u16], &[u16]); 4] = [
+        (&[0], &[1]),
+        (&[0, 1], &[2]),
+        (&[0], &[0]),
+        (&[0, 1], &[2, 3]),
+    ];
+    let (producers, consumers) = shapes[usize::from(setup & 3)];
+    let nodes = |ids: &[u16]| ids.iter().map(|&id| NodeId(id)).collect();
+    FlowSpec {
+        producers: nodes(producers),
+        consumers: nodes(consumers),
+        item_size: [8, 600][usize::from(setup >> 2 & 1)],
+        producer_slots: 8,
+        consumer_slots: [2, 8][usize::from(setup >> 3 & 1)],
+        batch_bytes: 2400,
+        transfers: [1, 2, 4][usize::from(setup >> 4) % 3],
+        mtu: [Mtu::B256, Mtu::B1024][usize::from(setup >> 6 & 1)],
+    }
+}
+
+impl Fuzzed {
+    fn new(input: &mut Input<'_>) -> Option<Self> {
+        let (setup, more) = (input.byte()?, input.byte()?);
+        let rewrite = [Rewrite::Update, Rewrite::Balance][usize::from(setup >> 7)];
+        let (mut rack, mut controller) = Rack::new(rewrite);
+        if more & 1 != 0 {
+            controller.set_byte_order(NodeId(1), ByteOrder::Big);
+        }
+        let memory = rack.memory.clone();
+        let guards = rack.nics.iter_mut().map(|nic| {
+            let nic: &mut dyn rackweave_verbs::Verbs = nic;
+            let pd = nic.create_pd();
+            let block = memory.allocate(GUARD_LEN).expect("room");
+            nic.register(pd, block.clone(), Access::all())
+                .expect("room");
+            block
+        });
+        let guards = guards.collect();
+        let created = controller.create_flow(&mut rack, &memory, spec(setup));
+        let (flow, rings) = created.expect("the specification is sound and there is room");
+        let producer = |ring| {
+            let end = Producer::new(Ring::block(ring), layout(ring)).expect("a ring");
+            (end, 0, 0)
+        };
+        let consumer = |ring| {
+            let end = Consumer::new(Ring::block(ring), layout(ring)).expect("a ring");
+            (end, false)
+        };
+        let places = rings.all().map(|ring| Place {
+            address: ring.region.address,
+            rkey: ring.region.rkey,
+        });
+        Some(Self {
+            flow,
+            producers: rings
+                .producers
+                .iter()
+                .map(|rings| rings.iter().map(producer).collect())
+                .collect(),
+            consumers: rings.consumers.iter().map(consumer).collect(),
+            places: places.collect(),
+            rack,
+            controller,
+            guards,
+            faults: 0,
+            forged: false,
+        })
+    }
+
+    fn act(&mut self, input: &mut Input<'_>) -> Option<()> {
+        let control = input.byte()?;
+        let value = control >> 4;
+        match control & 15 {
+            0 | 1 => self.push(usize::from(value & 3), 1 + u64::from(value >> 2)),
+            2 | 3 => self.pop(usize::from(value & 1), usize::from(value >> 1)),
+            4..=6 => (0..=value).for_each(|_| self.rack.step()),
+            7 | 8 => {
+                let fate = match input.below(4)? {
+                    0 => Fate::Lose,
+                    1 => Fate::Duplicate,
+                    2 => Fate::Delay(input.byte()? & 31),
+                    _ => Fate::Damage(input.half()?),
+                };
+                self.faults += 1;
+                self.rack.fates.push_back((value, fate));
+            }
+            9 => self.replay(input.byte()?),
+            10 | 11 => self.strange(usize::from(value), input)?,
+            12 => self.forge_mutated(input)?,
+            13 => self.forge_built(usize::from(value), input)?,
+            14 => {
+                let len = usize::from(input.half()?);
+                let packet = packets::raw(input.bytes(len));
+                self.forged = true;
+                self.rack
+                    .arrive(To::Switch(usize::from(value) % NODES), packet);
+            }
+            _ => match input.byte()? {
+                0xd0..=0xd7 => {
+                    self.rack.restart_switch();
+                    let result = self.controller.switch_restarted(&mut self.rack);
+                    result.expect("there was room before");
+                }
+                0xe0..=0xe3 => self.controller.close_flow(&mut self.rack, self.flow),
+                at => self.finish_producer(usize::from(at)),
+            },
+        }
+        Some(())
+    }
+
+    fn push(&mut self, which: usize, items: u64) {
+        let ways = self.producers.len() * self.producers[0].len();
+        let (which, senders) = (which % ways, self.producers[0].len());
+        let (end, pushed, _) = &mut self.producers[which / senders][which % senders];
+        for _ in 0..items {
+            let item = item(which % senders, *pushed, end.item_size() as usize);
+            if end.push(&item).is_err() {
+                return;
+            }
+            *pushed += 1;
+        }
+    }
+
+    fn finish_producer(&mut self, which: usize) {
+        let senders = self.producers[0].len();
+        for ends in &mut self.producers {
+            ends[which % senders].0.finish();
+        }
+    }
+
+    fn pop(&mut self, which: usize, items: usize) {
+        let which = which % self.consumers.len();
+        let (end, ended) = &mut self.consumers[which];
+        let size = end.item_size() as usize;
+        for _ in 0..items {
+            match end.peek(1) {
+                Taken::Items(bytes) if !self.forged => {
+                    let sender = usize::from(bytes[0]) % self.producers[which].len();
+                    let (_, pushed, popped) = &mut self.producers[which][sender];
+                    assert!(popped < pushed, "an item that was not pushed");
+                    assert_eq!(bytes, item(sender, *popped, size), "producer {sender}");
+                    *popped += 1;
+                    end.release(1);
+                }
+                Taken::Items(_) => end.release(1),
+                Taken::Empty => return,
+                Taken::Ended | Taken::Aborted => {
+                    *ended = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A packet of the past arrives once more.
+    fn replay(&mut self, which: u8) {
+        let count = self.rack.remembered.len().max(1);
+        if let Some((to, packet)) = self
+            .rack
+            .remembered
+            .get(usize::from(which) % count)
+            .cloned()
+        {
+            self.rack.arrive(to, packet);
+        }
+    }
+
+    /// A packet of the past that had been for the switch, with a few bytes changed.
+    fn mutated(&mut self, input: &mut Input<'_>) -> Option<(usize, Packet)> {
+        let (which, changes) = (input.byte()?, input.below(4)?);
+        let ours: Vec<_> = self
+            .rack
+            .remembered
+            .iter()
+            .filter_map(|(to, packet)| match to {
+                To::Switch(node) => Some((*node, packet)),
+                To::Node(_) => None,
+            })
+            .collect();
+        let (node, packet) = ours.get(usize::from(which) % ours.len().max(1))?;
+        let (node, mut packet) = (*node, (*packet).clone());
+        for _ in 0..changes {
+            let (at, value) = (usize::from(input.byte()?), input.byte()?);
+            let header = packet.header_mut();
+            header[at % header.len()] ^= value;
+        }
+        // Checksums and lengths as the changed fields say, where that can be.
+        if let Ok((headers, _)) = Headers::parse(packet.header()) {
+            headers.write_to(&mut packet);
+        }
+        packets::seal(&mut packet, &self.rack.memory);
+        Some((node, packet))
+    }
+
+    /// A node speaks for another one to the switch. It changes nothing.
+    fn strange(&mut self, port: usize, input: &mut Input<'_>) -> Option<()> {
+        let Some((node, packet)) = self.mutated(input) else {
+            return Some(());
+        };
+        let port = port % NODES;
+        let for_switch = ethernet::target(packet.header()) == Some(SWITCH.mac);
+        if port == node || !for_switch {
+            return Some(());
+        }
+        if Headers::of(&packet).is_ok_and(|headers| headers.ipv4.source == host(port).ip) {
+            // The change made it a packet of its sender's own.
+            return Some(());
+        }
+        let before = self.rack.switch.counters().clone();
+        self.rack.arrive(To::Switch(port), packet);
+        let after = self.rack.switch.counters();
+        let drops = |counters: &rackweave_switch::Counters| -> u64 {
+            DropReason::ALL
+                .iter()
+                .map(|&reason| counters.drops(reason))
+                .sum()
+        };
+        assert_eq!(
+            drops(after),
+            drops(&before) + 1,
+            "a stranger's packet is dropped"
+        );
+        assert_eq!(after.packets_out, before.packets_out);
+        assert_eq!(after.recirculations, before.recirculations);
+        Some(())
+    }
+
+    /// A node says what is not so about a connection of its own.
+    fn forge_mutated(&mut self, input: &mut Input<'_>) -> Option<()> {
+        if let Some((node, packet)) = self.mutated(input) {
+            self.forged = true;
+            self.rack.arrive(To::Switch(node), packet);
+        }
+        Some(())
+    }
+
+    fn forge_built(&mut self, node: usize, input: &mut Input<'_>) -> Option<()> {
+        let node = node % NODES;
+        let to_node = input.byte()?;
+        let (target, target_qp) = match to_node {
+            0..=199 => (SWITCH, Qpn(u32::from(input.half()?))),
+            _ => (host(usize::from(to_node) % NODES), self.some_qp(input)?),
+        };
+        let way = Way {
+            source: host(node),
+            target,
+            target_qp,
+        };
+        let base = self.rack.remembered.back();
+        let base = base.and_then(|(_, packet)| Headers::parse(packet.header()).ok());
+        let base = base.map_or(Psn::new(0), |(headers, _)| headers.bth.psn);
+        let near = |_, near: i8| match near {
+            0.. => base.add(near.unsigned_abs().into()),
+            _ => base.sub(near.unsigned_abs().into()),
+        };
+        let mut packet = way.build(input, &self.places, near)?;
+        packets::seal(&mut packet, &self.rack.memory);
+        self.forged = true;
+        self.rack.arrive(To::Switch(node), packet);
+        Some(())
+    }
+
+    /// A queue pair that a packet of the past was for.
+    fn some_qp(&self, input: &mut Input<'_>) -> Option<Qpn> {
+        let which = input.byte()?;
+        let count = self.rack.remembered.len().max(1);
+        let (_, packet) = self.rack.remembered.get(usize::from(which) % count)?;
+        let (headers, _) = Headers::parse(packet.header()).ok()?;
+        Some(headers.bth.target_qp)
+    }
+
+    /// Without further faults the flow comes to its end, with every item.
+    fn finish(&mut self) {
+        self.rack.fates.clear();
+        (0..self.producers[0].len()).for_each(|at| self.finish_producer(at));
+        let steps = if self.forged {
+            STEPS_MAX / 20
+        } else {
+            STEPS_MAX
+        };
+        for _ in 0..steps {
+            (0..self.consumers.len()).for_each(|at| self.pop(at, 8));
+            self.rack.step();
+            self.controller.handle_digests(&mut self.rack);
+            // The consumers may know of the end before the controller does.
+            let running = self.controller.flow_state(self.flow) == Some(FlowState::Running);
+            if !running && self.consumers.iter().all(|(_, ended)| *ended) {
+                break;
+            }
+        }
+        if self.forged {
+            return;
+        }
+        let state = self.controller.flow_state(self.flow);
+        match state {
+            Some(FlowState::Ended) => {}
+            Some(FlowState::Aborted(reason)) => {
+                let closed = reason == rackweave_controller::flows::AbortReason::Closed;
+                assert!(
+                    closed || self.faults > FAULTS_HARMLESS,
+                    "broken off: {reason}"
+                );
+                return;
+            }
+            _ => panic!("the flow stalls: {:?}", self.rack.switch.counters()),
+        }
+        for (_, pushed, popped) in self.producers.iter().flatten() {
+            assert_eq!(pushed, popped, "items are missing at the end");
+        }
+    }
+
+    fn check_guards(&self) {
+        for guard in &self.guards {
+            let mut bytes = vec![0; GUARD_LEN];
+            guard.read(0, &mut bytes);
+            assert!(
+                bytes.iter().all(|&byte| byte == 0),
+                "memory outside every ring has changed"
+            );
+        }
+        for port in 0..NODES {
+            assert!(self.rack.switch.egress_len(PortId(port as u16)) <= 256);
+        }
+    }
+}
+
+/// Item number `number` of producer `sender`. All bytes but the first tell the number.
+fn item(sender: usize, number: u64, size: usize) -> Vec<u8> {
+    let mut bytes: Vec<_> = (0..size)
+        .map(|at| (number.wrapping_mul(31) as usize + at) as u8)
+        .collect();
+    bytes[0] = sender as u8;
+    bytes[1..5].copy_from_slice(&(number as u32).to_le_bytes());
+    bytes
+}

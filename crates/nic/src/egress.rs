@@ -1,0 +1,100 @@
+//! Who sends next.
+//!
+//! Two rings of queue pairs: `control` for acknowledgements and congestion notifications, `bulk`
+//! for requests and READ responses. Control goes first: its packets are small, and there is at most
+//! one of each kind per queue pair at a time, since a later acknowledgement includes the earlier.
+//! Within a ring it is round robin, a packet each. A queue pair is in a ring at most once, so the
+//! rings never grow.
+
+use std::collections::VecDeque;
+
+/// Why a queue pair wants to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lane {
+    Control = 1,
+    Bulk = 2,
+}
+
+pub(crate) struct Egress {
+    control: VecDeque<u32>,
+    bulk: VecDeque<u32>,
+    /// Which rings a queue pair is in, by its index: bits of [`Lane`].
+    member: Vec<u8>,
+}
+
+impl Egress {
+    pub(crate) fn new(qps_max: u32) -> Self {
+        Self {
+            control: VecDeque::with_capacity(qps_max as usize),
+            bulk: VecDeque::with_capacity(qps_max as usize),
+            member: vec![0; qps_max as usize],
+        }
+    }
+
+    pub(crate) const fn bytes_per_qp() -> usize {
+        2 * size_of::<u32>() + 1
+    }
+
+    #[inline]
+    fn ring(&mut self, lane: Lane) -> &mut VecDeque<u32> {
+        match lane {
+            Lane::Control => &mut self.control,
+            Lane::Bulk => &mut self.bulk,
+        }
+    }
+
+    /// The queue pair has something to send.
+    #[inline]
+    pub(crate) fn wake(&mut self, lane: Lane, index: u32) {
+        let member = &mut self.member[index as usize];
+        if *member & lane as u8 == 0 {
+            *member |= lane as u8;
+            self.ring(lane).push_back(index);
+        }
+    }
+
+    /// How many queue pairs are in the ring.
+    #[inline]
+    pub(crate) fn waiting(&self, lane: Lane) -> usize {
+        match lane {
+            Lane::Control => self.control.len(),
+            Lane::Bulk => self.bulk.len(),
+        }
+    }
+
+    /// Takes the next queue pair out of the ring.
+    #[inline]
+    pub(crate) fn next(&mut self, lane: Lane) -> Option<u32> {
+        let index = self.ring(lane).pop_front()?;
+        self.member[index as usize] &= !(lane as u8);
+        Some(index)
+    }
+
+    /// Forgets a queue pair.
+    pub(crate) fn remove(&mut self, index: u32) {
+        if core::mem::take(&mut self.member[index as usize]) != 0 {
+            self.control.retain(|&at| at != index);
+            self.bulk.retain(|&at| at != index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_pair_is_in_a_ring_once() {
+        let mut egress = Egress::new(3);
+        for index in [2, 0, 2, 0] {
+            egress.wake(Lane::Bulk, index);
+        }
+        egress.wake(Lane::Control, 2);
+        assert_eq!(egress.next(Lane::Bulk), Some(2));
+        egress.wake(Lane::Bulk, 2);
+        assert_eq!(egress.next(Lane::Bulk), Some(0));
+        egress.remove(2);
+        assert_eq!(egress.next(Lane::Bulk), None);
+        assert_eq!(egress.next(Lane::Control), None);
+    }
+}

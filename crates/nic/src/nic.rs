@@ -1,0 +1,227 @@
+//! The NIC: what comes in is sorted to queue pairs, what goes out is collected from them.
+
+use crate::cq::CqTable;
+use crate::egress::{Egress, Lane};
+use crate::qp::{Emission, Qp};
+use crate::shared::{Core, Timer};
+use crate::table::QpTable;
+use crate::{Counters, DropReason, NicConfig, region_table};
+use rackweave_base::canary::{Canary, planted};
+use rackweave_base::packet::Pool;
+use rackweave_base::{Duration, Instant, Memory, Packet, Qpn, Rng};
+use rackweave_verbs::QpEvent;
+use rackweave_wire::{Ecn, Headers, Opcode, Verdict, icrc};
+
+/// How long a packet that found no buffer waits before it tries again of its own accord.
+const STALL_WAIT: Duration = Duration::from_micros(1);
+
+/// The partition key of all packets but for its top bit, which says "full member".
+const PARTITION: u16 = 0x7fff;
+
+/// A soft NIC.
+pub struct Nic {
+    pub(crate) qps: QpTable,
+    pub(crate) core: Core,
+    pub(crate) rng: Rng,
+    pub(crate) pds: u32,
+    /// When to try again for packets that found no buffer.
+    stalled_until: Option<Instant>,
+}
+
+/// Bytes of the tables whose size does not depend on what is made in them.
+pub(crate) fn bytes_fixed(config: &NicConfig) -> usize {
+    let per_qp = QpTable::bytes_per_slot()
+        + Egress::bytes_per_qp()
+        + Timer::ALL.len() * (size_of::<(Instant, u32)>() + size_of::<u32>())
+        + 2 * size_of::<QpEvent>();
+    size_of::<Nic>()
+        + config.qps_max as usize * per_qp
+        + config.cqs_max as usize * (CqTable::bytes_per_slot() + size_of::<QpEvent>())
+}
+
+impl Nic {
+    /// A NIC with empty tables. Values of `config` out of range are moved into it.
+    pub fn new(config: NicConfig, memory: Memory, pool: Pool, rng: Rng) -> Self {
+        let config = config.clamped();
+        Self {
+            qps: QpTable::new(config.qps_max),
+            core: Core::new(config, memory, pool),
+            rng,
+            pds: 0,
+            stalled_until: None,
+        }
+    }
+
+    /// A packet has arrived.
+    pub fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
+        self.core.counters.rcvd_pkts += u64::from(packet.fragments());
+        let headers = match Headers::of(&packet) {
+            Ok(headers) => headers,
+            Err(error) => return self.core.counters.count_malformed(error.reason()),
+        };
+        if let Err(reason) = self.dispatch(now, &headers, &mut packet) {
+            self.core.counters.count_drop(reason);
+        }
+        self.settle_overflows();
+    }
+
+    #[inline]
+    fn dispatch(
+        &mut self,
+        now: Instant,
+        headers: &Headers,
+        packet: &mut Packet,
+    ) -> Result<(), DropReason> {
+        let Self { qps, core, .. } = self;
+        if headers.ipv4.target != core.config.ip {
+            return Err(DropReason::NotForUs);
+        }
+        if headers.bth.pkey & PARTITION != PARTITION {
+            return Err(DropReason::BadPartition);
+        }
+        let qp = qps
+            .get_mut(headers.bth.target_qp)
+            .ok_or(DropReason::UnknownQp)?;
+        if !qp.receives() {
+            return Err(DropReason::BadState);
+        }
+        if headers.ipv4.source != qp.connection.peer_ip {
+            return Err(DropReason::NotFromPeer);
+        }
+        if core.config.check && !check_is_right(core, packet) {
+            core.counters.rx_icrc_encapsulated += 1;
+            return Err(DropReason::BadIcrc);
+        }
+        let opcode = headers.bth.opcode;
+        let notification = opcode == Opcode::CongestionNotification;
+        if headers.ipv4.ecn == Ecn::CongestionExperienced && !notification {
+            qp.note_mark(core, now);
+        }
+        let result = if opcode.is_request() {
+            qp.handle_request(core, headers, packet)
+        } else if notification {
+            qp.handle_notification(core, now)
+        } else {
+            qp.handle_response(core, headers, packet, now)
+        };
+        qp.wake(core);
+        result
+    }
+
+    /// The next packet to send, if there is one.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
+        let mut packet = None;
+        self.emit(now, &mut packet);
+        let fragments = packet.as_ref().map_or(0, Packet::fragments);
+        self.core.counters.sent_pkts += u64::from(fragments);
+        self.settle_overflows();
+        packet
+    }
+
+    /// Writes the next packet to `out`: it is built in place, since moving it costs as much as
+    /// building it.
+    #[inline]
+    fn emit(&mut self, now: Instant, out: &mut Option<Packet>) {
+        let Self { qps, core, .. } = self;
+        while let Some(index) = core.egress.next(Lane::Control) {
+            let qp = qps
+                .at(index)
+                .expect("queue pairs leave the rings before they go");
+            if qp.poll_control(core, out) == Emission::Packet {
+                return;
+            }
+        }
+        self.stalled_until = None;
+        for _ in 0..core.egress.waiting(Lane::Bulk) {
+            let Some(index) = core.egress.next(Lane::Bulk) else {
+                break;
+            };
+            let qp = qps
+                .at(index)
+                .expect("queue pairs leave the rings before they go");
+            match qp.poll_bulk(core, now, out) {
+                Emission::Packet => return,
+                Emission::Idle => {}
+                Emission::Stalled => {
+                    core.egress.wake(Lane::Bulk, index);
+                    self.stalled_until = Some(now + STALL_WAIT);
+                }
+            }
+        }
+    }
+
+    /// When to call [`Nic::handle_timeout`], and then [`Nic::poll_transmit`], at the latest.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let timer = self.core.timers.next();
+        match (timer, self.stalled_until) {
+            (Some(timer), Some(stalled)) => Some(timer.min(stalled)),
+            (timer, stalled) => timer.or(stalled),
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(key) = self.core.timers.pop_expired(now) {
+            let (index, timer) = Timer::of_key(key);
+            if let Some(qp) = self.qps.at(index) {
+                qp.handle_timer(&mut self.core, timer, now);
+            }
+        }
+        self.settle_overflows();
+    }
+
+    /// The next asynchronous event.
+    pub fn poll_event(&mut self) -> Option<QpEvent> {
+        self.core.events.pop_front()
+    }
+
+    /// What has been counted so far.
+    pub fn counters(&self) -> &Counters {
+        &self.core.counters
+    }
+
+    /// Lets READ responses of this queue pair refer to the region instead of copying from it; those
+    /// of up to 32 bytes are copied all the same, which for an aligned word is one atomic load. Its
+    /// owner promises that nothing changes the bytes until they are stored at the peer; requests of
+    /// the peer that come behind a READ are then not held back. False if the number is unknown.
+    pub fn set_read_by_reference(&mut self, qpn: Qpn, on: bool) -> bool {
+        match self.qps.get_mut(qpn) {
+            Some(qp) => {
+                qp.responder.by_reference = on;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The rate in bits per second that congestion has cut this queue pair to, if it has.
+    pub fn rate_limit(&self, qpn: Qpn) -> Option<u64> {
+        self.qps.get(qpn)?.rate.rate()
+    }
+
+    /// Bytes that the tables and queues take at most with what has been made so far.
+    pub fn bytes_overhead(&self) -> usize {
+        bytes_fixed(&self.core.config)
+            + region_table::bytes(self.core.config.regions_max)
+            + self.core.cqs.bytes()
+            + self.qps.iter().map(Qp::bytes).sum::<usize>()
+    }
+
+    /// Tells the queue pairs of completion queues that have overflowed. Flushing them may overflow
+    /// others; each queue overflows once.
+    #[inline]
+    pub(crate) fn settle_overflows(&mut self) {
+        while let Some(cq) = self.core.cqs.take_overflow() {
+            self.core.report(QpEvent::CqOverflow(cq));
+            for qp in self.qps.iter_mut() {
+                if qp.send_cq == cq || qp.receive_cq == cq {
+                    qp.enter_error(&mut self.core);
+                }
+            }
+        }
+    }
+}
+
+fn check_is_right(core: &Core, packet: &Packet) -> bool {
+    planted(Canary::NicSkipsIcrc) || icrc::verify(packet, &core.memory) == Verdict::Right
+}

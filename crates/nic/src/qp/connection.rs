@@ -1,0 +1,74 @@
+//! What is the same in all packets of one connection.
+
+use crate::NicConfig;
+use rackweave_base::{MacAddr, Psn, Qpn};
+use rackweave_verbs::{Mtu, Peer};
+use rackweave_wire::{Bth, Ecn, Ethernet, Extension, Headers, Ipv4, Opcode, Udp};
+use std::net::Ipv4Addr;
+
+/// The first of the UDP source ports that RoCEv2 uses (annex A17.4 with the practice of Linux).
+const SOURCE_PORT_FIRST: u16 = 0xc000;
+
+/// The two ends and what their packets have in common.
+pub(crate) struct Connection {
+    headers: Headers,
+    /// Packets from any other address are dropped.
+    pub(crate) peer_ip: Ipv4Addr,
+    pub(crate) mtu: Mtu,
+}
+
+impl Connection {
+    /// Before there is a peer.
+    pub(crate) fn none() -> Self {
+        let nobody = Ipv4Addr::UNSPECIFIED;
+        let mac = MacAddr::default();
+        Self::new(
+            nobody,
+            mac,
+            Qpn(0),
+            &Peer {
+                mac,
+                ip: nobody,
+                qpn: Qpn(0),
+            },
+            Mtu::default(),
+        )
+    }
+
+    pub(crate) fn with_peer(config: &NicConfig, qpn: Qpn, peer: &Peer, mtu: Mtu) -> Self {
+        Self::new(config.ip, config.mac, qpn, peer, mtu)
+    }
+
+    fn new(ip: Ipv4Addr, mac: MacAddr, qpn: Qpn, peer: &Peer, mtu: Mtu) -> Self {
+        // Multi-path networks hash the source port: it is fixed per queue pair and differs between
+        // them (Fibonacci hashing of both numbers).
+        let mixed =
+            (u64::from(qpn.0) << 24 | u64::from(peer.qpn.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let source_port = SOURCE_PORT_FIRST | (mixed >> 50) as u16;
+        let headers = Headers {
+            ethernet: Ethernet::new(mac, peer.mac),
+            ipv4: Ipv4 {
+                ecn: Ecn::Capable0,
+                ..Ipv4::new(ip, peer.ip)
+            },
+            udp: Udp::new(source_port),
+            bth: Bth::new(Opcode::Acknowledge, peer.qpn, Psn::new(0)),
+            extension: Extension::None,
+        };
+        Self {
+            headers,
+            peer_ip: peer.ip,
+            mtu,
+        }
+    }
+
+    /// The headers of a packet of this connection.
+    #[inline]
+    pub(crate) fn headers(&self, opcode: Opcode, psn: Psn, extension: Extension) -> Headers {
+        let mut headers = self.headers;
+        headers.bth.opcode = opcode;
+        headers.bth.psn = psn;
+        headers.extension = extension;
+        headers
+    }
+}

@@ -1,0 +1,293 @@
+//! The sending half: work requests become request packets.
+//!
+//! PSNs: `una` is the oldest that is not acknowledged, `next` the one to be sent next, `end` the one
+//! behind all that were ever sent. `next` falls back to `una` when something must be sent again, and
+//! with it the queue's cursor. A READ takes one PSN per response packet but is one request packet;
+//! the window counts request packets.
+
+use super::plan::Plan;
+use super::queues::{Kind, SendEntry, SendQueue};
+use super::segments::SegmentError;
+use super::{Emission, Qp, state};
+use crate::shared::{Core, Timer};
+use rackweave_base::{Duration, Instant, Packet, Psn};
+use rackweave_verbs::{CompletionStatus, QpState, SendSide};
+
+/// The most PSNs that one READ request asks for. A longer READ is asked for in several requests, so
+/// that all outstanding PSNs lie within half of the PSN space, as their comparison demands.
+const READ_PACKETS_MAX: u32 = 1 << 22;
+
+/// The requester's state.
+pub(crate) struct Requester {
+    pub(crate) queue: SendQueue,
+    pub(crate) una: Psn,
+    pub(crate) next: Psn,
+    pub(crate) end: Psn,
+    /// Packets of the cursor's entry before `next`.
+    pub(crate) cursor_packet: u32,
+    /// Request packets in `una..next`.
+    pub(crate) in_flight: u32,
+    /// READ and atomic requests among them.
+    pub(crate) reads_in_flight: u32,
+    since_ack_request: u32,
+    pub(crate) side: SendSide,
+    pub(crate) retries_left: u8,
+    pub(crate) not_ready_left: u8,
+    /// Timeouts in a row; each doubles the next one, up to a bound.
+    pub(crate) backoff: u8,
+    /// When the acknowledgement is overdue.
+    pub(crate) deadline: Instant,
+    /// Whether the retransmission timer runs. It may come early: the deadline counts.
+    pub(crate) timer_runs: bool,
+    pub(crate) waiting_not_ready: bool,
+    /// The causes for which all was sent again since there was progress: bits of `Cause`.
+    pub(crate) recovering: u8,
+    /// The entry that cannot be sent, and why: it fails when it is the oldest.
+    pub(crate) broken: Option<(u32, CompletionStatus)>,
+    /// Whether `Drained` is still to be reported.
+    pub(crate) draining: bool,
+}
+
+impl Requester {
+    pub(crate) fn new(queue: SendQueue) -> Self {
+        let side = SendSide {
+            psn: Psn::new(0),
+            timeout: Duration::ZERO,
+            retries: 0,
+            rnr_retries: 0,
+            reads_in_flight_max: 1,
+        };
+        Self::with_side(queue, side)
+    }
+
+    /// A requester that begins at `side.psn`, with the entries of `queue` all unsent.
+    pub(crate) fn with_side(queue: SendQueue, side: SendSide) -> Self {
+        Self {
+            queue,
+            una: side.psn,
+            next: side.psn,
+            end: side.psn,
+            cursor_packet: 0,
+            in_flight: 0,
+            reads_in_flight: 0,
+            since_ack_request: 0,
+            side,
+            retries_left: side.retries,
+            not_ready_left: side.rnr_retries,
+            backoff: 0,
+            deadline: Instant::FAR_FUTURE,
+            timer_runs: false,
+            waiting_not_ready: false,
+            recovering: 0,
+            broken: None,
+            draining: false,
+        }
+    }
+
+    /// PSNs that were sent and not acknowledged.
+    #[inline]
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.end.distance_from(self.una)
+    }
+
+    /// The time that an acknowledgement may take from now on.
+    #[inline]
+    pub(crate) fn restart_deadline(&mut self, now: Instant) {
+        self.deadline = match self.side.timeout {
+            Duration::ZERO => Instant::FAR_FUTURE,
+            timeout => now + timeout * (1 << self.backoff),
+        };
+    }
+
+    /// The packets that the next request for `entry` covers, from `from` on.
+    #[inline]
+    pub(crate) fn span(entry: &SendEntry, from: u32) -> u32 {
+        match entry.kind {
+            Kind::Data | Kind::Atomic => 1,
+            Kind::Read => {
+                let left = entry.packets - from;
+                left.min(READ_PACKETS_MAX - from % READ_PACKETS_MAX)
+            }
+        }
+    }
+
+    /// Whether the packets before `to` of a READ end one of its requests.
+    #[inline]
+    pub(crate) fn ends_span(entry: &SendEntry, to: u32) -> bool {
+        to == entry.packets || to.is_multiple_of(READ_PACKETS_MAX)
+    }
+}
+
+impl Qp {
+    /// Whether there may be a request to send. May be wrong on the side of yes.
+    #[inline]
+    pub(super) fn may_request(&self, core: &Core) -> bool {
+        let requester = &self.requester;
+        let queue = &requester.queue;
+        queue.cursor != queue.tail
+            && state::sends(self.state)
+            && !requester.waiting_not_ready
+            && requester.in_flight < core.config.window_packets
+            && !(self.state == QpState::SendQueueDrain && queue.cursor == queue.started)
+    }
+
+    /// The next request packet.
+    pub(super) fn emit_request(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+        out: &mut Option<Packet>,
+    ) -> Emission {
+        if !self.may_request(core) {
+            return Emission::Idle;
+        }
+        let requester = &mut self.requester;
+        let queue = &mut requester.queue;
+        let number = queue.cursor;
+        if number == queue.started {
+            assert_eq!(
+                requester.next, requester.end,
+                "what has PSNs is sent before what has none"
+            );
+            let (mtu, next) = (self.connection.mtu, requester.next);
+            let entry = queue.get_mut(number);
+            entry.first_psn = next;
+            entry.packets = match entry.kind {
+                Kind::Atomic => 1,
+                Kind::Data | Kind::Read => mtu.packets(entry.length),
+            };
+        }
+        let entry = self.requester.queue.get(number);
+        if !self.may_send(entry) {
+            return Emission::Idle;
+        }
+        let kind = entry.kind;
+        let plan = match kind {
+            Kind::Data => self.plan_data(core, entry),
+            Kind::Read => self.plan_read(core, entry),
+            Kind::Atomic => self.plan_atomic(core, entry),
+        };
+        match plan {
+            Ok(plan) => {
+                self.send(core, plan, kind, now, out);
+                Emission::Packet
+            }
+            Err(SegmentError::NoBuffer) => {
+                core.counters.pool_stalls += 1;
+                Emission::Stalled
+            }
+            Err(error) => {
+                let status = match error {
+                    SegmentError::TooShort => CompletionStatus::LocalLength,
+                    _ => CompletionStatus::LocalProtection,
+                };
+                self.requester.broken = Some((number, status));
+                self.fail_if_broken(core);
+                Emission::Idle
+            }
+        }
+    }
+
+    /// Whether the limits on READs and on PSNs, and the fence, allow the entry's next packet.
+    #[inline]
+    fn may_send(&self, entry: &SendEntry) -> bool {
+        let requester = &self.requester;
+        if requester.broken.is_some() {
+            return false;
+        }
+        if requester.cursor_packet == 0 && entry.request.fence && requester.reads_in_flight > 0 {
+            return false;
+        }
+        let limit = u32::from(requester.side.reads_in_flight_max);
+        if entry.kind != Kind::Data && requester.reads_in_flight >= limit {
+            return false;
+        }
+        let span = Requester::span(entry, requester.cursor_packet);
+        requester.next.distance_from(requester.una) + span < Psn::SPACE / 2
+    }
+
+    fn send(
+        &mut self,
+        core: &mut Core,
+        plan: Plan,
+        kind: Kind,
+        now: Instant,
+        out: &mut Option<Packet>,
+    ) {
+        let requester = &mut self.requester;
+        let psn = requester.next;
+        requester.since_ack_request += 1;
+        requester.in_flight += 1;
+        let window = core.config.window_packets;
+        // An acknowledgement asked for at least twice per window keeps it moving, whatever the peer
+        // does of its own accord.
+        let ack_request = plan.ends_message
+            || requester.since_ack_request >= (window / 2).clamp(1, 16)
+            || requester.in_flight == window;
+        if ack_request {
+            requester.since_ack_request = 0;
+        }
+        if kind != Kind::Data {
+            requester.reads_in_flight += 1;
+        }
+        if psn == requester.una {
+            requester.restart_deadline(now);
+        }
+        let queue = &mut requester.queue;
+        if queue.cursor == queue.started {
+            queue.started = queue.started.wrapping_add(1);
+        }
+        requester.next = psn.add(plan.span);
+        requester.cursor_packet += plan.span;
+        if requester.cursor_packet == queue.get(queue.cursor).packets {
+            queue.cursor = queue.cursor.wrapping_add(1);
+            requester.cursor_packet = 0;
+        }
+        if requester.end.is_before(requester.next) {
+            requester.end = requester.next;
+        }
+        if !requester.timer_runs && requester.deadline != Instant::FAR_FUTURE {
+            requester.timer_runs = true;
+            core.timers
+                .set(Timer::Retransmit.key(self.index), requester.deadline);
+        }
+        let Plan {
+            opcode,
+            extension,
+            payload,
+            solicited,
+            ..
+        } = plan;
+        let mut headers = self.connection.headers(opcode, psn, extension);
+        headers.bth.ack_request = ack_request;
+        headers.bth.solicited = solicited;
+        core.emit(out, headers, payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rackweave_base::Rkey;
+    use rackweave_verbs::{Operation, WorkRequest};
+
+    #[test]
+    fn a_read_of_more_than_a_quarter_of_all_psns_is_asked_for_in_several_requests() {
+        let operation = Operation::Read {
+            address: 0,
+            rkey: Rkey(0),
+        };
+        let mut entry = SendEntry::new(WorkRequest::new(0, operation, &[]), 1 << 31);
+        entry.packets = 1 << 23;
+        assert_eq!(Requester::span(&entry, 0), 1 << 22);
+        assert_eq!(
+            Requester::span(&entry, 5),
+            (1 << 22) - 5,
+            "after a loss, up to the same end"
+        );
+        assert_eq!(Requester::span(&entry, 1 << 22), 1 << 22);
+        assert!(Requester::ends_span(&entry, 1 << 22));
+        assert!(Requester::ends_span(&entry, 1 << 23));
+        assert!(!Requester::ends_span(&entry, (1 << 22) + 1));
+    }
+}

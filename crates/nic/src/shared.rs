@@ -1,0 +1,174 @@
+//! What the queue pairs of a NIC share.
+
+use crate::congestion::Dcqcn;
+use crate::cq::CqTable;
+use crate::egress::Egress;
+use crate::region_table::RegionTable;
+use crate::{Counters, NicConfig};
+use rackweave_base::packet::Pool;
+use rackweave_base::{Memory, Packet, Payload, Qpn, Timers};
+use rackweave_verbs::{Completion, CompletionStatus, CqId, QpEvent};
+use rackweave_wire::{Headers, icrc};
+use std::collections::VecDeque;
+
+/// The deadlines of one queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Timer {
+    /// An acknowledgement is overdue.
+    Retransmit,
+    /// The wait after a receiver-not-ready is over.
+    NotReady,
+    /// The rate allows another packet.
+    Pace,
+    /// DCQCN's alpha decays.
+    Alpha,
+    /// DCQCN's rate is raised.
+    Raise,
+}
+
+impl Timer {
+    pub(crate) const ALL: [Timer; 5] = [
+        Timer::Retransmit,
+        Timer::NotReady,
+        Timer::Pace,
+        Timer::Alpha,
+        Timer::Raise,
+    ];
+
+    /// The key of this deadline of the queue pair at `index`.
+    #[inline]
+    pub(crate) fn key(self, index: u32) -> u32 {
+        index * Self::ALL.len() as u32 + self as u32
+    }
+
+    /// The queue pair's index and the deadline of a key.
+    pub(crate) fn of_key(key: u32) -> (u32, Timer) {
+        let count = Self::ALL.len() as u32;
+        (key / count, Self::ALL[(key % count) as usize])
+    }
+}
+
+/// Everything of a NIC but its queue pairs.
+pub(crate) struct Core {
+    pub(crate) config: NicConfig,
+    pub(crate) memory: Memory,
+    pub(crate) pool: Pool,
+    pub(crate) regions: RegionTable,
+    pub(crate) cqs: CqTable,
+    pub(crate) counters: Counters,
+    pub(crate) timers: Timers,
+    pub(crate) egress: Egress,
+    pub(crate) events: VecDeque<QpEvent>,
+    /// Counts up with every packet sent: the IPv4 identification.
+    pub(crate) identification: u16,
+}
+
+impl Core {
+    pub(crate) fn new(config: NicConfig, memory: Memory, pool: Pool) -> Self {
+        let timers = Timers::new(config.qps_max as usize * Timer::ALL.len());
+        Self {
+            regions: RegionTable::new(config.regions_max),
+            cqs: CqTable::new(config.cqs_max, config.cq_entries_max),
+            egress: Egress::new(config.qps_max),
+            timers,
+            config,
+            memory,
+            pool,
+            counters: Counters::default(),
+            events: VecDeque::new(),
+            identification: 0,
+        }
+    }
+
+    /// The parameters of rate control.
+    #[inline]
+    pub(crate) fn dcqcn(&self) -> Option<&Dcqcn> {
+        self.config.congestion.as_ref()
+    }
+
+    /// Writes a packet to `out`.
+    #[inline]
+    pub(crate) fn emit(
+        &mut self,
+        out: &mut Option<Packet>,
+        mut headers: Headers,
+        payload: Payload,
+    ) {
+        self.identification = self.identification.wrapping_add(1);
+        headers.ipv4.identification = self.identification;
+        let packet = out.insert(Packet::with_payload(payload));
+        headers.write_to(packet);
+        if self.config.check {
+            let sealed = icrc::seal(packet, &self.memory);
+            assert!(sealed, "payloads of our own refer to registered regions");
+        }
+    }
+
+    /// Writes a packet to `out`: a train of fragments of `mtu` bytes, if the payload is longer.
+    #[inline]
+    pub(crate) fn emit_fragments(
+        &mut self,
+        out: &mut Option<Packet>,
+        mut headers: Headers,
+        payload: Payload,
+        mtu: u32,
+    ) {
+        if payload.len() <= mtu as usize {
+            return self.emit(out, headers, payload);
+        }
+        let first = self.identification.wrapping_add(1);
+        headers.ipv4.identification = first;
+        let packet = out.insert(Packet::with_payload(payload));
+        packet.make_train(mtu);
+        self.identification = first.wrapping_add(packet.fragments() as u16 - 1);
+        headers.write_to(packet);
+    }
+
+    /// Completes a request of the send queue.
+    pub(crate) fn complete_send(&mut self, cq: CqId, completion: Completion) {
+        match completion.status {
+            CompletionStatus::Success => {}
+            CompletionStatus::Flushed => self.counters.req_cqe_flush_error += 1,
+            _ => self.counters.req_cqe_error += 1,
+        }
+        self.complete(cq, completion);
+    }
+
+    /// Completes a request of the receive queue.
+    pub(crate) fn complete_receive(&mut self, cq: CqId, completion: Completion) {
+        match completion.status {
+            CompletionStatus::Success => {}
+            CompletionStatus::Flushed => self.counters.resp_cqe_flush_error += 1,
+            _ => self.counters.resp_cqe_error += 1,
+        }
+        self.complete(cq, completion);
+    }
+
+    fn complete(&mut self, cq: CqId, completion: Completion) {
+        if !self.cqs.push(cq, completion) {
+            self.counters.cq_overflows += 1;
+        }
+    }
+
+    /// Reports an event. An event that nobody has taken yet is not repeated, which bounds their
+    /// number by those of queue pairs and completion queues.
+    pub(crate) fn report(&mut self, event: QpEvent) {
+        if !self.events.contains(&event) {
+            self.events.push_back(event);
+        }
+    }
+
+    /// Forgets the events of a queue pair that is gone.
+    pub(crate) fn forget_events(&mut self, qpn: Qpn) {
+        self.events.retain(
+            |event| !matches!(event, QpEvent::Drained(of) | QpEvent::Fatal(of) if *of == qpn),
+        );
+    }
+
+    /// Forgets all deadlines of a queue pair.
+    pub(crate) fn cancel_timers(&mut self, index: u32) {
+        for timer in Timer::ALL {
+            self.timers.cancel(timer.key(index));
+        }
+    }
+}

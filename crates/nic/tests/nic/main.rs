@@ -1,0 +1,15 @@
+//! Tests of the soft NIC, two of them joined by a programmable channel.
+
+mod common;
+mod congestion;
+mod lifecycle;
+mod loss;
+mod matrix;
+mod naks;
+mod opcodes;
+mod ordering;
+mod protection;
+mod random;
+mod retry;
+mod rnr;
+mod wrap;

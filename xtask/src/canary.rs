@@ -1,0 +1,204 @@
+//! Planted bugs: every checker must be able to fail.
+//!
+//! A build with the feature `canary` of `rackweave-cli` knows bugs by name; they are listed in
+//! `rackweave_base::canary`. Each is planted in turn, and the chaos campaign of its system must
+//! report violations; without a bug the same binary must report none. A user's build must not know
+//! the option at all.
+
+use crate::Failure;
+use crate::process::{self, capture, cargo, in_root, release_binary, target_dir};
+use std::path::Path;
+
+/// How many seeds a campaign gets, one after the other, until it has caught the bug.
+const SEEDS: [u32; 3] = [300, 1000, 3000];
+/// What `rackweave` exits with for a failed verdict, and for bad usage.
+const FAILED: i32 = 1;
+const REFUSED: i32 = 2;
+
+/// A bug by name, with the system whose campaign must catch it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Bug {
+    system: String,
+    name: String,
+}
+
+/// Plants the bugs of one system or of all.
+pub fn run(arguments: &[String]) -> Result<(), Failure> {
+    let (system, seeds) = parse(arguments)?;
+    let build = ["build", "--release", "--package", "rackweave-cli"];
+    process::run(&mut cargo(&build))?;
+    refused_by_users_build()?;
+    let folder = target_dir().join("canary");
+    let mut command = cargo(&build);
+    command.args(["--features", "canary", "--target-dir"]);
+    process::run(command.arg(&folder))?;
+    let binary = folder
+        .join("release")
+        .join(release_binary().file_name().expect("the binary has a name"));
+
+    let bugs = bugs(&binary, system.as_deref())?;
+    let mut systems: Vec<_> = bugs.iter().map(|bug| bug.system.clone()).collect();
+    systems.dedup();
+    for system in &systems {
+        let (code, output) = campaign(&binary, system, None, seeds[0])?;
+        if code != 0 {
+            return Err(Failure::check(format!(
+                "{output}\nwithout a bug, chaos of {system} exits with {code}; mend that first"
+            )));
+        }
+    }
+    let mut lines = vec![format!("{:10} {:32} {}", "system", "bug", "verdict")];
+    let mut missed = 0;
+    for bug in &bugs {
+        let verdict = plant(&binary, bug, &seeds)?;
+        missed += usize::from(verdict.is_none());
+        let verdict = match verdict {
+            Some(seeds) => format!("caught within {seeds} seeds"),
+            None => "MISSED".to_owned(),
+        };
+        lines.push(format!("{:10} {:32} {verdict}", bug.system, bug.name));
+    }
+    println!("{}", lines.join("\n"));
+    if missed == 0 {
+        return Ok(());
+    }
+    Err(Failure::check(format!(
+        "{missed} of {} planted bugs were not caught: the checkers or the fault schedules are blind",
+        bugs.len()
+    )))
+}
+
+fn parse(arguments: &[String]) -> Result<(Option<String>, Vec<u32>), Failure> {
+    let (mut system, mut seeds) = (None, SEEDS.to_vec());
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        if argument == "--seeds" {
+            let number = rest.next().and_then(|number| number.parse().ok());
+            let most: u32 = number
+                .filter(|&number| number > 0)
+                .ok_or_else(|| Failure::usage("--seeds needs a number above zero"))?;
+            seeds.retain(|&seeds| seeds < most);
+            seeds.push(most);
+        } else if argument.starts_with('-') || system.is_some() {
+            return Err(Failure::usage(format!("canary does not know {argument}")));
+        } else {
+            system = Some(argument.clone());
+        }
+    }
+    Ok((system, seeds))
+}
+
+fn refused_by_users_build() -> Result<(), Failure> {
+    let mut command = in_root(release_binary());
+    let (code, _) = capture(command.args(["chaos", "--system", "flows", "--canary", "list"]))?;
+    if code == REFUSED {
+        return Ok(());
+    }
+    Err(Failure::check(format!(
+        "a user's build takes --canary (it exits with {code}, not {REFUSED}); planted bugs may only \
+         be in builds with the feature canary"
+    )))
+}
+
+fn bugs(binary: &Path, system: Option<&str>) -> Result<Vec<Bug>, Failure> {
+    let (code, output) = capture(in_root(binary).args(["chaos", "--canary", "list"]))?;
+    if code != 0 {
+        return Err(Failure::check(format!(
+            "{output}\n--canary list exits with {code}"
+        )));
+    }
+    let mut bugs = listed(&output);
+    bugs.retain(|bug| system.is_none_or(|system| bug.system == system));
+    if bugs.is_empty() {
+        let which = system.unwrap_or("any system");
+        return Err(Failure::usage(format!(
+            "there is no planted bug for {which}"
+        )));
+    }
+    Ok(bugs)
+}
+
+/// One bug a line: system, name.
+fn listed(output: &str) -> Vec<Bug> {
+    let mut bugs: Vec<_> = output
+        .lines()
+        .filter_map(|line| line.trim().split_once(char::is_whitespace))
+        .map(|(system, name)| Bug {
+            system: system.to_owned(),
+            name: name.trim().to_owned(),
+        })
+        .collect();
+    bugs.sort_by(|a, b| a.system.cmp(&b.system));
+    bugs
+}
+
+fn campaign(
+    binary: &Path,
+    system: &str,
+    bug: Option<&str>,
+    seeds: u32,
+) -> Result<(i32, String), Failure> {
+    let seeds = seeds.to_string();
+    let mut command = in_root(binary);
+    command.args([
+        "chaos", "--system", system, "--seeds", &seeds, "--format", "json",
+    ]);
+    if let Some(bug) = bug {
+        command.args(["--canary", bug]);
+    }
+    capture(&mut command)
+}
+
+/// Within how many seeds the bug was caught, if it was.
+fn plant(binary: &Path, bug: &Bug, seeds: &[u32]) -> Result<Option<u32>, Failure> {
+    for &seeds in seeds {
+        match campaign(binary, &bug.system, Some(&bug.name), seeds)? {
+            (0, _) => {}
+            (FAILED, _) => return Ok(Some(seeds)),
+            (code, output) => {
+                return Err(Failure::check(format!(
+                    "{output}\nwith {} planted, chaos exits with {code}; only a checker's verdict \
+                     ({FAILED}) counts as caught",
+                    bug.name
+                )));
+            }
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_list_is_sorted_by_system() {
+        let bug = |system: &str, name: &str| Bug {
+            system: system.to_owned(),
+            name: name.to_owned(),
+        };
+        let bugs = listed("flows early-head\n\npages torn\nflows  early-tail\n");
+        let expect = [
+            bug("flows", "early-head"),
+            bug("flows", "early-tail"),
+            bug("pages", "torn"),
+        ];
+        assert_eq!(bugs, expect);
+    }
+
+    #[test]
+    fn arguments_are_checked() {
+        let parsed = parse(&arguments("flows --seeds 500")).expect("sound");
+        assert_eq!(parsed, (Some("flows".to_owned()), vec![300, 500]));
+        for wrong in ["--seeds", "--seeds none", "flows pages", "--fast"] {
+            assert!(
+                matches!(parse(&arguments(wrong)), Err(Failure::Usage(_))),
+                "{wrong}"
+            );
+        }
+    }
+}

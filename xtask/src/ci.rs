@@ -1,0 +1,281 @@
+//! Every check, cheap ones first, each with a line that says how it went and how long it took.
+
+use crate::process::{self, capture, cargo, in_root, release_binary, target_dir};
+use crate::{Failure, canary, json, tidy};
+use std::process::Command;
+use std::time::Instant;
+
+/// A check.
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    run: fn() -> Result<(), Failure>,
+}
+
+const STEPS: [Step; 12] = [
+    Step {
+        name: "fmt",
+        about: "the code is formatted",
+        run: || process::run(&mut cargo(&["fmt", "--all", "--check"])),
+    },
+    Step {
+        name: "tidy",
+        about: "style and the arrows between crates",
+        run: || tidy::run(&[]),
+    },
+    Step {
+        name: "clippy",
+        about: "no warning of compiler or clippy, in tests and benchmarks neither",
+        run: || {
+            let all = ["clippy", "--workspace", "--all-targets", "--"];
+            process::run(cargo(&all).args(["-D", "warnings"]))
+        },
+    },
+    Step {
+        name: "doc",
+        about: "the documentation builds without a warning",
+        run: || {
+            let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
+            process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+        },
+    },
+    Step {
+        name: "test",
+        about: "every test, fuzz corpora included",
+        run: || process::run(&mut cargo(&["test", "--workspace"])),
+    },
+    Step {
+        name: "loom",
+        about: "the link ring under every order of accesses",
+        run: loom,
+    },
+    Step {
+        name: "demo",
+        about: "the demo verifies its answers",
+        run: || demo(&[]),
+    },
+    Step {
+        name: "faults",
+        about: "the simulated demo does so under loss, duplication, reordering and corruption",
+        run: || demo(&FAULTS),
+    },
+    Step {
+        name: "chaos",
+        about: "seeded fault schedules without a violation",
+        run: chaos,
+    },
+    Step {
+        name: "repeat",
+        about: "a seed run twice gives the same trace hash",
+        run: repeat,
+    },
+    Step {
+        name: "capture",
+        about: "tshark finds no malformed packet in a capture, where it is installed",
+        run: read_capture,
+    },
+    Step {
+        name: "canary",
+        about: "the checkers catch planted bugs",
+        run: || canary::run(&[]),
+    },
+];
+
+const FAULTS: [&str; 11] = [
+    "--simulated",
+    "--loss",
+    "0.01",
+    "--duplicate",
+    "0.01",
+    "--reorder",
+    "0.01",
+    "--corrupt",
+    "0.01",
+    "--seed",
+    "7",
+];
+
+/// Runs all steps or those that `arguments` name.
+pub fn run(arguments: &[String]) -> Result<(), Failure> {
+    if arguments.iter().any(|argument| argument == "--list") {
+        for step in &STEPS {
+            println!("{:8} {}", step.name, step.about);
+        }
+        return Ok(());
+    }
+    let known = |name: &String| STEPS.iter().any(|step| step.name == name);
+    if let Some(unknown) = arguments.iter().find(|name| !known(name)) {
+        return Err(Failure::usage(format!(
+            "ci has no step {unknown} (`cargo xtask ci --list` names them)"
+        )));
+    }
+    let chosen = |step: &&Step| arguments.is_empty() || arguments.iter().any(|a| a == step.name);
+    let begun = Instant::now();
+    let mut failed = Vec::new();
+    for step in STEPS.iter().filter(chosen) {
+        println!("==> {}: {}", step.name, step.about);
+        let begun = Instant::now();
+        let result = (step.run)();
+        let seconds = begun.elapsed().as_secs_f64();
+        match result {
+            Ok(()) => println!("<== {}: ok ({seconds:.1} s)", step.name),
+            Err(Failure::Check(text) | Failure::Usage(text)) => {
+                println!("{text}\n<== {}: FAILED ({seconds:.1} s)", step.name);
+                failed.push(step.name);
+            }
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    if failed.is_empty() {
+        println!("All checks passed in {seconds:.0} s.");
+        return Ok(());
+    }
+    Err(Failure::check(format!(
+        "Failed after {seconds:.0} s: {}. To repeat: cargo xtask ci {}",
+        failed.join(", "),
+        failed.join(" ")
+    )))
+}
+
+/// Other compiler flags need a target directory of their own, or everything is built again.
+fn loom() -> Result<(), Failure> {
+    let mut command = cargo(&["test", "--package", "rackweave-link", "--release"]);
+    command
+        .args(["--test", "loom_ring", "--target-dir"])
+        .arg(target_dir().join("loom"));
+    process::run(command.env("RUSTFLAGS", "--cfg loom"))
+}
+
+/// The binary that users get. Cargo finds it up to date after the first step that asks.
+fn rackweave(arguments: &[&str]) -> Result<Command, Failure> {
+    let build = ["build", "--release", "--package", "rackweave-cli"];
+    process::run(&mut cargo(&build))?;
+    let mut command = in_root(release_binary());
+    command.args(arguments);
+    Ok(command)
+}
+
+/// The demo compares its answers with a direct computation over the same rows, so two verified runs
+/// have the same answers.
+fn demo(options: &[&str]) -> Result<(), Failure> {
+    let mut command = rackweave(&["demo", "--format", "json"])?;
+    let (code, output) = capture(command.args(options))?;
+    if code == 0 && json::is(&output, "verified", "true") {
+        return Ok(());
+    }
+    Err(Failure::check(format!(
+        "{output}\nthe demo exits with {code}, or is not verified"
+    )))
+}
+
+fn chaos() -> Result<(), Failure> {
+    let options = [
+        "chaos", "--system", "flows", "--seeds", "200", "--format", "json",
+    ];
+    let (code, output) = capture(&mut rackweave(&options)?)?;
+    if code == 0 {
+        return Ok(());
+    }
+    Err(Failure::check(format!("{output}\nchaos exits with {code}")))
+}
+
+fn repeat() -> Result<(), Failure> {
+    let options = [
+        "chaos", "--system", "flows", "--seeds", "1", "--seed", "7", "--format", "json",
+    ];
+    let mut hashes = Vec::new();
+    for _ in 0..2 {
+        let (_, output) = capture(&mut rackweave(&options)?)?;
+        let found = json::members(&output, "trace_hash");
+        if found.is_empty() {
+            return Err(Failure::check(format!(
+                "{output}\nno trace_hash in the output of chaos"
+            )));
+        }
+        hashes.push(found.join(" "));
+    }
+    if hashes[0] == hashes[1] {
+        return Ok(());
+    }
+    Err(Failure::check(format!(
+        "one seed, two trace hashes: {} and {}",
+        hashes[0], hashes[1]
+    )))
+}
+
+fn read_capture() -> Result<(), Failure> {
+    if in_root("tshark").arg("--version").output().is_err() {
+        println!("tshark is not installed; on Debian: apt-get install tshark");
+        return Ok(());
+    }
+    let file = target_dir().join("ci.pcapng");
+    let path = file.to_string_lossy().into_owned();
+    let options = [
+        "demo",
+        "--scale-factor",
+        "0.001",
+        "--format",
+        "json",
+        "--capture",
+        &path,
+    ];
+    let (code, output) = capture(&mut rackweave(&options)?)?;
+    if code != 0 {
+        return Err(Failure::check(format!(
+            "{output}\nthe demo with --capture exits with {code}"
+        )));
+    }
+    let roce = count(&path, "infiniband")?;
+    if roce == 0 {
+        return Err(Failure::check(format!(
+            "tshark finds no RoCEv2 packet in {path}"
+        )));
+    }
+    let malformed = count(&path, "_ws.malformed")?;
+    if malformed != 0 {
+        return Err(Failure::check(format!(
+            "tshark finds {malformed} malformed packets in {path}"
+        )));
+    }
+    println!("{roce} RoCEv2 packets, none malformed");
+    Ok(())
+}
+
+/// How many packets of a capture pass a display filter.
+fn count(file: &str, filter: &str) -> Result<usize, Failure> {
+    let mut tshark = in_root("tshark");
+    tshark.args([
+        "-n",
+        "-r",
+        file,
+        "-Y",
+        filter,
+        "-T",
+        "fields",
+        "-e",
+        "frame.number",
+    ]);
+    let (code, output) = capture(&mut tshark)?;
+    if code != 0 {
+        return Err(Failure::check(format!("tshark exits with {code}")));
+    }
+    Ok(output.lines().count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_steps_are_told_apart() {
+        for (at, step) in STEPS.iter().enumerate() {
+            assert!(STEPS[..at].iter().all(|other| other.name != step.name));
+        }
+    }
+
+    #[test]
+    fn an_unknown_step_is_refused() {
+        let result = run(&["clipy".to_owned()]);
+        assert!(matches!(result, Err(Failure::Usage(text)) if text.contains("clipy")));
+    }
+}

@@ -1,0 +1,99 @@
+//! What a machine can judge of style, and the plan of the house.
+//!
+//! [`text`] looks at files line by line, [`house`] at the manifests of crates: which may know which
+//! is a table there. Every finding says where, what, and what to do about it.
+
+mod house;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use crate::Failure;
+use crate::process::root;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders that hold nothing written by hand.
+const SKIPPED: [&str; 5] = ["target", ".git", "corpus", "artifacts", "node_modules"];
+/// Ends of names of files that are looked at.
+const KINDS: [&str; 8] = [
+    ".rs", ".md", ".toml", ".sh", ".yml", ".snap", ".txt", ".ci/run",
+];
+
+/// Something that is not as it should be.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Finding {
+    path: String,
+    /// Counted from one.
+    line: usize,
+    message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
+
+/// Looks at the whole project.
+pub fn run(arguments: &[String]) -> Result<(), Failure> {
+    if let Some(argument) = arguments.first() {
+        return Err(Failure::usage(format!(
+            "tidy takes no arguments, not {argument}"
+        )));
+    }
+    let (files, findings) = judge()?;
+    if findings.is_empty() {
+        println!("{files} files are tidy");
+        return Ok(());
+    }
+    let lines: Vec<_> = findings.iter().map(Finding::to_string).collect();
+    Err(Failure::check(format!(
+        "{}\n{} findings",
+        lines.join("\n"),
+        lines.len()
+    )))
+}
+
+/// How many files there are and what is wrong with them, in order.
+fn judge() -> Result<(usize, Vec<Finding>), Failure> {
+    let mut files = Vec::new();
+    collect(root(), &mut files)?;
+    let mut findings = Vec::new();
+    for file in &files {
+        let path = file.strip_prefix(root()).unwrap_or(file);
+        let path = path.to_string_lossy().replace('\\', "/");
+        let text = fs::read_to_string(file)
+            .map_err(|error| Failure::check(format!("{path}:1: {error}")))?;
+        text::check(&path, &text, &mut findings);
+        if path.ends_with("Cargo.toml") {
+            house::check(&path, &text, &mut findings);
+        }
+    }
+    findings.sort();
+    Ok((files.len(), findings))
+}
+
+/// The files under `folder` that are looked at.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let failed = |error| Failure::check(format!("{}: {error}", folder.display()));
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        entries.push(entry.map_err(failed)?.path());
+    }
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let kind = path.to_string_lossy();
+        if path.is_dir() {
+            if !SKIPPED.contains(&name.as_ref()) {
+                collect(&path, files)?;
+            }
+        } else if KINDS.iter().any(|end| kind.ends_with(end)) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

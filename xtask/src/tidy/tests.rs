@@ -1,0 +1,178 @@
+//! Each check is seen to fail on an example, and to pass on a sound one.
+
+use super::{Finding, house, judge, text};
+
+/// What is said about a file, each with its line.
+fn check(path: &str, content: &str, expect: &[(usize, &str)]) {
+    let mut findings: Vec<Finding> = Vec::new();
+    text::check(path, content, &mut findings);
+    if path.ends_with("Cargo.toml") {
+        house::check(path, content, &mut findings);
+    }
+    let told = || findings.iter().map(Finding::to_string).collect::<Vec<_>>();
+    assert_eq!(findings.len(), expect.len(), "{:#?}", told());
+    for (finding, (line, part)) in findings.iter().zip(expect) {
+        assert_eq!(finding.line, *line, "{finding}");
+        assert!(
+            finding.message.contains(part),
+            "{finding} does not say {part:?}"
+        );
+    }
+}
+
+const ROOM: &str = "crates/nic/src/room.rs";
+
+#[test]
+fn a_sound_file_is_sound() {
+    check(ROOM, "//! A room.\n\nfn main() {}\n", &[]);
+    check("README.md", "# Rackweave\n", &[]);
+}
+
+#[test]
+fn every_file_opens_with_what_it_is() {
+    check(ROOM, "fn main() {}\n", &[(1, "//!")]);
+    check(ROOM, "", &[(1, "//!")]);
+    check("README.md", "text\n", &[]);
+}
+
+#[test]
+fn files_have_a_bound() {
+    let file = |lines: usize| format!("//! A room.\n{}", "\n".repeat(lines - 1));
+    check(ROOM, &file(600), &[]);
+    check(ROOM, &file(601), &[(601, "two rooms")]);
+}
+
+#[test]
+fn unfinished_work_is_found() {
+    for left in ["todo", "unimplemented", "dbg"] {
+        check(
+            ROOM,
+            &format!("//! A room.\nfn f() {{ {left}!() }}\n"),
+            &[(2, left)],
+        );
+    }
+    for left in [concat!("FIX", "ME"), concat!("XX", "X")] {
+        check("README.md", &format!("text\n{left} later\n"), &[(2, left)]);
+    }
+}
+
+#[test]
+fn unsafe_has_its_places() {
+    let file = "//! A room.\nfn f() { unsafe { g() } }\n";
+    check(ROOM, file, &[(2, "alone")]);
+    check("crates/base/src/memory/mod.rs", file, &[]);
+    check("crates/link/src/ring.rs", file, &[]);
+    let harmless = "//! Nothing unsafe.\n#![forbid(unsafe_code)]\nconst A: &str = \"unsafe\";\n\
+                    // unsafe\n/* unsafe\nunsafe */\n";
+    check(ROOM, harmless, &[]);
+    check(
+        ROOM,
+        "//! A.\nconst Q: char = '\"'; unsafe fn f() {}\n",
+        &[(2, "alone")],
+    );
+    check(
+        ROOM,
+        "//! A.\nconst S: &str = \"a\\\"\nunsafe\"; unsafe fn f() {}\n",
+        &[(3, "alone")],
+    );
+}
+
+#[test]
+fn lines_have_a_bound() {
+    let line = |columns: usize| format!("//! A room.\n//{}\n", "x".repeat(columns - 2));
+    check(ROOM, &line(100), &[]);
+    check(ROOM, &line(101), &[(2, "101 columns")]);
+    let long = "x".repeat(120);
+    check(ROOM, &format!("//! See https://example.com/{long}\n"), &[]);
+    check(
+        ROOM,
+        &format!("//! A room.\nconst A: &str = \"{long}\";\n"),
+        &[],
+    );
+    check(ROOM, &format!("//! | {long} |\n"), &[]);
+    check(
+        "README.md",
+        &format!("| {long} |\n{long}\n"),
+        &[(2, "columns")],
+    );
+}
+
+#[test]
+fn white_space_is_plain() {
+    check(ROOM, "//! A room. \n", &[(1, "end of the line")]);
+    check(ROOM, "//! A room.\r\n", &[]);
+    check(ROOM, "//! A room.\n\tfn\n", &[(2, "tabs")]);
+    check(ROOM, "//! A room.", &[(1, "line feed")]);
+    check("crates/a/src/snapshots/a.snap", "a \n", &[]);
+}
+
+#[test]
+fn the_project_speaks_of_itself_alone() {
+    for word in [
+        concat!("/work", "/main/x"),
+        concat!("the Helper", " session"),
+    ] {
+        check("README.md", &format!("{word}\n"), &[(1, "workplace")]);
+    }
+    check("README.md", "a working session of the TCP kind\n", &[]);
+}
+
+const LINTS: &str = "[lints]\nworkspace = true\n";
+
+#[test]
+fn arrows_point_downwards() {
+    let manifest = |arrows: &str| format!("{LINTS}[dependencies]\n{arrows}");
+    let nic = "crates/nic/Cargo.toml";
+    check(
+        nic,
+        &manifest("rackweave-wire.workspace = true\nthiserror.workspace = true\n"),
+        &[],
+    );
+    check(
+        nic,
+        &manifest("rackweave-switch.workspace = true\n"),
+        &[(4, "may not know switch")],
+    );
+    check(
+        nic,
+        &manifest("rackweave-sim = { path = \"../sim\" }\n"),
+        &[(4, "may not know sim")],
+    );
+    let table = format!("{LINTS}[dependencies.rackweave-rack]\nworkspace = true\n");
+    check(nic, &table, &[(3, "may not know rack")]);
+    let target = format!("{LINTS}[target.'cfg(loom)'.dependencies]\nrackweave-link = \"1\"\n");
+    check(nic, &target, &[(4, "may not know link")]);
+    let tests = format!("{LINTS}[dev-dependencies]\nrackweave-switch.workspace = true\n");
+    check(nic, &tests, &[]);
+}
+
+#[test]
+fn few_see_both_an_endpoint_and_the_switch() {
+    let both = "[dependencies]\nrackweave-endpoint = \"1\"\nrackweave-switch = \"1\"\n";
+    check("crates/rack/Cargo.toml", &format!("{LINTS}{both}"), &[]);
+    let expect = [(4, "may not know endpoint"), (5, "both")];
+    check(
+        "crates/controller/Cargo.toml",
+        &format!("{LINTS}{both}"),
+        &expect,
+    );
+}
+
+#[test]
+fn every_crate_has_its_row_and_the_common_lints() {
+    check("crates/attic/Cargo.toml", LINTS, &[(1, "attic")]);
+    check(
+        "crates/nic/Cargo.toml",
+        "[package]\nname = \"x\"\n",
+        &[(1, "[lints]")],
+    );
+    check("Cargo.toml", "[workspace]\n", &[]);
+}
+
+#[test]
+fn the_project_is_tidy() {
+    let (files, findings) = judge().expect("every file can be read");
+    assert!(files > 50, "{files} files are too few to be all");
+    let told: Vec<_> = findings.iter().map(Finding::to_string).collect();
+    assert!(told.is_empty(), "{}", told.join("\n"));
+}

@@ -1,0 +1,186 @@
+//! Files, line by line.
+
+use super::Finding;
+
+const LINES_MAX: usize = 600;
+const COLUMNS_MAX: usize = 100;
+
+/// Files that are longer than allowed, with how long they are. It may only shrink.
+const LONG_FILES: [(&str, usize); 0] = [];
+
+/// Where `unsafe` is allowed, with the reason.
+const UNSAFE: [(&str, &str); 2] = [
+    (
+        "crates/base/src/memory/",
+        "region memory is shared with peers by design",
+    ),
+    ("crates/link/src/ring.rs", "the ring between two threads"),
+];
+
+/// Left behind while working. Each is written in two parts, so that this file may name it.
+const UNFINISHED: [&str; 5] = [
+    concat!("todo", "!"),
+    concat!("unimplemented", "!"),
+    concat!("dbg", "!"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+];
+
+/// Words of a workplace, which tell a reader of the project nothing.
+const PRIVATE: [&str; 7] = [
+    concat!("/work", "/main"),
+    concat!("/work", "/shared"),
+    concat!("/work", "/target"),
+    concat!("../", "shared/"),
+    concat!("helper", " session"),
+    concat!("this", " session"),
+    concat!("cla", "ude"),
+];
+
+/// Looks at one file; `path` is from the root of the project on.
+pub fn check(path: &str, text: &str, findings: &mut Vec<Finding>) {
+    let rust = path.ends_with(".rs");
+    let mut find = |line: usize, message: String| {
+        findings.push(Finding {
+            path: path.to_owned(),
+            line,
+            message,
+        });
+    };
+    if rust && !text.starts_with("//!") {
+        find(
+            1,
+            "begin the file with //! and say what it is and where to read on".to_owned(),
+        );
+    }
+    if rust {
+        length(path, text.lines().count(), &mut find);
+    }
+    let mut quotes = Quotes::default();
+    for (at, line) in text.lines().enumerate() {
+        let mut find = |message: String| find(at + 1, message);
+        words(line, &mut find);
+        if !path.ends_with(".snap") {
+            layout(line, &mut find);
+        }
+        if rust {
+            let code = quotes.code_of(line);
+            if has_word(&code, "unsafe") && !UNSAFE.iter().any(|(place, _)| path.starts_with(place))
+            {
+                find(format!(
+                    "{} is allowed in {} alone; use what they offer",
+                    "unsafe",
+                    UNSAFE.map(|(place, _)| place).join(" and ")
+                ));
+            }
+        }
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        find(
+            text.lines().count(),
+            "end the file with a line feed".to_owned(),
+        );
+    }
+}
+
+fn length(path: &str, lines: usize, find: &mut impl FnMut(usize, String)) {
+    let allowed = LONG_FILES.iter().find(|(long, _)| *long == path);
+    let allowed = allowed.map_or(LINES_MAX, |&(_, lines)| lines);
+    if lines > allowed {
+        find(
+            lines,
+            format!("{lines} lines, {allowed} are allowed; make two rooms of the file"),
+        );
+    } else if allowed > LINES_MAX && lines < allowed {
+        find(
+            1,
+            format!("{lines} lines: lower its entry in xtask/src/tidy/text.rs from {allowed}"),
+        );
+    }
+}
+
+fn words(line: &str, find: &mut impl FnMut(String)) {
+    for word in UNFINISHED {
+        if line.contains(word) {
+            find(format!(
+                "{word} is for work in progress; finish it or open an issue"
+            ));
+        }
+    }
+    let lower = line.to_lowercase();
+    for word in PRIVATE {
+        if lower.contains(word) {
+            find(format!(
+                "\"{word}\" belongs to a workplace, not to the project; leave it out"
+            ));
+        }
+    }
+}
+
+fn layout(line: &str, find: &mut impl FnMut(String)) {
+    if line.ends_with([' ', '\t', '\r']) {
+        find("remove the white space at the end of the line".to_owned());
+    }
+    if line.contains('\t') {
+        find("use spaces instead of tabs".to_owned());
+    }
+    let columns = line.chars().count();
+    // Addresses, strings and tables cannot be broken.
+    let trimmed = line.trim_start().trim_start_matches(['/', '!', ' ']);
+    let unbreakable = line.contains("://") || line.contains('"') || trimmed.starts_with('|');
+    if columns > COLUMNS_MAX && !unbreakable {
+        find(format!(
+            "{columns} columns, {COLUMNS_MAX} are allowed; break the line"
+        ));
+    }
+}
+
+fn has_word(code: &str, word: &str) -> bool {
+    let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(word).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        let after = code[at + word.len()..].chars().next();
+        !before.is_some_and(part_of_word) && !after.is_some_and(part_of_word)
+    })
+}
+
+/// Tells code from strings and comments, over lines.
+#[derive(Default)]
+struct Quotes {
+    in_string: bool,
+    in_comment: bool,
+}
+
+impl Quotes {
+    /// The line without what is in strings and comments.
+    fn code_of(&mut self, line: &str) -> String {
+        let mut code = String::new();
+        let mut chars = line.chars().peekable();
+        let mut last = ' ';
+        while let Some(c) = chars.next() {
+            if self.in_comment {
+                self.in_comment = !(last == '*' && c == '/');
+                last = if self.in_comment { c } else { ' ' };
+                continue;
+            }
+            if self.in_string {
+                match c {
+                    '\\' => drop(chars.next()),
+                    '"' => self.in_string = false,
+                    _ => {}
+                }
+                continue;
+            }
+            match (c, chars.peek()) {
+                ('/', Some('/')) => return code,
+                ('/', Some('*')) => self.in_comment = true,
+                // A quote as a character begins no string.
+                ('\'', Some('"')) => drop(chars.next()),
+                ('"', _) => self.in_string = true,
+                _ => code.push(c),
+            }
+            last = c;
+        }
+        code
+    }
+}
