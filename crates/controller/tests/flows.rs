@@ -4,7 +4,9 @@ mod common;
 
 use common::{Ends, Fate, TestRack};
 use rackweave_base::{NodeId, Rng};
-use rackweave_controller::{FlowSpec, FlowState};
+use rackweave_controller::{Controller, FlowSpec, FlowState};
+use std::cell::Cell;
+use std::rc::Rc;
 use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::ring::ByteOrder;
 
@@ -114,6 +116,34 @@ fn a_tenth_of_all_packets_lost() {
                 0..=2 => Fate::Lose,
                 3 => Fate::Duplicate,
                 4 => Fate::Delay,
+                _ => Fate::Deliver,
+            });
+        });
+    }
+}
+
+#[test]
+fn trains_go_through_whole_and_are_asked_for_again_when_lost() {
+    let spec = || FlowSpec {
+        item_size: 50_000,
+        batch_bytes: 200_000,
+        ..spec(&[0, 1], &[2])
+    };
+    let (trains, packets) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let (seen, all) = (trains.clone(), packets.clone());
+    run_on(TestRack::with_trains(3, 1, 8), spec(), 20, move |rack| {
+        rack.fate = Box::new(move |_, packet| {
+            all.set(all.get() + 1);
+            seen.set(seen.get() + u32::from(packet.fragments() > 1));
+            Fate::Deliver
+        });
+    });
+    assert!(trains.get() > 100, "{} trains", trains.get());
+    for lost in (0..packets.get()).step_by(7) {
+        run_on(TestRack::with_trains(3, 1, 8), spec(), 20, move |rack| {
+            rack.fate = Box::new(move |number, _| match number {
+                n if n == lost => Fate::Lose,
+                n if n == lost + 3 => Fate::Duplicate,
                 _ => Fate::Deliver,
             });
         });

@@ -75,17 +75,24 @@ fn address(node: usize) -> NodeAddress {
 
 impl TestRack {
     pub fn new(nodes: usize, seed: u64) -> (Self, Controller) {
+        Self::with_trains(nodes, seed, 1)
+    }
+
+    /// A rack whose packets stand for up to `train_max` fragments; such links need no ICRC.
+    pub fn with_trains(nodes: usize, seed: u64, train_max: u32) -> (Self, Controller) {
+        let check = train_max == 1;
         let mut rng = Rng::new(seed);
         let memory = Memory::new(256 << 20);
         let pool = Pool::new(1024);
         let nics = (0..nodes)
             .map(|node| {
                 let at = address(node);
-                let config = NicConfig::new(at.ip, at.mac);
+                let config = NicConfig { check, train_max, ..NicConfig::new(at.ip, at.mac) };
                 Nic::new(config, memory.clone(), pool.clone(), rng.fork(&format!("nic {node}")))
             })
             .collect();
-        let config = pipeline_config();
+        let mut config = pipeline_config();
+        config.engine.check = check;
         let switch =
             Switch::load(Pipeline::new(&config, memory.clone()), Budget::Tofino1, switch_config())
                 .unwrap();

@@ -3,13 +3,17 @@
 //! Rows are collected per destination until they fill an item, so that each ring is touched once
 //! per item and not once per row (zero-sided RDMA, section 7.2: software write-combining buffers).
 //!
-//! An item begins with the number of its rows (32 bits, little-endian) and 4 zero bytes, then the
-//! rows follow, each of the same size.
+//! An item begins with a header of [`ITEM_HEADER`] bytes: [`ITEM_MAGIC`], the number of its rows
+//! (32 bits, little-endian), zeros. Then the rows follow, each of the same size. The header is as
+//! long as a cache line, so that rows of 32 or 64 bytes never straddle one, nor two packets.
 
 use super::{Producer, PushError};
 
 /// Bytes in front of the rows of an item.
-pub const ITEM_HEADER: usize = 8;
+pub const ITEM_HEADER: usize = 64;
+
+/// What an item of rows begins with.
+pub const ITEM_MAGIC: [u8; 4] = *b"RWit";
 
 /// Spreads keys over partitions: a 64-bit finaliser (Stafford's variant 13 of MurmurHash3's).
 #[inline]
@@ -39,7 +43,8 @@ struct Output {
 impl Output {
     fn flush(&mut self, row_size: usize) -> Result<(), PushError> {
         if self.rows > 0 {
-            self.buffer[..4].copy_from_slice(&(self.rows as u32).to_le_bytes());
+            self.buffer[..4].copy_from_slice(&ITEM_MAGIC);
+            self.buffer[4..8].copy_from_slice(&(self.rows as u32).to_le_bytes());
             self.producer
                 .push(&self.buffer[..ITEM_HEADER + self.rows * row_size])?;
             self.rows = 0;
@@ -129,7 +134,11 @@ impl Partitioner {
 
     /// The rows of an item, one slice each; nothing if the item is not well-formed.
     pub fn rows(item: &[u8], row_size: usize) -> Option<impl Iterator<Item = &[u8]>> {
-        let count = u32::from_le_bytes(*item.first_chunk()?) as usize;
+        let (magic, rest) = item.split_first_chunk::<4>()?;
+        let count = u32::from_le_bytes(*rest.first_chunk()?) as usize;
+        if *magic != ITEM_MAGIC {
+            return None;
+        }
         let bytes = item.get(ITEM_HEADER..ITEM_HEADER + count.checked_mul(row_size)?)?;
         Some(bytes.chunks_exact(row_size))
     }

@@ -16,7 +16,7 @@ fn layout(order: ByteOrder) -> RingLayout {
 
 fn block() -> Block {
     Memory::new(1 << 20)
-        .allocate(ring::region_bytes(40, 4) as usize)
+        .allocate(ring::region_bytes(96, 4) as usize)
         .unwrap()
 }
 
@@ -144,7 +144,7 @@ fn bad_shapes_are_refused() {
     assert_eq!(check(12, 4), "items of 12 bytes; a multiple of 8 is needed");
     assert_eq!(
         check(16, 1024),
-        "the ring needs 16512 bytes, its block has 288"
+        "the ring needs 16512 bytes, its block has 512"
     );
 }
 
@@ -153,7 +153,7 @@ fn a_partitioner_keeps_rows_whole_and_sends_each_key_to_one_place() {
     let order = ByteOrder::Little;
     let blocks = [block(), block()];
     let layout = RingLayout {
-        item_size: 40,
+        item_size: 96,
         slots: 2,
         order,
     };
@@ -179,8 +179,8 @@ fn a_partitioner_keeps_rows_whole_and_sends_each_key_to_one_place() {
     for (at, block) in blocks.iter().enumerate() {
         let items = unit_says(block, order).counter as usize;
         for slot in 0..items {
-            let mut item = [0; 40];
-            block.read(ITEMS_AT + slot * 40, &mut item);
+            let mut item = [0; 96];
+            block.read(ITEMS_AT + slot * 96, &mut item);
             for row in Partitioner::rows(&item, 16).unwrap() {
                 let key = u64::from_le_bytes(row[..8].try_into().unwrap());
                 assert_eq!(partitioner.destination(key), at);
@@ -191,7 +191,7 @@ fn a_partitioner_keeps_rows_whole_and_sends_each_key_to_one_place() {
     }
     assert!(seen > 0 && seen <= pushed);
     assert!(
-        Partitioner::rows(&[255; 40], 16).is_none(),
+        Partitioner::rows(&[255; 96], 16).is_none(),
         "nonsense is not taken for rows"
     );
 }

@@ -54,7 +54,7 @@ impl Flows {
         };
         let head = registers.head_published.update(cursor, at, add);
         let tail = registers.tail_published.update(cursor, p as usize, add);
-        let place = p - u32::from(thread.producers_first.0) + 1;
+        let place = (p - u32::from(thread.producers_first.0)) as u16 + 1;
         let record = CommitRecord {
             producer: place,
             tail,

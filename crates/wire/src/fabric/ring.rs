@@ -3,10 +3,13 @@
 //!
 //! | offset | bytes | written by | content |
 //! |---|---|---|---|
-//! | 0 | 8 | the node | unit word: counter in the low 32 bits, [`UnitState`] in the high 32 |
-//! | 64 | 8 | the switch | commit record of a consumer ring: producer in the low 32 bits, its tail in the high 32 |
-//! | 72 | 8 | the switch | switch word: counter in the low 32 bits, [`SwitchState`] in the high 32 |
+//! | 0 | 8 | the node | unit word: [`UnitState`] and counter |
+//! | 64 | 8 | the switch | commit record of a consumer ring: producer and its tail |
+//! | 72 | 8 | the switch | switch word: [`SwitchState`] and counter |
 //! | 128 | slots × item size | producer ring: the node; consumer ring: the switch | items |
+//!
+//! A word has its state (of a record: the producer) in bits 0 to 15, [`MAGIC`] in bits 16 to 31 and
+//! its counter in bits 32 to 63. The magic tells a word from memory that never was one.
 //!
 //! Counters count items, modulo 2^32; an item's slot is its number modulo the number of slots. A
 //! producer's unit word holds the head and its switch word the tail; a consumer's unit word holds
@@ -28,6 +31,9 @@ pub const ITEMS: u64 = 128;
 /// The largest number of slots: counters must tell a full ring from an empty one.
 pub const SLOTS_MAX: u32 = 1 << 30;
 
+/// What bits 16 to 31 of every word hold: "RW".
+pub const MAGIC: u16 = 0x5257;
+
 /// The byte order of a node's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ByteOrder {
@@ -40,7 +46,7 @@ pub enum ByteOrder {
 
 /// What a node says about its end of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u32)]
+#[repr(u16)]
 pub enum UnitState {
     /// Not set up yet.
     #[default]
@@ -53,7 +59,7 @@ pub enum UnitState {
 
 /// What the switch says about a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u32)]
+#[repr(u16)]
 pub enum SwitchState {
     /// Not set up yet.
     #[default]
@@ -83,68 +89,79 @@ pub type SwitchWord = Word<SwitchState>;
 /// Which items of which producer the newest head of a consumer ring contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CommitRecord {
-    /// The producer's place in the flow, counted from one; zero before the first commit.
-    pub producer: u32,
+    /// The producer's place among those of the ring, counted from one; zero before the first
+    /// commit.
+    pub producer: u16,
     /// Its tail: items of it that were published here.
     pub tail: u32,
 }
 
-/// A state that is none of the known ones.
+/// A word without magic, or with a state that is none of the known ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("ring word {word:#018x} has an unknown state")]
+#[error("ring word {word:#018x} has no magic or an unknown state")]
 pub struct UnknownState {
     /// The whole word.
     pub word: u64,
 }
 
+const fn pack(low: u16, counter: u32) -> u64 {
+    (counter as u64) << 32 | (MAGIC as u64) << 16 | low as u64
+}
+
+/// The low 16 bits and the counter of a word; nothing if the magic is missing.
+const fn unpack(word: u64) -> Option<(u16, u32)> {
+    if (word >> 16) as u16 == MAGIC { Some((word as u16, (word >> 32) as u32)) } else { None }
+}
+
 impl TryFrom<u64> for UnitWord {
     type Error = UnknownState;
     fn try_from(word: u64) -> Result<Self, UnknownState> {
-        let state = match word >> 32 {
-            0 => UnitState::Vacant,
-            1 => UnitState::Open,
-            2 => UnitState::Finished,
+        let (state, counter) = match unpack(word) {
+            Some((0, counter)) => (UnitState::Vacant, counter),
+            Some((1, counter)) => (UnitState::Open, counter),
+            Some((2, counter)) => (UnitState::Finished, counter),
             _ => return Err(UnknownState { word }),
         };
-        Ok(Self { counter: word as u32, state })
+        Ok(Self { counter, state })
     }
 }
 
 impl TryFrom<u64> for SwitchWord {
     type Error = UnknownState;
     fn try_from(word: u64) -> Result<Self, UnknownState> {
-        let state = match word >> 32 {
-            0 => SwitchState::Vacant,
-            1 => SwitchState::Open,
-            2 => SwitchState::Ended,
-            3 => SwitchState::Aborted,
+        let (state, counter) = match unpack(word) {
+            Some((0, counter)) => (SwitchState::Vacant, counter),
+            Some((1, counter)) => (SwitchState::Open, counter),
+            Some((2, counter)) => (SwitchState::Ended, counter),
+            Some((3, counter)) => (SwitchState::Aborted, counter),
             _ => return Err(UnknownState { word }),
         };
-        Ok(Self { counter: word as u32, state })
+        Ok(Self { counter, state })
     }
 }
 
 impl From<UnitWord> for u64 {
     fn from(word: UnitWord) -> u64 {
-        u64::from(word.state as u32) << 32 | u64::from(word.counter)
+        pack(word.state as u16, word.counter)
     }
 }
 
 impl From<SwitchWord> for u64 {
     fn from(word: SwitchWord) -> u64 {
-        u64::from(word.state as u32) << 32 | u64::from(word.counter)
+        pack(word.state as u16, word.counter)
     }
 }
 
+/// Memory that holds no record reads as the record before the first commit.
 impl From<u64> for CommitRecord {
     fn from(word: u64) -> Self {
-        Self { producer: word as u32, tail: (word >> 32) as u32 }
+        unpack(word).map_or(Self::default(), |(producer, tail)| Self { producer, tail })
     }
 }
 
 impl From<CommitRecord> for u64 {
     fn from(record: CommitRecord) -> u64 {
-        u64::from(record.tail) << 32 | u64::from(record.producer)
+        pack(record.producer, record.tail)
     }
 }
 
@@ -206,25 +223,27 @@ mod tests {
     #[test]
     fn words_are_as_documented() {
         let word = UnitWord { counter: 0x0102_0304, state: UnitState::Finished };
-        assert_eq!(u64::from(word), 0x0000_0002_0102_0304);
+        assert_eq!(u64::from(word), 0x0102_0304_5257_0002);
         assert_eq!(UnitWord::try_from(u64::from(word)), Ok(word));
         assert_eq!(
             ByteOrder::Big.to_bytes(word.into()),
-            [0, 0, 0, 2, 1, 2, 3, 4],
-            "a big-endian node sees the state first"
+            [1, 2, 3, 4, 0x52, 0x57, 0, 2],
+            "a big-endian node sees the counter first"
         );
         let record = CommitRecord { producer: 3, tail: 9 };
-        assert_eq!(u64::from(record), 0x0000_0009_0000_0003);
+        assert_eq!(u64::from(record), 0x0000_0009_5257_0003);
         assert_eq!(CommitRecord::from(u64::from(record)), record);
     }
 
     #[test]
     fn unknown_states_are_refused() {
         assert_eq!(
-            SwitchWord::try_from(4 << 32).unwrap_err().to_string(),
-            "ring word 0x0000000400000000 has an unknown state"
+            SwitchWord::try_from(0x5257_0004).unwrap_err().to_string(),
+            "ring word 0x0000000052570004 has no magic or an unknown state"
         );
         assert!(UnitWord::try_from(u64::MAX).is_err());
+        assert!(UnitWord::try_from(0).is_err(), "memory that nobody has written");
+        assert_eq!(CommitRecord::from(0), CommitRecord::default());
     }
 
     #[test]
