@@ -25,12 +25,16 @@ fn spec(producers: &[u16], consumers: &[u16]) -> FlowSpec {
 }
 
 /// Runs a flow to its end and returns how many packets that took.
-fn run(
+fn run(spec: FlowSpec, total: u64, prepare: impl FnOnce(&mut TestRack)) -> u64 {
+    run_on(TestRack::new(4, 1), spec, total, prepare)
+}
+
+fn run_on(
+    (mut rack, mut controller): (TestRack, Controller),
     spec: FlowSpec,
     total: u64,
     prepare: impl FnOnce(&mut TestRack),
 ) -> u64 {
-    let (mut rack, mut controller) = TestRack::new(4, 1);
     prepare(&mut rack);
     let memory = rack.memory.clone();
     let (id, rings) = controller.create_flow(&mut rack, &memory, spec).unwrap();
