@@ -23,6 +23,10 @@ pub use slots::{ReadSlots, WriteSlots};
 /// Alignment of every block, in bytes: a page, so that cache lines and words never straddle.
 pub const BLOCK_ALIGNMENT: usize = 4096;
 
+/// Blocks of this size and more begin at a multiple of it and ask the system for huge pages: walking
+/// page tables is what limits copying large rings.
+const HUGE_PAGE: usize = 2 << 20;
+
 /// The most blocks that one arena can hold at a time.
 pub const BLOCKS_MAX: usize = 1 << 14;
 
@@ -98,6 +102,23 @@ unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
 
+/// How a block of `capacity` bytes is obtained from the system.
+fn layout(capacity: usize) -> Layout {
+    let alignment = if capacity >= HUGE_PAGE { HUGE_PAGE } else { BLOCK_ALIGNMENT };
+    Layout::from_size_align(capacity, alignment).expect("capacity is bounded by the limit")
+}
+
+/// Asks for huge pages. A system that has none goes on with small ones.
+fn advise(pointer: *mut u8, capacity: usize) {
+    #[cfg(target_os = "linux")]
+    if capacity >= HUGE_PAGE {
+        // SAFETY: the range was just allocated, whole pages of it, and the advice changes no byte.
+        unsafe { libc::madvise(pointer.cast(), capacity, libc::MADV_HUGEPAGE) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (pointer, capacity);
+}
+
 impl Memory {
     /// An arena that gives out at most `limit` bytes at a time.
     pub fn new(limit: usize) -> Self {
@@ -153,8 +174,7 @@ impl Memory {
                     return Err(MemoryError::TooManyBlocks);
                 }
                 let index = books.slots_used;
-                let layout = Layout::from_size_align(capacity, BLOCK_ALIGNMENT)
-                    .expect("capacity is bounded by the limit");
+                let layout = layout(capacity);
                 // SAFETY: the layout has a size above zero.
                 let pointer = unsafe { alloc_zeroed(layout) };
                 if pointer.is_null() {
@@ -164,6 +184,7 @@ impl Memory {
                         limit: books.limit,
                     });
                 }
+                advise(pointer, capacity);
                 books.slots_used += 1;
                 books.used += capacity;
                 let slot = &self.0.slots[index];
@@ -440,8 +461,7 @@ impl Drop for Arena {
             let pointer = slot.pointer.load(Ordering::Acquire);
             if !pointer.is_null() {
                 let capacity = slot.capacity.load(Ordering::Acquire);
-                let layout = Layout::from_size_align(capacity, BLOCK_ALIGNMENT)
-                    .expect("it was valid when it was allocated");
+                let layout = layout(capacity);
                 // SAFETY: allocated with this layout; every block holds the arena, so none is left.
                 unsafe { dealloc(pointer, layout) };
             }

@@ -6,6 +6,9 @@ use rackweave_base::Duration;
 use rackweave_switch::transfer::{EngineTask, LaneId};
 use rackweave_wire::fabric::ring::{UnitState, UnitWord};
 
+/// Polls without news after which a ring counts as quiet.
+const QUIET: u32 = 6;
+
 impl Flows {
     /// Polls the ring behind a lane, unless its mirror already shows a whole batch.
     pub(super) fn poll(&mut self, pass: &mut FlowPass<'_>, lane: LaneId) {
@@ -127,7 +130,11 @@ impl Flows {
                 *quiet = if news { 0 } else { quiet.saturating_add(1) };
                 *quiet
             });
-        pass.arm(self.poll_key(lane), self.interval_after(polls));
+        let interval = self.interval_after(polls);
+        // Quiet rings are polled together, so that whoever drives an idle rack wakes once for all.
+        let late = Duration::from_nanos(pass.now.as_nanos() % interval.as_nanos());
+        let aligned = Duration::from_nanos(interval.as_nanos() - late.as_nanos());
+        pass.arm(self.poll_key(lane), if polls < QUIET { interval } else { aligned });
         if news {
             pass.recirculate(FlowTask::Wake(thread));
         }

@@ -7,7 +7,7 @@
 use super::station::{NodeStation, SwitchStation};
 use crate::build::{self, Address, Parts, RackError};
 use crate::config::RackConfig;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, NodeId, Packet};
 use rackweave_controller::{Controller, NodeAddress, Site};
@@ -24,6 +24,9 @@ const NEVER: u64 = u64::MAX;
 
 /// How long somebody who waits sleeps at most: what he waits for may come without a timer.
 const NAP: Time = Time::from_micros(500);
+
+/// Rounds of idleness that moving data can earn: about a millisecond.
+const CREDIT_MAX: u32 = 2048;
 
 /// A machine behind its lock, and when it is due.
 struct Place<S> {
@@ -57,6 +60,9 @@ pub(super) struct Shared {
     /// Set when the switch has news for the controller.
     news: AtomicBool,
     pub(super) stop: AtomicBool,
+    /// Rounds of idleness to be spent awake. Moving data earns them: where much has moved, more is
+    /// likely to come soon, and a poll now and then is no reason to stay awake.
+    credit: AtomicU32,
     sleeping: AtomicUsize,
     sleepers: Mutex<Vec<Thread>>,
 }
@@ -93,6 +99,7 @@ impl Shared {
             controller: Mutex::new(parts.controller),
             news: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            credit: AtomicU32::new(0),
             sleeping: AtomicUsize::new(0),
             sleepers: Mutex::new(Vec::new()),
         })
@@ -177,8 +184,8 @@ impl Shared {
     }
 
     /// A driver thread has nothing to do.
-    pub fn driver_rest(&self, idle_rounds: u32) {
-        if spin_or_yield(idle_rounds) {
+    pub fn driver_rest(&self) {
+        if self.stay_awake() {
             return;
         }
         self.sleeping.fetch_add(1, Ordering::SeqCst);
@@ -189,6 +196,27 @@ impl Shared {
         self.sleeping.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Spends a round of credit awake. False if there is none.
+    fn stay_awake(&self) -> bool {
+        let credit = self.credit.load(Ordering::Relaxed);
+        if credit == 0 {
+            return false;
+        }
+        self.credit.store(credit - 1, Ordering::Relaxed);
+        if credit.is_multiple_of(8) {
+            // Another thread of this process may have the next step.
+            std::thread::yield_now();
+        } else {
+            core::hint::spin_loop();
+        }
+        true
+    }
+
+    fn earn(&self, moved: u32) {
+        let credit = self.credit.load(Ordering::Relaxed).saturating_add(moved);
+        self.credit.store(credit.min(CREDIT_MAX), Ordering::Relaxed);
+    }
+
     fn tell_controller(&self) {
         if let Ok(mut controller) = self.controller.try_lock() {
             self.news.store(false, Ordering::Relaxed);
@@ -197,30 +225,18 @@ impl Shared {
     }
 }
 
-/// The first rounds of idleness are spent awake. True if this one was.
-fn spin_or_yield(idle_rounds: u32) -> bool {
-    match idle_rounds {
-        0..64 => core::hint::spin_loop(),
-        64..256 => std::thread::yield_now(),
-        _ => return false,
-    }
-    true
-}
-
 impl Progress for Shared {
     fn drive(&self) -> bool {
         let now = self.time();
-        let mut moved = false;
+        let mut moved = 0;
         for place in &self.nodes {
             if let Ok(mut station) = place.station.try_lock() {
-                if station.run(now) {
-                    moved = true;
-                }
+                moved += station.run(now);
                 place.note_deadline(station.deadline());
             }
         }
         if let Ok(mut station) = self.switch.station.try_lock() {
-            moved |= station.run(now);
+            moved += station.run(now);
             self.switch.note_deadline(station.deadline());
             if station.switch.has_digest() {
                 self.news.store(true, Ordering::Relaxed);
@@ -229,11 +245,14 @@ impl Progress for Shared {
         if self.news.load(Ordering::Relaxed) {
             self.tell_controller();
         }
-        moved
+        if moved > 0 {
+            self.earn(moved);
+        }
+        moved > 0
     }
 
-    fn relax(&self, idle_rounds: u32) {
-        if !spin_or_yield(idle_rounds) {
+    fn relax(&self, _idle_rounds: u32) {
+        if !self.stay_awake() {
             std::thread::sleep(self.idle_span(NAP));
         }
     }

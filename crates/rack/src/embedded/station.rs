@@ -1,6 +1,6 @@
 //! A machine with its links: what one thread at a time drives.
 
-use rackweave_base::{Instant, PortId};
+use rackweave_base::{Instant, Packet, PortId};
 use rackweave_link::Link;
 use rackweave_nic::Nic;
 use rackweave_programs::Pipeline;
@@ -31,13 +31,18 @@ fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     }
 }
 
+/// What moving `packet` counts for: one, and one more per KiB.
+fn work(packet: &Packet) -> u32 {
+    1 + (packet.payload.len() >> 10) as u32
+}
+
 impl NodeStation {
-    /// Moves what can be moved. True if anything was.
-    pub fn run(&mut self, now: Instant) -> bool {
-        let mut moved = false;
+    /// Moves what can be moved, and says how much that was.
+    pub fn run(&mut self, now: Instant) -> u32 {
+        let mut moved = 0;
         for _ in 0..BURST {
             let Some(packet) = self.link.receive(now) else { break };
-            moved = true;
+            moved += work(&packet);
             if !self.dead {
                 self.nic.handle_packet(now, packet);
             }
@@ -47,7 +52,7 @@ impl NodeStation {
         }
         if self.nic.poll_timeout().is_some_and(|due| due <= now) {
             self.nic.handle_timeout(now);
-            moved = true;
+            moved += 1;
         }
         let mut room = BURST;
         while room > 0 {
@@ -59,9 +64,9 @@ impl NodeStation {
                 }
             }
             let Some(packet) = self.nic.poll_transmit(now) else { break };
+            moved += work(&packet);
             let sent = self.link.send(now, packet);
             debug_assert!(sent.is_ok(), "the link said that it had room");
-            moved = true;
             room -= 1;
         }
         moved
@@ -77,12 +82,12 @@ impl NodeStation {
 }
 
 impl SwitchStation {
-    /// Moves what can be moved. True if anything was.
-    pub fn run(&mut self, now: Instant) -> bool {
-        let mut moved = false;
+    /// Moves what can be moved, and says how much that was.
+    pub fn run(&mut self, now: Instant) -> u32 {
+        let mut moved = 0;
         if self.switch.poll_timeout().is_some_and(|due| due <= now) {
             self.switch.handle_timeout(now);
-            moved = true;
+            moved += 1;
         }
         let ports = self.links.len();
         for port in 0..ports {
@@ -91,17 +96,17 @@ impl SwitchStation {
             if !blocked {
                 for _ in 0..BURST {
                     let Some(packet) = self.links[port].receive(now) else { break };
+                    moved += work(&packet);
                     self.switch.handle_packet(now, PortId(port as u16), packet);
-                    moved = true;
                 }
             }
-            moved |= self.flush(now);
+            moved += self.flush(now);
         }
         moved
     }
 
-    fn flush(&mut self, now: Instant) -> bool {
-        let mut moved = false;
+    fn flush(&mut self, now: Instant) -> u32 {
+        let mut moved = 0;
         for (port, link) in self.links.iter_mut().enumerate() {
             let port = PortId(port as u16);
             let waiting = self.switch.egress_len(port);
@@ -110,9 +115,9 @@ impl SwitchStation {
             }
             for _ in 0..waiting.min(link.room()) {
                 let Some(packet) = self.switch.poll_transmit(port) else { break };
+                moved += work(&packet);
                 let sent = link.send(now, packet);
                 debug_assert!(sent.is_ok(), "the link said that it had room");
-                moved = true;
             }
         }
         moved

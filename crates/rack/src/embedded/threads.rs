@@ -47,13 +47,9 @@ impl Drivers {
 }
 
 fn run(shared: &Shared) {
-    let mut idle_rounds: u32 = 0;
     while !shared.stop.load(Ordering::Relaxed) {
-        if shared.drive() {
-            idle_rounds = 0;
-        } else {
-            shared.driver_rest(idle_rounds);
-            idle_rounds = idle_rounds.saturating_add(1);
+        if !shared.drive() {
+            shared.driver_rest();
         }
     }
 }
