@@ -9,6 +9,12 @@ use rackweave_wire::fabric::ring::{UnitState, UnitWord};
 /// Polls without news after which a ring counts as quiet.
 const QUIET: u32 = 6;
 
+/// Polls without news are counted up to here: the interval has long reached its bound.
+const QUIET_MAX: u32 = 20;
+
+/// Marks the count of a ring that has been asked and has not answered yet.
+const ASKED: u32 = 1 << 31;
+
 impl Flows {
     /// Polls the ring behind a lane, unless its mirror already shows a whole batch.
     pub(super) fn poll(&mut self, pass: &mut FlowPass<'_>, lane: LaneId) {
@@ -50,10 +56,20 @@ impl Flows {
         if over {
             return;
         }
-        if enough {
-            pass.arm(self.poll_key(lane), self.config.poll_interval);
-        } else {
-            pass.recirculate(EngineTask::ReadWord(lane));
+        let (asked, polls) = registers.quiet.update(cursor, lane.index(), |quiet| {
+            let asked = *quiet & ASKED != 0;
+            if enough && !asked {
+                *quiet = (*quiet + 1).min(QUIET_MAX);
+            } else {
+                *quiet |= ASKED;
+            }
+            (asked, *quiet & !ASKED)
+        });
+        match (asked, enough) {
+            // The answer is on its way and sets the next poll.
+            (true, _) => {}
+            (false, true) => self.arm_poll(pass, lane, polls),
+            (false, false) => pass.recirculate(EngineTask::ReadWord(lane)),
         }
     }
 
@@ -123,25 +139,32 @@ impl Flows {
 
     /// Sets the next poll and wakes the thread if there was news.
     fn polled(&mut self, pass: &mut FlowPass<'_>, lane: LaneId, thread: ThreadId, news: bool) {
-        let polls = self
-            .registers
-            .quiet
-            .update(&mut pass.cursor, lane.index(), |quiet| {
-                *quiet = if news { 0 } else { quiet.saturating_add(1) };
-                *quiet
-            });
-        let interval = self.interval_after(polls);
-        // Quiet rings are polled together, so that whoever drives an idle rack wakes once for all.
-        let late = Duration::from_nanos(pass.now.as_nanos() % interval.as_nanos());
-        let aligned = Duration::from_nanos(interval.as_nanos() - late.as_nanos());
-        pass.arm(self.poll_key(lane), if polls < QUIET { interval } else { aligned });
+        let polls = self.registers.quiet.update(&mut pass.cursor, lane.index(), |quiet| {
+            let polls = *quiet & !ASKED;
+            *quiet = if news { 0 } else { (polls + 1).min(QUIET_MAX) };
+            *quiet
+        });
+        self.arm_poll(pass, lane, polls);
         if news {
             pass.recirculate(FlowTask::Wake(thread));
         }
     }
 
+    fn arm_poll(&self, pass: &mut FlowPass<'_>, lane: LaneId, polls: u32) {
+        let interval = self.interval_after(polls);
+        // Quiet rings are polled together, so that whoever drives an idle rack wakes once for all.
+        let late = Duration::from_nanos(pass.now.as_nanos() % interval.as_nanos());
+        let aligned = Duration::from_nanos(interval.as_nanos() - late.as_nanos());
+        pass.arm(self.poll_key(lane), if polls < QUIET { interval } else { aligned });
+    }
+
+    /// Items are on the move: what the ring behind `lane` says will soon be of use.
+    pub(super) fn poll_soon(&self, pass: &mut FlowPass<'_>, lane: LaneId) {
+        pass.arm(self.poll_key(lane), self.config.poll_interval);
+    }
+
     /// The interval for a ring that has been quiet for `polls` polls.
     pub(super) fn interval_after(&self, polls: u32) -> Duration {
-        (self.config.poll_interval * (1 << polls.min(20))).min(self.config.poll_interval_max)
+        (self.config.poll_interval * (1 << polls.min(QUIET_MAX))).min(self.config.poll_interval_max)
     }
 }

@@ -249,6 +249,7 @@ impl Flows {
         }
         self.registers
             .reset_producer(id.index(), counters.unit, counters.published);
+        *self.registers.quiet.control(entry.ring.poll.index()) = 0;
         Ok(())
     }
 
@@ -269,6 +270,7 @@ impl Flows {
             .set(entry.ring.publish.index(), Some(Role::ConsumerPublish(id)))?;
         self.registers
             .reset_thread(id.index(), counters.unit, counters.published);
+        *self.registers.quiet.control(entry.ring.poll.index()) = 0;
         Ok(())
     }
 

@@ -157,11 +157,15 @@ impl Flows {
             length: items * thread.item_size,
             cookie: slot,
         };
+        let polls = [producer.ring.poll, thread.ring.poll];
         pass.mirror(EngineTask::Start(start));
         pass.recirculate(FlowTask::Scan {
             thread: id,
             tried: 0,
         });
+        for lane in polls {
+            self.poll_soon(pass, lane);
+        }
     }
 
     /// Announces the end of the stream, once.

@@ -257,7 +257,7 @@ impl Default for TransferSection {
 
 impl Default for FlowSection {
     fn default() -> Self {
-        Self { poll_interval_us: 5, poll_interval_max_us: 1000, batch_bytes: 1 << 20, transfers: 2 }
+        Self { poll_interval_us: 5, poll_interval_max_us: 2000, batch_bytes: 1 << 20, transfers: 2 }
     }
 }
 

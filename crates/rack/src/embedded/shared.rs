@@ -28,6 +28,13 @@ const NAP: Time = Time::from_micros(500);
 /// Rounds of idleness that moving data can earn: about a millisecond.
 const CREDIT_MAX: u32 = 2048;
 
+/// Credit from which all driver threads are wanted: more than polling idle rings earns.
+const CREDIT_CROWD: u32 = 256;
+
+/// Rounds that somebody who waits spends awake in any case: a thread that drives may hold the very
+/// machine that has his packet.
+const ROUNDS_AWAKE: u32 = 64;
+
 /// A machine behind its lock, and when it is due.
 struct Place<S> {
     station: Mutex<S>,
@@ -183,15 +190,18 @@ impl Shared {
         Time::from_nanos(next.saturating_sub(now)).min(limit)
     }
 
-    /// A driver thread has nothing to do.
-    pub fn driver_rest(&self) {
+    /// A driver thread has nothing to do. Only the first one minds the timers of an idle rack; it
+    /// wakes the others when there is work for them.
+    pub fn driver_rest(&self, index: u32) {
         if self.stay_awake() {
             return;
         }
         self.sleeping.fetch_add(1, Ordering::SeqCst);
         // Whoever posted before seeing the count has left traces that this round finds.
         if !self.drive() && !self.stop.load(Ordering::SeqCst) {
-            std::thread::park_timeout(self.idle_span(Time::from_millis(50)));
+            let limit = Time::from_millis(50);
+            let span = if index == 0 { self.idle_span(limit) } else { limit };
+            std::thread::park_timeout(span);
         }
         self.sleeping.fetch_sub(1, Ordering::SeqCst);
     }
@@ -213,8 +223,12 @@ impl Shared {
     }
 
     fn earn(&self, moved: u32) {
-        let credit = self.credit.load(Ordering::Relaxed).saturating_add(moved);
-        self.credit.store(credit.min(CREDIT_MAX), Ordering::Relaxed);
+        let before = self.credit.load(Ordering::Relaxed);
+        let credit = before.saturating_add(moved).min(CREDIT_MAX);
+        self.credit.store(credit, Ordering::Relaxed);
+        if before < CREDIT_CROWD && credit >= CREDIT_CROWD {
+            self.kick();
+        }
     }
 
     fn tell_controller(&self) {
@@ -251,8 +265,10 @@ impl Progress for Shared {
         moved > 0
     }
 
-    fn relax(&self, _idle_rounds: u32) {
-        if !self.stay_awake() {
+    fn relax(&self, idle_rounds: u32) {
+        if idle_rounds < ROUNDS_AWAKE {
+            core::hint::spin_loop();
+        } else if !self.stay_awake() {
             std::thread::sleep(self.idle_span(NAP));
         }
     }

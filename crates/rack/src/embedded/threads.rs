@@ -17,7 +17,7 @@ impl Drivers {
             let shared_here = shared.clone();
             let started = Builder::new()
                 .name(format!("rackweave-{at}"))
-                .spawn(move || run(&shared_here));
+                .spawn(move || run(&shared_here, at));
             match started {
                 Ok(handle) => {
                     shared.register_sleeper(handle.thread().clone());
@@ -46,10 +46,10 @@ impl Drivers {
     }
 }
 
-fn run(shared: &Shared) {
+fn run(shared: &Shared, index: u32) {
     while !shared.stop.load(Ordering::Relaxed) {
         if !shared.drive() {
-            shared.driver_rest();
+            shared.driver_rest(index);
         }
     }
 }
