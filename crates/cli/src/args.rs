@@ -7,7 +7,10 @@ use std::path::PathBuf;
 /// A whole rack in one process: storage and compute nodes, and a programmable switch that moves
 /// data between them.
 #[derive(Parser, Debug)]
-#[command(name = "rackweave", version, after_help = "\
+#[command(
+    name = "rackweave",
+    version,
+    after_help = "\
 Examples:
   rackweave                                  the demo with its defaults
   rackweave demo --simulated --loss 0.01     the demo in virtual time over bad links
@@ -15,7 +18,8 @@ Examples:
   rackweave chaos --seeds 1000               a thousand seeded fault schedules
   rackweave info --config rack.toml          what the configuration comes to
 
-Exit status: 0 passed, 1 failed verdict, 2 bad usage, 130 interrupted.")]
+Exit status: 0 passed, 1 failed verdict, 2 bad usage, 130 interrupted."
+)]
 pub struct Cli {
     #[command(flatten)]
     pub globals: GlobalArgs,
@@ -33,7 +37,13 @@ pub struct GlobalArgs {
     #[arg(long, global = true, value_name = "N", env = "RACKWEAVE_SEED")]
     pub seed: Option<u64>,
     /// The form of the result on standard output
-    #[arg(long, global = true, value_enum, default_value_t, env = "RACKWEAVE_FORMAT")]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        env = "RACKWEAVE_FORMAT"
+    )]
     pub format: Format,
     /// No progress bars
     #[arg(long, global = true)]
@@ -114,7 +124,7 @@ pub struct DemoArgs {
     /// How many rows: 1 is six million of lineitem
     #[arg(long, value_name = "F", default_value_t = 0.1)]
     pub scale_factor: f64,
-    /// Bytes of an item, a multiple of eight; without it, chosen for the rows
+    /// Bytes of an item, a multiple of 64; without it, 32 KiB
     #[arg(long, value_name = "BYTES")]
     pub item_size: Option<u32>,
     /// Write what the switch saw, before and after, to a pcapng file
@@ -229,22 +239,23 @@ pub struct PerfArgs {
     /// In virtual time, on a modelled 100 Gbit/s testbed
     #[arg(long)]
     pub simulated: bool,
-    /// Bytes of a message or item
+    /// Bytes of a message or item; without it 65536 for bandwidth and flows, 2 for latency
     #[arg(short, long, value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     pub size: Option<u32>,
-    /// Messages per queue pair, or items per producer
+    /// Messages per queue pair (without it 5000 for bandwidth, 1000 for latency), or items of each
+    /// producer for each consumer
     #[arg(short = 'n', long, value_name = "COUNT",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: Option<u64>,
     /// Run for so long instead; virtual seconds in a simulated rack
     #[arg(short = 'D', long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<f64>,
-    /// Queue pairs
+    /// Queue pairs; without it one
     #[arg(short = 'q', long, value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub queue_pairs: Option<u32>,
-    /// Messages under way per queue pair
+    /// Messages under way per queue pair; without it 128
     #[arg(short = 't', long, value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     pub tx_depth: Option<u32>,
@@ -254,10 +265,10 @@ pub struct PerfArgs {
     /// Which atomic operation
     #[arg(long, value_enum)]
     pub operation: Option<Atomic>,
-    /// Items per reserve and commit, peek and release
+    /// Items per reserve and commit, peek and release; without it 256 KiB of them, 4096 at most
     #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub batch: Option<u32>,
-    /// Bytes of a ring
+    /// Bytes of a ring; without it 16 MiB for flow_bw embedded, else 4 MiB
     #[arg(long, value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(4096..=1 << 30))]
     pub ring: Option<u32>,
@@ -267,7 +278,7 @@ pub struct PerfArgs {
     /// Threads of producer and consumer: 1 has both, 2 gives each its own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
     pub threads: Option<u8>,
-    /// Nodes of the shuffle
+    /// Nodes of the shuffle; without it those of the configuration
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub nodes: Option<u16>,
     /// Write what the switch saw, before and after, to a pcapng file

@@ -6,7 +6,10 @@ use crate::outcome::CliError;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Prepared {
     /// The names were listed; there is nothing more to do.
-    #[cfg_attr(not(feature = "canary"), expect(dead_code, reason = "only a canary build lists"))]
+    #[cfg_attr(
+        not(feature = "canary"),
+        expect(dead_code, reason = "only a canary build lists")
+    )]
     Listed,
     /// The bug is planted, or none was asked for.
     Ready,
@@ -19,7 +22,9 @@ pub enum Prepared {
 #[cfg(feature = "canary")]
 pub fn prepare(name: Option<&str>) -> Result<Prepared, CliError> {
     use rackweave_base::canary::{Canary, arm};
-    let Some(name) = name else { return Ok(Prepared::Ready) };
+    let Some(name) = name else {
+        return Ok(Prepared::Ready);
+    };
     if name == "list" {
         let lines = Canary::ALL.map(|canary| format!("{} {}\n", canary.system(), canary.name()));
         crate::output::line(&lines.concat())?;
@@ -44,8 +49,8 @@ pub fn prepare(name: Option<&str>) -> Result<Prepared, CliError> {
 pub fn prepare(name: Option<&str>) -> Result<Prepared, CliError> {
     match name {
         None => Ok(Prepared::Ready),
-        Some(_) => {
-            Err(CliError::usage("this build has no planted bugs; cargo xtask canary builds one"))
-        }
+        Some(_) => Err(CliError::usage(
+            "this build has no planted bugs; cargo xtask canary builds one",
+        )),
     }
 }

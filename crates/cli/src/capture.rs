@@ -38,7 +38,10 @@ impl Recording {
     /// If the file cannot be made.
     pub fn start(path: &Path, config: &RackConfig, memory: &Memory) -> Result<Self, CliError> {
         let ports = config.node.iter().map(|node| node.name.clone()).collect();
-        let options = CaptureOptions { ports, bytes_max: None };
+        let options = CaptureOptions {
+            ports,
+            bytes_max: None,
+        };
         Ok(Self(SharedCapture::create(path, &options, memory.clone())?))
     }
 

@@ -20,7 +20,10 @@ impl Globals {
     /// # Errors
     /// If the system does not allow that.
     pub fn new(args: GlobalArgs) -> Result<Self, CliError> {
-        Ok(Self { args, interrupt: Interrupt::install()? })
+        Ok(Self {
+            args,
+            interrupt: Interrupt::install()?,
+        })
     }
 
     /// The rack's configuration as the user wants it: flags over the file over defaults. It is

@@ -105,7 +105,14 @@ macro_rules! run_errors {
 }
 
 run_errors!(
-    CqError, FlowError, LaneError, MemoryError, PostError, QpError, RegisterError, RingError
+    CqError,
+    FlowError,
+    LaneError,
+    MemoryError,
+    PostError,
+    QpError,
+    RegisterError,
+    RingError
 );
 
 /// What the shell sees of a command's end.

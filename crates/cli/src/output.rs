@@ -28,7 +28,10 @@ pub fn print<T: Serialize + Display>(
     let text = match globals.args.format {
         Format::Text => body.to_string(),
         Format::Json => {
-            let envelope = Envelope { schema: format!("rackweave/{command}/1"), body };
+            let envelope = Envelope {
+                schema: format!("rackweave/{command}/1"),
+                body,
+            };
             serde_json::to_string_pretty(&envelope).map_err(CliError::run)?
         }
     };
@@ -42,10 +45,14 @@ pub fn print<T: Serialize + Display>(
 pub fn line(text: &str) -> Result<(), CliError> {
     let end = if text.ends_with('\n') { "" } else { "\n" };
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(end.as_bytes())).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(CliError::run(format!("standard output cannot be written: {error}")))
-        }
+    match out
+        .write_all(text.as_bytes())
+        .and_then(|()| out.write_all(end.as_bytes()))
+        .and_then(|()| out.flush())
+    {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(CliError::run(format!(
+            "standard output cannot be written: {error}"
+        ))),
         _ => Ok(()),
     }
 }

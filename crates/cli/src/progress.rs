@@ -28,7 +28,12 @@ impl Progress {
         let wanted = !globals.args.quiet
             && globals.args.format == Format::Text
             && std::io::stderr().is_terminal();
-        Self { what: what.into(), wanted, due: Instant::now() + PATIENCE, bar: None }
+        Self {
+            what: what.into(),
+            wanted,
+            due: Instant::now() + PATIENCE,
+            bar: None,
+        }
     }
 
     /// It has come this far, from 0 to 1. Cheap; call it as often as you like.

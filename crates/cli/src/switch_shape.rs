@@ -50,9 +50,9 @@ pub fn icrc_method(config: &RackConfig) -> &'static str {
 /// What the programs must fit.
 pub fn budget(config: &RackConfig) -> Budget {
     match config.switch.budget {
-        BudgetName::Software => {
-            Budget::Software { bytes: usize::try_from(config.switch.memory).unwrap_or(usize::MAX) }
-        }
+        BudgetName::Software => Budget::Software {
+            bytes: usize::try_from(config.switch.memory).unwrap_or(usize::MAX),
+        },
         BudgetName::Tofino1 => Budget::Tofino1,
         BudgetName::Tofino2 => Budget::Tofino2,
     }

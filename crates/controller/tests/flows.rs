@@ -258,6 +258,6 @@ fn bad_specifications_are_refused_and_leave_nothing_behind() {
     );
     assert_eq!(
         refuse(FlowSpec { item_size: 1 << 20, consumer_slots: 1024, batch_bytes: 1 << 20, ..good() }),
-        "node1: 1073741952 bytes asked for, 268435456 of the rack's 268435456 left; raise rack.memory_limit"
+        "node1: 1073741952 bytes asked for, 268435456 of the rack's 268435456 left; raise memory_limit"
     );
 }

@@ -21,7 +21,7 @@ const LAYOUT: RingLayout = RingLayout {
 };
 const ROWS_PER_STEP: usize = 1 << 14;
 
-/// Rings that take both tables at scale factor 0.1: 42 MB of 64.
+/// Rings of 64 MiB that take a table each at scale factor 0.1, together 41 MiB.
 struct Rings {
     orders: Block,
     lineitem: Block,

@@ -34,7 +34,7 @@ pub const BLOCKS_MAX: usize = 1 << 14;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
     /// The arena's limit would be exceeded.
-    #[error("{asked} bytes asked for, {left} of the rack's {limit} left; raise rack.memory_limit")]
+    #[error("{asked} bytes asked for, {left} of the rack's {limit} left; raise memory_limit")]
     LimitReached {
         /// Bytes asked for.
         asked: usize,

@@ -18,13 +18,22 @@ use std::thread;
 /// # Errors
 /// If there is no such system, or standard output cannot be written.
 pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let system: System = args.system.parse().map_err(|error| CliError::usage(format!("{error}")))?;
+    let system: System = args
+        .system
+        .parse()
+        .map_err(|error| CliError::usage(format!("{error}")))?;
     let first = globals.args.seed.unwrap_or(0);
     let Some(end) = first.checked_add(args.seeds) else {
-        return Err(CliError::usage("--seed and --seeds together go beyond 2^64; lower one of them"));
+        return Err(CliError::usage(
+            "--seed and --seeds together go beyond 2^64; lower one of them",
+        ));
     };
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let jobs = args.jobs.map_or(cores, usize::from).min(args.seeds as usize).max(1);
+    let jobs = args
+        .jobs
+        .map_or(cores, usize::from)
+        .min(args.seeds as usize)
+        .max(1);
     // A panic under test is a violation and is reported as one, not in the middle of the output.
     let usual_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));

@@ -86,7 +86,8 @@ impl CampaignReport {
         self.aborted += u64::from(seed.aborted.is_some());
         self.events += seed.events;
         self.virtual_seconds += seed.time.as_secs_f64();
-        let mixed = (seed.trace_hash ^ seed.seed.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed =
+            (seed.trace_hash ^ seed.seed.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.hash = self.hash.wrapping_add(mixed ^ (mixed >> 29));
         if seed.violations.is_empty() {
             return;
@@ -114,7 +115,11 @@ impl CampaignReport {
 impl fmt::Display for CampaignReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let last = self.first_seed + self.seeds - 1;
-        writeln!(f, "chaos {}: seeds {} to {}", self.system, self.first_seed, last)?;
+        writeln!(
+            f,
+            "chaos {}: seeds {} to {}",
+            self.system, self.first_seed, last
+        )?;
         for failure in &self.failures {
             writeln!(f, "\nseed {}: {}", failure.seed, failure.plan)?;
             for violation in &failure.violations {
@@ -137,7 +142,11 @@ impl fmt::Display for CampaignReport {
         ] {
             writeln!(f, "  {what:<18} {value:>14}")?;
         }
-        writeln!(f, "  {:<18} {:>14.3} s", "virtual time", self.virtual_seconds)?;
+        writeln!(
+            f,
+            "  {:<18} {:>14.3} s",
+            "virtual time", self.virtual_seconds
+        )?;
         writeln!(f, "  {:<18} {:>16}", "trace hash", self.trace_hash)?;
         writeln!(f, "  {:<18} {:>14}", "violations", self.violations)?;
         write!(f, "verified: {}", self.verified)

@@ -4,8 +4,8 @@ use super::report::{DemoReport, NodeReport};
 use super::{Flows, Found, Plan};
 use crate::capture::Recording;
 use crate::globals::Globals;
-use crate::outcome::CliError;
 use crate::memcpy;
+use crate::outcome::CliError;
 use crate::progress::Progress;
 use rackweave_controller::FlowState;
 use rackweave_rack::EmbeddedRack;
@@ -19,13 +19,21 @@ use std::time::Instant;
 /// Rows between two looks at the world.
 const ROWS_PER_STEP: usize = 2048;
 
-pub(super) fn run(plan: &Plan, capture: Option<&Path>, globals: &Globals) -> Result<DemoReport, CliError> {
+pub(super) fn run(
+    plan: &Plan,
+    capture: Option<&Path>,
+    globals: &Globals,
+) -> Result<DemoReport, CliError> {
     let rack = EmbeddedRack::new(&plan.config)?;
-    let recording =
-        capture.map(|path| Recording::start(path, &plan.config, rack.memory())).transpose()?;
+    let recording = capture
+        .map(|path| Recording::start(path, &plan.config, rack.memory()))
+        .transpose()?;
     rack.set_tap(recording.as_ref().map(Recording::tap));
     let spec = plan.flow_spec(|from, to, item, ring| rack.flow_spec(from, to, item, ring));
-    let flows = Flows { orders: rack.create_flow(spec.clone())?, lineitem: rack.create_flow(spec)? };
+    let flows = Flows {
+        orders: rack.create_flow(spec.clone())?,
+        lineitem: rack.create_flow(spec)?,
+    };
     let mut storage = plan.storage_workers(&flows)?;
     let compute = plan.compute_workers(&flows)?;
     let mut report = DemoReport::new(plan, "embedded");
@@ -41,8 +49,13 @@ pub(super) fn run(plan: &Plan, capture: Option<&Path>, globals: &Globals) -> Res
     }
     let states = flows.ids().map(|id| rack.flow_state(id));
     report.fill_rows(&storage, &found);
-    if let Some(Some(FlowState::Aborted(reason))) = states.iter().find(|s| matches!(s, Some(FlowState::Aborted(_)))) {
-        report.problems.push(format!("a flow was broken off: {reason}"));
+    if let Some(Some(FlowState::Aborted(reason))) = states
+        .iter()
+        .find(|s| matches!(s, Some(FlowState::Aborted(_))))
+    {
+        report
+            .problems
+            .push(format!("a flow was broken off: {reason}"));
     }
     report.fill_nodes(plan, &storage, &found, |_| NodeReport::default());
     report.conclude(found);
@@ -50,7 +63,11 @@ pub(super) fn run(plan: &Plan, capture: Option<&Path>, globals: &Globals) -> Res
     if let Some(recording) = recording {
         report.capture = Some(recording.finish()?.into());
     }
-    report.switch_counters = rack.switch_counters().iter().filter(|&(_, n)| n > 0).collect();
+    report.switch_counters = rack
+        .switch_counters()
+        .iter()
+        .filter(|&(_, n)| n > 0)
+        .collect();
     drop(rack);
     report.compare_to_memcpy(memcpy::bandwidth(64 << 20, 32 << 10));
     Ok(report)
@@ -58,7 +75,10 @@ pub(super) fn run(plan: &Plan, capture: Option<&Path>, globals: &Globals) -> Res
 
 /// Every storage worker makes its rows, all at once.
 fn generate(storage: &mut [StorageWorker], globals: &Globals) {
-    let expected: u64 = storage.iter().map(|worker| worker.expected_rows().total()).sum();
+    let expected: u64 = storage
+        .iter()
+        .map(|worker| worker.expected_rows().total())
+        .sum();
     let (made, left) = (AtomicU64::new(0), AtomicU64::new(storage.len() as u64));
     let mut progress = Progress::new(globals, "generating TPC-H rows");
     thread::scope(|scope| {
@@ -66,7 +86,9 @@ fn generate(storage: &mut [StorageWorker], globals: &Globals) {
             let (made, left) = (&made, &left);
             scope.spawn(move || {
                 while !globals.interrupt.is_set() {
-                    let Some(rows) = worker.prepare_step(ROWS_PER_STEP) else { break };
+                    let Some(rows) = worker.prepare_step(ROWS_PER_STEP) else {
+                        break;
+                    };
                     made.fetch_add(rows, Ordering::Relaxed);
                 }
                 left.fetch_sub(1, Ordering::Relaxed);
@@ -89,7 +111,10 @@ fn shuffle(
     let drive = rack.progress();
     let stop = AtomicBool::new(false);
     let moved = AtomicU64::new(0);
-    let expected: u64 = storage.iter().map(|worker| worker.expected_rows().total()).sum();
+    let expected: u64 = storage
+        .iter()
+        .map(|worker| worker.expected_rows().total())
+        .sum();
     let stop_now = || stop.load(Ordering::Relaxed) || globals.interrupt.is_set();
     let (stop_now, stop, drive, moved) = (&stop_now, &stop, &*drive, &moved);
     thread::scope(|scope| {
@@ -126,13 +151,18 @@ fn shuffle(
             thread::sleep(std::time::Duration::from_millis(1));
         }
         let found: Found = sinks.into_iter().map(join).collect();
-        let storage = sources.into_iter().map(|source| source.join().expect("a storage worker does not panic"));
+        let storage = sources
+            .into_iter()
+            .map(|source| source.join().expect("a storage worker does not panic"));
         (storage.collect(), found)
     })
 }
 
-fn join(sink: thread::ScopedJoinHandle<'_, Result<ComputeResult, String>>) -> Result<ComputeResult, String> {
-    sink.join().unwrap_or_else(|_| Err("a compute worker panicked".into()))
+fn join(
+    sink: thread::ScopedJoinHandle<'_, Result<ComputeResult, String>>,
+) -> Result<ComputeResult, String> {
+    sink.join()
+        .unwrap_or_else(|_| Err("a compute worker panicked".into()))
 }
 
 /// Steps a worker until it is done, drives the rack while it is blocked.

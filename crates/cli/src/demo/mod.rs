@@ -67,7 +67,10 @@ fn plan(args: &DemoArgs, globals: &Globals) -> Result<Plan, CliError> {
     let config = globals.rack_config(&args.rack)?;
     let scale = ScaleFactor::new(args.scale_factor)
         .map_err(|error| CliError::usage(format!("--scale-factor: {error}")))?;
-    let (storage, compute) = (config.nodes_of(Role::Storage), config.nodes_of(Role::Compute));
+    let (storage, compute) = (
+        config.nodes_of(Role::Storage),
+        config.nodes_of(Role::Compute),
+    );
     for (nodes, role) in [(&storage, "storage"), (&compute, "compute")] {
         if nodes.is_empty() {
             return Err(CliError::usage(format!(
@@ -77,22 +80,37 @@ fn plan(args: &DemoArgs, globals: &Globals) -> Result<Plan, CliError> {
     }
     let item_size = args.item_size.unwrap_or(ITEM_BYTES);
     let least = (rackweave_endpoint::flow::ITEM_HEADER + LineitemRow::BYTES) as u32;
-    if item_size < least || item_size > 1 << 24 || !item_size.is_multiple_of(8) {
+    if item_size < least || item_size > 1 << 24 || !item_size.is_multiple_of(64) {
         return Err(CliError::usage(format!(
-            "--item-size is {item_size}: a multiple of 8 from {least} to {} is needed",
+            "--item-size is {item_size}: a multiple of 64 from {least} to {} is needed",
             1 << 24
         )));
     }
     // The testbed's nodes have cores to spare, this machine has not.
-    let (workers, ring_bytes) = if args.simulated { (4, 512 << 10) } else { (1, 4 << 20) };
+    let (workers, ring_bytes) = if args.simulated {
+        (4, 512 << 10)
+    } else {
+        (1, 4 << 20)
+    };
     let ring_bytes = ring_bytes.max(item_size * 4);
-    Ok(Plan { config, scale, item_size, storage, compute, workers, ring_bytes })
+    Ok(Plan {
+        config,
+        scale,
+        item_size,
+        storage,
+        compute,
+        workers,
+        ring_bytes,
+    })
 }
 
 impl Plan {
     /// The node of each storage worker, or each compute worker.
     fn places(&self, nodes: &[NodeId]) -> Vec<NodeId> {
-        nodes.iter().flat_map(|&node| core::iter::repeat_n(node, self.workers)).collect()
+        nodes
+            .iter()
+            .flat_map(|&node| core::iter::repeat_n(node, self.workers))
+            .collect()
     }
 
     fn flow_spec(&self, make: impl FnOnce(&[NodeId], &[NodeId], u32, u32) -> FlowSpec) -> FlowSpec {
@@ -118,10 +136,12 @@ impl Plan {
 
     fn compute_workers(&self, flows: &Flows) -> Result<Vec<ComputeWorker>, CliError> {
         let count = self.compute.len() * self.workers;
-        let consumer = |flow: &Flow, at: usize| -> Result<Consumer, RingError> { flow.consumer(at) };
+        let consumer =
+            |flow: &Flow, at: usize| -> Result<Consumer, RingError> { flow.consumer(at) };
         (0..count)
             .map(|at| {
-                let (orders, lineitem) = (consumer(&flows.orders, at)?, consumer(&flows.lineitem, at)?);
+                let (orders, lineitem) =
+                    (consumer(&flows.orders, at)?, consumer(&flows.lineitem, at)?);
                 Ok(ComputeWorker::new(orders, lineitem))
             })
             .collect()

@@ -138,7 +138,10 @@ impl From<&JoinRow> for Join {
 
 impl From<CaptureSummary> for Capture {
     fn from(summary: CaptureSummary) -> Self {
-        Self { packets: summary.packets, bytes: summary.bytes }
+        Self {
+            packets: summary.packets,
+            bytes: summary.bytes,
+        }
     }
 }
 
@@ -206,7 +209,11 @@ impl DemoReport {
             Ok(parts) => parts.iter().map(|part| part.rows.total()).collect(),
             Err(_) => vec![0; plan.compute.len() * plan.workers],
         };
-        let sums = |rows: &[u64]| rows.chunks(plan.workers).map(|c| c.iter().sum()).collect::<Vec<u64>>();
+        let sums = |rows: &[u64]| {
+            rows.chunks(plan.workers)
+                .map(|c| c.iter().sum())
+                .collect::<Vec<u64>>()
+        };
         let work = [
             (&plan.storage, sums(&pushed), "scanned and partitioned"),
             (&plan.compute, sums(&taken), "answered Q1 and the join over"),
@@ -251,14 +258,19 @@ impl DemoReport {
     pub fn judge(&mut self, reference: &QueryResult, scale: ScaleFactor) {
         let Some(result) = &self.result else { return };
         if result != reference {
-            self.problems.push("the answers differ from the direct computation".into());
+            self.problems
+                .push("the answers differ from the direct computation".into());
         }
-        #[expect(clippy::float_cmp, reason = "only exactly scale factor 1 has a published answer")]
+        #[expect(
+            clippy::float_cmp,
+            reason = "only exactly scale factor 1 has a published answer"
+        )]
         if scale.get() == 1.0 {
             let matches = result.matches_published_q1();
             self.matches_published_q1 = Some(matches);
             if !matches {
-                self.problems.push("Q1 differs from what the TPC-H specification publishes".into());
+                self.problems
+                    .push("Q1 differs from what the TPC-H specification publishes".into());
             }
         }
         self.verified = self.problems.is_empty();
@@ -267,7 +279,13 @@ impl DemoReport {
 
 impl fmt::Display for DemoReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "TPC-H at scale factor {} on {} rack, seed {}", self.scale_factor, article(self.mode), self.seed)?;
+        writeln!(
+            f,
+            "TPC-H at scale factor {} on {} rack, seed {}",
+            self.scale_factor,
+            article(self.mode),
+            self.seed
+        )?;
         writeln!(f)?;
         for node in &self.nodes {
             write!(f, "  {:<10} {}", node.name, node.did)?;
@@ -293,13 +311,19 @@ impl fmt::Display for DemoReport {
             count("packets_out"),
             count("passes")
         )?;
-        for (name, drops) in self.switch_counters.iter().filter(|(name, _)| name.starts_with("drop_")) {
+        for (name, drops) in self
+            .switch_counters
+            .iter()
+            .filter(|(name, _)| name.starts_with("drop_"))
+        {
             writeln!(f, "  {:<10} {name} {drops}", "")?;
         }
-        if let Some(result) = &self.result {
-            writeln!(f, "\n{result}")?;
-        }
-        let virtually = if self.real_seconds.is_some() { " of virtual time" } else { "" };
+        self.show_answers(f)?;
+        let virtually = if self.real_seconds.is_some() {
+            " of virtual time"
+        } else {
+            ""
+        };
         writeln!(
             f,
             "  rows       {} orders, {} line items, {:.1} MB",
@@ -312,23 +336,73 @@ impl fmt::Display for DemoReport {
             "  shuffle    {:.3} s{virtually}, {:.2} GB/s",
             self.shuffle_seconds, self.gigabytes_per_second
         )?;
-        if let (Some(memcpy), Some(ratio)) = (self.memcpy_gigabytes_per_second, self.ratio_to_memcpy) {
-            writeln!(f, "  memcpy     {memcpy:.2} GB/s on this machine; the shuffle is {ratio:.2} of that")?;
+        if let (Some(memcpy), Some(ratio)) =
+            (self.memcpy_gigabytes_per_second, self.ratio_to_memcpy)
+        {
+            writeln!(
+                f,
+                "  memcpy     {memcpy:.2} GB/s on this machine; the shuffle is {ratio:.2} of that"
+            )?;
         }
-        if let (Some(events), Some(real), Some(hash)) = (self.events, self.real_seconds, &self.trace_hash) {
-            writeln!(f, "  simulator  {events} events in {real:.2} s; trace {hash}")?;
+        if let (Some(events), Some(real), Some(hash)) =
+            (self.events, self.real_seconds, &self.trace_hash)
+        {
+            writeln!(
+                f,
+                "  simulator  {events} events in {real:.2} s; trace {hash}"
+            )?;
         }
         if let Some(capture) = &self.capture {
-            writeln!(f, "  capture    {} packets, {} bytes", capture.packets, capture.bytes)?;
+            writeln!(
+                f,
+                "  capture    {} packets, {} bytes",
+                capture.packets, capture.bytes
+            )?;
         }
         if let Some(matches) = self.matches_published_q1 {
-            let word = if matches { "as the TPC-H specification publishes" } else { "not as published" };
+            let word = if matches {
+                "as the TPC-H specification publishes"
+            } else {
+                "not as published"
+            };
             writeln!(f, "  Q1         {word}")?;
         }
         for problem in &self.problems {
             writeln!(f, "  problem    {problem}")?;
         }
         write!(f, "verified: {}", self.verified)
+    }
+}
+
+impl DemoReport {
+    /// Both answers, narrow enough for a terminal; the JSON form has every column.
+    fn show_answers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.result.is_none() {
+            return Ok(());
+        }
+        writeln!(f, "\nQ1, the pricing summary of line items by return flag and status:")?;
+        writeln!(
+            f,
+            "  {:<4} {:>15} {:>20} {:>20} {:>10}",
+            "", "quantity", "discounted price", "with tax", "lines"
+        )?;
+        for row in &self.q1 {
+            writeln!(
+                f,
+                "  {:<4} {:>15} {:>20} {:>20} {:>10}",
+                format!("{} {}", row.return_flag, row.line_status),
+                row.sum_quantity,
+                row.sum_discounted_price,
+                row.sum_charge,
+                row.count
+            )?;
+        }
+        writeln!(f, "\nLine items joined with the orders of 1995, by order priority:")?;
+        writeln!(f, "  {:<20} {:>20} {:>10}", "", "revenue", "lines")?;
+        for row in &self.join {
+            writeln!(f, "  {:<20} {:>20} {:>10}", row.order_priority, row.revenue, row.lines)?;
+        }
+        writeln!(f)
     }
 }
 

@@ -59,21 +59,35 @@ impl Actor for Sink {
     }
 }
 
-pub(super) fn run(plan: &Plan, capture: Option<&Path>, globals: &Globals) -> Result<DemoReport, CliError> {
+pub(super) fn run(
+    plan: &Plan,
+    capture: Option<&Path>,
+    globals: &Globals,
+) -> Result<DemoReport, CliError> {
     let mut rack = SimulatedRack::new(&plan.config)?;
-    let recording =
-        capture.map(|path| Recording::start(path, &plan.config, rack.memory())).transpose()?;
+    let recording = capture
+        .map(|path| Recording::start(path, &plan.config, rack.memory()))
+        .transpose()?;
     rack.set_tap(recording.as_ref().map(Recording::tap));
     let spec = plan.flow_spec(|from, to, item, ring| rack.flow_spec(from, to, item, ring));
-    let flows = Flows { orders: rack.create_flow(spec.clone())?, lineitem: rack.create_flow(spec)? };
+    let flows = Flows {
+        orders: rack.create_flow(spec.clone())?,
+        lineitem: rack.create_flow(spec)?,
+    };
     let mut report = DemoReport::new(plan, "simulated");
     let started = std::time::Instant::now();
     let mut storage = plan.storage_workers(&flows)?;
     generate(&mut storage, globals);
     report.generate_seconds = started.elapsed().as_secs_f64();
-    let storage: Vec<_> = storage.into_iter().map(|w| Rc::new(RefCell::new(w))).collect();
-    let compute: Vec<_> =
-        plan.compute_workers(&flows)?.into_iter().map(|w| Rc::new(RefCell::new(Some(w)))).collect();
+    let storage: Vec<_> = storage
+        .into_iter()
+        .map(|w| Rc::new(RefCell::new(w)))
+        .collect();
+    let compute: Vec<_> = plan
+        .compute_workers(&flows)?
+        .into_iter()
+        .map(|w| Rc::new(RefCell::new(Some(w))))
+        .collect();
     for (worker, node) in storage.iter().zip(plan.places(&plan.storage)) {
         rack.spawn(node, Box::new(Source(worker.clone())));
     }
@@ -87,7 +101,9 @@ pub(super) fn run(plan: &Plan, capture: Option<&Path>, globals: &Globals) -> Res
     report.shuffle_seconds = span.as_secs_f64();
     for id in flows.ids() {
         if let Some(FlowState::Aborted(reason)) = rack.flow_state(id) {
-            report.problems.push(format!("a flow was broken off: {reason}"));
+            report
+                .problems
+                .push(format!("a flow was broken off: {reason}"));
         }
     }
     let found: Found = compute
@@ -100,13 +116,20 @@ pub(super) fn run(plan: &Plan, capture: Option<&Path>, globals: &Globals) -> Res
     let workers: Vec<_> = storage.iter().map(|worker| worker.borrow()).collect();
     let workers: Vec<&StorageWorker> = workers.iter().map(|worker| &**worker).collect();
     report.fill_rows(workers.iter().copied(), &found);
-    report.fill_nodes(plan, workers.iter().copied(), &found, |node| node_report(&rack, node, span));
+    report.fill_nodes(plan, workers.iter().copied(), &found, |node| {
+        node_report(&rack, node, span)
+    });
     report.conclude(found);
     rack.set_tap(None);
     if let Some(recording) = recording {
         report.capture = Some(recording.finish()?.into());
     }
-    report.switch_counters = rack.switch().counters().iter().filter(|&(_, n)| n > 0).collect();
+    report.switch_counters = rack
+        .switch()
+        .counters()
+        .iter()
+        .filter(|&(_, n)| n > 0)
+        .collect();
     Ok(report)
 }
 
@@ -133,7 +156,10 @@ fn node_report(rack: &SimulatedRack, node: NodeId, span: Duration) -> NodeReport
 }
 
 fn generate(storage: &mut [StorageWorker], globals: &Globals) {
-    let expected: u64 = storage.iter().map(|worker| worker.expected_rows().total()).sum();
+    let expected: u64 = storage
+        .iter()
+        .map(|worker| worker.expected_rows().total())
+        .sum();
     let mut progress = Progress::new(globals, "generating TPC-H rows");
     let mut made = 0;
     for worker in storage {
@@ -154,10 +180,16 @@ fn drive(
     globals: &Globals,
     report: &mut DemoReport,
 ) {
-    let expected: u64 = storage.iter().map(|w| w.borrow().expected_rows().total()).sum();
+    let expected: u64 = storage
+        .iter()
+        .map(|w| w.borrow().expected_rows().total())
+        .sum();
     let mut progress = Progress::new(globals, "shuffling in virtual time");
     let consumed = || -> u64 {
-        compute.iter().filter_map(|w| w.borrow().as_ref().map(|w| w.consumed().total())).sum()
+        compute
+            .iter()
+            .filter_map(|w| w.borrow().as_ref().map(|w| w.consumed().total()))
+            .sum()
     };
     let (mut last, mut since) = (0, rack.now());
     while !globals.interrupt.is_set() {
@@ -171,7 +203,9 @@ fn drive(
         if rows > last {
             (last, since) = (rows, rack.now());
         } else if rack.now() - since > PATIENCE {
-            return report.problems.push(format!("no row has moved for {PATIENCE} of virtual time"));
+            return report
+                .problems
+                .push(format!("no row has moved for {PATIENCE} of virtual time"));
         }
     }
 }

@@ -23,7 +23,11 @@ pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let toml = config.to_toml();
     let report = InfoReport {
         version: env!("CARGO_PKG_VERSION"),
-        config_file: globals.args.config.as_ref().map(|path| path.display().to_string()),
+        config_file: globals
+            .args
+            .config
+            .as_ref()
+            .map(|path| path.display().to_string()),
         config_hash: format!("{:016x}", fnv1a(toml.as_bytes())),
         switch: switch_use(&config),
         per_flow: per_flow(&config),
@@ -75,16 +79,25 @@ fn per_flow(config: &RackConfig) -> PerFlow {
     let (less, more) = (switch_shape::ledger(&base), switch_shape::ledger(&more));
     PerFlow {
         lanes,
-        registers_bytes: more.bytes_registers().saturating_sub(less.bytes_registers()),
+        registers_bytes: more
+            .bytes_registers()
+            .saturating_sub(less.bytes_registers()),
         tables_bytes: more.bytes_tables().saturating_sub(less.bytes_tables()),
     }
 }
 
 fn memory_use(config: &RackConfig) -> Result<MemoryUse, CliError> {
     // No driver is needed to count.
-    let rack = EmbeddedRack::new(&RackConfig { driver_threads: 0, ..config.clone() })?;
+    let rack = EmbeddedRack::new(&RackConfig {
+        driver_threads: 0,
+        ..config.clone()
+    })?;
     let (overhead_bytes, overhead_bytes_max) = rack.bytes_overhead();
-    Ok(MemoryUse { regions_bytes_max: config.memory_limit, overhead_bytes, overhead_bytes_max })
+    Ok(MemoryUse {
+        regions_bytes_max: config.memory_limit,
+        overhead_bytes,
+        overhead_bytes_max,
+    })
 }
 
 fn links(config: &RackConfig) -> Links {
@@ -109,21 +122,46 @@ fn links(config: &RackConfig) -> Links {
 fn cpu() -> Cpu {
     #[cfg(target_arch = "x86_64")]
     let features = vec![
-        Feature { name: "pclmulqdq", present: is_x86_feature_detected!("pclmulqdq") },
-        Feature { name: "sse4.1", present: is_x86_feature_detected!("sse4.1") },
-        Feature { name: "avx2", present: is_x86_feature_detected!("avx2") },
-        Feature { name: "vpclmulqdq", present: is_x86_feature_detected!("vpclmulqdq") },
-        Feature { name: "avx512f", present: is_x86_feature_detected!("avx512f") },
+        Feature {
+            name: "pclmulqdq",
+            present: is_x86_feature_detected!("pclmulqdq"),
+        },
+        Feature {
+            name: "sse4.1",
+            present: is_x86_feature_detected!("sse4.1"),
+        },
+        Feature {
+            name: "avx2",
+            present: is_x86_feature_detected!("avx2"),
+        },
+        Feature {
+            name: "vpclmulqdq",
+            present: is_x86_feature_detected!("vpclmulqdq"),
+        },
+        Feature {
+            name: "avx512f",
+            present: is_x86_feature_detected!("avx512f"),
+        },
     ];
     #[cfg(target_arch = "aarch64")]
     let features = vec![
-        Feature { name: "crc", present: std::arch::is_aarch64_feature_detected!("crc") },
-        Feature { name: "pmull", present: std::arch::is_aarch64_feature_detected!("pmull") },
+        Feature {
+            name: "crc",
+            present: std::arch::is_aarch64_feature_detected!("crc"),
+        },
+        Feature {
+            name: "pmull",
+            present: std::arch::is_aarch64_feature_detected!("pmull"),
+        },
     ];
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let features: Vec<Feature> = Vec::new();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Cpu { architecture: std::env::consts::ARCH, cores, features }
+    Cpu {
+        architecture: std::env::consts::ARCH,
+        cores,
+        features,
+    }
 }
 
 #[cfg(test)]

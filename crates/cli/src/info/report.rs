@@ -88,10 +88,18 @@ impl fmt::Display for InfoReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from = self.config_file.as_deref().unwrap_or("defaults");
         writeln!(f, "# rackweave {}", self.version)?;
-        writeln!(f, "# The effective configuration, from {from}; hash {}.", self.config_hash)?;
+        writeln!(
+            f,
+            "# The effective configuration, from {from}; hash {}.",
+            self.config_hash
+        )?;
         writeln!(f, "\n{}", self.toml.trim_end())?;
         let mut rest = String::new();
-        write!(rest, "{}\n{}\n{}\n{}\n{}", self.switch, self.per_flow, self.memory, self.links, self.cpu)?;
+        write!(
+            rest,
+            "{}\n{}\n{}\n{}\n{}",
+            self.switch, self.per_flow, self.memory, self.links, self.cpu
+        )?;
         writeln!(f)?;
         for line in rest.lines() {
             writeln!(f, "{}", format!("# {line}").trim_end())?;
@@ -104,7 +112,11 @@ impl fmt::Display for SwitchUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (used, has) = (self.stages.len(), self.stages_available);
         writeln!(f, "Switch: budget {}, {used} of {has} stages", self.budget)?;
-        writeln!(f, "{:<6} {:>12} {:>12} {:>12} {:>12}", "stage", "SRAM", "TCAM", "registers", "tables")?;
+        writeln!(
+            f,
+            "{:<6} {:>12} {:>12} {:>12} {:>12}",
+            "stage", "SRAM", "TCAM", "registers", "tables"
+        )?;
         for (at, stage) in self.stages.iter().enumerate() {
             let cell = |used: usize, of: fn(&StageUse) -> usize| match &self.stage_available {
                 Some(has) => format!("{used} of {}", of(has)),
@@ -120,13 +132,20 @@ impl fmt::Display for SwitchUse {
             )?;
         }
         let (registers, tables) = (self.registers_bytes, self.tables_bytes);
-        writeln!(f, "{registers} bytes of registers, {tables} bytes of tables")
+        writeln!(
+            f,
+            "{registers} bytes of registers, {tables} bytes of tables"
+        )
     }
 }
 
 impl fmt::Display for PerFlow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lanes, registers_bytes, tables_bytes } = self;
+        let Self {
+            lanes,
+            registers_bytes,
+            tables_bytes,
+        } = self;
         writeln!(
             f,
             "One 1:1 flow: {registers_bytes} bytes of registers, {tables_bytes} bytes of tables, \
@@ -137,9 +156,16 @@ impl fmt::Display for PerFlow {
 
 impl fmt::Display for MemoryUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { regions_bytes_max, overhead_bytes, overhead_bytes_max } = self;
+        let Self {
+            regions_bytes_max,
+            overhead_bytes,
+            overhead_bytes_max,
+        } = self;
         writeln!(f, "Memory of an embedded rack:")?;
-        writeln!(f, "{regions_bytes_max} bytes of regions at most (memory_limit)")?;
+        writeln!(
+            f,
+            "{regions_bytes_max} bytes of regions at most (memory_limit)"
+        )?;
         writeln!(
             f,
             "{overhead_bytes} bytes beside them when it starts, {overhead_bytes_max} at most: \
@@ -150,13 +176,21 @@ impl fmt::Display for MemoryUse {
 
 impl fmt::Display for Links {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Links: {}, {} of {} packets each way", self.count, self.embedded, self.packets)?;
+        writeln!(
+            f,
+            "Links: {}, {} of {} packets each way",
+            self.count, self.embedded, self.packets
+        )?;
         writeln!(
             f,
             "MTU {} bytes; simulated, {} Gbit/s",
             self.mtu_bytes, self.simulated_gigabits_per_s
         )?;
-        let computed = if self.icrc_computed { "computed" } else { "not computed" };
+        let computed = if self.icrc_computed {
+            "computed"
+        } else {
+            "not computed"
+        };
         writeln!(
             f,
             "ICRC: {computed}, because {}; rewritten packets keep theirs right by `{}`",
@@ -167,9 +201,18 @@ impl fmt::Display for Links {
 
 impl fmt::Display for Cpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CPU: {}, {} cores; for CRC-32:", self.architecture, self.cores)?;
+        write!(
+            f,
+            "CPU: {}, {} cores; for CRC-32:",
+            self.architecture, self.cores
+        )?;
         for feature in &self.features {
-            write!(f, " {} {}", feature.name, if feature.present { "yes" } else { "no" })?;
+            write!(
+                f,
+                " {} {}",
+                feature.name,
+                if feature.present { "yes" } else { "no" }
+            )?;
         }
         writeln!(f)
     }

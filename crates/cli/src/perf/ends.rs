@@ -41,7 +41,14 @@ pub struct Source {
 impl Source {
     /// The source of a ring of producer `index` of the flow.
     pub fn new(producer: Producer, index: usize, manner: Manner, amount: Amount) -> Self {
-        Self { producer, index: index as u64, manner, amount, pushed: 0, finished: false }
+        Self {
+            producer,
+            index: index as u64,
+            manner,
+            amount,
+            pushed: 0,
+            finished: false,
+        }
     }
 
     /// Pushes a batch, or finds that it cannot. `now` is in nanoseconds since the start.
@@ -122,7 +129,14 @@ impl Sink {
     /// The sink of a ring that `producers` producers fill.
     pub fn new(consumer: Consumer, producers: usize, manner: Manner) -> Self {
         let expected = vec![0; producers];
-        Self { consumer, manner, expected, popped: 0, is_sound: true, last: 0 }
+        Self {
+            consumer,
+            manner,
+            expected,
+            popped: 0,
+            is_sound: true,
+            last: 0,
+        }
     }
 
     /// Takes a batch, or finds that there is none. `now` is in nanoseconds since the start.
@@ -138,7 +152,9 @@ impl Sink {
             Taken::Aborted => return Err(CliError::run("the flow was broken off")),
         };
         for item in bytes.chunks_exact(size) {
-            let (head, rest) = item.split_first_chunk().expect("an item has eight bytes at least");
+            let (head, rest) = item
+                .split_first_chunk()
+                .expect("an item has eight bytes at least");
             let stamp = u64::from_le_bytes(*head);
             let number = stamp & ((1 << NUMBER_BITS) - 1);
             match self.expected.get_mut((stamp >> NUMBER_BITS) as usize) {
@@ -149,7 +165,9 @@ impl Sink {
                 None => self.is_sound = false,
             }
             if self.manner.touch {
-                let wrong = rest.iter().fold(0, |wrong, byte| wrong | (byte ^ stamp as u8));
+                let wrong = rest
+                    .iter()
+                    .fold(0, |wrong, byte| wrong | (byte ^ stamp as u8));
                 self.is_sound &= wrong == 0;
             }
         }

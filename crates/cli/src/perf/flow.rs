@@ -2,28 +2,22 @@
 
 use super::amount::Amount;
 use super::ends::{Manner, Popped, Pushed, Sink, Source};
-use super::pair::Site;
 use crate::capture::Recording;
 use crate::globals::Globals;
 use crate::outcome::CliError;
 use crate::perf::report::CaptureReport;
 use crate::progress::Progress;
-use core::cell::RefCell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use rackweave_base::{Duration, NodeId};
+use rackweave_base::NodeId;
 use rackweave_controller::FlowState;
-use rackweave_rack::{EmbeddedRack, Flow, RackConfig, RunEnd, SimulatedRack};
+use rackweave_rack::{EmbeddedRack, Flow, RackConfig};
 use rackweave_sim::CpuReport;
-use rackweave_sim::world::{Actor, Context, LinkReport, Step};
+use rackweave_sim::world::LinkReport;
 use rackweave_verbs::Progress as Drive;
 use std::path::Path;
-use std::rc::Rc;
 
 /// Turns between two looks at the progress bar and the user's wish to stop.
 const ROUNDS: u32 = 256;
-
-/// Virtual time between two looks at them.
-const SLICE: Duration = Duration::from_micros(200);
 
 /// What flows.
 #[derive(Clone, Debug)]
@@ -62,26 +56,43 @@ pub struct FlowMeasured {
 }
 
 /// The ends of a running flow.
-struct Ends {
-    sources: Vec<Vec<Source>>,
-    sinks: Vec<Sink>,
+pub struct Ends {
+    /// Of each producer, one per consumer.
+    pub sources: Vec<Vec<Source>>,
+    /// Of each consumer.
+    pub sinks: Vec<Sink>,
 }
 
 impl Ends {
-    fn new(flow: &Flow, plan: &FlowPlan) -> Result<Self, CliError> {
+    /// The ends of `flow`.
+    ///
+    /// # Errors
+    /// If a ring does not fit its block.
+    pub fn new(flow: &Flow, plan: &FlowPlan) -> Result<Self, CliError> {
         let source = |index| -> Result<Vec<Source>, CliError> {
             let rings = flow.producers(index)?.into_iter();
-            Ok(rings.map(|ring| Source::new(ring, index, plan.manner, plan.amount)).collect())
+            Ok(rings
+                .map(|ring| Source::new(ring, index, plan.manner, plan.amount))
+                .collect())
         };
-        let sources = (0..plan.producers.len()).map(source).collect::<Result<_, _>>()?;
+        let sources = (0..plan.producers.len())
+            .map(source)
+            .collect::<Result<_, _>>()?;
         let sink = |index| -> Result<Sink, CliError> {
-            Ok(Sink::new(flow.consumer(index)?, plan.producers.len(), plan.manner))
+            Ok(Sink::new(
+                flow.consumer(index)?,
+                plan.producers.len(),
+                plan.manner,
+            ))
         };
-        let sinks = (0..plan.consumers.len()).map(sink).collect::<Result<_, _>>()?;
+        let sinks = (0..plan.consumers.len())
+            .map(sink)
+            .collect::<Result<_, _>>()?;
         Ok(Self { sources, sinks })
     }
 
-    fn measured(&self) -> FlowMeasured {
+    /// What they saw.
+    pub fn measured(&self) -> FlowMeasured {
         let pushed: u64 = self.sources.iter().flatten().map(Source::pushed).sum();
         let items: u64 = self.sinks.iter().map(Sink::popped).sum();
         let is_sound = self.sinks.iter().all(Sink::is_sound);
@@ -95,8 +106,8 @@ impl Ends {
 }
 
 impl FlowPlan {
-    /// Items altogether, as far as that is known before, for the progress bar.
-    fn fraction(&self, items: u64, nanos: u64) -> f64 {
+    /// Which part is done, for the progress bar.
+    pub fn fraction(&self, items: u64, nanos: u64) -> f64 {
         let rings = (self.producers.len() * self.consumers.len()) as u64;
         self.amount.fraction(items / rings.max(1), nanos)
     }
@@ -106,7 +117,7 @@ impl FlowPlan {
 ///
 /// # Errors
 /// If the rack cannot be built or the flow breaks off.
-pub fn embedded(
+pub fn run(
     config: &RackConfig,
     plan: &FlowPlan,
     globals: &Globals,
@@ -114,11 +125,16 @@ pub fn embedded(
     progress: &mut Progress,
 ) -> Result<(FlowMeasured, Option<CaptureReport>), CliError> {
     let rack = EmbeddedRack::new(config)?;
-    let spec =
-        rack.flow_spec(&plan.producers, &plan.consumers, plan.item_size, plan.ring_bytes);
+    let spec = rack.flow_spec(
+        &plan.producers,
+        &plan.consumers,
+        plan.item_size,
+        plan.ring_bytes,
+    );
     let flow = rack.create_flow(spec)?;
-    let recording =
-        capture.map(|path| Recording::start(path, config, rack.memory())).transpose()?;
+    let recording = capture
+        .map(|path| Recording::start(path, config, rack.memory()))
+        .transpose()?;
     rack.set_tap(recording.as_ref().map(Recording::tap));
     let mut ends = Ends::new(&flow, plan)?;
     let driver = rack.progress();
@@ -134,11 +150,9 @@ pub fn embedded(
 }
 
 /// Adds the controller's word on why a flow ended.
-fn explain(error: CliError, state: Option<FlowState>) -> CliError {
+pub fn explain(error: CliError, state: Option<FlowState>) -> CliError {
     match state {
-        Some(FlowState::Aborted(reason)) => {
-            CliError::run(format!("{error}: {reason}"))
-        }
+        Some(FlowState::Aborted(reason)) => CliError::run(format!("{error}: {reason}")),
         _ => error,
     }
 }
@@ -170,7 +184,10 @@ fn in_one_thread(
     progress: &mut Progress,
 ) -> Result<(), CliError> {
     let start = std::time::Instant::now();
-    let mut patience = Patience { driver, idle_rounds: 0 };
+    let mut patience = Patience {
+        driver,
+        idle_rounds: 0,
+    };
     let mut rounds = 0u32;
     loop {
         let now = start.elapsed().as_nanos() as u64;
@@ -218,7 +235,10 @@ fn in_two_threads(
             broken.fetch_or(pushed.is_err(), Ordering::Relaxed);
             pushed
         });
-        let mut patience = Patience { driver, idle_rounds: 0 };
+        let mut patience = Patience {
+            driver,
+            idle_rounds: 0,
+        };
         let mut rounds = 0u32;
         let popped = loop {
             let now = start.elapsed().as_nanos() as u64;
@@ -251,7 +271,9 @@ fn in_two_threads(
                 progress.set(|| plan.fraction(taken.load(Ordering::Relaxed), now));
             }
         };
-        let pushed = pushing.join().map_err(|_| CliError::run("the producer's thread panicked"))?;
+        let pushed = pushing
+            .join()
+            .map_err(|_| CliError::run("the producer's thread panicked"))?;
         pushed.and(popped)
     })
 }
@@ -263,7 +285,10 @@ fn push_all(
     broken: &AtomicBool,
     start: std::time::Instant,
 ) -> Result<(), CliError> {
-    let mut patience = Patience { driver, idle_rounds: 0 };
+    let mut patience = Patience {
+        driver,
+        idle_rounds: 0,
+    };
     while !broken.load(Ordering::Relaxed) {
         let now = start.elapsed().as_nanos() as u64;
         let (mut moved, mut finished) = (false, true);
@@ -285,128 +310,4 @@ fn push_all(
         }
     }
     Ok(())
-}
-
-/// The producers of a node as a program there.
-struct SourceActor(Rc<RefCell<State>>, usize);
-
-/// The consumer of a node as a program there.
-struct SinkActor(Rc<RefCell<State>>, usize);
-
-struct State {
-    ends: Ends,
-    error: Option<CliError>,
-}
-
-impl State {
-    fn fail(&mut self, error: CliError) -> Step {
-        self.error.get_or_insert(error);
-        Step::Done
-    }
-}
-
-impl Actor for SourceActor {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let now = context.now().as_nanos();
-        let mut state = self.0.borrow_mut();
-        let mut finished = true;
-        for at in 0..state.ends.sources[self.1].len() {
-            loop {
-                match state.ends.sources[self.1][at].turn(now) {
-                    Ok(Pushed::Items(_)) => {}
-                    Ok(Pushed::Full) => {
-                        finished = false;
-                        break;
-                    }
-                    Ok(Pushed::Finished) => break,
-                    Err(error) => return state.fail(error),
-                }
-            }
-        }
-        if finished { Step::Done } else { Step::WaitForPacket }
-    }
-}
-
-impl Actor for SinkActor {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let now = context.now().as_nanos();
-        let mut state = self.0.borrow_mut();
-        loop {
-            match state.ends.sinks[self.1].turn(now) {
-                Ok(Popped::Items(_)) => {}
-                Ok(Popped::Empty) => return Step::WaitForPacket,
-                Ok(Popped::Ended) => return Step::Done,
-                Err(error) => return state.fail(error),
-            }
-        }
-    }
-}
-
-/// Runs the flow on a simulated rack.
-///
-/// # Errors
-/// As for [`embedded`].
-pub fn simulated(
-    config: &RackConfig,
-    plan: &FlowPlan,
-    globals: &Globals,
-    capture: Option<&Path>,
-    progress: &mut Progress,
-) -> Result<(FlowMeasured, Option<CaptureReport>), CliError> {
-    let mut rack = SimulatedRack::new(config)?;
-    let spec =
-        rack.flow_spec(&plan.producers, &plan.consumers, plan.item_size, plan.ring_bytes);
-    let flow = rack.create_flow(spec)?;
-    let recording =
-        capture.map(|path| Recording::start(path, config, &rack.arena())).transpose()?;
-    rack.set_tap(recording.as_ref().map(Recording::tap));
-    let state = State { ends: Ends::new(&flow, plan)?, error: None };
-    let state = Rc::new(RefCell::new(state));
-    for (at, &node) in plan.producers.iter().enumerate() {
-        rack.spawn(node, Box::new(SourceActor(state.clone(), at)));
-    }
-    for (at, &node) in plan.consumers.iter().enumerate() {
-        rack.spawn(node, Box::new(SinkActor(state.clone(), at)));
-    }
-    let ran = run_world(&mut rack, &state, plan, globals, progress);
-    rack.set_tap(None);
-    let capture = CaptureReport::finish(capture, recording)?;
-    ran.map_err(|error| explain(error, rack.flow_state(flow.id)))?;
-    let mut measured = state.borrow().ends.measured();
-    let nodes = || (0..config.node.len()).map(|at| NodeId(at as u16));
-    measured.links = nodes().filter_map(|node| rack.link_report(node)).collect();
-    measured.cpus = nodes().filter_map(|node| rack.cpu_report(node)).collect();
-    measured.events = rack.events();
-    Ok((measured, capture))
-}
-
-fn run_world(
-    rack: &mut SimulatedRack,
-    state: &Rc<RefCell<State>>,
-    plan: &FlowPlan,
-    globals: &Globals,
-    progress: &mut Progress,
-) -> Result<(), CliError> {
-    loop {
-        let end = rack.run(rack.now() + SLICE);
-        let mut state = state.borrow_mut();
-        if let Some(error) = state.error.take() {
-            return Err(error);
-        }
-        match end {
-            RunEnd::Done => return Ok(()),
-            RunEnd::Stalled => {
-                return Err(CliError::run(format!(
-                    "nothing moves any more in the simulated rack; --seed {} replays it",
-                    rack.config().seed
-                )));
-            }
-            RunEnd::Deadline | RunEnd::Control(_) => {}
-        }
-        let items = state.ends.sinks.iter().map(Sink::popped).sum();
-        progress.set(|| plan.fraction(items, rack.now().as_nanos()));
-        if globals.interrupt.is_set() {
-            state.ends.sources.iter_mut().flatten().for_each(Source::finish);
-        }
-    }
 }

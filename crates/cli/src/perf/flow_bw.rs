@@ -3,18 +3,19 @@
 use super::amount::Amount;
 use super::ends::Manner;
 use super::flow::{self, FlowMeasured, FlowPlan};
-use super::memcpy;
-use super::report::{CaptureReport, Setting, per_second, ratio, scaled, verdict};
-use crate::args::{PerfArgs, Test};
+use super::flow_report::{Communication, FlowReport, Links, Moved, Parameters};
+use super::flow_simulated;
+use super::report::{CaptureReport, Setting, ratio};
+use crate::args::PerfArgs;
 use crate::globals::Globals;
+use crate::memcpy;
 use crate::outcome::{CliError, Verdict};
 use crate::progress::Progress;
 use rackweave_base::{Duration, NodeId};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{Endianness, NodeConfig, Role};
 use rackweave_sim::LinkModel;
-use serde::Serialize;
-use std::fmt;
+use rackweave_sim::world::LinkReport;
 use std::path::Path;
 
 /// Ethernet, IPv4, UDP and BTH: what stands before the payload of a fragment in the middle.
@@ -23,84 +24,8 @@ const HEADER_BYTES: usize = 14 + 20 + 8 + 12;
 /// The ICRC behind it.
 const CHECK_BYTES: usize = 4;
 
-/// What a flow moved, and how fast.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Moved {
-    items: u64,
-    bytes: u64,
-    elapsed_s: f64,
-    items_per_s: f64,
-    gigabytes_per_s: f64,
-}
-
-/// What the links of a simulated rack did, from the first push to the last item.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Links {
-    /// Which part of the time the consumers' wires were busy, on average.
-    utilisation: f64,
-    /// The payload rate over the most that the link's rate allows, on average.
-    payload_rate: f64,
-}
-
-/// What the ends' cores spent on communication in a simulated rack.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Communication {
-    producers_s: f64,
-    consumers_s: f64,
-}
-
-/// The result of either test.
-#[derive(Clone, Debug, Serialize)]
-struct FlowReport {
-    #[serde(flatten)]
-    setting: Setting,
-    parameters: Parameters,
-    verified: bool,
-    interrupted: bool,
-    #[serde(flatten)]
-    moved: Moved,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    memcpy_gigabytes_per_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ratio_to_memcpy: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    link: Option<Links>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    communication_cpu: Option<Communication>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    one_to_one: Option<Moved>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ratio_to_linear: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    capture: Option<CaptureReport>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Parameters {
-    producers: usize,
-    consumers: usize,
-    item_size_bytes: u32,
-    ring_bytes: u32,
-    batch_items: u32,
-    touch: bool,
-    threads: u8,
-    mtu_bytes: u32,
-}
-
-impl Moved {
-    fn new(measured: &FlowMeasured, item_size: u32) -> Self {
-        let bytes = measured.items * u64::from(item_size);
-        Self {
-            items: measured.items,
-            bytes,
-            elapsed_s: measured.nanos as f64 / 1e9,
-            items_per_s: per_second(measured.items, measured.nanos),
-            gigabytes_per_s: per_second(bytes, measured.nanos) / 1e9,
-        }
-    }
-}
-
-fn rack_config(args: &PerfArgs, globals: &Globals) -> Result<RackConfig, CliError> {
+/// The rack, with the nodes that a shuffle asks for.
+pub fn rack_config(args: &PerfArgs, globals: &Globals) -> Result<RackConfig, CliError> {
     let mut config = globals.rack_config(&args.rack)?;
     config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
     if let Some(nodes) = args.nodes {
@@ -116,7 +41,8 @@ fn rack_config(args: &PerfArgs, globals: &Globals) -> Result<RackConfig, CliErro
     Ok(config)
 }
 
-fn plan(
+/// What a flow between these nodes asks for, with defaults in place.
+pub fn plan(
     args: &PerfArgs,
     config: &RackConfig,
     (producers, consumers): (Vec<NodeId>, Vec<NodeId>),
@@ -124,7 +50,9 @@ fn plan(
 ) -> Result<FlowPlan, CliError> {
     let item_size = args.size.unwrap_or(65_536);
     if !item_size.is_multiple_of(8) {
-        return Err(CliError::usage(format!("-s is {item_size}: items need a multiple of 8 bytes")));
+        return Err(CliError::usage(format!(
+            "-s is {item_size}: items need a multiple of 8 bytes"
+        )));
     }
     let rings = (producers.len() * consumers.len()) as u64;
     let is_shuffle = rings > 1;
@@ -146,7 +74,10 @@ fn plan(
         consumers,
         item_size,
         ring_bytes,
-        manner: Manner { batch: args.batch.unwrap_or(batch_default), touch: args.touch },
+        manner: Manner {
+            batch: args.batch.unwrap_or(batch_default),
+            touch: args.touch,
+        },
         amount: Amount::of(args, Amount::Count(items_default))?,
         threads,
     })
@@ -163,9 +94,9 @@ fn run_plan(
 ) -> Result<Ran, CliError> {
     let mut progress = Progress::new(globals, super::name_of(args.test));
     if args.simulated {
-        flow::simulated(config, plan, globals, capture, &mut progress)
+        flow_simulated::run(config, plan, globals, capture, &mut progress)
     } else {
-        flow::embedded(config, plan, globals, capture, &mut progress)
+        flow::run(config, plan, globals, capture, &mut progress)
     }
 }
 
@@ -185,22 +116,37 @@ fn links(plan: &FlowPlan, config: &RackConfig, measured: &FlowMeasured) -> Optio
     let payload_max = f64::from(config.nic.mtu) * 1e12 / picos as f64;
     let span = measured.nanos.max(1) as f64 / 1e9;
     let count = plan.consumers.len() as f64;
-    let (mut utilisation, mut payload_rate) = (0.0, 0.0);
+    let (mut utilisation, mut payload_rate, mut queue_bytes_max) = (0.0, 0.0, 0);
     for node in &plan.consumers {
         let link = measured.links.get(usize::from(node.0))?.from_switch.link;
         utilisation += link.busy_picos as f64 / 1e12 / span / count;
         let bytes = measured.items as f64 * f64::from(plan.item_size) / count;
         payload_rate += bytes / span / payload_max / count;
+        queue_bytes_max = queue_bytes_max.max(link.queue_bytes_max);
     }
-    Some(Links { utilisation, payload_rate })
+    let drops = |link: &LinkReport| link.to_switch.link.drops + link.from_switch.link.drops;
+    let drops = measured.links.iter().map(drops).sum();
+    Some(Links {
+        utilisation,
+        payload_rate,
+        drops,
+        queue_bytes_max,
+    })
 }
 
 fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<Communication> {
     let of = |nodes: &[NodeId]| -> Option<f64> {
-        let spent = nodes.iter().map(|node| measured.cpus.get(usize::from(node.0)));
-        spent.map(|cpu| cpu.map(|cpu| Duration::as_secs_f64(cpu.communication))).sum()
+        let spent = nodes
+            .iter()
+            .map(|node| measured.cpus.get(usize::from(node.0)));
+        spent
+            .map(|cpu| cpu.map(|cpu| Duration::as_secs_f64(cpu.communication)))
+            .sum()
     };
-    Some(Communication { producers_s: of(&plan.producers)?, consumers_s: of(&plan.consumers)? })
+    Some(Communication {
+        producers_s: of(&plan.producers)?,
+        consumers_s: of(&plan.consumers)?,
+    })
 }
 
 fn report(
@@ -251,19 +197,25 @@ fn finish(globals: &Globals, report: &FlowReport) -> Result<Verdict, CliError> {
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let config = rack_config(args, globals)?;
     let last = NodeId(config.node.len() as u16 - 1);
-    let plan = plan(args, &config, (vec![NodeId(0)], vec![last]), bytes_default(args))?;
+    let plan = plan(
+        args,
+        &config,
+        (vec![NodeId(0)], vec![last]),
+        bytes_default(args),
+    )?;
     let copy = || {
         let (ring, size) = (plan.ring_bytes as usize, plan.item_size as usize);
-        (!args.simulated).then(|| memcpy::bytes_per_second(ring, size) / 1e9)
+        (!args.simulated).then(|| memcpy::bandwidth(ring, size) / 1e9)
     };
     let before = copy();
     let ran = run_plan(args, &config, &plan, globals, args.capture.as_deref())?;
     let after = copy();
     let mut report = report(args, &config, &plan, globals, ran);
-    report.memcpy_gigabytes_per_s =
-        before.zip(after).map(|(before, after)| (before + after) / 2.0);
+    report.memcpy_gigabytes_per_s = before.zip(after).map(|(before, after)| before.max(after));
     let gigabytes = report.moved.gigabytes_per_s;
-    report.ratio_to_memcpy = report.memcpy_gigabytes_per_s.map(|copy| ratio(gigabytes, copy));
+    report.ratio_to_memcpy = report
+        .memcpy_gigabytes_per_s
+        .map(|copy| ratio(gigabytes, copy));
     finish(globals, &report)
 }
 
@@ -275,135 +227,33 @@ pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
     let config = rack_config(args, globals)?;
     let nodes: Vec<NodeId> = (0..config.node.len()).map(|at| NodeId(at as u16)).collect();
     let last = nodes[nodes.len() - 1];
-    let single = plan(args, &config, (vec![NodeId(0)], vec![last]), bytes_default(args))?;
+    let single = plan(
+        args,
+        &config,
+        (vec![NodeId(0)], vec![last]),
+        bytes_default(args),
+    )?;
     let count = nodes.len() as u64;
-    let many = plan(args, &config, (nodes.clone(), nodes), bytes_default(args) * count)?;
-    let single = FlowPlan { ring_bytes: many.ring_bytes, threads: many.threads, ..single };
+    let many = plan(
+        args,
+        &config,
+        (nodes.clone(), nodes),
+        bytes_default(args) * count,
+    )?;
+    let single = FlowPlan {
+        ring_bytes: many.ring_bytes,
+        threads: many.threads,
+        ..single
+    };
     let (alone, _) = run_plan(args, &config, &single, globals, None)?;
     let ran = run_plan(args, &config, &many, globals, args.capture.as_deref())?;
     let mut report = report(args, &config, &many, globals, ran);
     let one_to_one = Moved::new(&alone, single.item_size);
     report.verified &= alone.verified;
-    report.ratio_to_linear =
-        Some(ratio(report.moved.gigabytes_per_s, count as f64 * one_to_one.gigabytes_per_s));
+    report.ratio_to_linear = Some(ratio(
+        report.moved.gigabytes_per_s,
+        count as f64 * one_to_one.gigabytes_per_s,
+    ));
     report.one_to_one = Some(one_to_one);
     finish(globals, &report)
-}
-
-/// Runs `events`: what the simulator handles per second of real time.
-///
-/// # Errors
-/// As for [`run`].
-pub fn events(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let config = rack_config(args, globals)?;
-    let wanted = std::time::Duration::from_secs_f64(args.duration.unwrap_or(2.0));
-    let nodes: Vec<NodeId> = (0..config.node.len()).map(|at| NodeId(at as u16)).collect();
-    let simulated = PerfArgs { simulated: true, duration: None, ..args.clone() };
-    let plan = plan(&simulated, &config, (nodes.clone(), nodes), 64 << 20)?;
-    let mut progress = Progress::new(globals, super::name_of(Test::Events));
-    let start = std::time::Instant::now();
-    let (mut events, mut verified) = (0, true);
-    let mut spent = std::time::Duration::ZERO;
-    while (start.elapsed() < wanted || events == 0) && !globals.interrupt.is_set() {
-        let begun = std::time::Instant::now();
-        let mut quiet = Progress::new(globals, "");
-        let (measured, _) = flow::simulated(&config, &plan, globals, None, &mut quiet)?;
-        spent += begun.elapsed();
-        events += measured.events;
-        verified &= measured.verified || globals.interrupt.is_set();
-        progress.set(|| start.elapsed().as_secs_f64() / wanted.as_secs_f64());
-    }
-    drop(progress);
-    let report = EventsReport {
-        setting: Setting::new(args.test, true, &config),
-        verified,
-        interrupted: globals.interrupt.is_set(),
-        events,
-        elapsed_s: spent.as_secs_f64(),
-        events_per_s: per_second(events, spent.as_nanos() as u64),
-    };
-    crate::output::print(globals, "perf", &report)?;
-    Ok(Verdict::of(verified))
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct EventsReport {
-    #[serde(flatten)]
-    setting: Setting,
-    verified: bool,
-    interrupted: bool,
-    events: u64,
-    elapsed_s: f64,
-    events_per_s: f64,
-}
-
-impl fmt::Display for EventsReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.setting)?;
-        writeln!(f, "a shuffle from every node to every node, items of 64 KiB")?;
-        writeln!(f, "events: {} in {:.3} s of real time", self.events, self.elapsed_s)?;
-        writeln!(f, "rate: {}events/s", scaled(self.events_per_s))?;
-        verdict(f, self.verified, self.interrupted)
-    }
-}
-
-impl fmt::Display for Moved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{} items, {} bytes in {:.6} s: {}items/s, {:.3} GB/s",
-            self.items,
-            self.bytes,
-            self.elapsed_s,
-            scaled(self.items_per_s),
-            self.gigabytes_per_s
-        )
-    }
-}
-
-impl fmt::Display for FlowReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parameters = &self.parameters;
-        write!(f, "{}", self.setting)?;
-        writeln!(
-            f,
-            "{} producers, {} consumers, items of {} bytes, rings of {} bytes, batches of {}",
-            parameters.producers,
-            parameters.consumers,
-            parameters.item_size_bytes,
-            parameters.ring_bytes,
-            parameters.batch_items
-        )?;
-        if self.setting.rack == "embedded" {
-            let bytes = if parameters.touch { "every byte" } else { "the stamp" };
-            writeln!(f, "{} threads at the ends, which touch {bytes}", parameters.threads)?;
-        }
-        write!(f, "flow: {}", self.moved)?;
-        if let (Some(copy), Some(ratio)) = (self.memcpy_gigabytes_per_s, self.ratio_to_memcpy) {
-            writeln!(f, "memcpy: {copy:.3} GB/s; the flow reaches {ratio:.2} of it")?;
-        }
-        if let Some(link) = &self.link {
-            writeln!(
-                f,
-                "consumers' links: {:.1} % busy, {:.1} % of the payload rate possible",
-                link.utilisation * 100.0,
-                link.payload_rate * 100.0
-            )?;
-        }
-        if let Some(cpu) = &self.communication_cpu {
-            writeln!(
-                f,
-                "CPU time for communication: producers {:.9} s, consumers {:.9} s",
-                cpu.producers_s, cpu.consumers_s
-            )?;
-        }
-        if let (Some(alone), Some(ratio)) = (&self.one_to_one, self.ratio_to_linear) {
-            write!(f, "1:1 flow: {alone}")?;
-            writeln!(f, "scaling: {ratio:.3} of linear")?;
-        }
-        if let Some(capture) = &self.capture {
-            write!(f, "{capture}")?;
-        }
-        verdict(f, self.verified, self.interrupted)
-    }
 }

@@ -35,14 +35,20 @@ struct IdleReport {
 /// CPU time of all threads of this process so far, in nanoseconds.
 fn cpu_nanos() -> Result<u64, CliError> {
     let unreadable = |error: std::io::Error| {
-        CliError::run(format!("/proc/self/task cannot be read: {error}; idle needs Linux"))
+        CliError::run(format!(
+            "/proc/self/task cannot be read: {error}; idle needs Linux"
+        ))
     };
     let mut nanos = 0;
     for task in std::fs::read_dir("/proc/self/task").map_err(unreadable)? {
         let path = task.map_err(unreadable)?.path().join("schedstat");
         let text = std::fs::read_to_string(path).map_err(unreadable)?;
-        let first = text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
-        nanos += first.ok_or_else(|| CliError::run("/proc/self/task/*/schedstat makes no sense"))?;
+        let first = text
+            .split_whitespace()
+            .next()
+            .and_then(|word| word.parse::<u64>().ok());
+        nanos +=
+            first.ok_or_else(|| CliError::run("/proc/self/task/*/schedstat makes no sense"))?;
     }
     Ok(nanos)
 }
@@ -103,7 +109,11 @@ fn measure(span: Duration, mut pass: impl FnMut(Instant)) -> Result<f64, CliErro
     let (before, begun) = (cpu_nanos()?, Instant::now());
     pass(begun + span);
     let (elapsed, after) = (begun.elapsed(), cpu_nanos()?);
-    Ok(100.0 * ratio(after.saturating_sub(before) as f64, elapsed.as_nanos() as f64))
+    Ok(100.0
+        * ratio(
+            after.saturating_sub(before) as f64,
+            elapsed.as_nanos() as f64,
+        ))
 }
 
 impl fmt::Display for IdleReport {
@@ -111,7 +121,11 @@ impl fmt::Display for IdleReport {
         write!(f, "{}", self.setting)?;
         writeln!(f, "a flow stands open and nothing flows")?;
         writeln!(f, "left alone: {:.2} % of a core", self.percent_of_a_core)?;
-        writeln!(f, "while a consumer waits: {:.2} % of a core", self.percent_of_a_core_waiting)?;
+        writeln!(
+            f,
+            "while a consumer waits: {:.2} % of a core",
+            self.percent_of_a_core_waiting
+        )?;
         verdict(f, self.verified, self.interrupted)
     }
 }

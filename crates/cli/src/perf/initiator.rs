@@ -8,8 +8,8 @@ use core::sync::atomic::Ordering;
 use hdrhistogram::Histogram;
 use rackweave_base::{Block, Qpn, Rkey};
 use rackweave_nic::Nic;
-use rackweave_sim::world::Context;
 use rackweave_sim::Category;
+use rackweave_sim::world::Context;
 use rackweave_verbs::{
     Completion, CompletionStatus, CqId, Operation, PostError, ReceiveRequest, Region, Verbs,
     WorkRequest,
@@ -116,8 +116,12 @@ impl Initiator {
     /// Ready to post. Times are nanoseconds since the start.
     pub fn new(kind: Kind, pair: &Pair, amount: Amount) -> Self {
         let depth = pair.shape.depth as usize;
-        let sender =
-            |&qpn: &Qpn| Sender { qpn, posted: 0, done: 0, posted_at: vec![0; depth] };
+        let sender = |&qpn: &Qpn| Sender {
+            qpn,
+            posted: 0,
+            done: 0,
+            posted_at: vec![0; depth],
+        };
         Self {
             kind,
             shape: pair.shape,
@@ -264,7 +268,8 @@ impl Initiator {
 
     /// Which part is done at `now`.
     pub fn fraction(&self, now: u64) -> f64 {
-        self.amount.fraction(self.completed / self.senders.len() as u64, now)
+        self.amount
+            .fraction(self.completed / self.senders.len() as u64, now)
     }
 }
 
@@ -275,12 +280,23 @@ fn load(block: &Block, offset: u64) -> u64 {
 fn operation(kind: Kind, address: u64, rkey: Rkey, number: u64) -> Operation {
     match kind {
         Kind::Read => Operation::Read { address, rkey },
-        Kind::Write => Operation::Write { address, rkey, immediate: None },
+        Kind::Write => Operation::Write {
+            address,
+            rkey,
+            immediate: None,
+        },
         Kind::Send => Operation::Send { immediate: None },
-        Kind::FetchAdd => Operation::FetchAdd { address, rkey, add: 1 },
-        Kind::CompareSwap => {
-            Operation::CompareSwap { address, rkey, compare: number, swap: number + 1 }
-        }
+        Kind::FetchAdd => Operation::FetchAdd {
+            address,
+            rkey,
+            add: 1,
+        },
+        Kind::CompareSwap => Operation::CompareSwap {
+            address,
+            rkey,
+            compare: number,
+            swap: number + 1,
+        },
     }
 }
 
@@ -322,7 +338,9 @@ impl Responder {
         for completion in &completions {
             if completion.status != CompletionStatus::Success {
                 let Completion { qpn, status, .. } = completion;
-                return Err(CliError::run(format!("receiving queue pair {qpn}: {status}")));
+                return Err(CliError::run(format!(
+                    "receiving queue pair {qpn}: {status}"
+                )));
             }
             self.receive((completion.id >> NUMBER_BITS) as usize, queue)?;
         }
@@ -338,7 +356,9 @@ impl Responder {
 
     fn receive(&mut self, index: usize, queue: &mut impl Queue) -> Result<(), CliError> {
         let (qpn, number) = self.receivers[index];
-        let segment = self.region.segment(self.shape.offset(index, number), self.shape.size);
+        let segment = self
+            .region
+            .segment(self.shape.offset(index, number), self.shape.size);
         let id = (index as u64) << NUMBER_BITS | number;
         queue.post_receive(qpn, ReceiveRequest::new(id, &[segment]))?;
         self.receivers[index].1 += 1;

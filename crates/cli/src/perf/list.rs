@@ -21,7 +21,9 @@ struct Entry {
 impl Tests {
     /// All tests there are.
     pub fn all() -> Self {
-        let tests = Test::value_variants().iter().filter(|&&test| test != Test::List);
+        let tests = Test::value_variants()
+            .iter()
+            .filter(|&&test| test != Test::List);
         let entry = |&test: &Test| Entry {
             name: super::name_of(test),
             about: test
@@ -29,7 +31,9 @@ impl Tests {
                 .and_then(|value| value.get_help().map(ToString::to_string))
                 .unwrap_or_default(),
         };
-        Self { tests: tests.map(entry).collect() }
+        Self {
+            tests: tests.map(entry).collect(),
+        }
     }
 }
 
@@ -52,8 +56,9 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
         WriteBw, WriteLat,
     };
     const BANDWIDTH: &[Test] = &[ReadBw, WriteBw, SendBw];
-    const SIZED: &[Test] =
-        &[ReadBw, WriteBw, SendBw, ReadLat, WriteLat, SendLat, FlowBw, ShuffleBw];
+    const SIZED: &[Test] = &[
+        ReadBw, WriteBw, SendBw, ReadLat, WriteLat, SendLat, FlowBw, ShuffleBw,
+    ];
     const RACK: &[Test] = &[
         ReadBw, WriteBw, SendBw, ReadLat, WriteLat, SendLat, AtomicLat, FlowBw, ShuffleBw,
     ];
@@ -88,7 +93,9 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
         }
     }
     if args.threads.is_some() && (args.test != FlowBw || args.simulated) {
-        return Err(CliError::usage("--threads goes with flow_bw on an embedded rack"));
+        return Err(CliError::usage(
+            "--threads goes with flow_bw on an embedded rack",
+        ));
     }
     if args.simulated && args.rack.drivers.is_some() {
         return Err(CliError::usage(

@@ -2,42 +2,42 @@
 
 use super::amount::Amount;
 use super::initiator::{Initiator, Kind, Responder};
-use super::pair::{Pair, Shape, Side, Site};
+use super::messages_simulated;
+use super::pair::{Pair, Shape, Site};
 use super::report::{CaptureReport, Latency, MessageRates, MessageReport, Parameters, Setting};
 use crate::args::{Atomic, PerfArgs, Test};
 use crate::capture::Recording;
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::progress::Progress;
-use core::cell::RefCell;
 use core::sync::atomic::Ordering;
-use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
-use rackweave_rack::{EmbeddedRack, RackConfig, RunEnd, SimulatedRack};
-use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_rack::{EmbeddedRack, RackConfig};
 use rackweave_verbs::Mtu;
-use std::rc::Rc;
 
 /// Rounds of the loop between two looks at the clock of the progress bar.
 const ROUNDS: u32 = 256;
 
-/// Virtual time between two looks at the user's wish to stop.
-const SLICE: Duration = Duration::from_micros(200);
-
 /// What a test asks for, with its defaults in place.
-struct Plan {
+pub struct Plan {
     test: Test,
-    kind: Kind,
+    /// What is posted.
+    pub kind: Kind,
     shape: Shape,
-    amount: Amount,
+    /// How much of it.
+    pub amount: Amount,
     is_latency: bool,
 }
 
 /// What was measured.
-struct Measured {
-    initiator: Initiator,
-    received: Option<u64>,
-    link_utilisation: Option<f64>,
+pub struct Measured {
+    /// The node that posted.
+    pub initiator: Initiator,
+    /// Messages that the other one received, if it posts receives.
+    pub received: Option<u64>,
+    /// Which part of the time the wire to the node that got the data was busy.
+    pub link_utilisation: Option<f64>,
 }
 
 /// Runs one of the tests.
@@ -49,10 +49,11 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut config = globals.rack_config(&args.rack)?;
     config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
     config.check()?;
+    plan.check(&config)?;
     let name = super::name_of(args.test);
     let mut progress = Progress::new(globals, name);
     let (measured, pair, capture) = if args.simulated {
-        simulated(args, &plan, &config, globals, &mut progress)?
+        messages_simulated::run(args, &plan, &config, globals, &mut progress)?
     } else {
         embedded(args, &plan, &config, globals, &mut progress)?
     };
@@ -81,28 +82,83 @@ impl Plan {
             (false, true) => args.size.unwrap_or(2),
             (false, false) => args.size.unwrap_or(65_536),
         };
-        let depth = if is_latency { 1 } else { args.tx_depth.unwrap_or(128) };
+        let depth = if is_latency {
+            1
+        } else {
+            args.tx_depth.unwrap_or(128)
+        };
         let shape = Shape {
             size,
             queue_pairs: args.queue_pairs.unwrap_or(1),
             depth,
-            receives: if kind == Kind::Send { (2 * depth).clamp(16, 4096) } else { 0 },
+            receives: if kind == Kind::Send {
+                depth.saturating_mul(2).clamp(16, 4096).max(depth)
+            } else {
+                0
+            },
         };
         let default = Amount::Count(if is_latency { 1000 } else { 5000 });
         let amount = Amount::of(args, default)?;
-        Ok(Self { test: args.test, kind, shape, amount, is_latency })
+        Ok(Self {
+            test: args.test,
+            kind,
+            shape,
+            amount,
+            is_latency,
+        })
+    }
+
+    /// Refuses queues that no NIC of this configuration makes.
+    fn check(&self, config: &RackConfig) -> Result<(), CliError> {
+        let Shape {
+            depth,
+            queue_pairs,
+            receives,
+            ..
+        } = self.shape;
+        let entries = config.nic.queue_entries;
+        if depth.max(receives) > entries {
+            return Err(CliError::usage(format!(
+                "-t is {depth}: a queue holds {entries} entries at most; lower -t or raise \
+                 nic.queue_entries"
+            )));
+        }
+        let (needed, most) = (
+            queue_pairs * depth.max(receives),
+            config.nic.completion_entries,
+        );
+        if needed > most {
+            return Err(CliError::usage(format!(
+                "-q {queue_pairs} with -t {depth} needs {needed} completions at a time, {most} are \
+                 possible; lower -q or -t, or raise nic.completion_entries"
+            )));
+        }
+        Ok(())
     }
 
     fn attributes(&self, config: &RackConfig, simulated: bool) -> PairAttributes {
         PairAttributes {
             mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or_default(),
-            timeout: if simulated { Duration::from_millis(1) } else { Duration::from_millis(67) },
+            timeout: if simulated {
+                Duration::from_millis(1)
+            } else {
+                Duration::from_millis(67)
+            },
             rnr_retries: 7,
             ..PairAttributes::default()
         }
     }
 
-    fn pair(&self, site: &mut impl Site, config: &RackConfig, sim: bool) -> Result<Pair, CliError> {
+    /// Makes the pair of nodes and fills the buffers.
+    ///
+    /// # Errors
+    /// If a node lacks room.
+    pub fn pair(
+        &self,
+        site: &mut impl Site,
+        config: &RackConfig,
+        sim: bool,
+    ) -> Result<Pair, CliError> {
         let nodes = (NodeId(0), NodeId(config.node.len() as u16 - 1));
         let pair = Pair::new(site, self.shape, nodes, &self.attributes(config, sim))?;
         match self.kind {
@@ -116,10 +172,16 @@ impl Plan {
     /// Whether everything is where it should be.
     fn verify(&self, measured: &Measured, pair: &Pair) -> bool {
         let initiator = &measured.initiator;
-        let arrived = measured.received.is_none_or(|count| count == initiator.completed());
+        let arrived = measured
+            .received
+            .is_none_or(|count| count == initiator.completed());
         let right = if self.kind.is_atomic() {
             (0..pair.far.qpns.len()).all(|index| {
-                let word = pair.far.region.block.word(self.shape.offset(index, 0) as usize);
+                let word = pair
+                    .far
+                    .region
+                    .block
+                    .word(self.shape.offset(index, 0) as usize);
                 word.load(Ordering::Acquire) == initiator.completed_of(index)
             })
         } else {
@@ -160,7 +222,8 @@ impl Plan {
     }
 }
 
-type Run = (Measured, Pair, Option<CaptureReport>);
+/// A measurement, what it ran on, and what the capture holds.
+pub type Run = (Measured, Pair, Option<CaptureReport>);
 
 fn embedded(
     args: &PerfArgs,
@@ -184,7 +247,14 @@ fn embedded(
         Kind::Send => Some(far.with(|nic| Responder::new(&pair, nic))?),
         _ => None,
     };
-    let driven = drive(&rack, &pair, &mut initiator, &mut responder, globals, progress);
+    let driven = drive(
+        &rack,
+        &pair,
+        &mut initiator,
+        &mut responder,
+        globals,
+        progress,
+    );
     rack.set_tap(None);
     let capture = CaptureReport::finish(args.capture.as_deref(), recording)?;
     driven?;
@@ -195,7 +265,15 @@ fn embedded(
         }
         None => None,
     };
-    Ok((Measured { initiator, received, link_utilisation: None }, pair, capture))
+    Ok((
+        Measured {
+            initiator,
+            received,
+            link_utilisation: None,
+        },
+        pair,
+        capture,
+    ))
 }
 
 /// Posts and polls in real time until all is done. This thread drives the rack meanwhile.
@@ -237,141 +315,5 @@ fn drive(
         if globals.interrupt.is_set() {
             initiator.close();
         }
-    }
-}
-
-/// The initiator as a program on its node.
-struct InitiatorActor(Rc<RefCell<Shared>>);
-
-/// The responder as a program on its node.
-struct ResponderActor(Rc<RefCell<Shared>>);
-
-struct Shared {
-    initiator: Initiator,
-    responder: Option<Responder>,
-    error: Option<CliError>,
-}
-
-impl Shared {
-    fn note<T>(&mut self, result: Result<T, CliError>) -> Step {
-        match result {
-            Ok(_) if !self.initiator.is_done() => Step::WaitForPacket,
-            Ok(_) => Step::Done,
-            Err(error) => {
-                self.error.get_or_insert(error);
-                Step::Done
-            }
-        }
-    }
-}
-
-impl Actor for InitiatorActor {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let mut shared = self.0.borrow_mut();
-        let now = context.now().as_nanos();
-        let initiator = &mut shared.initiator;
-        let result = initiator
-            .poll(now, context)
-            .and_then(|_| if initiator.is_done() { Ok(0) } else { initiator.post(now, context) });
-        shared.note(result)
-    }
-}
-
-impl Actor for ResponderActor {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let mut shared = self.0.borrow_mut();
-        let result = match &mut shared.responder {
-            Some(responder) => responder.run(context),
-            None => Ok(0),
-        };
-        shared.note(result)
-    }
-}
-
-fn simulated(
-    args: &PerfArgs,
-    plan: &Plan,
-    config: &RackConfig,
-    globals: &Globals,
-    progress: &mut Progress,
-) -> Result<Run, CliError> {
-    let mut rack = SimulatedRack::new(config)?;
-    let pair = plan.pair(&mut rack, config, true)?;
-    let recording = match &args.capture {
-        Some(path) => Some(Recording::start(path, config, rack.memory())?),
-        None => None,
-    };
-    if let Some(recording) = &recording {
-        rack.set_tap(Some(recording.tap()));
-    }
-    let responder = match plan.kind {
-        Kind::Send => Some(rack.act(pair.far.node, |nic| Responder::new(&pair, nic))?),
-        _ => None,
-    };
-    let initiator = Initiator::new(plan.kind, &pair, plan.amount);
-    let shared = Rc::new(RefCell::new(Shared { initiator, responder, error: None }));
-    if plan.kind == Kind::Send {
-        rack.spawn(pair.far.node, Box::new(ResponderActor(shared.clone())));
-    }
-    rack.spawn(pair.near.node, Box::new(InitiatorActor(shared.clone())));
-    let ran = run_world(&mut rack, &shared, globals, progress);
-    rack.set_tap(None);
-    let capture = CaptureReport::finish(args.capture.as_deref(), recording)?;
-    ran?;
-    let receiving: &Side = if plan.kind == Kind::Read { &pair.near } else { &pair.far };
-    let span = Duration::from_nanos(shared.borrow().initiator.last());
-    let link_utilisation = rack.link_report(receiving.node).map(|report| {
-        let picos = report.from_switch.link.busy_picos as f64;
-        picos / (span.as_nanos().max(1) as f64 * 1e3)
-    });
-    let Shared { initiator, mut responder, .. } = take(shared);
-    let received = match &mut responder {
-        Some(responder) => {
-            while rack.act(pair.far.node, |nic| responder.run(nic))? > 0 {}
-            Some(responder.received())
-        }
-        None => None,
-    };
-    Ok((Measured { initiator, received, link_utilisation }, pair, capture))
-}
-
-/// Runs the world until the initiator is done.
-fn run_world(
-    rack: &mut SimulatedRack,
-    shared: &Rc<RefCell<Shared>>,
-    globals: &Globals,
-    progress: &mut Progress,
-) -> Result<(), CliError> {
-    loop {
-        let end = rack.run(rack.now() + SLICE);
-        let mut state = shared.borrow_mut();
-        if let Some(error) = state.error.take() {
-            return Err(error);
-        }
-        if state.initiator.is_done() {
-            return Ok(());
-        }
-        if end == RunEnd::Stalled {
-            return Err(CliError::run(format!(
-                "nothing moves any more in the simulated rack; --seed {} replays it",
-                rack.config().seed
-            )));
-        }
-        let now = Instant::since(rack.now(), Instant::ZERO).as_nanos();
-        progress.set(|| state.initiator.fraction(now));
-        if globals.interrupt.is_set() {
-            state.initiator.close();
-        }
-    }
-}
-
-/// What the actors shared. They may still hold it, so what is in there is moved out.
-fn take(shared: Rc<RefCell<Shared>>) -> Shared {
-    let mut state = shared.borrow_mut();
-    let empty = state.initiator.emptied();
-    Shared {
-        initiator: core::mem::replace(&mut state.initiator, empty),
-        responder: state.responder.take(),
-        error: None,
     }
 }

@@ -6,13 +6,16 @@
 
 mod amount;
 mod ends;
+mod events;
 mod flow;
 mod flow_bw;
+mod flow_report;
+mod flow_simulated;
 mod idle;
 mod initiator;
 mod list;
-mod memcpy;
 mod messages;
+mod messages_simulated;
 mod pair;
 mod report;
 mod rewrite;
@@ -42,7 +45,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Test::FlowBw => flow_bw::run(args, globals),
         Test::ShuffleBw => flow_bw::shuffle(args, globals),
         Test::Rewrite => rewrite::run(args, globals),
-        Test::Events => flow_bw::events(args, globals),
+        Test::Events => events::run(args, globals),
         Test::Idle => idle::run(args, globals),
     }
 }

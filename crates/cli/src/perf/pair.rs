@@ -50,7 +50,9 @@ impl Site for &EmbeddedRack {
 
 impl Site for SimulatedRack {
     fn act<R>(&mut self, node: NodeId, act: impl FnOnce(&mut Nic) -> R) -> R {
-        act(self.nic_mut(node).expect("no node of a measurement crashes"))
+        act(self
+            .nic_mut(node)
+            .expect("no node of a measurement crashes"))
     }
 
     fn connect_pair(
@@ -189,7 +191,9 @@ impl Pair {
 impl Side {
     fn new(site: &mut impl Site, shape: Shape, node: NodeId) -> Result<Self, CliError> {
         let block = site.arena().allocate(shape.bytes() as usize)?;
-        let entries = shape.queue_pairs.saturating_mul(shape.depth.max(shape.receives));
+        let entries = shape
+            .queue_pairs
+            .saturating_mul(shape.depth.max(shape.receives));
         let capabilities = QpCapabilities {
             send_max: shape.depth,
             receive_max: shape.receives.max(1),
@@ -202,7 +206,12 @@ impl Side {
             let qpns = (0..shape.queue_pairs)
                 .map(|_| nic.create_qp(pd, cq, cq, capabilities))
                 .collect::<Result<_, _>>()?;
-            Ok(Self { node, region, cq, qpns })
+            Ok(Self {
+                node,
+                region,
+                cq,
+                qpns,
+            })
         })
     }
 }

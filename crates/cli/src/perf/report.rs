@@ -120,7 +120,11 @@ impl Latency {
         let at = |quantile| histogram.value_at_quantile(quantile);
         Self {
             samples: histogram.len(),
-            min: if histogram.is_empty() { 0 } else { histogram.min() },
+            min: if histogram.is_empty() {
+                0
+            } else {
+                histogram.min()
+            },
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),
@@ -140,10 +144,16 @@ impl CaptureReport {
         path: Option<&Path>,
         recording: Option<Recording>,
     ) -> Result<Option<Self>, CliError> {
-        let (Some(path), Some(recording)) = (path, recording) else { return Ok(None) };
+        let (Some(path), Some(recording)) = (path, recording) else {
+            return Ok(None);
+        };
         let summary = recording.finish()?;
         let file = path.display().to_string();
-        Ok(Some(Self { file, packets: summary.packets, bytes: summary.bytes }))
+        Ok(Some(Self {
+            file,
+            packets: summary.packets,
+            bytes: summary.bytes,
+        }))
     }
 }
 
@@ -209,7 +219,11 @@ impl fmt::Display for Latency {
 
 impl fmt::Display for CaptureReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "capture: {} packets, {} bytes in {}", self.packets, self.bytes, self.file)
+        writeln!(
+            f,
+            "capture: {} packets, {} bytes in {}",
+            self.packets, self.bytes, self.file
+        )
     }
 }
 
@@ -227,7 +241,11 @@ impl fmt::Display for MessageReport {
             parameters.tx_depth,
             parameters.mtu_bytes
         )?;
-        writeln!(f, "messages: {} in {:.6} s", rates.messages, rates.elapsed_s)?;
+        writeln!(
+            f,
+            "messages: {} in {:.6} s",
+            rates.messages, rates.elapsed_s
+        )?;
         if !self.is_latency {
             writeln!(
                 f,

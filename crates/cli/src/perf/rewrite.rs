@@ -69,7 +69,10 @@ fn response(read: &Headers, index: u32, payload: Payload) -> Packet {
         index if index + 1 == FRAGMENTS => Opcode::ReadResponseLast,
         _ => Opcode::ReadResponseMiddle,
     };
-    let aeth = Aeth { syndrome: Syndrome::Ack { credits: 31 }, msn: 1 };
+    let aeth = Aeth {
+        syndrome: Syndrome::Ack { credits: 31 },
+        msn: 1,
+    };
     let headers = Headers {
         ethernet: Ethernet::new(node_mac(0), SWITCH_MAC),
         ipv4: Ipv4::new(node_ip(0), SWITCH_IP),
@@ -88,10 +91,18 @@ impl Bench {
         let memory = Memory::new(64 << 20);
         let pipeline = switch_shape::pipeline_config(config);
         let program = Pipeline::new(&pipeline, memory.clone());
-        let size = SwitchConfig { ports: 2, ..SwitchConfig::default() };
+        let size = SwitchConfig {
+            ports: 2,
+            ..SwitchConfig::default()
+        };
         let budget = Budget::Software { bytes: usize::MAX };
         let switch = Switch::load(program, budget, size).map_err(CliError::run)?;
-        let mut bench = Self { switch, memory, responses: Vec::new(), source: None };
+        let mut bench = Self {
+            switch,
+            memory,
+            responses: Vec::new(),
+            source: None,
+        };
         bench.start(mtu)?;
         Ok(bench)
     }
@@ -99,13 +110,20 @@ impl Bench {
     /// Starts the transfer and makes the answers to the READ that comes out.
     fn start(&mut self, mtu: u32) -> Result<(), CliError> {
         let block = self.memory.allocate((mtu * FRAGMENTS) as usize)?;
-        block.write(0, &(0..mtu * FRAGMENTS).map(|at| (at % 251) as u8).collect::<Vec<_>>());
+        block.write(
+            0,
+            &(0..mtu * FRAGMENTS)
+                .map(|at| (at % 251) as u8)
+                .collect::<Vec<_>>(),
+        );
         let engine = &mut self.switch.program_mut().engine;
         let (source, target) = (LaneId(0), LaneId(1));
         for (id, kind) in [(source, LaneKind::Source), (target, LaneKind::Target)] {
             let at = usize::from(id.0);
             let lane = lane(id.0 as u8, kind, mtu);
-            engine.connect(id, SWITCH_QPN[at], Psn::new(7), lane).map_err(CliError::run)?;
+            engine
+                .connect(id, SWITCH_QPN[at], Psn::new(7), lane)
+                .map_err(CliError::run)?;
         }
         let start = Start {
             source,
@@ -117,7 +135,8 @@ impl Bench {
             length: mtu * FRAGMENTS,
             cookie: 0,
         };
-        self.switch.inject(Instant::ZERO, Task::Engine(EngineTask::Start(start)));
+        self.switch
+            .inject(Instant::ZERO, Task::Engine(EngineTask::Start(start)));
         let read = self.switch.poll_transmit(PortId(0));
         let read = read.ok_or_else(|| CliError::run("the switch sends no READ"))?;
         let read = Headers::of(&read).map_err(CliError::run)?;
@@ -125,7 +144,10 @@ impl Bench {
             let payload = block.reference(u64::from(index * mtu), mtu);
             let payload = Payload::Region(payload.expect("the block is as long as the transfer"));
             let mut packet = response(&read, index, payload);
-            assert!(icrc::seal(&mut packet, &self.memory), "the payload is at hand");
+            assert!(
+                icrc::seal(&mut packet, &self.memory),
+                "the payload is at hand"
+            );
             self.responses.push(packet);
         }
         self.source = Some(block);
@@ -135,17 +157,28 @@ impl Bench {
     /// One packet through the switch. Nothing is ever acknowledged, so the transfer goes on.
     fn pass(&mut self, at: u64) -> Option<Packet> {
         let packet = self.responses[(at % u64::from(FRAGMENTS)) as usize].clone();
-        self.switch.handle_packet(Instant::from_nanos(at), PortId(0), packet);
+        self.switch
+            .handle_packet(Instant::from_nanos(at), PortId(0), packet);
         self.switch.poll_transmit(PortId(1))
     }
 
     /// Whether every response comes out as the WRITE that it should be, with the right ICRC.
     fn verify(&mut self) -> bool {
         (0..u64::from(FRAGMENTS)).all(|at| {
-            let Some(packet) = self.pass(at) else { return false };
-            let Ok(headers) = Headers::of(&packet) else { return false };
+            let Some(packet) = self.pass(at) else {
+                return false;
+            };
+            let Ok(headers) = Headers::of(&packet) else {
+                return false;
+            };
             let is_write = match at {
-                0 => matches!(headers.extension, Extension::Reth(Reth { address: 0x2000, .. })),
+                0 => matches!(
+                    headers.extension,
+                    Extension::Reth(Reth {
+                        address: 0x2000,
+                        ..
+                    })
+                ),
                 _ => matches!(headers.bth.opcode, Opcode::WriteMiddle | Opcode::WriteLast),
             };
             is_write && icrc::verify(&packet, &self.memory) == Check::Right
@@ -193,8 +226,10 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let span = args.duration.unwrap_or(2.0) / f64::from(2 * TURNS);
     let span = std::time::Duration::from_secs_f64(span);
     let sizes = [256, 4096];
-    let mut benches =
-        sizes.map(|mtu| Bench::new(&config, mtu)).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut benches = sizes
+        .map(|mtu| Bench::new(&config, mtu))
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?;
     let verified = benches.iter_mut().all(Bench::verify);
     let mut best = [f64::INFINITY; 2];
     let mut progress = Progress::new(globals, super::name_of(args.test));
@@ -214,7 +249,11 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         ns_per_packet,
     };
     let report = RewriteReport {
-        setting: Setting { rack: "none", driver_threads: 0, ..Setting::new(args.test, false, &config) },
+        setting: Setting {
+            rack: "none",
+            driver_threads: 0,
+            ..Setting::new(args.test, false, &config)
+        },
         verified,
         interrupted: globals.interrupt.is_set(),
         method: switch_shape::icrc_method(&config),
@@ -227,7 +266,10 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
 
 impl fmt::Display for RewriteReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "rewrite: READ responses through the switch's pipeline, one core, no rack")?;
+        writeln!(
+            f,
+            "rewrite: READ responses through the switch's pipeline, one core, no rack"
+        )?;
         writeln!(f, "ICRC method: {}", self.method)?;
         for cost in &self.sizes {
             writeln!(

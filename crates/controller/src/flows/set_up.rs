@@ -290,6 +290,7 @@ impl Controller {
             batch_items: spec.batch_bytes / spec.item_size,
             producers_first: first,
             producers: spec.producers.len() as u16,
+            first_turn: (at % spec.producers.len()) as u16,
         };
         let counters = counters(&consumer);
         let mut entered = Ok(());

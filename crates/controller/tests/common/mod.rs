@@ -52,6 +52,9 @@ pub enum Fate {
     Delay,
 }
 
+/// Decides the fate of the packet with a number.
+pub type Decide = Box<dyn FnMut(u64, &Packet) -> Fate>;
+
 pub struct TestRack {
     pub memory: Memory,
     pub nics: Vec<Nic>,
@@ -60,7 +63,7 @@ pub struct TestRack {
     pub now: Instant,
     /// Packets that crossed a link, both ways.
     pub packets: u64,
-    pub fate: Box<dyn FnMut(u64, &Packet) -> Fate>,
+    pub fate: Decide,
     delayed: VecDeque<(u64, Option<usize>, Packet)>,
 }
 

@@ -60,7 +60,7 @@ impl Partitioner {
     /// If an item has no room for a row, or there is no producer.
     pub fn new(producers: Vec<Producer>, row_size: usize) -> Self {
         let item_size = producers[0].item_size() as usize;
-        let rows_max = (item_size - ITEM_HEADER) / row_size;
+        let rows_max = item_size.saturating_sub(ITEM_HEADER) / row_size;
         assert!(
             rows_max > 0,
             "an item of {item_size} bytes has no room for a row of {row_size}"
@@ -139,7 +139,7 @@ impl Partitioner {
         if *magic != ITEM_MAGIC {
             return None;
         }
-        let bytes = item.get(ITEM_HEADER..ITEM_HEADER + count.checked_mul(row_size)?)?;
+        let bytes = item.get(ITEM_HEADER..count.checked_mul(row_size)?.checked_add(ITEM_HEADER)?)?;
         Some(bytes.chunks_exact(row_size))
     }
 }

@@ -21,6 +21,7 @@ pub(super) const WRITTEN: usize = RESULTS + REQUESTS_MAX * PLACE;
 pub(super) const RECEIVED: usize = WRITTEN + REQUESTS_MAX * PLACE;
 pub(super) const WORD: usize = RECEIVED + REQUESTS_MAX * PLACE;
 pub(super) const REGION_LEN: usize = WORD + 64;
+
 /// What a request does, and what success means.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {

@@ -111,6 +111,9 @@ pub struct ThreadEntry {
     pub producers_first: ProducerId,
     /// How many producers it has.
     pub producers: u16,
+    /// Which of them it looks at first, below `producers`. Threads that begin with different ones
+    /// do not all wait for the same node.
+    pub first_turn: u16,
 }
 
 /// A producer, as the controller enters it.
@@ -271,6 +274,7 @@ impl Flows {
         self.registers
             .reset_thread(id.index(), counters.unit, counters.published);
         *self.registers.quiet.control(entry.ring.poll.index()) = 0;
+        *self.registers.cursor.control(id.index()) = u32::from(entry.first_turn);
         Ok(())
     }
 

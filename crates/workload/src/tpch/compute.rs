@@ -5,7 +5,7 @@ use super::result::ComputeResult;
 use super::rows::{LineitemRow, OrderRow, RowError};
 use super::scale::RowCounts;
 use super::worker::{LINEITEM, ORDERS, WorkerError, WorkerStep};
-use rackweave_endpoint::flow::{Consumer, Partitioner, Taken};
+use rackweave_endpoint::flow::{Consumer, ITEM_HEADER, Partitioner, Taken};
 
 /// One compute node's part of both queries.
 ///
@@ -159,7 +159,10 @@ impl ComputeWorker {
     }
 }
 
-const _: () = assert!(OrderRow::BYTES.is_multiple_of(8) && LineitemRow::BYTES.is_multiple_of(8));
+/// So that every packet of an item begins at the header or at a row, whatever the MTU.
+const _: () = assert!(
+    ITEM_HEADER.is_multiple_of(OrderRow::BYTES) && ITEM_HEADER.is_multiple_of(LineitemRow::BYTES)
+);
 
 impl Input {
     /// Takes neighbouring items of about `rows_max` rows and shows each row to `add`.
@@ -174,7 +177,7 @@ impl Input {
             items: taken,
         } = input.as_mut().expect("inputs are given up only on failure");
         let item_size = consumer.item_size() as usize;
-        let rows_per_item = (item_size / ROW).max(1);
+        let rows_per_item = rows_max_of(item_size, ROW).max(1);
         let items_max = u32::try_from(rows_max / rows_per_item).unwrap_or(u32::MAX);
         let bytes = match consumer.peek(items_max) {
             Taken::Items(bytes) => bytes,
@@ -199,20 +202,12 @@ fn item_rows<const ROW: usize>(
     bytes: &[u8],
     add: &mut impl FnMut(&[u8; ROW]) -> Result<(), RowError>,
 ) -> Result<u64, WorkerError> {
-    let header = bytes
-        .first_chunk()
-        .map_or(0, |header| u64::from_le_bytes(*header));
-    // No producer sends an item without rows, but bytes that were never written look like one.
-    let rows = Partitioner::rows(bytes, ROW).filter(|_| header != 0 && header >> 32 == 0);
-    let Some(rows) = rows else {
-        let rows_max = bytes.len().saturating_sub(8) / ROW;
-        return Err(WorkerError::Item {
-            table,
-            item,
-            rows: header,
-            rows_max,
-        });
+    let malformed = || WorkerError::Item {
+        table,
+        item,
+        rows_max: rows_max_of(bytes.len(), ROW),
     };
+    let rows = Partitioner::rows(bytes, ROW).ok_or_else(malformed)?;
     let mut count = 0;
     for row in rows {
         let row = row.first_chunk().expect("rows are cut to this size");
@@ -224,5 +219,14 @@ fn item_rows<const ROW: usize>(
         })?;
         count += 1;
     }
+    // No producer sends an item without rows.
+    if count == 0 {
+        return Err(malformed());
+    }
     Ok(count)
+}
+
+/// Rows for which an item has room.
+fn rows_max_of(item_bytes: usize, row_bytes: usize) -> usize {
+    item_bytes.saturating_sub(ITEM_HEADER) / row_bytes
 }

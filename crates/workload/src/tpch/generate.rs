@@ -52,7 +52,7 @@ impl From<&Order<'_>> for OrderRow {
             customer_key: u32::try_from(order.o_custkey).expect(IN_RANGE),
             order_date: order.o_orderdate.to_unix_epoch(),
             clerk: clerk_number(order.o_clerk),
-            ship_priority: order.o_shippriority,
+            ship_priority: i16::try_from(order.o_shippriority).expect("TPC-H's is always 0"),
             order_status: match order.o_orderstatus {
                 GeneratedStatus::Fulfilled => OrderStatus::Fulfilled,
                 GeneratedStatus::Open => OrderStatus::Open,

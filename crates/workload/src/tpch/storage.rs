@@ -1,7 +1,7 @@
 //! The storage node's worker: generates its share of both tables and pushes it into flows.
 
 use super::generate;
-use super::rows::{LineitemRow, OrderRow};
+use super::rows::{LineitemRow, OrderRow, get, lineitem, order};
 use super::scale::{Part, PartError, RowCounts, ScaleFactor};
 use super::worker::{LINEITEM, ORDERS, WorkerError, WorkerStep};
 use core::iter::Map;
@@ -36,10 +36,12 @@ type Orders = Map<OrderGeneratorIterator<'static>, fn(Order<'static>) -> [u8; Or
 type Lines =
     Map<LineItemGeneratorIterator<'static>, fn(LineItem<'static>) -> [u8; LineitemRow::BYTES]>;
 
-/// The encoded rows of a table and where they go. The first eight bytes of a row are its key.
+/// The encoded rows of a table and where they go.
 #[derive(Debug)]
 struct Source<I, const ROW: usize> {
     table: &'static str,
+    /// Where the key by which rows are spread lies in them.
+    key_at: usize,
     target: Partitioner,
     /// Rows not yet generated.
     generated: I,
@@ -79,11 +81,13 @@ impl StorageWorker {
         Ok(Self {
             orders: Source::new(
                 ORDERS,
+                order::KEY,
                 orders,
                 generate::orders(scale, part).map(encode_order),
             ),
             lineitem: Source::new(
                 LINEITEM,
+                lineitem::ORDER_KEY,
                 lineitem,
                 generate::lineitem(scale, part).map(encode_line),
             ),
@@ -199,9 +203,10 @@ impl StorageWorker {
 }
 
 impl<I: Iterator<Item = [u8; ROW]>, const ROW: usize> Source<I, ROW> {
-    fn new(table: &'static str, target: Partitioner, generated: I) -> Self {
+    fn new(table: &'static str, key_at: usize, target: Partitioner, generated: I) -> Self {
         Self {
             table,
+            key_at,
             target,
             generated,
             held: None,
@@ -247,7 +252,7 @@ impl<I: Iterator<Item = [u8; ROW]>, const ROW: usize> Source<I, ROW> {
                     None => return Ok(Stop::Empty),
                 },
             };
-            let key = u64::from_le_bytes(*row.first_chunk().expect("a row begins with its key"));
+            let key = u64::from_le_bytes(get(row, self.key_at));
             let mut fits = true;
             let outcome = self
                 .target

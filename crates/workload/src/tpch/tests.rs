@@ -7,11 +7,15 @@ mod workers;
 
 use super::*;
 use played_switch::PlayedFlow;
+use rackweave_endpoint::flow::ITEM_HEADER;
 use std::collections::BTreeSet;
 
-/// A flow of one ring, with room for two line items or three orders in an item.
+/// Bytes of an item with room for two line items or four orders.
+const ITEM_BYTES: usize = ITEM_HEADER + 2 * LineitemRow::BYTES;
+
+/// A flow of one ring, with items of [`ITEM_BYTES`].
 fn flow() -> PlayedFlow {
-    PlayedFlow::new(1, 1, 8 + 2 * 64, 4)
+    PlayedFlow::new(1, 1, ITEM_BYTES as u32, 4)
 }
 
 fn scale(factor: f64) -> ScaleFactor {

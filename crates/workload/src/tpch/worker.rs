@@ -38,16 +38,14 @@ pub enum WorkerError {
         /// Bytes of the table's rows.
         row_bytes: usize,
     },
-    /// An item does not hold a whole number of rows, at least one.
-    #[error("item {item} of {table} says that it has {rows} rows; {rows_max} fit")]
+    /// An item has no header, or counts no rows or more than there is room for.
+    #[error("item {item} of {table} does not begin with a header that counts 1 to {rows_max} rows")]
     Item {
         /// The table.
         table: &'static str,
         /// The item, counted from zero in its ring.
         item: u64,
-        /// What its header says: rows in the low 32 bits, zero in the high 32.
-        rows: u64,
-        /// Rows that fit an item.
+        /// Rows for which there is room.
         rows_max: usize,
     },
     /// A row is malformed.

@@ -1,10 +1,14 @@
 //! Items and rows that no storage worker sends.
 
-use super::{flow, scale};
+use super::{ITEM_BYTES, flow, scale};
 use crate::tpch::rows::{lineitem, order};
 use crate::tpch::worker::{LINEITEM, ORDERS};
 use crate::tpch::*;
 use proptest::prelude::*;
+use rackweave_endpoint::flow::ITEM_HEADER;
+
+/// What an item of rows begins with.
+const ITEM_MAGIC: [u8; 4] = *b"RWit";
 
 fn order_row() -> OrderRow {
     OrderRow::from(&generate::orders(scale(0.001), Part::WHOLE).nth(1).unwrap())
@@ -20,9 +24,10 @@ fn line_row() -> LineitemRow {
 
 /// An item with these rows, up to its end or beyond.
 fn item_of(rows: u32, bytes: &[u8]) -> Vec<u8> {
-    let mut item = u64::from(rows).to_le_bytes().to_vec();
+    let mut item = [ITEM_MAGIC, rows.to_le_bytes()].concat();
+    item.resize(ITEM_HEADER, 0);
     item.extend_from_slice(bytes);
-    item.resize(8 + 2 * 64, 0);
+    item.resize(ITEM_BYTES, 0);
     item
 }
 
@@ -46,18 +51,22 @@ fn check_refused(table: &'static str, item: &[u8], expect: &str) {
 
 #[test]
 fn malformed_items_are_refused() {
-    for (table, fit) in [(ORDERS, 3), (LINEITEM, 2)] {
-        let check = |item: &[u8], rows: u64| {
-            let expect = format!("item 0 of {table} says that it has {rows} rows; {fit} fit");
-            check_refused(table, item, &expect);
-        };
-        check(&item_of(0, &[]), 0);
-        check(&item_of(fit + 1, &[]), u64::from(fit) + 1);
-        check(&item_of(u32::MAX, &[]), u64::from(u32::MAX));
-        check(&[0xff; 8 + 2 * 64], u64::MAX);
-        let mut item = item_of(1, &[]);
-        item[4] = 1;
-        check(&item, (1 << 32) + 1);
+    for (table, fit) in [(ORDERS, 4), (LINEITEM, 2)] {
+        let mut almost = item_of(1, &[]);
+        almost[3] ^= 1;
+        let expect =
+            format!("item 0 of {table} does not begin with a header that counts 1 to {fit} rows");
+        for item in [
+            item_of(0, &[]),
+            item_of(fit + 1, &[]),
+            item_of(u32::MAX, &[]),
+            almost,
+            // Bytes that were never written.
+            vec![0; ITEM_BYTES],
+            vec![0xff; ITEM_BYTES],
+        ] {
+            check_refused(table, &item, &expect);
+        }
     }
 }
 
@@ -80,7 +89,6 @@ fn malformed_orders_are_refused() {
         6,
         "o_orderpriority has the unknown code 0x06",
     );
-    check(OrderRow::BYTES - 1, 1, "unused bytes are not zero");
 
     let row = OrderRow {
         order_date: JOIN_ORDER_DATES.start,
@@ -175,13 +183,14 @@ fn the_largest_values_do_not_overflow() {
 proptest! {
     #[test]
     fn no_item_makes_a_compute_worker_panic(
-        item in proptest::collection::vec(any::<u8>(), 8 + 2 * 64),
-        count in 0u8..4,
+        item in proptest::collection::vec(any::<u8>(), ITEM_BYTES),
+        count in 0u8..6,
         is_lineitem in any::<bool>(),
     ) {
         let mut item = item;
-        item[..8].copy_from_slice(&[count, 0, 0, 0, 0, 0, 0, 0]);
-        let rows_fit = if is_lineitem { 2 } else { 3 };
+        item[..4].copy_from_slice(&ITEM_MAGIC);
+        item[4..8].copy_from_slice(&[count, 0, 0, 0]);
+        let rows_fit = if is_lineitem { 2 } else { 4 };
         let (mut orders, mut lineitem) = (flow(), flow());
         let mut worker = ComputeWorker::new(orders.consumer(0), lineitem.consumer(0));
         if is_lineitem {

@@ -31,6 +31,9 @@ impl Ring {
             layout,
             counter: 0,
         };
+        // Memory that nobody has written yet is no word.
+        let bytes = layout.order.to_bytes(UnitWord::default().into());
+        ring.block.write(UNIT_WORD as usize, &bytes);
         ring.say(SwitchState::Open);
         ring
     }

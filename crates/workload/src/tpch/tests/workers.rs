@@ -77,7 +77,7 @@ fn workers_over_flows_answer_as_the_reference_does() {
     let expect = reference(scale(0.003));
     assert_eq!(expect.rows.orders, 4500);
     for (storage, compute, ring) in [
-        (1, 1, (72, 2)),
+        (1, 1, (128, 2)),
         (2, 2, (1 << 10, 4)),
         (3, 2, (1 << 12, 8)),
         (1, 4, (1 << 16, 16)),
@@ -127,7 +127,7 @@ fn steps_report_every_row_and_byte() {
         rack.storage[0].step(100),
         WorkerStep::Worked {
             rows: 100,
-            bytes: 4000
+            bytes: 3200
         }
     );
     rack.storage[0].prepare();
@@ -138,7 +138,7 @@ fn steps_report_every_row_and_byte() {
     assert_eq!(bytes, rest as u64);
     assert_eq!(rows + 100, reference(scale(0.001)).rows.total());
     assert_eq!(rack.storage[0].step(1), WorkerStep::Done);
-    assert_eq!(rack.storage[0].pushed().bytes(), bytes + 4000);
+    assert_eq!(rack.storage[0].pushed().bytes(), bytes + 3200);
     assert_eq!(
         rack.compute[0].step(1),
         WorkerStep::Blocked,
@@ -150,7 +150,7 @@ fn steps_report_every_row_and_byte() {
 #[test]
 fn a_row_that_found_no_room_is_not_lost_by_preparing() {
     let expect = reference(scale(0.001));
-    let mut rack = Rack::new(0.001, 1, 1, (88, 2));
+    let mut rack = Rack::new(0.001, 1, 1, (128, 2));
     while rack.storage[0].step(1) != WorkerStep::Blocked {}
     // One row is held back. Nothing is prepared of the other table by this.
     assert_eq!(rack.storage[0].prepare_step(5), Some(5));
@@ -225,7 +225,7 @@ fn a_flow_that_is_broken_off_with_room_left_is_reported_at_its_end() {
 #[test]
 fn a_partitioner_for_other_rows_is_reported() {
     for (order_bytes, line_bytes, table, row_bytes) in
-        [(48, 64, ORDERS, 40), (40, 32, LINEITEM, 64)]
+        [(48, 64, ORDERS, 32), (32, 32, LINEITEM, 64)]
     {
         let flow = PlayedFlow::new(1, 1, 1 << 16, 32);
         let mut worker = StorageWorker::new(
