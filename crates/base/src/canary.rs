@@ -20,6 +20,8 @@ pub enum Canary {
     TransferReissueFromStart,
     /// An acknowledgement of an earlier transfer counts for the one under way.
     TransferStaleAcknowledge,
+    /// An acknowledgement counts for whatever the last owner of its target lane carries now.
+    TransferForeignAcknowledge,
     /// After a restart of the switch, producer tails are taken from the producers alone.
     ControllerForgetsCommit,
     /// The NIC executes duplicate requests again instead of only acknowledging them.
@@ -32,13 +34,14 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 10] = [
+    pub const ALL: [Canary; 11] = [
         Canary::FlowsEarlyHead,
         Canary::FlowsEarlyTail,
         Canary::FlowsUnorderedCommit,
         Canary::TransferStaleOffset,
         Canary::TransferReissueFromStart,
         Canary::TransferStaleAcknowledge,
+        Canary::TransferForeignAcknowledge,
         Canary::ControllerForgetsCommit,
         Canary::NicExecutesDuplicates,
         Canary::NicSkipsIcrc,
@@ -54,6 +57,7 @@ impl Canary {
             Canary::TransferStaleOffset => "transfer-stale-offset",
             Canary::TransferReissueFromStart => "transfer-reissue-from-start",
             Canary::TransferStaleAcknowledge => "transfer-stale-acknowledge",
+            Canary::TransferForeignAcknowledge => "transfer-foreign-acknowledge",
             Canary::ControllerForgetsCommit => "controller-forgets-commit",
             Canary::NicExecutesDuplicates => "nic-executes-duplicates",
             Canary::NicSkipsIcrc => "nic-skips-icrc",

@@ -46,7 +46,12 @@ pub struct UnknownSystem(String);
 impl fmt::Display for UnknownSystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known: Vec<_> = System::ALL.iter().map(|system| system.name()).collect();
-        write!(f, "there is no system {:?}; known: {}", self.0, known.join(", "))
+        write!(
+            f,
+            "there is no system {:?}; known: {}",
+            self.0,
+            known.join(", ")
+        )
     }
 }
 
@@ -102,7 +107,11 @@ pub fn run(system: System, seed: u64) -> SeedReport {
             .map(String::as_str)
             .or_else(|| panic.downcast_ref::<&str>().copied())
             .unwrap_or("no message");
-        SeedReport { seed, violations: vec![format!("panic: {text}")], ..SeedReport::default() }
+        SeedReport {
+            seed,
+            violations: vec![format!("panic: {text}")],
+            ..SeedReport::default()
+        }
     })
 }
 

@@ -5,10 +5,10 @@ mod common;
 use common::{Ends, Fate, TestRack};
 use rackweave_base::{NodeId, Rng};
 use rackweave_controller::{Controller, FlowSpec, FlowState};
-use std::cell::Cell;
-use std::rc::Rc;
 use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::ring::ByteOrder;
+use std::cell::Cell;
+use std::rc::Rc;
 
 fn spec(producers: &[u16], consumers: &[u16]) -> FlowSpec {
     let nodes = |ids: &[u16]| ids.iter().map(|&id| NodeId(id)).collect::<Vec<_>>();
@@ -48,7 +48,12 @@ fn run_on(
             let pushed: u64 = ends.pushed.iter().flatten().sum();
             assert_eq!(popped, pushed);
             assert_eq!(controller.lanes_used(), 0, "lanes are given back");
-            assert!(ends.producers.iter_mut().flatten().all(|p| p.is_delivered()));
+            assert!(
+                ends.producers
+                    .iter_mut()
+                    .flatten()
+                    .all(|p| p.is_delivered())
+            );
             return rack.packets;
         }
     }
@@ -57,7 +62,11 @@ fn run_on(
         ends.pushed,
         ends.popped,
         controller.flow_state(id),
-        rack.switch.counters().iter().filter(|c| c.1 > 0).collect::<Vec<_>>()
+        rack.switch
+            .counters()
+            .iter()
+            .filter(|c| c.1 > 0)
+            .collect::<Vec<_>>()
     );
 }
 
@@ -79,13 +88,26 @@ fn shuffle_three_to_two() {
 #[test]
 fn one_transfer_at_a_time_or_four() {
     for transfers in [1, 4] {
-        run(FlowSpec { transfers, ..spec(&[0, 1], &[3]) }, 60, |_| {});
+        run(
+            FlowSpec {
+                transfers,
+                ..spec(&[0, 1], &[3])
+            },
+            60,
+            |_| {},
+        );
     }
 }
 
 #[test]
 fn unequal_rings_and_big_items() {
-    let spec = FlowSpec { item_size: 5000, producer_slots: 16, consumer_slots: 2, batch_bytes: 40_000, ..spec(&[0], &[1]) };
+    let spec = FlowSpec {
+        item_size: 5000,
+        producer_slots: 16,
+        consumer_slots: 2,
+        batch_bytes: 40_000,
+        ..spec(&[0], &[1])
+    };
     run(spec, 50, |_| {});
 }
 
@@ -94,7 +116,13 @@ fn every_packet_may_be_lost_once() {
     let packets = run(spec(&[0], &[1]), 12, |_| {});
     for lost in 0..packets {
         run(spec(&[0], &[1]), 12, |rack| {
-            rack.fate = Box::new(move |number, _| if number == lost { Fate::Lose } else { Fate::Deliver });
+            rack.fate = Box::new(move |number, _| {
+                if number == lost {
+                    Fate::Lose
+                } else {
+                    Fate::Deliver
+                }
+            });
         });
     }
 }
@@ -105,7 +133,8 @@ fn every_packet_may_come_twice_or_late() {
     for at in 0..packets {
         for fate in [Fate::Duplicate, Fate::Delay] {
             run(spec(&[0, 1], &[2]), 8, |rack| {
-                rack.fate = Box::new(move |number, _| if number == at { fate } else { Fate::Deliver });
+                rack.fate =
+                    Box::new(move |number, _| if number == at { fate } else { Fate::Deliver });
             });
         }
     }
@@ -159,7 +188,9 @@ fn big_endian_nodes() {
     let (mut rack, mut controller) = TestRack::new(2, 1);
     controller.set_byte_order(NodeId(1), ByteOrder::Big);
     let memory = rack.memory.clone();
-    let (_, rings) = controller.create_flow(&mut rack, &memory, spec(&[0], &[1])).unwrap();
+    let (_, rings) = controller
+        .create_flow(&mut rack, &memory, spec(&[0], &[1]))
+        .unwrap();
     assert_eq!(rings.consumers[0].order, ByteOrder::Big);
     assert_eq!(rings.producers[0][0].order, ByteOrder::Little);
     let mut ends = Ends::new(&rings);
@@ -177,10 +208,18 @@ fn a_restart_of_the_switch_at_any_packet_loses_and_repeats_nothing() {
     for at in 0..packets {
         let (mut rack, mut controller) = TestRack::new(3, 1);
         let memory = rack.memory.clone();
-        let (id, rings) = controller.create_flow(&mut rack, &memory, spec(&[0, 1], &[2])).unwrap();
+        let (id, rings) = controller
+            .create_flow(&mut rack, &memory, spec(&[0, 1], &[2]))
+            .unwrap();
         let mut ends = Ends::new(&rings);
         // From packet `at` on nothing arrives, until the switch is back.
-        rack.fate = Box::new(move |number, _| if number >= at { Fate::Lose } else { Fate::Deliver });
+        rack.fate = Box::new(move |number, _| {
+            if number >= at {
+                Fate::Lose
+            } else {
+                Fate::Deliver
+            }
+        });
         for _ in 0..30 {
             ends.work(12);
             rack.step();
@@ -198,7 +237,11 @@ fn a_restart_of_the_switch_at_any_packet_loses_and_repeats_nothing() {
             "restart at packet {at}: {:?} popped, {:?}, {:?}",
             ends.popped,
             controller.flow_state(id),
-            rack.switch.counters().iter().filter(|c| c.1 > 0).collect::<Vec<_>>()
+            rack.switch
+                .counters()
+                .iter()
+                .filter(|c| c.1 > 0)
+                .collect::<Vec<_>>()
         );
         assert_eq!(ends.popped, [[12, 12]], "restart at packet {at}");
         assert_eq!(controller.flow_state(id), Some(FlowState::Ended));
@@ -209,7 +252,9 @@ fn a_restart_of_the_switch_at_any_packet_loses_and_repeats_nothing() {
 fn a_dead_producer_breaks_the_flow_off_and_the_consumer_keeps_what_it_has() {
     let (mut rack, mut controller) = TestRack::new(3, 1);
     let memory = rack.memory.clone();
-    let (id, rings) = controller.create_flow(&mut rack, &memory, spec(&[0, 1], &[2])).unwrap();
+    let (id, rings) = controller
+        .create_flow(&mut rack, &memory, spec(&[0, 1], &[2]))
+        .unwrap();
     let mut ends = Ends::new(&rings);
     for _ in 0..10 {
         ends.work(1000);
@@ -225,10 +270,18 @@ fn a_dead_producer_breaks_the_flow_off_and_the_consumer_keeps_what_it_has() {
         }
     }
     assert_eq!(ends.ended[0], Some(false), "the consumer is told");
-    let Some(FlowState::Aborted(reason)) = controller.flow_state(id) else { panic!("not aborted") };
-    assert_eq!(reason.to_string(), "producer on node1: the node does not answer");
+    let Some(FlowState::Aborted(reason)) = controller.flow_state(id) else {
+        panic!("not aborted")
+    };
+    assert_eq!(
+        reason.to_string(),
+        "producer on node1: the node does not answer"
+    );
     assert_eq!(controller.lanes_used(), 0);
-    assert!(ends.producers[0][0].is_aborted(), "the surviving producer is told");
+    assert!(
+        ends.producers[0][0].is_aborted(),
+        "the surviving producer is told"
+    );
 }
 
 #[test]
@@ -236,28 +289,54 @@ fn bad_specifications_are_refused_and_leave_nothing_behind() {
     let (mut rack, mut controller) = TestRack::new(2, 1);
     let memory = rack.memory.clone();
     let mut refuse = |spec: FlowSpec| {
-        let error = controller.create_flow(&mut rack, &memory, spec).unwrap_err().to_string();
+        let error = controller
+            .create_flow(&mut rack, &memory, spec)
+            .unwrap_err()
+            .to_string();
         assert_eq!(controller.lanes_used(), 0, "{error}");
         error
     };
     let good = || spec(&[0], &[1]);
     assert_eq!(
-        refuse(FlowSpec { producer_slots: 6, ..good() }),
+        refuse(FlowSpec {
+            producer_slots: 6,
+            ..good()
+        }),
         "producer_slots is 6: a power of two from 2 to 2^30 is needed"
     );
     assert_eq!(
-        refuse(FlowSpec { batch_bytes: 599, ..good() }),
+        refuse(FlowSpec {
+            batch_bytes: 599,
+            ..good()
+        }),
         "batch_bytes is 599: at least one item must fit a transfer"
     );
-    assert_eq!(refuse(FlowSpec { transfers: 3, ..good() }), "transfers is 3: 1, 2 or 4 are possible");
-    assert_eq!(refuse(spec(&[], &[1])), "the number of producers is 0: at least one is needed");
-    assert_eq!(refuse(spec(&[0], &[9])), "node9 does not exist or does not answer");
+    assert_eq!(
+        refuse(FlowSpec {
+            transfers: 3,
+            ..good()
+        }),
+        "transfers is 3: 1, 2 or 4 are possible"
+    );
+    assert_eq!(
+        refuse(spec(&[], &[1])),
+        "the number of producers is 0: at least one is needed"
+    );
+    assert_eq!(
+        refuse(spec(&[0], &[9])),
+        "node9 does not exist or does not answer"
+    );
     assert_eq!(
         refuse(spec(&[0; 5], &[1; 16])),
         "the switch has room for 64 more producer rings, 80 are needed; raise switch.producer_rings"
     );
     assert_eq!(
-        refuse(FlowSpec { item_size: 1 << 20, consumer_slots: 1024, batch_bytes: 1 << 20, ..good() }),
+        refuse(FlowSpec {
+            item_size: 1 << 20,
+            consumer_slots: 1024,
+            batch_bytes: 1 << 20,
+            ..good()
+        }),
         "node1: 1073741952 bytes asked for, 268435456 of the rack's 268435456 left; raise memory_limit"
     );
 }

@@ -43,8 +43,10 @@ pub struct Address;
 
 impl Address {
     /// The switch's.
-    pub const SWITCH: SwitchAddress =
-        SwitchAddress { mac: MacAddr([0x02, 0, 0, 0, 0xff, 0]), ip: Ipv4Addr::new(10, 77, 255, 254) };
+    pub const SWITCH: SwitchAddress = SwitchAddress {
+        mac: MacAddr([0x02, 0, 0, 0, 0xff, 0]),
+        ip: Ipv4Addr::new(10, 77, 255, 254),
+    };
 
     /// A node's: its MAC and IP address end in its number plus one, its port is its number.
     pub fn of_node(node: NodeId) -> NodeAddress {
@@ -92,7 +94,11 @@ pub(crate) fn nic_config(config: &RackConfig, node: NodeId, simulated: bool) -> 
 
 /// Trains need links in this process that lose and damage nothing.
 fn train_max(config: &RackConfig, simulated: bool) -> u32 {
-    if simulated || config.faults.any() || config.needs_check() { 1 } else { TRAIN_MAX }
+    if simulated || config.faults.any() || config.needs_check() {
+        1
+    } else {
+        TRAIN_MAX
+    }
 }
 
 /// Fragments of one train: 128 KiB at the largest MTU, so that a copy stays within a core's cache
@@ -148,9 +154,9 @@ pub(crate) fn build(
         nics.push(Nic::new(nic, memory.clone(), pool.clone(), rng));
     }
     let budget = match config.switch.budget {
-        BudgetName::Software => {
-            Budget::Software { bytes: usize::try_from(config.switch.memory).unwrap_or(usize::MAX) }
-        }
+        BudgetName::Software => Budget::Software {
+            bytes: usize::try_from(config.switch.memory).unwrap_or(usize::MAX),
+        },
         BudgetName::Tofino1 => Budget::Tofino1,
         BudgetName::Tofino2 => Budget::Tofino2,
     };
@@ -160,7 +166,11 @@ pub(crate) fn build(
         ..switch_config
     };
     let pipeline = pipeline_config(config, simulated);
-    let switch = Switch::load(Pipeline::new(&pipeline, memory.clone()), budget, switch_config)?;
+    let switch = Switch::load(
+        Pipeline::new(&pipeline, memory.clone()),
+        budget,
+        switch_config,
+    )?;
     let sizes = &config.switch;
     let mut controller = Controller::new(
         Address::SWITCH,
@@ -174,7 +184,15 @@ pub(crate) fn build(
             controller.set_byte_order(NodeId(at as u16), ByteOrder::Big);
         }
     }
-    Ok(Parts { memory, pool, nics, switch, controller, rng, pipeline })
+    Ok(Parts {
+        memory,
+        pool,
+        nics,
+        switch,
+        controller,
+        rng,
+        pipeline,
+    })
 }
 
 /// A flow's specification with a rack's settings for batches, transfers and MTU.

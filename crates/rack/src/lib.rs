@@ -6,8 +6,8 @@
 //!
 //! This room may see both an endpoint and the switch. It must not know any workload or command.
 
-pub mod config;
 mod build;
+pub mod config;
 mod embedded;
 mod simulated;
 
@@ -29,7 +29,11 @@ pub struct Flow {
 }
 
 fn layout(ring: &Ring) -> RingLayout {
-    RingLayout { item_size: ring.item_size, slots: ring.slots, order: ring.order }
+    RingLayout {
+        item_size: ring.item_size,
+        slots: ring.slots,
+        order: ring.order,
+    }
 }
 
 impl Flow {

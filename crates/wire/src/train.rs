@@ -14,7 +14,11 @@ use rackweave_base::{Packet, Payload};
 /// If it is a train whose headers cannot be parsed.
 pub fn split(packet: &Packet) -> Result<impl Iterator<Item = Packet>, ParseError> {
     let count = packet.fragments();
-    let headers = if count > 1 { Some(Headers::of(packet)?) } else { None };
+    let headers = if count > 1 {
+        Some(Headers::of(packet)?)
+    } else {
+        None
+    };
     Ok((0..count).map(move |at| match headers {
         None => packet.clone(),
         Some(headers) => fragment(packet, headers, at, count),
@@ -78,7 +82,10 @@ mod tests {
             let headers = Headers::of(packet).unwrap();
             assert_eq!(headers.bth.psn, Psn::new(Psn::SPACE - 2).add(at as u32));
             assert_eq!(headers.bth.ack_request, at == 3);
-            assert_eq!(packet.payload.to_vec(&memory).unwrap(), [at as u8 + 1; 1024]);
+            assert_eq!(
+                packet.payload.to_vec(&memory).unwrap(),
+                [at as u8 + 1; 1024]
+            );
         }
     }
 

@@ -104,7 +104,11 @@ unsafe impl Sync for Owned {}
 
 /// How a block of `capacity` bytes is obtained from the system.
 fn layout(capacity: usize) -> Layout {
-    let alignment = if capacity >= HUGE_PAGE { HUGE_PAGE } else { BLOCK_ALIGNMENT };
+    let alignment = if capacity >= HUGE_PAGE {
+        HUGE_PAGE
+    } else {
+        BLOCK_ALIGNMENT
+    };
     Layout::from_size_align(capacity, alignment).expect("capacity is bounded by the limit")
 }
 

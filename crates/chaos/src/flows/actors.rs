@@ -50,7 +50,9 @@ impl Feeder {
             result = self.rings[at].push(&self.item);
             if result.is_ok() {
                 let hash = FlowHistory::item_hash(&self.item);
-                self.history.borrow_mut().push(self.index, destination, sequence, hash);
+                self.history
+                    .borrow_mut()
+                    .push(self.index, destination, sequence, hash);
                 self.left[at] -= 1;
                 return result;
             }
@@ -65,7 +67,9 @@ impl Feeder {
 impl Actor for Feeder {
     fn step(&mut self, _: &mut Context<'_>) -> Step {
         match self.push_one() {
-            Ok(()) => Step::Compute(Duration::from_nanos(1 + self.rng.below(self.pause_max.as_nanos()))),
+            Ok(()) => Step::Compute(Duration::from_nanos(
+                1 + self.rng.below(self.pause_max.as_nanos()),
+            )),
             Err(PushError::Full) => Step::WaitForPacket,
             Err(PushError::Finished) => {
                 self.rings.iter_mut().for_each(Producer::finish);
@@ -93,7 +97,13 @@ pub(super) struct Taker {
 impl Taker {
     pub fn new(index: u16, ring: Consumer, plan: &Plan, history: History) -> Self {
         let rng = Rng::new(plan.seed ^ u64::from(index)).fork("taker");
-        Self { index, ring, pause_max: plan.pause_max, rng, history }
+        Self {
+            index,
+            ring,
+            pause_max: plan.pause_max,
+            rng,
+            history,
+        }
     }
 }
 
@@ -104,7 +114,9 @@ impl Actor for Taker {
         let taken = match self.ring.peek(wanted) {
             Taken::Items(items) => {
                 let mut history = self.history.borrow_mut();
-                items.chunks_exact(item_size).for_each(|item| history.pop(self.index, item));
+                items
+                    .chunks_exact(item_size)
+                    .for_each(|item| history.pop(self.index, item));
                 (items.len() / item_size) as u32
             }
             Taken::Empty => return Step::WaitForPacket,

@@ -28,7 +28,11 @@ pub(crate) type History = Rc<RefCell<FlowHistory>>;
 
 pub(super) fn run(seed: u64) -> SeedReport {
     let plan = Plan::new(seed);
-    let mut report = SeedReport { seed, plan: plan.to_string(), ..SeedReport::default() };
+    let mut report = SeedReport {
+        seed,
+        plan: plan.to_string(),
+        ..SeedReport::default()
+    };
     let mut rack = match SimulatedRack::new(&plan.config) {
         Ok(rack) => rack,
         Err(error) => return fail(report, format!("no rack: {error}")),
@@ -38,7 +42,11 @@ pub(super) fn run(seed: u64) -> SeedReport {
         Err(error) => return fail(report, format!("no flow: {error}")),
     };
     let consumers = plan.spec.consumers.len() as u16;
-    let history = Rc::new(RefCell::new(FlowHistory::new(Shape::Routed, consumers, seed)));
+    let history = Rc::new(RefCell::new(FlowHistory::new(
+        Shape::Routed,
+        consumers,
+        seed,
+    )));
     if let Err(error) = spawn(&mut rack, &flow, &plan, &history) {
         return fail(report, error);
     }
@@ -55,14 +63,25 @@ fn fail(mut report: SeedReport, violation: String) -> SeedReport {
     report
 }
 
-fn spawn(rack: &mut SimulatedRack, flow: &Flow, plan: &Plan, history: &History) -> Result<(), String> {
+fn spawn(
+    rack: &mut SimulatedRack,
+    flow: &Flow,
+    plan: &Plan,
+    history: &History,
+) -> Result<(), String> {
     for (at, &node) in plan.spec.producers.iter().enumerate() {
         let producers = flow.producers(at).map_err(|error| error.to_string())?;
-        rack.spawn(node, Box::new(Feeder::new(at as u16, producers, plan, history.clone())));
+        rack.spawn(
+            node,
+            Box::new(Feeder::new(at as u16, producers, plan, history.clone())),
+        );
     }
     for (at, &node) in plan.spec.consumers.iter().enumerate() {
         let consumer = flow.consumer(at).map_err(|error| error.to_string())?;
-        rack.spawn(node, Box::new(Taker::new(at as u16, consumer, plan, history.clone())));
+        rack.spawn(
+            node,
+            Box::new(Taker::new(at as u16, consumer, plan, history.clone())),
+        );
     }
     Ok(())
 }
@@ -73,10 +92,14 @@ fn drive(rack: &mut SimulatedRack, plan: &Plan, history: &History, report: &mut 
         match rack.run(Instant::ZERO + PATIENCE) {
             RunEnd::Done => return,
             RunEnd::Deadline => {
-                return report.violations.push(format!("stuck: not at its end after {PATIENCE}"));
+                return report
+                    .violations
+                    .push(format!("stuck: not at its end after {PATIENCE}"));
             }
             RunEnd::Stalled => {
-                return report.violations.push("stuck: nothing will ever happen again".into());
+                return report
+                    .violations
+                    .push("stuck: nothing will ever happen again".into());
             }
             RunEnd::Control(token) => {
                 let (_, disturbance) = plan.disturbances[token as usize];
@@ -84,7 +107,9 @@ fn drive(rack: &mut SimulatedRack, plan: &Plan, history: &History, report: &mut 
                     Disturbance::RestartSwitch => {
                         report.restarts += 1;
                         if let Err(error) = rack.restart_switch() {
-                            report.violations.push(format!("the switch did not restart: {error}"));
+                            report
+                                .violations
+                                .push(format!("the switch did not restart: {error}"));
                         }
                     }
                     Disturbance::CutCable(node) => rack.set_link_down(node, true),
@@ -133,14 +158,18 @@ fn judge(
         report.aborted = Some(reason.to_string());
         history.borrow_mut().abort();
         if report.crashes == 0 {
-            report.violations.push(format!("broken off without cause: {reason}"));
+            report
+                .violations
+                .push(format!("broken off without cause: {reason}"));
         }
     }
     let history = history.replace(FlowHistory::new(Shape::Routed, 0, 0));
     report.pushed = history.pushed();
     report.popped = history.popped();
     if let Err(violations) = history.finish() {
-        report.violations.extend(violations.iter().map(ToString::to_string));
+        report
+            .violations
+            .extend(violations.iter().map(ToString::to_string));
     }
 }
 

@@ -4,9 +4,7 @@ use core::fmt;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::FlowSpec;
 use rackweave_rack::RackConfig;
-use rackweave_rack::config::{
-    Endianness, FaultSection, IcrcMethod, NodeConfig, Role,
-};
+use rackweave_rack::config::{Endianness, FaultSection, IcrcMethod, NodeConfig, Role};
 use rackweave_verbs::Mtu;
 
 /// Something that goes wrong at a certain time.
@@ -16,7 +14,10 @@ pub(super) enum Disturbance {
     CutCable(NodeId),
     MendCable(NodeId),
     /// `told`: whether the controller hears of it at once or must find out.
-    Crash { node: NodeId, told: bool },
+    Crash {
+        node: NodeId,
+        told: bool,
+    },
 }
 
 /// A rack, a flow, and what goes wrong.
@@ -41,7 +42,11 @@ impl Plan {
         let node = |rng: &mut Rng, at: u64| NodeConfig {
             name: format!("node{at}"),
             role: Role::Compute,
-            byte_order: if rng.chance(0.2) { Endianness::Big } else { Endianness::Little },
+            byte_order: if rng.chance(0.2) {
+                Endianness::Big
+            } else {
+                Endianness::Little
+            },
         };
         let mut config = RackConfig {
             seed: rng.next_u64() >> 1,
@@ -59,7 +64,14 @@ impl Plan {
         let items_max = (BYTES_PER_RING / u64::from(spec.item_size)).clamp(8, 300);
         let items = rng.between(1, items_max);
         let pause_max = Duration::from_nanos(*rng.pick(&[1, 200, 2000, 20_000]));
-        let mut plan = Self { config, spec, items, pause_max, seed, disturbances: Vec::new() };
+        let mut plan = Self {
+            config,
+            spec,
+            items,
+            pause_max,
+            seed,
+            disturbances: Vec::new(),
+        };
         plan.disturb(&mut rng);
         plan
     }
@@ -73,7 +85,8 @@ impl Plan {
         };
         if rng.chance(0.35) {
             for _ in 0..rng.between(1, 3) {
-                self.disturbances.push((some_time(rng), Disturbance::RestartSwitch));
+                self.disturbances
+                    .push((some_time(rng), Disturbance::RestartSwitch));
             }
         }
         if rng.chance(0.2) {
@@ -85,7 +98,8 @@ impl Plan {
         if rng.chance(0.2) {
             let node = NodeId(rng.below(nodes) as u16);
             let told = rng.chance(0.5);
-            self.disturbances.push((some_time(rng), Disturbance::Crash { node, told }));
+            self.disturbances
+                .push((some_time(rng), Disturbance::Crash { node, told }));
         }
     }
 
@@ -104,17 +118,31 @@ fn places(nodes: &[NodeId], node: NodeId) -> impl Iterator<Item = u16> + '_ {
 }
 
 fn faults(rng: &mut Rng) -> FaultSection {
-    let mut rate = || if rng.chance(0.5) { rng.unit() * 0.05 } else { 0.0 };
+    let mut rate = || {
+        if rng.chance(0.5) {
+            rng.unit() * 0.05
+        } else {
+            0.0
+        }
+    };
     let (loss, duplicate, reorder, corrupt) = (rate(), rate(), rate(), rate());
     // Long enough, at times, for a packet to come back from an earlier life of its slot.
     let reorder_delay_us = *rng.pick(&[1, 5, 50, 500]);
-    FaultSection { loss, duplicate, reorder, corrupt, reorder_delay_us }
+    FaultSection {
+        loss,
+        duplicate,
+        reorder,
+        corrupt,
+        reorder_delay_us,
+    }
 }
 
 fn spec(rng: &mut Rng, nodes: u64) -> FlowSpec {
     let some_nodes = |rng: &mut Rng| {
         let count = rng.between(1, 3);
-        (0..count).map(|_| NodeId(rng.below(nodes) as u16)).collect::<Vec<_>>()
+        (0..count)
+            .map(|_| NodeId(rng.below(nodes) as u16))
+            .collect::<Vec<_>>()
     };
     let (producers, consumers) = (some_nodes(rng), some_nodes(rng));
     let item_size = match rng.below(4) {

@@ -19,7 +19,10 @@ fn a_hundred_seeds_without_a_violation() {
         restarts += report.restarts;
         crashes += report.crashes;
     }
-    assert!(popped > 1000 && disturbed > 1000 && restarts > 5 && crashes > 5, "it must hurt");
+    assert!(
+        popped > 1000 && disturbed > 1000 && restarts > 5 && crashes > 5,
+        "it must hurt"
+    );
 }
 
 #[test]
@@ -27,5 +30,8 @@ fn a_seed_repeats_its_run() {
     for seed in [3, 17, 99] {
         assert_eq!(run(System::Flows, seed), run(System::Flows, seed));
     }
-    assert_ne!(run(System::Flows, 3).trace_hash, run(System::Flows, 17).trace_hash);
+    assert_ne!(
+        run(System::Flows, 3).trace_hash,
+        run(System::Flows, 17).trace_hash
+    );
 }

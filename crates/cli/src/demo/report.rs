@@ -380,7 +380,10 @@ impl DemoReport {
         if self.result.is_none() {
             return Ok(());
         }
-        writeln!(f, "\nQ1, the pricing summary of line items by return flag and status:")?;
+        writeln!(
+            f,
+            "\nQ1, the pricing summary of line items by return flag and status:"
+        )?;
         writeln!(
             f,
             "  {:<4} {:>15} {:>20} {:>20} {:>10}",
@@ -397,10 +400,17 @@ impl DemoReport {
                 row.count
             )?;
         }
-        writeln!(f, "\nLine items joined with the orders of 1995, by order priority:")?;
+        writeln!(
+            f,
+            "\nLine items joined with the orders of 1995, by order priority:"
+        )?;
         writeln!(f, "  {:<20} {:>20} {:>10}", "", "revenue", "lines")?;
         for row in &self.join {
-            writeln!(f, "  {:<20} {:>20} {:>10}", row.order_priority, row.revenue, row.lines)?;
+            writeln!(
+                f,
+                "  {:<20} {:>20} {:>10}",
+                row.order_priority, row.revenue, row.lines
+            )?;
         }
         writeln!(f)
     }

@@ -63,7 +63,7 @@ impl FlowSpec {
             producer_slots: slots,
             consumer_slots: slots,
             batch_bytes: 1 << 20,
-            transfers: 2,
+            transfers: 4,
             mtu: Mtu::B4096,
         }
     }

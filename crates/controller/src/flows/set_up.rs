@@ -5,7 +5,7 @@ use crate::lanes::Connected;
 use crate::{Controller, LaneError, NodeAddress, Site};
 use rackweave_base::{Memory, NodeId};
 use rackweave_programs::flows::{
-    Counters, FlowTask, ProducerEntry, ProducerId, RingPlace, SLOTS_MAX, ThreadEntry, ThreadId,
+    Counters, FlowTask, LANES_MAX, ProducerEntry, ProducerId, RingPlace, ThreadEntry, ThreadId,
 };
 use rackweave_programs::pipeline::Task;
 use rackweave_switch::transfer::{LaneId, LaneKind};
@@ -91,7 +91,7 @@ impl FlowSpec {
             "at most 2^30 bytes are allowed",
         )?;
         let transfers = self.transfers;
-        let fits = transfers.is_power_of_two() && usize::from(transfers) <= SLOTS_MAX;
+        let fits = transfers.is_power_of_two() && usize::from(transfers) <= LANES_MAX;
         rule(fits, "transfers", transfers, "1, 2 or 4 are possible")
     }
 }
@@ -287,7 +287,7 @@ impl Controller {
         let entry = ThreadEntry {
             ring: place,
             item_size: spec.item_size,
-            batch_items: spec.batch_bytes / spec.item_size,
+            batch_items: batch_items(&spec),
             producers_first: first,
             producers: spec.producers.len() as u16,
             first_turn: (at % spec.producers.len()) as u16,
@@ -375,6 +375,14 @@ impl Controller {
             });
         }
     }
+}
+
+/// Items of one transfer at most: no more than lets all transfers of a ring be under way while its
+/// node works on as much again.
+fn batch_items(spec: &FlowSpec) -> u32 {
+    let slots = spec.producer_slots.min(spec.consumer_slots);
+    let share = slots / (2 * u32::from(spec.transfers));
+    (spec.batch_bytes / spec.item_size).min(share).max(1)
 }
 
 /// Where a ring's counters stand, by its own words.

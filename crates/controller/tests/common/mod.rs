@@ -16,8 +16,10 @@ use rackweave_wire::Rewrite;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-pub const SWITCH: SwitchAddress =
-    SwitchAddress { mac: MacAddr([2, 0, 0, 0, 1, 0]), ip: Ipv4Addr::new(10, 0, 0, 254) };
+pub const SWITCH: SwitchAddress = SwitchAddress {
+    mac: MacAddr([2, 0, 0, 0, 1, 0]),
+    ip: Ipv4Addr::new(10, 0, 0, 254),
+};
 
 pub fn pipeline_config() -> PipelineConfig {
     PipelineConfig {
@@ -90,15 +92,27 @@ impl TestRack {
         let nics = (0..nodes)
             .map(|node| {
                 let at = address(node);
-                let config = NicConfig { check, train_max, ..NicConfig::new(at.ip, at.mac) };
-                Nic::new(config, memory.clone(), pool.clone(), rng.fork(&format!("nic {node}")))
+                let config = NicConfig {
+                    check,
+                    train_max,
+                    ..NicConfig::new(at.ip, at.mac)
+                };
+                Nic::new(
+                    config,
+                    memory.clone(),
+                    pool.clone(),
+                    rng.fork(&format!("nic {node}")),
+                )
             })
             .collect();
         let mut config = pipeline_config();
         config.engine.check = check;
-        let switch =
-            Switch::load(Pipeline::new(&config, memory.clone()), Budget::Tofino1, switch_config())
-                .unwrap();
+        let switch = Switch::load(
+            Pipeline::new(&config, memory.clone()),
+            Budget::Tofino1,
+            switch_config(),
+        )
+        .unwrap();
         let mut rack = Self {
             memory,
             nics,
@@ -109,7 +123,11 @@ impl TestRack {
             fate: Box::new(|_, _| Fate::Deliver),
             delayed: VecDeque::new(),
         };
-        let sizes = (config.engine.lanes, config.flows.threads, config.flows.producers);
+        let sizes = (
+            config.engine.lanes,
+            config.flows.threads,
+            config.flows.producers,
+        );
         let mut controller =
             Controller::new(SWITCH, sizes.0, sizes.1, sizes.2, rng.fork("controller"));
         controller.install_hosts(&mut rack).unwrap();
@@ -118,14 +136,20 @@ impl TestRack {
 
     /// The switch loses everything it knew.
     pub fn restart_switch(&mut self) {
-        self.switch.restart(Pipeline::new(&pipeline_config(), self.memory.clone())).unwrap();
+        self.switch
+            .restart(Pipeline::new(&pipeline_config(), self.memory.clone()))
+            .unwrap();
         self.delayed.clear();
     }
 
     /// Lets everything that can happen now happen, then moves time to what comes next.
     pub fn step(&mut self) {
         while self.move_packets() {}
-        let timeouts = self.nics.iter().map(Nic::poll_timeout).chain([self.switch.poll_timeout()]);
+        let timeouts = self
+            .nics
+            .iter()
+            .map(Nic::poll_timeout)
+            .chain([self.switch.poll_timeout()]);
         let next = timeouts.flatten().min();
         let soon = self.now + Duration::from_micros(1);
         self.now = next.map_or(soon, |next| next.max(soon));
@@ -172,10 +196,15 @@ impl TestRack {
             }
             Fate::Delay => {
                 let key = from.map(|_| node);
-                self.delayed.push_back((number + 5, key.or(Some(node | DOWN)), packet));
+                self.delayed
+                    .push_back((number + 5, key.or(Some(node | DOWN)), packet));
             }
         }
-        while self.delayed.front().is_some_and(|&(due, ..)| due <= self.packets) {
+        while self
+            .delayed
+            .front()
+            .is_some_and(|&(due, ..)| due <= self.packets)
+        {
             let (_, key, packet) = self.delayed.pop_front().unwrap();
             let key = key.unwrap();
             let from = (key & DOWN == 0).then_some(key);
@@ -188,7 +217,9 @@ impl TestRack {
             return;
         }
         match from {
-            Some(_) => self.switch.handle_packet(self.now, PortId(node as u16), packet),
+            Some(_) => self
+                .switch
+                .handle_packet(self.now, PortId(node as u16), packet),
             None => self.nics[node].handle_packet(self.now, packet),
         }
     }
@@ -197,7 +228,10 @@ impl TestRack {
 const DOWN: usize = 1 << 20;
 
 pub fn switch_config() -> SwitchConfig {
-    SwitchConfig { ports: 16, ..SwitchConfig::default() }
+    SwitchConfig {
+        ports: 16,
+        ..SwitchConfig::default()
+    }
 }
 
 impl Site for TestRack {
@@ -206,7 +240,9 @@ impl Site for TestRack {
     }
 
     fn nodes(&self) -> Vec<(NodeId, NodeAddress)> {
-        (0..self.nics.len()).map(|at| (NodeId(at as u16), address(at))).collect()
+        (0..self.nics.len())
+            .map(|at| (NodeId(at as u16), address(at)))
+            .collect()
     }
 
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
@@ -224,7 +260,11 @@ impl Site for TestRack {
 }
 
 pub fn layout(ring: &Ring) -> RingLayout {
-    RingLayout { item_size: ring.item_size, slots: ring.slots, order: ring.order }
+    RingLayout {
+        item_size: ring.item_size,
+        slots: ring.slots,
+        order: ring.order,
+    }
 }
 
 /// Both ends of a flow, with items that say who made them.
@@ -243,7 +283,10 @@ impl Ends {
             .producers
             .iter()
             .map(|rings| {
-                rings.iter().map(|r| Producer::new(r.block(), layout(r)).unwrap()).collect()
+                rings
+                    .iter()
+                    .map(|r| Producer::new(r.block(), layout(r)).unwrap())
+                    .collect()
             })
             .collect();
         let consumers: Vec<Consumer> = rings
@@ -252,7 +295,13 @@ impl Ends {
             .map(|r| Consumer::new(r.block(), layout(r)).unwrap())
             .collect();
         let counts = || producers.iter().map(|p| vec![0; p.len()]).collect();
-        Self { pushed: counts(), popped: counts(), ended: vec![None; consumers.len()], producers, consumers }
+        Self {
+            pushed: counts(),
+            popped: counts(),
+            ended: vec![None; consumers.len()],
+            producers,
+            consumers,
+        }
     }
 
     /// Every producer pushes what it can up to `total` items, every consumer takes what there is
@@ -261,7 +310,9 @@ impl Ends {
         for (c, producers) in self.producers.iter_mut().enumerate() {
             for (p, producer) in producers.iter_mut().enumerate() {
                 let size = producer.item_size() as usize;
-                while self.pushed[c][p] < total && producer.push(&item(p, self.pushed[c][p], size)).is_ok() {
+                while self.pushed[c][p] < total
+                    && producer.push(&item(p, self.pushed[c][p], size)).is_ok()
+                {
                     self.pushed[c][p] += 1;
                     if self.pushed[c][p] == total {
                         producer.finish();
@@ -275,7 +326,11 @@ impl Ends {
                 match consumer.peek(1) {
                     Taken::Items(bytes) => {
                         let p = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-                        assert_eq!(bytes, item(p, self.popped[c][p], size), "consumer {c}, producer {p}");
+                        assert_eq!(
+                            bytes,
+                            item(p, self.popped[c][p], size),
+                            "consumer {c}, producer {p}"
+                        );
                         self.popped[c][p] += 1;
                         consumer.release(1);
                     }

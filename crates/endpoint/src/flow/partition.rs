@@ -139,7 +139,8 @@ impl Partitioner {
         if *magic != ITEM_MAGIC {
             return None;
         }
-        let bytes = item.get(ITEM_HEADER..count.checked_mul(row_size)?.checked_add(ITEM_HEADER)?)?;
+        let bytes =
+            item.get(ITEM_HEADER..count.checked_mul(row_size)?.checked_add(ITEM_HEADER)?)?;
         Some(bytes.chunks_exact(row_size))
     }
 }

@@ -3,21 +3,36 @@
 //! Head first, then tail: if the switch forgets everything in between, the commit record beside
 //! the head tells what the producer's tail should be. In the other order items would be lost.
 
-use super::{FlowPass, FlowTask, Flows, ProducerId, SLOTS_MAX, ThreadId};
+use super::schedule::Cookie;
+use super::{FlowPass, FlowTask, Flows, ProducerId, SLOTS, ThreadId};
 use crate::pipeline::Digest;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::transfer::EngineTask;
 use rackweave_wire::fabric::ring::{CommitRecord, SwitchState, SwitchWord};
 
 impl Flows {
-    /// All bytes of a transfer are in the consumer's ring.
-    pub(super) fn transfer_done(&mut self, pass: &mut FlowPass<'_>, slot: u32, id: ProducerId) {
+    /// All bytes of a transfer are in the consumer's ring. Its lanes are free for the next one.
+    pub(super) fn transfer_done(&mut self, pass: &mut FlowPass<'_>, cookie: u32, id: ProducerId) {
         let Some(producer) = self.producers.lookup(id.index()) else {
             return;
         };
         let thread = producer.thread;
-        let slot_at = thread.index() * SLOTS_MAX + slot as usize;
-        self.registers.done.write(&mut pass.cursor, slot_at, 1);
+        let Cookie {
+            slot,
+            source,
+            target,
+        } = Cookie::unpack(cookie);
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        registers
+            .done
+            .write(cursor, thread.index() * SLOTS + slot as usize, 1);
+        registers
+            .sources_busy
+            .update(cursor, id.index(), |busy| *busy &= !(1 << source));
+        registers
+            .targets_busy
+            .update(cursor, thread.index(), |busy| *busy &= !(1 << target));
+        pass.mirror(FlowTask::Wake(thread));
         pass.recirculate(FlowTask::TryCommit { thread, slot });
     }
 
@@ -28,13 +43,13 @@ impl Flows {
         };
         let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
         let committed = registers.committed.read(cursor, at);
-        let oldest = committed & (u32::from(thread.ring.lanes) - 1);
+        let oldest = committed % SLOTS as u32;
         let slot = if planted(Canary::FlowsUnorderedCommit) {
             finished
         } else {
             oldest
         };
-        let slot_at = at * SLOTS_MAX + slot as usize;
+        let slot_at = at * SLOTS + slot as usize;
         let is_done = registers.done.read(cursor, slot_at) != 0;
         let before = registers.committing.update(cursor, at, |committing| {
             let before = *committing;
@@ -87,7 +102,7 @@ impl Flows {
         };
         let p = registers
             .slot_producer
-            .read(cursor, at * SLOTS_MAX + slot as usize) as usize;
+            .read(cursor, at * SLOTS + slot as usize) as usize;
         let tail = if planted(Canary::FlowsEarlyTail) {
             registers.taken.read(cursor, p)
         } else {
@@ -109,24 +124,20 @@ impl Flows {
 
     /// Consumer and producer are told.
     pub(super) fn commit_end(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
-        let Some(thread) = self.threads.lookup(id.index()) else {
+        if self.threads.lookup(id.index()).is_none() {
             return;
-        };
+        }
         let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
         let committed = registers.committed.update(cursor, at, |committed| {
             let before = *committed;
             *committed = before.wrapping_add(1);
             before
         });
-        let slot = committed & (u32::from(thread.ring.lanes) - 1);
-        let slot_at = at * SLOTS_MAX + slot as usize;
+        let slot = committed % SLOTS as u32;
+        let slot_at = at * SLOTS + slot as usize;
         registers.done.write(cursor, slot_at, 0);
         registers.committing.write(cursor, at, 0);
-        let p = registers.slot_producer.read(cursor, slot_at) as usize;
-        registers
-            .completed
-            .update(cursor, p, |count| *count = count.wrapping_add(1));
-        let next = committed.wrapping_add(1) & (u32::from(thread.ring.lanes) - 1);
+        let next = committed.wrapping_add(1) % SLOTS as u32;
         pass.mirror(FlowTask::TryCommit {
             thread: id,
             slot: next,

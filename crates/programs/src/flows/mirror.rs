@@ -38,11 +38,8 @@ impl Flows {
                 let Some(thread) = self.threads.lookup(id.index()) else {
                     return;
                 };
-                let tail = registers.tail.read(cursor, id.index());
-                let used = registers
-                    .reserved
-                    .read(cursor, id.index())
-                    .wrapping_sub(tail);
+                let reserved = registers.reserved.read(cursor, id.index());
+                let used = reserved.wrapping_sub(registers.tail.read(cursor, id.index()));
                 let over = registers.ended.read(cursor, id.index()) != 0;
                 // With nothing in the ring there is no tail to wait for; without a consumer's
                 // death in view, that is the state of an idle flow.
@@ -126,11 +123,9 @@ impl Flows {
         if word.state == UnitState::Finished {
             return pass.digest(Digest::ConsumerLeft(id));
         }
-        let before = self
-            .registers
-            .tail
-            .write(&mut pass.cursor, id.index(), word.counter);
-        let reserved = self.registers.reserved.read(&mut pass.cursor, id.index());
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let reserved = registers.reserved.read(cursor, id.index());
+        let before = registers.tail.write(cursor, id.index(), word.counter);
         if reserved.wrapping_sub(word.counter) > thread.ring.slots {
             return pass.digest(Digest::BadRingWord(id));
         }
@@ -139,11 +134,14 @@ impl Flows {
 
     /// Sets the next poll and wakes the thread if there was news.
     fn polled(&mut self, pass: &mut FlowPass<'_>, lane: LaneId, thread: ThreadId, news: bool) {
-        let polls = self.registers.quiet.update(&mut pass.cursor, lane.index(), |quiet| {
-            let polls = *quiet & !ASKED;
-            *quiet = if news { 0 } else { (polls + 1).min(QUIET_MAX) };
-            *quiet
-        });
+        let polls = self
+            .registers
+            .quiet
+            .update(&mut pass.cursor, lane.index(), |quiet| {
+                let polls = *quiet & !ASKED;
+                *quiet = if news { 0 } else { (polls + 1).min(QUIET_MAX) };
+                *quiet
+            });
         self.arm_poll(pass, lane, polls);
         if news {
             pass.recirculate(FlowTask::Wake(thread));
@@ -155,7 +153,10 @@ impl Flows {
         // Quiet rings are polled together, so that whoever drives an idle rack wakes once for all.
         let late = Duration::from_nanos(pass.now.as_nanos() % interval.as_nanos());
         let aligned = Duration::from_nanos(interval.as_nanos() - late.as_nanos());
-        pass.arm(self.poll_key(lane), if polls < QUIET { interval } else { aligned });
+        pass.arm(
+            self.poll_key(lane),
+            if polls < QUIET { interval } else { aligned },
+        );
     }
 
     /// Items are on the move: what the ring behind `lane` says will soon be of use.

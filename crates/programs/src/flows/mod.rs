@@ -9,12 +9,12 @@
 //!
 //! **One round.** *Scan* looks at the next producer and decides how many items to move: what is
 //! there, what there is room for, what lies before either ring's end, at most `batch_bytes`
-//! (adaptive batching). *Issue* takes them out of the books and starts the transfer. Several
-//! transfers of a thread may be under way (its *slots*), so that the link does not idle while an
-//! acknowledgement travels. They *commit* strictly in the order of issue: the consumer's head is
-//! written (with the commit record), then the producer's tail, then the slot is free. So items
-//! become visible in one order, and after a restart of the switch the rings tell exactly what was
-//! delivered.
+//! (adaptive batching). *Issue* takes them out of the books and starts the transfer. Each ring has
+//! several data lanes, so that the link does not idle while an acknowledgement travels; a lane is
+//! free as soon as its transfer is done. A done transfer waits in its *slot* to be *committed*,
+//! strictly in the order of issue: the consumer's head is written (with the commit record), then the
+//! producer's tail, then the slot is free. So items become visible in one order, and after a restart
+//! of the switch the rings tell exactly what was delivered.
 //!
 //! **Mirrors.** Heads of producers and tails of consumers are mirrored by polling READs. The
 //! interval is configurable; a ring that does not change is polled less and less often, down to a
@@ -61,8 +61,11 @@ impl ProducerId {
     }
 }
 
-/// The most slots of a thread, and lanes of a producer ring.
-pub const SLOTS_MAX: usize = 4;
+/// Slots of a thread: transfers issued and not committed.
+const SLOTS: usize = 8;
+
+/// The most data lanes of a ring: transfers under way.
+pub const LANES_MAX: usize = 4;
 
 /// The sizes and intervals of the flows program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,14 +97,14 @@ pub struct RingPlace {
     pub publish: LaneId,
     /// The first of the data lanes; the others follow.
     pub lanes_first: LaneId,
-    /// Data lanes, a power of two up to [`SLOTS_MAX`].
+    /// Data lanes, at most [`LANES_MAX`].
     pub lanes: u8,
 }
 
 /// A thread, as the controller enters it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadEntry {
-    /// The consumer's ring. It has a target lane per slot of the thread.
+    /// The consumer's ring.
     pub ring: RingPlace,
     /// The size of an item in bytes.
     pub item_size: u32,

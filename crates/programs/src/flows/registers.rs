@@ -1,7 +1,7 @@
 //! The flows' register arrays, by stage. They use the register units that the transfer engine
 //! leaves free, so that both fit one pipeline.
 
-use super::SLOTS_MAX;
+use super::SLOTS;
 use rackweave_switch::{Ledger, Register};
 
 /// State per thread (c), per producer ring (p), per slot of a thread (s) and per lane (l).
@@ -33,14 +33,14 @@ pub(super) struct Registers {
     pub finished: Register<u32>,
     /// p: the ring counter of the first item that no transfer has taken.
     pub taken: Register<u32>,
-    /// p: transfers started, modulo 2^32.
-    pub started: Register<u32>,
+    /// p: which of the ring's data lanes carry a transfer, a bit each.
+    pub sources_busy: Register<u32>,
     /// c: the head as the consumer knows it.
     pub head_published: Register<u32>,
     /// p: the tail as the producer knows it, or is being told.
     pub tail_published: Register<u32>,
-    /// p: transfers committed, modulo 2^32.
-    pub completed: Register<u32>,
+    /// c: which of the ring's data lanes carry a transfer, a bit each.
+    pub targets_busy: Register<u32>,
     /// p: whether all items of a finished producer are taken.
     pub drained: Register<u32>,
     /// c: how many producers are drained.
@@ -53,12 +53,11 @@ pub(super) struct Registers {
 
 impl Registers {
     pub fn new(threads: usize, producers: usize, lanes: usize) -> Self {
-        let slots = threads * SLOTS_MAX;
+        let slots = threads * SLOTS;
         Self {
             lock: Register::new("flows.lock", 0, threads),
             cursor: Register::new("flows.cursor", 1, threads),
             committed: Register::new("flows.committed", 2, threads),
-            tail: Register::new("flows.tail", 2, threads),
             issued: Register::new("flows.issued", 3, threads),
             reserved: Register::new("flows.reserved", 3, threads),
             done: Register::new("flows.done", 3, slots),
@@ -68,11 +67,12 @@ impl Registers {
             head: Register::new("flows.head", 7, producers),
             finished: Register::new("flows.finished", 7, producers),
             taken: Register::new("flows.taken", 8, producers),
-            started: Register::new("flows.started", 8, producers),
+            sources_busy: Register::new("flows.sources_busy", 8, producers),
             head_published: Register::new("flows.head_published", 8, threads),
             tail_published: Register::new("flows.tail_published", 8, producers),
-            completed: Register::new("flows.completed", 9, producers),
+            targets_busy: Register::new("flows.targets_busy", 9, threads),
             drained: Register::new("flows.drained", 9, producers),
+            tail: Register::new("flows.tail", 10, threads),
             drained_count: Register::new("flows.drained_count", 10, threads),
             ended: Register::new("flows.ended", 10, threads),
             quiet: Register::new("flows.quiet", 11, lanes),
@@ -94,10 +94,10 @@ impl Registers {
             &self.head,
             &self.finished,
             &self.taken,
-            &self.started,
+            &self.sources_busy,
             &self.head_published,
             &self.tail_published,
-            &self.completed,
+            &self.targets_busy,
             &self.drained,
             &self.drained_count,
             &self.ended,
@@ -114,12 +114,13 @@ impl Registers {
             &mut self.committed,
             &mut self.issued,
             &mut self.committing,
+            &mut self.targets_busy,
             &mut self.drained_count,
             &mut self.ended,
         ] {
             *register.control(at) = 0;
         }
-        for slot in at * SLOTS_MAX..(at + 1) * SLOTS_MAX {
+        for slot in at * SLOTS..(at + 1) * SLOTS {
             *self.done.control(slot) = 0;
         }
         *self.tail.control(at) = tail;
@@ -130,8 +131,7 @@ impl Registers {
     pub fn reset_producer(&mut self, at: usize, head: u32, tail: u32) {
         for register in [
             &mut self.finished,
-            &mut self.started,
-            &mut self.completed,
+            &mut self.sources_busy,
             &mut self.drained,
         ] {
             *register.control(at) = 0;

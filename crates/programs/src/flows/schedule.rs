@@ -1,6 +1,6 @@
 //! Scan and issue: which producer is next, and how many of its items move.
 
-use super::{FlowPass, FlowTask, Flows, ProducerId, SLOTS_MAX, ThreadId};
+use super::{FlowPass, FlowTask, Flows, ProducerId, SLOTS, ThreadId};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::transfer::{EngineTask, LaneId, Start};
 use rackweave_wire::fabric::ring::{self, CommitRecord, SwitchState, SwitchWord};
@@ -8,6 +8,48 @@ use rackweave_wire::fabric::ring::{self, CommitRecord, SwitchState, SwitchWord};
 const ASLEEP: u32 = 0;
 const RUNNING: u32 = 1;
 const WOKEN: u32 = 2;
+
+/// What a transfer gives back when it is done: its slot, and its lanes within their rings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Cookie {
+    pub slot: u32,
+    pub source: u32,
+    pub target: u32,
+}
+
+impl Cookie {
+    const fn pack(self) -> u32 {
+        self.slot | self.source << 8 | self.target << 16
+    }
+
+    pub const fn unpack(cookie: u32) -> Self {
+        Self {
+            slot: cookie & 0xff,
+            source: cookie >> 8 & 0xff,
+            target: cookie >> 16,
+        }
+    }
+}
+
+/// The first of `lanes` lanes whose bit is not set. On hardware a table of sixteen entries.
+fn free_lane(busy: u32, lanes: u8) -> Option<u32> {
+    let first = busy.trailing_ones();
+    (first < u32::from(lanes)).then_some(first)
+}
+
+/// Sets the bit of the first free lane and says which it is.
+fn take_lane(lanes: u8) -> impl FnOnce(&mut u32) -> u32 {
+    move |busy| {
+        let lane = free_lane(*busy, lanes);
+        debug_assert!(
+            lane.is_some(),
+            "only one scan at a time takes a thread's lanes"
+        );
+        let lane = lane.unwrap_or(0);
+        *busy |= 1 << lane;
+        lane
+    }
+}
 
 impl Flows {
     pub(super) fn wake(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
@@ -62,17 +104,19 @@ impl Flows {
         };
         let p = producer_id.index();
         let committed = registers.committed.read(cursor, at);
-        let tail = registers.tail.read(cursor, at);
         let under_way = registers.issued.read(cursor, at).wrapping_sub(committed);
         let reserved = registers.reserved.read(cursor, at);
-        if under_way >= u32::from(thread.ring.lanes) {
+        if under_way >= SLOTS as u32 {
             return pass.recirculate(FlowTask::Park(id));
         }
         let head = registers.head.read(cursor, p);
         let finished = registers.finished.read(cursor, p) != 0;
         let taken = registers.taken.read(cursor, p);
-        let started = registers.started.read(cursor, p);
-        let lanes_busy = started.wrapping_sub(registers.completed.read(cursor, p));
+        let sources_busy = registers.sources_busy.read(cursor, p);
+        let targets_busy = registers.targets_busy.read(cursor, at);
+        let is_finished = finished && (head == taken || planted(Canary::FlowsEarlyEnd));
+        let newly_drained = is_finished && registers.drained.write(cursor, p, 1) == 0;
+        let tail = registers.tail.read(cursor, at);
         let items = ring::run_length(
             head.wrapping_sub(taken),
             thread.ring.slots - reserved.wrapping_sub(tail),
@@ -80,13 +124,14 @@ impl Flows {
             (reserved, thread.ring.slots),
             thread.batch_items,
         );
-        let is_drained = finished && (head == taken || planted(Canary::FlowsEarlyEnd));
-        if is_drained && registers.drained.write(cursor, p, 1) == 0 {
+        if newly_drained {
             registers
                 .drained_count
                 .update(cursor, at, |count| *count += 1);
         }
-        if items > 0 && lanes_busy < u32::from(producer.ring.lanes) {
+        if free_lane(targets_busy, thread.ring.lanes).is_none() {
+            pass.recirculate(FlowTask::Park(id));
+        } else if items > 0 && free_lane(sources_busy, producer.ring.lanes).is_some() {
             pass.recirculate(FlowTask::Issue {
                 thread: id,
                 producer: producer_id,
@@ -132,8 +177,8 @@ impl Flows {
             .write(cursor, at, turn % u32::from(thread.producers));
         let issued = registers.issued.update(cursor, at, post_add(1));
         let reserved = registers.reserved.update(cursor, at, post_add(items));
-        let slot = issued & (u32::from(thread.ring.lanes) - 1);
-        let slot_at = at * SLOTS_MAX + slot as usize;
+        let slot = issued % SLOTS as u32;
+        let slot_at = at * SLOTS + slot as usize;
         registers
             .done
             .write(cursor, slot_at, u32::from(planted(Canary::FlowsEarlyHead)));
@@ -142,20 +187,29 @@ impl Flows {
             .write(cursor, slot_at, u32::from(producer_id.0));
         registers.slot_items.write(cursor, slot_at, items);
         let taken = registers.taken.update(cursor, p, post_add(items));
-        let started = registers.started.update(cursor, p, post_add(1));
-        let lane = started & (u32::from(producer.ring.lanes) - 1);
+        let source = registers
+            .sources_busy
+            .update(cursor, p, take_lane(producer.ring.lanes));
+        let target = registers
+            .targets_busy
+            .update(cursor, at, take_lane(thread.ring.lanes));
         let place = |ring: &super::RingPlace, counter: u32| {
             ring.items + u64::from(counter & (ring.slots - 1)) * u64::from(thread.item_size)
         };
         let start = Start {
-            source: LaneId(producer.ring.lanes_first.0 + lane as u16),
-            target: LaneId(thread.ring.lanes_first.0 + slot as u16),
+            source: LaneId(producer.ring.lanes_first.0 + source as u16),
+            target: LaneId(thread.ring.lanes_first.0 + target as u16),
             source_address: place(&producer.ring, taken),
             source_rkey: producer.ring.rkey,
             target_address: place(&thread.ring, reserved),
             target_rkey: thread.ring.rkey,
             length: items * thread.item_size,
-            cookie: slot,
+            cookie: Cookie {
+                slot,
+                source,
+                target,
+            }
+            .pack(),
         };
         let polls = [producer.ring.poll, thread.ring.poll];
         pass.mirror(EngineTask::Start(start));

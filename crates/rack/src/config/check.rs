@@ -63,7 +63,11 @@ pub(super) fn syntax(text: &str, name: &str, error: &toml::de::Error) -> ConfigE
     if let Some(hint) = unknown_field_hint(&message) {
         message = hint;
     }
-    ConfigError::Syntax { name: name.into(), line, message }
+    ConfigError::Syntax {
+        name: name.into(),
+        line,
+        message,
+    }
 }
 
 /// "unknown field `x`, expected one of `a`, `b`" becomes a question for the nearest name.
@@ -87,7 +91,11 @@ fn rule(
     if holds {
         Ok(())
     } else {
-        Err(ConfigError::Value { setting, value: value.to_string(), rule })
+        Err(ConfigError::Value {
+            setting,
+            value: value.to_string(),
+            rule,
+        })
     }
 }
 
@@ -103,11 +111,21 @@ impl FaultSection {
             ("faults.reorder", self.reorder),
             ("faults.corrupt", self.corrupt),
         ] {
-            rule((0.0..=0.5).contains(&value), setting, value, "a probability from 0 to 0.5 is needed")?;
+            rule(
+                (0.0..=0.5).contains(&value),
+                setting,
+                value,
+                "a probability from 0 to 0.5 is needed",
+            )?;
         }
         let delay = self.reorder_delay_us;
         let fits = (1..=1_000_000).contains(&delay);
-        rule(fits, "faults.reorder_delay_us", delay, "1 to 1000000 is possible")
+        rule(
+            fits,
+            "faults.reorder_delay_us",
+            delay,
+            "1 to 1000000 is possible",
+        )
     }
 }
 
@@ -123,22 +141,55 @@ impl RackConfig {
                 return Err(ConfigError::DuplicateName(node.name.clone()));
             }
             let is_good = !node.name.is_empty()
-                && node.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-            rule(is_good, "node.name", &node.name, "letters, digits, - and _ are allowed")?;
+                && node
+                    .name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+            rule(
+                is_good,
+                "node.name",
+                &node.name,
+                "letters, digits, - and _ are allowed",
+            )?;
         }
         let nodes = self.node.len();
-        rule((1..=200).contains(&nodes), "the number of nodes", nodes, "1 to 200 are possible")?;
+        rule(
+            (1..=200).contains(&nodes),
+            "the number of nodes",
+            nodes,
+            "1 to 200 are possible",
+        )?;
         let limit = self.memory_limit;
-        rule(limit >= 1 << 20, "memory_limit", limit, "at least 1048576 bytes are needed")?;
+        rule(
+            limit >= 1 << 20,
+            "memory_limit",
+            limit,
+            "at least 1048576 bytes are needed",
+        )?;
         let threads = self.driver_threads;
-        rule(threads <= 64, "driver_threads", threads, "0 to 64 are possible")?;
+        rule(
+            threads <= 64,
+            "driver_threads",
+            threads,
+            "0 to 64 are possible",
+        )?;
         let buffers = self.payload_buffers;
-        rule((16..=1 << 20).contains(&buffers), "payload_buffers", buffers, "16 to 1048576 are possible")?;
+        rule(
+            (16..=1 << 20).contains(&buffers),
+            "payload_buffers",
+            buffers,
+            "16 to 1048576 are possible",
+        )?;
         self.check_switch()?;
         self.check_timing()?;
         let mtu = self.nic.mtu;
         let is_mtu = Mtu::from_bytes(mtu).is_some();
-        rule(is_mtu, "nic.mtu", mtu, "256, 512, 1024, 2048 or 4096 is needed")?;
+        rule(
+            is_mtu,
+            "nic.mtu",
+            mtu,
+            "256, 512, 1024, 2048 or 4096 is needed",
+        )?;
         for (setting, value) in [
             ("nic.queue_pairs", self.nic.queue_pairs),
             ("nic.completion_queues", self.nic.completion_queues),
@@ -146,34 +197,74 @@ impl RackConfig {
             ("nic.completion_entries", self.nic.completion_entries),
             ("nic.queue_entries", self.nic.queue_entries),
         ] {
-            rule((1..=1 << 20).contains(&value), setting, value, "1 to 1048576 are possible")?;
+            rule(
+                (1..=1 << 20).contains(&value),
+                setting,
+                value,
+                "1 to 1048576 are possible",
+            )?;
         }
         let packets = self.link.packets;
         let fits = packets.is_power_of_two() && (16..=1 << 16).contains(&packets);
-        rule(fits, "link.packets", packets, "a power of two from 16 to 65536 is needed")?;
+        rule(
+            fits,
+            "link.packets",
+            packets,
+            "a power of two from 16 to 65536 is needed",
+        )?;
         let rate = self.link.gigabits_per_second;
         let fits = (0.1..=10_000.0).contains(&rate);
-        rule(fits, "link.gigabits_per_second", rate, "0.1 to 10000 is possible")?;
+        rule(
+            fits,
+            "link.gigabits_per_second",
+            rate,
+            "0.1 to 10000 is possible",
+        )?;
         self.faults.check()
     }
 
     fn check_switch(&self) -> Result<(), ConfigError> {
         let switch = &self.switch;
         let (consumers, producers) = (switch.consumer_rings, switch.producer_rings);
-        rule(consumers > 0, "switch.consumer_rings", consumers, "at least 1 is needed")?;
-        rule(producers > 0, "switch.producer_rings", producers, "at least 1 is needed")?;
+        rule(
+            consumers > 0,
+            "switch.consumer_rings",
+            consumers,
+            "at least 1 is needed",
+        )?;
+        rule(
+            producers > 0,
+            "switch.producer_rings",
+            producers,
+            "at least 1 is needed",
+        )?;
         let packets = switch.egress_packets;
         let fits = (64..=1 << 16).contains(&packets);
-        rule(fits, "switch.egress_packets", packets, "64 to 65536 are possible")?;
+        rule(
+            fits,
+            "switch.egress_packets",
+            packets,
+            "64 to 65536 are possible",
+        )?;
         let lanes = switch.lanes;
-        rule((8..=1 << 14).contains(&lanes), "switch.lanes", lanes, "8 to 16384 are possible")?;
+        rule(
+            (8..=1 << 14).contains(&lanes),
+            "switch.lanes",
+            lanes,
+            "8 to 16384 are possible",
+        )?;
         let transfers = self.flow.transfers;
         let fits = matches!(transfers, 1 | 2 | 4);
         rule(fits, "flow.transfers", transfers, "1, 2 or 4 are possible")?;
         let rings = u32::from(consumers) + u32::from(producers);
         let needed = rings * (2 + u32::from(transfers));
         if needed > u32::from(lanes) {
-            return Err(ConfigError::Lanes { lanes, rings, transfers, needed });
+            return Err(ConfigError::Lanes {
+                lanes,
+                rings,
+                transfers,
+                needed,
+            });
         }
         Ok(())
     }
@@ -182,19 +273,49 @@ impl RackConfig {
         let flow = &self.flow;
         let (least, most) = (flow.poll_interval_us, flow.poll_interval_max_us);
         let fits = (1..=1_000_000).contains(&least);
-        rule(fits, "flow.poll_interval_us", least, "1 to 1000000 is possible")?;
+        rule(
+            fits,
+            "flow.poll_interval_us",
+            least,
+            "1 to 1000000 is possible",
+        )?;
         let fits = (least..=1_000_000).contains(&most);
-        rule(fits, "flow.poll_interval_max_us", most, "flow.poll_interval_us to 1000000 is possible")?;
+        rule(
+            fits,
+            "flow.poll_interval_max_us",
+            most,
+            "flow.poll_interval_us to 1000000 is possible",
+        )?;
         let batch = flow.batch_bytes;
         let fits = (64..=1 << 30).contains(&batch);
-        rule(fits, "flow.batch_bytes", batch, "64 to 1073741824 is possible")?;
+        rule(
+            fits,
+            "flow.batch_bytes",
+            batch,
+            "64 to 1073741824 is possible",
+        )?;
         let timeout = self.transfer.timeout_us;
         let fits = timeout == 0 || (10..=10_000_000).contains(&timeout);
-        rule(fits, "transfer.timeout_us", timeout, "0 or 10 to 10000000 is possible")?;
+        rule(
+            fits,
+            "transfer.timeout_us",
+            timeout,
+            "0 or 10 to 10000000 is possible",
+        )?;
         let retries = self.transfer.retries;
-        rule((1..=1000).contains(&retries), "transfer.retries", retries, "1 to 1000 are possible")?;
+        rule(
+            (1..=1000).contains(&retries),
+            "transfer.retries",
+            retries,
+            "1 to 1000 are possible",
+        )?;
         let every = self.transfer.acknowledge_every;
         let fits = (1..=1024).contains(&every);
-        rule(fits, "transfer.acknowledge_every", every, "1 to 1024 is possible")
+        rule(
+            fits,
+            "transfer.acknowledge_every",
+            every,
+            "1 to 1024 is possible",
+        )
     }
 }

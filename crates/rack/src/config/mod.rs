@@ -240,7 +240,7 @@ impl Default for SwitchSection {
         Self {
             budget: BudgetName::Tofino1,
             memory: 64 << 20,
-            lanes: 1024,
+            lanes: 2048,
             consumer_rings: 64,
             producer_rings: 128,
             egress_packets: 1024,
@@ -251,13 +251,22 @@ impl Default for SwitchSection {
 
 impl Default for TransferSection {
     fn default() -> Self {
-        Self { timeout_us: 0, retries: 16, acknowledge_every: 32 }
+        Self {
+            timeout_us: 0,
+            retries: 16,
+            acknowledge_every: 32,
+        }
     }
 }
 
 impl Default for FlowSection {
     fn default() -> Self {
-        Self { poll_interval_us: 5, poll_interval_max_us: 2000, batch_bytes: 1 << 20, transfers: 2 }
+        Self {
+            poll_interval_us: 5,
+            poll_interval_max_us: 2000,
+            batch_bytes: 1 << 20,
+            transfers: 4,
+        }
     }
 }
 
@@ -277,20 +286,32 @@ impl Default for NicSection {
 
 impl Default for LinkSection {
     fn default() -> Self {
-        Self { packets: 1024, icrc: CheckPolicy::Auto, gigabits_per_second: 100.0 }
+        Self {
+            packets: 1024,
+            icrc: CheckPolicy::Auto,
+            gigabits_per_second: 100.0,
+        }
     }
 }
 
 impl Default for FaultSection {
     fn default() -> Self {
-        Self { loss: 0.0, duplicate: 0.0, reorder: 0.0, corrupt: 0.0, reorder_delay_us: 5 }
+        Self {
+            loss: 0.0,
+            duplicate: 0.0,
+            reorder: 0.0,
+            corrupt: 0.0,
+            reorder_delay_us: 5,
+        }
     }
 }
 
 impl FaultSection {
     /// Whether anything goes wrong at all.
     pub fn any(&self) -> bool {
-        [self.loss, self.duplicate, self.reorder, self.corrupt].iter().any(|&rate| rate > 0.0)
+        [self.loss, self.duplicate, self.reorder, self.corrupt]
+            .iter()
+            .any(|&rate| rate > 0.0)
     }
 
     /// The same for the links.
@@ -337,8 +358,14 @@ impl RackConfig {
 
     /// The nodes of a role, by number.
     pub fn nodes_of(&self, role: Role) -> Vec<rackweave_base::NodeId> {
-        let numbered = self.node.iter().enumerate().filter(|(_, node)| node.role == role);
-        numbered.map(|(at, _)| rackweave_base::NodeId(at as u16)).collect()
+        let numbered = self
+            .node
+            .iter()
+            .enumerate()
+            .filter(|(_, node)| node.role == role);
+        numbered
+            .map(|(at, _)| rackweave_base::NodeId(at as u16))
+            .collect()
     }
 
     /// Whether links between nodes and switch promise integrity, so that the ICRC may be left out.

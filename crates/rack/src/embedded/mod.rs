@@ -7,9 +7,9 @@ mod shared;
 mod station;
 mod threads;
 
+use crate::Flow;
 use crate::build::{self, RackError};
 use crate::config::RackConfig;
-use crate::Flow;
 use rackweave_base::{Memory, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{FlowError, FlowId, FlowSpec, FlowState, LaneError};
@@ -44,7 +44,11 @@ impl EmbeddedRack {
         let shared = Arc::new(Shared::new(config, parts)?);
         shared.install_hosts()?;
         let drivers = Drivers::start(&shared, config.driver_threads)?;
-        Ok(Self { shared, drivers, config: config.clone() })
+        Ok(Self {
+            shared,
+            drivers,
+            config: config.clone(),
+        })
     }
 
     /// The configuration.
@@ -63,8 +67,14 @@ impl EmbeddedRack {
     /// If there is no such node.
     pub fn node(&self, node: NodeId) -> NodeHandle {
         let at = usize::from(node.0);
-        assert!(at < self.config.node.len(), "{node:?} is not in the configuration");
-        NodeHandle { shared: self.shared.clone(), node: at }
+        assert!(
+            at < self.config.node.len(),
+            "{node:?} is not in the configuration"
+        );
+        NodeHandle {
+            shared: self.shared.clone(),
+            node: at,
+        }
     }
 
     /// What those who wait call.
@@ -73,7 +83,13 @@ impl EmbeddedRack {
     }
 
     /// The same shape of flow with this rack's settings for batches, transfers and MTU.
-    pub fn flow_spec(&self, producers: &[NodeId], consumers: &[NodeId], item_size: u32, ring_bytes: u32) -> FlowSpec {
+    pub fn flow_spec(
+        &self,
+        producers: &[NodeId],
+        consumers: &[NodeId],
+        item_size: u32,
+        ring_bytes: u32,
+    ) -> FlowSpec {
         build::flow_spec(&self.config, producers, consumers, item_size, ring_bytes)
     }
 
@@ -83,7 +99,9 @@ impl EmbeddedRack {
     /// If the specification is out of range, or the switch or a node lacks room.
     pub fn create_flow(&self, spec: FlowSpec) -> Result<Flow, FlowError> {
         let memory = self.shared.memory().clone();
-        let made = self.shared.control(|controller, site| controller.create_flow(site, &memory, spec));
+        let made = self
+            .shared
+            .control(|controller, site| controller.create_flow(site, &memory, spec));
         self.shared.kick();
         made.map(|(id, rings)| Flow { id, rings })
     }
@@ -98,7 +116,8 @@ impl EmbeddedRack {
 
     /// Breaks a flow off.
     pub fn close_flow(&self, id: FlowId) {
-        self.shared.control(|controller, site| controller.close_flow(site, id));
+        self.shared
+            .control(|controller, site| controller.close_flow(site, id));
     }
 
     /// Connects two queue pairs that are in state Reset.
@@ -111,13 +130,15 @@ impl EmbeddedRack {
         b: (NodeId, rackweave_base::Qpn),
         attributes: &PairAttributes,
     ) -> Result<(), LaneError> {
-        self.shared.control(|controller, site| controller.connect_pair(site, a, b, attributes))
+        self.shared
+            .control(|controller, site| controller.connect_pair(site, a, b, attributes))
     }
 
     /// Takes a node down as a power cut would: its NIC answers no more. Flows with it break off.
     pub fn crash_node(&self, node: NodeId) {
         self.shared.crash(usize::from(node.0));
-        self.shared.control(|controller, site| controller.node_died(site, node));
+        self.shared
+            .control(|controller, site| controller.node_died(site, node));
     }
 
     /// Restarts the switch with empty tables; running flows are set up again.
@@ -126,7 +147,8 @@ impl EmbeddedRack {
     /// If the tables are too small for the nodes, which the first start rules out.
     pub fn restart_switch(&self) -> Result<(), RackError> {
         self.shared.restart_switch()?;
-        self.shared.control(|controller, site| controller.switch_restarted(site))?;
+        self.shared
+            .control(|controller, site| controller.switch_restarted(site))?;
         self.shared.kick();
         Ok(())
     }

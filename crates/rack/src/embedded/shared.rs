@@ -43,15 +43,21 @@ struct Place<S> {
 
 impl<S> Place<S> {
     fn new(station: S) -> Self {
-        Self { station: Mutex::new(station), deadline: AtomicU64::new(0) }
+        Self {
+            station: Mutex::new(station),
+            deadline: AtomicU64::new(0),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, S> {
-        self.station.lock().expect("a machine that panicked is not to be trusted")
+        self.station
+            .lock()
+            .expect("a machine that panicked is not to be trusted")
     }
 
     fn note_deadline(&self, deadline: Option<Instant>) {
-        self.deadline.store(deadline.map_or(NEVER, Instant::as_nanos), Ordering::Relaxed);
+        self.deadline
+            .store(deadline.map_or(NEVER, Instant::as_nanos), Ordering::Relaxed);
     }
 }
 
@@ -92,7 +98,11 @@ impl Shared {
                 (Box::new(near), Box::new(far))
             };
             links.push(far);
-            nodes.push(Place::new(NodeStation { nic, link, dead: false }));
+            nodes.push(Place::new(NodeStation {
+                nic,
+                link,
+                dead: false,
+            }));
         }
         let egress_high = config.switch.egress_packets as usize / 2;
         Ok(Self {
@@ -102,7 +112,11 @@ impl Shared {
             pipeline: parts.pipeline,
             nodes,
             addresses: Address::of_nodes(config),
-            switch: Place::new(SwitchStation { switch: parts.switch, links, egress_high }),
+            switch: Place::new(SwitchStation {
+                switch: parts.switch,
+                links,
+                egress_high,
+            }),
             controller: Mutex::new(parts.controller),
             news: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -126,7 +140,10 @@ impl Shared {
 
     /// Acts with the controller.
     pub fn control<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
-        let mut controller = self.controller.lock().expect("the controller does not panic");
+        let mut controller = self
+            .controller
+            .lock()
+            .expect("the controller does not panic");
         act(&mut controller, &mut &*self)
     }
 
@@ -183,7 +200,10 @@ impl Shared {
 
     /// Until when nothing is due, as a span from now of at most `limit`.
     fn idle_span(&self, limit: Time) -> Time {
-        let deadlines = self.nodes.iter().map(|n| n.deadline.load(Ordering::Relaxed));
+        let deadlines = self
+            .nodes
+            .iter()
+            .map(|n| n.deadline.load(Ordering::Relaxed));
         let switch = self.switch.deadline.load(Ordering::Relaxed);
         let next = deadlines.min().unwrap_or(NEVER).min(switch);
         let now = self.time().as_nanos();
@@ -200,7 +220,11 @@ impl Shared {
         // Whoever posted before seeing the count has left traces that this round finds.
         if !self.drive() && !self.stop.load(Ordering::SeqCst) {
             let limit = Time::from_millis(50);
-            let span = if index == 0 { self.idle_span(limit) } else { limit };
+            let span = if index == 0 {
+                self.idle_span(limit)
+            } else {
+                limit
+            };
             std::thread::park_timeout(span);
         }
         self.sleeping.fetch_sub(1, Ordering::SeqCst);
@@ -284,7 +308,9 @@ impl Site for &Shared {
     }
 
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
-        let Some(place) = self.nodes.get(usize::from(node.0)) else { return false };
+        let Some(place) = self.nodes.get(usize::from(node.0)) else {
+            return false;
+        };
         let mut station = place.lock();
         if station.dead {
             return false;

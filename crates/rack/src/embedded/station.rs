@@ -41,7 +41,9 @@ impl NodeStation {
     pub fn run(&mut self, now: Instant) -> u32 {
         let mut moved = 0;
         for _ in 0..BURST {
-            let Some(packet) = self.link.receive(now) else { break };
+            let Some(packet) = self.link.receive(now) else {
+                break;
+            };
             moved += work(&packet);
             if !self.dead {
                 self.nic.handle_packet(now, packet);
@@ -63,7 +65,9 @@ impl NodeStation {
                     break;
                 }
             }
-            let Some(packet) = self.nic.poll_transmit(now) else { break };
+            let Some(packet) = self.nic.poll_transmit(now) else {
+                break;
+            };
             moved += work(&packet);
             let sent = self.link.send(now, packet);
             debug_assert!(sent.is_ok(), "the link said that it had room");
@@ -91,11 +95,13 @@ impl SwitchStation {
         }
         let ports = self.links.len();
         for port in 0..ports {
-            let blocked =
-                (0..ports).any(|out| self.switch.egress_len(PortId(out as u16)) >= self.egress_high);
+            let blocked = (0..ports)
+                .any(|out| self.switch.egress_len(PortId(out as u16)) >= self.egress_high);
             if !blocked {
                 for _ in 0..BURST {
-                    let Some(packet) = self.links[port].receive(now) else { break };
+                    let Some(packet) = self.links[port].receive(now) else {
+                        break;
+                    };
                     moved += work(&packet);
                     self.switch.handle_packet(now, PortId(port as u16), packet);
                 }
@@ -114,7 +120,9 @@ impl SwitchStation {
                 continue;
             }
             for _ in 0..waiting.min(link.room()) {
-                let Some(packet) = self.switch.poll_transmit(port) else { break };
+                let Some(packet) = self.switch.poll_transmit(port) else {
+                    break;
+                };
                 moved += work(&packet);
                 let sent = link.send(now, packet);
                 debug_assert!(sent.is_ok(), "the link said that it had room");
@@ -125,7 +133,11 @@ impl SwitchStation {
 
     /// When something is due by the passing of time.
     pub fn deadline(&self) -> Option<Instant> {
-        let links = self.links.iter().filter_map(|link| link.poll_timeout()).min();
+        let links = self
+            .links
+            .iter()
+            .filter_map(|link| link.poll_timeout())
+            .min();
         earliest(self.switch.poll_timeout(), links)
     }
 }

@@ -9,15 +9,21 @@ use rackweave_verbs::{
 };
 
 fn rack(driver_threads: u32, faults: FaultSection) -> EmbeddedRack {
-    let config =
-        RackConfig { driver_threads, faults, memory_limit: 64 << 20, ..RackConfig::default() };
+    let config = RackConfig {
+        driver_threads,
+        faults,
+        memory_limit: 64 << 20,
+        ..RackConfig::default()
+    };
     EmbeddedRack::new(&config).unwrap()
 }
 
 /// Moves `items` items through a flow of two producers and two consumers; all in this thread.
 fn shuffle(rack: &EmbeddedRack, items: u32) {
     let (sources, targets) = ([NodeId(0), NodeId(1)], [NodeId(2), NodeId(3)]);
-    let flow = rack.create_flow(rack.flow_spec(&sources, &targets, 1024, 64 << 10)).unwrap();
+    let flow = rack
+        .create_flow(rack.flow_spec(&sources, &targets, 1024, 64 << 10))
+        .unwrap();
     let mut producers: Vec<_> = (0..2).flat_map(|at| flow.producers(at).unwrap()).collect();
     let mut consumers: Vec<_> = (0..2).map(|at| flow.consumer(at).unwrap()).collect();
     let mut left = vec![items; producers.len()];
@@ -76,8 +82,17 @@ fn a_shuffle_with_two_driver_threads() {
 
 #[test]
 fn a_shuffle_over_bad_links() {
-    let mut config = RackConfig { memory_limit: 64 << 20, ..RackConfig::default() };
-    config.faults = FaultSection { loss: 0.02, duplicate: 0.02, reorder: 0.02, corrupt: 0.02, ..Default::default() };
+    let mut config = RackConfig {
+        memory_limit: 64 << 20,
+        ..RackConfig::default()
+    };
+    config.faults = FaultSection {
+        loss: 0.02,
+        duplicate: 0.02,
+        reorder: 0.02,
+        corrupt: 0.02,
+        ..Default::default()
+    };
     config.transfer.timeout_us = 2000;
     shuffle(&EmbeddedRack::new(&config).unwrap(), 100);
 }
@@ -88,7 +103,9 @@ fn region(rack: &EmbeddedRack, node: NodeId) -> (Region, rackweave_verbs::CqId, 
         let pd = nic.create_pd();
         let region = nic.register(pd, block, Access::all()).unwrap();
         let cq = nic.create_cq(16).unwrap();
-        let qpn = nic.create_qp(pd, cq, cq, QpCapabilities::default()).unwrap();
+        let qpn = nic
+            .create_qp(pd, cq, cq, QpCapabilities::default())
+            .unwrap();
         (region, cq, qpn)
     })
 }
@@ -99,9 +116,13 @@ fn one_sided_operations_go_from_node_to_node() {
     let (near, cq, near_qp) = region(&rack, NodeId(0));
     let (far, _, far_qp) = region(&rack, NodeId(3));
     let ends = ((NodeId(0), near_qp), (NodeId(3), far_qp));
-    rack.connect(ends.0, ends.1, &PairAttributes::default()).unwrap();
+    rack.connect(ends.0, ends.1, &PairAttributes::default())
+        .unwrap();
     far.block.write(100, b"remote memory");
-    let read = Operation::Read { address: far.address + 100, rkey: far.rkey };
+    let read = Operation::Read {
+        address: far.address + 100,
+        rkey: far.rkey,
+    };
     let request = WorkRequest::new(7, read, &[near.segment(0, 13)]);
     let node = rack.node(NodeId(0));
     node.with(|nic| nic.post_send(near_qp, request)).unwrap();
@@ -111,7 +132,10 @@ fn one_sided_operations_go_from_node_to_node() {
         node.peek(|nic| nic.poll_cq(cq, 1, &mut completions));
         completions.pop()
     });
-    assert_eq!((completion.id, completion.status), (7, CompletionStatus::Success));
+    assert_eq!(
+        (completion.id, completion.status),
+        (7, CompletionStatus::Success)
+    );
     let mut bytes = [0; 13];
     near.block.read(0, &mut bytes);
     assert_eq!(&bytes, b"remote memory");
@@ -132,7 +156,9 @@ fn a_crash_breaks_the_flow_off_and_tells_the_others() {
 #[test]
 fn a_restart_of_the_switch_goes_unnoticed() {
     let rack = rack(1, FaultSection::default());
-    let flow = rack.create_flow(rack.flow_spec(&[NodeId(0)], &[NodeId(2)], 64, 4096)).unwrap();
+    let flow = rack
+        .create_flow(rack.flow_spec(&[NodeId(0)], &[NodeId(2)], 64, 4096))
+        .unwrap();
     let mut producer = flow.producers(0).unwrap().remove(0);
     let mut consumer = flow.consumer(0).unwrap();
     let progress = rack.progress();

@@ -3,13 +3,15 @@
 //! Management is out of band: the controller acts at one instant, between two events. News from
 //! the switch takes the time that the model says to reach it.
 
+use crate::Flow;
 use crate::build::{self, Address, RackError};
 use crate::config::{RackConfig, Role};
-use crate::Flow;
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, NodeId, Qpn, Rng};
 use rackweave_controller::connect::PairAttributes;
-use rackweave_controller::{Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, NodeAddress, Site};
+use rackweave_controller::{
+    Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, NodeAddress, Site,
+};
 use rackweave_nic::Nic;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_sim::world::{Actor, ActorId, LinkReport, NodeModel, Stop, World, WorldConfig};
@@ -103,7 +105,8 @@ impl SimulatedRack {
             config: config.clone(),
             rng: parts.rng,
         };
-        rack.controller.install_hosts(&mut WorldSite(&mut rack.world))?;
+        rack.controller
+            .install_hosts(&mut WorldSite(&mut rack.world))?;
         Ok(rack)
     }
 
@@ -133,7 +136,13 @@ impl SimulatedRack {
     }
 
     /// The same shape of flow with this rack's settings for batches, transfers and MTU.
-    pub fn flow_spec(&self, producers: &[NodeId], consumers: &[NodeId], item_size: u32, ring_bytes: u32) -> FlowSpec {
+    pub fn flow_spec(
+        &self,
+        producers: &[NodeId],
+        consumers: &[NodeId],
+        item_size: u32,
+        ring_bytes: u32,
+    ) -> FlowSpec {
         build::flow_spec(&self.config, producers, consumers, item_size, ring_bytes)
     }
 
@@ -155,7 +164,8 @@ impl SimulatedRack {
 
     /// Breaks a flow off.
     pub fn close_flow(&mut self, id: FlowId) {
-        self.controller.close_flow(&mut WorldSite(&mut self.world), id);
+        self.controller
+            .close_flow(&mut WorldSite(&mut self.world), id);
         self.wake_all();
     }
 
@@ -169,7 +179,8 @@ impl SimulatedRack {
         b: (NodeId, Qpn),
         attributes: &PairAttributes,
     ) -> Result<(), LaneError> {
-        self.controller.connect_pair(&mut WorldSite(&mut self.world), a, b, attributes)
+        self.controller
+            .connect_pair(&mut WorldSite(&mut self.world), a, b, attributes)
     }
 
     /// A node's NIC; nothing if the node has crashed.
@@ -193,7 +204,8 @@ impl SimulatedRack {
             match self.world.run(until) {
                 Stop::Digest => {
                     while let Some(digest) = self.world.poll_digest() {
-                        self.controller.handle_digest(&mut WorldSite(&mut self.world), digest);
+                        self.controller
+                            .handle_digest(&mut WorldSite(&mut self.world), digest);
                     }
                     self.wake_all();
                 }
@@ -208,7 +220,8 @@ impl SimulatedRack {
     /// Kills a node; flows with it break off.
     pub fn crash_node(&mut self, node: NodeId) {
         self.world.crash(node);
-        self.controller.node_died(&mut WorldSite(&mut self.world), node);
+        self.controller
+            .node_died(&mut WorldSite(&mut self.world), node);
         self.wake_all();
     }
 
@@ -220,7 +233,12 @@ impl SimulatedRack {
     /// Gives a crashed node a new NIC.
     pub fn revive_node(&mut self, node: NodeId) -> bool {
         let config = build::nic_config(&self.config, node, true);
-        let nic = Nic::new(config, self.memory.clone(), self.pool.clone(), self.rng.fork("revived"));
+        let nic = Nic::new(
+            config,
+            self.memory.clone(),
+            self.pool.clone(),
+            self.rng.fork("revived"),
+        );
         self.world.revive(node, nic)
     }
 
@@ -236,7 +254,8 @@ impl SimulatedRack {
     pub fn restart_switch(&mut self) -> Result<(), RackError> {
         let program = Pipeline::new(&self.pipeline, self.memory.clone());
         self.world.switch_mut().restart(program)?;
-        self.controller.switch_restarted(&mut WorldSite(&mut self.world))?;
+        self.controller
+            .switch_restarted(&mut WorldSite(&mut self.world))?;
         self.wake_all();
         Ok(())
     }

@@ -43,13 +43,23 @@ impl Actor for Sink {
 
 /// Runs one flow; returns the items that arrived, the trace hash and how long it took.
 fn run(seed: u64, faults: FaultSection, items: u64) -> (Vec<u64>, u64, Duration) {
-    let config = RackConfig { seed, faults, ..RackConfig::default() };
+    let config = RackConfig {
+        seed,
+        faults,
+        ..RackConfig::default()
+    };
     let mut rack = SimulatedRack::new(&config).unwrap();
     let spec = rack.flow_spec(&[NodeId(0)], &[NodeId(2)], 1024, 64 << 10);
     let flow = rack.create_flow(spec).unwrap();
     let seen = Rc::new(RefCell::new(Vec::new()));
-    rack.spawn(NodeId(0), Box::new(Source(flow.producers(0).unwrap().remove(0), items)));
-    rack.spawn(NodeId(2), Box::new(Sink(flow.consumer(0).unwrap(), seen.clone())));
+    rack.spawn(
+        NodeId(0),
+        Box::new(Source(flow.producers(0).unwrap().remove(0), items)),
+    );
+    rack.spawn(
+        NodeId(2),
+        Box::new(Sink(flow.consumer(0).unwrap(), seen.clone())),
+    );
     let end = rack.run(Instant::from_nanos(1_000_000_000));
     assert_eq!(end, RunEnd::Done, "{:?}", rack.flow_state(flow.id));
     let seen = seen.borrow().clone();
@@ -58,11 +68,21 @@ fn run(seed: u64, faults: FaultSection, items: u64) -> (Vec<u64>, u64, Duration)
 
 #[test]
 fn items_arrive_in_order_and_a_seed_repeats_its_run() {
-    let bad = FaultSection { loss: 0.02, duplicate: 0.02, reorder: 0.02, corrupt: 0.02, ..Default::default() };
+    let bad = FaultSection {
+        loss: 0.02,
+        duplicate: 0.02,
+        reorder: 0.02,
+        corrupt: 0.02,
+        ..Default::default()
+    };
     for faults in [FaultSection::default(), bad] {
         let (seen, hash, _) = run(3, faults, 2000);
         assert_eq!(seen, (1..=2000).rev().collect::<Vec<_>>());
-        assert_eq!(run(3, faults, 2000).1, hash, "the same seed gives the same trace");
+        assert_eq!(
+            run(3, faults, 2000).1,
+            hash,
+            "the same seed gives the same trace"
+        );
         assert_ne!(run(4, faults, 2000).1, hash);
     }
 }

@@ -3,7 +3,7 @@
 use super::engine::{Engine, clock};
 use super::{EngineEvent, EngineTask, FailReason, LaneId, emit};
 use crate::counters::DropReason;
-use crate::pass::Pass;
+use crate::pass::{Cursor, Pass};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Packet, PortId, Psn};
 use rackweave_wire::{Aeth, NakCode, Syndrome};
@@ -30,11 +30,9 @@ impl Engine {
         T: From<EngineTask> + From<EngineEvent>,
     {
         let cursor = &mut pass.cursor;
-        let owner = self.registers.owner.read(cursor, id.index()) as usize;
-        if owner >= usize::from(self.config.lanes) {
+        let Some(lane) = self.owner(cursor, id) else {
             return pass.drop(port, DropReason::StaleAcknowledge, packet);
-        }
-        let lane = LaneId(owner as u16);
+        };
         let first = Psn::new(self.registers.target_first.read(cursor, id.index()));
         // An ACK confirms its PSN, a NAK everything before it.
         let confirmed = match aeth.syndrome {
@@ -66,6 +64,18 @@ impl Engine {
                 });
             }
         }
+    }
+
+    /// The source lane whose transfer writes on this target lane; none if its transfer is over and
+    /// the source lane carries another.
+    fn owner(&mut self, cursor: &mut Cursor, target: LaneId) -> Option<LaneId> {
+        let owner = self.registers.owner.read(cursor, target.index()) as usize;
+        if owner >= usize::from(self.config.lanes) {
+            return None;
+        }
+        let is_mutual = self.registers.target.read(cursor, owner) == u32::from(target.0);
+        let counts = is_mutual || planted(Canary::TransferForeignAcknowledge);
+        counts.then_some(LaneId(owner as u16))
     }
 
     /// Enters that the first `confirmed` fragments of the lane's transfer are safe. `None` if
@@ -181,8 +191,8 @@ impl Engine {
         id: LaneId,
         packet: &Packet,
     ) {
-        let owner = self.registers.owner.read(&mut pass.cursor, id.index());
-        let Some(source) = self.lanes.lookup(owner as usize) else {
+        let owner = self.owner(&mut pass.cursor, id);
+        let Some(source) = owner.and_then(|lane| self.lanes.lookup(lane.index())) else {
             return pass.drop(port, DropReason::StaleAcknowledge, packet);
         };
         let notification = emit::congestion(&self.config, &self.memory, source);

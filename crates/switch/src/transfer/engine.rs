@@ -174,6 +174,7 @@ impl Engine {
         let (at, cursor) = (id.index(), &mut pass.cursor);
         let registers = &mut self.registers;
         let first = Psn::new(registers.first.read(cursor, at));
+        let target = registers.target.read(cursor, at);
         let index = headers.bth.psn.distance_from(first);
         let count = registers.count.read(cursor, at);
         let acked = registers.acked.read(cursor, at);
@@ -191,7 +192,6 @@ impl Engine {
         }
         registers.activity.write(cursor, at, clock(pass.now));
         let offset = registers.offset.read(cursor, at);
-        let target = registers.target.read(cursor, at);
         let address = registers.target_address.read(cursor, at);
         let rkey = Rkey(registers.target_rkey.read(cursor, at));
         let Some(target) = self.lanes.lookup(target as usize) else {
@@ -260,6 +260,7 @@ impl Engine {
         let target_first = registers.target_next.update(cursor, to, advance);
         registers.first.write(cursor, at, first.get());
         registers.target_first.write(cursor, to, target_first.get());
+        registers.target.write(cursor, at, to as u32);
         let before = registers.count.write(cursor, at, count);
         let acked = registers.acked.write(cursor, at, 0);
         debug_assert_eq!(before, acked, "lane {at} is busy");
@@ -271,7 +272,6 @@ impl Engine {
                 .offset
                 .write(cursor, at, target_first.distance_from(first));
         }
-        registers.target.write(cursor, at, to as u32);
         registers.cookie.write(cursor, at, start.cookie);
         registers
             .source_address

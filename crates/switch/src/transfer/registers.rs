@@ -19,6 +19,9 @@ pub(super) struct Registers {
     pub first: Register<u32>,
     /// t: the PSN of the first fragment.
     pub target_first: Register<u32>,
+    /// i: the target lane. A target lane's owner may carry a transfer to another target by now, so an
+    /// acknowledgement counts only if the two point at each other.
+    pub target: Register<u32>,
     /// i: fragments of the transfer; one for a word operation.
     pub count: Register<u32>,
     /// i: fragments that are safe at the target. Equal to `count` when nothing is under way.
@@ -31,8 +34,6 @@ pub(super) struct Registers {
     pub length: Register<u32>,
     /// i: what to add to a response's PSN.
     pub offset: Register<u32>,
-    /// i: the target lane.
-    pub target: Register<u32>,
     /// i: what the program wants back when the transfer is done.
     pub cookie: Register<u32>,
     /// i: source address; of a word WRITE the first eight bytes.
@@ -53,13 +54,13 @@ impl Registers {
             target_next: Register::new("transfer.target_next", 1, lanes),
             first: Register::new("transfer.first", 2, lanes),
             target_first: Register::new("transfer.target_first", 2, lanes),
+            target: Register::new("transfer.target", 2, lanes),
             count: Register::new("transfer.count", 3, lanes),
             acked: Register::new("transfer.acked", 4, lanes),
             retries: Register::new("transfer.retries", 4, lanes),
             activity: Register::new("transfer.activity", 4, lanes),
             length: Register::new("transfer.length", 4, lanes),
             offset: Register::new("transfer.offset", 5, lanes),
-            target: Register::new("transfer.target", 5, lanes),
             cookie: Register::new("transfer.cookie", 5, lanes),
             source_address: Register::new("transfer.source_address", 6, lanes),
             target_address: Register::new("transfer.target_address", 6, lanes),

@@ -110,7 +110,11 @@ const fn pack(low: u16, counter: u32) -> u64 {
 
 /// The low 16 bits and the counter of a word; nothing if the magic is missing.
 const fn unpack(word: u64) -> Option<(u16, u32)> {
-    if (word >> 16) as u16 == MAGIC { Some((word as u16, (word >> 32) as u32)) } else { None }
+    if (word >> 16) as u16 == MAGIC {
+        Some((word as u16, (word >> 32) as u32))
+    } else {
+        None
+    }
 }
 
 impl TryFrom<u64> for UnitWord {
@@ -222,7 +226,10 @@ mod tests {
 
     #[test]
     fn words_are_as_documented() {
-        let word = UnitWord { counter: 0x0102_0304, state: UnitState::Finished };
+        let word = UnitWord {
+            counter: 0x0102_0304,
+            state: UnitState::Finished,
+        };
         assert_eq!(u64::from(word), 0x0102_0304_5257_0002);
         assert_eq!(UnitWord::try_from(u64::from(word)), Ok(word));
         assert_eq!(
@@ -230,7 +237,10 @@ mod tests {
             [1, 2, 3, 4, 0x52, 0x57, 0, 2],
             "a big-endian node sees the counter first"
         );
-        let record = CommitRecord { producer: 3, tail: 9 };
+        let record = CommitRecord {
+            producer: 3,
+            tail: 9,
+        };
         assert_eq!(u64::from(record), 0x0000_0009_5257_0003);
         assert_eq!(CommitRecord::from(u64::from(record)), record);
     }
@@ -242,7 +252,10 @@ mod tests {
             "ring word 0x0000000052570004 has no magic or an unknown state"
         );
         assert!(UnitWord::try_from(u64::MAX).is_err());
-        assert!(UnitWord::try_from(0).is_err(), "memory that nobody has written");
+        assert!(
+            UnitWord::try_from(0).is_err(),
+            "memory that nobody has written"
+        );
         assert_eq!(CommitRecord::from(0), CommitRecord::default());
     }
 
