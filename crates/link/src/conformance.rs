@@ -47,7 +47,8 @@ pub fn run<A: Link, B: Link>(mut make: impl FnMut(&Memory) -> (A, B)) {
     idle_links_want_nothing(&mut fresh(&mut make));
 }
 
-/// Runs what holds for lossy links too: what arrives was sent, and is whole; promised room is there.
+/// Runs what holds for lossy links too: what arrives was sent, and is whole; promised room is
+/// there.
 ///
 /// # Panics
 /// If the links do not conform.

@@ -3,8 +3,8 @@
 //! [`Nic`] implements [`Verbs`](rackweave_verbs::Verbs) for endpoints on one side and takes and
 //! gives packets on the other: [`Nic::handle_packet`], [`Nic::poll_transmit`], and for time
 //! [`Nic::poll_timeout`] with [`Nic::handle_timeout`]. The protocol is that of the InfiniBand
-//! Architecture Specification 1.4, chapters 9 and 10, with annex A17 (RoCEv2); congestion control is
-//! DCQCN ([`Dcqcn`]).
+//! Architecture Specification 1.4, chapters 9 and 10, with annex A17 (RoCEv2); congestion control
+//! is DCQCN ([`Dcqcn`]).
 //!
 //! It knows nothing of the switch, its programs, or what its bytes mean. Nothing is allocated per
 //! packet, and every table and queue has a bound given in [`NicConfig`].

@@ -113,6 +113,11 @@ pub(crate) fn pipeline_config(config: &RackConfig, simulated: bool) -> PipelineC
         (0, true) => 250,
         (micros, _) => micros,
     };
+    let poll_max = match (config.flow.poll_interval_max_us, simulated) {
+        (0, false) => config.flow.poll_interval_us.max(4000),
+        (0, true) => config.flow.poll_interval_us.max(200),
+        (micros, _) => micros,
+    };
     PipelineConfig {
         ip: Address::SWITCH.ip,
         engine: EngineConfig {
@@ -131,7 +136,7 @@ pub(crate) fn pipeline_config(config: &RackConfig, simulated: bool) -> PipelineC
             threads: config.switch.consumer_rings,
             producers: config.switch.producer_rings,
             poll_interval: Duration::from_micros(config.flow.poll_interval_us),
-            poll_interval_max: Duration::from_micros(config.flow.poll_interval_max_us),
+            poll_interval_max: Duration::from_micros(poll_max),
         },
         hosts: 256,
         routes: 256,
@@ -198,6 +203,7 @@ pub(crate) fn build(
 /// A flow's specification with a rack's settings for batches, transfers and MTU.
 pub(crate) fn flow_spec(
     config: &RackConfig,
+    simulated: bool,
     producers: &[NodeId],
     consumers: &[NodeId],
     item_size: u32,
@@ -206,7 +212,11 @@ pub(crate) fn flow_spec(
     FlowSpec {
         // One item always fits a transfer, however large it is.
         batch_bytes: config.flow.batch_bytes.max(item_size),
-        transfers: config.flow.transfers,
+        transfers: match (config.flow.transfers, simulated) {
+            (0, false) => 2,
+            (0, true) => 4,
+            (transfers, _) => transfers,
+        },
         mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or(Mtu::B4096),
         ..FlowSpec::new(producers, consumers, item_size, ring_bytes)
     }

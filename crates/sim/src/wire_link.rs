@@ -2,9 +2,9 @@
 //!
 //! The simulator holds both ends: `send` enters a packet into the egress queue at the near end,
 //! `receive` takes it out at the far end when its last bit has arrived. A full queue drops its
-//! tail. A long queue marks packets as RED does in the switches that DCQCN was made for: never below one
-//! length, always above another, in between with a probability that rises linearly (Zhu et al.,
-//! SIGCOMM 2015, section 3.1).
+//! tail. A long queue marks packets as RED does in the switches that DCQCN was made for: never
+//! below one length, always above another, in between with a probability that rises linearly (Zhu
+//! et al., SIGCOMM 2015, section 3.1).
 
 use crate::{devices, picos};
 use rackweave_base::{Duration, Instant, Packet, Rng};

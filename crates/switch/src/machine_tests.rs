@@ -189,10 +189,13 @@ fn a_restart_forgets_state_but_not_counters() {
     assert_eq!(switch.counters().packets_in, 3);
 }
 
+/// Which way, and why it was dropped.
+type Crossing = (Direction, Option<&'static str>);
+
 #[test]
 fn the_tap_sees_every_crossing_and_every_drop() {
     #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<(Direction, Option<&'static str>)>>>);
+    struct Log(Arc<Mutex<Vec<Crossing>>>);
     impl Tap for Log {
         fn packet(
             &mut self,

@@ -23,8 +23,8 @@ pub use slots::{ReadSlots, WriteSlots};
 /// Alignment of every block, in bytes: a page, so that cache lines and words never straddle.
 pub const BLOCK_ALIGNMENT: usize = 4096;
 
-/// Blocks of this size and more begin at a multiple of it and ask the system for huge pages: walking
-/// page tables is what limits copying large rings.
+/// Blocks of this size and more begin at a multiple of it and ask the system for huge pages:
+/// walking page tables is what limits copying large rings.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// The most blocks that one arena can hold at a time.

@@ -1,5 +1,5 @@
-//! The command `demo`: TPC-H rows from storage nodes, shuffled by the switch to compute nodes, which
-//! answer two queries. Checked against a computation of its own over the same rows.
+//! The command `demo`: TPC-H rows from storage nodes, shuffled by the switch to compute nodes,
+//! which answer two queries. Checked against a computation of its own over the same rows.
 //!
 //! `embedded` runs it on threads in real time, `simulated` as actors in virtual time; both fill the
 //! same [`report`].

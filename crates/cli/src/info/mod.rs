@@ -69,7 +69,13 @@ fn switch_use(config: &RackConfig) -> SwitchUse {
 
 /// What one 1:1 flow more would take: a producer ring, a consumer ring and their lanes.
 fn per_flow(config: &RackConfig) -> PerFlow {
-    let lanes = 2 * (2 + u16::from(config.flow.transfers));
+    // An embedded rack chooses two transfers per ring where the configuration leaves it the choice.
+    let transfers = if config.flow.transfers == 0 {
+        2
+    } else {
+        config.flow.transfers
+    };
+    let lanes = 2 * (2 + u16::from(transfers));
     let base = switch_shape::pipeline_config(config);
     let mut more = PipelineConfig { ..base };
     // Entries are counted one by one, so the difference of two sizes is what one flow takes.

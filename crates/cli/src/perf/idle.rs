@@ -1,5 +1,5 @@
-//! The test `idle`: what a rack costs in which a flow stands open and nothing flows: left alone, and
-//! while a consumer waits for an item.
+//! The test `idle`: what a rack costs in which a flow stands open and nothing flows: left alone,
+//! and while a consumer waits for an item.
 
 use super::report::{Setting, ratio, verdict};
 use crate::args::PerfArgs;

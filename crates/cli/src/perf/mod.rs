@@ -1,7 +1,7 @@
 //! The command `perf`: measures the rack, embedded or simulated, and parts of it.
 //!
-//! `messages` are perftest's tests, `flow_bw` those of flows, `rewrite`, `events` and `idle` measure
-//! the machine. Numbers of real time are given beside something measured in the same
+//! `messages` are perftest's tests, `flow_bw` those of flows, `rewrite`, `events` and `idle`
+//! measure the machine. Numbers of real time are given beside something measured in the same
 //! run wherever they depend on the machine.
 
 mod amount;

@@ -1,5 +1,5 @@
-//! The test `rewrite`: READ responses go into the whole pipeline of a switch and come out as WRITEs,
-//! ICRC included, without a rack around it.
+//! The test `rewrite`: READ responses go into the whole pipeline of a switch and come out as
+//! WRITEs, ICRC included, without a rack around it.
 
 use super::report::{Setting, per_second, ratio, scaled, verdict};
 use crate::args::PerfArgs;

@@ -1,3 +1,5 @@
+//! Tests of capture.
+
 use super::*;
 use crate::Link;
 use crate::conformance::{self, packet};

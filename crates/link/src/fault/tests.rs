@@ -1,3 +1,5 @@
+//! Tests of faults.
+
 use super::*;
 use crate::conformance::{self, packet, sequence};
 use crate::in_process::{InProcess, pair};

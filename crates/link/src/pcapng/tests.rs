@@ -1,3 +1,5 @@
+//! Tests of pcapng files.
+
 use super::*;
 
 /// One port, one packet of five bytes with a comment; decoded by hand from sections 3.1, 3.5, 4.1,

@@ -25,8 +25,8 @@ pub(super) enum Cause {
 }
 
 impl Qp {
-    /// Everything from the oldest unacknowledged PSN on is to be sent again. Costs a retry; the last
-    /// one spent, the oldest request fails.
+    /// Everything from the oldest unacknowledged PSN on is to be sent again. Costs a retry; the
+    /// last one spent, the oldest request fails.
     pub(super) fn send_again(&mut self, core: &mut Core, cause: Cause, now: Instant) {
         let requester = &mut self.requester;
         if !state::sends(self.state) || requester.outstanding() == 0 {

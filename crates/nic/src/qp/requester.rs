@@ -1,9 +1,9 @@
 //! The sending half: work requests become request packets.
 //!
-//! PSNs: `una` is the oldest that is not acknowledged, `next` the one to be sent next, `end` the one
-//! behind all that were ever sent. `next` falls back to `una` when something must be sent again, and
-//! with it the queue's cursor. A READ takes one PSN per response packet but is one request packet;
-//! the window counts request packets.
+//! PSNs: `una` is the oldest that is not acknowledged, `next` the one to be sent next, `end` the
+//! one behind all that were ever sent. `next` falls back to `una` when something must be sent
+//! again, and with it the queue's cursor. A READ takes one PSN per response packet but is one
+//! request packet; the window counts request packets.
 
 use super::plan::Plan;
 use super::queues::{Kind, SendEntry, SendQueue};

@@ -1,9 +1,9 @@
 //! What the responder sends: READ responses, results of atomics, acknowledgements, NAKs, and
 //! congestion notifications.
 //!
-//! Responses leave in PSN order: READ responses and results oldest first, and behind all of them the
-//! acknowledgement or NAK, of which there is one at most, since a later acknowledgement includes an
-//! earlier one.
+//! Responses leave in PSN order: READ responses and results oldest first, and behind all of them
+//! the acknowledgement or NAK, of which there is one at most, since a later acknowledgement
+//! includes an earlier one.
 
 use super::reads::{Asked, Resource, Stream};
 use super::responder::Answer;

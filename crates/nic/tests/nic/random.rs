@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 
 /// Bytes that peers WRITE to and READ from, per node.
 const SHARED: usize = 64 * 1024;
-/// From here on each node has its local places: one per request, so that none is used twice at once.
+/// From here on each node has its local places: one per request, so that none is used twice at
+/// once.
 const LOCAL: usize = SHARED;
 const PLACE: usize = 16 * 1024;
 const PLACES: u64 = 40;

@@ -12,9 +12,9 @@
 //! (adaptive batching). *Issue* takes them out of the books and starts the transfer. Each ring has
 //! several data lanes, so that the link does not idle while an acknowledgement travels; a lane is
 //! free as soon as its transfer is done. A done transfer waits in its *slot* to be *committed*,
-//! strictly in the order of issue: the consumer's head is written (with the commit record), then the
-//! producer's tail, then the slot is free. So items become visible in one order, and after a restart
-//! of the switch the rings tell exactly what was delivered.
+//! strictly in the order of issue: the consumer's head is written (with the commit record), then
+//! the producer's tail, then the slot is free. So items become visible in one order, and after a
+//! restart of the switch the rings tell exactly what was delivered.
 //!
 //! **Mirrors.** Heads of producers and tails of consumers are mirrored by polling READs. The
 //! interval is configurable; a ring that does not change is polled less and less often, down to a

@@ -254,9 +254,15 @@ impl RackConfig {
             "8 to 16384 are possible",
         )?;
         let transfers = self.flow.transfers;
-        let fits = matches!(transfers, 1 | 2 | 4);
-        rule(fits, "flow.transfers", transfers, "1, 2 or 4 are possible")?;
+        let fits = matches!(transfers, 0 | 1 | 2 | 4);
+        rule(
+            fits,
+            "flow.transfers",
+            transfers,
+            "0, 1, 2 or 4 are possible",
+        )?;
         let rings = u32::from(consumers) + u32::from(producers);
+        let transfers = if transfers == 0 { 4 } else { transfers };
         let needed = rings * (2 + u32::from(transfers));
         if needed > u32::from(lanes) {
             return Err(ConfigError::Lanes {
@@ -279,12 +285,12 @@ impl RackConfig {
             least,
             "1 to 1000000 is possible",
         )?;
-        let fits = (least..=1_000_000).contains(&most);
+        let fits = most == 0 || (least..=1_000_000).contains(&most);
         rule(
             fits,
             "flow.poll_interval_max_us",
             most,
-            "flow.poll_interval_us to 1000000 is possible",
+            "0 or flow.poll_interval_us to 1000000 is possible",
         )?;
         let batch = flow.batch_bytes;
         let fits = (64..=1 << 30).contains(&batch);

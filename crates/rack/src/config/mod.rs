@@ -140,11 +140,13 @@ pub struct TransferSection {
 pub struct FlowSection {
     /// Microseconds between two polls of a ring that changes.
     pub poll_interval_us: u64,
-    /// Microseconds between two polls of a ring that has not changed for long.
+    /// Microseconds between two polls of a ring that has not changed for long. Zero: chosen by the
+    /// kind of rack (embedded 4000, so that an idle rack sleeps; simulated 200).
     pub poll_interval_max_us: u64,
     /// Bytes of one transfer at most.
     pub batch_bytes: u32,
-    /// Transfers of one consumer under way at a time: 1, 2 or 4.
+    /// Transfers of one consumer under way at a time: 1, 2 or 4. Zero: chosen by the kind of rack
+    /// (embedded 2, so that they stay within a cache; simulated 4, so that no link idles).
     pub transfers: u8,
 }
 
@@ -263,9 +265,9 @@ impl Default for FlowSection {
     fn default() -> Self {
         Self {
             poll_interval_us: 5,
-            poll_interval_max_us: 2000,
+            poll_interval_max_us: 0,
             batch_bytes: 1 << 20,
-            transfers: 4,
+            transfers: 0,
         }
     }
 }

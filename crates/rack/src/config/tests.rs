@@ -59,7 +59,7 @@ fn mistakes_are_told_with_place_and_remedy() {
     );
     check(
         "[flow]\npoll_interval_us = 50\npoll_interval_max_us = 20",
-        "flow.poll_interval_max_us is 20: flow.poll_interval_us to 1000000 is possible",
+        "flow.poll_interval_max_us is 20: 0 or flow.poll_interval_us to 1000000 is possible",
     );
 }
 

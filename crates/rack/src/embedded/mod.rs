@@ -90,7 +90,14 @@ impl EmbeddedRack {
         item_size: u32,
         ring_bytes: u32,
     ) -> FlowSpec {
-        build::flow_spec(&self.config, producers, consumers, item_size, ring_bytes)
+        build::flow_spec(
+            &self.config,
+            false,
+            producers,
+            consumers,
+            item_size,
+            ring_bytes,
+        )
     }
 
     /// Sets a flow up.

@@ -22,11 +22,19 @@ use std::time::Duration as Time;
 
 const NEVER: u64 = u64::MAX;
 
-/// How long somebody who waits sleeps at most: what he waits for may come without a timer.
-const NAP: Time = Time::from_micros(500);
+/// How long somebody who waits sleeps at first, and at most: what he waits for may come without a
+/// timer that he sees.
+const NAP_MIN: Time = Time::from_micros(50);
+const NAP_MAX: Time = Time::from_millis(2);
+
+/// Naps of one length before they get longer.
+const NAPS: u32 = 16;
 
 /// Rounds of idleness that moving data can earn: about a millisecond.
 const CREDIT_MAX: u32 = 2048;
+
+/// Credit below this is not worth staying awake for.
+const CREDIT_MIN: u32 = 16;
 
 /// Credit from which all driver threads are wanted: more than polling idle rings earns.
 const CREDIT_CROWD: u32 = 256;
@@ -233,7 +241,8 @@ impl Shared {
     /// Spends a round of credit awake. False if there is none.
     fn stay_awake(&self) -> bool {
         let credit = self.credit.load(Ordering::Relaxed);
-        if credit == 0 {
+        if credit < CREDIT_MIN {
+            self.credit.store(0, Ordering::Relaxed);
             return false;
         }
         self.credit.store(credit - 1, Ordering::Relaxed);
@@ -293,7 +302,9 @@ impl Progress for Shared {
         if idle_rounds < ROUNDS_AWAKE {
             core::hint::spin_loop();
         } else if !self.stay_awake() {
-            std::thread::sleep(self.idle_span(NAP));
+            let naps = (idle_rounds - ROUNDS_AWAKE) / NAPS;
+            let nap = NAP_MIN.saturating_mul(1 << naps.min(6)).min(NAP_MAX);
+            std::thread::sleep(self.idle_span(nap));
         }
     }
 }

@@ -143,7 +143,14 @@ impl SimulatedRack {
         item_size: u32,
         ring_bytes: u32,
     ) -> FlowSpec {
-        build::flow_spec(&self.config, producers, consumers, item_size, ring_bytes)
+        build::flow_spec(
+            &self.config,
+            true,
+            producers,
+            consumers,
+            item_size,
+            ring_bytes,
+        )
     }
 
     /// Sets a flow up.

@@ -2,8 +2,8 @@
 //!
 //! The stamp is 16 bytes, little-endian: sequence (8), producer (2), destination (2), and 4 bytes
 //! of a sum over those and the seed. The filler follows from stamp and seed, so the checker knows
-//! every byte of an item that it never saw. Items shorter than a stamp carry as much of it as fits, the
-//! sequence first; they can be compared with what they should be, but not be recognised.
+//! every byte of an item that it never saw. Items shorter than a stamp carry as much of it as fits,
+//! the sequence first; they can be compared with what they should be, but not be recognised.
 
 /// Bytes of a stamp.
 pub const STAMP_BYTES: usize = 16;

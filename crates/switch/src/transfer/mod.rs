@@ -24,8 +24,8 @@
 //! A **word operation** reads or writes the few bytes at the head of a ring on a lane of its own,
 //! and shares the machinery: it is a request of one packet whose answer ends in the switch.
 //!
-//! Files: `engine` the passes of fragments and tasks; `acknowledge` those of what ends in the switch;
-//! `registers` their state; `emit` the packets that the switch makes.
+//! Files: `engine` the passes of fragments and tasks; `acknowledge` those of what ends in the
+//! switch; `registers` their state; `emit` the packets that the switch makes.
 
 mod acknowledge;
 mod emit;

@@ -19,8 +19,8 @@ pub(super) struct Registers {
     pub first: Register<u32>,
     /// t: the PSN of the first fragment.
     pub target_first: Register<u32>,
-    /// i: the target lane. A target lane's owner may carry a transfer to another target by now, so an
-    /// acknowledgement counts only if the two point at each other.
+    /// i: the target lane. A target lane's owner may carry a transfer to another target by now, so
+    /// an acknowledgement counts only if the two point at each other.
     pub target: Register<u32>,
     /// i: fragments of the transfer; one for a word operation.
     pub count: Register<u32>,

@@ -2,8 +2,8 @@
 //!
 //! Where each column lies is written down once, in [`TABLES`] and the constants beneath it.
 //! Decimals are hundredths; dates are days since 1970-01-01. Keys of parts, suppliers, customers
-//! and clerks fit 32 bits up to the largest scale factor. `o_clerk` is its number: the text `Clerk#`
-//! stands before it in every row.
+//! and clerks fit 32 bits up to the largest scale factor. `o_clerk` is its number: the text
+//! `Clerk#` stands before it in every row.
 //!
 //! Rows begin with codes that are never zero in bytes 2 and 3, because in captures Wireshark takes
 //! a payload that has zeros there for an encapsulated Ethernet type.
