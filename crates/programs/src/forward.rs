@@ -110,3 +110,7 @@ impl Forward {
         pass.forward(hop.port, packet);
     }
 }
+
+#[cfg(test)]
+#[path = "forward_tests.rs"]
+mod tests;

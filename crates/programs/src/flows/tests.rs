@@ -1,1 +1,202 @@
-//! Tests of the flows program.
+//! The flows program without nodes: that it fits a switch, and how it treats what nodes say. Whole
+//! flows, with soft NICs at both ends, run in `controller/tests`.
+
+use super::*;
+use crate::{Pipeline, PipelineConfig};
+use rackweave_base::{Instant, MacAddr, Memory, PortId};
+use rackweave_switch::transfer::EngineConfig;
+use rackweave_switch::{Budget, Switch, SwitchConfig};
+use rackweave_wire::Rewrite;
+use rackweave_wire::fabric::ring::{MAGIC, UnitState, UnitWord};
+use std::net::Ipv4Addr;
+
+fn config(lanes: u16, threads: u16, producers: u16) -> PipelineConfig {
+    PipelineConfig {
+        ip: Ipv4Addr::new(10, 0, 0, 9),
+        engine: EngineConfig {
+            lanes,
+            timeout: Duration::from_micros(100),
+            retries: 3,
+            acknowledge_every: 32,
+            check: false,
+            rewrite: Rewrite::Update,
+            mac: MacAddr([9; 6]),
+        },
+        flows: FlowConfig {
+            threads,
+            producers,
+            poll_interval: Duration::from_micros(5),
+            poll_interval_max: Duration::from_micros(100),
+        },
+        hosts: 256,
+        routes: 256,
+    }
+}
+
+fn load(config: &PipelineConfig, budget: Budget) -> Result<Switch<Pipeline>, String> {
+    let pipeline = Pipeline::new(config, Memory::new(1 << 20));
+    Switch::load(pipeline, budget, SwitchConfig::default()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn fifteen_hundred_flows_fit_the_first_tofino() {
+    // Zero-sided RDMA, section 4, says that more than 1500 do. Each has a producer and a consumer
+    // ring of two word lanes and one data lane.
+    let switch = load(&config(9000, 1500, 1500), Budget::Tofino1).unwrap();
+    assert_eq!(switch.ledger().stages().len(), 12);
+}
+
+#[test]
+fn more_than_fits_is_refused_with_what_is_missing() {
+    let refusal = load(&config(60_000, 1500, 1500), Budget::Tofino1)
+        .err()
+        .unwrap();
+    assert!(refusal.contains("SRAM blocks; tofino1 has 80"), "{refusal}");
+    assert!(
+        load(
+            &config(60_000, 1500, 1500),
+            Budget::Software { bytes: 1 << 30 }
+        )
+        .is_ok()
+    );
+}
+
+/// A switch with one thread over one producer. Its lanes are not connected, so nothing is sent.
+fn one_flow() -> Switch<Pipeline> {
+    let mut switch = load(&config(16, 4, 4), Budget::Tofino1).unwrap();
+    let ring = |first: u16| RingPlace {
+        items: 0,
+        rkey: Rkey(1),
+        slots: 8,
+        order: ByteOrder::Little,
+        poll: LaneId(first),
+        publish: LaneId(first + 1),
+        lanes_first: LaneId(first + 2),
+        lanes: 2,
+    };
+    let flows = &mut switch.program_mut().flows;
+    let producer = ProducerEntry {
+        ring: ring(0),
+        thread: ThreadId(0),
+    };
+    flows
+        .install_producer(ProducerId(0), producer, Counters::default())
+        .unwrap();
+    let thread = ThreadEntry {
+        ring: ring(4),
+        item_size: 64,
+        batch_items: 4,
+        producers_first: ProducerId(0),
+        producers: 1,
+        first_turn: 0,
+    };
+    flows
+        .install_thread(ThreadId(0), thread, Counters::default())
+        .unwrap();
+    switch
+}
+
+/// The node behind a poll lane answers with `word`.
+fn answer(switch: &mut Switch<Pipeline>, lane: LaneId, word: u64) -> Option<Digest> {
+    let event = EngineEvent::Word {
+        lane,
+        bytes: word.to_le_bytes(),
+    };
+    switch.inject(Instant::ZERO, event.into());
+    switch.poll_digest()
+}
+
+#[test]
+fn a_word_that_makes_no_sense_is_reported() {
+    let (producer, consumer) = (LaneId(0), LaneId(4));
+    let bad = Some(Digest::BadRingWord(ThreadId(0)));
+    let word = |counter, state| u64::from(UnitWord { counter, state });
+    assert_eq!(answer(&mut one_flow(), producer, 0), bad, "no magic");
+    assert_eq!(
+        answer(&mut one_flow(), producer, u64::from(MAGIC) << 16 | 9),
+        bad,
+        "no state"
+    );
+    assert_eq!(
+        answer(&mut one_flow(), producer, word(9, UnitState::Open)),
+        bad,
+        "eight slots"
+    );
+    assert_eq!(
+        answer(&mut one_flow(), consumer, word(1, UnitState::Open)),
+        bad,
+        "none was given"
+    );
+    assert_eq!(
+        answer(&mut one_flow(), producer, word(8, UnitState::Open)),
+        None
+    );
+    assert_eq!(
+        answer(&mut one_flow(), consumer, word(0, UnitState::Open)),
+        None
+    );
+}
+
+#[test]
+fn a_consumer_that_leaves_is_reported() {
+    let left = UnitWord {
+        counter: 0,
+        state: UnitState::Finished,
+    };
+    let digest = answer(&mut one_flow(), LaneId(4), left.into());
+    assert_eq!(digest, Some(Digest::ConsumerLeft(ThreadId(0))));
+}
+
+#[test]
+fn a_failed_lane_ends_its_thread_once() {
+    let mut switch = one_flow();
+    let reason = FailReason::Unreachable;
+    for lane in [LaneId(2), LaneId(5)] {
+        switch.inject(Instant::ZERO, EngineEvent::Failed { lane, reason }.into());
+    }
+    let failed = Digest::ThreadFailed {
+        thread: ThreadId(0),
+        producer: Some(0),
+        reason,
+    };
+    assert_eq!(switch.poll_digest(), Some(failed));
+    assert_eq!(switch.poll_digest(), None);
+}
+
+#[test]
+fn events_of_a_removed_thread_come_to_nothing() {
+    let mut switch = one_flow();
+    switch.program_mut().flows.remove(ThreadId(0));
+    let reason = FailReason::Unreachable;
+    for lane in 0..8 {
+        switch.inject(
+            Instant::ZERO,
+            EngineEvent::Failed {
+                lane: LaneId(lane),
+                reason,
+            }
+            .into(),
+        );
+    }
+    for task in [
+        FlowTask::Wake(ThreadId(0)),
+        FlowTask::TryEnd(ThreadId(0)),
+        FlowTask::CommitEnd(ThreadId(0)),
+        FlowTask::Poll(LaneId(0)),
+    ] {
+        switch.inject(Instant::ZERO, task.into());
+    }
+    assert_eq!(switch.poll_digest(), None);
+    assert!(switch.poll_transmit(PortId(0)).is_none());
+}
+
+#[test]
+fn quiet_rings_are_polled_less_and_less_often() {
+    let switch = one_flow();
+    let flows = &switch.program().flows;
+    let micros = |polls| flows.interval_after(polls).as_nanos() / 1000;
+    assert_eq!(
+        [0, 1, 2, 3, 4, 5, 99].map(micros),
+        [5, 10, 20, 40, 80, 100, 100]
+    );
+}
