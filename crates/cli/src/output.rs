@@ -41,7 +41,7 @@ pub fn print<T: Serialize + Display>(
 /// Prints text and sees that it ends its line.
 ///
 /// # Errors
-/// As for [`print`].
+/// As for [`print()`].
 pub fn line(text: &str) -> Result<(), CliError> {
     let end = if text.ends_with('\n') { "" } else { "\n" };
     let mut out = std::io::stdout().lock();

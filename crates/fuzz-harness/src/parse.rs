@@ -2,7 +2,7 @@
 
 use rackweave_base::packet::HEADER_MAX;
 use rackweave_base::{Memory, Packet, Payload};
-use rackweave_wire::fabric::ring::{SwitchWord, UnitWord};
+use rackweave_wire::fabric::ring::{self, SwitchWord, UnitWord};
 use rackweave_wire::{Headers, Rewrite, Verdict, ethernet, icrc, parse_bytes};
 
 /// Takes `data` for the bytes of a packet, of its headers, and of a ring word.
@@ -27,8 +27,15 @@ fn ring_words(data: &[u8]) {
         return;
     };
     let word = u64::from_le_bytes(bytes);
-    assert!(UnitWord::try_from(word).is_ok_and(|unit| u64::from(unit) == word) || word >> 32 > 2);
-    assert!(SwitchWord::try_from(word).is_ok_and(|w| u64::from(w) == word) || word >> 32 > 3);
+    // A word is taken exactly if it has the magic and a known state, and then nothing of it is lost.
+    let has_magic = (word >> 16) as u16 == ring::MAGIC;
+    let state = word as u16;
+    let kept = |back: Option<u64>, states: u16| {
+        assert_eq!(back.is_some(), has_magic && state < states, "{word:#x}");
+        assert!(back.is_none_or(|back| back == word), "{word:#x}");
+    };
+    kept(UnitWord::try_from(word).ok().map(u64::from), 3);
+    kept(SwitchWord::try_from(word).ok().map(u64::from), 4);
 }
 
 /// The packet may come with its header area cut anywhere.

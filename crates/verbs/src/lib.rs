@@ -18,4 +18,4 @@ pub use error::{CqError, ModifyError, PostError, QpError, RegisterError};
 pub use qp::{Mtu, Peer, QpCapabilities, QpEvent, QpModify, QpState, ReceiveSide, SendSide};
 pub use region::{Access, CqId, PdId, Region};
 pub use traits::{Progress, Verbs};
-pub use work::{Operation, ReceiveRequest, Segment, WorkRequest};
+pub use work::{Operation, ReceiveRequest, SEGMENTS_MAX, Segment, WorkRequest};
