@@ -1,7 +1,7 @@
 //! Planted bugs, to prove that the checkers can fail.
 //!
 //! Built without the `canary` feature, [`planted`] is the constant `false` and the bugs are not in
-//! the binary. With it, at most one bug is armed for the whole process, by [`arm`]. `cargo xtask
+//! the binary. With it, at most one bug is armed for the whole process, by `arm`. `cargo xtask
 //! canary` builds such a binary and demands that the checkers catch every bug listed here.
 
 /// A bug that can be planted, by system and name.

@@ -27,7 +27,7 @@ fn ring_words(data: &[u8]) {
         return;
     };
     let word = u64::from_le_bytes(bytes);
-    // A word is taken exactly if it has the magic and a known state, and then nothing of it is lost.
+    // A word is taken exactly if it has the magic and a known state; then nothing of it is lost.
     let has_magic = (word >> 16) as u16 == ring::MAGIC;
     let state = word as u16;
     let kept = |back: Option<u64>, states: u16| {
