@@ -354,7 +354,7 @@ fn a_refusal_ends_the_transfer() {
 fn what_belongs_to_nothing_is_dropped_and_counted() {
     let mut bench = Bench::new();
     let fragment = (Opcode::ReadResponseOnly, SOURCE_PSN, acknowledge(ACK));
-    let mut check = |bench: &mut Bench, expect: &'static str| {
+    let check = |bench: &mut Bench, expect: &'static str| {
         assert_eq!(bench.counted(), [("packets_in", 1), (expect, 1)]);
         assert!(bench.sent(0).is_empty() && bench.sent(1).is_empty());
     };
