@@ -268,7 +268,8 @@ pub struct PerfArgs {
     /// Items per reserve and commit, peek and release; without it 256 KiB of them, 4096 at most
     #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub batch: Option<u32>,
-    /// Bytes of a ring; without it 16 MiB for flow_bw embedded, else 4 MiB
+    /// Bytes of a ring; without it 64 MiB for flow_bw embedded, more than the caches hold, so that
+    /// flow and memcpy both move memory; else 4 MiB
     #[arg(long, value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(4096..=1 << 30))]
     pub ring: Option<u32>,

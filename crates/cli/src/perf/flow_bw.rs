@@ -57,7 +57,7 @@ pub fn plan(
     let rings = (producers.len() * consumers.len()) as u64;
     let is_shuffle = rings > 1;
     let ring_default = match (args.simulated, is_shuffle) {
-        (false, false) => 16 << 20,
+        (false, false) => 64 << 20,
         (false, true) => 4 << 20,
         (true, _) => 4 << 20,
     };
