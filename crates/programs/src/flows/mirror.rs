@@ -84,8 +84,8 @@ impl Flows {
         let Ok(word) = UnitWord::try_from(producer.ring.order.from_bytes(bytes)) else {
             return pass.digest(Digest::BadRingWord(thread));
         };
-        // A word that contradicts itself would have the switch move bytes nobody has written. The
-        // tail is not at hand in this pass's stages, so only the ring's size is checked here.
+        // A head further ahead than the ring has slots would have the switch move bytes that nobody
+        // has written.
         let finished = u32::from(word.state == UnitState::Finished);
         let before = self
             .registers

@@ -92,12 +92,6 @@ impl Engine {
         *self.registers.count.control(id.index()) = 0;
     }
 
-    /// Whether the lane has nothing under way, for the control plane.
-    pub fn is_free(&self, lane: LaneId) -> bool {
-        let at = lane.index();
-        self.registers.count.peek(at) == self.registers.acked.peek(at)
-    }
-
     /// The configuration.
     pub fn config(&self) -> &EngineConfig {
         &self.config
