@@ -2,7 +2,7 @@
 //!
 //! It mirrors the programs by file name: [`forward`] fills the forwarding tables, [`flows`] sets
 //! up, tears down and recovers flows. [`lanes`] connects the switch to nodes, [`connect`] nodes to
-//! each other. What it acts on is a [`Site`]: an embedded or a simulated rack.
+//! each other. What it acts on is a [`Site`]: an embedded, a simulated or a hosted rack.
 //!
 //! It knows verbs and the tables of programs. It must not know how packets travel, which kind of
 //! rack it serves, or what time it is: it acts when called.
@@ -11,6 +11,7 @@ pub mod connect;
 pub mod flows;
 pub mod forward;
 pub mod lanes;
+pub mod regions;
 mod site;
 
 use flows::FlowBook;
@@ -19,6 +20,7 @@ use rackweave_base::Rng;
 
 pub use flows::{FlowError, FlowId, FlowRings, FlowSpec, FlowState, Ring};
 pub use lanes::LaneError;
+pub use regions::{LocalRegions, RegionError, RegionName};
 pub use site::{NodeAddress, Site, SwitchAddress};
 
 /// The controller of one switch.

@@ -1,9 +1,10 @@
 //! What the controller acts on.
 
-use rackweave_base::{Instant, MacAddr, NodeId, PortId};
+use crate::regions::{RegionError, RegionName};
+use rackweave_base::{Instant, MacAddr, NodeId, PortId, Rkey};
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
-use rackweave_verbs::Verbs;
+use rackweave_verbs::{Access, PdId, Verbs};
 use std::net::Ipv4Addr;
 
 /// Where a node is.
@@ -34,6 +35,23 @@ pub trait Site {
     fn nodes(&self) -> Vec<(NodeId, NodeAddress)>;
     /// Acts on a node. False if there is no such node or it is dead; then `act` is not called.
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool;
+    /// Allocates `len` zero bytes on a node and registers them.
+    ///
+    /// # Errors
+    /// If the node is dead or has no room.
+    fn make_region(
+        &mut self,
+        node: NodeId,
+        pd: PdId,
+        len: u64,
+        access: Access,
+    ) -> Result<RegionName, RegionError>;
+    /// Forgets a region. A dead node needs nothing.
+    fn remove_region(&mut self, node: NodeId, name: &RegionName);
+    /// The eight bytes at `offset` of a region, read at once; nothing if the node is dead.
+    fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]>;
+    /// Writes eight bytes at once. A dead node needs nothing.
+    fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]);
     /// Acts on the switch.
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>));
 }

@@ -36,9 +36,8 @@ fn run_on(
     prepare: impl FnOnce(&mut TestRack),
 ) -> u64 {
     prepare(&mut rack);
-    let memory = rack.memory.clone();
-    let (id, rings) = controller.create_flow(&mut rack, &memory, spec).unwrap();
-    let mut ends = Ends::new(&rings);
+    let (id, rings) = controller.create_flow(&mut rack, spec).unwrap();
+    let mut ends = Ends::new(&rack, &rings);
     for _ in 0..20_000 {
         ends.work(total);
         rack.step();
@@ -187,13 +186,10 @@ fn trains_go_through_whole_and_are_asked_for_again_when_lost() {
 fn big_endian_nodes() {
     let (mut rack, mut controller) = TestRack::new(2, 1);
     controller.set_byte_order(NodeId(1), ByteOrder::Big);
-    let memory = rack.memory.clone();
-    let (_, rings) = controller
-        .create_flow(&mut rack, &memory, spec(&[0], &[1]))
-        .unwrap();
+    let (_, rings) = controller.create_flow(&mut rack, spec(&[0], &[1])).unwrap();
     assert_eq!(rings.consumers[0].order, ByteOrder::Big);
     assert_eq!(rings.producers[0][0].order, ByteOrder::Little);
-    let mut ends = Ends::new(&rings);
+    let mut ends = Ends::new(&rack, &rings);
     for _ in 0..2000 {
         ends.work(30);
         rack.step();
@@ -207,11 +203,10 @@ fn a_restart_of_the_switch_at_any_packet_loses_and_repeats_nothing() {
     let packets = run(spec(&[0, 1], &[2]), 12, |_| {});
     for at in 0..packets {
         let (mut rack, mut controller) = TestRack::new(3, 1);
-        let memory = rack.memory.clone();
         let (id, rings) = controller
-            .create_flow(&mut rack, &memory, spec(&[0, 1], &[2]))
+            .create_flow(&mut rack, spec(&[0, 1], &[2]))
             .unwrap();
-        let mut ends = Ends::new(&rings);
+        let mut ends = Ends::new(&rack, &rings);
         // From packet `at` on nothing arrives, until the switch is back.
         rack.fate = Box::new(move |number, _| {
             if number >= at {
@@ -251,11 +246,10 @@ fn a_restart_of_the_switch_at_any_packet_loses_and_repeats_nothing() {
 #[test]
 fn a_dead_producer_breaks_the_flow_off_and_the_consumer_keeps_what_it_has() {
     let (mut rack, mut controller) = TestRack::new(3, 1);
-    let memory = rack.memory.clone();
     let (id, rings) = controller
-        .create_flow(&mut rack, &memory, spec(&[0, 1], &[2]))
+        .create_flow(&mut rack, spec(&[0, 1], &[2]))
         .unwrap();
-    let mut ends = Ends::new(&rings);
+    let mut ends = Ends::new(&rack, &rings);
     for _ in 0..10 {
         ends.work(1000);
         rack.step();
@@ -287,10 +281,9 @@ fn a_dead_producer_breaks_the_flow_off_and_the_consumer_keeps_what_it_has() {
 #[test]
 fn bad_specifications_are_refused_and_leave_nothing_behind() {
     let (mut rack, mut controller) = TestRack::new(2, 1);
-    let memory = rack.memory.clone();
     let mut refuse = |spec: FlowSpec| {
         let error = controller
-            .create_flow(&mut rack, &memory, spec)
+            .create_flow(&mut rack, spec)
             .unwrap_err()
             .to_string();
         assert_eq!(controller.lanes_used(), 0, "{error}");

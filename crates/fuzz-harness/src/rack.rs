@@ -2,14 +2,18 @@
 
 use crate::packets::Host;
 use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, MacAddr, Memory, NodeId, Packet, Payload, PortId, Rng};
-use rackweave_controller::{Controller, NodeAddress, Site, SwitchAddress};
+use rackweave_base::{
+    Duration, Instant, MacAddr, Memory, NodeId, Packet, Payload, PortId, Rkey, Rng,
+};
+use rackweave_controller::{
+    Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site, SwitchAddress,
+};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, Switch, SwitchConfig};
-use rackweave_verbs::Verbs;
+use rackweave_verbs::{Access, PdId, Verbs};
 use rackweave_wire::Rewrite;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -44,6 +48,7 @@ pub enum Fate {
 
 pub struct Rack {
     pub memory: Memory,
+    pub regions: LocalRegions,
     pub nics: Vec<Nic>,
     pub switch: Switch<Pipeline>,
     pub now: Instant,
@@ -111,6 +116,7 @@ impl Rack {
         let pipeline = Pipeline::new(&config, memory.clone());
         let switch = Switch::load(pipeline, Budget::Tofino1, size).expect("it fits");
         let mut rack = Self {
+            regions: LocalRegions::new(memory.clone()),
             memory,
             nics,
             switch,
@@ -283,5 +289,31 @@ impl Site for Rack {
 
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
         act(self.now, &mut self.switch);
+    }
+
+    fn make_region(
+        &mut self,
+        node: NodeId,
+        pd: PdId,
+        len: u64,
+        access: Access,
+    ) -> Result<RegionName, RegionError> {
+        let nic = self.nics.get_mut(usize::from(node.0));
+        let nic = nic.ok_or(RegionError::NoNode)?;
+        self.regions.make(nic, node, pd, len, access)
+    }
+
+    fn remove_region(&mut self, node: NodeId, name: &RegionName) {
+        let nic = self.nics.get_mut(usize::from(node.0));
+        let verbs = nic.map(|nic| nic as &mut dyn Verbs);
+        self.regions.remove(verbs, node, name);
+    }
+
+    fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
+        self.regions.load(node, rkey, offset)
+    }
+
+    fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
+        self.regions.store(node, rkey, offset, bytes);
     }
 }

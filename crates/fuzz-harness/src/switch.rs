@@ -98,14 +98,18 @@ impl Fuzzed {
             block
         });
         let guards = guards.collect();
-        let created = controller.create_flow(&mut rack, &memory, spec(setup));
+        let created = controller.create_flow(&mut rack, spec(setup));
         let (flow, rings) = created.expect("the specification is sound and there is room");
+        let block = |ring: &Ring| {
+            let block = rack.regions.block(ring.node, ring.region.rkey);
+            block.expect("just made")
+        };
         let producer = |ring| {
-            let end = Producer::new(Ring::block(ring), layout(ring)).expect("a ring");
+            let end = Producer::new(block(ring), layout(ring)).expect("a ring");
             (end, 0, 0)
         };
         let consumer = |ring| {
-            let end = Consumer::new(Ring::block(ring), layout(ring)).expect("a ring");
+            let end = Consumer::new(block(ring), layout(ring)).expect("a ring");
             (end, false)
         };
         let places = rings.all().map(|ring| Place {

@@ -11,12 +11,12 @@ mod rings;
 mod set_up;
 
 use crate::lanes::Connected;
-use crate::{Controller, LaneError, Site};
+use crate::{Controller, LaneError, RegionError, Site};
 use rackweave_base::NodeId;
 use rackweave_programs::flows::{ProducerId, ThreadId};
 use rackweave_programs::pipeline::Digest;
 use rackweave_switch::transfer::FailReason;
-use rackweave_verbs::{Mtu, RegisterError};
+use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::ring::{ByteOrder, SwitchState};
 
 pub use rings::{FlowRings, Ring};
@@ -137,21 +137,13 @@ pub enum FlowError {
         /// The setting to raise.
         setting: &'static str,
     },
-    /// A node's memory is used up.
+    /// A node could not make the memory of a ring.
     #[error("{node:?}: {error}")]
-    Memory {
+    Region {
         /// The node.
         node: NodeId,
         /// Why.
-        error: rackweave_base::memory::MemoryError,
-    },
-    /// A node could not register the ring.
-    #[error("{node:?}: {error}")]
-    Register {
-        /// The node.
-        node: NodeId,
-        /// Why.
-        error: RegisterError,
+        error: RegionError,
     },
     /// A lane could not be connected.
     #[error(transparent)]
@@ -317,7 +309,7 @@ impl Controller {
             FlowState::Aborted(_) | FlowState::Running => SwitchState::Aborted,
         };
         for ring in flow.rings.all() {
-            ring.tell(told);
+            ring.tell(site, told);
         }
         let threads = usize::from(first)..usize::from(first + count);
         self.flows.threads[threads].fill(false);

@@ -42,19 +42,19 @@ impl Controller {
         let flow = &mut self.flows.flows[id.0 as usize];
         for (at, consumer) in flow.rings.consumers.iter().enumerate() {
             if consumer
-                .switch()
-                .is_ok_and(|word| word.state == SwitchState::Ended)
+                .switch(site)
+                .is_some_and(|word| word.state == SwitchState::Ended)
             {
                 flow.threads_running[at] = false;
                 continue;
             }
-            let record = consumer.record();
+            let record = consumer.record(site);
             let forgets = planted(Canary::ControllerForgetsCommit);
             let place = (record.producer as usize)
                 .checked_sub(1)
                 .filter(|_| !forgets);
             if let Some(ring) = place.and_then(|place| flow.rings.producers[at].get(place)) {
-                ring.set_switch_counter(record.tail);
+                ring.set_switch_counter(site, record.tail);
             }
         }
         if !flow.threads_running.contains(&true) {

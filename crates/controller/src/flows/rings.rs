@@ -1,11 +1,10 @@
-//! Rings as the controller sees them: registered blocks with words in them.
+//! Rings as the controller sees them: regions with words in them.
 
-use core::sync::atomic::Ordering;
-use rackweave_base::{Block, NodeId};
-use rackweave_verbs::Region;
+use crate::{RegionName, Site};
+use rackweave_base::NodeId;
 use rackweave_wire::fabric::ring::{
     self, ByteOrder, COMMIT_RECORD, CommitRecord, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD,
-    UnitState, UnitWord, UnknownState,
+    UnitState, UnitWord,
 };
 
 /// A ring in a region of a node.
@@ -14,7 +13,7 @@ pub struct Ring {
     /// The node.
     pub node: NodeId,
     /// The region: the ring fills it.
-    pub region: Region,
+    pub region: RegionName,
     /// The size of an item in bytes.
     pub item_size: u32,
     /// Slots, a power of two.
@@ -48,71 +47,60 @@ impl FlowRings {
 }
 
 impl Ring {
-    /// The bytes.
-    pub fn block(&self) -> &Block {
-        &self.region.block
-    }
-
     /// Makes it an empty ring at work.
-    pub(super) fn open(&self) {
-        self.store(
-            UNIT_WORD,
-            UnitWord {
-                counter: 0,
-                state: UnitState::Open,
-            }
-            .into(),
-        );
-        self.store(
-            SWITCH_WORD,
-            SwitchWord {
-                counter: 0,
-                state: SwitchState::Open,
-            }
-            .into(),
-        );
-        self.store(COMMIT_RECORD, 0);
+    pub(super) fn open(&self, site: &mut dyn Site) {
+        let unit = UnitWord {
+            counter: 0,
+            state: UnitState::Open,
+        };
+        let switch = SwitchWord {
+            counter: 0,
+            state: SwitchState::Open,
+        };
+        self.store(site, UNIT_WORD, unit.into());
+        self.store(site, SWITCH_WORD, switch.into());
+        self.store(site, COMMIT_RECORD, 0);
     }
 
     /// What the node says.
-    pub(super) fn unit(&self) -> Result<UnitWord, UnknownState> {
-        UnitWord::try_from(self.load(UNIT_WORD))
+    pub(super) fn unit(&self, site: &mut dyn Site) -> Option<UnitWord> {
+        UnitWord::try_from(self.load(site, UNIT_WORD)?).ok()
     }
 
     /// What the switch has said.
-    pub(super) fn switch(&self) -> Result<SwitchWord, UnknownState> {
-        SwitchWord::try_from(self.load(SWITCH_WORD))
+    pub(super) fn switch(&self, site: &mut dyn Site) -> Option<SwitchWord> {
+        SwitchWord::try_from(self.load(site, SWITCH_WORD)?).ok()
     }
 
     /// What the newest head of a consumer ring contains.
-    pub(super) fn record(&self) -> CommitRecord {
-        CommitRecord::from(self.load(COMMIT_RECORD))
+    pub(super) fn record(&self, site: &mut dyn Site) -> CommitRecord {
+        self.load(site, COMMIT_RECORD)
+            .map_or_else(CommitRecord::default, CommitRecord::from)
     }
 
     /// Corrects the counter that the switch writes.
-    pub(super) fn set_switch_counter(&self, counter: u32) {
-        if let Ok(word) = self.switch() {
-            self.store(SWITCH_WORD, SwitchWord { counter, ..word }.into());
+    pub(super) fn set_switch_counter(&self, site: &mut dyn Site, counter: u32) {
+        if let Some(word) = self.switch(site) {
+            self.store(site, SWITCH_WORD, SwitchWord { counter, ..word }.into());
         }
     }
 
     /// Tells the node how the flow ended. A consumer that knows of the end keeps knowing it.
-    pub(super) fn tell(&self, state: SwitchState) {
-        let word = self.switch().unwrap_or_default();
+    pub(super) fn tell(&self, site: &mut dyn Site, state: SwitchState) {
+        let word = self.switch(site).unwrap_or_default();
         if word.state != SwitchState::Ended {
-            self.store(SWITCH_WORD, SwitchWord { state, ..word }.into());
+            self.store(site, SWITCH_WORD, SwitchWord { state, ..word }.into());
         }
     }
 
-    fn load(&self, offset: u64) -> u64 {
-        self.order
-            .native(self.block().word(offset as usize).load(Ordering::Acquire))
+    fn load(&self, site: &mut dyn Site, offset: u64) -> Option<u64> {
+        let bytes = site.load_word(self.node, self.region.rkey, offset)?;
+        Some(self.order.from_bytes(bytes))
     }
 
-    fn store(&self, offset: u64, word: u64) {
-        self.block()
-            .word(offset as usize)
-            .store(self.order.native(word), Ordering::Release);
+    fn store(&self, site: &mut dyn Site, offset: u64, word: u64) {
+        let bytes = self.order.to_bytes(word);
+        site.store_word(self.node, self.region.rkey, offset, bytes);
     }
 
     /// The bytes of a ring of this shape.

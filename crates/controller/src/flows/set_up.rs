@@ -3,7 +3,7 @@
 use super::{Flow, FlowError, FlowId, FlowRings, FlowSpec, FlowState, Ring};
 use crate::lanes::Connected;
 use crate::{Controller, LaneError, NodeAddress, Site};
-use rackweave_base::{Memory, NodeId};
+use rackweave_base::NodeId;
 use rackweave_programs::flows::{
     Counters, FlowTask, LANES_MAX, ProducerEntry, ProducerId, RingPlace, ThreadEntry, ThreadId,
 };
@@ -106,7 +106,7 @@ fn take_run(taken: &mut [bool], count: usize) -> Option<u16> {
 }
 
 impl Controller {
-    /// Sets a flow up and starts it. Rings are allocated in `memory`.
+    /// Sets a flow up and starts it. Each node allocates its rings.
     ///
     /// # Errors
     /// If the specification is out of range, or the switch or a node lacks room; then nothing is
@@ -114,7 +114,6 @@ impl Controller {
     pub fn create_flow(
         &mut self,
         site: &mut dyn Site,
-        memory: &Memory,
         spec: FlowSpec,
     ) -> Result<(FlowId, FlowRings), FlowError> {
         spec.check()?;
@@ -156,7 +155,7 @@ impl Controller {
             producers_first: ProducerId(producers_first),
             lanes: Vec::new(),
         });
-        let made = self.make_rings(site, memory, id).and_then(|()| {
+        let made = self.make_rings(site, id).and_then(|()| {
             self.connect_flow(site, id)?;
             Ok(())
         });
@@ -167,22 +166,17 @@ impl Controller {
         Ok((id, self.flows.flows[id.0 as usize].rings.clone()))
     }
 
-    fn make_rings(
-        &mut self,
-        site: &mut dyn Site,
-        memory: &Memory,
-        id: FlowId,
-    ) -> Result<(), FlowError> {
+    fn make_rings(&mut self, site: &mut dyn Site, id: FlowId) -> Result<(), FlowError> {
         let spec = self.flows.flows[id.0 as usize].spec.clone();
         for &consumer in &spec.consumers {
-            let ring = self.make_ring(site, memory, &spec, consumer, End::Consumer)?;
+            let ring = self.make_ring(site, &spec, consumer, End::Consumer)?;
             self.flows.flows[id.0 as usize].rings.consumers.push(ring);
             self.flows.flows[id.0 as usize]
                 .rings
                 .producers
                 .push(Vec::new());
             for &producer in &spec.producers {
-                let ring = self.make_ring(site, memory, &spec, producer, End::Producer)?;
+                let ring = self.make_ring(site, &spec, producer, End::Producer)?;
                 let rings = &mut self.flows.flows[id.0 as usize].rings.producers;
                 rings.last_mut().expect("pushed just above").push(ring);
             }
@@ -193,7 +187,6 @@ impl Controller {
     fn make_ring(
         &mut self,
         site: &mut dyn Site,
-        memory: &Memory,
         spec: &FlowSpec,
         node: NodeId,
         end: End,
@@ -203,25 +196,19 @@ impl Controller {
             End::Producer => spec.producer_slots,
             End::Consumer => spec.consumer_slots,
         };
-        let block = memory
-            .allocate(Ring::bytes(spec.item_size, slots) as usize)
-            .map_err(|error| FlowError::Memory { node, error })?;
         let access = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let mut made = Err(FlowError::Lane(LaneError::NoNode(node)));
-        site.node(node, &mut |verbs| {
-            made = verbs
-                .register(pd, block.clone(), access)
-                .map_err(|error| FlowError::Register { node, error });
-        });
+        let region = site
+            .make_region(node, pd, Ring::bytes(spec.item_size, slots), access)
+            .map_err(|error| FlowError::Region { node, error })?;
         let order = self.flows.order(node);
         let ring = Ring {
             node,
-            region: made?,
+            region,
             item_size: spec.item_size,
             slots,
             order,
         };
-        ring.open();
+        ring.open(site);
         Ok(ring)
     }
 
@@ -274,7 +261,7 @@ impl Controller {
                 ring: place,
                 thread,
             };
-            let counters = counters(ring);
+            let counters = counters(site, ring);
             let mut entered = Ok(());
             site.switch(&mut |_, switch| {
                 let flows = &mut switch.program_mut().flows;
@@ -292,7 +279,7 @@ impl Controller {
             producers: spec.producers.len() as u16,
             first_turn: (at % spec.producers.len()) as u16,
         };
-        let counters = counters(&consumer);
+        let counters = counters(site, &consumer);
         let mut entered = Ok(());
         site.switch(&mut |_, switch| {
             entered = switch
@@ -369,10 +356,7 @@ impl Controller {
     /// Forgets the regions of a flow that has ended.
     pub(super) fn deregister(&mut self, site: &mut dyn Site, id: FlowId) {
         for ring in self.flows.flows[id.0 as usize].rings.all() {
-            site.node(ring.node, &mut |verbs| {
-                // Unknown if the node has restarted meanwhile.
-                verbs.deregister(&ring.region);
-            });
+            site.remove_region(ring.node, &ring.region);
         }
     }
 }
@@ -386,9 +370,9 @@ fn batch_items(spec: &FlowSpec) -> u32 {
 }
 
 /// Where a ring's counters stand, by its own words.
-fn counters(ring: &Ring) -> Counters {
+fn counters(site: &mut dyn Site, ring: &Ring) -> Counters {
     Counters {
-        published: ring.switch().map_or(0, |word| word.counter),
-        unit: ring.unit().map_or(0, |word| word.counter),
+        published: ring.switch(site).map_or(0, |word| word.counter),
+        unit: ring.unit(site).map_or(0, |word| word.counter),
     }
 }

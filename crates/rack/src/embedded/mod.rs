@@ -105,12 +105,16 @@ impl EmbeddedRack {
     /// # Errors
     /// If the specification is out of range, or the switch or a node lacks room.
     pub fn create_flow(&self, spec: FlowSpec) -> Result<Flow, FlowError> {
-        let memory = self.shared.memory().clone();
-        let made = self
-            .shared
-            .control(|controller, site| controller.create_flow(site, &memory, spec));
+        // Still under the controller's lock: nothing may end the flow before its ends are made.
+        let made = self.shared.control(|controller, site| {
+            let (id, rings) = controller.create_flow(site, spec)?;
+            let regions = self.shared.regions();
+            Ok(Flow::local(id, &rings, |node, rkey| {
+                regions.block(node, rkey)
+            }))
+        });
         self.shared.kick();
-        made.map(|(id, rings)| Flow { id, rings })
+        made
     }
 
     /// How a flow is doing.

@@ -9,13 +9,13 @@ use crate::build::{self, Address, Parts, RackError};
 use crate::config::RackConfig;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Instant, Memory, NodeId, Packet};
-use rackweave_controller::{Controller, NodeAddress, Site};
+use rackweave_base::{Instant, Memory, NodeId, Packet, Rkey};
+use rackweave_controller::{Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site};
 use rackweave_link::{Fault, Link, in_process};
 use rackweave_nic::Nic;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::Switch;
-use rackweave_verbs::{Progress, Verbs};
+use rackweave_verbs::{Access, PdId, Progress, Verbs};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::Duration as Time;
@@ -78,6 +78,7 @@ pub(super) struct Shared {
     addresses: Vec<(NodeId, NodeAddress)>,
     switch: Place<SwitchStation>,
     controller: Mutex<Controller>,
+    regions: Mutex<LocalRegions>,
     /// Set when the switch has news for the controller.
     news: AtomicBool,
     pub(super) stop: AtomicBool,
@@ -115,6 +116,7 @@ impl Shared {
         let egress_high = config.switch.egress_packets as usize / 2;
         Ok(Self {
             epoch: std::time::Instant::now(),
+            regions: Mutex::new(LocalRegions::new(parts.memory.clone())),
             memory: parts.memory,
             pool: parts.pool,
             pipeline: parts.pipeline,
@@ -161,6 +163,23 @@ impl Shared {
         let result = act(&mut station.nic);
         place.note_deadline(station.deadline());
         result
+    }
+
+    fn act_on_node(&self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
+        let Some(place) = self.nodes.get(usize::from(node.0)) else {
+            return false;
+        };
+        let mut station = place.lock();
+        if station.dead {
+            return false;
+        }
+        act(&mut station.nic);
+        true
+    }
+
+    /// The regions that the controller has made.
+    pub fn regions(&self) -> MutexGuard<'_, LocalRegions> {
+        self.regions.lock().expect("no holder of this lock panics")
     }
 
     pub fn with_switch<R>(&self, act: impl FnOnce(&mut Switch<Pipeline>) -> R) -> R {
@@ -319,19 +338,42 @@ impl Site for &Shared {
     }
 
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
-        let Some(place) = self.nodes.get(usize::from(node.0)) else {
-            return false;
-        };
-        let mut station = place.lock();
-        if station.dead {
-            return false;
-        }
-        act(&mut station.nic);
-        true
+        self.act_on_node(node, act)
     }
 
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
         let now = self.time();
         self.with_switch(|switch| act(now, switch));
+    }
+
+    fn make_region(
+        &mut self,
+        node: NodeId,
+        pd: PdId,
+        len: u64,
+        access: Access,
+    ) -> Result<RegionName, RegionError> {
+        let mut made = Err(RegionError::NoNode);
+        self.act_on_node(node, &mut |verbs| {
+            made = self.regions().make(verbs, node, pd, len, access);
+        });
+        made
+    }
+
+    fn remove_region(&mut self, node: NodeId, name: &RegionName) {
+        let alive = self.act_on_node(node, &mut |verbs| {
+            self.regions().remove(Some(verbs), node, name);
+        });
+        if !alive {
+            self.regions().remove(None, node, name);
+        }
+    }
+
+    fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
+        self.regions().load(node, rkey, offset)
+    }
+
+    fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
+        self.regions().store(node, rkey, offset, bytes);
     }
 }

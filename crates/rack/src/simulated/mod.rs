@@ -7,22 +7,24 @@ use crate::Flow;
 use crate::build::{self, Address, RackError};
 use crate::config::{RackConfig, Role};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Instant, Memory, NodeId, Qpn, Rng};
+use rackweave_base::{Instant, Memory, NodeId, Qpn, Rkey, Rng};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{
-    Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, NodeAddress, Site,
+    Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, LocalRegions, NodeAddress,
+    RegionError, RegionName, Site,
 };
 use rackweave_nic::Nic;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_sim::world::{Actor, ActorId, LinkReport, NodeModel, Stop, World, WorldConfig};
 use rackweave_sim::{CpuReport, LinkModel};
 use rackweave_switch::{Switch, Tap};
-use rackweave_verbs::Verbs;
+use rackweave_verbs::{Access, PdId, Verbs};
 
 /// A rack in virtual time.
 pub struct SimulatedRack {
     world: World<Pipeline>,
     controller: Controller,
+    regions: LocalRegions,
     memory: Memory,
     pool: Pool,
     pipeline: PipelineConfig,
@@ -44,20 +46,23 @@ pub enum RunEnd {
 }
 
 /// The world as the controller sees it.
-struct WorldSite<'a>(&'a mut World<Pipeline>);
+struct WorldSite<'a> {
+    world: &'a mut World<Pipeline>,
+    regions: &'a mut LocalRegions,
+}
 
 impl Site for WorldSite<'_> {
     fn now(&self) -> Instant {
-        self.0.now()
+        self.world.now()
     }
 
     fn nodes(&self) -> Vec<(NodeId, NodeAddress)> {
-        let ids = (0..self.0.node_count()).map(|at| NodeId(at as u16));
+        let ids = (0..self.world.node_count()).map(|at| NodeId(at as u16));
         ids.map(|node| (node, Address::of_node(node))).collect()
     }
 
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
-        match self.0.nic_mut(node) {
+        match self.world.nic_mut(node) {
             Some(nic) => {
                 act(nic);
                 true
@@ -67,8 +72,32 @@ impl Site for WorldSite<'_> {
     }
 
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
-        let now = self.0.now();
-        act(now, self.0.switch_mut());
+        let now = self.world.now();
+        act(now, self.world.switch_mut());
+    }
+
+    fn make_region(
+        &mut self,
+        node: NodeId,
+        pd: PdId,
+        len: u64,
+        access: Access,
+    ) -> Result<RegionName, RegionError> {
+        let nic = self.world.nic_mut(node).ok_or(RegionError::NoNode)?;
+        self.regions.make(nic, node, pd, len, access)
+    }
+
+    fn remove_region(&mut self, node: NodeId, name: &RegionName) {
+        let verbs = self.world.nic_mut(node).map(|nic| nic as &mut dyn Verbs);
+        self.regions.remove(verbs, node, name);
+    }
+
+    fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
+        self.regions.load(node, rkey, offset)
+    }
+
+    fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
+        self.regions.store(node, rkey, offset, bytes);
     }
 }
 
@@ -99,14 +128,14 @@ impl SimulatedRack {
         let mut rack = Self {
             world,
             controller: parts.controller,
+            regions: LocalRegions::new(parts.memory.clone()),
             memory: parts.memory,
             pool: parts.pool,
             pipeline: parts.pipeline,
             config: config.clone(),
             rng: parts.rng,
         };
-        rack.controller
-            .install_hosts(&mut WorldSite(&mut rack.world))?;
+        rack.control(|controller, site| controller.install_hosts(site))?;
         Ok(rack)
     }
 
@@ -158,10 +187,9 @@ impl SimulatedRack {
     /// # Errors
     /// If the specification is out of range, or the switch or a node lacks room.
     pub fn create_flow(&mut self, spec: FlowSpec) -> Result<Flow, FlowError> {
-        let mut site = WorldSite(&mut self.world);
-        let made = self.controller.create_flow(&mut site, &self.memory, spec);
+        let made = self.control(|controller, site| controller.create_flow(site, spec));
         self.world.kick();
-        made.map(|(id, rings)| Flow { id, rings })
+        made.map(|(id, rings)| Flow::local(id, &rings, |node, rkey| self.regions.block(node, rkey)))
     }
 
     /// How a flow is doing.
@@ -171,8 +199,7 @@ impl SimulatedRack {
 
     /// Breaks a flow off.
     pub fn close_flow(&mut self, id: FlowId) {
-        self.controller
-            .close_flow(&mut WorldSite(&mut self.world), id);
+        self.control(|controller, site| controller.close_flow(site, id));
         self.wake_all();
     }
 
@@ -186,8 +213,7 @@ impl SimulatedRack {
         b: (NodeId, Qpn),
         attributes: &PairAttributes,
     ) -> Result<(), LaneError> {
-        self.controller
-            .connect_pair(&mut WorldSite(&mut self.world), a, b, attributes)
+        self.control(|controller, site| controller.connect_pair(site, a, b, attributes))
     }
 
     /// A node's NIC; nothing if the node has crashed.
@@ -211,8 +237,7 @@ impl SimulatedRack {
             match self.world.run(until) {
                 Stop::Digest => {
                     while let Some(digest) = self.world.poll_digest() {
-                        self.controller
-                            .handle_digest(&mut WorldSite(&mut self.world), digest);
+                        self.control(|controller, site| controller.handle_digest(site, digest));
                     }
                     self.wake_all();
                 }
@@ -227,8 +252,7 @@ impl SimulatedRack {
     /// Kills a node; flows with it break off.
     pub fn crash_node(&mut self, node: NodeId) {
         self.world.crash(node);
-        self.controller
-            .node_died(&mut WorldSite(&mut self.world), node);
+        self.control(|controller, site| controller.node_died(site, node));
         self.wake_all();
     }
 
@@ -261,8 +285,7 @@ impl SimulatedRack {
     pub fn restart_switch(&mut self) -> Result<(), RackError> {
         let program = Pipeline::new(&self.pipeline, self.memory.clone());
         self.world.switch_mut().restart(program)?;
-        self.controller
-            .switch_restarted(&mut WorldSite(&mut self.world))?;
+        self.control(|controller, site| controller.switch_restarted(site))?;
         self.wake_all();
         Ok(())
     }
@@ -285,6 +308,15 @@ impl SimulatedRack {
     /// What a node's cores have spent since the start.
     pub fn cpu_report(&self, node: NodeId) -> Option<CpuReport> {
         self.world.cpu_report(node)
+    }
+
+    /// Acts with the controller.
+    fn control<R>(&mut self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
+        let mut site = WorldSite {
+            world: &mut self.world,
+            regions: &mut self.regions,
+        };
+        act(&mut self.controller, &mut site)
     }
 
     fn wake_all(&mut self) {

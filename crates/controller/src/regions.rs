@@ -1,0 +1,132 @@
+//! Ring memory of nodes that live in this process.
+//!
+//! A [`crate::Site`] whose nodes are local keeps their regions here; one whose nodes are elsewhere
+//! asks them, and each of them keeps its own.
+
+use core::sync::atomic::Ordering;
+use rackweave_base::memory::MemoryError;
+use rackweave_base::{Block, Lkey, Memory, NodeId, Rkey};
+use rackweave_verbs::{Access, PdId, Region, RegisterError, Verbs};
+use std::collections::BTreeMap;
+
+/// A region on a node, as seen from afar.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegionName {
+    /// The address of the first byte.
+    pub address: u64,
+    /// The key for peers.
+    pub rkey: Rkey,
+    /// The key for the node itself.
+    pub lkey: Lkey,
+}
+
+impl From<&Region> for RegionName {
+    fn from(region: &Region) -> Self {
+        Self {
+            address: region.address,
+            rkey: region.rkey,
+            lkey: region.lkey,
+        }
+    }
+}
+
+/// Why a node could not make a region.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RegionError {
+    /// Its memory is used up.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// It could not register the memory.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// There is no such node, or it is dead.
+    #[error("it does not exist or does not answer")]
+    NoNode,
+    /// What a node elsewhere answered.
+    #[error("{0}")]
+    Remote(String),
+}
+
+/// Regions of local nodes, by node and remote key.
+#[derive(Debug)]
+pub struct LocalRegions {
+    memory: Memory,
+    regions: BTreeMap<(NodeId, u32), Region>,
+}
+
+impl LocalRegions {
+    /// None yet; their bytes will come from `memory`.
+    pub fn new(memory: Memory) -> Self {
+        Self {
+            memory,
+            regions: BTreeMap::new(),
+        }
+    }
+
+    /// Allocates and registers `len` zero bytes.
+    ///
+    /// # Errors
+    /// If the arena or the node's table is full.
+    pub fn make(
+        &mut self,
+        verbs: &mut dyn Verbs,
+        node: NodeId,
+        pd: PdId,
+        len: u64,
+        access: Access,
+    ) -> Result<RegionName, RegionError> {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let block = self.memory.allocate(len)?;
+        let region = verbs.register(pd, block, access)?;
+        let name = RegionName::from(&region);
+        self.regions.insert((node, name.rkey.0), region);
+        Ok(name)
+    }
+
+    /// Forgets a region. Its bytes live on as long as somebody holds the block. A node that has
+    /// died has no `verbs`.
+    pub fn remove(&mut self, verbs: Option<&mut dyn Verbs>, node: NodeId, name: &RegionName) {
+        if let (Some(region), Some(verbs)) = (self.regions.remove(&(node, name.rkey.0)), verbs) {
+            // Unknown if the node has restarted meanwhile.
+            verbs.deregister(&region);
+        }
+    }
+
+    /// The bytes of a region.
+    pub fn block(&self, node: NodeId, rkey: Rkey) -> Option<&Block> {
+        self.regions
+            .get(&(node, rkey.0))
+            .map(|region| &region.block)
+    }
+
+    /// The eight bytes at `offset`, a multiple of eight, read at once.
+    pub fn load(&self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
+        let word = self.word(node, rkey, offset)?;
+        Some(word.load(Ordering::Acquire).to_ne_bytes())
+    }
+
+    /// Writes eight bytes at once. Does nothing if there is no such place.
+    pub fn store(&self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
+        if let Some(word) = self.word(node, rkey, offset) {
+            word.store(u64::from_ne_bytes(bytes), Ordering::Release);
+        }
+    }
+
+    /// Every region there is.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, &Region)> {
+        self.regions
+            .iter()
+            .map(|((node, _), region)| (*node, region))
+    }
+
+    fn word(
+        &self,
+        node: NodeId,
+        rkey: Rkey,
+        offset: u64,
+    ) -> Option<&core::sync::atomic::AtomicU64> {
+        let block = self.block(node, rkey)?;
+        let inside = offset.is_multiple_of(8) && offset.checked_add(8)? <= block.len() as u64;
+        inside.then(|| block.word(offset as usize))
+    }
+}
