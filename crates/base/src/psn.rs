@@ -1,12 +1,14 @@
 //! Packet sequence numbers: 24 bits, wrapping (InfiniBand specification 1.4, 9.7.2).
 
 use core::fmt;
+use serde::{Deserialize, Serialize};
 
 /// A packet sequence number, always below 2^24.
 ///
 /// Two PSNs are compared within half the number space: `a` is before `b` if `b - a` modulo 2^24
 /// lies in 1..2^23.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(from = "u32", into = "u32")]
 pub struct Psn(u32);
 
 impl Psn {
@@ -50,6 +52,18 @@ impl Psn {
     /// Whether `self` lies in the `count` PSNs that start at `first`.
     pub const fn is_within(self, first: Psn, count: u32) -> bool {
         self.distance_from(first) < count
+    }
+}
+
+impl From<u32> for Psn {
+    fn from(value: u32) -> Self {
+        Self::new(value)
+    }
+}
+
+impl From<Psn> for u32 {
+    fn from(psn: Psn) -> Self {
+        psn.0
     }
 }
 

@@ -1,7 +1,7 @@
 //! The controller: connects queue pairs, fills tables, detects failures. Never on the data path.
 //!
-//! It mirrors the programs by file name: [`forward`] fills the forwarding tables, [`flows`] sets
-//! up, tears down and recovers flows. [`lanes`] connects the switch to nodes, [`connect`] nodes to
+//! It mirrors the programs by file name: [`forward`] says where hosts are, [`flows`] sets up,
+//! tears down and recovers flows. [`lanes`] connects the switch to nodes, [`connect`] nodes to
 //! each other. What it acts on is a [`Site`]: an embedded, a simulated or a hosted rack.
 //!
 //! It knows verbs and the tables of programs. It must not know how packets travel, which kind of
@@ -15,6 +15,7 @@ pub mod regions;
 mod site;
 
 use flows::FlowBook;
+use forward::HostBook;
 use lanes::LaneBook;
 use rackweave_base::Rng;
 
@@ -27,6 +28,7 @@ pub use site::{NodeAddress, Site, SwitchAddress};
 pub struct Controller {
     switch: SwitchAddress,
     rng: Rng,
+    hosts: HostBook,
     lanes: LaneBook,
     flows: FlowBook,
 }
@@ -38,6 +40,7 @@ impl Controller {
         Self {
             switch,
             rng,
+            hosts: HostBook::default(),
             lanes: LaneBook::new(lanes),
             flows: FlowBook::new(threads, producers),
         }

@@ -3,7 +3,7 @@
 //! [`run`] is for links that call themselves lossless; [`run_lossy`] demands only what remains of
 //! the contract when packets may vanish. Both panic with what was expected, as tests do.
 
-use crate::{Link, Properties};
+use crate::{Link, Properties, wait};
 use core::net::Ipv4Addr;
 use rackweave_base::packet::{HEADER_MAX, INLINE_MAX, PAYLOAD_MAX, Pool};
 use rackweave_base::{Block, Instant, MacAddr, Memory, Packet, Payload, Psn, Qpn};
@@ -11,6 +11,7 @@ use rackweave_wire::ethernet::LEN as ETHERNET_LEN;
 use rackweave_wire::{
     Bth, Ethernet, Extension, Headers, Ipv4, Opcode, Udp, Verdict, icrc, ipv4, udp,
 };
+use std::time::Duration;
 
 /// How often a receiver asks again before the packet counts as lost. For links through the system,
 /// which take their time.
@@ -25,6 +26,12 @@ const RDMA_MTU_MIN: usize = 256;
 /// Bytes of the ICRC.
 const CHECK_LEN: usize = 4;
 
+/// The most bytes of region memory that a test uses.
+pub const ARENA_LIMIT: usize = 1 << 20;
+
+/// The longest that a test sleeps when it should be woken.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+
 /// A pair of links, the time, and what their packets are made of.
 struct Bench<A, B> {
     a: A,
@@ -37,14 +44,28 @@ struct Bench<A, B> {
 ///
 /// # Panics
 /// If the links do not conform.
-pub fn run<A: Link, B: Link>(mut make: impl FnMut(&Memory) -> (A, B)) {
-    properties_are_honest(&mut fresh(&mut make));
-    order_is_kept(&mut fresh(&mut make));
-    directions_are_independent(&mut fresh(&mut make));
-    room_is_respected(&mut fresh(&mut make));
-    full_then_drained(&mut fresh(&mut make));
-    packets_arrive_whole(&mut fresh(&mut make));
-    idle_links_want_nothing(&mut fresh(&mut make));
+pub fn run<A: Link, B: Link>(make: impl FnMut(&Memory) -> (A, B)) {
+    run_in(|| Memory::new(ARENA_LIMIT), make);
+}
+
+/// Runs the whole suite as [`run`] does, each test with an arena from `memory`, for links that need
+/// an arena of their kind. It must have room for [`ARENA_LIMIT`] bytes.
+///
+/// # Panics
+/// If the links do not conform.
+pub fn run_in<A: Link, B: Link>(
+    mut memory: impl FnMut() -> Memory,
+    mut make: impl FnMut(&Memory) -> (A, B),
+) {
+    let mut fresh = || fresh(memory(), &mut make);
+    properties_are_honest(&mut fresh());
+    order_is_kept(&mut fresh());
+    directions_are_independent(&mut fresh());
+    room_is_respected(&mut fresh());
+    full_then_drained(&mut fresh());
+    packets_arrive_whole(&mut fresh());
+    idle_links_want_nothing(&mut fresh());
+    sleepers_are_woken(&mut fresh());
 }
 
 /// Runs what holds for lossy links too: what arrives was sent, and is whole; promised room is
@@ -53,9 +74,10 @@ pub fn run<A: Link, B: Link>(mut make: impl FnMut(&Memory) -> (A, B)) {
 /// # Panics
 /// If the links do not conform.
 pub fn run_lossy<A: Link, B: Link>(mut make: impl FnMut(&Memory) -> (A, B)) {
-    promised_room_is_there(&mut fresh(&mut make));
-    what_arrives_was_sent(&mut fresh(&mut make));
-    idle_links_want_nothing(&mut fresh(&mut make));
+    let mut fresh = || fresh(Memory::new(ARENA_LIMIT), &mut make);
+    promised_room_is_there(&mut fresh());
+    what_arrives_was_sent(&mut fresh());
+    idle_links_want_nothing(&mut fresh());
 }
 
 /// A sound RoCEv2 packet with its ICRC. `sequence` is its PSN, by which tests know it again.
@@ -84,8 +106,10 @@ pub fn sequence(packet: &Packet) -> u32 {
         .get()
 }
 
-fn fresh<A: Link, B: Link>(make: &mut impl FnMut(&Memory) -> (A, B)) -> Bench<A, B> {
-    let memory = Memory::new(1 << 20);
+fn fresh<A: Link, B: Link>(
+    memory: Memory,
+    make: &mut impl FnMut(&Memory) -> (A, B),
+) -> Bench<A, B> {
     let (a, b) = make(&memory);
     Bench {
         a,
@@ -283,6 +307,38 @@ fn idle_links_want_nothing<A: Link, B: Link>(bench: &mut Bench<A, B>) {
         "nothing is due"
     );
     assert!(bench.a.receive(bench.now).is_none() && bench.b.receive(bench.now).is_none());
+}
+
+/// Whoever sleeps by the rules wakes for a packet, whether it came before or after lying down.
+fn sleepers_are_woken<A: Link, B: Link>(bench: &mut Bench<A, B>) {
+    if bench.b.wake_fd().is_none() {
+        return;
+    }
+    for number in 0..10 {
+        assert!(bench.b.prepare_sleep(), "nothing has come: it may sleep");
+        assert!(!is_woken(&bench.b, Duration::ZERO), "nothing has come");
+        if number % 2 == 0 {
+            bench.b.end_sleep();
+        }
+        let packet = bench.packet(number);
+        assert!(bench.a.send(bench.now, packet).is_ok(), "room was promised");
+        if number % 2 == 0 {
+            let may_sleep = bench.b.prepare_sleep();
+            assert!(
+                !may_sleep || is_woken(&bench.b, SLEEP_MAX),
+                "it came before"
+            );
+        } else {
+            assert!(is_woken(&bench.b, SLEEP_MAX), "it came after");
+        }
+        bench.b.end_sleep();
+        bench.drain(number, 1);
+    }
+}
+
+fn is_woken(link: &impl Link, limit: Duration) -> bool {
+    let fd = link.wake_fd().expect("links do not lose their descriptor");
+    wait::sleep(&[fd], limit).expect("a descriptor can be waited for")
 }
 
 fn promised_room_is_there<A: Link, B: Link>(bench: &mut Bench<A, B>) {

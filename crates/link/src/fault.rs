@@ -19,6 +19,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::{Duration, Instant, Memory, Packet, Payload, Rng};
 use rackweave_wire::ethernet;
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// The most packets that wait at a time to be overtaken. What would exceed it is not delayed.
@@ -352,5 +353,21 @@ impl<L: Link> Link for Fault<L> {
             lossless: inner.lossless && !self.config.harms_delivery(),
             check_needed: inner.check_needed || self.config.corrupt > 0.0,
         }
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.wake_fd()
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        self.inner.prepare_sleep()
+    }
+
+    fn end_sleep(&mut self) {
+        self.inner.end_sleep();
+    }
+
+    fn is_peer_gone(&self) -> bool {
+        self.inner.is_peer_gone()
     }
 }

@@ -39,11 +39,6 @@ pub fn pair(capacity: usize) -> (InProcess, InProcess) {
 }
 
 impl InProcess {
-    /// Whether the other end has been dropped.
-    pub fn is_peer_gone(&self) -> bool {
-        self.out.is_consumer_gone()
-    }
-
     /// How many packets the link holds each way.
     pub fn capacity(&self) -> usize {
         self.out.capacity()
@@ -84,6 +79,10 @@ impl Link for InProcess {
             lossless: true,
             check_needed: false,
         }
+    }
+
+    fn is_peer_gone(&self) -> bool {
+        self.out.is_consumer_gone()
     }
 }
 

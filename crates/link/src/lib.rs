@@ -7,26 +7,54 @@
 //! * [`in_process`]: two rings of packets, for racks inside one process.
 //! * [`fault`]: loses, duplicates, reorders and corrupts what is sent through it.
 //! * [`capture`]: writes what passes to a [`pcapng`] file, which Wireshark opens.
+//! * `shared_memory`: rings between two processes of one host.
+//! * [`unix`]: Unix datagrams, between processes of a machine or to QEMU.
+//! * [`udp`]: UDP with VXLAN framing, between machines.
+//! * [`packet_socket`]: AF_PACKET on a network interface.
 //! * `conformance`: the suite that every pair of links must pass.
 //!
 //! Start reading at [`Link`].
 
+mod bytes;
 pub mod capture;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod fault;
 pub mod in_process;
+mod mtu;
+#[cfg(all(test, target_os = "linux"))]
+mod namespace;
+mod outbox;
+#[cfg(target_os = "linux")]
+pub mod packet_socket;
 pub mod pcapng;
 pub mod ring;
+#[cfg(target_os = "linux")]
+pub mod shared_memory;
 mod sync;
+#[cfg(target_os = "linux")]
+pub mod udp;
+pub mod unix;
+pub mod wait;
 
 use rackweave_base::{Instant, Memory, Packet};
 use rackweave_wire::{Headers, icrc};
+use std::os::fd::BorrowedFd;
 
+pub use bytes::ReceiveCounters;
 pub use capture::{Capture, CaptureError, CaptureOptions, CaptureSummary, SharedCapture};
 pub use fault::{Fault, FaultConfig, FaultCounters, FaultError, FaultHandle};
 pub use in_process::InProcess;
+pub use mtu::{MTU_MIN, rdma_mtu};
+pub use outbox::SendCounters;
+#[cfg(target_os = "linux")]
+pub use packet_socket::{PacketSocket, PacketSocketCounters, PacketSocketError};
 pub use pcapng::Direction;
+#[cfg(target_os = "linux")]
+pub use shared_memory::{AttachError, SharedMemory};
+#[cfg(target_os = "linux")]
+pub use udp::{Hub, HubConfig, PeerRule, UdpCounters, UdpError};
+pub use unix::{UnixCounters, UnixDatagram, UnixError};
 
 /// What a link can do and promises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +94,27 @@ pub trait Link: Send {
 
     /// What the link can do and promises.
     fn properties(&self) -> Properties;
+
+    /// Readable when something may have arrived, if a thread can sleep on the link at all: between
+    /// [`Self::prepare_sleep`] and [`Self::end_sleep`], with [`wait::sleep`].
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Says that the caller is about to sleep on [`Self::wake_fd`]. False if there is something to
+    /// do already: a packet has come, or room for which `send` asked in vain. Then it must not.
+    fn prepare_sleep(&mut self) -> bool {
+        true
+    }
+
+    /// Says that the caller is awake again, whatever woke it.
+    fn end_sleep(&mut self) {}
+
+    /// Whether the other end is known to be gone: it sends no more and takes no more. What it sent
+    /// before can still be received.
+    fn is_peer_gone(&self) -> bool {
+        false
+    }
 }
 
 /// Boxed links are links, so that a rack may choose the kind at run time.
@@ -90,6 +139,22 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn properties(&self) -> Properties {
         (**self).properties()
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        (**self).wake_fd()
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        (**self).prepare_sleep()
+    }
+
+    fn end_sleep(&mut self) {
+        (**self).end_sleep();
+    }
+
+    fn is_peer_gone(&self) -> bool {
+        (**self).is_peer_gone()
     }
 }
 

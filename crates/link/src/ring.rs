@@ -32,8 +32,8 @@ pub struct Consumer<T> {
 
 /// Keeps what is inside on cache lines of its own. Two lines, because the processors that fetch
 /// lines in pairs would otherwise still share.
-#[repr(align(128))]
-struct OwnLine<T>(T);
+#[repr(C, align(128))]
+pub(crate) struct OwnLine<T>(pub(crate) T);
 
 struct Shared<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,

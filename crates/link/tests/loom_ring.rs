@@ -114,3 +114,116 @@ fn an_end_may_go_while_the_other_works() {
         assert_eq!(consumer.pop().is_none(), early);
     });
 }
+
+/// The counters of the ring between processes, around slots that loom watches.
+mod between_processes {
+    use loom::cell::UnsafeCell;
+    use loom::sync::{Arc, Condvar, Mutex};
+    use loom::thread;
+    use rackweave_link::shared_memory::protocol::{ReceiveEnd, SendEnd, Words};
+
+    /// What both processes map, and the descriptor that each sleeps on.
+    struct Segment {
+        slots: Vec<UnsafeCell<usize>>,
+        receiver: Event,
+        sender: Event,
+    }
+
+    /// As an eventfd: remembers that it was written to until it is read.
+    #[derive(Default)]
+    struct Event(Mutex<bool>, Condvar);
+
+    impl Event {
+        fn write(&self) {
+            *self.0.lock().unwrap() = true;
+            self.1.notify_one();
+        }
+
+        /// Sleeps until it is written to. If it never is, loom finds the deadlock.
+        fn wait(&self) {
+            let mut written = self.0.lock().unwrap();
+            while !*written {
+                written = self.1.wait(written).unwrap();
+            }
+            *written = false;
+        }
+    }
+
+    fn push(send: &mut SendEnd<Arc<Words>>, segment: &Segment, item: usize) {
+        loop {
+            if let Some(slot) = send.reserve().unwrap() {
+                // SAFETY: the slot is reserved; loom checks that nobody else touches it.
+                segment.slots[slot as usize].with_mut(|place| unsafe { *place = item });
+                if send.publish() {
+                    segment.receiver.write();
+                }
+                return;
+            }
+            if send.prepare_sleep().unwrap() {
+                segment.sender.wait();
+            }
+            send.end_sleep();
+        }
+    }
+
+    fn pop(receive: &mut ReceiveEnd<Arc<Words>>, segment: &Segment) -> usize {
+        loop {
+            if let Some(slot) = receive.peek().unwrap() {
+                // SAFETY: the slot is published; loom checks that nobody else touches it.
+                let item = segment.slots[slot as usize].with(|place| unsafe { *place });
+                if receive.release() {
+                    segment.sender.write();
+                }
+                return item;
+            }
+            if receive.settle() {
+                segment.sender.write();
+            }
+            if receive.prepare_sleep().unwrap() {
+                segment.receiver.wait();
+            }
+            receive.end_sleep();
+        }
+    }
+
+    /// Passes `items` items; whoever has nothing to do sleeps until it is woken.
+    fn pass(capacity: u32, items: usize, preemptions: Option<usize>) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = preemptions;
+        model.check(move || {
+            let words = Arc::new(Words::new(u32::MAX));
+            let segment = Arc::new(Segment {
+                slots: (0..capacity).map(|_| UnsafeCell::new(usize::MAX)).collect(),
+                receiver: Event::default(),
+                sender: Event::default(),
+            });
+            let mut send = SendEnd::new(words.clone(), capacity);
+            let mut receive = ReceiveEnd::new(words, capacity);
+            let theirs = segment.clone();
+            let thread = thread::spawn(move || {
+                for item in 0..items {
+                    push(&mut send, &theirs, item);
+                }
+            });
+            for expect in 0..items {
+                assert_eq!(pop(&mut receive, &segment), expect);
+            }
+            // As a process does that has nothing more to do.
+            let _sender_waits = receive.settle();
+            thread.join().unwrap();
+            assert_eq!(receive.peek().unwrap(), None, "an item came twice");
+        });
+    }
+
+    #[test]
+    fn a_sleeping_receiver_is_woken() {
+        pass(2, 1, None);
+        pass(2, 2, Some(3));
+    }
+
+    #[test]
+    fn a_sender_without_room_is_woken() {
+        pass(1, 2, Some(3));
+        pass(2, 3, Some(2));
+    }
+}

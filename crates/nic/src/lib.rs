@@ -9,6 +9,8 @@
 //! It knows nothing of the switch, its programs, or what its bytes mean. Nothing is allocated per
 //! packet, and every table and queue has a bound given in [`NicConfig`].
 //!
+//! Where peers are foreign, [`Neighbours`] stands beside it and speaks ARP.
+//!
 //! Read `nic` for the way of a packet to its queue pair, `qp/responder` for how a request is
 //! executed, `qp/requester` for how one is made.
 //!
@@ -23,6 +25,7 @@ mod counters;
 mod cq;
 mod drop_reason;
 mod egress;
+pub mod neighbours;
 mod nic;
 mod qp;
 mod region_table;
@@ -34,4 +37,5 @@ pub use config::{NicConfig, QPS_MAX};
 pub use congestion::Dcqcn;
 pub use counters::Counters;
 pub use drop_reason::DropReason;
+pub use neighbours::{NeighbourConfig, NeighbourEvent, Neighbours, Resolution};
 pub use nic::Nic;

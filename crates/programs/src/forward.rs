@@ -31,6 +31,13 @@ fn mac_key(mac: MacAddr) -> u64 {
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
+/// Value and mask of a prefix of `length` bits; more than 32 are taken for 32.
+fn prefix_key(prefix: Ipv4Addr, length: u8) -> (u64, u64) {
+    let zeros = 32 - u32::from(length.min(32));
+    let mask = u32::MAX.checked_shl(zeros).unwrap_or(0);
+    (u64::from(u32::from(prefix)), u64::from(mask))
+}
+
 impl Forward {
     /// Forwarding without entries, for at most `hosts` Ethernet addresses and `routes` prefixes.
     pub fn new(own_mac: MacAddr, hosts: usize, routes: usize) -> Self {
@@ -47,7 +54,7 @@ impl Forward {
         ledger.ternary(&self.routes);
     }
 
-    /// Packets for `mac` leave by `port`.
+    /// Packets for `mac` leave by `port`, whatever was said before.
     ///
     /// # Errors
     /// If the table is full.
@@ -55,7 +62,13 @@ impl Forward {
         self.hosts.insert(mac_key(mac), port)
     }
 
-    /// Packets for addresses that begin with the first `length` bits of `prefix` go to `hop`.
+    /// Packets for `mac` are dropped again. False if there is no entry.
+    pub fn remove_host(&mut self, mac: MacAddr) -> bool {
+        self.hosts.remove(mac_key(mac))
+    }
+
+    /// Packets for addresses that begin with the first `length` bits of `prefix` go to `hop`,
+    /// whatever was said of this prefix before.
     ///
     /// # Errors
     /// If the table is full.
@@ -65,10 +78,17 @@ impl Forward {
         length: u8,
         hop: NextHop,
     ) -> Result<(), TableError> {
-        let length = length.min(32);
-        let mask = u64::from(u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0));
+        self.remove_route(prefix, length);
+        let (value, mask) = prefix_key(prefix, length);
         self.routes
-            .insert(u64::from(u32::from(prefix)), mask, u32::from(length), hop)
+            .insert(value, mask, u32::from(length.min(32)), hop)
+    }
+
+    /// The prefix has no next hop any more; shorter ones that contain it keep theirs. False if
+    /// there is no entry.
+    pub fn remove_route(&mut self, prefix: Ipv4Addr, length: u8) -> bool {
+        let (value, mask) = prefix_key(prefix, length);
+        self.routes.remove(value, mask) > 0
     }
 
     /// Sends the packet on its way.

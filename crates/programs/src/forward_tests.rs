@@ -68,7 +68,13 @@ fn packet(target: MacAddr, ip: Ipv4Addr, ttl: u8) -> Packet {
 
 /// Where the packet leaves, and with which headers; or why it does not.
 fn check(packet: Packet) -> Result<(u16, Headers), &'static str> {
-    let mut switch = switch();
+    check_on(&mut switch(), packet)
+}
+
+fn check_on(
+    switch: &mut Switch<OnlyForward>,
+    packet: Packet,
+) -> Result<(u16, Headers), &'static str> {
     let target = ethernet::target(packet.header());
     assert!(target.is_some());
     switch.handle_packet(Instant::ZERO, PortId(0), packet);
@@ -121,4 +127,40 @@ fn a_packet_without_time_to_live_goes_nowhere() {
         check(packet(OWN, Ipv4Addr::new(10, 9, 9, 9), 9)),
         Err("drop_no_route")
     );
+}
+
+#[test]
+fn entries_are_replaced_and_removed() {
+    let mut switch = switch();
+    let moved = NextHop {
+        port: PortId(5),
+        mac: NEAR,
+    };
+    let far = Ipv4Addr::new(10, 1, 2, 3);
+    for _ in 0..3 {
+        // The tables are full: only a replacement has room.
+        let forward = &mut switch.program_mut().0;
+        forward.add_route(far, 32, moved).unwrap();
+        forward.add_host(NEAR, PortId(5)).unwrap();
+    }
+    let port = |switch: &mut _, target| check_on(switch, packet(target, far, 64)).map(|out| out.0);
+    assert_eq!(port(&mut switch, OWN), Ok(5));
+    assert_eq!(port(&mut switch, NEAR), Ok(5));
+    let forward = &mut switch.program_mut().0;
+    assert!(forward.remove_route(far, 32) && !forward.remove_route(far, 32));
+    assert!(forward.remove_host(NEAR) && !forward.remove_host(NEAR));
+    assert_eq!(port(&mut switch, OWN), Ok(2), "the shorter prefix stays");
+    assert_eq!(port(&mut switch, NEAR), Err("drop_no_route"));
+}
+
+#[test]
+fn the_shortest_prefix_is_everything() {
+    let mut forward = Forward::new(OWN, 1, 1);
+    let hop = NextHop {
+        port: PortId(1),
+        mac: GATEWAY,
+    };
+    forward.add_route(Ipv4Addr::UNSPECIFIED, 0, hop).unwrap();
+    assert!(!forward.remove_route(Ipv4Addr::UNSPECIFIED, 1));
+    assert!(forward.remove_route(Ipv4Addr::UNSPECIFIED, 0));
 }

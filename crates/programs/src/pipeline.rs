@@ -1,19 +1,24 @@
 //! The packet's story.
 //!
-//! 1. A packet whose Ethernet target is not the switch is forwarded.
-//! 2. A packet for the switch's Ethernet address but another IP address is routed.
-//! 3. A packet for the switch belongs to a lane of the transfer engine: a fragment becomes part of
+//! 1. A packet that does not bear the addresses of the host behind its port goes no further, if
+//!    the port is guarded.
+//! 2. A question for the Ethernet address of a host is answered.
+//! 3. A packet whose Ethernet target is not the switch is forwarded.
+//! 4. A packet for the switch's Ethernet address but another IP address is routed.
+//! 5. A packet for the switch belongs to a lane of the transfer engine: a fragment becomes part of
 //!    a WRITE and leaves; an acknowledgement or a word ends here and becomes an event.
-//! 4. An event recirculates to the program that owns the lane: the flows.
+//! 6. An event recirculates to the program that owns the lane: the flows.
 
+use crate::arp::Arp;
 use crate::flows::{FlowConfig, FlowTask, Flows};
 use crate::forward::Forward;
+use crate::guard::Guard;
 use rackweave_base::{Memory, Packet, PortId};
 use rackweave_switch::transfer::{
     Engine, EngineConfig, EngineEvent, EngineTask, FailReason, Outcome,
 };
 use rackweave_switch::{DropReason, Ledger, Pass, Program};
-use rackweave_wire::{Headers, ethernet};
+use rackweave_wire::{Headers, arp, ethernet};
 use std::net::Ipv4Addr;
 
 pub use crate::flows::ThreadId;
@@ -27,7 +32,8 @@ pub struct PipelineConfig {
     pub engine: EngineConfig,
     /// The flows.
     pub flows: FlowConfig,
-    /// Ethernet addresses known to forwarding.
+    /// Ethernet addresses known to forwarding, IP addresses known to ARP, and ports that the guard
+    /// knows: each host may have a port of its own.
     pub hosts: usize,
     /// Prefixes known to forwarding.
     pub routes: usize,
@@ -85,6 +91,10 @@ pub enum Digest {
 /// All programs of the switch.
 pub struct Pipeline {
     ip: Ipv4Addr,
+    /// Who may send by which port.
+    pub guard: Guard,
+    /// Answers for the hosts.
+    pub arp: Arp,
     /// Plain forwarding.
     pub forward: Forward,
     /// Transfers and word operations.
@@ -98,6 +108,8 @@ impl Pipeline {
     pub fn new(config: &PipelineConfig, memory: Memory) -> Self {
         Self {
             ip: config.ip,
+            guard: Guard::new(config.hosts),
+            arp: Arp::new(config.engine.mac, config.ip, config.hosts),
             forward: Forward::new(config.engine.mac, config.hosts, config.routes),
             engine: Engine::new(config.engine, memory),
             flows: Flows::new(config.flows, config.engine.lanes),
@@ -110,6 +122,8 @@ impl Program for Pipeline {
     type Digest = Digest;
 
     fn declare(&self, ledger: &mut Ledger) {
+        self.guard.declare(ledger);
+        self.arp.declare(ledger);
         self.forward.declare(ledger);
         self.engine.declare(ledger);
         self.flows.declare(ledger);
@@ -121,6 +135,12 @@ impl Program for Pipeline {
 
     #[inline]
     fn packet(&mut self, pass: &mut Pass<'_, Task, Digest>, port: PortId, packet: Packet) {
+        if let Some(reason) = self.guard.refusal(port, &packet) {
+            return pass.drop(port, reason, &packet);
+        }
+        if arp::is_arp(packet.header()) {
+            return self.arp.packet(pass, port, &packet);
+        }
         if ethernet::target(packet.header()) != Some(self.engine.config().mac) {
             return self.forward.packet(pass, port, packet);
         }

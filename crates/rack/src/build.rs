@@ -1,6 +1,6 @@
 //! What embedded and simulated racks have in common: addresses, NICs, the switch, the controller.
 
-use crate::config::{BudgetName, ConfigError, Endianness, IcrcMethod, RackConfig};
+use crate::config::{BudgetName, ConfigError, IcrcMethod, RackConfig};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Duration, MacAddr, Memory, NodeId, PortId, Rng};
 use rackweave_controller::{Controller, FlowSpec, NodeAddress, SwitchAddress};
@@ -11,7 +11,6 @@ use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, BudgetError, Switch, SwitchConfig};
 use rackweave_verbs::Mtu;
 use rackweave_wire::Rewrite;
-use rackweave_wire::fabric::ring::ByteOrder;
 use std::net::Ipv4Addr;
 
 /// Why a rack could not be built.
@@ -65,7 +64,7 @@ impl Address {
     }
 }
 
-/// The parts of a rack, not yet joined.
+/// The parts of a rack in one process, not yet joined.
 pub(crate) struct Parts {
     pub memory: Memory,
     pub pool: Pool,
@@ -76,7 +75,34 @@ pub(crate) struct Parts {
     pub pipeline: PipelineConfig,
 }
 
-pub(crate) fn nic_config(config: &RackConfig, node: NodeId, simulated: bool) -> NicConfig {
+/// The kind of a rack: some settings that the configuration leaves open depend on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// All in this process.
+    Embedded,
+    /// In virtual time.
+    Simulated,
+    /// A process per node.
+    Hosted,
+}
+
+impl Kind {
+    /// Whether its links carry trains: those that lose and damage nothing and cross no network.
+    fn carries_trains(self, config: &RackConfig) -> bool {
+        let quiet = !config.faults.any() && !self.needs_check(config);
+        match self {
+            Kind::Embedded | Kind::Hosted => quiet,
+            Kind::Simulated => false,
+        }
+    }
+
+    /// Whether the ICRC is computed and demanded.
+    pub fn needs_check(self, config: &RackConfig) -> bool {
+        config.needs_check() || (self == Kind::Hosted && config.leaves_the_machine())
+    }
+}
+
+pub(crate) fn nic_config(config: &RackConfig, node: NodeId, kind: Kind) -> NicConfig {
     let address = Address::of_node(node);
     let line_rate = (config.link.gigabits_per_second * 1e9) as u64;
     NicConfig {
@@ -85,19 +111,15 @@ pub(crate) fn nic_config(config: &RackConfig, node: NodeId, simulated: bool) -> 
         regions_max: config.nic.regions,
         cq_entries_max: config.nic.completion_entries,
         queue_entries_max: config.nic.queue_entries,
-        check: config.needs_check(),
-        train_max: train_max(config, simulated),
-        congestion: (simulated && config.nic.congestion_control).then(|| Dcqcn::new(line_rate)),
+        check: kind.needs_check(config),
+        train_max: if kind.carries_trains(config) {
+            TRAIN_MAX
+        } else {
+            1
+        },
+        congestion: (kind == Kind::Simulated && config.nic.congestion_control)
+            .then(|| Dcqcn::new(line_rate)),
         ..NicConfig::new(address.ip, address.mac)
-    }
-}
-
-/// Trains need links in this process that lose and damage nothing.
-fn train_max(config: &RackConfig, simulated: bool) -> u32 {
-    if simulated || config.faults.any() || config.needs_check() {
-        1
-    } else {
-        TRAIN_MAX
     }
 }
 
@@ -105,17 +127,17 @@ fn train_max(config: &RackConfig, simulated: bool) -> u32 {
 /// and its lock is soon free.
 const TRAIN_MAX: u32 = 32;
 
-pub(crate) fn pipeline_config(config: &RackConfig, simulated: bool) -> PipelineConfig {
-    let micros = match (config.transfer.timeout_us, simulated) {
+pub(crate) fn pipeline_config(config: &RackConfig, kind: Kind) -> PipelineConfig {
+    let micros = match (config.transfer.timeout_us, kind) {
         // In real time the rack's threads may be off the processor for a while; nothing is lost
         // meanwhile. In virtual time a round trip takes a few microseconds.
-        (0, false) => 50_000,
-        (0, true) => 250,
+        (0, Kind::Simulated) => 250,
+        (0, _) => 50_000,
         (micros, _) => micros,
     };
-    let poll_max = match (config.flow.poll_interval_max_us, simulated) {
-        (0, false) => config.flow.poll_interval_us.max(4000),
-        (0, true) => config.flow.poll_interval_us.max(200),
+    let poll_max = match (config.flow.poll_interval_max_us, kind) {
+        (0, Kind::Simulated) => config.flow.poll_interval_us.max(200),
+        (0, _) => config.flow.poll_interval_us.max(4000),
         (micros, _) => micros,
     };
     PipelineConfig {
@@ -125,7 +147,7 @@ pub(crate) fn pipeline_config(config: &RackConfig, simulated: bool) -> PipelineC
             timeout: Duration::from_micros(micros),
             retries: config.transfer.retries,
             acknowledge_every: config.transfer.acknowledge_every,
-            check: config.needs_check(),
+            check: kind.needs_check(config),
             rewrite: match config.switch.icrc {
                 IcrcMethod::Update => Rewrite::Update,
                 IcrcMethod::Balance => Rewrite::Balance,
@@ -145,7 +167,7 @@ pub(crate) fn pipeline_config(config: &RackConfig, simulated: bool) -> PipelineC
 
 pub(crate) fn build(
     config: &RackConfig,
-    simulated: bool,
+    kind: Kind,
     switch_config: SwitchConfig,
 ) -> Result<Parts, RackError> {
     config.check()?;
@@ -154,10 +176,30 @@ pub(crate) fn build(
     let pool = Pool::new(config.payload_buffers as usize);
     let mut nics = Vec::new();
     for (node, _) in Address::of_nodes(config) {
-        let nic = nic_config(config, node, simulated);
+        let nic = nic_config(config, node, kind);
         let rng = rng.fork(&config.node[usize::from(node.0)].name);
         nics.push(Nic::new(nic, memory.clone(), pool.clone(), rng));
     }
+    let (switch, pipeline) = build_switch(config, kind, &memory, switch_config)?;
+    let controller = build_controller(config, rng.fork("controller"));
+    Ok(Parts {
+        memory,
+        pool,
+        nics,
+        switch,
+        controller,
+        rng,
+        pipeline,
+    })
+}
+
+/// The switch with its programs, tables empty.
+pub(crate) fn build_switch(
+    config: &RackConfig,
+    kind: Kind,
+    memory: &Memory,
+    switch_config: SwitchConfig,
+) -> Result<(Switch<Pipeline>, PipelineConfig), RackError> {
     let budget = match config.switch.budget {
         BudgetName::Software => Budget::Software {
             bytes: usize::try_from(config.switch.memory).unwrap_or(usize::MAX),
@@ -170,40 +212,31 @@ pub(crate) fn build(
         egress_packets: config.switch.egress_packets as usize,
         ..switch_config
     };
-    let pipeline = pipeline_config(config, simulated);
-    let switch = Switch::load(
-        Pipeline::new(&pipeline, memory.clone()),
-        budget,
-        switch_config,
-    )?;
+    let pipeline = pipeline_config(config, kind);
+    let program = Pipeline::new(&pipeline, memory.clone());
+    Ok((Switch::load(program, budget, switch_config)?, pipeline))
+}
+
+/// The controller, which has connected nothing yet.
+pub(crate) fn build_controller(config: &RackConfig, rng: Rng) -> Controller {
     let sizes = &config.switch;
     let mut controller = Controller::new(
         Address::SWITCH,
         sizes.lanes,
         sizes.consumer_rings,
         sizes.producer_rings,
-        rng.fork("controller"),
+        rng,
     );
     for (at, node) in config.node.iter().enumerate() {
-        if node.byte_order == Endianness::Big {
-            controller.set_byte_order(NodeId(at as u16), ByteOrder::Big);
-        }
+        controller.set_byte_order(NodeId(at as u16), node.byte_order.into());
     }
-    Ok(Parts {
-        memory,
-        pool,
-        nics,
-        switch,
-        controller,
-        rng,
-        pipeline,
-    })
+    controller
 }
 
 /// A flow's specification with a rack's settings for batches, transfers and MTU.
 pub(crate) fn flow_spec(
     config: &RackConfig,
-    simulated: bool,
+    kind: Kind,
     producers: &[NodeId],
     consumers: &[NodeId],
     item_size: u32,
@@ -212,9 +245,9 @@ pub(crate) fn flow_spec(
     FlowSpec {
         // One item always fits a transfer, however large it is.
         batch_bytes: config.flow.batch_bytes.max(item_size),
-        transfers: match (config.flow.transfers, simulated) {
-            (0, false) => 2,
-            (0, true) => 4,
+        transfers: match (config.flow.transfers, kind) {
+            (0, Kind::Simulated) => 4,
+            (0, _) => 2,
             (transfers, _) => transfers,
         },
         mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or(Mtu::B4096),

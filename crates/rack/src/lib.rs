@@ -6,10 +6,13 @@
 //!
 //! This room may see both an endpoint and the switch. It must not know any workload or command.
 
+mod awake;
 mod build;
 pub mod config;
 mod embedded;
+pub mod hosted;
 mod simulated;
+mod station;
 
 pub use build::{Address, RackError};
 pub use config::{ConfigError, RackConfig};

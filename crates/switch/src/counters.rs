@@ -46,6 +46,18 @@ drop_reasons! {
     BadWord = "drop_bad_word",
     /// The ICRC of a packet whose payload the switch itself reads is wrong.
     BadCheck = "drop_bad_check",
+    /// From a guarded port, with another Ethernet source (or ARP sender) than the port's.
+    ForeignSourceMac = "drop_foreign_source_mac",
+    /// From a guarded port, with another IP source (or ARP sender) than the port's.
+    ForeignSourceIp = "drop_foreign_source_ip",
+    /// From a guarded port, neither IPv4 nor ARP: nothing says whose it is.
+    ForeignProtocol = "drop_foreign_protocol",
+    /// A question for an IP address that nobody has.
+    ArpUnknown = "drop_arp_unknown",
+    /// A question of a host for its own address: a probe or an announcement.
+    ArpOwn = "drop_arp_own",
+    /// An answer to a question that the switch never asked.
+    ArpUnasked = "drop_arp_unasked",
 }
 
 /// The switch's counters.

@@ -2,9 +2,10 @@
 
 use crate::{QpState, region::CqId, region::PdId};
 use rackweave_base::Qpn;
+use serde::{Deserialize, Serialize};
 
 /// Why memory was not registered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum RegisterError {
     /// Remote write or atomic without local write.
     #[error("remote write or atomic access needs local write access too")]
@@ -21,7 +22,7 @@ pub enum RegisterError {
 }
 
 /// Why a completion queue was not made or removed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum CqError {
     /// Zero capacity, or beyond the NIC's limit.
     #[error("a completion queue holds 1 to {limit} entries, not {asked}")]
@@ -43,10 +44,13 @@ pub enum CqError {
     /// Queue pairs still use it.
     #[error("completion queue {} is still used by a queue pair", .0.0)]
     Busy(CqId),
+    /// The node is elsewhere and does not answer.
+    #[error("the node does not answer")]
+    NoAnswer,
 }
 
 /// Why a queue pair was not made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum QpError {
     /// No such protection domain.
     #[error("protection domain {} does not exist", .0.0)]
@@ -71,10 +75,13 @@ pub enum QpError {
     /// No such queue pair.
     #[error("queue pair {0} does not exist")]
     Unknown(Qpn),
+    /// The node is elsewhere and does not answer.
+    #[error("the node does not answer")]
+    NoAnswer,
 }
 
 /// Why a queue pair did not change its state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum ModifyError {
     /// No such queue pair.
     #[error("queue pair {0} does not exist")]
@@ -93,8 +100,17 @@ pub enum ModifyError {
         /// The queue pair.
         qpn: Qpn,
         /// The attribute.
+        #[serde(skip_deserializing, default = "unnamed")]
         what: &'static str,
     },
+    /// The node is elsewhere and does not answer.
+    #[error("the node does not answer")]
+    NoAnswer,
+}
+
+/// What an attribute is called whose name did not travel.
+fn unnamed() -> &'static str {
+    "an attribute"
 }
 
 /// Why a work request was not taken.

@@ -1,10 +1,11 @@
 //! Queue pairs of the reliable connection service: states and attributes.
 
 use rackweave_base::{Duration, MacAddr, Psn, Qpn};
+use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 
 /// The state of a queue pair (specification 1.4, 10.3.1).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum QpState {
     /// Freshly made; posts are refused, packets dropped.
     Reset,
@@ -21,7 +22,9 @@ pub enum QpState {
 }
 
 /// The largest payload of one packet.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum Mtu {
     /// 256 bytes.
     B256,
@@ -62,7 +65,7 @@ impl Mtu {
 }
 
 /// Sizes of a queue pair's queues.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct QpCapabilities {
     /// Work requests that the send queue holds.
     pub send_max: u32,
@@ -83,7 +86,7 @@ impl Default for QpCapabilities {
 }
 
 /// The other end of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Peer {
     /// Its Ethernet address, or that of the next hop.
     pub mac: MacAddr,
@@ -94,7 +97,7 @@ pub struct Peer {
 }
 
 /// What a queue pair needs to receive (Init to ReadyToReceive).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReceiveSide {
     /// The other end.
     pub peer: Peer,
@@ -111,7 +114,7 @@ pub struct ReceiveSide {
 }
 
 /// What a queue pair needs to send (ReadyToReceive to ReadyToSend).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SendSide {
     /// The PSN of the first request.
     pub psn: Psn,
@@ -126,7 +129,7 @@ pub struct SendSide {
 }
 
 /// A transition that the owner asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum QpModify {
     /// Any state to Reset: everything is forgotten.
     Reset,

@@ -1,10 +1,11 @@
 //! Regions: registered memory, and who may do what with it.
 
 use rackweave_base::{Block, Lkey, Rkey};
+use serde::{Deserialize, Serialize};
 
 bitflags::bitflags! {
     /// What may be done with a region (specification 1.4, 10.6.3.1). Local read is always allowed.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
     pub struct Access: u8 {
         /// The local node may have data placed here: receives, READ results, atomic results.
         const LOCAL_WRITE = 1;
@@ -18,11 +19,11 @@ bitflags::bitflags! {
 }
 
 /// A protection domain: queue pairs use only regions of their own domain.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct PdId(pub u32);
 
 /// A completion queue.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct CqId(pub u32);
 
 /// Registered memory.

@@ -3,6 +3,7 @@
 //! One header, one file, one shape: layout, parse, emit, display, vectors. [`Headers`] is all of
 //! them as one value, [`parse_bytes`] turns a captured packet into a [`Packet`], and [`icrc`] is
 //! the end-to-end check value with the two ways to keep it right when a switch rewrites a header.
+//! [`arp`] finds the Ethernet address of a neighbour.
 //!
 //! It knows the RoCEv2 of the InfiniBand specification 1.4 (annex A17) over IPv4, for the reliable
 //! connection service. It knows no connection and no state: whether a packet is expected is for the
@@ -11,6 +12,7 @@
 //! [`Packet`]: rackweave_base::Packet
 
 pub mod aeth;
+pub mod arp;
 pub mod atomic;
 pub mod bth;
 pub mod cnp;
@@ -26,16 +28,19 @@ pub mod opcode;
 pub mod reth;
 pub mod train;
 pub mod udp;
+pub mod vxlan;
 
 pub use aeth::{Aeth, NakCode, Syndrome};
+pub use arp::{Arp, ArpError, ArpFrame};
 pub use atomic::AtomicEth;
 pub use bth::Bth;
 pub use error::ParseError;
 pub use ethernet::{Ethernet, EthernetView, Vlan};
 pub use extension::{Extension, ExtensionKind};
-pub use headers::{Headers, pad_len, parse_bytes};
+pub use headers::{Headers, pad_len, parse_bytes, parse_bytes_with};
 pub use icrc::{Rewrite, Verdict};
 pub use ipv4::{Ecn, Ipv4};
 pub use opcode::Opcode;
 pub use reth::Reth;
 pub use udp::Udp;
+pub use vxlan::{Vxlan, VxlanError};

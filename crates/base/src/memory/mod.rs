@@ -2,22 +2,42 @@
 //!
 //! A [`Memory`] is the arena of one rack in one process. A [`Block`] is a zeroed, 4 KiB-aligned
 //! piece of it, which a node registers as a region. A [`BlockRef`] names bytes of a block without
-//! keeping it alive; packets carry it, so that an in-process transfer copies its payload once, from
-//! the source region to the target region. A reference to a block that is gone resolves to nothing.
+//! keeping it alive; packets carry it, so that a transfer between machines of one host copies its
+//! payload once, from the source region to the target region. A reference to a block that is gone
+//! resolves to nothing.
 //!
 //! Bytes of a block are shared with peers by design, as RDMA memory is. Ring words are accessed as
 //! atomics with acquire and release order, and they hand over the bulk bytes: whoever follows the
 //! ring protocol never races with a copy. A peer that breaks the protocol damages bytes, never
 //! memory safety of the arena: addresses are checked at every access, and memory once obtained from
 //! the system stays mapped until the arena is dropped.
+//!
+//! A [shared](Memory::shared) arena lies in one segment, which other processes of the host
+//! [import](Memory::import) under a name, an [`Origin`], to read from it. They cannot write to it.
 
+mod block;
+mod copy;
+#[cfg(target_os = "linux")]
+mod foreign;
+#[cfg(target_os = "linux")]
+pub mod mapping;
+mod reference;
+#[cfg(target_os = "linux")]
+mod shared;
 mod slots;
 
+use copy::copy_shared;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::sync::{Arc, Mutex};
+#[cfg(target_os = "linux")]
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+pub use block::Block;
+pub use reference::{BlockRef, Origin};
+#[cfg(target_os = "linux")]
+pub use shared::ImportError;
 pub use slots::{ReadSlots, WriteSlots};
 
 /// Alignment of every block, in bytes: a page, so that cache lines and words never straddle.
@@ -30,7 +50,7 @@ const HUGE_PAGE: usize = 2 << 20;
 /// The most blocks that one arena can hold at a time.
 pub const BLOCKS_MAX: usize = 1 << 14;
 
-/// Why an arena could not give a block.
+/// Why an arena could not give a block, or could not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
     /// The arena's limit would be exceeded.
@@ -49,28 +69,34 @@ pub enum MemoryError {
     /// Zero bytes were asked for.
     #[error("a memory block needs at least one byte")]
     Empty,
+    /// The system gives no memory that processes can share.
+    #[cfg(target_os = "linux")]
+    #[error(
+        "no shared memory for a limit of {limit} bytes: {source}; lower memory_limit (a kernel \
+         before Linux 5.1 has none at all)"
+    )]
+    NotShared {
+        /// The limit asked for.
+        limit: usize,
+        /// Why not.
+        source: rustix::io::Errno,
+    },
 }
 
 /// The arena of all region memory of one rack in one process. Clones share it.
 #[derive(Clone)]
 pub struct Memory(Arc<Arena>);
 
-/// A piece of an arena. Clones share the bytes; the last one to go gives them back to the arena.
-#[derive(Clone)]
-pub struct Block(Arc<Owned>);
-
-/// Names bytes of a block without keeping the block alive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BlockRef {
-    slot: u32,
-    generation: u32,
-    offset: u64,
-    len: u32,
-}
-
 struct Arena {
     slots: Box<[Slot]>,
     books: Mutex<Books>,
+    /// The name by which other processes know this arena.
+    origin: AtomicU16,
+    /// Where the blocks are, if others may map them; else they come from the heap.
+    #[cfg(target_os = "linux")]
+    segment: Option<shared::Segment>,
+    #[cfg(target_os = "linux")]
+    imports: foreign::Imports,
 }
 
 struct Books {
@@ -78,6 +104,9 @@ struct Books {
     used: usize,
     slots_used: usize,
     free: Vec<u32>,
+    /// Where in the segment nothing has been placed yet.
+    #[cfg(target_os = "linux")]
+    segment_end: usize,
 }
 
 #[derive(Default)]
@@ -88,36 +117,27 @@ struct Slot {
     generation: AtomicU32,
 }
 
-struct Owned {
-    arena: Memory,
-    slot: u32,
-    generation: u32,
-    pointer: *mut u8,
-    len: usize,
-}
-
-// SAFETY: the pointer stays valid while `arena` lives, and all access goes through atomics or raw
-// copies under the sharing rules in the module's head.
-unsafe impl Send for Owned {}
-// SAFETY: as above.
-unsafe impl Sync for Owned {}
-
-/// How a block of `capacity` bytes is obtained from the system.
-fn layout(capacity: usize) -> Layout {
-    let alignment = if capacity >= HUGE_PAGE {
+/// How blocks of `capacity` bytes are aligned.
+fn alignment(capacity: usize) -> usize {
+    if capacity >= HUGE_PAGE {
         HUGE_PAGE
     } else {
         BLOCK_ALIGNMENT
-    };
-    Layout::from_size_align(capacity, alignment).expect("capacity is bounded by the limit")
+    }
 }
 
-/// Asks for huge pages. A system that has none goes on with small ones.
+/// How a block of `capacity` bytes is obtained from the heap.
+fn layout(capacity: usize) -> Layout {
+    Layout::from_size_align(capacity, alignment(capacity))
+        .expect("capacity is bounded by the limit")
+}
+
+/// Asks for huge pages under a block. A system that has none goes on with small ones.
 fn advise(pointer: *mut u8, capacity: usize) {
     #[cfg(target_os = "linux")]
     if capacity >= HUGE_PAGE {
-        // SAFETY: the range was just allocated, whole pages of it, and the advice changes no byte.
-        unsafe { libc::madvise(pointer.cast(), capacity, libc::MADV_HUGEPAGE) };
+        // SAFETY: the range was just obtained, whole pages of it.
+        unsafe { mapping::advise_huge(pointer, capacity) };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (pointer, capacity);
@@ -126,17 +146,56 @@ fn advise(pointer: *mut u8, capacity: usize) {
 impl Memory {
     /// An arena that gives out at most `limit` bytes at a time.
     pub fn new(limit: usize) -> Self {
-        let slots = (0..BLOCKS_MAX).map(|_| Slot::default()).collect();
-        let books = Books {
-            limit,
-            used: 0,
-            slots_used: 0,
-            free: Vec::new(),
-        };
-        Self(Arc::new(Arena {
-            slots,
-            books: Mutex::new(books),
-        }))
+        Self(Arc::new(Arena::new(limit, 0)))
+    }
+
+    /// An arena like that of [`Self::new`] whose blocks other processes can read: see
+    /// [`Self::descriptor`].
+    ///
+    /// # Errors
+    /// If the system gives no such memory.
+    #[cfg(target_os = "linux")]
+    pub fn shared(limit: usize) -> Result<Self, MemoryError> {
+        let segment = shared::Segment::create(limit)
+            .map_err(|source| MemoryError::NotShared { limit, source })?;
+        let mut arena = Arena::new(limit, shared::first_generation());
+        arena.segment = Some(segment);
+        Ok(Self(Arc::new(arena)))
+    }
+
+    /// The segment of a shared arena, to be given to those who shall read its blocks: they
+    /// [import](Self::import) it.
+    #[cfg(target_os = "linux")]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.0.segment.as_ref().map(shared::Segment::descriptor)
+    }
+
+    /// The name by which others know this arena; [`Origin::OWN`] if there is none.
+    pub fn origin(&self) -> Origin {
+        Origin(self.0.origin.load(Ordering::Relaxed))
+    }
+
+    /// Sets the name by which others know this arena. References that leave and enter the process
+    /// are translated by it, so it is to be set before the first does.
+    pub fn set_origin(&self, origin: Origin) {
+        self.0.origin.store(origin.0, Ordering::Relaxed);
+    }
+
+    /// Maps the arena of another process read-only, so that references into `origin` resolve. An
+    /// arena that had this name before is forgotten.
+    ///
+    /// # Errors
+    /// If the name is reserved, or the descriptor leads to no arena of this version.
+    #[cfg(target_os = "linux")]
+    pub fn import(&self, origin: Origin, fd: OwnedFd) -> Result<(), ImportError> {
+        self.0.imports.insert(origin, &fd)
+    }
+
+    /// Unmaps the arena that was imported as `origin`, if one was, when the copies from it that
+    /// are under way have ended. References into it resolve to nothing.
+    #[cfg(target_os = "linux")]
+    pub fn forget(&self, origin: Origin) {
+        self.0.imports.remove(origin);
     }
 
     /// A block of `len` zero bytes.
@@ -147,8 +206,7 @@ impl Memory {
         if len == 0 {
             return Err(MemoryError::Empty);
         }
-        let mut books = self.0.books.lock().expect("no holder of this lock panics");
-        let left = books.limit - books.used;
+        let mut books = self.books();
         let capacity = len
             .checked_next_multiple_of(BLOCK_ALIGNMENT)
             .unwrap_or(usize::MAX);
@@ -159,43 +217,10 @@ impl Memory {
                 .load(Ordering::Relaxed);
             have >= capacity && have - capacity <= capacity / 4
         };
-        let reused = books
-            .free
-            .iter()
-            .rposition(fits)
-            .map(|at| books.free.swap_remove(at));
+        let reused = books.free.iter().rposition(fits);
         let index = match reused {
-            Some(index) => index,
-            None => {
-                if capacity > left {
-                    return Err(MemoryError::LimitReached {
-                        asked: len,
-                        left,
-                        limit: books.limit,
-                    });
-                }
-                if books.slots_used == BLOCKS_MAX {
-                    return Err(MemoryError::TooManyBlocks);
-                }
-                let index = books.slots_used;
-                let layout = layout(capacity);
-                // SAFETY: the layout has a size above zero.
-                let pointer = unsafe { alloc_zeroed(layout) };
-                if pointer.is_null() {
-                    return Err(MemoryError::LimitReached {
-                        asked: len,
-                        left: 0,
-                        limit: books.limit,
-                    });
-                }
-                advise(pointer, capacity);
-                books.slots_used += 1;
-                books.used += capacity;
-                let slot = &self.0.slots[index];
-                slot.pointer.store(pointer, Ordering::Release);
-                slot.capacity.store(capacity, Ordering::Release);
-                index as u32
-            }
+            Some(at) => books.free.swap_remove(at),
+            None => self.0.obtain(&mut books, len, capacity)?,
         };
         let slot = &self.0.slots[index as usize];
         let pointer = slot.pointer.load(Ordering::Acquire);
@@ -203,35 +228,36 @@ impl Memory {
             // SAFETY: the slot's memory is `capacity` bytes and no block owns it.
             unsafe { ptr::write_bytes(pointer, 0, slot.capacity.load(Ordering::Relaxed)) };
         }
-        let generation = slot.generation.fetch_add(1, Ordering::AcqRel) + 1;
-        Ok(Block(Arc::new(Owned {
-            arena: self.clone(),
-            slot: index,
-            generation,
-            pointer,
-            len,
-        })))
+        let generation = self.0.next_generation(index);
+        Ok(Block::new(self.clone(), index, generation, pointer, len))
+    }
+
+    /// Takes back a block, whose owners are all gone.
+    fn release(&self, slot: u32) {
+        self.0.next_generation(slot);
+        self.books().free.push(slot);
     }
 
     /// Bytes obtained from the system so far, those of released blocks included.
     pub fn bytes_held(&self) -> usize {
-        self.0
-            .books
-            .lock()
-            .expect("no holder of this lock panics")
-            .used
+        self.books().used
     }
 
     /// The most bytes that this arena gives out.
     pub fn limit(&self) -> usize {
-        self.0
-            .books
-            .lock()
-            .expect("no holder of this lock panics")
-            .limit
+        self.books().limit
     }
 
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.0.books.lock().expect("no holder of this lock panics")
+    }
+
+    /// The referenced bytes, if they are in a living block of this arena.
+    #[inline]
     fn resolve(&self, reference: BlockRef) -> Option<*mut u8> {
+        if reference.origin != Origin::OWN {
+            return None;
+        }
         let slot = self.0.slots.get(reference.slot as usize)?;
         let end = reference.offset.checked_add(u64::from(reference.len))?;
         if slot.generation.load(Ordering::Acquire) != reference.generation
@@ -244,6 +270,19 @@ impl Memory {
         Some(unsafe { base.add(reference.offset as usize) })
     }
 
+    /// What `read` makes of the referenced bytes, in whichever arena they are; they stay mapped
+    /// while it runs. False if they are gone.
+    #[inline]
+    fn with_source(&self, source: BlockRef, read: impl FnOnce(*const u8)) -> bool {
+        if source.origin == Origin::OWN {
+            return self.resolve(source).map(|pointer| read(pointer)).is_some();
+        }
+        #[cfg(target_os = "linux")]
+        return self.0.imports.with(source, read).is_some();
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
     /// Copies the referenced bytes into `target`, which must be as long as the reference.
     /// False if the block is gone.
     #[must_use]
@@ -253,15 +292,14 @@ impl Memory {
             target.len(),
             "a copy needs equal lengths"
         );
-        let Some(pointer) = self.resolve(source) else {
-            return false;
-        };
-        // SAFETY: `resolve` checked the source range; `target` is a distinct Rust slice.
-        unsafe { copy_shared(pointer, target.as_mut_ptr(), target.len()) };
-        true
+        self.with_source(source, |pointer| {
+            // SAFETY: the source range was checked; `target` is a distinct Rust slice.
+            unsafe { copy_shared(pointer, target.as_mut_ptr(), target.len()) };
+        })
     }
 
-    /// Copies `source` over the referenced bytes, of the same length. False if the block is gone.
+    /// Copies `source` over the referenced bytes, of the same length. False if the block is gone
+    /// or not of this arena.
     #[must_use]
     pub fn write(&self, target: BlockRef, source: &[u8]) -> bool {
         assert_eq!(
@@ -278,20 +316,22 @@ impl Memory {
     }
 
     /// Copies referenced bytes over referenced bytes of the same length; they may overlap.
-    /// False if either block is gone.
+    /// False if either block is gone, or the target is not of this arena.
     #[must_use]
     pub fn copy(&self, source: BlockRef, target: BlockRef) -> bool {
         assert_eq!(source.len, target.len, "a copy needs equal lengths");
-        let (Some(from), Some(to)) = (self.resolve(source), self.resolve(target)) else {
+        let Some(to) = self.resolve(target) else {
             return false;
         };
-        // SAFETY: both ranges were checked; `copy_shared` allows overlap.
-        unsafe { copy_shared(from, to, source.len as usize) };
-        true
+        self.with_source(source, |from| {
+            // SAFETY: both ranges were checked; `copy_shared` allows overlap.
+            unsafe { copy_shared(from, to, source.len as usize) };
+        })
     }
 
     /// The aligned 64-bit word at the start of `reference`, applied to `update` atomically.
-    /// Returns what the word held before, or nothing if the block is gone or the place unaligned.
+    /// Returns what the word held before, or nothing if the block is gone or not of this arena,
+    /// or the place unaligned.
     pub fn update_word(
         &self,
         reference: BlockRef,
@@ -311,156 +351,102 @@ impl Memory {
     }
 }
 
-/// The most bytes that [`copy_shared`] moves as single words.
-const WORDWISE_MAX: usize = 64;
-
-/// Copies `len` bytes between memory that others may access meanwhile.
-///
-/// Up to [`WORDWISE_MAX`] bytes of aligned words are copied word by word in ascending order, each
-/// atomically, with acquire loads and release stores. Everything before a word copy is visible to
-/// whoever sees the word: that is what lets a ring's head publish its items.
-///
-/// # Safety
-/// Both ranges must be valid for `len` bytes. They may overlap.
-unsafe fn copy_shared(source: *const u8, target: *mut u8, len: usize) {
-    let aligned = (source as usize | target as usize | len).is_multiple_of(8);
-    if aligned && len <= WORDWISE_MAX {
-        for word in 0..len / 8 {
-            // SAFETY: within the ranges, valid by contract, and aligned, checked just above.
-            unsafe {
-                let from = AtomicU64::from_ptr(source.cast_mut().cast::<u64>().add(word));
-                let to = AtomicU64::from_ptr(target.cast::<u64>().add(word));
-                to.store(from.load(Ordering::Acquire), Ordering::Release);
-            }
-        }
-        return;
-    }
-    // SAFETY: valid by contract.
-    unsafe { ptr::copy(source, target, len) };
-}
-
-impl Block {
-    /// The length in bytes.
-    #[expect(clippy::len_without_is_empty, reason = "a block is never empty")]
-    pub fn len(&self) -> usize {
-        self.0.len
-    }
-
-    /// The arena that the block belongs to.
-    pub fn memory(&self) -> &Memory {
-        &self.0.arena
-    }
-
-    /// A reference to `len` bytes from `offset` on, or nothing if they are not all in the block.
-    pub fn reference(&self, offset: u64, len: u32) -> Option<BlockRef> {
-        let end = offset.checked_add(u64::from(len))?;
-        (end <= self.0.len as u64).then_some(BlockRef {
-            slot: self.0.slot,
-            generation: self.0.generation,
-            offset,
-            len,
-        })
-    }
-
-    /// Copies bytes from `offset` on into `target`.
-    ///
-    /// # Panics
-    /// If the range is not in the block.
-    pub fn read(&self, offset: usize, target: &mut [u8]) {
-        let pointer = self.pointer(offset, target.len());
-        // SAFETY: `pointer` checked the range.
-        unsafe { copy_shared(pointer, target.as_mut_ptr(), target.len()) };
-    }
-
-    /// Copies `source` into the block at `offset`.
-    ///
-    /// # Panics
-    /// If the range is not in the block.
-    pub fn write(&self, offset: usize, source: &[u8]) {
-        let pointer = self.pointer(offset, source.len());
-        // SAFETY: `pointer` checked the range.
-        unsafe { copy_shared(source.as_ptr(), pointer, source.len()) };
-    }
-
-    /// The 64-bit word at `offset`, a multiple of eight.
-    ///
-    /// # Panics
-    /// If the word is not in the block or not aligned.
-    pub fn word(&self, offset: usize) -> &AtomicU64 {
-        let pointer = self.pointer(offset, 8).cast::<u64>();
-        assert!(
-            pointer.is_aligned(),
-            "a word lies at a multiple of eight bytes"
-        );
-        // SAFETY: in range, aligned, and it lives as long as `self`.
-        unsafe { AtomicU64::from_ptr(pointer) }
-    }
-
-    fn pointer(&self, offset: usize, len: usize) -> *mut u8 {
-        let end = offset.checked_add(len);
-        assert!(
-            end.is_some_and(|end| end <= self.0.len),
-            "bytes {offset}..+{len} of a block of {} bytes",
-            self.0.len
-        );
-        // SAFETY: in range, just checked.
-        unsafe { self.0.pointer.add(offset) }
-    }
-}
-
-impl core::fmt::Debug for Block {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Block({} bytes)", self.0.len)
-    }
-}
-
 impl core::fmt::Debug for Memory {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Memory({} bytes held)", self.bytes_held())
     }
 }
 
-impl BlockRef {
-    /// The number of bytes referenced.
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "an empty reference is of no use to ask for"
-    )]
-    pub const fn len(&self) -> u32 {
-        self.len
-    }
-
-    /// The part of `len` bytes that starts `offset` bytes into this reference.
-    ///
-    /// # Panics
-    /// If the part is not within it.
-    #[must_use]
-    pub const fn part(&self, offset: u32, len: u32) -> Self {
-        assert!(offset as u64 + len as u64 <= self.len as u64);
+impl Arena {
+    /// An arena on the heap, whose generations count from an even number.
+    fn new(limit: usize, first_generation: u32) -> Self {
+        let slot = |_| Slot {
+            generation: AtomicU32::new(first_generation),
+            ..Slot::default()
+        };
         Self {
-            offset: self.offset + offset as u64,
-            len,
-            ..*self
+            slots: (0..BLOCKS_MAX).map(slot).collect(),
+            books: Mutex::new(Books {
+                limit,
+                used: 0,
+                slots_used: 0,
+                free: Vec::new(),
+                #[cfg(target_os = "linux")]
+                segment_end: shared::DATA_AT,
+            }),
+            origin: AtomicU16::new(Origin::OWN.0),
+            #[cfg(target_os = "linux")]
+            segment: None,
+            #[cfg(target_os = "linux")]
+            imports: foreign::Imports::default(),
         }
     }
-}
 
-impl Drop for Owned {
-    fn drop(&mut self) {
-        let slot = &self.arena.0.slots[self.slot as usize];
-        slot.generation.fetch_add(1, Ordering::AcqRel);
-        let mut books = self
-            .arena
-            .0
-            .books
-            .lock()
-            .expect("no holder of this lock panics");
-        books.free.push(self.slot);
+    /// A fresh slot with `capacity` zero bytes, for a block of `len`.
+    fn obtain(&self, books: &mut Books, len: usize, capacity: usize) -> Result<u32, MemoryError> {
+        let (limit, left) = (books.limit, books.limit - books.used);
+        let limit_reached = |left| MemoryError::LimitReached {
+            asked: len,
+            left,
+            limit,
+        };
+        if capacity > left {
+            return Err(limit_reached(left));
+        }
+        if books.slots_used == BLOCKS_MAX {
+            return Err(MemoryError::TooManyBlocks);
+        }
+        let index = books.slots_used as u32;
+        let pointer = self.bytes(books, index, capacity);
+        if pointer.is_null() {
+            return Err(limit_reached(0));
+        }
+        advise(pointer, capacity);
+        books.slots_used += 1;
+        books.used += capacity;
+        let slot = &self.slots[index as usize];
+        slot.pointer.store(pointer, Ordering::Release);
+        slot.capacity.store(capacity, Ordering::Release);
+        Ok(index)
+    }
+
+    /// Zero bytes from the segment or the heap; null if the heap has none.
+    fn bytes(&self, books: &mut Books, index: u32, capacity: usize) -> *mut u8 {
+        #[cfg(target_os = "linux")]
+        if let Some(segment) = &self.segment {
+            let offset = books.segment_end.next_multiple_of(alignment(capacity));
+            books.segment_end = offset + capacity;
+            segment.place(index, offset, capacity);
+            return segment.block(offset);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (books, index);
+        // SAFETY: the layout has a size above zero.
+        unsafe { alloc_zeroed(layout(capacity)) }
+    }
+
+    /// Counts the generation of a slot on: its block comes to life or dies.
+    fn next_generation(&self, index: u32) -> u32 {
+        let slot = &self.slots[index as usize];
+        let generation = slot
+            .generation
+            .fetch_add(1, Ordering::AcqRel)
+            .wrapping_add(1);
+        #[cfg(target_os = "linux")]
+        if let Some(segment) = &self.segment {
+            segment.set_generation(index, generation);
+        }
+        generation
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
+        #[cfg(target_os = "linux")]
+        if self.segment.is_some() {
+            // The blocks go with the segment.
+            return;
+        }
         for slot in &self.slots {
             let pointer = slot.pointer.load(Ordering::Acquire);
             if !pointer.is_null() {
@@ -473,5 +459,7 @@ impl Drop for Arena {
     }
 }
 
+#[cfg(all(test, target_os = "linux"))]
+mod shared_tests;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use super::{Picture, SharedCapture};
 use crate::pcapng::Direction;
 use crate::{Link, Properties};
 use rackweave_base::{Instant, Packet, PortId};
+use std::os::fd::BorrowedFd;
 
 /// A link that records what is sent and received at its end.
 ///
@@ -68,5 +69,21 @@ impl<L: Link> Link for Capture<L> {
 
     fn properties(&self) -> Properties {
         self.inner.properties()
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.wake_fd()
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        self.inner.prepare_sleep()
+    }
+
+    fn end_sleep(&mut self) {
+        self.inner.end_sleep();
+    }
+
+    fn is_peer_gone(&self) -> bool {
+        self.inner.is_peer_gone()
     }
 }

@@ -39,6 +39,12 @@ pub enum ConfigError {
     /// Two nodes have one name.
     #[error("two nodes are named {0:?}; give each [[node]] a name of its own")]
     DuplicateName(String),
+    /// A link on Ethernet interfaces without interfaces.
+    #[error(
+        "node {0:?} has a packet link; say interface = \"...\" (the node's) and \
+         switch_interface = \"...\" (the switch's) in its [[node]]"
+    )]
+    NoInterface(String),
     /// The switch has no room for the rings that it is to have.
     #[error(
         "switch.lanes is {lanes}, but {rings} rings with {transfers} transfers each need {needed}; \
@@ -82,7 +88,7 @@ fn unknown_field_hint(message: &str) -> Option<String> {
     Some(format!("unknown setting `{unknown}`; {hint}"))
 }
 
-fn rule(
+pub(super) fn rule(
     holds: bool,
     setting: &'static str,
     value: impl ToString,
@@ -220,7 +226,14 @@ impl RackConfig {
             rate,
             "0.1 to 10000 is possible",
         )?;
-        self.faults.check()
+        self.faults.check()?;
+        let Some(hosted) = &self.hosted else {
+            return Ok(());
+        };
+        hosted.check()?;
+        self.node
+            .iter()
+            .try_for_each(|node| node.check_link(hosted))
     }
 
     fn check_switch(&self) -> Result<(), ConfigError> {

@@ -4,14 +4,18 @@
 //! are refused with the nearest known name; values are checked before anything is built.
 
 mod check;
+mod hosted;
 mod nearest;
 
 use rackweave_base::Duration;
 use rackweave_link::FaultConfig;
+use rackweave_wire::fabric::ring::ByteOrder;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 use std::path::Path;
 
 pub use check::ConfigError;
+pub use hosted::{HostedSection, LinkKind, SecurityKind};
 
 /// What a node is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
@@ -38,6 +42,15 @@ pub enum Endianness {
     Big,
 }
 
+impl From<Endianness> for ByteOrder {
+    fn from(order: Endianness) -> Self {
+        match order {
+            Endianness::Little => ByteOrder::Little,
+            Endianness::Big => ByteOrder::Big,
+        }
+    }
+}
+
 /// One node.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -49,6 +62,34 @@ pub struct NodeConfig {
     /// The byte order of its rings' words.
     #[serde(default)]
     pub byte_order: Endianness,
+    /// How it reaches the switch of a hosted rack, if not as `hosted.link` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkKind>,
+    /// The Ethernet interface of a `packet` link, at the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// The Ethernet interface of a `packet` link, at the switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch_interface: Option<String>,
+    /// Where the node binds its end of a `udp` link; without it, any port of the loopback address
+    /// or of the address that leads to the switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp: Option<SocketAddr>,
+}
+
+impl NodeConfig {
+    /// A node with every other setting at its default.
+    pub fn new(name: impl Into<String>, role: Role) -> Self {
+        Self {
+            name: name.into(),
+            role,
+            byte_order: Endianness::Little,
+            link: None,
+            interface: None,
+            switch_interface: None,
+            udp: None,
+        }
+    }
 }
 
 /// The whole rack.
@@ -77,6 +118,9 @@ pub struct RackConfig {
     pub link: LinkSection,
     /// What goes wrong, on every link.
     pub faults: FaultSection,
+    /// Processes, for a hosted rack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosted: Option<HostedSection>,
 }
 
 /// What the switch is taken for.
@@ -211,21 +255,16 @@ pub struct FaultSection {
 impl Default for RackConfig {
     /// Two storage and two compute nodes.
     fn default() -> Self {
-        let node = |name: &str, role| NodeConfig {
-            name: name.into(),
-            role,
-            byte_order: Endianness::Little,
-        };
         Self {
             seed: 1,
             memory_limit: 1 << 30,
             payload_buffers: 1024,
             driver_threads: 1,
             node: vec![
-                node("storage0", Role::Storage),
-                node("storage1", Role::Storage),
-                node("compute0", Role::Compute),
-                node("compute1", Role::Compute),
+                NodeConfig::new("storage0", Role::Storage),
+                NodeConfig::new("storage1", Role::Storage),
+                NodeConfig::new("compute0", Role::Compute),
+                NodeConfig::new("compute1", Role::Compute),
             ],
             switch: SwitchSection::default(),
             transfer: TransferSection::default(),
@@ -233,6 +272,7 @@ impl Default for RackConfig {
             nic: NicSection::default(),
             link: LinkSection::default(),
             faults: FaultSection::default(),
+            hosted: None,
         }
     }
 }
@@ -339,7 +379,11 @@ impl RackConfig {
             path: path.display().to_string(),
             error: error.to_string(),
         })?;
-        Self::parse(&text, &path.display().to_string())
+        let mut config = Self::parse(&text, &path.display().to_string())?;
+        if let (Some(hosted), Some(folder)) = (&mut config.hosted, path.parent()) {
+            hosted.resolve_paths(folder);
+        }
+        Ok(config)
     }
 
     /// Reads TOML text; `name` stands for it in messages.

@@ -4,11 +4,10 @@
 //! Driver threads help where there are cores for them, and sleep when nothing is due.
 
 mod shared;
-mod station;
 mod threads;
 
 use crate::Flow;
-use crate::build::{self, RackError};
+use crate::build::{self, Kind, RackError};
 use crate::config::RackConfig;
 use rackweave_base::{Memory, NodeId};
 use rackweave_controller::connect::PairAttributes;
@@ -40,7 +39,7 @@ impl EmbeddedRack {
     /// # Errors
     /// If the configuration makes no sense or the programs do not fit the switch.
     pub fn new(config: &RackConfig) -> Result<Self, RackError> {
-        let parts = build::build(config, false, SwitchConfig::default())?;
+        let parts = build::build(config, Kind::Embedded, SwitchConfig::default())?;
         let shared = Arc::new(Shared::new(config, parts)?);
         shared.install_hosts()?;
         let drivers = Drivers::start(&shared, config.driver_threads)?;
@@ -92,7 +91,7 @@ impl EmbeddedRack {
     ) -> FlowSpec {
         build::flow_spec(
             &self.config,
-            false,
+            Kind::Embedded,
             producers,
             consumers,
             item_size,

@@ -4,10 +4,11 @@
 //! that drives the rack takes each lock if it is free and moves on if it is not: whoever holds it
 //! is driving that machine. The controller takes one lock at a time; nobody holds two machines.
 
-use super::station::{NodeStation, SwitchStation};
-use crate::build::{self, Address, Parts, RackError};
+use crate::awake::{Credit, NEVER, Place, span};
+use crate::build::{self, Address, Kind, Parts, RackError};
 use crate::config::RackConfig;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::station::{NodeStation, SwitchStation};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, NodeId, Packet, Rkey};
 use rackweave_controller::{Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site};
@@ -19,55 +20,6 @@ use rackweave_verbs::{Access, PdId, Progress, Verbs};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::Duration as Time;
-
-const NEVER: u64 = u64::MAX;
-
-/// How long somebody who waits sleeps at first, and at most: what he waits for may come without a
-/// timer that he sees.
-const NAP_MIN: Time = Time::from_micros(50);
-const NAP_MAX: Time = Time::from_millis(2);
-
-/// Naps of one length before they get longer.
-const NAPS: u32 = 16;
-
-/// Rounds of idleness that moving data can earn: about a millisecond.
-const CREDIT_MAX: u32 = 2048;
-
-/// Credit below this is not worth staying awake for.
-const CREDIT_MIN: u32 = 16;
-
-/// Credit from which all driver threads are wanted: more than polling idle rings earns.
-const CREDIT_CROWD: u32 = 256;
-
-/// Rounds that somebody who waits spends awake in any case: a thread that drives may hold the very
-/// machine that has his packet.
-const ROUNDS_AWAKE: u32 = 64;
-
-/// A machine behind its lock, and when it is due.
-struct Place<S> {
-    station: Mutex<S>,
-    deadline: AtomicU64,
-}
-
-impl<S> Place<S> {
-    fn new(station: S) -> Self {
-        Self {
-            station: Mutex::new(station),
-            deadline: AtomicU64::new(0),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, S> {
-        self.station
-            .lock()
-            .expect("a machine that panicked is not to be trusted")
-    }
-
-    fn note_deadline(&self, deadline: Option<Instant>) {
-        self.deadline
-            .store(deadline.map_or(NEVER, Instant::as_nanos), Ordering::Relaxed);
-    }
-}
 
 pub(super) struct Shared {
     epoch: std::time::Instant,
@@ -82,9 +34,7 @@ pub(super) struct Shared {
     /// Set when the switch has news for the controller.
     news: AtomicBool,
     pub(super) stop: AtomicBool,
-    /// Rounds of idleness to be spent awake. Moving data earns them: where much has moved, more is
-    /// likely to come soon, and a poll now and then is no reason to stay awake.
-    credit: AtomicU32,
+    credit: Credit,
     sleeping: AtomicUsize,
     sleepers: Mutex<Vec<Thread>>,
 }
@@ -130,7 +80,7 @@ impl Shared {
             controller: Mutex::new(parts.controller),
             news: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            credit: AtomicU32::new(0),
+            credit: Credit::default(),
             sleeping: AtomicUsize::new(0),
             sleepers: Mutex::new(Vec::new()),
         })
@@ -207,7 +157,8 @@ impl Shared {
         let (mut now, mut most) = (fixed, fixed);
         for at in 0..self.nodes.len() {
             now += self.with_nic(at, |nic| nic.bytes_overhead());
-            most += build::nic_config(config, NodeId(at as u16), false).bytes_overhead_max();
+            most +=
+                build::nic_config(config, NodeId(at as u16), Kind::Embedded).bytes_overhead_max();
         }
         (now, most)
     }
@@ -227,20 +178,15 @@ impl Shared {
 
     /// Until when nothing is due, as a span from now of at most `limit`.
     fn idle_span(&self, limit: Time) -> Time {
-        let deadlines = self
-            .nodes
-            .iter()
-            .map(|n| n.deadline.load(Ordering::Relaxed));
-        let switch = self.switch.deadline.load(Ordering::Relaxed);
-        let next = deadlines.min().unwrap_or(NEVER).min(switch);
-        let now = self.time().as_nanos();
-        Time::from_nanos(next.saturating_sub(now)).min(limit)
+        let next = self.nodes.iter().map(Place::deadline).min();
+        let next = next.unwrap_or(NEVER).min(self.switch.deadline());
+        span(next, self.time(), limit)
     }
 
     /// A driver thread has nothing to do. Only the first one minds the timers of an idle rack; it
     /// wakes the others when there is work for them.
     pub fn driver_rest(&self, index: u32) {
-        if self.stay_awake() {
+        if self.credit.stay_awake() {
             return;
         }
         self.sleeping.fetch_add(1, Ordering::SeqCst);
@@ -257,32 +203,6 @@ impl Shared {
         self.sleeping.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Spends a round of credit awake. False if there is none.
-    fn stay_awake(&self) -> bool {
-        let credit = self.credit.load(Ordering::Relaxed);
-        if credit < CREDIT_MIN {
-            self.credit.store(0, Ordering::Relaxed);
-            return false;
-        }
-        self.credit.store(credit - 1, Ordering::Relaxed);
-        if credit.is_multiple_of(8) {
-            // Another thread of this process may have the next step.
-            std::thread::yield_now();
-        } else {
-            core::hint::spin_loop();
-        }
-        true
-    }
-
-    fn earn(&self, moved: u32) {
-        let before = self.credit.load(Ordering::Relaxed);
-        let credit = before.saturating_add(moved).min(CREDIT_MAX);
-        self.credit.store(credit, Ordering::Relaxed);
-        if before < CREDIT_CROWD && credit >= CREDIT_CROWD {
-            self.kick();
-        }
-    }
-
     fn tell_controller(&self) {
         if let Ok(mut controller) = self.controller.try_lock() {
             self.news.store(false, Ordering::Relaxed);
@@ -296,12 +216,12 @@ impl Progress for Shared {
         let now = self.time();
         let mut moved = 0;
         for place in &self.nodes {
-            if let Ok(mut station) = place.station.try_lock() {
+            if let Some(mut station) = place.try_lock() {
                 moved += station.run(now);
                 place.note_deadline(station.deadline());
             }
         }
-        if let Ok(mut station) = self.switch.station.try_lock() {
+        if let Some(mut station) = self.switch.try_lock() {
             moved += station.run(now);
             self.switch.note_deadline(station.deadline());
             if station.switch.has_digest() {
@@ -311,18 +231,14 @@ impl Progress for Shared {
         if self.news.load(Ordering::Relaxed) {
             self.tell_controller();
         }
-        if moved > 0 {
-            self.earn(moved);
+        if moved > 0 && self.credit.earn(moved) {
+            self.kick();
         }
         moved > 0
     }
 
     fn relax(&self, idle_rounds: u32) {
-        if idle_rounds < ROUNDS_AWAKE {
-            core::hint::spin_loop();
-        } else if !self.stay_awake() {
-            let naps = (idle_rounds - ROUNDS_AWAKE) / NAPS;
-            let nap = NAP_MIN.saturating_mul(1 << naps.min(6)).min(NAP_MAX);
+        if let Some(nap) = self.credit.relax(idle_rounds) {
             std::thread::sleep(self.idle_span(nap));
         }
     }

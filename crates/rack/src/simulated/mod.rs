@@ -4,7 +4,7 @@
 //! the switch takes the time that the model says to reach it.
 
 use crate::Flow;
-use crate::build::{self, Address, RackError};
+use crate::build::{self, Address, Kind, RackError};
 use crate::config::{RackConfig, Role};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, NodeId, Qpn, Rkey, Rng};
@@ -108,10 +108,14 @@ impl SimulatedRack {
     /// If the configuration makes no sense or the programs do not fit the switch.
     pub fn new(config: &RackConfig) -> Result<Self, RackError> {
         let models = rackweave_sim::world::SwitchModel::default();
-        let mut parts = build::build(config, true, models.switch_config(config.node.len() as u16))?;
+        let mut parts = build::build(
+            config,
+            Kind::Simulated,
+            models.switch_config(config.node.len() as u16),
+        )?;
         let link = LinkModel {
             bits_per_second: (config.link.gigabits_per_second * 1e9) as u64,
-            check_needed: config.needs_check(),
+            check_needed: Kind::Simulated.needs_check(config),
             ..LinkModel::default()
         };
         let node = |role: Role| match role {
@@ -174,7 +178,7 @@ impl SimulatedRack {
     ) -> FlowSpec {
         build::flow_spec(
             &self.config,
-            true,
+            Kind::Simulated,
             producers,
             consumers,
             item_size,
@@ -263,7 +267,7 @@ impl SimulatedRack {
 
     /// Gives a crashed node a new NIC.
     pub fn revive_node(&mut self, node: NodeId) -> bool {
-        let config = build::nic_config(&self.config, node, true);
+        let config = build::nic_config(&self.config, node, Kind::Simulated);
         let nic = Nic::new(
             config,
             self.memory.clone(),

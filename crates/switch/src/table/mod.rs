@@ -36,6 +36,14 @@ pub enum TableError {
         /// The key.
         key: u64,
     },
+    /// A key that another owner has, in a table where owners must not push each other out.
+    #[error("table {table}: key {key:#x} is taken; remove its entry first")]
+    Taken {
+        /// The table's name.
+        table: &'static str,
+        /// The key.
+        key: u64,
+    },
     /// A range whose end lies before its start, or one that overlaps another.
     #[error("table {table}: range {first:#x}..={last:#x} is empty or overlaps another")]
     BadRange {

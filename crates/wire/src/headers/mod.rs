@@ -174,6 +174,18 @@ impl Headers {
 /// # Errors
 /// If it is not a sound RoCEv2 packet. The ICRC is not checked; see [`crate::icrc::verify`].
 pub fn parse_bytes(bytes: &[u8]) -> Result<Packet, ParseError> {
+    parse_bytes_with(bytes, Payload::copied)
+}
+
+/// As [`parse_bytes`], with the payload where `keep` puts it: in a buffer of a pool, say. It is
+/// handed at most [`PAYLOAD_MAX`] bytes and must keep them all.
+///
+/// # Errors
+/// As [`parse_bytes`].
+pub fn parse_bytes_with(
+    bytes: &[u8],
+    keep: impl FnOnce(&[u8]) -> Payload,
+) -> Result<Packet, ParseError> {
     let Parsed {
         headers,
         len,
@@ -194,7 +206,7 @@ pub fn parse_bytes(bytes: &[u8]) -> Result<Packet, ParseError> {
     if payload.len() > PAYLOAD_MAX {
         return Err(ParseError::BadLength);
     }
-    let mut packet = Packet::new(&bytes[..len], Payload::copied(payload));
+    let mut packet = Packet::new(&bytes[..len], keep(payload));
     packet.set_pad(pad);
     packet.check = Some(*check);
     Headers::of(&packet)?;

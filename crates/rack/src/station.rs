@@ -10,14 +10,14 @@ use rackweave_switch::Switch;
 const BURST: usize = 64;
 
 /// A node's NIC and its end of the link.
-pub(super) struct NodeStation {
+pub(crate) struct NodeStation {
     pub nic: Nic,
     pub link: Box<dyn Link>,
     pub dead: bool,
 }
 
 /// The switch and its ends of all links.
-pub(super) struct SwitchStation {
+pub(crate) struct SwitchStation {
     pub switch: Switch<Pipeline>,
     pub links: Vec<Box<dyn Link>>,
     /// An egress queue as long as this keeps further packets waiting on their links.

@@ -1,0 +1,50 @@
+//! The arenas of other processes of this host, by name, mapped read-only.
+
+use super::mapping::Mapping;
+use super::shared::{self, ImportError};
+use super::{BlockRef, Origin};
+use std::os::fd::OwnedFd;
+use std::sync::{PoisonError, RwLock};
+
+/// The mapped arenas; the place of each is its name.
+///
+/// Whoever copies from an arena holds the lock for reading, so that it stays mapped meanwhile.
+#[derive(Default)]
+pub(super) struct Imports(RwLock<Vec<Option<Mapping>>>);
+
+impl Imports {
+    /// Maps the arena behind `fd` as `origin`, in place of the one that had the name before.
+    pub(super) fn insert(&self, origin: Origin, fd: &OwnedFd) -> Result<(), ImportError> {
+        if !origin.is_name() {
+            return Err(ImportError::Reserved(origin));
+        }
+        let mapping = shared::open(fd)?;
+        let at = usize::from(origin.0);
+        let mut imports = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if imports.len() <= at {
+            imports.resize_with(at + 1, || None);
+        }
+        imports[at] = Some(mapping);
+        Ok(())
+    }
+
+    /// Unmaps the arena called `origin`. Waits for copies from it to end.
+    pub(super) fn remove(&self, origin: Origin) {
+        let mut imports = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(import) = imports.get_mut(usize::from(origin.0)) {
+            *import = None;
+        }
+    }
+
+    /// What `read` makes of the referenced bytes, or nothing if they are not there. They stay
+    /// mapped while it runs.
+    pub(super) fn with<R>(
+        &self,
+        reference: BlockRef,
+        read: impl FnOnce(*const u8) -> R,
+    ) -> Option<R> {
+        let imports = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mapping = imports.get(usize::from(reference.origin.0))?.as_ref()?;
+        shared::resolve(mapping, reference).map(read)
+    }
+}

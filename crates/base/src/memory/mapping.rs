@@ -1,0 +1,128 @@
+//! Anonymous files that several processes of a host map: how they are made, sealed and opened.
+//!
+//! A segment is sealed against shrinking and growing before anybody else sees it, and a descriptor
+//! without these seals is refused: a mapping of sealed length can never fault because the file
+//! became shorter. When the last process that has it goes, however it goes, so does the memory.
+
+use core::ptr::{self, NonNull};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// The seals that every segment has.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+
+/// What one may do with a mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Loads only.
+    Read,
+    /// Loads and stores.
+    ReadWrite,
+}
+
+/// Why a descriptor was not mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Its length may still change, or it is no memory segment at all.
+    #[error("it is no sealed memory segment")]
+    NotSealed,
+    /// It is empty, or longer than the processor can address.
+    #[error("its length of {0} bytes cannot be mapped")]
+    Length(u64),
+    /// The system refused.
+    #[error("the system refused it: {0}")]
+    System(Errno),
+}
+
+/// A segment in the memory of this process; unmapped when dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    pointer: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread; what may be done with its bytes is up
+// to those who turn the pointer into accesses.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+/// Makes a segment of `len` zero bytes, mapped to be written. `name` shows in `/proc/PID/maps`.
+/// `others` is what processes that are given the descriptor may do.
+///
+/// # Errors
+/// If the system refuses; `len` of zero is an invalid argument to it.
+pub fn create(name: &str, len: usize, others: Access) -> Result<(OwnedFd, Mapping), Errno> {
+    let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    rustix::fs::ftruncate(&fd, len as u64)?;
+    let mapping = Mapping::new(&fd, len, Access::ReadWrite)?;
+    let seals = match others {
+        // Mappings that exist stay writable: ours does.
+        Access::Read => SEALS | SealFlags::FUTURE_WRITE,
+        Access::ReadWrite => SEALS,
+    };
+    rustix::fs::fcntl_add_seals(&fd, seals | SealFlags::SEAL)?;
+    Ok((fd, mapping))
+}
+
+/// Maps the whole segment behind `fd`, which may come from anybody.
+///
+/// # Errors
+/// If it is not sealed, or the system refuses.
+pub fn open(fd: impl AsFd, access: Access) -> Result<Mapping, OpenError> {
+    // Whatever is no anonymous file knows no seals: the question itself fails then.
+    let seals = rustix::fs::fcntl_get_seals(&fd).map_err(|_| OpenError::NotSealed)?;
+    if !seals.contains(SEALS) {
+        return Err(OpenError::NotSealed);
+    }
+    let stat = rustix::fs::fstat(&fd).map_err(OpenError::System)?;
+    let len = u64::try_from(stat.st_size).unwrap_or(0);
+    let fits = usize::try_from(len).ok().filter(|len| *len > 0);
+    let mappable = fits.ok_or(OpenError::Length(len))?;
+    Mapping::new(&fd, mappable, access).map_err(OpenError::System)
+}
+
+/// Asks for huge pages under `len` bytes from `pointer` on, both multiples of a page. A system
+/// that has none goes on with small ones.
+///
+/// # Safety
+/// The range must be mapped.
+pub(super) unsafe fn advise_huge(pointer: *mut u8, len: usize) {
+    // SAFETY: mapped by contract, and the advice changes no byte.
+    let _small_pages = unsafe { rustix::mm::madvise(pointer.cast(), len, Advice::LinuxHugepage) };
+}
+
+impl Mapping {
+    /// Maps `len` bytes of `fd`.
+    fn new(fd: impl AsFd, len: usize, access: Access) -> Result<Self, Errno> {
+        let protection = match access {
+            Access::Read => ProtFlags::READ,
+            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // SAFETY: the system chooses a place where nothing is mapped yet.
+        let pointer = unsafe { rustix::mm::mmap(ptr::null_mut(), len, protection, flags, fd, 0) }?;
+        let pointer = NonNull::new(pointer.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Self { pointer, len })
+    }
+
+    /// Where it begins: at the start of a page.
+    pub fn pointer(&self) -> *mut u8 {
+        self.pointer.as_ptr()
+    }
+
+    /// Its length in bytes, never zero.
+    #[expect(clippy::len_without_is_empty, reason = "a mapping is never empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new`, and whoever uses its bytes holds the mapping.
+        let _never_fails = unsafe { rustix::mm::munmap(self.pointer.as_ptr().cast(), self.len) };
+    }
+}

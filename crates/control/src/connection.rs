@@ -1,0 +1,413 @@
+//! A control connection that stands, and how a client makes one.
+
+use crate::hello::{MAGIC, Reply, one_line};
+use crate::identity::{Security, server_name};
+use crate::message::{EncodeError, MessageReader, encode};
+use crate::stream::{Stream, Trouble};
+use crate::{
+    CONTROLLER_NAME, ControlError, HELLO_LEN_MAX, Hello, MESSAGE_LEN_MAX, PROTOCOL_VERSION,
+    PROTOCOL_VERSION_MIN,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::fmt::{self, Display};
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How long a message may take from its first byte to its last, if the caller's limit is shorter.
+/// So a short limit, as for a poll, does not end a connection whose message came in two packets.
+pub const MESSAGE_GRACE: Duration = Duration::from_secs(1);
+
+/// How long the other side may keep us from sending a message by not reading.
+pub const SEND_LIMIT: Duration = Duration::from_secs(10);
+
+/// A limit that no caller means; what is longer is cut to it, for time can be added only so often.
+const FOR_EVER: Duration = Duration::from_secs(1 << 32);
+
+/// What a client says in its hello besides its name and versions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Introduction {
+    /// What it wants, for the layer above.
+    pub purpose: String,
+    /// Which rack it takes this for: a name or a hash of the configuration.
+    pub rack: String,
+    /// More for the layer above. The whole hello has at most [`HELLO_LEN_MAX`] bytes.
+    pub body: Value,
+}
+
+/// A connection after hello and welcome, for either side. Everything blocks, within limits.
+///
+/// After an error other than [`ControlError::Malformed`], or [`ControlError::TooLong`] of a message
+/// to be sent, the stream of messages is broken: the connection is shut, and every later call
+/// returns [`ControlError::Closed`]. Dropping it closes it at once; [`Connection::close`] in good
+/// order.
+pub struct Connection {
+    stream: Stream,
+    inbound: MessageReader,
+    peer_name: String,
+    peer_addr: SocketAddr,
+    version: u16,
+    is_broken: bool,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("peer_name", &self.peer_name)
+            .field("peer_addr", &self.peer_addr)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Ends a [`Connection`] from another thread.
+#[derive(Debug, Clone)]
+pub struct Closer {
+    // Weak: the connection's socket closes when the connection goes, whoever still has a closer.
+    socket: Weak<TcpStream>,
+}
+
+impl Closer {
+    /// Shuts the connection. Whoever waits in one of its methods gets [`ControlError::Closed`] now.
+    /// Does nothing if the connection is gone.
+    pub fn close(&self) {
+        if let Some(socket) = self.socket.upgrade() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Connection {
+    /// Connects to the controller at `addr` (`host:port` or a socket address) within `timeout`, and
+    /// says hello. Returns the connection and the body of the controller's welcome.
+    ///
+    /// Looking up a host name is the system's work and not bounded by `timeout`.
+    ///
+    /// # Errors
+    /// Nobody there, not our protocol, keys that do not fit, no common version, a refusal, an
+    /// address that is not loopback without keys, or too long a hello.
+    pub fn connect(
+        addr: impl ToSocketAddrs + Display,
+        security: &Security,
+        introduction: Introduction,
+        timeout: Duration,
+    ) -> Result<(Connection, Value), ControlError> {
+        let deadline = after(timeout);
+        let peer = format!("the controller at {addr}");
+        let hello = Hello {
+            magic: MAGIC.to_string(),
+            version_min: PROTOCOL_VERSION_MIN,
+            version_max: PROTOCOL_VERSION,
+            name: security.name().to_string(),
+            purpose: introduction.purpose,
+            rack: introduction.rack,
+            body: introduction.body,
+        };
+        let hello = encode(&hello, HELLO_LEN_MAX).map_err(|error| encode_error(error, &peer))?;
+        let socket = dial(&addr, security, deadline)?;
+        let unreachable = |error| ControlError::Unreachable {
+            addr: addr.to_string(),
+            error,
+        };
+        let peer_addr = socket.peer_addr().map_err(unreachable)?;
+        let mut stream = Stream::new(socket, client_tls(security, &peer)?).map_err(unreachable)?;
+        let mut inbound = MessageReader::new(MESSAGE_LEN_MAX);
+        let reply = exchange(&mut stream, &mut inbound, &hello, &peer, deadline)?;
+        match serde_json::from_slice(&reply) {
+            Ok(Reply::Welcome { version, body })
+                if (PROTOCOL_VERSION_MIN..=PROTOCOL_VERSION).contains(&version) =>
+            {
+                let name = CONTROLLER_NAME.to_string();
+                let connection = Connection::new(stream, inbound, name, peer_addr, version);
+                Ok((connection, body))
+            }
+            Ok(Reply::Welcome { version, .. }) => Err(ControlError::Version {
+                peer,
+                min: version,
+                max: version,
+            }),
+            Ok(Reply::Refused { reason, remedy }) => Err(ControlError::Refused {
+                by: peer,
+                reason: one_line(&reason),
+                remedy: one_line(&remedy),
+            }),
+            Err(_) => Err(ControlError::NotOurProtocol {
+                peer,
+                detail: "its answer to our hello is none".to_string(),
+            }),
+        }
+    }
+
+    pub(crate) fn new(
+        stream: Stream,
+        inbound: MessageReader,
+        peer_name: String,
+        peer_addr: SocketAddr,
+        version: u16,
+    ) -> Connection {
+        Connection {
+            stream,
+            inbound,
+            peer_name,
+            peer_addr,
+            version,
+            is_broken: false,
+        }
+    }
+
+    /// Sends a message. Returns when the system has taken it, after [`SEND_LIMIT`] at the latest.
+    ///
+    /// # Errors
+    /// A message that is too long or has no JSON form, and nothing was sent; a connection that
+    /// ended or is stuck.
+    pub fn send<T: Serialize>(&mut self, message: &T) -> Result<(), ControlError> {
+        self.check_whole()?;
+        let bytes =
+            encode(message, MESSAGE_LEN_MAX).map_err(|error| encode_error(error, &self.peer()))?;
+        self.stream
+            .write_all(&bytes, after(SEND_LIMIT))
+            .map_err(|trouble| self.broken(trouble, "to take a message", true))
+    }
+
+    /// Waits up to `limit` for a message. None: nothing began to arrive. What has begun must be
+    /// complete by `limit`, or [`MESSAGE_GRACE`] after its first byte was read, if that is later.
+    ///
+    /// # Errors
+    /// A connection that ended, a message that stopped half-way, is too long, or not a `T` (the
+    /// next can then still be received).
+    pub fn receive<T: DeserializeOwned>(
+        &mut self,
+        limit: Duration,
+    ) -> Result<Option<T>, ControlError> {
+        self.check_whole()?;
+        let Some(body) = self.receive_body(after(limit))? else {
+            return Ok(None);
+        };
+        serde_json::from_slice(&body)
+            .map(Some)
+            .map_err(|error| ControlError::Malformed {
+                peer: self.peer(),
+                detail: error.to_string(),
+            })
+    }
+
+    /// Sends `question` and waits up to `limit` for the next message, its answer. The other side
+    /// must send nothing unasked.
+    ///
+    /// # Errors
+    /// As [`Connection::send`] and [`Connection::receive`]; and no answer within `limit`, which
+    /// breaks the connection, for a late answer would be taken for that to the next question.
+    pub fn request<Q: Serialize, A: DeserializeOwned>(
+        &mut self,
+        question: &Q,
+        limit: Duration,
+    ) -> Result<A, ControlError> {
+        self.send(question)?;
+        match self.receive(limit)? {
+            Some(answer) => Ok(answer),
+            None => Err(self.broken(Trouble::TimedOut, "to answer", false)),
+        }
+    }
+
+    /// The name that the other side has proved to bear, or without keys claimed.
+    pub fn peer_name(&self) -> &str {
+        &self.peer_name
+    }
+
+    /// The other side's address.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.peer_addr
+    }
+
+    /// The version of the protocol that both sides speak.
+    pub fn version(&self) -> u16 {
+        self.version
+    }
+
+    /// A handle that ends this connection from another thread.
+    pub fn closer(&self) -> Closer {
+        Closer {
+            socket: Arc::downgrade(self.stream.socket()),
+        }
+    }
+
+    /// Ends the connection in good order: what was sent arrives, and the other side learns that
+    /// this is the end. Waits a moment for the other side to end too.
+    pub fn close(self) {
+        if !self.is_broken {
+            self.stream.close();
+        }
+    }
+
+    /// The next body; none if nothing has begun to arrive by `begin_by`.
+    fn receive_body(&mut self, begin_by: Instant) -> Result<Option<Vec<u8>>, ControlError> {
+        let mut deadline = begin_by;
+        let mut had_begun = false;
+        let mut chunk = [0; 16 << 10];
+        loop {
+            match self.inbound.poll_body() {
+                Ok(Some(body)) => return Ok(Some(body)),
+                Ok(None) => {}
+                Err(error) => {
+                    self.shut();
+                    return Err(ControlError::TooLong {
+                        peer: self.peer(),
+                        len: error.len,
+                        limit: error.limit,
+                    });
+                }
+            }
+            let has_begun = self.inbound.has_begun();
+            if has_begun && !had_begun {
+                had_begun = true;
+                deadline = begin_by.max(after(MESSAGE_GRACE));
+            }
+            match self.stream.read(&mut chunk, deadline) {
+                Ok(len) => self.inbound.handle_bytes(&chunk[..len]),
+                Err(Trouble::TimedOut) if !has_begun => return Ok(None),
+                Err(trouble) => return Err(self.broken(trouble, "to end a message", has_begun)),
+            }
+        }
+    }
+
+    fn peer(&self) -> String {
+        format!("`{}` at {}", one_line(&self.peer_name), self.peer_addr)
+    }
+
+    fn check_whole(&self) -> Result<(), ControlError> {
+        if self.is_broken {
+            return Err(Trouble::Ended.about(&self.peer(), "", false));
+        }
+        Ok(())
+    }
+
+    fn broken(&mut self, trouble: Trouble, what: &'static str, midway: bool) -> ControlError {
+        self.shut();
+        trouble.about(&self.peer(), what, midway)
+    }
+
+    fn shut(&mut self) {
+        self.is_broken = true;
+        let _ = self.stream.socket().shutdown(Shutdown::Both);
+    }
+}
+
+/// When `limit` from now ends.
+pub(crate) fn after(limit: Duration) -> Instant {
+    Instant::now() + limit.min(FOR_EVER)
+}
+
+/// Whether only this machine can reach `addr`.
+pub(crate) fn is_loopback(addr: &SocketAddr) -> bool {
+    addr.ip().to_canonical().is_loopback()
+}
+
+/// Reads the first message of the other side.
+pub(crate) fn first_body(
+    stream: &mut Stream,
+    inbound: &mut MessageReader,
+    peer: &str,
+    deadline: Instant,
+) -> Result<Vec<u8>, ControlError> {
+    let mut chunk = [0; 4096];
+    loop {
+        match inbound.poll_body() {
+            Ok(Some(body)) => return Ok(body),
+            Ok(None) => {}
+            // A length that makes no sense is the start of some other protocol.
+            Err(error) => {
+                return Err(ControlError::NotOurProtocol {
+                    peer: peer.to_string(),
+                    detail: format!("it announces a first message of {} bytes", error.len),
+                });
+            }
+        }
+        let has_begun = inbound.has_begun();
+        match stream.read(&mut chunk, deadline) {
+            Ok(len) => inbound.handle_bytes(&chunk[..len]),
+            Err(trouble) => return Err(trouble.about(peer, "over its first message", has_begun)),
+        }
+    }
+}
+
+pub(crate) fn encode_error(error: EncodeError, peer: &str) -> ControlError {
+    let peer = peer.to_string();
+    match error {
+        EncodeError::TooLong(error) => ControlError::TooLong {
+            peer,
+            len: error.len,
+            limit: error.limit,
+        },
+        EncodeError::Json(error) => ControlError::Malformed {
+            peer,
+            detail: format!("it cannot be written: {error}"),
+        },
+    }
+}
+
+/// A TCP connection to the first of `addr`'s addresses that answers.
+fn dial(
+    addr: &(impl ToSocketAddrs + Display),
+    security: &Security,
+    deadline: Instant,
+) -> Result<TcpStream, ControlError> {
+    let unreachable = |error| ControlError::Unreachable {
+        addr: addr.to_string(),
+        error,
+    };
+    let candidates: Vec<_> = addr.to_socket_addrs().map_err(unreachable)?.collect();
+    if let Security::Plain { .. } = security
+        && let Some(addr) = candidates.iter().find(|addr| !is_loopback(addr))
+    {
+        return Err(ControlError::PlainNotLoopback { addr: *addr });
+    }
+    let mut last_error = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for candidate in candidates {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            last_error = io::ErrorKind::TimedOut.into();
+            break;
+        }
+        match TcpStream::connect_timeout(&candidate, left) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last_error = error,
+        }
+    }
+    Err(unreachable(last_error))
+}
+
+fn client_tls(security: &Security, peer: &str) -> Result<Option<rustls::Connection>, ControlError> {
+    let Security::Tls(identity) = security else {
+        return Ok(None);
+    };
+    let name = server_name(CONTROLLER_NAME).expect("the controller's name is a DNS name");
+    let tls = rustls::ClientConnection::new(identity.client_config(), name)
+        .map_err(|error| Trouble::Tls(error).about(peer, "", false))?;
+    Ok(Some(tls.into()))
+}
+
+/// The client's handshake: TLS, the hello, and the body of the answer.
+fn exchange(
+    stream: &mut Stream,
+    inbound: &mut MessageReader,
+    hello: &[u8],
+    peer: &str,
+    deadline: Instant,
+) -> Result<Vec<u8>, ControlError> {
+    let sent = stream
+        .handshake(deadline)
+        .and_then(|()| stream.write_all(hello, deadline));
+    match sent {
+        Ok(()) => first_body(stream, inbound, peer, deadline),
+        // In TLS 1.3 a server that refuses our key says so after our part of the handshake is done:
+        // it may have closed before our hello, and its reason may still lie unread.
+        Err(Trouble::Ended) => match first_body(stream, inbound, peer, deadline) {
+            Err(ControlError::Closed { .. }) | Ok(_) => Err(Trouble::Ended.about(peer, "", true)),
+            Err(error) => Err(error),
+        },
+        Err(trouble) => Err(trouble.about(peer, "over the handshake", true)),
+    }
+}

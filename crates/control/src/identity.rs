@@ -1,0 +1,250 @@
+//! Who this process is: its certificate and key, and the authority whose certificates it takes.
+
+use crate::error::KeyError;
+use crate::keys::{self, Files};
+use rustls::client::{Resumption, verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use std::fmt::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What all names in certificates end with.
+const DNS_SUFFIX: &str = "node.rackweave";
+
+/// What a name begins with that stands in hexadecimal digits.
+const DNS_HEX_MARK: &str = "hex--";
+
+/// How a control connection is secured.
+#[derive(Debug, Clone)]
+pub enum Security {
+    /// TLS with keys on both sides.
+    Tls(Identity),
+    /// Nothing, on loopback addresses only.
+    Plain {
+        /// Who this side says it is.
+        name: String,
+    },
+}
+
+impl Security {
+    /// Who this side is.
+    pub fn name(&self) -> &str {
+        match self {
+            Security::Tls(identity) => identity.name(),
+            Security::Plain { name } => name,
+        }
+    }
+}
+
+/// A name with its certificate and key, checked, and ready for either side of a connection.
+#[derive(Clone)]
+pub struct Identity {
+    name: String,
+    client: Arc<ClientConfig>,
+    server: Arc<ServerConfig>,
+}
+
+/// Shows the name, and nothing of the key.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// Loads `authority.crt`, `NAME.crt` and `NAME.key` from `dir`, and checks that they belong
+    /// together.
+    ///
+    /// # Errors
+    /// A file is missing, unreadable, damaged or of another rack or name; or the key can be read by
+    /// others than its owner.
+    pub fn load(dir: &Path, name: &str) -> Result<Identity, KeyError> {
+        keys::check_name(name)?;
+        let files = Files::new(dir, name);
+        let authority_path = Files::authority(dir).certificate;
+        let remake = format!(
+            "remove {name}.crt and {name}.key, run `rackweave keygen --config FILE`, and copy the \
+             new ones to where {name} runs"
+        );
+        let damaged = |path: &Path, detail: &str, remedy: &str| KeyError::Damaged {
+            path: path.to_path_buf(),
+            detail: detail.to_string(),
+            remedy: remedy.to_string(),
+        };
+        let authority = CertificateDer::from_pem_slice(&keys::read(&authority_path)?).map_err(|_| {
+            let remedy = "copy it again from where `rackweave keygen` made it, or remove all files \
+                          there and make new ones for all";
+            damaged(&authority_path, "holds no certificate", remedy)
+        })?;
+        let key = PrivateKeyDer::from_pem_slice(&keys::read_private(&files.key)?)
+            .map_err(|_| damaged(&files.key, "holds no private key", &remake))?;
+        let certificate = CertificateDer::from_pem_slice(&keys::read(&files.certificate)?)
+            .map_err(|_| damaged(&files.certificate, "holds no certificate", &remake))?;
+        Identity::assemble(name, authority, certificate, key)
+            .map_err(|detail| damaged(&files.certificate, &detail, &remake))
+    }
+
+    /// Puts an identity together of its parts.
+    ///
+    /// # Errors
+    /// What is wrong with the certificate, in words that follow its name.
+    pub(crate) fn assemble(
+        name: &str,
+        authority: CertificateDer<'static>,
+        certificate: CertificateDer<'static>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Identity, String> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots
+            .add(authority)
+            .map_err(|error| format!("cannot be checked, for authority.crt is bad ({error})"))?;
+        check_own(name, &certificate, &roots, &provider)?;
+        let roots = Arc::new(roots);
+        let chain = vec![certificate];
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+            .build()
+            .map_err(|error| format!("cannot be used with authority.crt ({error})"))?;
+        let unfit = |error: rustls::Error| format!("and its key do not go together ({error})");
+        let mut server = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(unfit)?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain.clone(), key.clone_key())
+            .map_err(unfit)?;
+        // Every connection proves itself anew.
+        server.send_tls13_tickets = 0;
+        let mut client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .map_err(unfit)?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain, key)
+            .map_err(unfit)?;
+        client.resumption = Resumption::disabled();
+        Ok(Identity {
+            name: name.to_string(),
+            client: Arc::new(client),
+            server: Arc::new(server),
+        })
+    }
+
+    /// The name that the certificate bears.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn client_config(&self) -> Arc<ClientConfig> {
+        self.client.clone()
+    }
+
+    /// This identity claiming another name, and showing what `client` shows, if given.
+    #[cfg(test)]
+    pub(crate) fn posing(mut self, name: &str, client: Option<ClientConfig>) -> Identity {
+        self.name = name.to_string();
+        self.client = client.map_or(self.client, Arc::new);
+        self
+    }
+
+    pub(crate) fn server_config(&self) -> Arc<ServerConfig> {
+        self.server.clone()
+    }
+}
+
+/// The DNS name by which certificates name `name`.
+///
+/// A name of lower-case letters, digits and inner hyphens is the first label of
+/// `NAME.node.rackweave`. DNS names know no case and no underscore at all places, so every other
+/// name (and one that begins with `hex--`) is written as `hex--` and the name's bytes as lower-case
+/// hexadecimal digits, with a dot after every 50 digits that others follow: `N_1` is
+/// `hex--4e5f31.node.rackweave`. Different names thus have different DNS names.
+pub fn dns_name(name: &str) -> String {
+    let is_plain = name
+        .bytes()
+        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && !name.starts_with(DNS_HEX_MARK)
+        && (1..=keys::NAME_LEN_MAX).contains(&name.len());
+    if is_plain {
+        return format!("{name}.{DNS_SUFFIX}");
+    }
+    let mut mapped = DNS_HEX_MARK.to_string();
+    for (index, byte) in name.bytes().enumerate() {
+        if index > 0 && index % 25 == 0 {
+            mapped.push('.');
+        }
+        let _ = write!(mapped, "{byte:02x}");
+    }
+    format!("{mapped}.{DNS_SUFFIX}")
+}
+
+/// The name that a certificate for `name` bears, as rustls has it; none if no certificate can.
+pub(crate) fn server_name(name: &str) -> Option<ServerName<'static>> {
+    ServerName::try_from(dns_name(name)).ok()
+}
+
+/// Whether `certificate`, of a known authority, names `name`.
+pub(crate) fn certificate_names(certificate: &CertificateDer<'_>, name: &str) -> bool {
+    match (ParsedCertificate::try_from(certificate), server_name(name)) {
+        (Ok(parsed), Some(expected)) => verify_server_name(&parsed, &expected).is_ok(),
+        _ => false,
+    }
+}
+
+/// Checks that `certificate` is one of the authority in `roots` for `name`.
+fn check_own(
+    name: &str,
+    certificate: &CertificateDer<'_>,
+    roots: &RootCertStore,
+    provider: &CryptoProvider,
+) -> Result<(), String> {
+    let parsed = ParsedCertificate::try_from(certificate)
+        .map_err(|error| format!("holds no good certificate ({error})"))?;
+    let algorithms = provider.signature_verification_algorithms.all;
+    verify_server_cert_signed_by_trust_anchor(&parsed, roots, &[], UnixTime::now(), algorithms)
+        .map_err(|error| format!("is not signed by the authority.crt beside it ({error})"))?;
+    if certificate_names(certificate, name) {
+        Ok(())
+    } else {
+        Err(format!("does not name `{name}`"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_map_to_dns_names() {
+        let long = "A".repeat(60);
+        for (name, expect) in [
+            ("controller", "controller.node.rackweave".to_string()),
+            ("n-1", "n-1.node.rackweave".to_string()),
+            ("N_1", "hex--4e5f31.node.rackweave".to_string()),
+            ("-a", "hex--2d61.node.rackweave".to_string()),
+            ("a-", "hex--612d.node.rackweave".to_string()),
+            ("hex--61", "hex--6865782d2d3631.node.rackweave".to_string()),
+            ("", "hex--.node.rackweave".to_string()),
+            (
+                &long,
+                format!(
+                    "hex--{}.{}.{}.node.rackweave",
+                    "41".repeat(25),
+                    "41".repeat(25),
+                    "41".repeat(10)
+                ),
+            ),
+        ] {
+            assert_eq!(dns_name(name), expect);
+        }
+        assert!(server_name(&long).is_some());
+        assert!(server_name(&"a".repeat(9000)).is_none());
+    }
+}

@@ -1,0 +1,351 @@
+//! The key files of a rack: what they are called, how they are made, how they are read.
+//!
+//! | file | what | who needs it |
+//! |---|---|---|
+//! | `authority.crt` | the certificate of the rack's authority | everyone |
+//! | `authority.key` | its private key | only who runs [`keygen`] |
+//! | `NAME.crt`, `NAME.key` | certificate and private key of NAME | only where NAME runs |
+//!
+//! All are PEM texts, keys are ECDSA P-256 in PKCS #8. Certificates hold for a hundred years: a
+//! rack withdraws a key by removing all files and making new ones. The authority has a fixed
+//! distinguished name, so that a later [`keygen`] needs nothing but its key to sign for more names.
+
+use crate::error::KeyError;
+use crate::identity::{Identity, dns_name};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The longest name that can have a key, in bytes.
+pub const NAME_LEN_MAX: usize = 60;
+
+/// The name of the authority's files, which no owner of a key may bear.
+const AUTHORITY_FILE: &str = "authority";
+
+/// The distinguished name of every authority.
+const AUTHORITY_COMMON_NAME: &str = "Rackweave rack authority";
+
+/// The longest key file that is read, in bytes; ours have some 700.
+const FILE_LEN_MAX: u64 = 64 << 10;
+
+/// What [`keygen`] did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeygenReport {
+    /// The authority.
+    pub authority: Outcome,
+    /// Each name in the order given.
+    pub names: Vec<(String, Outcome)>,
+}
+
+/// Whether a key was made or was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Key or certificate were missing and were made.
+    Made,
+    /// Both were there, in order, and were not touched.
+    Kept,
+}
+
+/// Makes the authority of a rack and a key for each of `names`, in `dir`, which is made if missing
+/// (mode 0700). What is there is kept. Private keys have mode 0600.
+///
+/// Every file appears whole or not at all, a key before its certificate: after a crash, run it
+/// again. Two at a time in one directory wait for each other.
+///
+/// # Errors
+/// A bad name; a directory that others may write in; a file that cannot be read or written, or that
+/// is there and not in order.
+pub fn keygen(dir: &Path, names: &[&str]) -> Result<KeygenReport, KeyError> {
+    for name in names {
+        check_name(name)?;
+    }
+    let unwritable = |error| KeyError::Unwritable {
+        path: dir.to_path_buf(),
+        error,
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(unwritable)?;
+    let lock = File::open(dir).map_err(unwritable)?;
+    let mode = lock.metadata().map_err(unwritable)?.mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        return Err(KeyError::OpenDirectory {
+            path: dir.to_path_buf(),
+            mode,
+        });
+    }
+    // Goes when `lock` is dropped, however the process ends.
+    lock.lock().map_err(unwritable)?;
+
+    let (authority, outcome) = Authority::load_or_make(dir)?;
+    let mut report = KeygenReport {
+        authority: outcome,
+        names: Vec::new(),
+    };
+    for name in names {
+        let outcome = authority.make(dir, name)?;
+        report.names.push((name.to_string(), outcome));
+    }
+    Ok(report)
+}
+
+/// The two files of an owner of a key.
+pub(crate) struct Files {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+impl Files {
+    pub(crate) fn new(dir: &Path, name: &str) -> Files {
+        Files {
+            certificate: dir.join(format!("{name}.crt")),
+            key: dir.join(format!("{name}.key")),
+        }
+    }
+
+    pub(crate) fn authority(dir: &Path) -> Files {
+        Files::new(dir, AUTHORITY_FILE)
+    }
+}
+
+/// Checks that `name` can name files and a certificate.
+pub(crate) fn check_name(name: &str) -> Result<(), KeyError> {
+    let is_good = (1..=NAME_LEN_MAX).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    let rule = if !is_good {
+        "1 to 60 letters, digits, - and _ are allowed"
+    } else if name == AUTHORITY_FILE {
+        "the rack's authority has it"
+    } else {
+        return Ok(());
+    };
+    Err(KeyError::BadName {
+        name: name.to_string(),
+        rule,
+    })
+}
+
+/// The bytes of a key file, if it is a file of sensible length.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, KeyError> {
+    read_with(path, |_| Ok(()))
+}
+
+/// As [`read`], for a private key: nobody but its owner may have access to it.
+pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, KeyError> {
+    read_with(path, |mode| match mode & 0o7777 {
+        mode if mode & 0o077 != 0 => Err(KeyError::Exposed {
+            path: path.to_path_buf(),
+            mode,
+        }),
+        _ => Ok(()),
+    })
+}
+
+fn read_with(
+    path: &Path,
+    check_mode: impl FnOnce(u32) -> Result<(), KeyError>,
+) -> Result<Vec<u8>, KeyError> {
+    let unreadable = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => KeyError::Missing {
+            path: path.to_path_buf(),
+        },
+        _ => KeyError::Unreadable {
+            path: path.to_path_buf(),
+            error,
+        },
+    };
+    // Asked before opening, for a pipe would hold us up.
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(unreadable(io::Error::other("not a file")));
+    }
+    let file = File::open(path).map_err(unreadable)?;
+    check_mode(file.metadata().map_err(unreadable)?.mode())?;
+    let mut bytes = Vec::new();
+    file.take(FILE_LEN_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    Ok(bytes)
+}
+
+/// The rack's authority, ready to sign.
+struct Authority {
+    certificate: CertificateDer<'static>,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn load_or_make(dir: &Path) -> Result<(Authority, Outcome), KeyError> {
+        let files = Files::authority(dir);
+        let had_certificate = exists(&files.certificate)?;
+        let key = match (had_certificate, exists(&files.key)?) {
+            (true, false) => return Err(KeyError::NoAuthorityKey { path: files.key }),
+            (_, true) => load_key(&files.key)?,
+            (false, false) => make_key(&files.key)?,
+        };
+        let params = authority_params();
+        if !had_certificate {
+            let certificate = params.self_signed(&key).map_err(library)?;
+            write_file(&files.certificate, &certificate.pem(), 0o644)?;
+        }
+        let certificate = CertificateDer::from_pem_slice(&read(&files.certificate)?)
+            .map_err(|_| authority_damaged(&files.certificate, "holds no certificate"))?;
+        let outcome = if had_certificate {
+            Outcome::Kept
+        } else {
+            Outcome::Made
+        };
+        let issuer = Issuer::new(params, key);
+        Ok((
+            Authority {
+                certificate,
+                issuer,
+            },
+            outcome,
+        ))
+    }
+
+    /// Sees to it that `name` has a key and a certificate.
+    fn make(&self, dir: &Path, name: &str) -> Result<Outcome, KeyError> {
+        let files = Files::new(dir, name);
+        let key = match (exists(&files.certificate)?, exists(&files.key)?) {
+            (true, true) => {
+                Identity::load(dir, name)?;
+                return Ok(Outcome::Kept);
+            }
+            (true, false) => {
+                return Err(KeyError::Damaged {
+                    path: files.certificate,
+                    detail: "has lost its private key".to_string(),
+                    remedy: "remove it, and run `rackweave keygen` again".to_string(),
+                });
+            }
+            (false, true) => load_key(&files.key)?,
+            (false, false) => make_key(&files.key)?,
+        };
+        let certificate = owner_params(name)
+            .and_then(|params| params.signed_by(&key, &self.issuer))
+            .map_err(library)?;
+        let der =
+            PrivateKeyDer::try_from(key.serialize_der()).map_err(|detail| KeyError::Library {
+                detail: detail.to_string(),
+            })?;
+        // Before it is written: authority.key may not be the key of authority.crt.
+        let authority = self.certificate.clone();
+        Identity::assemble(name, authority, certificate.der().clone(), der).map_err(|_| {
+            let path = Files::authority(dir).certificate;
+            authority_damaged(&path, "does not belong to authority.key")
+        })?;
+        write_file(&files.certificate, &certificate.pem(), 0o644)?;
+        Ok(Outcome::Made)
+    }
+}
+
+fn authority_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params
+        .distinguished_name
+        .push(DnType::CommonName, AUTHORITY_COMMON_NAME);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2120, 1, 1));
+    params
+}
+
+fn owner_params(name: &str) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(vec![dns_name(name)])?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
+    (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2120, 1, 1));
+    Ok(params)
+}
+
+fn make_key(path: &Path) -> Result<KeyPair, KeyError> {
+    let key = KeyPair::generate().map_err(library)?;
+    write_file(path, &key.serialize_pem(), 0o600)?;
+    Ok(key)
+}
+
+fn load_key(path: &Path) -> Result<KeyPair, KeyError> {
+    let bytes = read_private(path)?;
+    std::str::from_utf8(&bytes)
+        .ok()
+        .and_then(|text| KeyPair::from_pem(text).ok())
+        .ok_or_else(|| KeyError::Damaged {
+            path: path.to_path_buf(),
+            detail: "holds no private key".to_string(),
+            remedy: "put the right file there; or remove it and the .crt of the same name, run \
+                     `rackweave keygen` again, and if it is the authority's remove all others too"
+                .to_string(),
+        })
+}
+
+fn authority_damaged(path: &Path, detail: &str) -> KeyError {
+    KeyError::Damaged {
+        path: path.to_path_buf(),
+        detail: detail.to_string(),
+        remedy:
+            "put the right file there; or remove it, run `rackweave keygen` again, and copy it \
+                 to all machines"
+                .to_string(),
+    }
+}
+
+fn library(error: rcgen::Error) -> KeyError {
+    KeyError::Library {
+        detail: error.to_string(),
+    }
+}
+
+fn exists(path: &Path) -> Result<bool, KeyError> {
+    path.try_exists().map_err(|error| KeyError::Unreadable {
+        path: path.to_path_buf(),
+        error,
+    })
+}
+
+/// Writes a file that was not there, so that it is there whole or not at all, even after a power
+/// cut.
+fn write_file(path: &Path, text: &str, mode: u32) -> Result<(), KeyError> {
+    let write = || {
+        let mut part = path.as_os_str().to_os_string();
+        part.push(".part");
+        // Left by a run that was killed; the lock says that nobody is writing it.
+        match fs::remove_file(&part) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&part)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&part, path)?;
+        match path.parent() {
+            Some(dir) => File::open(dir)?.sync_all(),
+            None => Ok(()),
+        }
+    };
+    write().map_err(|error| KeyError::Unwritable {
+        path: path.to_path_buf(),
+        error,
+    })
+}

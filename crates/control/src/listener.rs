@@ -1,0 +1,318 @@
+//! The server's side: listening, and telling strangers from clients without being held up.
+
+use crate::connection::{after, encode_error, first_body, is_loopback};
+use crate::hello::{Reply, one_line};
+use crate::identity::{Security, certificate_names};
+use crate::message::{MessageReader, encode};
+use crate::stream::{Stream, Trouble, is_passing, wait_incoming};
+use crate::{
+    Connection, ControlError, HELLO_LEN_MAX, Hello, MESSAGE_LEN_MAX, PROTOCOL_VERSION,
+    PROTOCOL_VERSION_MIN,
+};
+use serde_json::Value;
+use std::fmt::{self, Display};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How many connections of one listener can be between accept and the end of their handshake.
+pub const HALF_OPEN_MAX: usize = 64;
+
+/// How long a client may take to accept our answer to its hello.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
+/// The controller's end of control connections.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    security: Security,
+    slots: Arc<Slots>,
+}
+
+impl Listener {
+    /// Listens at `addr` (`host:port` or a socket address; port 0 takes a free one).
+    /// With keys, `security` must be the identity of [`CONTROLLER_NAME`](crate::CONTROLLER_NAME):
+    /// clients refuse any other.
+    ///
+    /// # Errors
+    /// The address is taken or not ours, or not loopback and there are no keys.
+    pub fn bind(
+        addr: impl ToSocketAddrs + Display,
+        security: Security,
+    ) -> Result<Listener, ControlError> {
+        let failed = |error| ControlError::Listen {
+            addr: addr.to_string(),
+            error,
+        };
+        let candidates: Vec<_> = addr.to_socket_addrs().map_err(failed)?.collect();
+        if let Security::Plain { .. } = security
+            && let Some(addr) = candidates.iter().find(|addr| !is_loopback(addr))
+        {
+            return Err(ControlError::PlainNotLoopback { addr: *addr });
+        }
+        let socket = TcpListener::bind(&candidates[..]).map_err(failed)?;
+        socket.set_nonblocking(true).map_err(failed)?;
+        Ok(Listener {
+            socket,
+            security,
+            slots: Arc::default(),
+        })
+    }
+
+    /// The address listened on, with its port.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Waits up to `timeout` for somebody to connect. None: nobody came, or [`HALF_OPEN_MAX`]
+    /// connections are half open.
+    ///
+    /// # Errors
+    /// What the system says, such as too many open files; wait a while before the next call.
+    pub fn accept(&self, timeout: Duration) -> io::Result<Option<Incoming>> {
+        let deadline = after(timeout);
+        let Some(slot) = Slots::take(&self.slots, deadline) else {
+            return Ok(None);
+        };
+        if !wait_incoming(&self.socket, deadline)? {
+            return Ok(None);
+        }
+        match self.socket.accept() {
+            Ok((socket, addr)) => Ok(Some(Incoming {
+                socket,
+                addr,
+                security: self.security.clone(),
+                _slot: slot,
+            })),
+            // It gave up while it waited.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(None),
+            Err(error) if is_passing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Somebody who has connected and said nothing yet.
+#[derive(Debug)]
+pub struct Incoming {
+    socket: TcpStream,
+    addr: SocketAddr,
+    security: Security,
+    // Until the end of `handshake`, also where that is to turn it away.
+    _slot: Slot,
+}
+
+impl Incoming {
+    /// Where it comes from.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Does TLS, reads the hello and judges it, all by `deadline`. Meant for a thread of its own: a
+    /// stranger may keep it busy until then. Whoever fails has been told why, if it can understand,
+    /// and is cut off.
+    ///
+    /// # Errors
+    /// Not our protocol, keys that do not fit, a name that is not the certificate's, no common
+    /// version, or not in time.
+    pub fn handshake(self, deadline: Instant) -> Result<(Hello, Pending), ControlError> {
+        let peer = format!("the client at {}", self.addr);
+        let broken = |trouble: Trouble| trouble.about(&peer, "over the handshake", true);
+        let tls = match &self.security {
+            Security::Plain { .. } => None,
+            Security::Tls(identity) => {
+                let tls = rustls::ServerConnection::new(identity.server_config())
+                    .map_err(|error| broken(Trouble::Tls(error)))?;
+                Some(tls.into())
+            }
+        };
+        let mut stream =
+            Stream::new(self.socket, tls).map_err(|error| broken(Trouble::Io(error)))?;
+        let mut inbound = MessageReader::new(HELLO_LEN_MAX);
+        let hello = stream
+            .handshake(deadline)
+            .map_err(broken)
+            .and_then(|()| first_body(&mut stream, &mut inbound, &peer, deadline))
+            .and_then(|body| Hello::parse(&body, &peer))
+            .and_then(|hello| check_name(&stream, &peer, hello));
+        match hello {
+            Ok((hello, version)) => {
+                inbound.set_limit(MESSAGE_LEN_MAX);
+                let pending = Pending {
+                    stream,
+                    inbound,
+                    name: hello.name.clone(),
+                    addr: self.addr,
+                    version,
+                };
+                Ok((hello, pending))
+            }
+            Err(error) => {
+                turn_away(stream, &error);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A client whose hello has been read and not answered. Dropped, it finds the connection closed.
+pub struct Pending {
+    stream: Stream,
+    inbound: MessageReader,
+    name: String,
+    addr: SocketAddr,
+    version: u16,
+}
+
+impl fmt::Debug for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending")
+            .field("name", &self.name)
+            .field("addr", &self.addr)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Pending {
+    /// Where it comes from.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Lets the client in, with `body` as answer to its hello.
+    ///
+    /// # Errors
+    /// It is gone or stuck, or `body` is too long.
+    pub fn welcome(mut self, body: Value) -> Result<Connection, ControlError> {
+        let peer = format!("`{}` at {}", one_line(&self.name), self.addr);
+        let reply = Reply::Welcome {
+            version: self.version,
+            body,
+        };
+        let bytes = encode(&reply, MESSAGE_LEN_MAX).map_err(|error| encode_error(error, &peer))?;
+        self.stream
+            .write_all(&bytes, after(ANSWER_LIMIT))
+            .map_err(|trouble| trouble.about(&peer, "to take our welcome", true))?;
+        Ok(Connection::new(
+            self.stream,
+            self.inbound,
+            self.name,
+            self.addr,
+            self.version,
+        ))
+    }
+
+    /// Tells the client why it cannot come in and what to do, and closes. Both texts are one line;
+    /// the client sees "… refused: `reason`: `remedy`".
+    pub fn refuse(self, reason: &str, remedy: &str) {
+        refuse(self.stream, reason, remedy);
+    }
+}
+
+/// Under TLS, checks that the name in the hello is that of the certificate.
+fn check_name(
+    stream: &Stream,
+    peer: &str,
+    (hello, version): (Hello, u16),
+) -> Result<(Hello, u16), ControlError> {
+    let is_named = stream
+        .peer_certificate()
+        .is_some_and(|certificate| certificate_names(certificate, &hello.name));
+    if stream.is_tls() && !is_named {
+        let name = one_line(&hello.name);
+        return Err(ControlError::WrongKey {
+            peer: peer.to_string(),
+            detail: format!("says that it is `{name}`, but its certificate names somebody else"),
+        });
+    }
+    Ok((hello, version))
+}
+
+/// Ends a connection after `error`, with a refusal where messages can be sent at all.
+fn turn_away(stream: Stream, error: &ControlError) {
+    match error {
+        // It has had all the time that we have.
+        ControlError::TimedOut { .. } => {}
+        // An alert of TLS has said why.
+        _ if !stream.can_talk() => stream.close(),
+        ControlError::Version { min, max, .. } => refuse(
+            stream,
+            &format!(
+                "this client speaks version {min} to {max}, the controller versions \
+                 {PROTOCOL_VERSION_MIN} to {PROTOCOL_VERSION}"
+            ),
+            "upgrade rackweave on the older side",
+        ),
+        ControlError::WrongKey { .. } => refuse(
+            stream,
+            "the certificate shown does not bear the name in the hello",
+            "use the key that `rackweave keygen` made for this name",
+        ),
+        ControlError::Malformed { detail, .. } => refuse(
+            stream,
+            &format!("cannot read the message: {detail}"),
+            "run the same release of rackweave on both sides",
+        ),
+        // A client that speaks TLS to a server without sees by any answer that this is none.
+        ControlError::NotOurProtocol { .. } => refuse(
+            stream,
+            "this is the control port of a rack, and the first message is no hello",
+            "check the address, and that both sides or neither use keys",
+        ),
+        _ => stream.close(),
+    }
+}
+
+fn refuse(mut stream: Stream, reason: &str, remedy: &str) {
+    let reply = Reply::Refused {
+        reason: one_line(reason),
+        remedy: one_line(remedy),
+    };
+    if let Ok(bytes) = encode(&reply, MESSAGE_LEN_MAX)
+        && stream.write_all(&bytes, after(ANSWER_LIMIT)).is_ok()
+    {
+        stream.close();
+    }
+}
+
+/// Counts the half-open connections of a listener.
+#[derive(Debug, Default)]
+struct Slots {
+    used: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// The place of one half-open connection.
+#[derive(Debug)]
+struct Slot(Arc<Slots>);
+
+impl Slots {
+    /// Waits for a free slot until `deadline`.
+    fn take(slots: &Arc<Slots>, deadline: Instant) -> Option<Slot> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let used = slots.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut used, _) = slots
+            .freed
+            .wait_timeout_while(used, left, |used| *used >= HALF_OPEN_MAX)
+            .unwrap_or_else(PoisonError::into_inner);
+        if *used >= HALF_OPEN_MAX {
+            return None;
+        }
+        *used += 1;
+        Some(Slot(slots.clone()))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        *self.0.used.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests;

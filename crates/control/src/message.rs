@@ -1,0 +1,106 @@
+//! Messages as bytes: a length and a JSON text. No sockets here.
+
+use serde::Serialize;
+
+/// The longest body of a message, in bytes.
+pub const MESSAGE_LEN_MAX: usize = 1 << 20;
+
+/// The longest body of a hello, in bytes: less, for it comes from strangers.
+pub const HELLO_LEN_MAX: usize = 16 << 10;
+
+/// Bytes of the length before each body.
+const PREFIX_LEN: usize = 4;
+
+/// A body of more than the limit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooLong {
+    /// Its length, in bytes.
+    pub len: usize,
+    /// What was allowed, in bytes.
+    pub limit: usize,
+}
+
+/// Why a value did not become a message.
+#[derive(Debug)]
+pub(crate) enum EncodeError {
+    /// The body is above the limit.
+    TooLong(TooLong),
+    /// The value has no JSON form.
+    Json(serde_json::Error),
+}
+
+/// The bytes of `value` as one message, its body at most `limit` bytes.
+pub(crate) fn encode<T: Serialize>(value: &T, limit: usize) -> Result<Vec<u8>, EncodeError> {
+    let mut bytes = vec![0; PREFIX_LEN];
+    serde_json::to_writer(&mut bytes, value).map_err(EncodeError::Json)?;
+    let len = bytes.len() - PREFIX_LEN;
+    match u32::try_from(len) {
+        Ok(prefix) if len <= limit => {
+            bytes[..PREFIX_LEN].copy_from_slice(&prefix.to_be_bytes());
+            Ok(bytes)
+        }
+        _ => Err(EncodeError::TooLong(TooLong { len, limit })),
+    }
+}
+
+/// Takes bytes as they come, gives bodies as they are complete.
+///
+/// It holds what was handed in and not yet given out, and never sets memory aside for bytes that
+/// have only been announced.
+#[derive(Debug)]
+pub(crate) struct MessageReader {
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl MessageReader {
+    /// A reader of bodies of at most `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            limit,
+        }
+    }
+
+    /// From here on bodies may have `limit` bytes.
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Takes the next bytes of the stream.
+    pub(crate) fn handle_bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next complete body.
+    ///
+    /// # Errors
+    /// As soon as the length is known to be above the limit; the stream is of no use after that.
+    pub(crate) fn poll_body(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
+        let Some(prefix) = self.bytes.first_chunk::<PREFIX_LEN>() else {
+            return Ok(None);
+        };
+        let len = usize::try_from(u32::from_be_bytes(*prefix)).unwrap_or(usize::MAX);
+        if len > self.limit {
+            return Err(TooLong {
+                len,
+                limit: self.limit,
+            });
+        }
+        if self.bytes.len() < PREFIX_LEN + len {
+            return Ok(None);
+        }
+        let rest = self.bytes.split_off(PREFIX_LEN + len);
+        let mut body = std::mem::replace(&mut self.bytes, rest);
+        body.drain(..PREFIX_LEN);
+        Ok(Some(body))
+    }
+
+    /// Whether part of a message is here.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

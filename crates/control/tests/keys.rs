@@ -1,0 +1,261 @@
+//! Key files: made once, kept, added to, and refused when they are not in order.
+
+mod common;
+
+use common::*;
+use rackweave_control::keys::{KeygenReport, Outcome, keygen};
+use rackweave_control::{CONTROLLER_NAME, Identity, KeyError};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path)
+        .expect("it is there")
+        .permissions()
+        .mode()
+        & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+}
+
+/// All files of `dir` with their bytes.
+fn contents(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = fs::read_dir(dir)
+        .expect("it is there")
+        .map(|entry| {
+            let entry = entry.expect("it can be read");
+            let name = entry
+                .file_name()
+                .into_string()
+                .expect("our names are UTF-8");
+            (name, fs::read(entry.path()).expect("it is ours"))
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// Loading `name` fails with a message of one line that has all of `parts`.
+fn check_load(dir: &Path, name: &str, parts: &[&str]) {
+    let text = Identity::load(dir, name)
+        .expect_err("not in order")
+        .to_string();
+    for part in parts {
+        assert!(text.contains(part), "{part:?} in {text:?}");
+    }
+    assert!(!text.contains('\n'), "{text:?}");
+}
+
+#[test]
+fn files_and_their_modes() {
+    let dir = keys("modes").join("deeper");
+    let report = keygen(&dir, &["n0"]).expect("keys are made");
+    assert_eq!(
+        report,
+        KeygenReport {
+            authority: Outcome::Made,
+            names: vec![("n0".to_string(), Outcome::Made)],
+        }
+    );
+    let names: Vec<_> = contents(&dir).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        names,
+        ["authority.crt", "authority.key", "n0.crt", "n0.key"]
+    );
+    assert_eq!(mode(&dir), 0o700);
+    assert_eq!(mode(&dir.join("authority.key")), 0o600);
+    assert_eq!(mode(&dir.join("n0.key")), 0o600);
+    let identity = Identity::load(&dir, "n0").expect("they are good");
+    assert_eq!(identity.name(), "n0");
+    assert_eq!(format!("{identity:?}"), "Identity { name: \"n0\", .. }");
+}
+
+#[test]
+fn a_second_run_keeps_and_adds() {
+    let dir = dir("twice");
+    keygen(&dir, &[CONTROLLER_NAME, "n0"]).expect("keys are made");
+    let before = contents(&dir);
+    let report = keygen(&dir, &["n0", "n1", CONTROLLER_NAME, "n1"]).expect("a key is added");
+    assert_eq!(report.authority, Outcome::Kept);
+    let outcomes: Vec<_> = report.names.iter().map(|(_, outcome)| *outcome).collect();
+    assert_eq!(
+        outcomes,
+        [Outcome::Kept, Outcome::Made, Outcome::Kept, Outcome::Kept]
+    );
+    let after = contents(&dir);
+    assert_eq!(after.len(), before.len() + 2);
+    assert!(before.iter().all(|file| after.contains(file)));
+    // The new key works with the old ones.
+    let (mut client, mut server) = pair(tls(&dir, CONTROLLER_NAME), &tls(&dir, "n1"));
+    client.send(&1).expect("sent");
+    assert_eq!(server.receive(LONG).expect("received"), Some(1));
+    assert_eq!(server.peer_name(), "n1");
+}
+
+#[test]
+fn a_run_that_was_killed_is_carried_on() {
+    let dir = keys("killed");
+    let key = fs::read(dir.join("n0.key")).expect("made");
+    fs::remove_file(dir.join("n0.crt")).expect("made");
+    fs::remove_file(dir.join("authority.crt")).expect("made");
+    fs::write(dir.join("n0.crt.part"), "half a cert").expect("written");
+    let report = keygen(&dir, &[CONTROLLER_NAME, "n0"]).expect("it is carried on");
+    assert_eq!(report.authority, Outcome::Made);
+    assert_eq!(report.names[0].1, Outcome::Kept);
+    assert_eq!(report.names[1].1, Outcome::Made);
+    assert_eq!(fs::read(dir.join("n0.key")).expect("kept"), key);
+    assert!(!dir.join("n0.crt.part").exists());
+    pair(tls(&dir, CONTROLLER_NAME), &tls(&dir, "n0"));
+}
+
+#[test]
+fn two_runs_at_once_agree() {
+    let dir = dir("race");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| keygen(&dir, &[CONTROLLER_NAME, "n0"]).expect("keys are made"));
+        }
+    });
+    assert_eq!(contents(&dir).len(), 6);
+    pair(tls(&dir, CONTROLLER_NAME), &tls(&dir, "n0"));
+}
+
+#[test]
+fn names_that_cannot_be() {
+    let dir = dir("names");
+    for name in [
+        "",
+        "../n0",
+        "a b",
+        "a\n",
+        "authority",
+        "é",
+        ".",
+        &"a".repeat(61),
+    ] {
+        let error = keygen(&dir, &["n0", name]).expect_err(name);
+        assert!(matches!(error, KeyError::BadName { .. }), "{error}");
+        assert!(!error.to_string().contains('\n'), "{error}");
+        let error = Identity::load(&dir, name).expect_err(name);
+        assert!(matches!(error, KeyError::BadName { .. }), "{error}");
+    }
+    assert!(!dir.exists(), "nothing is made if one name is bad");
+    keygen(&dir, &[&"A".repeat(60)]).expect("the longest name");
+}
+
+#[test]
+fn missing_and_damaged_files() {
+    let dir = keys("damaged");
+    check_load(
+        &dir,
+        "n7",
+        &["n7.key is missing", "rackweave keygen --config"],
+    );
+    let other = keys("damaged-other");
+    for (file, parts) in [
+        (
+            "n0.key",
+            ["n0.key holds no private key", "remove n0.crt and n0.key"],
+        ),
+        (
+            "n0.crt",
+            ["n0.crt holds no certificate", "remove n0.crt and n0.key"],
+        ),
+        (
+            "authority.crt",
+            ["authority.crt holds no certificate", "copy it again"],
+        ),
+    ] {
+        let path = dir.join(file);
+        let good = fs::read(&path).expect("made");
+        let text = String::from_utf8(good.clone()).expect("PEM");
+        for bad in [
+            b"".to_vec(),
+            b"\xff\0garbage".to_vec(),
+            good[..good.len() / 2].to_vec(),
+        ] {
+            fs::write(&path, bad).expect("written");
+            check_load(&dir, "n0", &parts);
+        }
+        // Good base64, bad contents.
+        let inside = text.replace("MI", "AA");
+        assert_ne!(inside, text);
+        fs::write(&path, inside).expect("written");
+        check_load(&dir, "n0", &["rackweave keygen"]);
+        // That of another rack.
+        fs::copy(other.join(file), &path).expect("copied");
+        check_load(&dir, "n0", &["rackweave keygen"]);
+        fs::remove_file(&path).expect("it is there");
+        check_load(&dir, "n0", &[file, "is missing"]);
+        fs::create_dir(&path).expect("made");
+        check_load(&dir, "n0", &["cannot read", "not a file"]);
+        fs::remove_dir(&path).expect("made");
+        fs::write(&path, good).expect("written");
+        set_mode(&path, 0o600);
+        Identity::load(&dir, "n0").expect("all is in order again");
+    }
+    // The files of another name under this one.
+    fs::copy(dir.join("N_1.crt"), dir.join("n0.crt")).expect("copied");
+    fs::copy(dir.join("N_1.key"), dir.join("n0.key")).expect("copied");
+    check_load(&dir, "n0", &["does not name `n0`"]);
+}
+
+#[test]
+fn keys_open_to_others_are_refused() {
+    let dir = keys("open");
+    let key = dir.join("n0.key");
+    for bad in [0o640, 0o604, 0o620, 0o644, 0o777] {
+        set_mode(&key, bad);
+        check_load(
+            &dir,
+            "n0",
+            &["open to others", &format!("{bad:o}"), "chmod 600"],
+        );
+        let error = keygen(&dir, &["n0"]).expect_err("it says so too");
+        assert!(matches!(error, KeyError::Exposed { .. }), "{error}");
+    }
+    for good in [0o600, 0o400] {
+        set_mode(&key, good);
+        Identity::load(&dir, "n0").expect("only its owner can read it");
+    }
+    set_mode(&dir.join("authority.key"), 0o644);
+    let error = keygen(&dir, &["n9"]).expect_err("the authority's key is open");
+    assert!(matches!(error, KeyError::Exposed { .. }), "{error}");
+    set_mode(&dir.join("authority.key"), 0o600);
+    set_mode(&dir, 0o777);
+    let error = keygen(&dir, &["n9"]).expect_err("others may write there");
+    assert!(matches!(error, KeyError::OpenDirectory { .. }), "{error}");
+}
+
+#[test]
+fn keygen_changes_nothing_that_is_not_in_order() {
+    let dir = keys("disorder");
+    let other = keys("disorder-other");
+    fs::copy(other.join("authority.key"), dir.join("authority.key")).expect("copied");
+    let before = contents(&dir);
+    let error = keygen(&dir, &["n9"])
+        .expect_err("two authorities")
+        .to_string();
+    assert!(
+        error.contains("does not belong to authority.key"),
+        "{error}"
+    );
+    assert!(before.iter().all(|file| contents(&dir).contains(file)));
+    assert!(!dir.join("n9.crt").exists());
+
+    fs::remove_file(dir.join("authority.key")).expect("it is there");
+    let error = keygen(&dir, &["n9"]).expect_err("nothing to sign with");
+    assert!(matches!(error, KeyError::NoAuthorityKey { .. }), "{error}");
+    fs::remove_file(other.join("n0.key")).expect("it is there");
+    let error = keygen(&other, &["n0"]).expect_err("a certificate without key");
+    assert!(
+        error.to_string().contains("lost its private key"),
+        "{error}"
+    );
+    let file = other.join("authority.crt");
+    let error = keygen(&file, &["n0"]).expect_err("no directory");
+    assert!(matches!(error, KeyError::Unwritable { .. }), "{error}");
+}

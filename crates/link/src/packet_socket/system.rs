@@ -1,0 +1,163 @@
+//! The calls to the system that no safe crate of ours wraps: an interface's state, and a packet
+//! socket bound to it (`netdevice(7)`, `packet(7)`).
+
+use libc::{c_int, c_ulong, c_ushort, socklen_t};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with, sockopt};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+
+/// Bytes that the system may hold until the link looks, if it lets us.
+const SOCKET_BYTES: usize = 4 << 20;
+
+/// Passes packets that had no VLAN tag, drops others: load whether there was one, and unless it is
+/// zero skip the instruction that keeps all bytes.
+const WITHOUT_TAG: [libc::sock_filter; 4] = [
+    instruction(
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        [0, 0],
+        (libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG_PRESENT) as u32,
+    ),
+    instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, [0, 1], 0),
+    instruction(libc::BPF_RET | libc::BPF_K, [0, 0], u32::MAX),
+    instruction(libc::BPF_RET | libc::BPF_K, [0, 0], 0),
+];
+
+/// What the system says of an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Interface {
+    pub(super) index: u32,
+    pub(super) mtu: usize,
+    pub(super) is_up: bool,
+    pub(super) is_ethernet: bool,
+}
+
+/// `struct ifreq`: a name and what is asked for. The system's own is a union of this size.
+#[repr(C)]
+struct Request {
+    name: [u8; libc::IFNAMSIZ],
+    answer: [u8; 24],
+}
+const _: () = assert!(size_of::<Request>() == size_of::<libc::ifreq>());
+
+const fn instruction(code: u32, [jt, jf]: [u8; 2], k: u32) -> libc::sock_filter {
+    let code = code as u16;
+    libc::sock_filter { code, jt, jf, k }
+}
+
+/// The state of an interface.
+pub(super) fn interface(name: &str) -> io::Result<Interface> {
+    // Any socket will do, so one that needs no permission.
+    let socket = UnixDatagram::unbound()?;
+    let index = netdevice::name_to_index(&socket, name)?;
+    let number = |request| {
+        let [a, b, c, d, ..] = ask(socket.as_fd(), name, request)?;
+        io::Result::Ok([a, b, c, d])
+    };
+    let short = |[a, b, ..]: [u8; 4]| u16::from_ne_bytes([a, b]);
+    let mtu = i32::from_ne_bytes(number(libc::SIOCGIFMTU)?);
+    let flags = c_int::from(short(number(libc::SIOCGIFFLAGS)?));
+    let hardware = short(number(libc::SIOCGIFHWADDR)?);
+    Ok(Interface {
+        index,
+        mtu: usize::try_from(mtu).unwrap_or(0),
+        is_up: flags & libc::IFF_UP != 0,
+        is_ethernet: hardware == libc::ARPHRD_ETHER,
+    })
+}
+
+/// The names of all interfaces; none if the system does not say.
+pub(super) fn interfaces() -> Vec<String> {
+    // Two lines of heading, then one for each interface, its name before a colon.
+    let table = fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
+    let names = table
+        .lines()
+        .skip(2)
+        .filter_map(|line| line.split_once(':'));
+    names.map(|(name, _)| name.trim().to_owned()).collect()
+}
+
+/// A packet socket on the interface with this index. It is promiscuous, never blocks, and hears
+/// neither what the machine sends itself nor packets with a VLAN tag.
+pub(super) fn open(index: u32) -> io::Result<OwnedFd> {
+    // Without a protocol it hears nothing until it is bound, with all its options set.
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    if sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BYTES).is_err() {
+        let _less = sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BYTES);
+    }
+    let fd = socket.as_fd();
+    let yes: c_int = 1;
+    set(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &yes)?;
+    let filter = libc::sock_fprog {
+        len: WITHOUT_TAG.len() as c_ushort,
+        // The system only reads it.
+        filter: WITHOUT_TAG.as_ptr().cast_mut(),
+    };
+    set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)?;
+    bind(fd, index)?;
+    let membership = libc::packet_mreq {
+        mr_ifindex: index as c_int,
+        mr_type: libc::PACKET_MR_PROMISC as c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(
+        fd,
+        libc::SOL_PACKET,
+        libc::PACKET_ADD_MEMBERSHIP,
+        &membership,
+    )?;
+    Ok(socket)
+}
+
+fn ask(socket: BorrowedFd<'_>, name: &str, request: c_ulong) -> io::Result<[u8; 24]> {
+    let mut asked = Request {
+        name: [0; libc::IFNAMSIZ],
+        answer: [0; 24],
+    };
+    // One zero must follow; a longer name was not found before.
+    for (to, from) in asked.name[..libc::IFNAMSIZ - 1]
+        .iter_mut()
+        .zip(name.bytes())
+    {
+        *to = from;
+    }
+    // SAFETY: the requests of this file read and write a `struct ifreq`, and `Request` is as large
+    // and lives through the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &raw mut asked) };
+    check(result).map(|()| asked.answer)
+}
+
+/// Sets an option. `T` must be what the option takes; the system refuses a value that is too short.
+fn set<T>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+    let len = size_of::<T>() as socklen_t;
+    let start = core::ptr::from_ref(value).cast();
+    // SAFETY: `value` is readable for `len` bytes through the call, which is all that the system
+    // reads; the one value with a pointer in it, the filter, points to a constant.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, start, len) })
+}
+
+fn bind(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as c_ushort,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: index as c_int,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let len = size_of_val(&address) as socklen_t;
+    let start = (&raw const address).cast();
+    // SAFETY: `address` is a whole address of its family and readable through the call.
+    check(unsafe { libc::bind(socket.as_raw_fd(), start, len) })
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}

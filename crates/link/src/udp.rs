@@ -1,0 +1,299 @@
+//! Links over UDP with VXLAN framing (RFC 7348): between machines, and to whatever speaks VXLAN, a
+//! Linux vxlan device for one.
+//!
+//! A [`Hub`] is one socket for many ports of a switch, each a link to another peer; a node's end is
+//! a hub with one port. What reaches the socket from nobody known, with another network identifier
+//! or damaged is dropped and counted by reason.
+//!
+//! The inner packets need a way whose MTU exceeds theirs by 50 bytes (70 over IPv6), as tunnel
+//! endpoints must not fragment (RFC 7348 4.3): datagrams are sent with "do not fragment", and a
+//! peer behind too narrow a way is refused where the system knows of it.
+//!
+//! Ports may be polled by several threads, as whoever finds a datagram leaves it where its port
+//! looks. But who *sleeps* on a port must poll all the others of its hub too, for one socket wakes
+//! them all.
+
+mod error;
+mod port;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod vxlan_device_tests;
+
+pub use error::UdpError;
+pub use port::Port;
+
+use crate::bytes::{ETHERNET_MAX, ReceiveCounters};
+use crate::outbox::SendCounters;
+use rackweave_base::packet::Pool;
+use rackweave_base::{Memory, Packet};
+use rackweave_wire::vxlan::{self, Vxlan, VxlanError};
+use rackweave_wire::{ethernet, ipv4, udp};
+use rustix::net::sockopt;
+use std::collections::{HashMap, VecDeque};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// How many datagrams are taken from the socket at once.
+const BATCH: usize = 64;
+
+/// How many packets wait for a port that does not look.
+const INBOX_MAX: usize = 512;
+
+/// Bytes that the system may hold for the socket each way, if it lets us.
+const SOCKET_BYTES: usize = 4 << 20;
+
+/// The largest Ethernet payload: a UDP datagram over IPv4 has at most 65507 bytes.
+const MTU_MAX: usize = 65_507 - vxlan::LEN - ETHERNET_MAX;
+
+/// What a hub is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HubConfig {
+    /// The address and port of the socket. Port 0 lets the system choose.
+    pub bind: SocketAddr,
+    /// The VXLAN network identifier, 24 bits.
+    pub vni: u32,
+    /// The most bytes of Ethernet payload of an inner packet.
+    pub mtu: usize,
+}
+
+/// Which datagrams belong to a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PeerRule {
+    /// Those from its address and UDP port: another hub.
+    Exact,
+    /// Those from its address, whatever the port, but for those of a peer with an exact rule.
+    /// Other VXLAN endpoints choose the port by a hash of the inner packet (RFC 7348 section 5).
+    AnyPort,
+}
+
+/// How often what happened at a socket, for all its ports together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct UdpCounters {
+    /// What was sent.
+    pub send: SendCounters,
+    /// What came from peers and had a sound VXLAN header.
+    pub receive: ReceiveCounters,
+    /// Datagrams dropped because they come from no peer.
+    pub strangers: u64,
+    /// Datagrams of peers dropped because they end within the VXLAN header.
+    pub truncated: u64,
+    /// Datagrams of peers dropped because their VXLAN header claims no network identifier.
+    pub no_vni: u64,
+    /// Datagrams of peers dropped because their network identifier is another.
+    pub wrong_vni: u64,
+    /// Packets dropped because their port had not looked for long.
+    pub inbox_full: u64,
+}
+
+/// One socket, shared by the links to many peers. Clones are handles to the same one; it closes
+/// when the last of them and of its ports is dropped.
+#[derive(Clone, Debug)]
+pub struct Hub(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    socket: UdpSocket,
+    local: SocketAddr,
+    vxlan: Vxlan,
+    mtu: usize,
+    memory: Memory,
+    pool: Pool,
+    state: Mutex<State>,
+}
+
+/// What the ports share. The lock is held for a batch at most.
+#[derive(Debug)]
+struct State {
+    inboxes: HashMap<Key, VecDeque<Packet>>,
+    /// Where a datagram is received: one byte more than the longest that is taken, so that a
+    /// longer one shows.
+    buffer: Vec<u8>,
+    counters: UdpCounters,
+}
+
+/// By what a peer's datagrams are known. Addresses are in their plain form, not IPv4 in IPv6.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Key {
+    Exact(IpAddr, u16),
+    AnyPort(IpAddr),
+}
+
+impl Hub {
+    /// Binds the socket. `memory` resolves payloads that are sent, `pool` holds those received.
+    ///
+    /// # Errors
+    /// If the address cannot be bound, the MTU cannot be carried or the network identifier has
+    /// more than 24 bits.
+    pub fn bind(config: HubConfig, memory: Memory, pool: Pool) -> Result<Self, UdpError> {
+        let HubConfig { bind, vni, mtu } = config;
+        let vxlan = Vxlan::new(vni).ok_or(UdpError::BadVni { vni })?;
+        if crate::rdma_mtu(mtu).is_none() || mtu > MTU_MAX {
+            return Err(UdpError::BadMtu { mtu });
+        }
+        let bind_error = |source| UdpError::Bind {
+            address: bind,
+            source,
+        };
+        let socket = UdpSocket::bind(bind).map_err(bind_error)?;
+        socket.set_nonblocking(true).map_err(bind_error)?;
+        prepare(&socket);
+        Ok(Self(Arc::new(Shared {
+            local: socket.local_addr().map_err(bind_error)?,
+            socket,
+            vxlan,
+            mtu,
+            memory,
+            pool,
+            state: Mutex::new(State {
+                inboxes: HashMap::new(),
+                buffer: vec![0; vxlan::LEN + ETHERNET_MAX + mtu + 1],
+                counters: UdpCounters::default(),
+            }),
+        })))
+    }
+
+    /// The link to `peer`, to which all goes that is sent. It lasts until it is dropped; then the
+    /// peer is a stranger, until a port for it is made again.
+    ///
+    /// # Errors
+    /// If the address can be no peer of this hub, there is a port for it, or the way there does
+    /// not carry the MTU.
+    pub fn port(&self, peer: SocketAddr, rule: PeerRule) -> Result<Port, UdpError> {
+        let ip = peer.ip().to_canonical();
+        if ip.is_unspecified() || ip.is_multicast() || peer.port() == 0 {
+            return Err(UdpError::BadPeer { peer });
+        }
+        let to = self.reachable(peer)?;
+        if let Some(path) = path_mtu(SocketAddr::new(ip, peer.port())) {
+            let fits = path.saturating_sub(overhead(ip));
+            if fits < self.0.mtu {
+                let mtu = self.0.mtu;
+                return Err(UdpError::PathMtu {
+                    peer,
+                    path,
+                    mtu,
+                    fits,
+                });
+            }
+        }
+        let key = match rule {
+            PeerRule::Exact => Key::Exact(ip, peer.port()),
+            PeerRule::AnyPort => Key::AnyPort(ip),
+        };
+        let mut state = self.0.lock();
+        if state.inboxes.contains_key(&key) {
+            return Err(UdpError::PeerTaken { peer });
+        }
+        state.inboxes.insert(key, VecDeque::new());
+        drop(state);
+        Ok(Port::new(self.0.clone(), to, key))
+    }
+
+    /// The address and port of the socket.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.0.local
+    }
+
+    /// How often what happened so far.
+    pub fn counters(&self) -> UdpCounters {
+        self.0.lock().counters
+    }
+
+    /// The peer's address as the socket's family writes it.
+    fn reachable(&self, peer: SocketAddr) -> Result<SocketAddr, UdpError> {
+        match (self.0.local, peer) {
+            (SocketAddr::V6(_), SocketAddr::V4(v4)) => {
+                Ok((v4.ip().to_ipv6_mapped(), v4.port()).into())
+            }
+            (SocketAddr::V4(local), SocketAddr::V6(v6)) => match v6.ip().to_ipv4_mapped() {
+                Some(ip) => Ok((ip, v6.port()).into()),
+                None => Err(UdpError::OtherFamily {
+                    peer,
+                    local: local.into(),
+                }),
+            },
+            _ => Ok(peer),
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of this lock panics")
+    }
+
+    /// Takes a batch of datagrams from the socket and leaves each where its port looks.
+    fn pull(&self, state: &mut State) {
+        for _ in 0..BATCH {
+            match self.socket.recv_from(&mut state.buffer) {
+                Ok((len, from)) => self.deliver(state, len, from),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // A socket that is not connected fails in no other way that lasts than having
+                // nothing.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Takes the first `len` bytes of the buffer, or counts why not.
+    fn deliver(&self, state: &mut State, len: usize, from: SocketAddr) {
+        let State {
+            inboxes,
+            buffer,
+            counters,
+        } = state;
+        let ip = from.ip().to_canonical();
+        let keys = [Key::Exact(ip, from.port()), Key::AnyPort(ip)];
+        let Some(key) = keys.into_iter().find(|key| inboxes.contains_key(key)) else {
+            counters.strangers += 1;
+            return;
+        };
+        let frame = match Vxlan::parse(&buffer[..len]) {
+            Ok((header, frame)) if header == self.vxlan => frame,
+            Ok(_) => return counters.wrong_vni += 1,
+            Err(VxlanError::Truncated) => return counters.truncated += 1,
+            Err(VxlanError::NoVni) => return counters.no_vni += 1,
+        };
+        let Some(inbox) = inboxes.get_mut(&key).filter(|all| all.len() < INBOX_MAX) else {
+            counters.inbox_full += 1;
+            return;
+        };
+        inbox.extend(counters.receive.take(frame, self.mtu, &self.pool));
+    }
+}
+
+/// Asks the system for large buffers, and not to fragment. It may give less than asked for.
+fn prepare(socket: &UdpSocket) {
+    if sockopt::set_socket_recv_buffer_size_force(socket, SOCKET_BYTES).is_err() {
+        let _less = sockopt::set_socket_recv_buffer_size(socket, SOCKET_BYTES);
+    }
+    if sockopt::set_socket_send_buffer_size_force(socket, SOCKET_BYTES).is_err() {
+        let _less = sockopt::set_socket_send_buffer_size(socket, SOCKET_BYTES);
+    }
+    // Each fails on a socket of the other family alone; IPv6 sockets may carry both.
+    let _other = sockopt::set_ip_mtu_discover(socket, sockopt::Ipv4PathMtuDiscovery::DO);
+    let _other = sockopt::set_ipv6_mtu_discover(socket, sockopt::Ipv6PathMtuDiscovery::DO);
+}
+
+/// Bytes around an inner packet's Ethernet payload on the way to `ip`.
+fn overhead(ip: IpAddr) -> usize {
+    let outer = if ip.is_ipv4() { ipv4::LEN } else { 40 };
+    outer + udp::LEN + vxlan::LEN + ethernet::LEN
+}
+
+/// The MTU of the way to `peer` as the system knows it now; nothing if it knows no way.
+fn path_mtu(peer: SocketAddr) -> Option<usize> {
+    let any: SocketAddr = match peer {
+        SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let probe = UdpSocket::bind(any).ok()?;
+    probe.connect(peer).ok()?;
+    let mtu = match peer {
+        SocketAddr::V4(_) => sockopt::ip_mtu(&probe),
+        SocketAddr::V6(_) => sockopt::ipv6_mtu(&probe),
+    };
+    mtu.ok().map(|mtu| mtu as usize)
+}

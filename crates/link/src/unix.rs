@@ -1,0 +1,137 @@
+//! A link over Unix datagrams: one Ethernet packet per datagram, between two processes of a
+//! machine. QEMU's `-netdev dgram` speaks the same.
+//!
+//! It is lossless while the peer lives: the system queues few datagrams and refuses more, and what
+//! it refuses waits here. With the usual limit of ten, two processes take turns every ten packets;
+//! `sysctl net.unix.max_dgram_qlen=512` spares them that. While nobody is there at the other end,
+//! packets are dropped and counted, so that a dead peer blocks nobody; one that comes back is
+//! served again at once.
+//!
+//! The other end is known by its socket's path, which must be spelled the same on both sides.
+
+mod bind;
+#[cfg(test)]
+mod tests;
+
+pub use bind::UnixError;
+
+use crate::bytes::{ETHERNET_MAX, ReceiveCounters};
+use crate::outbox::{Outbox, SendCounters};
+use crate::{Link, Properties};
+use bind::Bound;
+use rackweave_base::packet::Pool;
+use rackweave_base::{Instant, Memory, Packet};
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+/// One end of a link over Unix datagrams. Its socket's file goes when it is dropped.
+#[derive(Debug)]
+pub struct UnixDatagram {
+    bound: Bound,
+    peer: PathBuf,
+    mtu: usize,
+    pool: Pool,
+    outbox: Outbox,
+    /// Where a datagram is received: one byte more than the longest that is taken, so that a
+    /// longer one shows.
+    buffer: Vec<u8>,
+    counters: UnixCounters,
+}
+
+/// How often what happened at one end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct UnixCounters {
+    /// What was sent to the peer. While nobody is bound to its path, it is gone.
+    pub send: SendCounters,
+    /// What came from the peer.
+    pub receive: ReceiveCounters,
+    /// Datagrams dropped because another than the peer sent them.
+    pub strangers: u64,
+}
+
+impl UnixDatagram {
+    /// Binds a socket at `own` that exchanges packets with the one at `peer`, which need not exist
+    /// yet. The socket file of a process that died is replaced. `memory` resolves payloads that
+    /// are sent, `pool` holds those received.
+    ///
+    /// # Errors
+    /// If the MTU carries no RDMA MTU, or `own` is in use or cannot be bound.
+    pub fn bind(
+        own: &Path,
+        peer: &Path,
+        mtu: usize,
+        memory: Memory,
+        pool: Pool,
+    ) -> Result<Self, UnixError> {
+        if crate::rdma_mtu(mtu).is_none() {
+            return Err(UnixError::MtuTooSmall { mtu });
+        }
+        bind::check_path(peer)?;
+        Ok(Self {
+            bound: Bound::at(own)?,
+            peer: peer.to_owned(),
+            mtu,
+            pool,
+            outbox: Outbox::new(mtu, memory),
+            buffer: vec![0; ETHERNET_MAX + mtu + 1],
+            counters: UnixCounters::default(),
+        })
+    }
+
+    /// How often what happened so far.
+    pub fn counters(&self) -> UnixCounters {
+        self.counters
+    }
+}
+
+impl Link for UnixDatagram {
+    fn send(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
+        let (socket, peer) = (&self.bound.socket, &self.peer);
+        let offer = |frame: &[u8]| socket.send_to(frame, peer).map(drop);
+        self.outbox
+            .send(now, packet, &mut self.counters.send, offer)
+    }
+
+    fn receive(&mut self, now: Instant) -> Option<Packet> {
+        let (socket, peer) = (&self.bound.socket, &self.peer);
+        let offer = |frame: &[u8]| socket.send_to(frame, peer).map(drop);
+        self.outbox.flush(now, &mut self.counters.send, offer);
+        loop {
+            match socket.recv_from(&mut self.buffer) {
+                Ok((len, from)) if from.as_pathname() == Some(peer) => {
+                    let frame = &self.buffer[..len];
+                    let packet = self.counters.receive.take(frame, self.mtu, &self.pool);
+                    if packet.is_some() {
+                        return packet;
+                    }
+                }
+                Ok(_) => self.counters.strangers += 1,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // A socket that is bound and not connected fails in no other way than having
+                // nothing.
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.outbox.room()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.outbox.retry_at()
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            mtu: self.mtu,
+            lossless: true,
+            check_needed: true,
+        }
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.bound.socket.as_fd())
+    }
+}

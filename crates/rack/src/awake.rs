@@ -1,0 +1,125 @@
+//! When somebody who waits stays awake, and for how long he sleeps.
+//!
+//! Moving data earns rounds of idleness to be spent awake: where much has moved, more is likely to
+//! come soon, and a poll of an idle ring now and then is no reason to stay awake.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use rackweave_base::Instant;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::Duration as Time;
+
+/// Nothing is due.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// How long somebody who waits sleeps at first, and at most: what he waits for may come without a
+/// timer that he sees.
+const NAP_MIN: Time = Time::from_micros(50);
+const NAP_MAX: Time = Time::from_millis(2);
+
+/// Naps of one length before they get longer.
+const NAPS: u32 = 16;
+
+/// Rounds of idleness that moving data can earn: about a millisecond.
+const CREDIT_MAX: u32 = 2048;
+
+/// Credit below this is not worth staying awake for.
+const CREDIT_MIN: u32 = 16;
+
+/// Credit from which all driver threads are wanted: more than polling idle rings earns.
+const CREDIT_CROWD: u32 = 256;
+
+/// Rounds that somebody who waits spends awake in any case: a thread that drives may hold the very
+/// machine that has his packet.
+const ROUNDS_AWAKE: u32 = 64;
+
+/// Credit that all who wait share.
+#[derive(Default)]
+pub(crate) struct Credit(AtomicU32);
+
+impl Credit {
+    /// Something has moved. True if from now on all hands are wanted.
+    pub fn earn(&self, moved: u32) -> bool {
+        let before = self.0.load(Ordering::Relaxed);
+        let credit = before.saturating_add(moved).min(CREDIT_MAX);
+        self.0.store(credit, Ordering::Relaxed);
+        before < CREDIT_CROWD && credit >= CREDIT_CROWD
+    }
+
+    /// Spends a round of credit awake. False if there is none.
+    pub fn stay_awake(&self) -> bool {
+        let credit = self.0.load(Ordering::Relaxed);
+        if credit < CREDIT_MIN {
+            self.0.store(0, Ordering::Relaxed);
+            return false;
+        }
+        self.0.store(credit - 1, Ordering::Relaxed);
+        if credit.is_multiple_of(8) {
+            // Another thread may have the next step.
+            std::thread::yield_now();
+        } else {
+            core::hint::spin_loop();
+        }
+        true
+    }
+
+    /// One who waits has been idle for so many rounds: spends this one awake, or says how long to
+    /// sleep at most.
+    pub fn relax(&self, idle_rounds: u32) -> Option<Time> {
+        if idle_rounds < ROUNDS_AWAKE {
+            core::hint::spin_loop();
+            return None;
+        }
+        if self.stay_awake() {
+            return None;
+        }
+        let naps = (idle_rounds - ROUNDS_AWAKE) / NAPS;
+        Some(NAP_MIN.saturating_mul(1 << naps.min(6)).min(NAP_MAX))
+    }
+}
+
+/// A machine behind its lock, and when it is due.
+pub(crate) struct Place<S> {
+    station: Mutex<S>,
+    deadline: AtomicU64,
+}
+
+impl<S> Place<S> {
+    pub fn new(station: S) -> Self {
+        Self {
+            station: Mutex::new(station),
+            deadline: AtomicU64::new(0),
+        }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, S> {
+        self.station
+            .lock()
+            .expect("a machine that panicked is not to be trusted")
+    }
+
+    /// The machine, unless somebody has it: he is driving it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, S>> {
+        match self.station.try_lock() {
+            Ok(station) => Some(station),
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(_)) => {
+                panic!("a machine that panicked is not to be trusted")
+            }
+        }
+    }
+
+    pub fn note_deadline(&self, deadline: Option<Instant>) {
+        self.deadline
+            .store(deadline.map_or(NEVER, Instant::as_nanos), Ordering::Relaxed);
+    }
+
+    /// When it is due, in nanoseconds; [`NEVER`] if not at all.
+    pub fn deadline(&self) -> u64 {
+        self.deadline.load(Ordering::Relaxed)
+    }
+}
+
+/// From `now` until `deadline`, both in nanoseconds, but at most `limit`.
+pub(crate) fn span(deadline: u64, now: Instant, limit: Time) -> Time {
+    Time::from_nanos(deadline.saturating_sub(now.as_nanos())).min(limit)
+}

@@ -1,0 +1,276 @@
+//! The part of the configuration that is about processes: where the controller listens, how nodes
+//! reach the switch, and where keys and sockets lie.
+
+use super::check::{ConfigError, rule};
+use super::{NodeConfig, RackConfig};
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How a node's packets reach the switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkKind {
+    /// Rings in memory that both processes map; payloads by reference. On one machine.
+    #[default]
+    SharedMemory,
+    /// One Unix datagram per packet. On one machine.
+    Unix,
+    /// VXLAN in UDP (RFC 7348): any network.
+    Udp,
+    /// Raw packets on an Ethernet interface (AF_PACKET).
+    Packet,
+}
+
+impl LinkKind {
+    /// Its name in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            LinkKind::SharedMemory => "shared-memory",
+            LinkKind::Unix => "unix",
+            LinkKind::Udp => "udp",
+            LinkKind::Packet => "packet",
+        }
+    }
+}
+
+/// How a node and the controller know each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SecurityKind {
+    /// TLS with certificates on both sides.
+    #[default]
+    Tls,
+    /// Nothing. Only on loopback.
+    Plain,
+}
+
+/// A rack of processes.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostedSection {
+    /// Where nodes and commands reach the controller.
+    pub control: SocketAddr,
+    /// Where the controller listens, if not at `control`: for switches with several interfaces.
+    pub listen: Option<SocketAddr>,
+    /// How they know each other.
+    pub security: SecurityKind,
+    /// Where `rackweave keygen` puts keys; without it, `keys` in `directory`.
+    pub keys: Option<PathBuf>,
+    /// Where sockets and locks lie; without it, a folder of this user's for running processes.
+    pub directory: Option<PathBuf>,
+    /// How nodes reach the switch that do not say otherwise.
+    pub link: LinkKind,
+    /// Where the switch takes VXLAN packets.
+    pub udp: SocketAddr,
+    /// The VXLAN network identifier, 24 bits.
+    pub vni: u32,
+    /// Milliseconds between two signs of life.
+    pub heartbeat_ms: u64,
+    /// Milliseconds without a sign of life after which a peer counts as dead.
+    pub dead_after_ms: u64,
+}
+
+impl Default for HostedSection {
+    fn default() -> Self {
+        Self {
+            control: SocketAddr::from(([127, 0, 0, 1], 7471)),
+            listen: None,
+            security: SecurityKind::Tls,
+            keys: None,
+            directory: None,
+            link: LinkKind::SharedMemory,
+            // The port that RFC 7348, section 5, gives to VXLAN.
+            udp: SocketAddr::from(([127, 0, 0, 1], 4789)),
+            vni: 7471,
+            heartbeat_ms: 200,
+            dead_after_ms: 2000,
+        }
+    }
+}
+
+impl HostedSection {
+    /// Where sockets and locks lie.
+    pub fn directory(&self) -> PathBuf {
+        if let Some(directory) = &self.directory {
+            return directory.clone();
+        }
+        match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| Path::new(path).is_dir()) {
+            Some(path) => PathBuf::from(path).join("rackweave"),
+            None => {
+                let user = rustix::process::getuid().as_raw();
+                std::env::temp_dir().join(format!("rackweave-{user}"))
+            }
+        }
+    }
+
+    /// Where the keys are.
+    pub fn keys(&self) -> PathBuf {
+        self.keys
+            .clone()
+            .unwrap_or_else(|| self.directory().join("keys"))
+    }
+
+    /// Time between two signs of life.
+    pub fn heartbeat(&self) -> Duration {
+        Duration::from_millis(self.heartbeat_ms)
+    }
+
+    /// Time without a sign of life after which a peer counts as dead.
+    pub fn dead_after(&self) -> Duration {
+        Duration::from_millis(self.dead_after_ms)
+    }
+
+    /// Relative paths are meant from the folder of the configuration file.
+    pub(super) fn resolve_paths(&mut self, folder: &Path) {
+        for path in [&mut self.keys, &mut self.directory].into_iter().flatten() {
+            *path = folder.join(&*path);
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        rule(
+            self.vni < 1 << 24,
+            "hosted.vni",
+            self.vni,
+            "at most 16777215 (24 bits) is possible",
+        )?;
+        rule(
+            (10..=60_000).contains(&self.heartbeat_ms),
+            "hosted.heartbeat_ms",
+            self.heartbeat_ms,
+            "10 to 60000 is possible",
+        )?;
+        rule(
+            self.dead_after_ms >= 3 * self.heartbeat_ms && self.dead_after_ms <= 600_000,
+            "hosted.dead_after_ms",
+            self.dead_after_ms,
+            "at least three times hosted.heartbeat_ms is needed, and at most 600000",
+        )?;
+        let loopback = |ip: IpAddr| ip.is_loopback();
+        let local = loopback(self.control.ip()) && self.listen.is_none_or(|at| loopback(at.ip()));
+        rule(
+            self.security == SecurityKind::Tls || local,
+            "hosted.security",
+            "plain",
+            "that is possible only where hosted.control and hosted.listen are loopback addresses",
+        )
+    }
+}
+
+impl NodeConfig {
+    /// How this node's packets reach the switch.
+    pub fn link_kind(&self, hosted: &HostedSection) -> LinkKind {
+        self.link.unwrap_or(hosted.link)
+    }
+
+    pub(super) fn check_link(&self, hosted: &HostedSection) -> Result<(), ConfigError> {
+        let packet = self.link_kind(hosted) == LinkKind::Packet;
+        if packet && (self.interface.is_none() || self.switch_interface.is_none()) {
+            return Err(ConfigError::NoInterface(self.name.clone()));
+        }
+        // It becomes part of the names of sockets, which have room for 108 bytes.
+        rule(
+            self.name.len() <= 48,
+            "node.name",
+            &self.name,
+            "in a hosted rack at most 48 characters are allowed",
+        )
+    }
+}
+
+impl RackConfig {
+    /// What this configuration says about processes; the defaults if it says nothing.
+    pub fn hosted(&self) -> HostedSection {
+        self.hosted.clone().unwrap_or_default()
+    }
+
+    /// Whether any node of a hosted rack is reached by a link that may damage packets.
+    pub(crate) fn leaves_the_machine(&self) -> bool {
+        let hosted = self.hosted();
+        self.node
+            .iter()
+            .any(|node| node.link_kind(&hosted) != LinkKind::SharedMemory)
+    }
+
+    /// A number that is equal on processes that can form one rack: everything but where things lie.
+    pub fn agreement(&self) -> u64 {
+        let mut common = self.clone();
+        common.hosted = None;
+        common.driver_threads = 0;
+        for node in &mut common.node {
+            (node.interface, node.switch_interface, node.udp) = (None, None, None);
+        }
+        // FNV-1a: it guards against mistakes, not against malice.
+        common
+            .to_toml()
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<RackConfig, String> {
+        RackConfig::parse(text, "rack.toml").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_section_is_read_and_checked() {
+        let config = parse("[hosted]\nlink = \"udp\"\nvni = 5\n").unwrap();
+        assert_eq!(config.hosted().link, LinkKind::Udp);
+        assert!(config.leaves_the_machine());
+        assert!(!RackConfig::default().leaves_the_machine());
+        for (text, says) in [
+            ("[hosted]\nvni = 16777216\n", "24 bits"),
+            ("[hosted]\nlink = \"smoke-signals\"\n", "unknown variant"),
+            (
+                "[hosted]\nsecurity = \"plain\"\ncontrol = \"10.0.0.1:7471\"\n",
+                "loopback",
+            ),
+            (
+                "[hosted]\nheartbeat_ms = 500\ndead_after_ms = 700\n",
+                "three times",
+            ),
+            ("[hosted]\nlink = \"packet\"\n", "switch_interface"),
+            (
+                "[hosted]\ncontroll = \"127.0.0.1:1\"\n",
+                "did you mean `control`?",
+            ),
+            (
+                "[hosted]\n[[node]]\nname = \"a/b\"\nrole = \"compute\"\n",
+                "letters, digits",
+            ),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(says), "{text:?} gives {error:?}");
+            assert!(!error.contains('\n'));
+        }
+    }
+
+    #[test]
+    fn processes_agree_wherever_their_files_lie() {
+        let here = parse("seed = 3\n[hosted]\ndirectory = \"/tmp/a\"\n").unwrap();
+        let there = parse("seed = 3\n[hosted]\ndirectory = \"/tmp/b\"\n").unwrap();
+        assert_eq!(here.agreement(), there.agreement());
+        let other = parse("seed = 3\n[nic]\nmtu = 1024\n").unwrap();
+        assert_ne!(here.agreement(), other.agreement());
+    }
+
+    #[test]
+    fn relative_paths_are_meant_from_the_file() {
+        let mut hosted = HostedSection {
+            keys: Some("keys".into()),
+            directory: Some("/run/r".into()),
+            ..HostedSection::default()
+        };
+        hosted.resolve_paths(Path::new("/etc/rack"));
+        assert_eq!(hosted.keys(), Path::new("/etc/rack/keys"));
+        assert_eq!(hosted.directory(), Path::new("/run/r"));
+    }
+}

@@ -1,0 +1,203 @@
+//! What a command asks of a rack that runs.
+
+use super::messages::{CommandReply, CommandRequest, PURPOSE_COMMAND};
+use super::{
+    Counters, FlowStatus, HostedError, HostedFlow, JobStatus, OPERATOR_NAME, RackStatus, security,
+};
+use crate::build;
+use crate::config::RackConfig;
+use rackweave_base::{NodeId, Qpn};
+use rackweave_control::{Connection, Introduction};
+use rackweave_verbs::Mtu;
+use serde_json::Value;
+use std::time::Duration as Time;
+
+/// How long a connection may take to come about.
+const CONNECT_LIMIT: Time = Time::from_secs(5);
+
+/// How long an answer may take beyond what a dead node takes to be found dead.
+const ANSWER_LIMIT: Time = Time::from_secs(30);
+
+/// A connection to the controller of a hosted rack. Flows and jobs made through it end with it.
+pub struct HostedRack {
+    connection: Connection,
+    limit: Time,
+}
+
+impl HostedRack {
+    /// Connects to the controller that the configuration names.
+    ///
+    /// # Errors
+    /// If nobody answers there, or keys or configurations do not fit.
+    pub fn connect(config: &RackConfig) -> Result<Self, HostedError> {
+        config.check().map_err(build::RackError::from)?;
+        let hosted = config.hosted();
+        let introduction = Introduction {
+            purpose: PURPOSE_COMMAND.into(),
+            rack: format!("{:016x}", config.agreement()),
+            body: Value::Null,
+        };
+        let security = security(&hosted, OPERATOR_NAME)?;
+        let (connection, _) =
+            Connection::connect(hosted.control, &security, introduction, CONNECT_LIMIT)?;
+        Ok(Self {
+            connection,
+            limit: ANSWER_LIMIT + hosted.dead_after(),
+        })
+    }
+
+    fn ask(&mut self, request: &CommandRequest) -> Result<CommandReply, HostedError> {
+        match self.connection.request(request, self.limit)? {
+            CommandReply::Failed(error) => Err(HostedError::Failed(error)),
+            reply => Ok(reply),
+        }
+    }
+
+    fn done(&mut self, request: &CommandRequest) -> Result<(), HostedError> {
+        match self.ask(request)? {
+            CommandReply::Done => Ok(()),
+            _ => Err(HostedError::BadAnswer),
+        }
+    }
+
+    /// How the rack is doing.
+    ///
+    /// # Errors
+    /// If the controller is gone.
+    pub fn status(&mut self) -> Result<RackStatus, HostedError> {
+        match self.ask(&CommandRequest::Status)? {
+            CommandReply::Status(status) => Ok(status),
+            _ => Err(HostedError::BadAnswer),
+        }
+    }
+
+    /// Waits until all nodes have joined, up to `limit`, asking now and then.
+    ///
+    /// # Errors
+    /// Names those who are missing then; or the controller is gone.
+    pub fn wait_for_nodes(&mut self, limit: Time) -> Result<RackStatus, HostedError> {
+        let deadline = std::time::Instant::now() + limit;
+        loop {
+            let status = self.status()?;
+            let absent = status.nodes.iter().filter(|node| !node.joined);
+            let absent: Vec<&str> = absent.map(|node| node.name.as_str()).collect();
+            if absent.is_empty() {
+                return Ok(status);
+            }
+            if std::time::Instant::now() >= deadline {
+                let absent = absent.join(", ");
+                return Err(HostedError::Failed(format!(
+                    "{absent} did not join; start them with `rackweave node NAME`"
+                )));
+            }
+            std::thread::sleep(Time::from_millis(20));
+        }
+    }
+
+    /// Sets a flow up with the rack's settings for batches and transfers, and the largest MTU that
+    /// all its links carry.
+    ///
+    /// # Errors
+    /// If a node has not joined, the specification is out of range, or there is no room.
+    pub fn create_flow(
+        &mut self,
+        producers: &[NodeId],
+        consumers: &[NodeId],
+        item_size: u32,
+        ring_bytes: u32,
+    ) -> Result<HostedFlow, HostedError> {
+        let request = CommandRequest::CreateFlow {
+            producers: producers.to_vec(),
+            consumers: consumers.to_vec(),
+            item_size,
+            ring_bytes,
+        };
+        match self.ask(&request)? {
+            CommandReply::Flow(flow) => Ok(flow),
+            _ => Err(HostedError::BadAnswer),
+        }
+    }
+
+    /// How a flow is doing.
+    ///
+    /// # Errors
+    /// If the controller is gone.
+    pub fn flow_status(&mut self, flow: u32) -> Result<FlowStatus, HostedError> {
+        match self.ask(&CommandRequest::FlowState { flow })? {
+            CommandReply::FlowStatus(status) => Ok(status),
+            _ => Err(HostedError::BadAnswer),
+        }
+    }
+
+    /// Breaks a flow off, or forgets one that has ended.
+    ///
+    /// # Errors
+    /// If the controller is gone.
+    pub fn close_flow(&mut self, flow: u32) -> Result<(), HostedError> {
+        self.done(&CommandRequest::CloseFlow { flow })
+    }
+
+    /// Connects two queue pairs that are in state Reset.
+    ///
+    /// # Errors
+    /// If a node is unknown or refuses, or the controller is gone.
+    pub fn connect_pair(
+        &mut self,
+        a: (NodeId, Qpn),
+        b: (NodeId, Qpn),
+        mtu: Mtu,
+    ) -> Result<(), HostedError> {
+        self.done(&CommandRequest::Connect { a, b, mtu })
+    }
+
+    /// Has a node run a job. Returns its number.
+    ///
+    /// # Errors
+    /// If the node has not joined, or the controller is gone.
+    pub fn start_job(
+        &mut self,
+        node: NodeId,
+        name: &str,
+        arguments: Value,
+    ) -> Result<u64, HostedError> {
+        let request = CommandRequest::StartJob {
+            node,
+            name: name.into(),
+            arguments,
+        };
+        match self.ask(&request)? {
+            CommandReply::Job(job) => Ok(job),
+            _ => Err(HostedError::BadAnswer),
+        }
+    }
+
+    /// How a job is doing. The end of a job is told once.
+    ///
+    /// # Errors
+    /// If its node has died, or the controller is gone.
+    pub fn poll_job(&mut self, node: NodeId, job: u64) -> Result<JobStatus, HostedError> {
+        match self.ask(&CommandRequest::PollJob { node, job })? {
+            CommandReply::JobStatus(status) => Ok(status),
+            _ => Err(HostedError::BadAnswer),
+        }
+    }
+
+    /// Asks a job to end. Its end is still to be polled for.
+    ///
+    /// # Errors
+    /// As for [`HostedRack::poll_job`].
+    pub fn stop_job(&mut self, node: NodeId, job: u64) -> Result<(), HostedError> {
+        self.done(&CommandRequest::StopJob { node, job })
+    }
+
+    /// What a node's NIC has counted since it joined.
+    ///
+    /// # Errors
+    /// If the node has not joined, or the controller is gone.
+    pub fn node_counters(&mut self, node: NodeId) -> Result<Counters, HostedError> {
+        match self.ask(&CommandRequest::NodeCounters { node })? {
+            CommandReply::Counters(counters) => Ok(counters),
+            _ => Err(HostedError::BadAnswer),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! What travels on control connections, beyond hello and welcome.
+//!
+//! Between controller and node only the controller asks. Between a command and the controller only
+//! the command asks. Every question has one answer, in order, so that no message needs a number.
+
+use crate::config::LinkKind;
+use rackweave_base::{Lkey, NodeId, Qpn, Rkey};
+use rackweave_controller::{RegionName, Ring};
+use rackweave_endpoint::flow::RingLayout;
+use rackweave_verbs::{
+    Access, CqError, CqId, ModifyError, Mtu, PdId, QpCapabilities, QpError, QpModify,
+};
+use rackweave_wire::fabric::ring::ByteOrder;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// What a node is here for, in its hello.
+pub(super) const PURPOSE_NODE: &str = "node";
+
+/// What a command is here for, in its hello.
+pub(super) const PURPOSE_COMMAND: &str = "command";
+
+/// What a node says of itself in its hello.
+#[derive(Serialize, Deserialize, Debug)]
+pub(super) struct NodeHello {
+    pub link: LinkKind,
+    /// Bytes of Ethernet payload that its end of the link carries; unknown before a link that the
+    /// switch makes.
+    pub mtu: Option<usize>,
+    /// Where its VXLAN packets come from.
+    pub udp: Option<SocketAddr>,
+    pub pid: u32,
+}
+
+/// What the controller tells a node that it lets in.
+#[derive(Serialize, Deserialize, Debug)]
+pub(super) struct NodeWelcome {
+    /// The name of the node's memory in packets.
+    pub origin: u16,
+    /// What the node shows on the Unix socket of the switch, to get its end of a link.
+    pub token: String,
+}
+
+/// What the controller asks of a node.
+#[derive(Serialize, Deserialize, Debug)]
+pub(super) enum NodeRequest {
+    Ping,
+    /// The switch process ends in good order.
+    Farewell,
+    CreatePd,
+    CreateCq {
+        capacity: u32,
+    },
+    CreateQp {
+        pd: PdId,
+        send_cq: CqId,
+        receive_cq: CqId,
+        capabilities: QpCapabilities,
+    },
+    ModifyQp {
+        qpn: Qpn,
+        modify: QpModify,
+    },
+    DestroyQp {
+        qpn: Qpn,
+    },
+    ReadByReference {
+        qpn: Qpn,
+    },
+    MakeRegion {
+        pd: PdId,
+        len: u64,
+        access: Access,
+    },
+    RemoveRegion {
+        region: RegionWire,
+    },
+    LoadWord {
+        rkey: Rkey,
+        offset: u64,
+    },
+    StoreWord {
+        rkey: Rkey,
+        offset: u64,
+        bytes: [u8; 8],
+    },
+    /// The memory of another node comes on the Unix socket.
+    Import {
+        origin: u16,
+    },
+    Forget {
+        origin: u16,
+    },
+    StartJob {
+        job: u64,
+        name: String,
+        arguments: Value,
+    },
+    PollJob {
+        job: u64,
+    },
+    StopJob {
+        job: u64,
+    },
+    Counters,
+}
+
+/// A node's answer.
+#[derive(Serialize, Deserialize, Debug)]
+pub(super) enum NodeReply {
+    /// To `Ping`.
+    Pong {
+        /// The node is about to leave.
+        leaving: bool,
+    },
+    Done,
+    Pd(PdId),
+    Cq(Result<CqId, CqError>),
+    Qp(Result<Qpn, QpError>),
+    Modified(Result<(), ModifyError>),
+    Destroyed(Result<(), QpError>),
+    Region(Result<RegionWire, String>),
+    Word(Option<[u8; 8]>),
+    Imported(Result<(), String>),
+    Job(JobStatus),
+    Counters(Counters),
+}
+
+/// [`RegionName`] as it travels.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy)]
+pub(super) struct RegionWire {
+    pub address: u64,
+    pub rkey: Rkey,
+    pub lkey: Lkey,
+}
+
+impl From<RegionName> for RegionWire {
+    fn from(
+        RegionName {
+            address,
+            rkey,
+            lkey,
+        }: RegionName,
+    ) -> Self {
+        Self {
+            address,
+            rkey,
+            lkey,
+        }
+    }
+}
+
+impl From<RegionWire> for RegionName {
+    fn from(
+        RegionWire {
+            address,
+            rkey,
+            lkey,
+        }: RegionWire,
+    ) -> Self {
+        Self {
+            address,
+            rkey,
+            lkey,
+        }
+    }
+}
+
+/// Counters by name.
+pub type Counters = BTreeMap<String, u64>;
+
+/// How a job is doing.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+pub enum JobStatus {
+    /// It runs.
+    Running {
+        /// How much it has done, in its own units.
+        done: u64,
+    },
+    /// It has ended well.
+    Done {
+        /// What it found.
+        result: Value,
+    },
+    /// It has not.
+    Failed {
+        /// Why.
+        error: String,
+    },
+    /// Nobody knows such a job: its node has restarted since.
+    Unknown,
+}
+
+/// A ring by the name that its node knows it by.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingName {
+    /// The node.
+    pub node: NodeId,
+    /// The key of the region that it fills.
+    pub rkey: Rkey,
+    /// Bytes of an item.
+    pub item_size: u32,
+    /// Slots.
+    pub slots: u32,
+    /// Whether its words are big-endian.
+    pub big_endian: bool,
+}
+
+impl RingName {
+    pub(super) fn layout(&self) -> RingLayout {
+        RingLayout {
+            item_size: self.item_size,
+            slots: self.slots,
+            order: if self.big_endian {
+                ByteOrder::Big
+            } else {
+                ByteOrder::Little
+            },
+        }
+    }
+}
+
+impl From<&Ring> for RingName {
+    fn from(ring: &Ring) -> Self {
+        Self {
+            node: ring.node,
+            rkey: ring.region.rkey,
+            item_size: ring.item_size,
+            slots: ring.slots,
+            big_endian: ring.order == ByteOrder::Big,
+        }
+    }
+}
+
+/// A flow on a hosted rack.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+pub struct HostedFlow {
+    /// Its number at the controller.
+    pub id: u32,
+    /// Per consumer its ring.
+    pub consumers: Vec<RingName>,
+    /// Per consumer the rings of all producers that send to it.
+    pub producers: Vec<Vec<RingName>>,
+}
+
+impl HostedFlow {
+    /// The rings of one producer, one per consumer.
+    pub fn of_producer(&self, index: usize) -> Vec<RingName> {
+        self.producers.iter().map(|rings| rings[index]).collect()
+    }
+}
+
+/// How a flow is doing.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+pub enum FlowStatus {
+    /// Items move.
+    Running,
+    /// Everything is delivered.
+    Ended,
+    /// Broken off.
+    Aborted {
+        /// Why.
+        reason: String,
+    },
+    /// There is no such flow.
+    Unknown,
+}
+
+/// How a node of a hosted rack is doing.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it has joined.
+    pub joined: bool,
+    /// How its packets reach the switch.
+    pub link: LinkKind,
+    /// The RDMA MTU of its link in bytes, if it has joined.
+    pub mtu: Option<u32>,
+    /// Its process, if it has joined.
+    pub pid: Option<u32>,
+    /// How often it has joined since the switch started.
+    pub joins: u64,
+}
+
+/// How a hosted rack is doing.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+pub struct RackStatus {
+    /// The switch's process.
+    pub pid: u32,
+    /// Since when it runs, in seconds.
+    pub up_seconds: f64,
+    /// Its nodes, in the order of the configuration.
+    pub nodes: Vec<NodeStatus>,
+    /// The counters of the switch that are not zero.
+    pub switch_counters: Counters,
+    /// Packets and strangers at the control port that came to nothing, by reason.
+    pub refused: Counters,
+    /// Lanes in use.
+    pub lanes_used: usize,
+}
+
+/// What a command asks of the controller.
+#[derive(Serialize, Deserialize, Debug)]
+pub(super) enum CommandRequest {
+    Status,
+    CreateFlow {
+        producers: Vec<NodeId>,
+        consumers: Vec<NodeId>,
+        item_size: u32,
+        ring_bytes: u32,
+    },
+    FlowState {
+        flow: u32,
+    },
+    CloseFlow {
+        flow: u32,
+    },
+    Connect {
+        a: (NodeId, Qpn),
+        b: (NodeId, Qpn),
+        /// At most; the links may allow less.
+        mtu: Mtu,
+    },
+    StartJob {
+        node: NodeId,
+        name: String,
+        arguments: Value,
+    },
+    PollJob {
+        node: NodeId,
+        job: u64,
+    },
+    StopJob {
+        node: NodeId,
+        job: u64,
+    },
+    NodeCounters {
+        node: NodeId,
+    },
+}
+
+/// The controller's answer.
+#[derive(Serialize, Deserialize, Debug)]
+pub(super) enum CommandReply {
+    Status(RackStatus),
+    Flow(HostedFlow),
+    FlowStatus(FlowStatus),
+    Done,
+    Job(u64),
+    JobStatus(JobStatus),
+    Counters(Counters),
+    /// It cannot be done, and why.
+    Failed(String),
+}

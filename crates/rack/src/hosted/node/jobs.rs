@@ -1,0 +1,161 @@
+//! Jobs: programs that a command has a node run.
+
+use super::NodeCore;
+use crate::hosted::messages::{JobStatus, RingName};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use rackweave_base::{Memory, NodeId};
+use rackweave_endpoint::flow::{Consumer, Producer};
+use rackweave_nic::Nic;
+use rackweave_verbs::Progress;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// The programs of a node, by name.
+pub trait Jobs: Send + Sync {
+    /// Runs one, on a thread of its own, until it is done or [`Job::is_stopped`].
+    ///
+    /// # Errors
+    /// In words, for the one who gave the command.
+    fn run(&self, name: &str, arguments: Value, job: &Job) -> Result<Value, String>;
+}
+
+/// A job's view of its node.
+pub struct Job {
+    core: Arc<NodeCore>,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    stop: AtomicBool,
+    done: AtomicU64,
+    outcome: Mutex<Option<Result<Value, String>>>,
+}
+
+impl Job {
+    /// The node.
+    pub fn node(&self) -> NodeId {
+        self.core.id
+    }
+
+    /// The node's arena.
+    pub fn memory(&self) -> &Memory {
+        &self.core.memory
+    }
+
+    /// What those who wait call.
+    pub fn progress(&self) -> &dyn Progress {
+        &self.core.pump
+    }
+
+    /// Acts on the node's NIC and sees to it that what was posted gets going. Nothing if the node
+    /// has lost the rack.
+    pub fn with_nic<R>(&self, act: impl FnOnce(&mut Nic) -> R) -> Option<R> {
+        self.core.pump.with(|machine| machine.nic().map(act))
+    }
+
+    /// Acts on the node's NIC without waking anybody: for polling.
+    pub fn peek_nic<R>(&self, act: impl FnOnce(&mut Nic) -> R) -> Option<R> {
+        self.core.pump.peek(|machine| machine.nic().map(act))
+    }
+
+    /// The producing end of a ring of this node.
+    ///
+    /// # Errors
+    /// If there is no such ring here.
+    pub fn producer(&self, ring: &RingName) -> Result<Producer, String> {
+        let regions = self.core.regions();
+        let block = regions.block(self.core.id, ring.rkey).ok_or(NO_RING)?;
+        Producer::new(block, ring.layout()).map_err(|error| error.to_string())
+    }
+
+    /// The consuming end of a ring of this node.
+    ///
+    /// # Errors
+    /// As for [`Job::producer`].
+    pub fn consumer(&self, ring: &RingName) -> Result<Consumer, String> {
+        let regions = self.core.regions();
+        let block = regions.block(self.core.id, ring.rkey).ok_or(NO_RING)?;
+        Consumer::new(block, ring.layout()).map_err(|error| error.to_string())
+    }
+
+    /// Whether the job should end: a command said so, or the node has lost the rack.
+    pub fn is_stopped(&self) -> bool {
+        self.state.stop.load(Ordering::Relaxed)
+    }
+
+    /// Tells how much is done, in units that the one who asked knows.
+    pub fn report(&self, done: u64) {
+        self.state.done.store(done, Ordering::Relaxed);
+    }
+}
+
+const NO_RING: &str = "the flow was broken off: its rings are gone from this node";
+
+/// The jobs of a node that have not been asked for their end yet.
+#[derive(Default)]
+pub(in crate::hosted) struct JobTable {
+    jobs: Mutex<BTreeMap<u64, Arc<State>>>,
+}
+
+impl JobTable {
+    pub fn start(&self, core: &Arc<NodeCore>, number: u64, name: String, arguments: Value) {
+        let state = Arc::new(State::default());
+        self.jobs().insert(number, state.clone());
+        let job = Job {
+            core: core.clone(),
+            state: state.clone(),
+        };
+        let run = move || {
+            let act = || job.core.jobs.run(&name, arguments, &job);
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
+            let ended = ended.unwrap_or_else(|_| Err(format!("the job {name} panicked")));
+            let mut outcome = job.state.outcome.lock().expect("no holder panics");
+            *outcome = Some(ended);
+        };
+        let spawned = std::thread::Builder::new()
+            .name(format!("job-{number}"))
+            .spawn(run);
+        if let Err(error) = spawned {
+            let text = format!("no thread for the job: {error}");
+            *state.outcome.lock().expect("no holder panics") = Some(Err(text));
+        }
+    }
+
+    /// How a job is doing. One that has ended is forgotten with the answer.
+    pub fn poll(&self, number: u64) -> JobStatus {
+        let mut jobs = self.jobs();
+        let Some(state) = jobs.get(&number) else {
+            return JobStatus::Unknown;
+        };
+        let outcome = state.outcome.lock().expect("no holder panics").take();
+        let Some(outcome) = outcome else {
+            let done = state.done.load(Ordering::Relaxed);
+            return JobStatus::Running { done };
+        };
+        jobs.remove(&number);
+        match outcome {
+            Ok(result) => JobStatus::Done { result },
+            Err(error) => JobStatus::Failed { error },
+        }
+    }
+
+    /// Asks a job to end.
+    pub fn stop(&self, number: u64) {
+        if let Some(state) = self.jobs().get(&number) {
+            state.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Asks all jobs to end and forgets them.
+    pub fn stop_all(&self) {
+        for state in std::mem::take(&mut *self.jobs()).into_values() {
+            state.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn jobs(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<State>>> {
+        self.jobs.lock().expect("no holder of this lock panics")
+    }
+}

@@ -1,0 +1,307 @@
+//! A node's process: joins the rack, drives its NIC, answers the controller, runs jobs.
+
+mod jobs;
+mod serve;
+
+use super::ports::{self, NodeEnd};
+use super::pump::{Pump, Station};
+use super::runtime::Runtime;
+use super::{HostedError, entropy, security};
+use crate::build::{self, Kind};
+use crate::config::{LinkKind, RackConfig};
+use crate::hosted::messages::{NodeHello, NodeWelcome, PURPOSE_NODE};
+use crate::station::NodeStation;
+use core::sync::atomic::{AtomicBool, Ordering};
+use rackweave_base::memory::Origin;
+use rackweave_base::packet::Pool;
+use rackweave_base::{Instant, Memory, NodeId, Rng};
+use rackweave_control::{Connection, ControlError, Introduction, Security};
+use rackweave_controller::LocalRegions;
+use rackweave_link::Link;
+use rackweave_nic::Nic;
+use rackweave_wire::fabric::ring::ByteOrder;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration as Time;
+
+pub use jobs::{Job, Jobs};
+
+/// How long a connection may take to come about.
+const CONNECT_LIMIT: Time = Time::from_secs(5);
+
+/// How long between two attempts to join.
+const RETRY_AFTER: Time = Time::from_millis(250);
+
+/// What a node's process is started with.
+pub struct NodeOptions {
+    /// The rack.
+    pub config: RackConfig,
+    /// Which of its nodes this is.
+    pub name: String,
+    /// Where the controller is, if not where the configuration says.
+    pub controller: Option<SocketAddr>,
+    /// What commands can have this node do.
+    pub jobs: Arc<dyn Jobs>,
+}
+
+/// What happens to a node, for those who watch it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NodeEvent {
+    /// The controller does not answer yet.
+    Waiting {
+        /// Why.
+        why: String,
+    },
+    /// It belongs to the rack.
+    Joined {
+        /// How its packets reach the switch.
+        link: LinkKind,
+    },
+    /// It has lost the controller and breaks off what it has.
+    Lost {
+        /// How.
+        why: String,
+    },
+}
+
+/// A node's process.
+pub struct NodeProcess {
+    core: Arc<NodeCore>,
+    config: RackConfig,
+    name: String,
+    controller: SocketAddr,
+    security: Security,
+    runtime: Runtime,
+}
+
+/// A NIC and its link, while the node belongs to a rack.
+pub(super) struct NodeMachine(Option<NodeStation>);
+
+impl Station for NodeMachine {
+    fn run(&mut self, now: Instant) -> u32 {
+        self.0.as_mut().map_or(0, |station| station.run(now))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.as_ref().and_then(NodeStation::deadline)
+    }
+
+    fn links(&mut self) -> Vec<&mut dyn Link> {
+        let stations = self.0.iter_mut();
+        stations
+            .map(|station| &mut *station.link as &mut dyn Link)
+            .collect()
+    }
+}
+
+impl NodeMachine {
+    fn nic(&mut self) -> Option<&mut Nic> {
+        self.0.as_mut().map(|station| &mut station.nic)
+    }
+}
+
+/// What the threads of a node share.
+pub(super) struct NodeCore {
+    pub id: NodeId,
+    pub memory: Memory,
+    pub pump: Pump<NodeMachine>,
+    pub regions: Mutex<LocalRegions>,
+    pub table: jobs::JobTable,
+    /// The byte order of its rings' words.
+    order: ByteOrder,
+    jobs: Arc<dyn Jobs>,
+}
+
+impl NodeCore {
+    pub fn regions(&self) -> MutexGuard<'_, LocalRegions> {
+        self.regions.lock().expect("no holder of this lock panics")
+    }
+}
+
+impl NodeProcess {
+    /// Prepares a node: nothing is connected yet.
+    ///
+    /// # Errors
+    /// An unknown name, a bad configuration, a missing key, a folder that cannot be used.
+    pub fn new(options: NodeOptions) -> Result<Self, HostedError> {
+        let NodeOptions {
+            config,
+            name,
+            controller,
+            jobs,
+        } = options;
+        config.check().map_err(build::RackError::from)?;
+        let hosted = config.hosted();
+        let position = config.node.iter().position(|node| node.name == name);
+        let Some(at) = position else {
+            let known: Vec<&str> = config.node.iter().map(|node| node.name.as_str()).collect();
+            return Err(HostedError::NoSuchNode {
+                name,
+                known: known.join(", "),
+            });
+        };
+        let runtime = Runtime::open(&hosted.directory())?;
+        let limit = usize::try_from(config.memory_limit).unwrap_or(usize::MAX);
+        let memory = match config.node[at].link_kind(&hosted) {
+            LinkKind::SharedMemory => Memory::shared(limit).map_err(|error| HostedError::Link {
+                kind: LinkKind::SharedMemory.name(),
+                node: name.clone(),
+                problem: error.to_string(),
+            })?,
+            _ => Memory::new(limit),
+        };
+        let pump = Pump::new(NodeMachine(None)).map_err(|error| HostedError::System {
+            what: "no event descriptor",
+            error,
+        })?;
+        Ok(Self {
+            core: Arc::new(NodeCore {
+                id: NodeId(at as u16),
+                regions: Mutex::new(LocalRegions::new(memory.clone())),
+                memory,
+                pump,
+                table: jobs::JobTable::default(),
+                order: config.node[at].byte_order.into(),
+                jobs,
+            }),
+            controller: controller.unwrap_or(hosted.control),
+            security: security(&hosted, &name)?,
+            config,
+            name,
+            runtime,
+        })
+    }
+
+    /// Belongs to the rack until `stop`, joining again whenever the controller was lost. `watch`
+    /// hears what happens.
+    ///
+    /// # Errors
+    /// If the controller refuses this node for good.
+    pub fn run(&self, stop: &AtomicBool, watch: &dyn Fn(NodeEvent)) -> Result<(), HostedError> {
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.core.pump.run());
+            let result = self.belong(stop, watch);
+            self.core.pump.stop();
+            result
+        })
+    }
+
+    fn belong(&self, stop: &AtomicBool, watch: &dyn Fn(NodeEvent)) -> Result<(), HostedError> {
+        let mut told = false;
+        let mut taken_since = None;
+        while !stop.load(Ordering::Relaxed) {
+            match self.join() {
+                Ok((connection, channel)) => {
+                    (told, taken_since) = (false, None);
+                    let link = self.link_kind();
+                    watch(NodeEvent::Joined { link });
+                    let serving = serve::Serving::new(&self.core, channel);
+                    let lost = serving.run(connection, self.config.hosted().dead_after(), stop);
+                    self.abandon();
+                    if let Some(why) = lost {
+                        watch(NodeEvent::Lost { why });
+                    }
+                }
+                Err(error) => {
+                    if !may_pass(&error, &mut taken_since, self.config.hosted().dead_after()) {
+                        return Err(error);
+                    }
+                    if !told {
+                        let why = error.to_string();
+                        watch(NodeEvent::Waiting { why });
+                    }
+                    told = true;
+                }
+            }
+            if !stop.load(Ordering::Relaxed) {
+                std::thread::sleep(RETRY_AFTER);
+            }
+        }
+        Ok(())
+    }
+
+    fn link_kind(&self) -> LinkKind {
+        self.config.node[usize::from(self.core.id.0)].link_kind(&self.config.hosted())
+    }
+
+    /// Connects, says hello, and makes this end of the link.
+    fn join(&self) -> Result<(Connection, Option<UnixStream>), HostedError> {
+        let mut rng = Rng::new(entropy()?);
+        let pool = Pool::new(self.config.payload_buffers as usize);
+        let place = ports::NodePlace {
+            config: &self.config,
+            node: self.core.id,
+            runtime: &self.runtime,
+            memory: &self.core.memory,
+            pool: &pool,
+        };
+        // A link that this side makes is made first: what it says of itself is part of the hello.
+        let mut end = NodeEnd::open(&place)?;
+        let hello = NodeHello {
+            link: self.link_kind(),
+            mtu: end.mtu(),
+            udp: end.udp(),
+            pid: std::process::id(),
+        };
+        let introduction = Introduction {
+            purpose: PURPOSE_NODE.into(),
+            rack: format!("{:016x}", self.config.agreement()),
+            body: serde_json::to_value(hello).expect("a hello has a JSON form"),
+        };
+        let (connection, welcome) =
+            Connection::connect(self.controller, &self.security, introduction, CONNECT_LIMIT)?;
+        let welcome: NodeWelcome =
+            serde_json::from_value(welcome).map_err(|_| HostedError::BadAnswer)?;
+        self.core.memory.set_origin(Origin(welcome.origin));
+        let channel = end.complete(&place, &welcome.token)?;
+        let link = ports::with_faults(end.into_link(), &self.config, &self.core.memory, &mut rng)?;
+        let config = build::nic_config(&self.config, self.core.id, Kind::Hosted);
+        let nic = Nic::new(config, self.core.memory.clone(), pool, rng.fork(&self.name));
+        self.core.pump.relink(|machine| {
+            machine.0 = Some(NodeStation {
+                nic,
+                link,
+                dead: false,
+            });
+        });
+        Ok((connection, channel))
+    }
+
+    /// The rack is lost: nothing moves any more, and whoever waits at a ring is told.
+    fn abandon(&self) {
+        self.core.table.stop_all();
+        self.core.pump.relink(|machine| machine.0 = None);
+        let mut regions = self.core.regions();
+        for (_, region) in regions.iter() {
+            serve::break_off(&region.block, self.core.order);
+        }
+        *regions = LocalRegions::new(self.core.memory.clone());
+    }
+}
+
+/// Whether an error may be gone at the next attempt. A name that is taken may be that of this
+/// node's predecessor, whose death has not been noticed yet.
+fn may_pass(
+    error: &HostedError,
+    taken_since: &mut Option<std::time::Instant>,
+    dead_after: Time,
+) -> bool {
+    match error {
+        HostedError::Control(ControlError::Refused { reason, .. }) => {
+            let now = std::time::Instant::now();
+            let since = *taken_since.get_or_insert(now);
+            reason.contains("taken") && now - since < 2 * dead_after
+        }
+        HostedError::Control(
+            ControlError::WrongKey { .. }
+            | ControlError::Version { .. }
+            | ControlError::NotOurProtocol { .. }
+            | ControlError::PlainNotLoopback { .. },
+        ) => false,
+        HostedError::Control(_) => true,
+        // The switch may just be restarting: its socket is not there yet, or no longer.
+        HostedError::Link { kind, .. } => *kind == LinkKind::SharedMemory.name(),
+        _ => false,
+    }
+}

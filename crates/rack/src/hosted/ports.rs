@@ -1,0 +1,259 @@
+//! Both ends of a node's link: how they are made, and how they find each other.
+
+use super::HostedError;
+use super::runtime::Runtime;
+use crate::config::{LinkKind, RackConfig};
+use rackweave_base::packet::Pool;
+use rackweave_base::{Instant, Memory, NodeId, Packet, Rng};
+use rackweave_link::packet_socket::PacketSocket;
+use rackweave_link::shared_memory::{Handover, SharedMemory, handover};
+use rackweave_link::udp::{Hub, HubConfig, PeerRule};
+use rackweave_link::unix::UnixDatagram;
+use rackweave_link::{Fault, Link, Properties};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration as Time;
+
+/// How long the other side may take to hand its memory over.
+pub(super) const HANDOVER_LIMIT: Time = Time::from_secs(2);
+
+/// Bytes of Ethernet payload on links that have no bound of their own.
+const MTU: usize = rackweave_link::in_process::MTU;
+
+/// What a node makes its end of a link from.
+pub(super) struct NodePlace<'a> {
+    pub config: &'a RackConfig,
+    pub node: NodeId,
+    pub runtime: &'a Runtime,
+    pub memory: &'a Memory,
+    pub pool: &'a Pool,
+}
+
+/// A node's end of its link.
+pub(super) struct NodeEnd {
+    kind: LinkKind,
+    /// None while the switch has not handed it over.
+    link: Option<Box<dyn Link>>,
+    udp: Option<SocketAddr>,
+}
+
+/// The sockets of a Unix datagram link: the node's and the switch's.
+fn unix_paths(runtime: &Runtime, name: &str) -> (PathBuf, PathBuf) {
+    let path = |end: &str| runtime.path(&format!("{name}.{end}"));
+    (path("node"), path("switch"))
+}
+
+fn trouble(kind: LinkKind, node: &str, problem: impl ToString) -> HostedError {
+    HostedError::Link {
+        kind: kind.name(),
+        node: node.into(),
+        problem: problem.to_string(),
+    }
+}
+
+impl NodePlace<'_> {
+    fn name(&self) -> &str {
+        &self.config.node[usize::from(self.node.0)].name
+    }
+}
+
+impl NodeEnd {
+    /// Makes the node's end, as far as that goes without the switch.
+    pub fn open(place: &NodePlace<'_>) -> Result<Self, HostedError> {
+        let hosted = place.config.hosted();
+        let node = &place.config.node[usize::from(place.node.0)];
+        let kind = node.link_kind(&hosted);
+        let failed = |problem: String| trouble(kind, &node.name, problem);
+        let (memory, pool) = (place.memory.clone(), place.pool.clone());
+        let mut udp = None;
+        let link: Option<Box<dyn Link>> = match kind {
+            LinkKind::SharedMemory => None,
+            LinkKind::Unix => {
+                let (own, peer) = unix_paths(place.runtime, &node.name);
+                let link = UnixDatagram::bind(&own, &peer, MTU, memory, pool);
+                Some(Box::new(link.map_err(|error| failed(error.to_string()))?))
+            }
+            LinkKind::Udp => {
+                let any = if hosted.udp.ip().is_loopback() {
+                    SocketAddr::new(hosted.udp.ip(), 0)
+                } else if hosted.udp.is_ipv4() {
+                    SocketAddr::from(([0, 0, 0, 0], 0))
+                } else {
+                    SocketAddr::from(([0u16; 8], 0))
+                };
+                let config = HubConfig {
+                    bind: node.udp.unwrap_or(any),
+                    vni: hosted.vni,
+                    mtu: MTU,
+                };
+                let hub =
+                    Hub::bind(config, memory, pool).map_err(|error| failed(error.to_string()))?;
+                udp = Some(hub.local_addr());
+                let port = hub.port(hosted.udp, PeerRule::Exact);
+                Some(Box::new(port.map_err(|error| failed(error.to_string()))?))
+            }
+            LinkKind::Packet => {
+                let interface = node.interface.as_deref().unwrap_or_default();
+                let link = PacketSocket::open(interface, memory, pool);
+                Some(Box::new(link.map_err(|error| failed(error.to_string()))?))
+            }
+        };
+        Ok(Self { kind, link, udp })
+    }
+
+    /// Bytes of Ethernet payload that it carries, if it is made.
+    pub fn mtu(&self) -> Option<usize> {
+        self.link.as_ref().map(|link| link.properties().mtu)
+    }
+
+    /// Where its packets come from, if they are in UDP.
+    pub fn udp(&self) -> Option<SocketAddr> {
+        self.udp
+    }
+
+    /// Fetches what the switch makes. Returns the channel on which descriptors of other nodes'
+    /// memory will come.
+    pub fn complete(
+        &mut self,
+        place: &NodePlace<'_>,
+        token: &str,
+    ) -> Result<Option<UnixStream>, HostedError> {
+        if self.link.is_some() {
+            return Ok(None);
+        }
+        let (channel, link) =
+            attach(place, token).map_err(|p| trouble(self.kind, place.name(), p))?;
+        self.link = Some(link);
+        Ok(Some(channel))
+    }
+
+    /// The link.
+    ///
+    /// # Panics
+    /// If it is not complete.
+    pub fn into_link(self) -> Box<dyn Link> {
+        self.link.expect("the link is complete")
+    }
+}
+
+/// Gives the switch this node's memory, and gets the rings from it.
+fn attach(place: &NodePlace<'_>, token: &str) -> Result<(UnixStream, Box<dyn Link>), String> {
+    let path = place.runtime.handover();
+    let channel = UnixStream::connect(&path).map_err(|error| {
+        format!(
+            "{}: {error}; shared memory needs the switch on this machine and the same \
+             hosted.directory",
+            path.display()
+        )
+    })?;
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let limit = Some(HANDOVER_LIMIT);
+    channel.set_read_timeout(limit).map_err(|e| text(&e))?;
+    let own = place
+        .memory
+        .descriptor()
+        .ok_or("this memory is not shared")?;
+    handover::send(&channel, token.as_bytes(), &[own]).map_err(|e| text(&e))?;
+    let (_, fds) = handover::receive(&channel).map_err(|e| text(&e))?;
+    let fds = <[OwnedFd; 3]>::try_from(fds).map_err(|_| "the switch handed no link over")?;
+    let handover = Handover::from_descriptors(fds);
+    let link = SharedMemory::attach(handover, place.memory.clone(), place.pool.clone());
+    Ok((channel, Box::new(link.map_err(|e| text(&e))?)))
+}
+
+/// The switch's end of a node's link, without descriptors to hand over.
+pub(super) fn open_switch_end(
+    place: &NodePlace<'_>,
+    hub: Option<&Hub>,
+    udp: Option<SocketAddr>,
+) -> Result<Box<dyn Link>, HostedError> {
+    let hosted = place.config.hosted();
+    let node = &place.config.node[usize::from(place.node.0)];
+    let kind = node.link_kind(&hosted);
+    let failed = |problem: String| trouble(kind, &node.name, problem);
+    let (memory, pool) = (place.memory.clone(), place.pool.clone());
+    Ok(match kind {
+        LinkKind::SharedMemory => unreachable!("descriptors are handed over, see `share`"),
+        LinkKind::Unix => {
+            let (peer, own) = unix_paths(place.runtime, &node.name);
+            let link = UnixDatagram::bind(&own, &peer, MTU, memory, pool);
+            Box::new(link.map_err(|error| failed(error.to_string()))?)
+        }
+        LinkKind::Udp => {
+            let peer = udp.ok_or_else(|| failed("the node did not say its UDP address".into()))?;
+            let hub = hub.ok_or_else(|| failed("the switch has no UDP socket".into()))?;
+            let port = hub.port(peer, PeerRule::Exact);
+            Box::new(port.map_err(|error| failed(error.to_string()))?)
+        }
+        LinkKind::Packet => {
+            let interface = node.switch_interface.as_deref().unwrap_or_default();
+            let link = PacketSocket::open(interface, memory, pool);
+            Box::new(link.map_err(|error| failed(error.to_string()))?)
+        }
+    })
+}
+
+/// The switch's end of a shared-memory link, whose other end goes out on `channel`.
+pub(super) fn share(
+    place: &NodePlace<'_>,
+    channel: &UnixStream,
+) -> Result<Box<dyn Link>, HostedError> {
+    let failed = |problem: String| trouble(LinkKind::SharedMemory, place.name(), problem);
+    let capacity = place.config.link.packets as usize;
+    let (link, handover) = SharedMemory::create(capacity, place.memory.clone(), place.pool.clone())
+        .map_err(|error| failed(error.to_string()))?;
+    handover::send(channel, b"link", &handover.descriptors())
+        .map_err(|error| failed(error.to_string()))?;
+    Ok(Box::new(link))
+}
+
+/// `link` with the configured faults.
+pub(super) fn with_faults(
+    link: Box<dyn Link>,
+    config: &RackConfig,
+    memory: &Memory,
+    rng: &mut Rng,
+) -> Result<Box<dyn Link>, HostedError> {
+    if !config.faults.any() {
+        return Ok(link);
+    }
+    let fault = Fault::new(
+        link,
+        config.faults.to_links(),
+        rng.fork("faults"),
+        memory.clone(),
+    );
+    Ok(Box::new(fault.map_err(crate::build::RackError::from)?))
+}
+
+/// A port with no cable: what is sent goes nowhere.
+pub(super) struct Unplugged;
+
+impl Link for Unplugged {
+    fn send(&mut self, _now: Instant, packet: Packet) -> Result<(), Packet> {
+        drop(packet);
+        Ok(())
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<Packet> {
+        None
+    }
+
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            mtu: MTU,
+            lossless: false,
+            check_needed: false,
+        }
+    }
+}

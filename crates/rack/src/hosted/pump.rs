@@ -1,0 +1,205 @@
+//! One machine of a process, driven by those who wait and by a driver thread that sleeps on the
+//! machine's links while nothing is due.
+
+use crate::awake::{Credit, Place, span};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use rackweave_base::Instant;
+use rackweave_link::{Link, wait};
+use rackweave_verbs::Progress;
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use std::time::Duration as Time;
+
+/// How long the driver thread sleeps at most, so that it sees the wish to stop.
+const SLEEP_MAX: Time = Time::from_millis(50);
+
+/// Links on which nobody can sleep are looked at as often as this.
+const BLIND_MAX: Time = Time::from_millis(1);
+
+/// While a waiting thread has driven within this time, the driver thread leaves the machine to it.
+const VISIT: Time = Time::from_micros(200);
+
+/// A machine with links.
+pub(super) trait Station: Send {
+    /// Moves what can be moved, and says how much that was.
+    fn run(&mut self, now: Instant) -> u32;
+    /// When something is due by the passing of time.
+    fn deadline(&self) -> Option<Instant>;
+    /// Its links.
+    fn links(&mut self) -> Vec<&mut dyn Link>;
+}
+
+/// Descriptors that wake a sleeper.
+struct Wakers {
+    fds: Vec<OwnedFd>,
+    /// Whether some link has none.
+    blind: bool,
+}
+
+/// A machine and those who drive it.
+pub(super) struct Pump<S> {
+    epoch: std::time::Instant,
+    place: Place<S>,
+    credit: Credit,
+    wakers: Mutex<Arc<Wakers>>,
+    /// Readable when work was posted while somebody slept.
+    kick: OwnedFd,
+    sleepers: AtomicUsize,
+    /// When a waiting thread last drove, in nanoseconds.
+    visited: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl<S: Station> Pump<S> {
+    pub fn new(station: S) -> io::Result<Self> {
+        let pump = Self {
+            epoch: std::time::Instant::now(),
+            place: Place::new(station),
+            credit: Credit::default(),
+            wakers: Mutex::new(Arc::new(Wakers {
+                fds: Vec::new(),
+                blind: false,
+            })),
+            kick: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            sleepers: AtomicUsize::new(0),
+            visited: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        };
+        pump.relink(|_| {});
+        Ok(pump)
+    }
+
+    /// The time of this process.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(self.epoch.elapsed().as_nanos() as u64)
+    }
+
+    /// Acts on the machine and sees to it that what was posted gets going.
+    pub fn with<R>(&self, act: impl FnOnce(&mut S) -> R) -> R {
+        let result = {
+            let mut station = self.place.lock();
+            let result = act(&mut station);
+            self.place.note_deadline(station.deadline());
+            result
+        };
+        self.kick();
+        result
+    }
+
+    /// Acts on the machine without waking anybody: for polling.
+    pub fn peek<R>(&self, act: impl FnOnce(&mut S) -> R) -> R {
+        act(&mut self.place.lock())
+    }
+
+    /// Acts on a machine whose links change by that.
+    pub fn relink<R>(&self, act: impl FnOnce(&mut S) -> R) -> R {
+        let result = self.with(|station| {
+            let result = act(station);
+            let links = station.links();
+            let wake =
+                |link: &&mut dyn Link| link.wake_fd().and_then(|fd| fd.try_clone_to_owned().ok());
+            let fds: Vec<OwnedFd> = links.iter().filter_map(wake).collect();
+            let blind = fds.len() < links.len();
+            let wakers = Arc::new(Wakers { fds, blind });
+            *self.wakers.lock().expect("no holder of this lock panics") = wakers;
+            result
+        });
+        self.kick();
+        result
+    }
+
+    fn kick(&self) {
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            // A full counter wakes as well.
+            let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
+        }
+    }
+
+    fn turn(&self) -> bool {
+        let Some(mut station) = self.place.try_lock() else {
+            return false;
+        };
+        let moved = station.run(self.now());
+        self.place.note_deadline(station.deadline());
+        drop(station);
+        if moved > 0 {
+            self.credit.earn(moved);
+        }
+        moved > 0
+    }
+
+    /// Sleeps until a link has something, something is due, work is posted, or `limit` is over.
+    fn sleep(&self, limit: Time) {
+        let wakers = self
+            .wakers
+            .lock()
+            .expect("no holder of this lock panics")
+            .clone();
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        let may_sleep = match self.place.try_lock() {
+            Some(mut station) => station.links().iter_mut().all(|link| link.prepare_sleep()),
+            // Somebody is driving it just now: he will see what comes.
+            None => false,
+        };
+        if may_sleep {
+            let limit = if wakers.blind {
+                limit.min(BLIND_MAX)
+            } else {
+                limit
+            };
+            let span = span(self.place.deadline(), self.now(), limit);
+            let mut fds: Vec<BorrowedFd<'_>> = wakers.fds.iter().map(AsFd::as_fd).collect();
+            fds.push(self.kick.as_fd());
+            if wait::sleep(&fds, span).is_err() {
+                // Without descriptors to sleep on there is still the time.
+                std::thread::sleep(span.min(BLIND_MAX));
+            }
+        }
+        if self.sleepers.fetch_sub(1, Ordering::SeqCst) == 1 {
+            for link in self.place.lock().links() {
+                link.end_sleep();
+            }
+            let _ = rustix::io::read(&self.kick, &mut [0u8; 8]);
+        }
+        if !may_sleep {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Drives the machine until [`Pump::stop`].
+    pub fn run(&self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let since = self.now().as_nanos()
+                - self
+                    .visited
+                    .load(Ordering::Relaxed)
+                    .min(self.now().as_nanos());
+            if since < VISIT.as_nanos() as u64 {
+                std::thread::sleep(VISIT);
+            } else if !self.turn() && !self.credit.stay_awake() {
+                self.sleep(SLEEP_MAX);
+            }
+        }
+    }
+
+    /// Ends [`Pump::run`].
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
+    }
+}
+
+impl<S: Station> Progress for Pump<S> {
+    fn drive(&self) -> bool {
+        self.visited.store(self.now().as_nanos(), Ordering::Relaxed);
+        self.turn()
+    }
+
+    fn relax(&self, idle_rounds: u32) {
+        if let Some(nap) = self.credit.relax(idle_rounds) {
+            self.sleep(nap);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Serving commands: flows, jobs, status. What a command leaves behind when its connection ends is
+//! cleared away.
+
+use super::SwitchCore;
+use crate::build::{self, Kind};
+use crate::hosted::messages::{
+    CommandReply, CommandRequest, FlowStatus, HostedFlow, JobStatus, NodeReply, NodeRequest,
+    NodeStatus, RackStatus, RingName,
+};
+use core::sync::atomic::Ordering;
+use rackweave_base::{NodeId, Qpn};
+use rackweave_control::Connection;
+use rackweave_controller::connect::PairAttributes;
+use rackweave_controller::{FlowId, FlowState};
+use rackweave_verbs::Mtu;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::time::Duration as Time;
+
+/// How often one who waits for a question looks whether to stop.
+const LOOK_EVERY: Time = Time::from_millis(100);
+
+/// Flows of one command at a time.
+const FLOWS_MAX: usize = 4096;
+
+/// What a command has made and not cleared away.
+#[derive(Default)]
+struct Estate {
+    flows: BTreeSet<u32>,
+    jobs: BTreeSet<(u16, u64)>,
+}
+
+impl SwitchCore {
+    /// Serves a command until it ends.
+    pub(super) fn serve_command(&self, mut connection: Connection) {
+        let mut estate = Estate::default();
+        while !self.is_stopped() {
+            match connection.receive::<CommandRequest>(LOOK_EVERY) {
+                Ok(Some(request)) => {
+                    let reply = self.answer(request, &mut estate);
+                    if connection.send(&reply).is_err() {
+                        break;
+                    }
+                }
+                Ok(None) => {}
+                Err(_) => break,
+            }
+        }
+        for (node, job) in estate.jobs {
+            if let Some(member) = self.member(NodeId(node)) {
+                let _ = member.ask(&NodeRequest::StopJob { job });
+            }
+        }
+        for flow in estate.flows {
+            self.control(|controller, site| controller.close_flow(site, FlowId(flow)));
+        }
+    }
+
+    fn answer(&self, request: CommandRequest, estate: &mut Estate) -> CommandReply {
+        match request {
+            CommandRequest::Status => CommandReply::Status(self.status()),
+            CommandRequest::CreateFlow {
+                producers,
+                consumers,
+                item_size,
+                ring_bytes,
+            } => {
+                if estate.flows.len() >= FLOWS_MAX {
+                    return CommandReply::Failed(format!(
+                        "a command has {FLOWS_MAX} flows at most"
+                    ));
+                }
+                match self.create_flow(&producers, &consumers, item_size, ring_bytes) {
+                    Ok(flow) => {
+                        estate.flows.insert(flow.id);
+                        CommandReply::Flow(flow)
+                    }
+                    Err(error) => CommandReply::Failed(error),
+                }
+            }
+            CommandRequest::FlowState { flow } => CommandReply::FlowStatus(self.flow_status(flow)),
+            CommandRequest::CloseFlow { flow } => {
+                if estate.flows.remove(&flow) {
+                    self.control(|controller, site| controller.close_flow(site, FlowId(flow)));
+                }
+                CommandReply::Done
+            }
+            CommandRequest::Connect { a, b, mtu } => match self.connect(a, b, mtu) {
+                Ok(()) => CommandReply::Done,
+                Err(error) => CommandReply::Failed(error),
+            },
+            CommandRequest::StartJob {
+                node,
+                name,
+                arguments,
+            } => self.start_job(node, name, arguments, estate),
+            CommandRequest::PollJob { node, job } => {
+                match self.ask(node, &NodeRequest::PollJob { job }) {
+                    Ok(NodeReply::Job(status)) => {
+                        if !matches!(status, JobStatus::Running { .. }) {
+                            estate.jobs.remove(&(node.0, job));
+                        }
+                        CommandReply::JobStatus(status)
+                    }
+                    Ok(_) => CommandReply::Failed("the node's answer makes no sense".into()),
+                    Err(error) => CommandReply::Failed(error),
+                }
+            }
+            CommandRequest::StopJob { node, job } => {
+                match self.ask(node, &NodeRequest::StopJob { job }) {
+                    Ok(_) => CommandReply::Done,
+                    Err(error) => CommandReply::Failed(error),
+                }
+            }
+            CommandRequest::NodeCounters { node } => match self.ask(node, &NodeRequest::Counters) {
+                Ok(NodeReply::Counters(counters)) => CommandReply::Counters(counters),
+                Ok(_) => CommandReply::Failed("the node's answer makes no sense".into()),
+                Err(error) => CommandReply::Failed(error),
+            },
+        }
+    }
+
+    fn name(&self, node: NodeId) -> String {
+        match self.config.node.get(usize::from(node.0)) {
+            Some(node) => node.name.clone(),
+            None => format!("node {}", node.0),
+        }
+    }
+
+    fn ask(&self, node: NodeId, request: &NodeRequest) -> Result<NodeReply, String> {
+        let gone = || {
+            let name = self.name(node);
+            format!("{name} has not joined or has died; see `rackweave info`")
+        };
+        let member = self.member(node).ok_or_else(gone)?;
+        member.ask(request).ok_or_else(gone)
+    }
+
+    fn start_job(
+        &self,
+        node: NodeId,
+        name: String,
+        arguments: Value,
+        estate: &mut Estate,
+    ) -> CommandReply {
+        let job = self.jobs.fetch_add(1, Ordering::Relaxed);
+        let request = NodeRequest::StartJob {
+            job,
+            name,
+            arguments,
+        };
+        match self.ask(node, &request) {
+            Ok(_) => {
+                estate.jobs.insert((node.0, job));
+                CommandReply::Job(job)
+            }
+            Err(error) => CommandReply::Failed(error),
+        }
+    }
+
+    /// The largest MTU that the links of all `nodes` carry, and `limit` at most.
+    fn mtu(&self, nodes: &[NodeId], limit: Mtu) -> Mtu {
+        let of = |&node: &NodeId| self.member(node).map_or(limit, |member| member.mtu);
+        nodes.iter().map(of).fold(limit, Mtu::min)
+    }
+
+    fn create_flow(
+        &self,
+        producers: &[NodeId],
+        consumers: &[NodeId],
+        item_size: u32,
+        ring_bytes: u32,
+    ) -> Result<HostedFlow, String> {
+        let mut spec = build::flow_spec(
+            &self.config,
+            Kind::Hosted,
+            producers,
+            consumers,
+            item_size,
+            ring_bytes,
+        );
+        let nodes = [producers, consumers].concat();
+        if let Some(&absent) = nodes.iter().find(|&&node| self.member(node).is_none()) {
+            let name = self.name(absent);
+            return Err(format!("{name} has not joined; see `rackweave info`"));
+        }
+        spec.mtu = self.mtu(&nodes, spec.mtu);
+        let made = self.control(|controller, site| controller.create_flow(site, spec));
+        let (id, rings) = made.map_err(|error| error.to_string())?;
+        let names = |rings: &[_]| rings.iter().map(RingName::from).collect();
+        Ok(HostedFlow {
+            id: id.0,
+            consumers: names(&rings.consumers),
+            producers: rings.producers.iter().map(|rings| names(rings)).collect(),
+        })
+    }
+
+    fn flow_status(&self, flow: u32) -> FlowStatus {
+        let state = self.control(|controller, site| {
+            controller.handle_digests(site);
+            controller.flow_state(FlowId(flow))
+        });
+        match state {
+            None => FlowStatus::Unknown,
+            Some(FlowState::Running) => FlowStatus::Running,
+            Some(FlowState::Ended) => FlowStatus::Ended,
+            Some(FlowState::Aborted(reason)) => FlowStatus::Aborted {
+                reason: reason.to_string(),
+            },
+        }
+    }
+
+    fn connect(&self, a: (NodeId, Qpn), b: (NodeId, Qpn), mtu: Mtu) -> Result<(), String> {
+        let attributes = PairAttributes {
+            mtu: self.mtu(&[a.0, b.0], mtu),
+            ..PairAttributes::default()
+        };
+        self.control(|controller, site| controller.connect_pair(site, a, b, &attributes))
+            .map_err(|error| error.to_string())
+    }
+
+    fn status(&self) -> RackStatus {
+        let hosted = self.config.hosted();
+        let node = |(at, node): (usize, &crate::config::NodeConfig)| {
+            let member = self.member(NodeId(at as u16));
+            NodeStatus {
+                name: node.name.clone(),
+                joined: member.is_some(),
+                link: node.link_kind(&hosted),
+                mtu: member.as_ref().map(|member| member.mtu.bytes()),
+                pid: member.as_ref().map(|member| member.pid),
+                joins: self.joins[at].load(Ordering::Relaxed),
+            }
+        };
+        let mut refused = self.refused.lock().expect("no holder panics").clone();
+        if let Some(hub) = &self.hub {
+            let udp = hub.counters();
+            for (reason, count) in [
+                ("udp_strangers", udp.strangers),
+                ("udp_truncated", udp.truncated),
+                ("udp_no_vni", udp.no_vni),
+                ("udp_wrong_vni", udp.wrong_vni),
+                ("udp_malformed", udp.receive.malformed),
+            ] {
+                refused.insert(reason.into(), count);
+            }
+        }
+        RackStatus {
+            pid: std::process::id(),
+            up_seconds: self.started.elapsed().as_secs_f64(),
+            nodes: self.config.node.iter().enumerate().map(node).collect(),
+            switch_counters: self.pump.peek(|machine| {
+                let all = machine.station.switch.counters().iter();
+                all.filter(|&(_, count)| count > 0)
+                    .map(|(name, count)| (name.into(), count))
+                    .collect()
+            }),
+            refused,
+            lanes_used: self.control(|controller, _| controller.lanes_used()),
+        }
+    }
+}

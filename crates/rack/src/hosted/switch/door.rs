@@ -1,0 +1,356 @@
+//! The door: who comes in, and what he must show.
+
+use super::members::Shared;
+use super::{Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
+use crate::build::Address;
+use crate::config::LinkKind;
+use crate::hosted::messages::{
+    NodeHello, NodeReply, NodeRequest, NodeWelcome, PURPOSE_COMMAND, PURPOSE_NODE,
+};
+use crate::hosted::ports::{self, HANDOVER_LIMIT, NodePlace};
+use core::sync::atomic::{AtomicBool, Ordering};
+use rackweave_base::NodeId;
+use rackweave_base::memory::Origin;
+use rackweave_control::{Hello, Incoming, Listener, Pending};
+use rackweave_link::shared_memory::handover;
+use rackweave_link::{Link, rdma_mtu};
+use rackweave_verbs::Mtu;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::Scope;
+use std::time::{Duration as Time, Instant};
+
+/// How often the door looks whether to stop.
+const LOOK_EVERY: Time = Time::from_millis(50);
+
+/// How long a stranger has to become known.
+const HANDSHAKE_LIMIT: Time = Time::from_secs(5);
+
+/// Nodes that have come for their end of a shared-memory link, by the token that they showed.
+#[derive(Default)]
+pub(super) struct Waiting {
+    arrived: Mutex<BTreeMap<String, (UnixStream, OwnedFd)>>,
+    changed: Condvar,
+}
+
+impl Waiting {
+    /// At most so many who have shown a token that nobody has asked for.
+    const MAX: usize = 256;
+
+    fn put(&self, token: String, channel: UnixStream, memory: OwnedFd) {
+        let mut arrived = self.arrived.lock().expect("no holder panics");
+        if arrived.len() < Self::MAX {
+            arrived.insert(token, (channel, memory));
+            self.changed.notify_all();
+        }
+    }
+
+    fn take(&self, token: &str) -> Option<(UnixStream, OwnedFd)> {
+        let arrived = self.arrived.lock().expect("no holder panics");
+        let absent = |arrived: &mut BTreeMap<_, _>| !arrived.contains_key(token);
+        let waited = self
+            .changed
+            .wait_timeout_while(arrived, HANDOVER_LIMIT, absent);
+        let (mut arrived, _) = waited.expect("no holder panics");
+        arrived.remove(token)
+    }
+}
+
+/// The door of a switch's process.
+pub(super) struct Door<'a> {
+    pub core: &'a Arc<SwitchCore>,
+    pub listener: &'a Listener,
+    pub handovers: &'a UnixListener,
+    pub waiting: Waiting,
+    pub watch: &'a (dyn Fn(SwitchEvent) + Sync),
+}
+
+/// Why somebody is not let in, and what he can do.
+struct Refusal {
+    reason: String,
+    remedy: &'static str,
+}
+
+fn refusal(reason: impl Into<String>, remedy: &'static str) -> Refusal {
+    Refusal {
+        reason: reason.into(),
+        remedy,
+    }
+}
+
+impl Door<'_> {
+    /// Lets processes in until `stop`.
+    pub fn run<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            match self.listener.accept(LOOK_EVERY) {
+                Ok(Some(incoming)) => {
+                    scope.spawn(move || self.meet(incoming));
+                }
+                Ok(None) => {}
+                // Too many open files, or the like: it may pass.
+                Err(_) => std::thread::sleep(LOOK_EVERY),
+            }
+        }
+    }
+
+    /// Takes the descriptors of nodes that come to the Unix socket.
+    pub fn take_handovers(&self) {
+        while !self.core.is_stopped() {
+            let Ok((channel, _)) = self.handovers.accept() else {
+                std::thread::sleep(Time::from_millis(5));
+                continue;
+            };
+            let ready = channel
+                .set_nonblocking(false)
+                .and_then(|()| channel.set_read_timeout(Some(HANDOVER_LIMIT)));
+            let came = ready.ok().and_then(|()| handover::receive(&channel).ok());
+            let Some((token, fds)) = came else {
+                self.core.count_refused("bad_handover");
+                continue;
+            };
+            if let (Ok(token), Some(memory)) = (String::from_utf8(token), fds.into_iter().next()) {
+                self.waiting.put(token, channel, memory);
+            }
+        }
+    }
+
+    fn refuse(&self, why: String) {
+        self.core.count_refused("refused");
+        (self.watch)(SwitchEvent::Refused { why });
+    }
+
+    fn meet(&self, incoming: Incoming) {
+        let from = incoming.peer_addr();
+        let (hello, pending) = match incoming.handshake(Instant::now() + HANDSHAKE_LIMIT) {
+            Ok(met) => met,
+            Err(error) => {
+                self.core.count_refused("no_handshake");
+                let why = error.to_string();
+                return (self.watch)(SwitchEvent::Refused { why });
+            }
+        };
+        let name = hello.name.clone();
+        let turn_away = |pending: Pending, Refusal { reason, remedy }| {
+            self.refuse(format!("{name:?} at {from}: {reason}"));
+            pending.refuse(&reason, remedy);
+        };
+        let own = format!("{:016x}", self.core.config.agreement());
+        if hello.rack != own {
+            let reason = format!(
+                "its configuration ({}) is not the switch's ({own})",
+                hello.rack
+            );
+            let remedy = "use the same rack.toml on both sides";
+            return turn_away(pending, refusal(reason, remedy));
+        }
+        match hello.purpose.as_str() {
+            PURPOSE_COMMAND => match pending.welcome(serde_json::Value::Null) {
+                Ok(connection) => self.core.serve_command(connection),
+                Err(error) => self.refuse(error.to_string()),
+            },
+            PURPOSE_NODE => match self.check_node(&hello) {
+                Ok((node, hello)) => self.let_in(node, &hello, pending),
+                Err(refusal) => turn_away(pending, refusal),
+            },
+            other => {
+                let reason = format!("this switch knows no purpose {other:?}");
+                turn_away(
+                    pending,
+                    refusal(reason, "run the same release on both sides"),
+                );
+            }
+        }
+    }
+
+    /// Whether a node may join.
+    fn check_node(&self, hello: &Hello) -> Result<(NodeId, NodeHello), Refusal> {
+        let core = self.core;
+        let same = "use the same rack.toml on both sides";
+        let position = core.config.node.iter().position(|n| n.name == hello.name);
+        let Some(at) = position else {
+            return Err(refusal("the configuration has no such node", same));
+        };
+        let node = NodeId(at as u16);
+        let said: NodeHello = serde_json::from_value(hello.body.clone()).map_err(|_| {
+            refusal(
+                "its hello makes no sense",
+                "run the same release on both sides",
+            )
+        })?;
+        if said.link != core.config.node[at].link_kind(&core.config.hosted()) {
+            return Err(refusal(
+                "its link is of another kind than the switch's",
+                same,
+            ));
+        }
+        if core.member(node).is_some() {
+            return Err(refusal(
+                "a node of this name has joined: the name is taken",
+                "stop the other process, or give this one the name of a free [[node]]",
+            ));
+        }
+        Ok((node, said))
+    }
+
+    /// Lets a node in and keeps it until it goes.
+    fn let_in(&self, node: NodeId, hello: &NodeHello, pending: Pending) {
+        let core = self.core;
+        let name = core.config.node[usize::from(node.0)].name.clone();
+        let from = pending.peer_addr();
+        let place = NodePlace {
+            config: &core.config,
+            node,
+            runtime: &core.runtime,
+            memory: &core.memory,
+            pool: &core.pool,
+        };
+        let failed =
+            |why: &dyn std::fmt::Display| self.refuse(format!("{name:?} at {from}: {why}"));
+        let shares = hello.link == LinkKind::SharedMemory;
+        // A node that bound no address in particular is where its control connection comes from.
+        let udp = hello.udp.map(|mut at| {
+            if at.ip().is_unspecified() {
+                at.set_ip(from.ip());
+            }
+            at
+        });
+        let own = if shares {
+            None
+        } else {
+            match ports::open_switch_end(&place, core.hub.as_ref(), udp) {
+                Ok(link) => Some(link),
+                Err(error) => {
+                    failed(&error);
+                    return pending.refuse(&error.to_string(), "see the switch's configuration");
+                }
+            }
+        };
+        let (origin, token) = {
+            let mut rng = core.rng();
+            let origin = core.origins.fetch_add(1, Ordering::Relaxed) % (SWITCH_ORIGIN.0 - 1) + 1;
+            (
+                origin,
+                format!("{:016x}{:016x}", rng.next_u64(), rng.next_u64()),
+            )
+        };
+        let welcome = NodeWelcome {
+            origin,
+            token: token.clone(),
+        };
+        let welcome = serde_json::to_value(welcome).expect("a welcome has a JSON form");
+        let connection = match pending.welcome(welcome) {
+            Ok(connection) => connection,
+            Err(error) => return failed(&error),
+        };
+        let mut shared = None;
+        let link = match own {
+            Some(link) => link,
+            None => match self.share(&place, &token, Origin(origin)) {
+                Ok((link, made)) => {
+                    shared = Some(made);
+                    link
+                }
+                Err(why) => return failed(&why),
+            },
+        };
+        let mtu = link.properties().mtu.min(hello.mtu.unwrap_or(usize::MAX));
+        let Some(mtu) = rdma_mtu(mtu).and_then(Mtu::from_bytes) else {
+            return failed(&format!("an MTU of {mtu} carries no RDMA packet"));
+        };
+        let patience = core.config.hosted().dead_after();
+        let about = (hello.pid, mtu);
+        let member = Arc::new(Member::new(node, about, shared, connection, patience));
+        // The first answer says that the node has made its end.
+        if !matches!(member.ask(&NodeRequest::Ping), Some(NodeReply::Pong { .. })) {
+            return failed(&"it does not answer");
+        }
+        if let Err(why) = self.install(&member, link) {
+            member.cut();
+            return failed(&why);
+        }
+        (self.watch)(SwitchEvent::Joined {
+            node: name,
+            link: hello.link,
+        });
+        core.keep(&member, self.watch);
+    }
+
+    /// Takes a node's memory and hands it its end of the rings.
+    fn share(
+        &self,
+        place: &NodePlace<'_>,
+        token: &str,
+        origin: Origin,
+    ) -> Result<(Box<dyn Link>, Shared), String> {
+        let came = self.waiting.take(token);
+        let (channel, descriptor) = came.ok_or("it did not come for its end of the link")?;
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let copy = descriptor.try_clone().map_err(|error| text(&error))?;
+        let imported = self.core.memory.import(origin, copy);
+        imported.map_err(|error| text(&error))?;
+        let link = ports::share(place, &channel).map_err(|error| text(&error))?;
+        let shared = Shared {
+            origin,
+            descriptor,
+            channel,
+        };
+        Ok((link, shared))
+    }
+
+    /// Makes a node part of the rack.
+    fn install(&self, member: &Arc<Member>, link: Box<dyn Link>) -> Result<(), String> {
+        let core = self.core;
+        let node = member.node;
+        let at = usize::from(node.0);
+        {
+            let mut place = core.members[at].lock().expect("no holder panics");
+            if place.as_ref().is_some_and(|other| other.is_alive()) {
+                return Err("another process was faster to take its name".into());
+            }
+            *place = Some(member.clone());
+        }
+        let mut rng = core.rng().fork("link");
+        let link = ports::with_faults(link, &core.config, &core.memory, &mut rng)
+            .map_err(|error| error.to_string())?;
+        self.introduce(member)?;
+        // The port's guard stands before the port opens.
+        core.control(|controller, site| controller.install_host(site, node))
+            .map_err(|error| error.to_string())?;
+        let port = Address::of_node(node).port;
+        core.pump.relink(|machine| machine.plug(port, Some(link)));
+        core.joins[at].fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Every node that shares memory gets the newcomer's, and he gets theirs.
+    fn introduce(&self, newcomer: &Arc<Member>) -> Result<(), String> {
+        let core = self.core;
+        let _held = core.introductions.lock().expect("no holder panics");
+        let Some(own) = &newcomer.shared else {
+            return Ok(());
+        };
+        for other in core.others(newcomer.node) {
+            let Some(shared) = &other.shared else {
+                continue;
+            };
+            give(newcomer, own, shared)?;
+            // One who does not take it is about to be found dead.
+            let _ = give(&other, shared, own);
+        }
+        Ok(())
+    }
+}
+
+/// Gives `member`, who has `place`, the memory of `other`.
+fn give(member: &Member, place: &Shared, other: &Shared) -> Result<(), String> {
+    use std::os::fd::AsFd;
+    handover::send(&place.channel, b"memory", &[other.descriptor.as_fd()])
+        .map_err(|error| error.to_string())?;
+    let origin = other.origin.0;
+    match member.ask(&NodeRequest::Import { origin }) {
+        Some(NodeReply::Imported(done)) => done,
+        _ => Err("it does not answer".into()),
+    }
+}

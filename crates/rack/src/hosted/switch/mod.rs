@@ -1,0 +1,309 @@
+//! The switch's process: the switch on a thread of its own, the controller, and the control
+//! connections of nodes and commands.
+//!
+//! Threads: the *pump* drives the switch and never waits for anybody; the *minder* takes the
+//! switch's news to the controller, who may wait for nodes; the *door* lets processes in; and every
+//! node and every command has one thread that asks or answers.
+
+mod commands;
+mod door;
+mod members;
+mod site;
+
+use super::ports::Unplugged;
+use super::pump::{Pump, Station};
+use super::runtime::{Runtime, SwitchLock};
+use super::{Counters, HostedError, entropy, security};
+use crate::build::{self, Kind};
+use crate::config::{LinkKind, RackConfig};
+use crate::station::SwitchStation;
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use rackweave_base::memory::Origin;
+use rackweave_base::packet::Pool;
+use rackweave_base::{Instant, Memory, NodeId, PortId, Rng};
+use rackweave_control::{CONTROLLER_NAME, Listener};
+use rackweave_controller::{Controller, Site};
+use rackweave_link::Link;
+use rackweave_link::udp::{Hub, HubConfig};
+use rackweave_switch::{SwitchConfig, Tap};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration as Time;
+
+pub(super) use members::Member;
+
+/// How often the minder looks for news that nobody told him of.
+const MIND_EVERY: Time = Time::from_millis(2);
+
+/// Region memory of the switch's process, which registers none.
+const MEMORY_LIMIT: usize = 1 << 20;
+
+/// The name of the switch's memory in packets. Those of nodes count from one.
+const SWITCH_ORIGIN: Origin = Origin(u16::MAX - 1);
+
+/// Bytes of Ethernet payload in a VXLAN packet.
+const UDP_MTU: usize = rackweave_link::in_process::MTU;
+
+/// What a switch's process is started with.
+pub struct SwitchOptions {
+    /// The rack.
+    pub config: RackConfig,
+    /// Where the controller listens, if not where the configuration says.
+    pub listen: Option<SocketAddr>,
+}
+
+/// What happens at the switch, for those who watch it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SwitchEvent {
+    /// A node belongs to the rack.
+    Joined {
+        /// Its name.
+        node: String,
+        /// How its packets reach the switch.
+        link: LinkKind,
+    },
+    /// A node has gone.
+    Left {
+        /// Its name.
+        node: String,
+        /// Nothing if it left in good order.
+        why: Option<String>,
+    },
+    /// Somebody was not let in.
+    Refused {
+        /// Why.
+        why: String,
+    },
+}
+
+/// The switch and its links. Links to nodes that have not joined are [`Unplugged`].
+pub(super) struct SwitchMachine {
+    pub station: SwitchStation,
+    plugged: Vec<bool>,
+}
+
+impl Station for SwitchMachine {
+    fn run(&mut self, now: Instant) -> u32 {
+        self.station.run(now)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.station.deadline()
+    }
+
+    fn links(&mut self) -> Vec<&mut dyn Link> {
+        let links = self.station.links.iter_mut().zip(&self.plugged);
+        let plugged = links.filter(|(_, plugged)| **plugged);
+        plugged
+            .map(|(link, _)| &mut **link as &mut dyn Link)
+            .collect()
+    }
+}
+
+impl SwitchMachine {
+    pub fn plug(&mut self, port: PortId, link: Option<Box<dyn Link>>) {
+        let at = usize::from(port.0);
+        self.plugged[at] = link.is_some();
+        self.station.links[at] = link.unwrap_or_else(|| Box::new(Unplugged));
+    }
+}
+
+/// What the threads of a switch's process share.
+pub(super) struct SwitchCore {
+    pub config: RackConfig,
+    pub runtime: Runtime,
+    pub memory: Memory,
+    pub pool: Pool,
+    pub hub: Option<Hub>,
+    pub pump: Pump<SwitchMachine>,
+    controller: Mutex<Controller>,
+    /// Who has joined, by node.
+    members: Vec<Mutex<Option<Arc<Member>>>>,
+    /// How often each node has joined.
+    joins: Vec<AtomicU64>,
+    origins: AtomicU16,
+    jobs: AtomicU64,
+    rng: Mutex<Rng>,
+    refused: Mutex<Counters>,
+    /// Held while nodes exchange their memory, so that none misses another's.
+    introductions: Mutex<()>,
+    pub stop: AtomicBool,
+    started: std::time::Instant,
+}
+
+/// A switch's process.
+pub struct SwitchProcess {
+    core: Arc<SwitchCore>,
+    listener: Listener,
+    handovers: UnixListener,
+    _lock: SwitchLock,
+}
+
+impl SwitchCore {
+    /// Acts with the controller, who may ask nodes and wait for their answers.
+    pub fn control<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
+        let mut controller = self
+            .controller
+            .lock()
+            .expect("the controller does not panic");
+        act(&mut controller, &mut &*self)
+    }
+
+    pub fn member(&self, node: NodeId) -> Option<Arc<Member>> {
+        let place = self.members.get(usize::from(node.0))?;
+        let member = place.lock().expect("no holder panics").clone();
+        member.filter(|member| member.is_alive())
+    }
+
+    fn rng(&self) -> MutexGuard<'_, Rng> {
+        self.rng.lock().expect("no holder of this lock panics")
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Takes the switch's news to the controller.
+    fn mind(&self) {
+        while !self.is_stopped() {
+            if self
+                .pump
+                .peek(|machine| machine.station.switch.has_digest())
+            {
+                self.control(|controller, site| controller.handle_digests(site));
+            }
+            std::thread::sleep(MIND_EVERY);
+        }
+    }
+
+    fn count_refused(&self, reason: &str) {
+        let mut refused = self.refused.lock().expect("no holder panics");
+        *refused.entry(reason.into()).or_default() += 1;
+    }
+}
+
+impl SwitchProcess {
+    /// Prepares a switch: nobody has joined yet.
+    ///
+    /// # Errors
+    /// A bad configuration, a missing key, an address in use, another switch in the same folder.
+    pub fn new(options: SwitchOptions) -> Result<Self, HostedError> {
+        let SwitchOptions { config, listen } = options;
+        config.check().map_err(build::RackError::from)?;
+        let hosted = config.hosted();
+        let runtime = Runtime::open(&hosted.directory())?;
+        let lock = runtime.lock_switch()?;
+        let security = security(&hosted, CONTROLLER_NAME)?;
+        let at = listen.or(hosted.listen).unwrap_or(hosted.control);
+        let listener = Listener::bind(at, security)?;
+        let handovers = runtime.listen(&lock)?;
+        let memory = Memory::shared(MEMORY_LIMIT).map_err(|error| HostedError::Link {
+            kind: LinkKind::SharedMemory.name(),
+            node: "the switch".into(),
+            problem: error.to_string(),
+        })?;
+        memory.set_origin(SWITCH_ORIGIN);
+        let pool = Pool::new(config.payload_buffers as usize);
+        let kinds = config.node.iter().map(|node| node.link_kind(&hosted));
+        let hub = if kinds.into_iter().any(|kind| kind == LinkKind::Udp) {
+            let config = HubConfig {
+                bind: hosted.udp,
+                vni: hosted.vni,
+                mtu: UDP_MTU,
+            };
+            let hub = Hub::bind(config, memory.clone(), pool.clone());
+            Some(hub.map_err(|error| HostedError::Link {
+                kind: LinkKind::Udp.name(),
+                node: "the switch".into(),
+                problem: error.to_string(),
+            })?)
+        } else {
+            None
+        };
+        let mut rng = Rng::new(entropy()?);
+        let (switch, _) =
+            build::build_switch(&config, Kind::Hosted, &memory, SwitchConfig::default())?;
+        let mut controller = build::build_controller(&config, rng.fork("controller"));
+        controller.guard_sources(true);
+        let nodes = config.node.len();
+        let machine = SwitchMachine {
+            station: SwitchStation {
+                switch,
+                links: (0..nodes)
+                    .map(|_| Box::new(Unplugged) as Box<dyn Link>)
+                    .collect(),
+                egress_high: config.switch.egress_packets as usize / 2,
+            },
+            plugged: vec![false; nodes],
+        };
+        let pump = Pump::new(machine).map_err(|error| HostedError::System {
+            what: "no event descriptor",
+            error,
+        })?;
+        let core = SwitchCore {
+            runtime,
+            memory,
+            pool,
+            hub,
+            pump,
+            controller: Mutex::new(controller),
+            members: (0..nodes).map(|_| Mutex::new(None)).collect(),
+            joins: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
+            origins: AtomicU16::new(0),
+            jobs: AtomicU64::new(0),
+            rng: Mutex::new(rng),
+            refused: Mutex::default(),
+            introductions: Mutex::new(()),
+            stop: AtomicBool::new(false),
+            started: std::time::Instant::now(),
+            config,
+        };
+        Ok(Self {
+            core: Arc::new(core),
+            listener,
+            handovers,
+            _lock: lock,
+        })
+    }
+
+    /// Where the controller listens.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Has `tap` see every packet at the switch.
+    pub fn set_tap(&self, tap: Option<Box<dyn Tap>>) {
+        let core = &self.core;
+        core.pump
+            .with(|machine| machine.station.switch.set_tap(tap));
+    }
+
+    /// The memory in which the switch's packets have their payloads, for a capture.
+    pub fn memory(&self) -> &Memory {
+        &self.core.memory
+    }
+
+    /// Serves the rack until `stop`; then says farewell to all nodes. `watch` hears what happens.
+    pub fn run(&self, stop: &AtomicBool, watch: &(dyn Fn(SwitchEvent) + Sync)) {
+        let core = &self.core;
+        let door = door::Door {
+            core,
+            listener: &self.listener,
+            handovers: &self.handovers,
+            waiting: door::Waiting::default(),
+            watch,
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| core.pump.run());
+            scope.spawn(|| core.mind());
+            scope.spawn(|| door.take_handovers());
+            door.run(scope, stop);
+            core.stop.store(true, Ordering::Relaxed);
+            core.pump.stop();
+        });
+    }
+}

@@ -1,0 +1,165 @@
+//! The rack as the controller sees it: a switch here, nodes elsewhere that are asked.
+
+use super::{Member, SwitchCore};
+use crate::build::Address;
+use crate::hosted::messages::{NodeReply, NodeRequest};
+use rackweave_base::{Block, Instant, NodeId, Qpn, Rkey};
+use rackweave_controller::{NodeAddress, RegionError, RegionName, Site};
+use rackweave_programs::Pipeline;
+use rackweave_switch::Switch;
+use rackweave_verbs::{
+    Access, Completion, CqError, CqId, ModifyError, PdId, PostError, QpCapabilities, QpError,
+    QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs, WorkRequest,
+};
+use std::sync::Arc;
+
+impl Site for &SwitchCore {
+    fn now(&self) -> Instant {
+        self.pump.now()
+    }
+
+    fn nodes(&self) -> Vec<(NodeId, NodeAddress)> {
+        Address::of_nodes(&self.config)
+    }
+
+    fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
+        let Some(member) = self.member(node) else {
+            return false;
+        };
+        act(&mut RemoteVerbs(member));
+        true
+    }
+
+    fn make_region(
+        &mut self,
+        node: NodeId,
+        pd: PdId,
+        len: u64,
+        access: Access,
+    ) -> Result<RegionName, RegionError> {
+        let member = self.member(node).ok_or(RegionError::NoNode)?;
+        match member.ask(&NodeRequest::MakeRegion { pd, len, access }) {
+            Some(NodeReply::Region(Ok(region))) => Ok(region.into()),
+            Some(NodeReply::Region(Err(error))) => Err(RegionError::Remote(error)),
+            _ => Err(RegionError::NoNode),
+        }
+    }
+
+    fn remove_region(&mut self, node: NodeId, name: &RegionName) {
+        let region = (*name).into();
+        if let Some(member) = self.member(node) {
+            let _ = member.ask(&NodeRequest::RemoveRegion { region });
+        }
+    }
+
+    fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
+        let member = self.member(node)?;
+        match member.ask(&NodeRequest::LoadWord { rkey, offset }) {
+            Some(NodeReply::Word(word)) => word,
+            _ => None,
+        }
+    }
+
+    fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
+        if let Some(member) = self.member(node) {
+            let _ = member.ask(&NodeRequest::StoreWord {
+                rkey,
+                offset,
+                bytes,
+            });
+        }
+    }
+
+    fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
+        let now = self.pump.now();
+        self.pump
+            .with(|machine| act(now, &mut machine.station.switch));
+    }
+}
+
+/// A node's NIC, by question and answer. What touches memory is the node's own business and is
+/// refused here.
+struct RemoteVerbs(Arc<Member>);
+
+impl Verbs for RemoteVerbs {
+    fn create_pd(&mut self) -> PdId {
+        match self.0.ask(&NodeRequest::CreatePd) {
+            Some(NodeReply::Pd(pd)) => pd,
+            // The next verb will say that the node does not answer.
+            _ => PdId(u32::MAX),
+        }
+    }
+
+    fn register(&mut self, pd: PdId, _: Block, _: Access) -> Result<Region, RegisterError> {
+        // Regions of remote nodes are made by `Site::make_region`.
+        Err(RegisterError::UnknownPd(pd))
+    }
+
+    fn deregister(&mut self, _: &Region) -> bool {
+        false
+    }
+
+    fn create_cq(&mut self, capacity: u32) -> Result<CqId, CqError> {
+        match self.0.ask(&NodeRequest::CreateCq { capacity }) {
+            Some(NodeReply::Cq(made)) => made,
+            _ => Err(CqError::NoAnswer),
+        }
+    }
+
+    fn destroy_cq(&mut self, cq: CqId) -> Result<(), CqError> {
+        Err(CqError::Unknown(cq))
+    }
+
+    fn create_qp(
+        &mut self,
+        pd: PdId,
+        send_cq: CqId,
+        receive_cq: CqId,
+        capabilities: QpCapabilities,
+    ) -> Result<Qpn, QpError> {
+        let request = NodeRequest::CreateQp {
+            pd,
+            send_cq,
+            receive_cq,
+            capabilities,
+        };
+        match self.0.ask(&request) {
+            Some(NodeReply::Qp(made)) => made,
+            _ => Err(QpError::NoAnswer),
+        }
+    }
+
+    fn modify_qp(&mut self, qpn: Qpn, modify: QpModify) -> Result<(), ModifyError> {
+        match self.0.ask(&NodeRequest::ModifyQp { qpn, modify }) {
+            Some(NodeReply::Modified(done)) => done,
+            _ => Err(ModifyError::NoAnswer),
+        }
+    }
+
+    fn qp_state(&self, _: Qpn) -> Option<QpState> {
+        None
+    }
+
+    fn destroy_qp(&mut self, qpn: Qpn) -> Result<(), QpError> {
+        match self.0.ask(&NodeRequest::DestroyQp { qpn }) {
+            Some(NodeReply::Destroyed(done)) => done,
+            _ => Err(QpError::NoAnswer),
+        }
+    }
+
+    fn read_by_reference(&mut self, qpn: Qpn) {
+        let _ = self.0.ask(&NodeRequest::ReadByReference { qpn });
+    }
+
+    fn post_send(&mut self, qpn: Qpn, _: WorkRequest) -> Result<(), PostError> {
+        Err(PostError::Unknown(qpn))
+    }
+
+    fn post_receive(&mut self, qpn: Qpn, _: ReceiveRequest) -> Result<(), PostError> {
+        Err(PostError::Unknown(qpn))
+    }
+
+    fn poll_cq(&mut self, _: CqId, _: usize, _: &mut Vec<Completion>) -> usize {
+        0
+    }
+}

@@ -1,0 +1,257 @@
+//! A hosted rack on threads: each has its own memory, and they meet only on links and control
+//! connections, as processes do.
+
+use super::*;
+use crate::config::{LinkKind, NodeConfig, RackConfig, Role};
+use core::sync::atomic::{AtomicBool, Ordering};
+use rackweave_base::NodeId;
+use rackweave_endpoint::flow::Taken;
+use serde_json::{Value, json};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration as Time, Instant};
+
+const ITEM: usize = 4096;
+
+/// Numbers the items that it pushes, or checks the numbers of those that it pops.
+struct Counting;
+
+impl Jobs for Counting {
+    fn run(&self, name: &str, arguments: Value, job: &Job) -> Result<Value, String> {
+        let rings: Vec<RingName> =
+            serde_json::from_value(arguments["rings"].clone()).map_err(|e| e.to_string())?;
+        let count = arguments["count"].as_u64().unwrap_or(0);
+        let mut idle = 0;
+        let mut wait = |moved: bool| {
+            idle = if moved || job.progress().drive() {
+                0
+            } else {
+                idle + 1
+            };
+            job.progress().relax(idle);
+        };
+        match name {
+            "produce" => {
+                let mut producers = Vec::new();
+                for ring in &rings {
+                    producers.push(job.producer(ring)?);
+                }
+                let mut next = 0;
+                while next < count && !job.is_stopped() {
+                    let mut item = [0; ITEM];
+                    item[..8].copy_from_slice(&next.to_le_bytes());
+                    item[ITEM - 8..].copy_from_slice(&next.to_le_bytes());
+                    let moved = producers
+                        .iter_mut()
+                        .all(|producer| producer.push(&item).is_ok());
+                    next += u64::from(moved);
+                    wait(moved);
+                    if producers[0].is_aborted() {
+                        return Err("the flow was broken off".into());
+                    }
+                }
+                producers.iter_mut().for_each(|producer| producer.finish());
+                while producers
+                    .iter_mut()
+                    .any(|producer| !producer.is_delivered())
+                    && !job.is_stopped()
+                {
+                    wait(false);
+                }
+                Ok(json!(next))
+            }
+            "consume" => {
+                let mut consumer = job.consumer(&rings[0])?;
+                let mut next = 0u64;
+                while !job.is_stopped() {
+                    let mut item = [0; ITEM];
+                    match consumer.pop(&mut item) {
+                        Taken::Items(()) => {
+                            if item[..8] != next.to_le_bytes()
+                                || item[ITEM - 8..] != next.to_le_bytes()
+                            {
+                                return Err(format!("item {next} is not what was sent"));
+                            }
+                            next += 1;
+                            job.report(next);
+                            wait(true);
+                        }
+                        Taken::Empty => wait(false),
+                        Taken::Ended => return Ok(json!(next)),
+                        Taken::Aborted => return Err("the flow was broken off".into()),
+                    }
+                }
+                Err("stopped".into())
+            }
+            other => Err(format!("no job {other:?}")),
+        }
+    }
+}
+
+fn free_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+}
+
+struct Rack {
+    config: RackConfig,
+    folder: PathBuf,
+}
+
+impl Rack {
+    fn new(name: &str, link: LinkKind) -> Self {
+        let folder = std::env::temp_dir().join(format!("rw-{name}-{}", std::process::id()));
+        let hosted = HostedSection {
+            control: free_port(),
+            security: SecurityKind::Plain,
+            directory: Some(folder.clone()),
+            link,
+            udp: UdpSocket::bind("127.0.0.1:0")
+                .unwrap()
+                .local_addr()
+                .unwrap(),
+            heartbeat_ms: 20,
+            dead_after_ms: 2000,
+            ..HostedSection::default()
+        };
+        let config = RackConfig {
+            memory_limit: 64 << 20,
+            node: vec![
+                NodeConfig::new("a", Role::Storage),
+                NodeConfig::new("b", Role::Compute),
+            ],
+            hosted: Some(hosted),
+            ..RackConfig::default()
+        };
+        Self { config, folder }
+    }
+
+    fn switch(&self) -> SwitchProcess {
+        SwitchProcess::new(SwitchOptions {
+            config: self.config.clone(),
+            listen: None,
+        })
+        .unwrap()
+    }
+
+    fn node(&self, name: &str) -> Result<NodeProcess, HostedError> {
+        NodeProcess::new(NodeOptions {
+            config: self.config.clone(),
+            name: name.into(),
+            controller: None,
+            jobs: Arc::new(Counting),
+        })
+    }
+
+    /// Runs switch and nodes on threads while `act` runs.
+    fn run(&self, act: impl FnOnce(&AtomicBool)) {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let switch = self.switch();
+            let stop = &stop;
+            scope.spawn(move || switch.run(stop, &|event| println!("switch: {event:?}")));
+            for name in ["a", "b"] {
+                let node = self.node(name).unwrap();
+                scope.spawn(move || {
+                    node.run(stop, &|event| println!("{name}: {event:?}"))
+                        .unwrap();
+                });
+            }
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(stop)));
+            stop.store(true, Ordering::Relaxed);
+            if let Err(panic) = ended {
+                std::panic::resume_unwind(panic);
+            }
+        });
+        std::fs::remove_dir_all(&self.folder).unwrap();
+    }
+}
+
+/// Runs `count` items from node a to node b. Returns what both ends say.
+fn run_flow(rack: &mut HostedRack, count: u64) -> [JobStatus; 2] {
+    let flow = rack
+        .create_flow(&[NodeId(0)], &[NodeId(1)], ITEM as u32, 256 << 10)
+        .unwrap();
+    let consume = json!({ "rings": [flow.consumers[0]], "count": count });
+    let produce = json!({ "rings": flow.of_producer(0), "count": count });
+    let jobs = [
+        (
+            NodeId(1),
+            rack.start_job(NodeId(1), "consume", consume).unwrap(),
+        ),
+        (
+            NodeId(0),
+            rack.start_job(NodeId(0), "produce", produce).unwrap(),
+        ),
+    ];
+    let deadline = Instant::now() + Time::from_secs(60);
+    let ended = jobs.map(|(node, job)| {
+        loop {
+            let status = rack.poll_job(node, job).unwrap();
+            if !matches!(status, JobStatus::Running { .. }) {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "the flow hangs");
+            std::thread::sleep(Time::from_millis(2));
+        }
+    });
+    assert_eq!(rack.flow_status(flow.id).unwrap(), FlowStatus::Ended);
+    ended
+}
+
+fn items_pass(link: LinkKind) {
+    let rack = Rack::new(link.name(), link);
+    rack.run(|_| {
+        let mut client = HostedRack::connect(&rack.config).unwrap();
+        let status = client.wait_for_nodes(Time::from_secs(10)).unwrap();
+        assert!(status.nodes.iter().all(|node| node.mtu == Some(4096)));
+        for count in [0, 1000] {
+            for status in run_flow(&mut client, count) {
+                let result = json!(count);
+                assert_eq!(status, JobStatus::Done { result });
+            }
+        }
+        let counters = client.node_counters(NodeId(1)).unwrap();
+        assert!(counters["rcvd_pkts"] > 1000 || link == LinkKind::SharedMemory);
+        assert_eq!(client.status().unwrap().lanes_used, 0);
+    });
+}
+
+#[test]
+fn items_pass_through_shared_memory() {
+    items_pass(LinkKind::SharedMemory);
+}
+
+#[test]
+fn items_pass_through_unix_datagrams() {
+    items_pass(LinkKind::Unix);
+}
+
+#[test]
+fn items_pass_through_udp() {
+    items_pass(LinkKind::Udp);
+}
+
+#[test]
+fn a_name_is_taken_once_and_a_foreign_configuration_refused() {
+    let rack = Rack::new("names", LinkKind::Unix);
+    rack.run(|stop| {
+        let mut client = HostedRack::connect(&rack.config).unwrap();
+        client.wait_for_nodes(Time::from_secs(10)).unwrap();
+        // Its socket is taken too, which is seen first.
+        let error = rack.node("a").unwrap().run(stop, &|_| {}).unwrap_err();
+        assert!(error.to_string().contains("in use"), "{error}");
+        let error = rack.node("c").err().expect("no such node").to_string();
+        assert!(error.contains("a, b"), "{error}");
+        let mut other = rack.config.clone();
+        other.nic.mtu = 1024;
+        let error = HostedRack::connect(&other)
+            .err()
+            .expect("refused")
+            .to_string();
+        assert!(error.contains("rack.toml"), "{error}");
+    });
+}

@@ -1,0 +1,159 @@
+//! Linux as a processing unit: rings in guests' memory, driven by our switch. The guests run
+//! nothing but verbs set-up and plain loads and stores.
+
+mod proxy;
+pub mod rack;
+mod units;
+
+use crate::failure::{Failure, Outcome, Place, expect, expect_eq};
+use crate::guest::Guest;
+use crate::suite::Suite;
+use rack::{GUESTS, OURS, Rack};
+use rackweave_base::NodeId;
+use rackweave_controller::{FlowId, FlowRings, FlowSpec, FlowState};
+use rackweave_verbs::Mtu;
+use std::thread;
+use std::time::{Duration, Instant};
+use units::{End, Ends};
+
+/// Bytes of an item: no divisor of an MTU.
+const ITEM: u32 = 1000;
+
+/// Bytes of a ring, about: it turns many times during a flow.
+const RING: u32 = 64 << 10;
+
+/// The probability that a packet is lost.
+const LOSS: f64 = 0.02;
+
+/// How long the switch may take to notice that a flow is over.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+struct Case {
+    name: &'static str,
+    producers: &'static [NodeId],
+    consumers: &'static [NodeId],
+    mtu: Mtu,
+}
+
+const CASES: [Case; 5] = [
+    Case {
+        name: "guest to ours",
+        producers: &[GUESTS[0]],
+        consumers: &[OURS[0]],
+        mtu: Mtu::B4096,
+    },
+    Case {
+        name: "ours to guest",
+        producers: &[OURS[0]],
+        consumers: &[GUESTS[0]],
+        mtu: Mtu::B4096,
+    },
+    Case {
+        name: "guest to guest",
+        producers: &[GUESTS[0]],
+        consumers: &[GUESTS[1]],
+        mtu: Mtu::B1024,
+    },
+    Case {
+        name: "2:2, guest and ours to guest and ours",
+        producers: &[GUESTS[0], OURS[0]],
+        consumers: &[GUESTS[1], OURS[1]],
+        mtu: Mtu::B4096,
+    },
+    Case {
+        name: "2:2, both guests to both guests",
+        producers: &GUESTS,
+        consumers: &GUESTS,
+        mtu: Mtu::B4096,
+    },
+];
+
+/// Runs all of them; `label` tells racks apart.
+pub fn run(suite: &mut Suite, label: &str, rack: &mut Rack, guests: &[Guest; 2]) {
+    for case in &CASES {
+        let name = format!("flow {} {label}", case.name);
+        suite.run(name.trim_end(), || flow(rack, guests, case, 2000, 0.0));
+        let name = format!("flow {} 2 % loss {label}", case.name);
+        suite.run(name.trim_end(), || flow(rack, guests, case, 500, LOSS));
+    }
+}
+
+/// A flow of `count` items from every producer to every consumer.
+fn flow(rack: &mut Rack, guests: &[Guest; 2], case: &Case, count: u64, loss: f64) -> Outcome {
+    let spec = FlowSpec {
+        mtu: case.mtu,
+        ..FlowSpec::new(case.producers, case.consumers, ITEM, RING)
+    };
+    let (id, rings) = match rack.controller.create_flow(&mut rack.site, spec) {
+        Ok(made) => made,
+        Err(error) => return Err(first_failure(rack, Failure::refused("the flow", error))),
+    };
+    let lost = rack.site.lost();
+    rack.site.set_loss(loss);
+    let result = run_ends(rack, guests, &rings, id, count);
+    rack.site.set_loss(0.0);
+    let state = rack.controller.flow_state(id);
+    result.at(format!("the flow is {state:?}"))?;
+    let lost = rack.site.lost() - lost;
+    expect((loss > 0.0) == (lost > 0), || {
+        format!("{lost} packets were lost")
+    })?;
+    expect_eq("lanes in use", rack.controller.lanes_used(), 0)
+}
+
+/// Runs all ends and, meanwhile, the controller, until the flow is over.
+fn run_ends(
+    rack: &mut Rack,
+    guests: &[Guest; 2],
+    rings: &FlowRings,
+    id: FlowId,
+    count: u64,
+) -> Outcome {
+    let mut makers = Ends {
+        guests,
+        site: &mut rack.site,
+        count,
+    };
+    let mut ends: Vec<(String, End)> = Vec::new();
+    let producers = rings.producers[0].len();
+    for producer in 0..producers {
+        let end = makers.producer(producer as u32, &rings.of_producer(producer))?;
+        ends.push((format!("producer {producer}"), end));
+    }
+    for (at, ring) in rings.consumers.iter().enumerate() {
+        ends.push((format!("consumer {at}"), makers.consumer(ring, producers)?));
+    }
+    thread::scope(|scope| {
+        let start = |(name, end): (String, End)| scope.spawn(move || end.run(count).at(name));
+        let threads: Vec<_> = ends.into_iter().map(start).collect();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            rack.controller.handle_digests(&mut rack.site);
+            thread::sleep(Duration::from_millis(1));
+        }
+        threads.into_iter().try_for_each(|thread| {
+            let panicked = || Err(Failure::Wrong("an end panicked".to_owned()));
+            thread.join().unwrap_or_else(|_| panicked())
+        })
+    })?;
+    let deadline = Instant::now() + PATIENCE;
+    while rack.controller.flow_state(id) == Some(FlowState::Running) && Instant::now() < deadline {
+        rack.controller.handle_digests(&mut rack.site);
+        thread::sleep(Duration::from_millis(1));
+    }
+    let state = rack.controller.flow_state(id);
+    expect_eq("the flow's state", state, Some(FlowState::Ended))?;
+    for node in GUESTS {
+        if let Some(failure) = rack.site.guest(node).and_then(|guest| guest.failure()) {
+            return Err(failure);
+        }
+    }
+    Ok(())
+}
+
+/// What a guest said goes before what the controller made of it.
+fn first_failure(rack: &mut Rack, failure: Failure) -> Failure {
+    let mut said = GUESTS
+        .iter()
+        .filter_map(|&node| rack.site.guest(node)?.failure());
+    said.next().unwrap_or(failure)
+}

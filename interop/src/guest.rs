@@ -1,0 +1,132 @@
+//! A guest: QEMU with Linux, its Soft-RoCE driver and a unit.
+
+use crate::failure::{Doing, Failure, Outcome};
+use crate::unit::Unit;
+use rackweave_base::MacAddr;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The Ethernet MTU of the guests: enough for an RDMA MTU of 4096.
+pub const ETHERNET_MTU: usize = 4200;
+
+/// How long a guest lives at most, in seconds.
+const LIFE: u32 = 900;
+
+/// How long it may take to boot.
+const BOOT: Duration = Duration::from_secs(90);
+
+/// Where the parts of a guest are.
+pub struct Folders {
+    /// `boot-vm` and the sources of the guest.
+    pub interop: PathBuf,
+    /// The kernel and the initramfs.
+    pub images: PathBuf,
+    /// Sockets, consoles and QEMU's captures.
+    pub work: PathBuf,
+}
+
+/// A running guest. It is killed when dropped.
+pub struct Guest {
+    /// Its number, which is the last byte of its addresses.
+    pub id: u8,
+    /// Where its unit listens on this machine.
+    pub port: u16,
+    process: Child,
+    work: PathBuf,
+}
+
+impl Guest {
+    /// Starts a guest. Must be called on a thread that lives as long as the guest shall.
+    pub fn start(folders: &Folders, id: u8) -> Outcome<Self> {
+        let port = free_port()?;
+        let arguments = [ETHERNET_MTU.to_string(), port.to_string(), LIFE.to_string()];
+        let [mtu, port_text, life] = &arguments;
+        let process = Command::new(folders.interop.join("boot-vm"))
+            .args([&folders.images, &folders.work])
+            .args([&id.to_string(), mtu, port_text, life])
+            .stdin(Stdio::null())
+            .spawn()
+            .doing("starting boot-vm")?;
+        Ok(Self {
+            id,
+            port,
+            process,
+            work: folders.work.clone(),
+        })
+    }
+
+    /// Waits until the unit listens.
+    pub fn wait_ready(&mut self) -> Outcome {
+        let console = self.file("log");
+        let deadline = Instant::now() + BOOT;
+        loop {
+            let text = fs::read(&console).unwrap_or_default();
+            if String::from_utf8_lossy(&text).contains("READY") {
+                return Ok(());
+            }
+            let ended = self.process.try_wait().doing("watching QEMU")?;
+            if ended.is_some() || Instant::now() > deadline {
+                let tail = tail_of(&text);
+                let id = self.id;
+                return Err(Failure::Timeout(format!(
+                    "guest {id} did not boot; its console ends: {tail}"
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// A new connection to the unit.
+    pub fn unit(&self) -> Outcome<Unit> {
+        Unit::connect(self.id, self.port)
+    }
+
+    /// The file of its own in the work folder: `log`, `pcap`, `guest` or `host`.
+    pub fn file(&self, kind: &str) -> PathBuf {
+        self.work.join(format!("vm{}.{kind}", self.id))
+    }
+
+    /// Kills it.
+    pub fn stop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The IP address of a guest.
+pub fn ip(guest: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 77, 0, guest)
+}
+
+/// The Ethernet address of a guest.
+pub fn mac(guest: u8) -> MacAddr {
+    MacAddr([0x52, 0x54, 0, 0x77, 0, guest])
+}
+
+/// An IP address as `rdma` names it.
+pub fn gid(ip: Ipv4Addr) -> String {
+    let [a, b, c, d] = ip.octets();
+    format!("0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}")
+}
+
+fn free_port() -> Outcome<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).doing("looking for a free port")?;
+    let address = listener.local_addr().doing("looking for a free port")?;
+    Ok(address.port())
+}
+
+fn tail_of(console: &[u8]) -> String {
+    let text = String::from_utf8_lossy(console);
+    let lines: Vec<&str> = text.lines().rev().take(5).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+}

@@ -1,0 +1,193 @@
+//! The interoperability suite: our NIC and our switch against the RoCE stack of Linux, which runs
+//! in emulated machines. `interop/run` builds what is needed and starts this.
+//!
+//! Start reading at `nic_tests` and `flow_tests`.
+
+mod cable;
+mod captures;
+mod driver;
+mod failure;
+mod flow_tests;
+mod guest;
+mod nic_tests;
+mod pattern;
+mod suite;
+mod unit;
+
+use cable::Cable;
+use failure::{Failure, Outcome, Place};
+use guest::{Folders, Guest};
+use rackweave_base::{Memory, PortId, Rng};
+use rackweave_link::{CaptureOptions, SharedCapture};
+use rackweave_wire::Rewrite;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use suite::Suite;
+
+/// What the command line says.
+struct Arguments {
+    folders: Folders,
+    filter: Option<String>,
+    keep: bool,
+    seed: u64,
+}
+
+impl Arguments {
+    fn parse() -> Result<Self, String> {
+        let mut folders = [const { None }; 3];
+        let names = ["--interop", "--images", "--work"];
+        let (mut filter, mut keep, mut seed) = (None, false, 1);
+        let mut arguments = std::env::args().skip(1);
+        while let Some(name) = arguments.next() {
+            let mut value = || {
+                let missing = || format!("{name} needs a value");
+                arguments.next().ok_or_else(missing)
+            };
+            if let Some(at) = names.iter().position(|known| *known == name) {
+                folders[at] = Some(PathBuf::from(value()?));
+                continue;
+            }
+            match name.as_str() {
+                "--filter" => filter = Some(value()?),
+                "--seed" => {
+                    let text = value()?;
+                    let number = unit::number(&text);
+                    seed = number.ok_or_else(|| format!("--seed takes a number, not {text}"))?;
+                }
+                "--keep" => keep = true,
+                _ => return Err(format!("{name} is unknown; start this by interop/run")),
+            }
+        }
+        let [Some(interop), Some(images), Some(work)] = folders else {
+            return Err(format!("{} are needed", names.join(", ")));
+        };
+        Ok(Self {
+            folders: Folders {
+                interop,
+                images,
+                work,
+            },
+            filter,
+            keep,
+            seed,
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            eprintln!("rackweave-interop: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("rackweave-interop: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Boots the guests and runs everything. True if all tests have passed.
+fn run(arguments: &Arguments) -> Outcome<bool> {
+    let folders = &arguments.folders;
+    println!("seed {}", arguments.seed);
+    let mut rng = Rng::new(arguments.seed);
+    let mut suite = Suite::new(arguments.filter.clone());
+    let mut guests = [Guest::start(folders, 1)?, Guest::start(folders, 2)?];
+    for guest in &mut guests {
+        guest.wait_ready()?;
+    }
+    let mut files = vec![run_nic(&mut suite, &guests[0], folders, rng.fork("nic"))?];
+    let racks = [("", Rewrite::Update), ("ICRC balanced", Rewrite::Balance)];
+    for (label, rewrite) in racks {
+        let rng = rng.fork(label);
+        files.push(run_flows(
+            &mut suite, label, rewrite, &guests, folders, rng,
+        )?);
+    }
+    if arguments.keep {
+        wait_for_enter(&guests);
+    }
+    for guest in &mut guests {
+        guest.stop();
+    }
+    files.extend(guests.iter().map(|guest| guest.file("pcap")));
+    suite.check("captures: tshark finds nothing malformed", || {
+        captures::well_formed(&files)
+    });
+    suite.check("captures: every ICRC is right", || {
+        captures::icrc_right(&folders.interop, &files)
+    });
+    Ok(suite.finish())
+}
+
+/// The tests of the NIC against one guest; the capture that they leave.
+fn run_nic(suite: &mut Suite, guest: &Guest, folders: &Folders, mut rng: Rng) -> Outcome<PathBuf> {
+    let file = folders.work.join("nic.pcapng");
+    let memory = Memory::new(64 << 20);
+    let options = CaptureOptions {
+        ports: vec![format!("guest {}", guest.id)],
+        bytes_max: None,
+    };
+    let refused = |error| Failure::refused("the capture", error);
+    let capture = SharedCapture::create(&file, &options, memory.clone()).map_err(refused)?;
+    let cable = Cable::plug(guest, &memory, &capture, PortId(0), rng.fork("cable"))?;
+    let host = nic_tests::host::Host::start(cable, memory, rng.fork("nic"));
+    let mut bench = nic_tests::Bench {
+        host: &host,
+        unit: &mut guest.unit().at("the unit")?,
+        rng: rng.fork("tests"),
+    };
+    nic_tests::run(suite, &mut bench);
+    drop(host);
+    capture.finish().map_err(refused)?;
+    Ok(file)
+}
+
+/// The flows through a switch that keeps the ICRC right by `rewrite`; the capture that they leave.
+fn run_flows(
+    suite: &mut Suite,
+    label: &str,
+    rewrite: Rewrite,
+    guests: &[Guest; 2],
+    folders: &Folders,
+    mut rng: Rng,
+) -> Outcome<PathBuf> {
+    let name = if label.is_empty() {
+        "flow"
+    } else {
+        "flow-balanced"
+    };
+    let file = folders.work.join(format!("{name}.pcapng"));
+    let memory = Memory::new(64 << 20);
+    let options = CaptureOptions {
+        ports: ["guest 1", "guest 2", "ours 1", "ours 2"]
+            .map(str::to_owned)
+            .to_vec(),
+        bytes_max: None,
+    };
+    let refused = |error| Failure::refused("the capture", error);
+    let capture = SharedCapture::create(&file, &options, memory.clone()).map_err(refused)?;
+    let mut rack = flow_tests::rack::Rack::start(guests, &memory, &capture, rewrite, &mut rng)?;
+    flow_tests::run(suite, label, &mut rack, guests);
+    drop(rack);
+    capture.finish().map_err(refused)?;
+    Ok(file)
+}
+
+fn wait_for_enter(guests: &[Guest]) {
+    for guest in guests {
+        println!(
+            "guest {}: its unit is at 127.0.0.1:{}",
+            guest.id, guest.port
+        );
+    }
+    println!("press Enter to end");
+    // End of input ends it too.
+    let _ = std::io::stdin().read_line(&mut String::new());
+}

@@ -1,0 +1,97 @@
+//! Our NIC against the guest's: every operation, both ways, through refusals and losses.
+//!
+//! A test is written once, from the requester's side, and runs with either end as requester.
+
+mod access;
+mod atomics;
+mod connection;
+mod ends;
+pub mod host;
+mod loss;
+mod receiver;
+mod transfers;
+
+use crate::failure::{Outcome, expect_eq};
+use crate::guest;
+use crate::suite::Suite;
+use crate::unit::Unit;
+use connection::{Connection, Setup, Side};
+use host::Host;
+use rackweave_base::Rng;
+use rackweave_verbs::Mtu;
+
+/// What a test of the NIC works with.
+pub struct Bench<'a> {
+    /// Our NIC.
+    pub host: &'a Host,
+    /// The guest.
+    pub unit: &'a mut Unit,
+    /// The run's randomness.
+    pub rng: Rng,
+}
+
+impl Bench<'_> {
+    fn connect(&mut self, setup: &Setup) -> Outcome<Connection<'_>> {
+        Connection::open(self.host, self.unit, &mut self.rng, setup)
+    }
+}
+
+fn direction(requester: Side) -> &'static str {
+    match requester {
+        Side::Ours => "ours to guest",
+        Side::Guest => "guest to ours",
+    }
+}
+
+/// We ask the guest for its Ethernet address; it asks for ours, since otherwise it would not connect.
+fn neighbours(bench: &mut Bench<'_>) -> Outcome {
+    let id = bench.unit.guest();
+    let mac = bench.host.resolve(guest::ip(id))?;
+    expect_eq("the guest's Ethernet address", mac, guest::mac(id))?;
+    receiver::fresh(bench, Side::Ours)
+}
+
+/// Runs all of them.
+pub fn run(suite: &mut Suite, bench: &mut Bench<'_>) {
+    suite.run("nic arp", || neighbours(bench));
+    for mtu in [Mtu::B1024, Mtu::B4096] {
+        for side in Side::ALL {
+            for kind in transfers::Kind::ALL {
+                let name = format!(
+                    "nic {} mtu {} {}",
+                    kind.name(),
+                    mtu.bytes(),
+                    direction(side)
+                );
+                suite.run(&name, || transfers::run(bench, kind, side, mtu));
+            }
+        }
+    }
+    for side in Side::ALL {
+        let way = direction(side);
+        suite.run(&format!("nic fetch-and-add {way}"), || {
+            atomics::fetch_and_add(bench, side)
+        });
+        suite.run(&format!("nic compare-and-swap {way}"), || {
+            atomics::compare_and_swap(bench, side)
+        });
+        suite.run(&format!("nic receive posted late {way}"), || {
+            receiver::posted_late(bench, side)
+        });
+        suite.run(&format!("nic receive never posted {way}"), || {
+            receiver::never_posted(bench, side)
+        });
+        suite.run(&format!("nic receive too short {way}"), || {
+            receiver::too_short(bench, side)
+        });
+        suite.run(&format!("nic access refused {way}"), || {
+            access::refused(bench, side)
+        });
+        suite.run(&format!("nic 2 % loss {way}"), || {
+            loss::transfers(bench, side)
+        });
+        suite.run(&format!("nic 2 % loss, atomics {way}"), || {
+            loss::atomics(bench, side)
+        });
+    }
+}

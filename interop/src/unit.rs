@@ -1,0 +1,156 @@
+//! A connection to the unit in a guest: lines of text, as `guest/unit` describes them.
+
+use crate::failure::{Doing, Failure, Outcome};
+use rackweave_verbs::Access;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// How long an answer may take beyond what a request itself waits for.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// A connection to a guest's unit.
+pub struct Unit {
+    guest: u8,
+    reader: BufReader<TcpStream>,
+}
+
+/// What a unit has answered: `name=value` pairs.
+pub struct Answer {
+    guest: u8,
+    request: String,
+    line: String,
+}
+
+impl Unit {
+    /// Connects to the unit of `guest`, which listens at `port` of this machine.
+    pub fn connect(guest: u8, port: u16) -> Outcome<Self> {
+        let what = || format!("connecting to guest {guest} at port {port}");
+        let stream = TcpStream::connect(("127.0.0.1", port)).doing(what())?;
+        stream.set_nodelay(true).doing(what())?;
+        stream.set_read_timeout(Some(PATIENCE)).doing(what())?;
+        Ok(Self {
+            guest,
+            reader: BufReader::new(stream),
+        })
+    }
+
+    /// The number of the guest.
+    pub fn guest(&self) -> u8 {
+        self.guest
+    }
+
+    /// Sends a request and waits for its answer.
+    pub fn ask(&mut self, request: &str) -> Outcome<Answer> {
+        let what = || format!("asking guest {} to `{request}`", self.guest);
+        let line = format!("{request}\n");
+        let sent = self.reader.get_mut().write_all(line.as_bytes());
+        sent.doing(what())?;
+        let mut line = String::new();
+        let read = self.reader.read_line(&mut line);
+        read.doing(what())?;
+        let answer = Answer {
+            guest: self.guest,
+            request: request.to_owned(),
+            line: line.trim().to_owned(),
+        };
+        if answer.line.split(' ').next() == Some("ok") {
+            Ok(answer)
+        } else {
+            Err(answer.unexpected())
+        }
+    }
+}
+
+impl Answer {
+    /// What follows the word "ok".
+    pub fn text(&self) -> &str {
+        self.line.strip_prefix("ok").unwrap_or_default().trim()
+    }
+
+    /// The value called `name`.
+    pub fn value(&self, name: &str) -> Outcome<&str> {
+        self.find(name).ok_or_else(|| self.unexpected())
+    }
+
+    /// The number called `name`.
+    pub fn number(&self, name: &str) -> Outcome<u64> {
+        number(self.value(name)?).ok_or_else(|| self.unexpected())
+    }
+
+    /// The number called `name`, if there is one.
+    pub fn number_if_any(&self, name: &str) -> Option<u64> {
+        number(self.find(name)?)
+    }
+
+    /// A failure that shows this answer.
+    pub fn unexpected(&self) -> Failure {
+        Failure::Guest {
+            guest: self.guest,
+            request: self.request.clone(),
+            answer: self.line.clone(),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<&str> {
+        let mut pairs = self
+            .text()
+            .split(' ')
+            .filter_map(|pair| pair.split_once('='));
+        pairs.find_map(|(key, value)| (key == name).then_some(value))
+    }
+}
+
+/// A decimal or 0x-hexadecimal number.
+pub fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Access rights as the unit spells them.
+pub fn letters(access: Access) -> String {
+    let names = [
+        (Access::LOCAL_WRITE, 'l'),
+        (Access::REMOTE_READ, 'r'),
+        (Access::REMOTE_WRITE, 'w'),
+        (Access::REMOTE_ATOMIC, 'a'),
+    ];
+    let held = names.iter().filter(|(right, _)| access.contains(*right));
+    let letters: String = held.map(|(_, letter)| letter).collect();
+    if letters.is_empty() {
+        "-".to_owned()
+    } else {
+        letters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_taken_apart() {
+        let answer = Answer {
+            guest: 1,
+            request: "qp 1 1".to_owned(),
+            line: "ok qpn=17 va=0x20 gid=a".to_owned(),
+        };
+        assert_eq!(answer.number("qpn").unwrap(), 17);
+        assert_eq!(answer.number("va").unwrap(), 32);
+        assert_eq!(answer.value("gid").unwrap(), "a");
+        assert_eq!(answer.number_if_any("imm"), None);
+        let error = answer.number("gid").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "guest 1 answered `qp 1 1` with `ok qpn=17 va=0x20 gid=a`"
+        );
+    }
+
+    #[test]
+    fn access_is_spelled() {
+        assert_eq!(letters(Access::all()), "lrwa");
+        assert_eq!(letters(Access::empty()), "-");
+    }
+}
