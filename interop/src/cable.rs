@@ -25,7 +25,7 @@ impl Cable {
         mut rng: Rng,
     ) -> Outcome<Self> {
         let pool = Pool::new(1024);
-        let (own, peer) = (guest.file("host"), guest.file("guest"));
+        let (own, peer) = (guest.socket("host"), guest.socket("guest"));
         let socket = UnixDatagram::bind(&own, &peer, ETHERNET_MTU, memory.clone(), pool)
             .map_err(|error| Failure::refused("the cable", error))?;
         let recorded = Capture::new(socket, capture.clone(), port);

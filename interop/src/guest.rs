@@ -24,8 +24,10 @@ pub struct Folders {
     pub interop: PathBuf,
     /// The kernel and the initramfs.
     pub images: PathBuf,
-    /// Sockets, consoles and QEMU's captures.
-    pub work: PathBuf,
+    /// Consoles and captures.
+    pub records: PathBuf,
+    /// Sockets: a folder with a short name, since the system bounds it.
+    pub sockets: PathBuf,
 }
 
 /// A running guest. It is killed when dropped.
@@ -35,7 +37,8 @@ pub struct Guest {
     /// Where its unit listens on this machine.
     pub port: u16,
     process: Child,
-    work: PathBuf,
+    records: PathBuf,
+    sockets: PathBuf,
 }
 
 impl Guest {
@@ -45,7 +48,7 @@ impl Guest {
         let arguments = [ETHERNET_MTU.to_string(), port.to_string(), LIFE.to_string()];
         let [mtu, port_text, life] = &arguments;
         let process = Command::new(folders.interop.join("boot-vm"))
-            .args([&folders.images, &folders.work])
+            .args([&folders.images, &folders.records, &folders.sockets])
             .args([&id.to_string(), mtu, port_text, life])
             .stdin(Stdio::null())
             .spawn()
@@ -54,13 +57,14 @@ impl Guest {
             id,
             port,
             process,
-            work: folders.work.clone(),
+            records: folders.records.clone(),
+            sockets: folders.sockets.clone(),
         })
     }
 
     /// Waits until the unit listens.
     pub fn wait_ready(&mut self) -> Outcome {
-        let console = self.file("log");
+        let console = self.record("log");
         let deadline = Instant::now() + BOOT;
         loop {
             let text = fs::read(&console).unwrap_or_default();
@@ -84,9 +88,14 @@ impl Guest {
         Unit::connect(self.id, self.port)
     }
 
-    /// The file of its own in the work folder: `log`, `pcap`, `guest` or `host`.
-    pub fn file(&self, kind: &str) -> PathBuf {
-        self.work.join(format!("vm{}.{kind}", self.id))
+    /// What it has recorded: `log` or `pcap`.
+    pub fn record(&self, kind: &str) -> PathBuf {
+        self.records.join(format!("vm{}.{kind}", self.id))
+    }
+
+    /// A socket of its cable: `guest` is its own, `host` ours.
+    pub fn socket(&self, end: &str) -> PathBuf {
+        self.sockets.join(format!("vm{}.{end}", self.id))
     }
 
     /// Kills it.

@@ -34,8 +34,8 @@ struct Arguments {
 
 impl Arguments {
     fn parse() -> Result<Self, String> {
-        let mut folders = [const { None }; 3];
-        let names = ["--interop", "--images", "--work"];
+        let mut folders = [const { None }; 4];
+        let names = ["--interop", "--images", "--records", "--sockets"];
         let (mut filter, mut keep, mut seed) = (None, false, 1);
         let mut arguments = std::env::args().skip(1);
         while let Some(name) = arguments.next() {
@@ -58,14 +58,15 @@ impl Arguments {
                 _ => return Err(format!("{name} is unknown; start this by interop/run")),
             }
         }
-        let [Some(interop), Some(images), Some(work)] = folders else {
+        let [Some(interop), Some(images), Some(records), Some(sockets)] = folders else {
             return Err(format!("{} are needed", names.join(", ")));
         };
         Ok(Self {
             folders: Folders {
                 interop,
                 images,
-                work,
+                records,
+                sockets,
             },
             filter,
             keep,
@@ -116,7 +117,7 @@ fn run(arguments: &Arguments) -> Outcome<bool> {
     for guest in &mut guests {
         guest.stop();
     }
-    files.extend(guests.iter().map(|guest| guest.file("pcap")));
+    files.extend(guests.iter().map(|guest| guest.record("pcap")));
     suite.check("captures: tshark finds nothing malformed", || {
         captures::well_formed(&files)
     });
@@ -128,7 +129,7 @@ fn run(arguments: &Arguments) -> Outcome<bool> {
 
 /// The tests of the NIC against one guest; the capture that they leave.
 fn run_nic(suite: &mut Suite, guest: &Guest, folders: &Folders, mut rng: Rng) -> Outcome<PathBuf> {
-    let file = folders.work.join("nic.pcapng");
+    let file = folders.records.join("nic.pcapng");
     let memory = Memory::new(64 << 20);
     let options = CaptureOptions {
         ports: vec![format!("guest {}", guest.id)],
@@ -163,7 +164,7 @@ fn run_flows(
     } else {
         "flow-balanced"
     };
-    let file = folders.work.join(format!("{name}.pcapng"));
+    let file = folders.records.join(format!("{name}.pcapng"));
     let memory = Memory::new(64 << 20);
     let options = CaptureOptions {
         ports: ["guest 1", "guest 2", "ours 1", "ours 2"]

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 /// The period of the table: a prime, so that no two pieces of a message that could be mixed up look
-/// alike. Its bytes are 0xD0 to 0xEF: tshark takes two bytes followed by zeros (a short message with
-/// pad, say) for an Ethernet type, and there is none among these.
+/// alike. Its bytes are 0xD0 to 0xEF: tshark takes two bytes followed by zeros (as of a short
+/// message with pad) for an Ethernet type, and there is none among these.
 const PERIOD: usize = 65521;
 
 /// The longest pattern.

@@ -12,7 +12,7 @@ struct Step {
     run: fn() -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 14] = [
     Step {
         name: "fmt",
         about: "the code is formatted",
@@ -65,6 +65,11 @@ const STEPS: [Step; 12] = [
         run: chaos,
     },
     Step {
+        name: "hosted",
+        about: "racks of processes that are killed and restarted never report a wrong result",
+        run: hosted_chaos,
+    },
+    Step {
         name: "repeat",
         about: "a seed run twice gives the same trace hash",
         run: repeat,
@@ -78,6 +83,11 @@ const STEPS: [Step; 12] = [
         name: "canary",
         about: "the checkers catch planted bugs",
         run: || canary::run(&[]),
+    },
+    Step {
+        name: "interop",
+        about: "our NIC and switch with Linux's RoCE stack, where QEMU is installed",
+        run: interop,
     },
 ];
 
@@ -169,8 +179,17 @@ fn demo(options: &[&str]) -> Result<(), Failure> {
 }
 
 fn chaos() -> Result<(), Failure> {
+    campaign("flows", "200")
+}
+
+fn hosted_chaos() -> Result<(), Failure> {
+    campaign("hosted", "4")
+}
+
+/// A campaign of chaos with so many seeds.
+fn campaign(system: &str, seeds: &str) -> Result<(), Failure> {
     let options = [
-        "chaos", "--system", "flows", "--seeds", "200", "--format", "json",
+        "chaos", "--system", system, "--seeds", seeds, "--format", "json",
     ];
     let (code, output) = capture(&mut rackweave(&options)?)?;
     if code == 0 {
@@ -239,6 +258,23 @@ fn read_capture() -> Result<(), Failure> {
     }
     println!("{roce} RoCEv2 packets, none malformed");
     Ok(())
+}
+
+/// The exit status of `interop/run` where something that it needs is not installed.
+const INTEROP_MISSING: i32 = 2;
+
+fn interop() -> Result<(), Failure> {
+    let status = in_root("interop/run")
+        .status()
+        .map_err(|error| Failure::check(format!("interop/run: {error}")))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(INTEROP_MISSING) => {
+            println!("skipped: not everything is installed that the interop suite needs");
+            Ok(())
+        }
+        _ => Err(Failure::check(format!("interop/run: {status}"))),
+    }
 }
 
 /// How many packets of a capture pass a display filter.

@@ -12,6 +12,7 @@ use rack::{GUESTS, OURS, Rack};
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowId, FlowRings, FlowSpec, FlowState};
 use rackweave_verbs::Mtu;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 use units::{End, Ends};
@@ -19,8 +20,12 @@ use units::{End, Ends};
 /// Bytes of an item: no divisor of an MTU.
 const ITEM: u32 = 1000;
 
-/// Bytes of a ring, about: it turns many times during a flow.
-const RING: u32 = 64 << 10;
+/// Items from every producer to every consumer.
+const ITEMS: u64 = 2000;
+
+/// Bytes of a ring, about: it turns several times during a flow, and a transfer has several
+/// fragments.
+const RING: u32 = 256 << 10;
 
 /// The probability that a packet is lost.
 const LOSS: f64 = 0.02;
@@ -72,14 +77,14 @@ const CASES: [Case; 5] = [
 pub fn run(suite: &mut Suite, label: &str, rack: &mut Rack, guests: &[Guest; 2]) {
     for case in &CASES {
         let name = format!("flow {} {label}", case.name);
-        suite.run(name.trim_end(), || flow(rack, guests, case, 2000, 0.0));
+        suite.run(name.trim_end(), || flow(rack, guests, case, 0.0));
         let name = format!("flow {} 2 % loss {label}", case.name);
-        suite.run(name.trim_end(), || flow(rack, guests, case, 500, LOSS));
+        suite.run(name.trim_end(), || flow(rack, guests, case, LOSS));
     }
 }
 
-/// A flow of `count` items from every producer to every consumer.
-fn flow(rack: &mut Rack, guests: &[Guest; 2], case: &Case, count: u64, loss: f64) -> Outcome {
+/// A flow, from set-up to tear-down.
+fn flow(rack: &mut Rack, guests: &[Guest; 2], case: &Case, loss: f64) -> Outcome {
     let spec = FlowSpec {
         mtu: case.mtu,
         ..FlowSpec::new(case.producers, case.consumers, ITEM, RING)
@@ -90,7 +95,7 @@ fn flow(rack: &mut Rack, guests: &[Guest; 2], case: &Case, count: u64, loss: f64
     };
     let lost = rack.site.lost();
     rack.site.set_loss(loss);
-    let result = run_ends(rack, guests, &rings, id, count);
+    let result = run_ends(rack, guests, &rings, id);
     rack.site.set_loss(0.0);
     let state = rack.controller.flow_state(id);
     result.at(format!("the flow is {state:?}"))?;
@@ -102,17 +107,11 @@ fn flow(rack: &mut Rack, guests: &[Guest; 2], case: &Case, count: u64, loss: f64
 }
 
 /// Runs all ends and, meanwhile, the controller, until the flow is over.
-fn run_ends(
-    rack: &mut Rack,
-    guests: &[Guest; 2],
-    rings: &FlowRings,
-    id: FlowId,
-    count: u64,
-) -> Outcome {
+fn run_ends(rack: &mut Rack, guests: &[Guest; 2], rings: &FlowRings, id: FlowId) -> Outcome {
     let mut makers = Ends {
         guests,
         site: &mut rack.site,
-        count,
+        count: ITEMS,
     };
     let mut ends: Vec<(String, End)> = Vec::new();
     let producers = rings.producers[0].len();
@@ -123,18 +122,29 @@ fn run_ends(
     for (at, ring) in rings.consumers.iter().enumerate() {
         ends.push((format!("consumer {at}"), makers.consumer(ring, producers)?));
     }
+    let (report, reports) = mpsc::channel();
+    let mut failures = Vec::new();
     thread::scope(|scope| {
-        let start = |(name, end): (String, End)| scope.spawn(move || end.run(count).at(name));
-        let threads: Vec<_> = ends.into_iter().map(start).collect();
-        while threads.iter().any(|thread| !thread.is_finished()) {
-            rack.controller.handle_digests(&mut rack.site);
-            thread::sleep(Duration::from_millis(1));
+        for (name, end) in ends {
+            let report = report.clone();
+            // Nobody listens any more only if the suite is ending.
+            scope.spawn(move || drop(report.send(end.run(ITEMS).at(name))));
         }
-        threads.into_iter().try_for_each(|thread| {
-            let panicked = || Err(Failure::Wrong("an end panicked".to_owned()));
-            thread.join().unwrap_or_else(|_| panicked())
-        })
-    })?;
+        drop(report);
+        loop {
+            rack.controller.handle_digests(&mut rack.site);
+            match reports.recv_timeout(Duration::from_millis(1)) {
+                Ok(Ok(())) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Err(failure)) => {
+                    failures.push(failure.to_string());
+                    // The others need not wait for what will not come.
+                    rack.controller.close_flow(&mut rack.site, id);
+                }
+            }
+        }
+    });
+    expect(failures.is_empty(), || failures.join("; "))?;
     let deadline = Instant::now() + PATIENCE;
     while rack.controller.flow_state(id) == Some(FlowState::Running) && Instant::now() < deadline {
         rack.controller.handle_digests(&mut rack.site);

@@ -43,7 +43,7 @@ fn direction(requester: Side) -> &'static str {
     }
 }
 
-/// We ask the guest for its Ethernet address; it asks for ours, since otherwise it would not connect.
+/// We ask the guest for its Ethernet address. It asks for ours, or it would not connect.
 fn neighbours(bench: &mut Bench<'_>) -> Outcome {
     let id = bench.unit.guest();
     let mac = bench.host.resolve(guest::ip(id))?;

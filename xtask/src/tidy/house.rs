@@ -4,7 +4,7 @@ use super::Finding;
 
 /// A crate and the crates of ours that it may depend on, with the reason. A new arrow gets the
 /// hardest review: it is entered here, and in ARCHITECTURE.md, or not at all.
-const ARROWS: [(&str, &[&str], &str); 16] = [
+const ARROWS: [(&str, &[&str], &str); 18] = [
     ("base", &[], "the ground floor knows no protocol"),
     (
         "wire",
@@ -48,6 +48,11 @@ const ARROWS: [(&str, &[&str], &str); 16] = [
         "the simulator joins machines and judges histories; it builds no rack and sets up no flow",
     ),
     (
+        "control",
+        &[],
+        "the control connection knows how processes trust each other, not what they say",
+    ),
+    (
         "workload",
         &["base", "endpoint"],
         "a workload is a database: it links against endpoints",
@@ -65,6 +70,7 @@ const ARROWS: [(&str, &[&str], &str); 16] = [
             "link",
             "endpoint",
             "sim",
+            "control",
         ],
         "the rack builds everything and knows no workload and no command line",
     ),
@@ -72,6 +78,21 @@ const ARROWS: [(&str, &[&str], &str); 16] = [
         "chaos",
         &["base", "verbs", "controller", "endpoint", "sim", "rack"],
         "campaigns know racks, endpoints and checkers, not the machines' insides",
+    ),
+    (
+        "interop",
+        &[
+            "base",
+            "wire",
+            "verbs",
+            "nic",
+            "switch",
+            "programs",
+            "controller",
+            "link",
+            "endpoint",
+        ],
+        "the interoperability suite joins the machines with a peer that is not ours",
     ),
     (
         "cli",
@@ -86,6 +107,7 @@ const ARROWS: [(&str, &[&str], &str); 16] = [
             "link",
             "endpoint",
             "sim",
+            "control",
             "rack",
             "chaos",
             "workload",
@@ -110,7 +132,7 @@ const ARROWS: [(&str, &[&str], &str); 16] = [
 ];
 
 /// The crates that may see both an endpoint and the switch.
-const SEE_BOTH: [&str; 4] = ["sim", "rack", "cli", "fuzz-harness"];
+const SEE_BOTH: [&str; 5] = ["sim", "rack", "cli", "fuzz-harness", "interop"];
 
 /// Looks at one manifest.
 pub fn check(path: &str, text: &str, findings: &mut Vec<Finding>) {
@@ -161,7 +183,7 @@ fn crate_of(path: &str) -> Option<&str> {
     let folder = path.strip_suffix("/Cargo.toml")?;
     match folder.strip_prefix("crates/") {
         Some(name) => Some(name),
-        None => (folder == "xtask").then_some(folder),
+        None => ["xtask", "interop"].contains(&folder).then_some(folder),
     }
 }
 

@@ -62,6 +62,9 @@ fn unsafe_has_its_places() {
     check(ROOM, file, &[(2, "alone")]);
     check("crates/base/src/memory/mod.rs", file, &[]);
     check("crates/link/src/ring.rs", file, &[]);
+    check("crates/link/src/shared_memory/segment.rs", file, &[]);
+    check("crates/link/src/packet_socket/system.rs", file, &[]);
+    check("crates/link/src/packet_socket.rs", file, &[(2, "alone")]);
     let harmless = "//! Nothing unsafe.\n#![forbid(unsafe_code)]\nconst A: &str = \"unsafe\";\n\
                     // unsafe\n/* unsafe\nunsafe */\n";
     check(ROOM, harmless, &[]);

@@ -40,13 +40,12 @@ impl Plan {
         let mut rng = Rng::new(seed);
         let nodes = rng.between(1, 5);
         let node = |rng: &mut Rng, at: u64| NodeConfig {
-            name: format!("node{at}"),
-            role: Role::Compute,
             byte_order: if rng.chance(0.2) {
                 Endianness::Big
             } else {
                 Endianness::Little
             },
+            ..NodeConfig::new(format!("node{at}"), Role::Compute)
         };
         let mut config = RackConfig {
             seed: rng.next_u64() >> 1,

@@ -145,6 +145,18 @@ pub enum FlowError {
         /// Why.
         error: RegionError,
     },
+    /// A ring of a flow that is to be taken over belongs to another flow.
+    #[error("a ring on {node:?} belongs to a flow that runs")]
+    RingInUse {
+        /// The node.
+        node: NodeId,
+    },
+    /// A ring of a flow that is to be taken over is gone or broken off.
+    #[error("a ring on {node:?} is gone or broken off; set the flow up anew")]
+    RingGone {
+        /// The node.
+        node: NodeId,
+    },
     /// A lane could not be connected.
     #[error(transparent)]
     Lane(#[from] LaneError),

@@ -8,12 +8,71 @@
 //! - Items below it are the consumer's. If the restart came before the producer's tail was
 //!   written, the commit record says what that tail should be.
 
-use super::{AbortReason, FlowId, FlowState};
+use super::{AbortReason, FlowError, FlowId, FlowRings, FlowSpec, FlowState, Ring};
 use crate::{Controller, Site};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::ring::SwitchState;
 
 impl Controller {
+    /// Takes over a flow that another controller has set up and lost: its rings are still on their
+    /// nodes, and the switch knows nothing of it. What the rings say is all that is needed.
+    ///
+    /// # Errors
+    /// If the specification is out of range or does not fit the rings, a ring is gone or not at
+    /// work, a flow has it already, or the switch or a node lacks room. Then the rings that are
+    /// there are told that the flow is broken off, unless they are another flow's.
+    pub fn adopt_flow(
+        &mut self,
+        site: &mut dyn Site,
+        spec: FlowSpec,
+        rings: FlowRings,
+    ) -> Result<FlowId, FlowError> {
+        spec.check()?;
+        let shape = rings.consumers.len() == spec.consumers.len()
+            && rings.producers.len() == spec.consumers.len()
+            && rings
+                .producers
+                .iter()
+                .all(|of| of.len() == spec.producers.len());
+        if !shape {
+            return Err(FlowError::BadSpec {
+                what: "the number of rings",
+                value: rings.all().count() as u64,
+                rule: "one per consumer, and one per producer and consumer, are needed",
+            });
+        }
+        let same = |a: &Ring, b: &Ring| (a.node, a.region.rkey) == (b.node, b.region.rkey);
+        let running = self
+            .flows
+            .flows
+            .iter()
+            .filter(|flow| flow.state == FlowState::Running);
+        for other in running.flat_map(|flow| flow.rings.all()) {
+            if let Some(ring) = rings.all().find(|ring| same(ring, other)) {
+                return Err(FlowError::RingInUse { node: ring.node });
+            }
+        }
+        for ring in rings.all() {
+            let open = ring
+                .switch(site)
+                .is_some_and(|word| matches!(word.state, SwitchState::Open | SwitchState::Ended));
+            if !open || ring.unit(site).is_none() {
+                let node = ring.node;
+                rings
+                    .all()
+                    .for_each(|ring| ring.tell(site, SwitchState::Aborted));
+                return Err(FlowError::RingGone { node });
+            }
+        }
+        let id = self.enter_flow(spec)?;
+        self.flows.flows[id.0 as usize].rings = rings;
+        self.recover_flow(site, id);
+        match self.flows.flows[id.0 as usize].state {
+            FlowState::Aborted(AbortReason::NotRecovered(error)) => Err(error.into()),
+            _ => Ok(id),
+        }
+    }
+
     /// The switch has restarted with empty tables: enters all nodes again and sets up all running
     /// flows again. A flow whose node has died meanwhile is broken off.
     ///

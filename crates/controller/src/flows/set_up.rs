@@ -117,6 +117,20 @@ impl Controller {
         spec: FlowSpec,
     ) -> Result<(FlowId, FlowRings), FlowError> {
         spec.check()?;
+        let id = self.enter_flow(spec)?;
+        let made = self.make_rings(site, id).and_then(|()| {
+            self.connect_flow(site, id)?;
+            Ok(())
+        });
+        if let Err(error) = made {
+            self.take_down(site, id, FlowState::Aborted(super::AbortReason::Closed));
+            return Err(error);
+        }
+        Ok((id, self.flows.flows[id.0 as usize].rings.clone()))
+    }
+
+    /// Takes the table entries of a flow, which has no rings yet.
+    pub(super) fn enter_flow(&mut self, spec: FlowSpec) -> Result<FlowId, FlowError> {
         let (threads, producers) = (
             spec.consumers.len(),
             spec.consumers.len() * spec.producers.len(),
@@ -155,15 +169,7 @@ impl Controller {
             producers_first: ProducerId(producers_first),
             lanes: Vec::new(),
         });
-        let made = self.make_rings(site, id).and_then(|()| {
-            self.connect_flow(site, id)?;
-            Ok(())
-        });
-        if let Err(error) = made {
-            self.take_down(site, id, FlowState::Aborted(super::AbortReason::Closed));
-            return Err(error);
-        }
-        Ok((id, self.flows.flows[id.0 as usize].rings.clone()))
+        Ok(id)
     }
 
     fn make_rings(&mut self, site: &mut dyn Site, id: FlowId) -> Result<(), FlowError> {

@@ -176,6 +176,13 @@ impl NodeConfig {
             "node.name",
             &self.name,
             "in a hosted rack at most 48 characters are allowed",
+        )?;
+        let taken = ["controller", "authority", "operator"].contains(&&*self.name);
+        rule(
+            !taken,
+            "node.name",
+            &self.name,
+            "in a hosted rack the keys named controller, authority and operator are no node's",
         )
     }
 }

@@ -20,6 +20,7 @@ const ANSWER_LIMIT: Time = Time::from_secs(30);
 
 /// A connection to the controller of a hosted rack. Flows and jobs made through it end with it.
 pub struct HostedRack {
+    config: RackConfig,
     connection: Connection,
     limit: Time,
 }
@@ -31,19 +32,41 @@ impl HostedRack {
     /// If nobody answers there, or keys or configurations do not fit.
     pub fn connect(config: &RackConfig) -> Result<Self, HostedError> {
         config.check().map_err(build::RackError::from)?;
-        let hosted = config.hosted();
-        let introduction = Introduction {
-            purpose: PURPOSE_COMMAND.into(),
-            rack: format!("{:016x}", config.agreement()),
-            body: Value::Null,
-        };
-        let security = security(&hosted, OPERATOR_NAME)?;
-        let (connection, _) =
-            Connection::connect(hosted.control, &security, introduction, CONNECT_LIMIT)?;
         Ok(Self {
-            connection,
-            limit: ANSWER_LIMIT + hosted.dead_after(),
+            connection: dial(config)?,
+            limit: ANSWER_LIMIT + config.hosted().dead_after(),
+            config: config.clone(),
         })
+    }
+
+    /// After the controller was lost: waits up to `limit` for a switch process to be back and all
+    /// nodes with it, and has it take `flows` over. What had been delivered stays delivered, and
+    /// nothing is delivered twice. The flows may have other numbers afterwards.
+    ///
+    /// # Errors
+    /// If no switch process is back in time, a node is missing or has restarted meanwhile, or a
+    /// flow cannot be taken over.
+    pub fn reconnect(
+        &mut self,
+        flows: &mut [&mut HostedFlow],
+        limit: Time,
+    ) -> Result<(), HostedError> {
+        let deadline = std::time::Instant::now() + limit;
+        self.connection = loop {
+            match dial(&self.config) {
+                Ok(connection) => break connection,
+                Err(error) if std::time::Instant::now() >= deadline => return Err(error),
+                Err(_) => std::thread::sleep(Time::from_millis(50)),
+            }
+        };
+        self.wait_for_nodes(deadline.saturating_duration_since(std::time::Instant::now()))?;
+        for flow in flows {
+            match self.ask(&CommandRequest::AdoptFlow((**flow).clone()))? {
+                CommandReply::Flow(adopted) => **flow = adopted,
+                _ => return Err(HostedError::BadAnswer),
+            }
+        }
+        Ok(())
     }
 
     fn ask(&mut self, request: &CommandRequest) -> Result<CommandReply, HostedError> {
@@ -200,4 +223,17 @@ impl HostedRack {
             _ => Err(HostedError::BadAnswer),
         }
     }
+}
+
+fn dial(config: &RackConfig) -> Result<Connection, HostedError> {
+    let hosted = config.hosted();
+    let introduction = Introduction {
+        purpose: PURPOSE_COMMAND.into(),
+        rack: format!("{:016x}", config.agreement()),
+        body: Value::Null,
+    };
+    let security = security(&hosted, OPERATOR_NAME)?;
+    let (connection, _) =
+        Connection::connect(hosted.control, &security, introduction, CONNECT_LIMIT)?;
+    Ok(connection)
 }

@@ -5,7 +5,7 @@
 
 use crate::config::LinkKind;
 use rackweave_base::{Lkey, NodeId, Qpn, Rkey};
-use rackweave_controller::{RegionName, Ring};
+use rackweave_controller::{FlowRings, RegionName, Ring};
 use rackweave_endpoint::flow::RingLayout;
 use rackweave_verbs::{
     Access, CqError, CqId, ModifyError, Mtu, PdId, QpCapabilities, QpError, QpModify,
@@ -74,6 +74,10 @@ pub(super) enum NodeRequest {
         len: u64,
         access: Access,
     },
+    /// A flow that another controller set up goes on: this ring of it is wanted.
+    KeepRing {
+        rkey: Rkey,
+    },
     RemoveRegion {
         region: RegionWire,
     },
@@ -123,6 +127,8 @@ pub(super) enum NodeReply {
     Destroyed(Result<(), QpError>),
     Region(Result<RegionWire, String>),
     Word(Option<[u8; 8]>),
+    /// To `KeepRing`: whether it is still there.
+    Kept(bool),
     Imported(Result<(), String>),
     Job(JobStatus),
     Counters(Counters),
@@ -189,7 +195,7 @@ pub enum JobStatus {
         /// Why.
         error: String,
     },
-    /// Nobody knows such a job: its node has restarted since.
+    /// Nobody knows such a job: its node has restarted since, or nobody asked for too long.
     Unknown,
 }
 
@@ -198,8 +204,12 @@ pub enum JobStatus {
 pub struct RingName {
     /// The node.
     pub node: NodeId,
-    /// The key of the region that it fills.
+    /// The address of the region that it fills.
+    pub address: u64,
+    /// The key of that region for peers.
     pub rkey: Rkey,
+    /// The key of that region for the node itself.
+    pub lkey: Lkey,
     /// Bytes of an item.
     pub item_size: u32,
     /// Slots.
@@ -222,11 +232,34 @@ impl RingName {
     }
 }
 
+impl From<&RingName> for Ring {
+    fn from(name: &RingName) -> Self {
+        let RingLayout {
+            item_size,
+            slots,
+            order,
+        } = name.layout();
+        Self {
+            node: name.node,
+            region: RegionName {
+                address: name.address,
+                rkey: name.rkey,
+                lkey: name.lkey,
+            },
+            item_size,
+            slots,
+            order,
+        }
+    }
+}
+
 impl From<&Ring> for RingName {
     fn from(ring: &Ring) -> Self {
         Self {
             node: ring.node,
+            address: ring.region.address,
             rkey: ring.region.rkey,
+            lkey: ring.region.lkey,
             item_size: ring.item_size,
             slots: ring.slots,
             big_endian: ring.order == ByteOrder::Big,
@@ -243,6 +276,16 @@ pub struct HostedFlow {
     pub consumers: Vec<RingName>,
     /// Per consumer the rings of all producers that send to it.
     pub producers: Vec<Vec<RingName>>,
+}
+
+impl From<&HostedFlow> for FlowRings {
+    fn from(flow: &HostedFlow) -> Self {
+        let rings = |names: &Vec<RingName>| names.iter().map(Ring::from).collect();
+        Self {
+            consumers: rings(&flow.consumers),
+            producers: flow.producers.iter().map(rings).collect(),
+        }
+    }
 }
 
 impl HostedFlow {
@@ -312,6 +355,8 @@ pub(super) enum CommandRequest {
         item_size: u32,
         ring_bytes: u32,
     },
+    /// A flow that an earlier switch process set up.
+    AdoptFlow(HostedFlow),
     FlowState {
         flow: u32,
     },

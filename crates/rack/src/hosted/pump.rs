@@ -171,11 +171,8 @@ impl<S: Station> Pump<S> {
     /// Drives the machine until [`Pump::stop`].
     pub fn run(&self) {
         while !self.stop.load(Ordering::Relaxed) {
-            let since = self.now().as_nanos()
-                - self
-                    .visited
-                    .load(Ordering::Relaxed)
-                    .min(self.now().as_nanos());
+            let visited = self.visited.load(Ordering::Relaxed);
+            let since = self.now().as_nanos().saturating_sub(visited);
             if since < VISIT.as_nanos() as u64 {
                 std::thread::sleep(VISIT);
             } else if !self.turn() && !self.credit.stay_awake() {

@@ -22,6 +22,7 @@ impl Jobs for Counting {
         let rings: Vec<RingName> =
             serde_json::from_value(arguments["rings"].clone()).map_err(|e| e.to_string())?;
         let count = arguments["count"].as_u64().unwrap_or(0);
+        let pace = Time::from_micros(arguments["pace_us"].as_u64().unwrap_or(0));
         let mut idle = 0;
         let mut wait = |moved: bool| {
             idle = if moved || job.progress().drive() {
@@ -47,6 +48,7 @@ impl Jobs for Counting {
                         .all(|producer| producer.push(&item).is_ok());
                     next += u64::from(moved);
                     wait(moved);
+                    std::thread::sleep(pace);
                     if producers[0].is_aborted() {
                         return Err("the flow was broken off".into());
                     }
@@ -233,6 +235,241 @@ fn items_pass_through_unix_datagrams() {
 #[test]
 fn items_pass_through_udp() {
     items_pass(LinkKind::Udp);
+}
+
+/// Waits until `holds`.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Time::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Time::from_millis(5));
+    }
+}
+
+/// A process on a thread, to be stopped alone.
+fn while_running<R>(run: impl FnOnce(&AtomicBool) + Send, act: impl FnOnce() -> R) -> R {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        scope.spawn(move || run(stop));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
+        stop.store(true, Ordering::Relaxed);
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn run_switch(rack: &Rack) -> impl FnOnce(&AtomicBool) + Send {
+    let switch = rack.switch();
+    move |stop| switch.run(stop, &|event| println!("switch: {event:?}"))
+}
+
+fn run_node(rack: &Rack, name: &'static str) -> impl FnOnce(&AtomicBool) + Send {
+    let node = rack.node(name).unwrap();
+    move |stop| {
+        node.run(stop, &|event| println!("{name}: {event:?}"))
+            .unwrap();
+    }
+}
+
+/// A flow without end: its jobs.
+fn endless(rack: &mut HostedRack) -> (HostedFlow, [(NodeId, u64); 2]) {
+    let flow = rack
+        .create_flow(&[NodeId(0)], &[NodeId(1)], ITEM as u32, 256 << 10)
+        .unwrap();
+    let count = u64::MAX;
+    let consume = json!({ "rings": [flow.consumers[0]], "count": count });
+    let produce = json!({ "rings": flow.of_producer(0), "count": count });
+    let jobs = [
+        (
+            NodeId(1),
+            rack.start_job(NodeId(1), "consume", consume).unwrap(),
+        ),
+        (
+            NodeId(0),
+            rack.start_job(NodeId(0), "produce", produce).unwrap(),
+        ),
+    ];
+    let (node, job) = jobs[0];
+    eventually(
+        "no item arrives",
+        || matches!(rack.poll_job(node, job).unwrap(), JobStatus::Running { done } if done > 10),
+    );
+    (flow, jobs)
+}
+
+fn broken_off() -> JobStatus {
+    let error = "the flow was broken off".into();
+    JobStatus::Failed { error }
+}
+
+#[test]
+fn a_node_that_dies_takes_its_flows_along_and_can_come_back() {
+    let rack = Rack::new("dies", LinkKind::SharedMemory);
+    while_running(run_switch(&rack), || {
+        while_running(run_node(&rack, "a"), || {
+            let mut client = HostedRack::connect(&rack.config).unwrap();
+            let (flow, jobs) = while_running(run_node(&rack, "b"), || {
+                client.wait_for_nodes(Time::from_secs(10)).unwrap();
+                endless(&mut client)
+            });
+            eventually(
+                "the death is noticed",
+                || matches!(client.flow_status(flow.id).unwrap(), FlowStatus::Aborted { reason } if reason.contains("died")),
+            );
+            let (node, job) = jobs[1];
+            eventually("the producer is told", || {
+                client.poll_job(node, job).unwrap() == broken_off()
+            });
+            let error = client
+                .poll_job(jobs[0].0, jobs[0].1)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("b has not joined or has died"), "{error}");
+            while_running(run_node(&rack, "b"), || {
+                let status = client.wait_for_nodes(Time::from_secs(10)).unwrap();
+                assert_eq!(status.nodes[1].joins, 2);
+                let result = json!(500);
+                let done = JobStatus::Done { result };
+                assert_eq!(run_flow(&mut client, 500), [done.clone(), done]);
+            });
+        });
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+#[test]
+fn nodes_outlive_the_switch_and_join_again() {
+    let rack = Rack::new("outlives", LinkKind::Unix);
+    while_running(run_node(&rack, "a"), || {
+        while_running(run_node(&rack, "b"), || {
+            let mut client = while_running(run_switch(&rack), || {
+                eventually("the switch is up", || {
+                    HostedRack::connect(&rack.config).is_ok()
+                });
+                let mut client = HostedRack::connect(&rack.config).unwrap();
+                client.wait_for_nodes(Time::from_secs(10)).unwrap();
+                endless(&mut client);
+                client
+            });
+            assert!(client.status().is_err(), "the switch has gone");
+            while_running(run_switch(&rack), || {
+                let mut client = HostedRack::connect(&rack.config).unwrap();
+                client.wait_for_nodes(Time::from_secs(10)).unwrap();
+                let result = json!(500);
+                let done = JobStatus::Done { result };
+                assert_eq!(run_flow(&mut client, 500), [done.clone(), done]);
+            });
+        });
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+#[test]
+fn another_switch_process_takes_a_flow_over() {
+    for link in [LinkKind::SharedMemory, LinkKind::Udp] {
+        let rack = Rack::new("takeover", link);
+        let count = 3000u64;
+        while_running(run_node(&rack, "a"), || {
+            while_running(run_node(&rack, "b"), || {
+                let (mut client, mut flow, jobs) = while_running(run_switch(&rack), || {
+                    eventually("the switch is up", || {
+                        HostedRack::connect(&rack.config).is_ok()
+                    });
+                    let mut client = HostedRack::connect(&rack.config).unwrap();
+                    client.wait_for_nodes(Time::from_secs(10)).unwrap();
+                    let ends = (&[NodeId(0)][..], &[NodeId(1)][..]);
+                    let flow = client
+                        .create_flow(ends.0, ends.1, ITEM as u32, 64 << 10)
+                        .unwrap();
+                    let consume = json!({ "rings": [flow.consumers[0]], "count": count });
+                    let rings = flow.of_producer(0);
+                    let produce = json!({ "rings": rings, "count": count, "pace_us": 100 });
+                    let jobs = [(1, "consume", consume), (0, "produce", produce)];
+                    let jobs = jobs.map(|(node, name, arguments)| {
+                        let node = NodeId(node);
+                        (node, client.start_job(node, name, arguments).unwrap())
+                    });
+                    eventually("some items arrive", || {
+                        match client.poll_job(jobs[0].0, jobs[0].1).unwrap() {
+                            JobStatus::Running { done } => done > 20,
+                            other => panic!("too early: {other:?}"),
+                        }
+                    });
+                    (client, flow, jobs)
+                });
+                assert!(client.status().is_err(), "the switch has gone");
+                while_running(run_switch(&rack), || {
+                    let limit = Time::from_secs(10);
+                    client.reconnect(&mut [&mut flow], limit).unwrap();
+                    // A second time it is refused, and nothing happens to the flow.
+                    let mut other = HostedRack::connect(&rack.config).unwrap();
+                    let again = other.reconnect(&mut [&mut flow.clone()], limit);
+                    let error = again.unwrap_err().to_string();
+                    assert!(error.contains("belongs to a flow that runs"), "{error}");
+                    for (node, job) in jobs {
+                        eventually("the flow ends", || {
+                            let status = client.poll_job(node, job).unwrap();
+                            let result = json!(count);
+                            match status {
+                                JobStatus::Running { .. } => false,
+                                status => {
+                                    assert_eq!(status, JobStatus::Done { result });
+                                    true
+                                }
+                            }
+                        });
+                    }
+                });
+            });
+        });
+        std::fs::remove_dir_all(&rack.folder).unwrap();
+    }
+}
+
+#[test]
+fn a_command_that_goes_leaves_nothing_behind() {
+    let rack = Rack::new("leaves", LinkKind::SharedMemory);
+    rack.run(|_| {
+        let mut other = HostedRack::connect(&rack.config).unwrap();
+        other.wait_for_nodes(Time::from_secs(10)).unwrap();
+        {
+            let mut client = HostedRack::connect(&rack.config).unwrap();
+            endless(&mut client);
+            assert!(other.status().unwrap().lanes_used > 0);
+        }
+        eventually("the flow is closed", || {
+            other.status().unwrap().lanes_used == 0
+        });
+    });
+}
+
+#[test]
+fn with_keys_only_those_of_the_rack_come_in() {
+    let mut rack = Rack::new("keys", LinkKind::SharedMemory);
+    rack.config.hosted.as_mut().unwrap().security = SecurityKind::Tls;
+    let keys = rack.config.hosted().keys();
+    let error = rack.node("a").err().expect("no keys yet").to_string();
+    assert!(error.contains("rackweave keygen"), "{error}");
+    let names = ["a", "b", OPERATOR_NAME, rackweave_control::CONTROLLER_NAME];
+    rackweave_control::keys::keygen(&keys, &names).unwrap();
+    rack.run(|_| {
+        let mut client = HostedRack::connect(&rack.config).unwrap();
+        client.wait_for_nodes(Time::from_secs(10)).unwrap();
+        let result = json!(100);
+        let done = JobStatus::Done { result };
+        assert_eq!(run_flow(&mut client, 100), [done.clone(), done]);
+        // The keys of another rack.
+        let mut other = rack.config.clone();
+        let foreign = rack.folder.join("foreign");
+        rackweave_control::keys::keygen(&foreign, &names).unwrap();
+        other.hosted.as_mut().unwrap().keys = Some(foreign);
+        let error = HostedRack::connect(&other)
+            .err()
+            .expect("a wrong key")
+            .to_string();
+        assert!(error.contains("key"), "{error}");
+        assert!(client.status().is_ok(), "nobody else is disturbed");
+    });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Jobs: programs that a command has a node run.
 
-use super::NodeCore;
+use super::shared::NodeCore;
 use crate::hosted::messages::{JobStatus, RingName};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::{Memory, NodeId};
@@ -10,6 +10,7 @@ use rackweave_verbs::Progress;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// The programs of a node, by name.
 pub trait Jobs: Send + Sync {
@@ -26,12 +27,27 @@ pub struct Job {
     state: Arc<State>,
 }
 
-#[derive(Default)]
 struct State {
     stop: AtomicBool,
     done: AtomicU64,
     outcome: Mutex<Option<Result<Value, String>>>,
+    /// When its command last asked.
+    asked: Mutex<Instant>,
 }
+
+impl State {
+    fn new() -> Self {
+        Self {
+            stop: AtomicBool::new(false),
+            done: AtomicU64::new(0),
+            outcome: Mutex::new(None),
+            asked: Mutex::new(Instant::now()),
+        }
+    }
+}
+
+/// A job for which its command has not asked for so long is stopped and forgotten.
+const LEASE: Duration = Duration::from_secs(30);
 
 impl Job {
     /// The node.
@@ -101,7 +117,7 @@ pub(in crate::hosted) struct JobTable {
 
 impl JobTable {
     pub fn start(&self, core: &Arc<NodeCore>, number: u64, name: String, arguments: Value) {
-        let state = Arc::new(State::default());
+        let state = Arc::new(State::new());
         self.jobs().insert(number, state.clone());
         let job = Job {
             core: core.clone(),
@@ -129,6 +145,7 @@ impl JobTable {
         let Some(state) = jobs.get(&number) else {
             return JobStatus::Unknown;
         };
+        *state.asked.lock().expect("no holder panics") = Instant::now();
         let outcome = state.outcome.lock().expect("no holder panics").take();
         let Some(outcome) = outcome else {
             let done = state.done.load(Ordering::Relaxed);
@@ -146,6 +163,16 @@ impl JobTable {
         if let Some(state) = self.jobs().get(&number) {
             state.stop.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Ends the jobs whose command has gone.
+    pub fn forget_unasked(&self) {
+        self.jobs().retain(|_, state| {
+            let asked = *state.asked.lock().expect("no holder panics");
+            let wanted = asked.elapsed() < LEASE;
+            state.stop.fetch_or(!wanted, Ordering::Relaxed);
+            wanted
+        });
     }
 
     /// Asks all jobs to end and forgets them.

@@ -2,28 +2,27 @@
 
 mod jobs;
 mod serve;
+mod shared;
 
 use super::ports::{self, NodeEnd};
-use super::pump::{Pump, Station};
+use super::pump::Pump;
 use super::runtime::Runtime;
 use super::{HostedError, entropy, security};
 use crate::build::{self, Kind};
 use crate::config::{LinkKind, RackConfig};
 use crate::hosted::messages::{NodeHello, NodeWelcome, PURPOSE_NODE};
-use crate::station::NodeStation;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
-use rackweave_base::{Instant, Memory, NodeId, Rng};
+use rackweave_base::{Memory, NodeId, Rng};
 use rackweave_control::{Connection, ControlError, Introduction, Security};
-use rackweave_controller::LocalRegions;
-use rackweave_link::Link;
 use rackweave_nic::Nic;
-use rackweave_wire::fabric::ring::ByteOrder;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration as Time;
+
+use shared::{NodeCore, NodeMachine};
 
 pub use jobs::{Job, Jobs};
 
@@ -75,50 +74,6 @@ pub struct NodeProcess {
     runtime: Runtime,
 }
 
-/// A NIC and its link, while the node belongs to a rack.
-pub(super) struct NodeMachine(Option<NodeStation>);
-
-impl Station for NodeMachine {
-    fn run(&mut self, now: Instant) -> u32 {
-        self.0.as_mut().map_or(0, |station| station.run(now))
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.0.as_ref().and_then(NodeStation::deadline)
-    }
-
-    fn links(&mut self) -> Vec<&mut dyn Link> {
-        let stations = self.0.iter_mut();
-        stations
-            .map(|station| &mut *station.link as &mut dyn Link)
-            .collect()
-    }
-}
-
-impl NodeMachine {
-    fn nic(&mut self) -> Option<&mut Nic> {
-        self.0.as_mut().map(|station| &mut station.nic)
-    }
-}
-
-/// What the threads of a node share.
-pub(super) struct NodeCore {
-    pub id: NodeId,
-    pub memory: Memory,
-    pub pump: Pump<NodeMachine>,
-    pub regions: Mutex<LocalRegions>,
-    pub table: jobs::JobTable,
-    /// The byte order of its rings' words.
-    order: ByteOrder,
-    jobs: Arc<dyn Jobs>,
-}
-
-impl NodeCore {
-    pub fn regions(&self) -> MutexGuard<'_, LocalRegions> {
-        self.regions.lock().expect("no holder of this lock panics")
-    }
-}
-
 impl NodeProcess {
     /// Prepares a node: nothing is connected yet.
     ///
@@ -151,20 +106,18 @@ impl NodeProcess {
             })?,
             _ => Memory::new(limit),
         };
-        let pump = Pump::new(NodeMachine(None)).map_err(|error| HostedError::System {
+        let pump = Pump::new(NodeMachine::new()).map_err(|error| HostedError::System {
             what: "no event descriptor",
             error,
         })?;
         Ok(Self {
-            core: Arc::new(NodeCore {
-                id: NodeId(at as u16),
-                regions: Mutex::new(LocalRegions::new(memory.clone())),
+            core: Arc::new(NodeCore::new(
+                NodeId(at as u16),
                 memory,
                 pump,
-                table: jobs::JobTable::default(),
-                order: config.node[at].byte_order.into(),
+                config.node[at].byte_order.into(),
                 jobs,
-            }),
+            )),
             controller: controller.unwrap_or(hosted.control),
             security: security(&hosted, &name)?,
             config,
@@ -182,7 +135,7 @@ impl NodeProcess {
         std::thread::scope(|scope| {
             scope.spawn(|| self.core.pump.run());
             let result = self.belong(stop, watch);
-            self.core.pump.stop();
+            self.core.end();
             result
         })
     }
@@ -191,6 +144,7 @@ impl NodeProcess {
         let mut told = false;
         let mut taken_since = None;
         while !stop.load(Ordering::Relaxed) {
+            self.core.keep_house();
             match self.join() {
                 Ok((connection, channel)) => {
                     (told, taken_since) = (false, None);
@@ -198,7 +152,7 @@ impl NodeProcess {
                     watch(NodeEvent::Joined { link });
                     let serving = serve::Serving::new(&self.core, channel);
                     let lost = serving.run(connection, self.config.hosted().dead_after(), stop);
-                    self.abandon();
+                    self.core.disconnect();
                     if let Some(why) = lost {
                         watch(NodeEvent::Lost { why });
                     }
@@ -257,26 +211,10 @@ impl NodeProcess {
         let channel = end.complete(&place, &welcome.token)?;
         let link = ports::with_faults(end.into_link(), &self.config, &self.core.memory, &mut rng)?;
         let config = build::nic_config(&self.config, self.core.id, Kind::Hosted);
-        let nic = Nic::new(config, self.core.memory.clone(), pool, rng.fork(&self.name));
-        self.core.pump.relink(|machine| {
-            machine.0 = Some(NodeStation {
-                nic,
-                link,
-                dead: false,
-            });
-        });
+        let memory = self.core.memory.clone();
+        let nic = || Nic::new(config, memory, pool, rng.fork(&self.name));
+        self.core.plug(link, nic);
         Ok((connection, channel))
-    }
-
-    /// The rack is lost: nothing moves any more, and whoever waits at a ring is told.
-    fn abandon(&self) {
-        self.core.table.stop_all();
-        self.core.pump.relink(|machine| machine.0 = None);
-        let mut regions = self.core.regions();
-        for (_, region) in regions.iter() {
-            serve::break_off(&region.block, self.core.order);
-        }
-        *regions = LocalRegions::new(self.core.memory.clone());
     }
 }
 
@@ -291,7 +229,7 @@ fn may_pass(
         HostedError::Control(ControlError::Refused { reason, .. }) => {
             let now = std::time::Instant::now();
             let since = *taken_since.get_or_insert(now);
-            reason.contains("taken") && now - since < 2 * dead_after
+            reason.contains("taken") && now - since < 5 * dead_after
         }
         HostedError::Control(
             ControlError::WrongKey { .. }

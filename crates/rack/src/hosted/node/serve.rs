@@ -1,15 +1,13 @@
 //! Answering the controller.
 
-use super::NodeCore;
+use super::shared::NodeCore;
 use crate::hosted::messages::{Counters, NodeReply, NodeRequest};
 use core::sync::atomic::{AtomicBool, Ordering};
-use rackweave_base::Block;
 use rackweave_base::memory::Origin;
 use rackweave_control::Connection;
 use rackweave_link::shared_memory::handover;
 use rackweave_nic::Nic;
 use rackweave_verbs::{CqError, ModifyError, QpError, Verbs};
-use rackweave_wire::fabric::ring::{ByteOrder, SWITCH_WORD, SwitchState, SwitchWord};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration as Time, Instant};
@@ -49,6 +47,7 @@ impl<'a> Serving<'a> {
                     return None;
                 }
             }
+            self.core.keep_house();
             let request = match connection.receive::<NodeRequest>(LOOK_EVERY) {
                 Ok(Some(request)) => request,
                 Ok(None) if heard.elapsed() > dead_after => {
@@ -90,13 +89,15 @@ impl<'a> Serving<'a> {
         match request {
             NodeRequest::Ping => NodeReply::Pong { leaving: false },
             NodeRequest::Farewell => NodeReply::Done,
-            NodeRequest::CreatePd => match self.nic(Verbs::create_pd) {
+            NodeRequest::CreatePd => match self.core.domain() {
                 Some(pd) => NodeReply::Pd(pd),
                 None => NodeReply::Done,
             },
             NodeRequest::CreateCq { capacity } => {
                 let made = self.nic(|nic| nic.create_cq(capacity));
-                NodeReply::Cq(made.unwrap_or(Err(CqError::NoAnswer)))
+                let made = made.unwrap_or(Err(CqError::NoAnswer));
+                self.core.loans().cqs.extend(made.iter().copied());
+                NodeReply::Cq(made)
             }
             NodeRequest::CreateQp {
                 pd,
@@ -105,13 +106,16 @@ impl<'a> Serving<'a> {
                 capabilities,
             } => {
                 let made = self.nic(|nic| nic.create_qp(pd, send_cq, receive_cq, capabilities));
-                NodeReply::Qp(made.unwrap_or(Err(QpError::NoAnswer)))
+                let made = made.unwrap_or(Err(QpError::NoAnswer));
+                self.core.loans().qps.extend(made.iter().copied());
+                NodeReply::Qp(made)
             }
             NodeRequest::ModifyQp { qpn, modify } => {
                 let done = self.nic(|nic| nic.modify_qp(qpn, modify));
                 NodeReply::Modified(done.unwrap_or(Err(ModifyError::NoAnswer)))
             }
             NodeRequest::DestroyQp { qpn } => {
+                self.core.loans().qps.remove(&qpn);
                 let done = self.nic(|nic| nic.destroy_qp(qpn));
                 NodeReply::Destroyed(done.unwrap_or(Err(QpError::NoAnswer)))
             }
@@ -126,6 +130,11 @@ impl<'a> Serving<'a> {
                     Some(Err(error)) => Err(error.to_string()),
                     None => Err("the node does not answer".into()),
                 })
+            }
+            NodeRequest::KeepRing { rkey } => {
+                let there = core.regions().block(core.id, rkey).is_some();
+                core.loans().orphans.remove(&rkey.0);
+                NodeReply::Kept(there)
             }
             NodeRequest::RemoveRegion { region } => {
                 self.nic(|nic| {
@@ -146,6 +155,7 @@ impl<'a> Serving<'a> {
             }
             NodeRequest::Import { origin } => NodeReply::Imported(self.import(Origin(origin))),
             NodeRequest::Forget { origin } => {
+                core.loans().imports.remove(&origin);
                 core.memory.forget(Origin(origin));
                 NodeReply::Done
             }
@@ -180,18 +190,8 @@ impl<'a> Serving<'a> {
         let (_, fds) = handover::receive(channel).map_err(|error| error.to_string())?;
         let fd = fds.into_iter().next().ok_or("no memory came along")?;
         let imported = self.core.memory.import(origin, fd);
-        imported.map_err(|error| error.to_string())
-    }
-}
-
-/// Writes into a ring that its flow is broken off, unless it has ended well.
-pub(super) fn break_off(block: &Block, order: ByteOrder) {
-    let word = block.word(SWITCH_WORD as usize);
-    let said = order.native(word.load(Ordering::Acquire));
-    let said = SwitchWord::try_from(said).unwrap_or_default();
-    if said.state != SwitchState::Ended {
-        let state = SwitchState::Aborted;
-        let told = SwitchWord { state, ..said };
-        word.store(order.native(told.into()), Ordering::Release);
+        imported.map_err(|error| error.to_string())?;
+        self.core.loans().imports.insert(origin.0);
+        Ok(())
     }
 }

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_control::Connection;
 use rackweave_controller::connect::PairAttributes;
-use rackweave_controller::{FlowId, FlowState};
+use rackweave_controller::{FlowId, FlowRings, FlowState, Ring};
 use rackweave_verbs::Mtu;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -46,6 +46,10 @@ impl SwitchCore {
                 Err(_) => break,
             }
         }
+        if self.is_stopped() {
+            // Another switch process may take over what this one leaves.
+            return;
+        }
         for (node, job) in estate.jobs {
             if let Some(member) = self.member(NodeId(node)) {
                 let _ = member.ask(&NodeRequest::StopJob { job });
@@ -78,6 +82,13 @@ impl SwitchCore {
                     Err(error) => CommandReply::Failed(error),
                 }
             }
+            CommandRequest::AdoptFlow(flow) => match self.adopt_flow(&flow) {
+                Ok(id) => {
+                    estate.flows.insert(id);
+                    CommandReply::Flow(HostedFlow { id, ..flow })
+                }
+                Err(error) => CommandReply::Failed(error),
+            },
             CommandRequest::FlowState { flow } => CommandReply::FlowStatus(self.flow_status(flow)),
             CommandRequest::CloseFlow { flow } => {
                 if estate.flows.remove(&flow) {
@@ -97,7 +108,10 @@ impl SwitchCore {
             CommandRequest::PollJob { node, job } => {
                 match self.ask(node, &NodeRequest::PollJob { job }) {
                     Ok(NodeReply::Job(status)) => {
-                        if !matches!(status, JobStatus::Running { .. }) {
+                        // Perhaps one that the command started through an earlier process.
+                        if matches!(status, JobStatus::Running { .. }) {
+                            estate.jobs.insert((node.0, job));
+                        } else {
                             estate.jobs.remove(&(node.0, job));
                         }
                         CommandReply::JobStatus(status)
@@ -195,6 +209,40 @@ impl SwitchCore {
         })
     }
 
+    /// Takes over a flow that an earlier switch process set up.
+    fn adopt_flow(&self, flow: &HostedFlow) -> Result<u32, String> {
+        let rings: FlowRings = flow.into();
+        let nodes = |rings: &[Ring]| rings.iter().map(|ring| ring.node).collect::<Vec<_>>();
+        let consumers = nodes(&rings.consumers);
+        let first = rings.producers.first().ok_or("a flow has consumers")?;
+        let producers = nodes(first);
+        let (Some(source), Some(target)) = (first.first(), rings.consumers.first()) else {
+            return Err("a flow has producers and consumers".into());
+        };
+        let mut spec = build::flow_spec(
+            &self.config,
+            Kind::Hosted,
+            &producers,
+            &consumers,
+            target.item_size,
+            0,
+        );
+        (spec.producer_slots, spec.consumer_slots) = (source.slots, target.slots);
+        spec.mtu = self.mtu(&[producers, consumers].concat(), spec.mtu);
+        for ring in rings.all() {
+            let rkey = ring.region.rkey;
+            match self.ask(ring.node, &NodeRequest::KeepRing { rkey })? {
+                NodeReply::Kept(true) => {}
+                _ => {
+                    let name = self.name(ring.node);
+                    return Err(format!("{name} no longer has its rings: it has restarted"));
+                }
+            }
+        }
+        let adopted = self.control(|controller, site| controller.adopt_flow(site, spec, rings));
+        adopted.map(|id| id.0).map_err(|error| error.to_string())
+    }
+
     fn flow_status(&self, flow: u32) -> FlowStatus {
         let state = self.control(|controller, site| {
             controller.handle_digests(site);
@@ -213,6 +261,8 @@ impl SwitchCore {
     fn connect(&self, a: (NodeId, Qpn), b: (NodeId, Qpn), mtu: Mtu) -> Result<(), String> {
         let attributes = PairAttributes {
             mtu: self.mtu(&[a.0, b.0], mtu),
+            // For ever: a process that posts its receives late has not failed.
+            rnr_retries: 7,
             ..PairAttributes::default()
         };
         self.control(|controller, site| controller.connect_pair(site, a, b, &attributes))

@@ -185,7 +185,8 @@ impl Door<'_> {
                 same,
             ));
         }
-        if core.member(node).is_some() {
+        // Until the last one of this name is cleaned up after, too.
+        if core.members[at].lock().expect("no holder panics").is_some() {
             return Err(refusal(
                 "a node of this name has joined: the name is taken",
                 "stop the other process, or give this one the name of a free [[node]]",
@@ -267,7 +268,7 @@ impl Door<'_> {
             return failed(&"it does not answer");
         }
         if let Err(why) = self.install(&member, link) {
-            member.cut();
+            core.dismiss(&member);
             return failed(&why);
         }
         (self.watch)(SwitchEvent::Joined {
@@ -306,7 +307,7 @@ impl Door<'_> {
         let at = usize::from(node.0);
         {
             let mut place = core.members[at].lock().expect("no holder panics");
-            if place.as_ref().is_some_and(|other| other.is_alive()) {
+            if place.is_some() {
                 return Err("another process was faster to take its name".into());
             }
             *place = Some(member.clone());

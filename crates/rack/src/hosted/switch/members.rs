@@ -131,10 +131,15 @@ impl SwitchCore {
                 }
             }
         }
-        let mut place = self.members[usize::from(node.0)]
-            .lock()
-            .expect("no holder panics");
-        *place = None;
+        self.dismiss(member);
+    }
+
+    /// Ends a member's connection; its name is free, if it had it.
+    pub(super) fn dismiss(&self, member: &Arc<Member>) {
+        member.cut();
+        let place = &self.members[usize::from(member.node.0)];
+        let mut place = place.lock().expect("no holder panics");
+        place.take_if(|other| Arc::ptr_eq(other, member));
     }
 
     /// The members beside `node`.

@@ -222,6 +222,7 @@ impl SwitchProcess {
             None
         };
         let mut rng = Rng::new(entropy()?);
+        let first_job = rng.next_u64() >> 1;
         let (switch, _) =
             build::build_switch(&config, Kind::Hosted, &memory, SwitchConfig::default())?;
         let mut controller = build::build_controller(&config, rng.fork("controller"));
@@ -251,7 +252,8 @@ impl SwitchProcess {
             members: (0..nodes).map(|_| Mutex::new(None)).collect(),
             joins: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
             origins: AtomicU16::new(0),
-            jobs: AtomicU64::new(0),
+            // Nodes may still run jobs of an earlier process.
+            jobs: AtomicU64::new(first_job),
             rng: Mutex::new(rng),
             refused: Mutex::default(),
             introductions: Mutex::new(()),

@@ -1,0 +1,226 @@
+//! What the threads of a node's process share, and what becomes of it when the controller is lost.
+//!
+//! The NIC, the rings and the jobs outlive a control connection. Queue pairs that the controller
+//! made go with it, so that no packet of a lost switch can reach a ring any more. Rings stay for a
+//! while as orphans: a command may have another switch process take its flow over. Then they are
+//! broken off, and whoever waits at them is told.
+
+use super::jobs::{JobTable, Jobs};
+use crate::hosted::ports::Unplugged;
+use crate::hosted::pump::{Pump, Station};
+use crate::station::NodeStation;
+use core::sync::atomic::Ordering;
+use rackweave_base::memory::Origin;
+use rackweave_base::{Block, Instant, Memory, NodeId, Qpn, Rkey};
+use rackweave_controller::{LocalRegions, RegionName};
+use rackweave_link::Link;
+use rackweave_nic::Nic;
+use rackweave_verbs::{CqId, PdId, Verbs};
+use rackweave_wire::fabric::ring::{ByteOrder, SWITCH_WORD, SwitchState, SwitchWord};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration as Time;
+
+/// How long the rings of a flow wait for another switch process to take it over.
+const ORPHAN_LIMIT: Time = Time::from_secs(20);
+
+/// A NIC and its link, once the node has joined.
+pub(in crate::hosted) struct NodeMachine(Option<NodeStation>);
+
+impl Station for NodeMachine {
+    fn run(&mut self, now: Instant) -> u32 {
+        self.0.as_mut().map_or(0, |station| station.run(now))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.as_ref().and_then(NodeStation::deadline)
+    }
+
+    fn links(&mut self) -> Vec<&mut dyn Link> {
+        let stations = self.0.iter_mut();
+        stations
+            .map(|station| &mut *station.link as &mut dyn Link)
+            .collect()
+    }
+}
+
+impl NodeMachine {
+    /// Of a node that has not joined yet.
+    pub fn new() -> Self {
+        Self(None)
+    }
+
+    pub fn nic(&mut self) -> Option<&mut Nic> {
+        self.0.as_mut().map(|station| &mut station.nic)
+    }
+}
+
+/// What the controller has made on this node.
+#[derive(Default)]
+pub(super) struct Loans {
+    pub qps: BTreeSet<Qpn>,
+    pub cqs: Vec<CqId>,
+    /// The domain of all rings, whichever controller makes them.
+    domain: Option<PdId>,
+    /// The memory of other nodes.
+    pub imports: BTreeSet<u16>,
+    /// Remote keys of rings whose controller was lost.
+    pub orphans: BTreeSet<u32>,
+    /// When the orphans are broken off.
+    orphans_until: Option<std::time::Instant>,
+}
+
+/// What the threads of a node share.
+pub(in crate::hosted) struct NodeCore {
+    pub id: NodeId,
+    pub memory: Memory,
+    pub pump: Pump<NodeMachine>,
+    pub table: JobTable,
+    pub jobs: Arc<dyn Jobs>,
+    regions: Mutex<LocalRegions>,
+    loans: Mutex<Loans>,
+    /// The byte order of its rings' words.
+    order: ByteOrder,
+}
+
+impl NodeCore {
+    pub fn new(
+        id: NodeId,
+        memory: Memory,
+        pump: Pump<NodeMachine>,
+        order: ByteOrder,
+        jobs: Arc<dyn Jobs>,
+    ) -> Self {
+        Self {
+            id,
+            regions: Mutex::new(LocalRegions::new(memory.clone())),
+            memory,
+            pump,
+            table: JobTable::default(),
+            jobs,
+            loans: Mutex::default(),
+            order,
+        }
+    }
+
+    pub fn regions(&self) -> MutexGuard<'_, LocalRegions> {
+        self.regions.lock().expect("no holder of this lock panics")
+    }
+
+    pub(super) fn loans(&self) -> MutexGuard<'_, Loans> {
+        self.loans.lock().expect("no holder of this lock panics")
+    }
+
+    /// The domain of all rings. Nothing before the node has joined.
+    pub(super) fn domain(&self) -> Option<PdId> {
+        let mut loans = self.loans();
+        if loans.domain.is_none() {
+            loans.domain = self
+                .pump
+                .with(|machine| machine.nic().map(Verbs::create_pd));
+        }
+        loans.domain
+    }
+
+    /// Connects the NIC, made now if this is the first time, to a link.
+    pub(super) fn plug(&self, link: Box<dyn Link>, nic: impl FnOnce() -> Nic) {
+        self.pump.relink(|machine| match &mut machine.0 {
+            Some(station) => station.link = link,
+            None => {
+                machine.0 = Some(NodeStation {
+                    nic: nic(),
+                    link,
+                    dead: false,
+                });
+            }
+        });
+    }
+
+    /// The controller is lost: its queue pairs go, its rings become orphans.
+    pub(super) fn disconnect(&self) {
+        let mut loans = self.loans();
+        let (qps, cqs) = (
+            std::mem::take(&mut loans.qps),
+            std::mem::take(&mut loans.cqs),
+        );
+        self.pump.relink(|machine| {
+            let Some(station) = &mut machine.0 else {
+                return;
+            };
+            station.link = Box::new(Unplugged);
+            // What is unknown by now needs no removing.
+            for qpn in qps {
+                let _ = station.nic.destroy_qp(qpn);
+            }
+            for cq in cqs {
+                let _ = station.nic.destroy_cq(cq);
+            }
+        });
+        for origin in std::mem::take(&mut loans.imports) {
+            self.memory.forget(Origin(origin));
+        }
+        let rings: Vec<u32> = {
+            let regions = self.regions();
+            regions.iter().map(|(_, region)| region.rkey.0).collect()
+        };
+        loans.orphans.extend(rings);
+        loans.orphans_until = Some(std::time::Instant::now() + ORPHAN_LIMIT);
+    }
+
+    /// What is to be done now and then: orphans and jobs that nobody wants are ended.
+    pub(super) fn keep_house(&self) {
+        self.table.forget_unasked();
+        let orphans = {
+            let mut loans = self.loans();
+            match loans.orphans_until {
+                Some(until) if until <= std::time::Instant::now() => {
+                    loans.orphans_until = None;
+                    std::mem::take(&mut loans.orphans)
+                }
+                _ => return,
+            }
+        };
+        for rkey in orphans {
+            self.end_ring(Rkey(rkey));
+        }
+    }
+
+    /// The process ends: jobs are stopped and rings broken off.
+    pub(super) fn end(&self) {
+        self.table.stop_all();
+        let rings: Vec<Rkey> = {
+            let regions = self.regions();
+            regions.iter().map(|(_, region)| region.rkey).collect()
+        };
+        for rkey in rings {
+            self.end_ring(rkey);
+        }
+        self.pump.stop();
+    }
+
+    fn end_ring(&self, rkey: Rkey) {
+        self.pump.with(|machine| {
+            let mut regions = self.regions();
+            let found = regions.iter().find(|(_, region)| region.rkey == rkey);
+            let Some((_, region)) = found else {
+                return;
+            };
+            break_off(&region.block, self.order);
+            let name = RegionName::from(region);
+            let verbs = machine.nic().map(|nic| nic as &mut dyn Verbs);
+            regions.remove(verbs, self.id, &name);
+        });
+    }
+}
+
+/// Writes into a ring that its flow is broken off, unless it has ended well.
+fn break_off(block: &Block, order: ByteOrder) {
+    let word = block.word(SWITCH_WORD as usize);
+    let said = order.native(word.load(Ordering::Acquire));
+    let said = SwitchWord::try_from(said).unwrap_or_default();
+    if said.state != SwitchState::Ended {
+        let state = SwitchState::Aborted;
+        let told = SwitchWord { state, ..said };
+        word.store(order.native(told.into()), Ordering::Release);
+    }
+}
