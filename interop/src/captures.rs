@@ -26,8 +26,8 @@ pub fn well_formed(files: &[PathBuf]) -> Outcome {
 }
 
 /// The protocols that tshark might take a RoCEv2 packet for. It guesses from payloads: a SEND of a
-/// few bytes is to it a malformed message of RPC over RDMA. It knows UDP ports, and looks at that of
-/// the sender too, which may be any. Ethernet types it needs for the packets themselves.
+/// few bytes is to it a malformed message of RPC over RDMA. It knows UDP ports, and looks at that
+/// of the sender too, which may be any. Ethernet types it needs for the packets themselves.
 fn guesses() -> Outcome<Vec<String>> {
     let mut names = Vec::new();
     for report in ["heuristic-decodes", "decodes"] {

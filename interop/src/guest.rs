@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub const ETHERNET_MTU: usize = 4200;
 
 /// How long a guest lives at most, in seconds.
-const LIFE: u32 = 900;
+const LIFE: u32 = 600;
 
 /// How long it may take to boot.
 const BOOT: Duration = Duration::from_secs(90);

@@ -11,6 +11,7 @@ mod flow_tests;
 mod guest;
 mod nic_tests;
 mod pattern;
+mod station;
 mod suite;
 mod unit;
 

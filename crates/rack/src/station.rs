@@ -1,6 +1,6 @@
 //! A machine with its links: what one thread at a time drives.
 
-use rackweave_base::{Instant, Packet, PortId};
+use rackweave_base::{Duration, Instant, Packet, PortId};
 use rackweave_link::Link;
 use rackweave_nic::Nic;
 use rackweave_programs::Pipeline;
@@ -22,7 +22,13 @@ pub(crate) struct SwitchStation {
     pub links: Vec<Box<dyn Link>>,
     /// An egress queue as long as this keeps further packets waiting on their links.
     pub egress_high: usize,
+    /// Per port, since when its egress queue is as long as that.
+    pub stuck_since: Vec<Option<Instant>>,
 }
+
+/// How long a port that takes nothing may keep the others waiting. Then it loses packets instead,
+/// as the port of any switch does.
+const STUCK_LIMIT: Duration = Duration::from_millis(20);
 
 fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {
@@ -95,9 +101,7 @@ impl SwitchStation {
         }
         let ports = self.links.len();
         for port in 0..ports {
-            let blocked = (0..ports)
-                .any(|out| self.switch.egress_len(PortId(out as u16)) >= self.egress_high);
-            if !blocked {
+            if !self.is_blocked(now) {
                 for _ in 0..BURST {
                     let Some(packet) = self.links[port].receive(now) else {
                         break;
@@ -109,6 +113,20 @@ impl SwitchStation {
             moved += self.flush(now);
         }
         moved
+    }
+
+    /// Whether a port has as much to send as it may, and has not been stuck for long.
+    fn is_blocked(&mut self, now: Instant) -> bool {
+        let mut blocked = false;
+        for (out, stuck) in self.stuck_since.iter_mut().enumerate() {
+            if self.switch.egress_len(PortId(out as u16)) < self.egress_high {
+                *stuck = None;
+            } else {
+                let since = *stuck.get_or_insert(now);
+                blocked |= now < since + STUCK_LIMIT;
+            }
+        }
+        blocked
     }
 
     fn flush(&mut self, now: Instant) -> u32 {

@@ -5,14 +5,14 @@ use crate::cable::Cable;
 use crate::driver::{Driver, Machine};
 use crate::failure::{Failure, Outcome};
 use crate::guest::{self, Guest};
-use rackweave_base::packet::Pool;
+use crate::station::{BURST, Station};
 use rackweave_base::{Duration, Instant, MacAddr, Memory, NodeId, PortId, Rkey, Rng};
 use rackweave_controller::{
     Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site, SwitchAddress,
 };
 use rackweave_link::in_process::{self, InProcess};
 use rackweave_link::{Capture, Link, SharedCapture};
-use rackweave_nic::{Nic, NicConfig};
+use rackweave_nic::Nic;
 use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::transfer::EngineConfig;
@@ -25,9 +25,6 @@ use std::net::Ipv4Addr;
 pub const GUESTS: [NodeId; 2] = [NodeId(0), NodeId(1)];
 /// See [`GUESTS`].
 pub const OURS: [NodeId; 2] = [NodeId(2), NodeId(3)];
-
-/// The most packets moved in one step on one link.
-const BURST: usize = 32;
 
 const SWITCH: SwitchAddress = SwitchAddress {
     mac: MacAddr([2, 0, 0, 0x77, 0, 254]),
@@ -80,7 +77,7 @@ struct Machines {
     cables: Vec<Cable>,
     /// The switch's ends of the links to nodes of ours; their ports follow those of the cables.
     links: Vec<Capture<InProcess>>,
-    nodes: Vec<(Nic, InProcess)>,
+    nodes: Vec<Station<InProcess>>,
 }
 
 impl Machines {
@@ -111,31 +108,6 @@ impl Machines {
         }
         moved
     }
-
-    fn run_node(&mut self, node: usize, now: Instant) -> bool {
-        let (nic, link) = &mut self.nodes[node];
-        let mut moved = false;
-        for _ in 0..BURST {
-            let Some(packet) = link.receive(now) else {
-                break;
-            };
-            moved = true;
-            nic.handle_packet(now, packet);
-        }
-        if nic.poll_timeout().is_some_and(|due| due <= now) {
-            nic.handle_timeout(now);
-            moved = true;
-        }
-        for _ in 0..link.room().min(BURST) {
-            let Some(packet) = nic.poll_transmit(now) else {
-                break;
-            };
-            moved = true;
-            let sent = link.send(now, packet);
-            debug_assert!(sent.is_ok(), "the link said that it had room");
-        }
-        moved
-    }
 }
 
 impl Machine for Machines {
@@ -148,8 +120,8 @@ impl Machine for Machines {
         for port in 0..self.cables.len() + self.links.len() {
             moved |= self.run_port(port, now);
         }
-        for node in 0..self.nodes.len() {
-            moved |= self.run_node(node, now);
+        for node in &mut self.nodes {
+            moved |= node.run(now);
         }
         moved
     }
@@ -188,12 +160,10 @@ impl Rack {
                 Ipv4Addr::new(10, 77, 0, last),
             );
             let rng = rng.fork(&format!("nic {}", node.0));
-            let pool = Pool::new(1024);
-            let nic = Nic::new(NicConfig::new(ip, mac), memory.clone(), pool, rng);
             let (near, far) = in_process::pair(256);
             let port = PortId(node.0);
             links.push(Capture::new(far, capture.clone(), port));
-            nodes.push((nic, near));
+            nodes.push(Station::new(ip, mac, near, memory, rng));
             addresses.push((node, NodeAddress { mac, ip, port }));
         }
         let mut site = RackSite {
@@ -248,7 +218,10 @@ impl RackSite {
 
     fn nic<R>(&self, node: NodeId, act: impl FnOnce(&mut Nic) -> R) -> Option<R> {
         let at = OURS.iter().position(|&ours| ours == node)?;
-        Some(self.driver.with(|machines| act(&mut machines.nodes[at].0)))
+        Some(
+            self.driver
+                .with(|machines| act(&mut machines.nodes[at].nic)),
+        )
     }
 }
 
@@ -285,7 +258,7 @@ impl Site for RackSite {
         let Self {
             driver, regions, ..
         } = self;
-        driver.with(|machines| regions.make(&mut machines.nodes[at].0, node, pd, len, access))
+        driver.with(|machines| regions.make(&mut machines.nodes[at].nic, node, pd, len, access))
     }
 
     fn remove_region(&mut self, node: NodeId, name: &RegionName) {
@@ -298,7 +271,7 @@ impl Site for RackSite {
         let Self {
             driver, regions, ..
         } = self;
-        driver.with(|machines| regions.remove(Some(&mut machines.nodes[at].0), node, name));
+        driver.with(|machines| regions.remove(Some(&mut machines.nodes[at].nic), node, name));
     }
 
     fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {

@@ -1,18 +1,14 @@
 //! Our NIC in real time, at one end of the cable to a guest.
 
 use crate::cable::Cable;
-use crate::driver::{Driver, Machine, wait_for};
+use crate::driver::{Driver, wait_for};
 use crate::failure::{Failure, Outcome};
-use rackweave_base::packet::Pool;
-use rackweave_base::{Instant, MacAddr, Memory, Rng};
-use rackweave_link::Link;
-use rackweave_nic::{NeighbourConfig, Neighbours, Nic, NicConfig, Resolution};
+use crate::station::Station;
+use rackweave_base::{MacAddr, Memory, Rng};
+use rackweave_nic::Resolution;
 use rackweave_verbs::{Access, PdId, Region, Verbs};
 use std::net::Ipv4Addr;
 use std::time::Duration;
-
-/// The most packets moved in one step.
-const BURST: usize = 32;
 
 /// Where our NIC is.
 pub const IP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 200);
@@ -20,73 +16,25 @@ const MAC: MacAddr = MacAddr([2, 0, 0, 0x77, 0, 200]);
 
 /// Our NIC, run by a thread.
 pub struct Host {
-    driver: Driver<Station>,
+    driver: Driver<Station<Cable>>,
     memory: Memory,
     pd: PdId,
-}
-
-/// The NIC and its cable.
-pub struct Station {
-    /// The NIC.
-    pub nic: Nic,
-    /// Asks for the guest's Ethernet address, and answers its questions.
-    pub neighbours: Neighbours,
-    /// The cable.
-    pub cable: Cable,
-}
-
-impl Machine for Station {
-    fn run(&mut self, now: Instant) -> bool {
-        let mut moved = false;
-        for _ in 0..BURST {
-            let Some(packet) = self.cable.receive(now) else {
-                break;
-            };
-            moved = true;
-            if !self.neighbours.handle_packet(now, &packet) {
-                self.nic.handle_packet(now, packet);
-            }
-        }
-        if self.neighbours.poll_timeout().is_some_and(|due| due <= now) {
-            self.neighbours.handle_timeout(now);
-            moved = true;
-        }
-        if self.nic.poll_timeout().is_some_and(|due| due <= now) {
-            self.nic.handle_timeout(now);
-            moved = true;
-        }
-        for _ in 0..self.cable.room().min(BURST) {
-            let question_or_answer = self.neighbours.poll_transmit(now);
-            let Some(packet) = question_or_answer.or_else(|| self.nic.poll_transmit(now)) else {
-                break;
-            };
-            moved = true;
-            let sent = self.cable.send(now, packet);
-            debug_assert!(sent.is_ok(), "the cable said that it had room");
-        }
-        moved
-    }
 }
 
 impl Host {
     /// Our NIC at the end of `cable`. `memory` is what the cable was made with.
     pub fn start(cable: Cable, memory: Memory, rng: Rng) -> Self {
-        let config = NicConfig::new(IP, MAC);
-        let mut nic = Nic::new(config, memory.clone(), Pool::new(1024), rng);
-        let pd = nic.create_pd();
+        let mut station = Station::new(IP, MAC, cable, &memory, rng);
+        let pd = station.nic.create_pd();
         Self {
-            driver: Driver::start(Station {
-                nic,
-                neighbours: Neighbours::new(NeighbourConfig::new(IP, MAC)),
-                cable,
-            }),
+            driver: Driver::start(station),
             memory,
             pd,
         }
     }
 
     /// Acts on the NIC and its cable.
-    pub fn with<R>(&self, act: impl FnOnce(&mut Station) -> R) -> R {
+    pub fn with<R>(&self, act: impl FnOnce(&mut Station<Cable>) -> R) -> R {
         self.driver.with(act)
     }
 

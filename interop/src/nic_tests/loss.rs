@@ -4,7 +4,7 @@ use super::Bench;
 use super::atomics;
 use super::connection::{Action, Connection, SOURCE, Setup, Side, TARGET};
 use super::transfers::{Kind, one};
-use crate::failure::{Outcome, Place, expect, expect_eq};
+use crate::failure::{Failure, Outcome, Place, expect, expect_eq};
 use rackweave_base::Duration;
 use rackweave_verbs::Mtu;
 
@@ -13,6 +13,11 @@ const LOSS: f64 = 0.02;
 
 /// Messages of each kind, besides the large one.
 const ROUNDS: u64 = 10;
+
+/// How many atomics at least, and how many of them sent again; and how many at most.
+const ATOMICS_MIN: u64 = 60;
+const DUPLICATES_MIN: u64 = 3;
+const ATOMICS_MAX: u64 = 600;
 
 fn setup() -> Setup {
     Setup {
@@ -28,12 +33,12 @@ pub fn transfers(bench: &mut Bench<'_>, side: Side) -> Outcome {
     let host = bench.host;
     let mut connection = bench.connect(&setup())?;
     let again = connection.counter(side, "completer_retry_err")?;
-    let lost = host.with(|station| station.cable.lost());
-    host.with(|station| station.cable.set_loss(LOSS));
+    let lost = host.with(|station| station.link.lost());
+    host.with(|station| station.link.set_loss(LOSS));
     let result = all_kinds(&mut connection, side);
-    host.with(|station| station.cable.set_loss(0.0));
+    host.with(|station| station.link.set_loss(0.0));
     result?;
-    let now = host.with(|station| station.cable.lost());
+    let now = host.with(|station| station.link.lost());
     expect(now.0 > lost.0 && now.1 > lost.1, || {
         "no packet was lost".to_owned()
     })?;
@@ -53,35 +58,34 @@ fn all_kinds(connection: &mut Connection<'_>, side: Side) -> Outcome {
     Ok(())
 }
 
-/// Atomics: each counts once.
+/// Atomics: each counts once, also when its answer was lost and it was sent again.
 pub fn atomics(bench: &mut Bench<'_>, side: Side) -> Outcome {
-    const COUNT: u64 = 100;
     let host = bench.host;
     let mut connection = bench.connect(&setup())?;
-    let duplicates = connection.counter(side.other(), "duplicate_request")?;
     connection.store(side.other(), TARGET, 0)?;
-    host.with(|station| station.cable.set_loss(2.0 * LOSS));
-    let result = count(&mut connection, side, COUNT);
-    host.with(|station| station.cable.set_loss(0.0));
-    result?;
+    host.with(|station| station.link.set_loss(2.0 * LOSS));
+    let result = count(&mut connection, side);
+    host.with(|station| station.link.set_loss(0.0));
     let word = connection.load(side.other(), TARGET)?;
-    expect_eq("the count", word, COUNT)?;
-    let duplicates = connection.counter(side.other(), "duplicate_request")? - duplicates;
-    expect(duplicates > 0, || {
-        "no answer was lost, so nothing was asked for twice".to_owned()
-    })
+    expect_eq("the count", word, result?)
 }
 
-/// Adds one, and swaps one more in, by turns.
-fn count(connection: &mut Connection<'_>, side: Side, count: u64) -> Outcome {
-    for number in 0..count {
+/// Adds one, and swaps one more in, by turns, until some have been sent again; how many.
+fn count(connection: &mut Connection<'_>, side: Side) -> Outcome<u64> {
+    let other = side.other();
+    let before = connection.counter(other, "duplicate_request")?;
+    for number in 0..ATOMICS_MAX {
         let action = match number % 2 {
             0 => Action::FetchAdd(1),
             _ => Action::CompareSwap(number, number + 1),
         };
         connection.store(side, SOURCE, u64::MAX)?;
-        let before = atomics::one(connection, side, action).at(format!("number {number}"))?;
-        expect_eq("the word before", before, number)?;
+        let found = atomics::one(connection, side, action).at(format!("number {number}"))?;
+        expect_eq("the word before", found, number)?;
+        let duplicates = connection.counter(other, "duplicate_request")? - before;
+        if number >= ATOMICS_MIN && duplicates >= DUPLICATES_MIN {
+            return Ok(number + 1);
+        }
     }
-    Ok(())
+    Err(Failure::Timeout("atomics that are sent again".to_owned()))
 }

@@ -90,7 +90,7 @@ pub fn run(suite: &mut Suite, bench: &mut Bench<'_>) {
         suite.run(&format!("nic 2 % loss {way}"), || {
             loss::transfers(bench, side)
         });
-        suite.run(&format!("nic 2 % loss, atomics {way}"), || {
+        suite.run(&format!("nic 4 % loss, atomics {way}"), || {
             loss::atomics(bench, side)
         });
     }

@@ -63,6 +63,7 @@ impl Shared {
                 dead: false,
             }));
         }
+        let ports = links.len();
         let egress_high = config.switch.egress_packets as usize / 2;
         Ok(Self {
             epoch: std::time::Instant::now(),
@@ -76,6 +77,7 @@ impl Shared {
                 switch: parts.switch,
                 links,
                 egress_high,
+                stuck_since: vec![None; ports],
             }),
             controller: Mutex::new(parts.controller),
             news: AtomicBool::new(false),

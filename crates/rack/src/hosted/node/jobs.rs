@@ -81,9 +81,8 @@ impl Job {
     /// # Errors
     /// If there is no such ring here.
     pub fn producer(&self, ring: &RingName) -> Result<Producer, String> {
-        let regions = self.core.regions();
-        let block = regions.block(self.core.id, ring.rkey).ok_or(NO_RING)?;
-        Producer::new(block, ring.layout()).map_err(|error| error.to_string())
+        let block = self.core.open_ring(ring.rkey).ok_or(NO_RING)?;
+        Producer::new(&block, ring.layout()).map_err(|error| error.to_string())
     }
 
     /// The consuming end of a ring of this node.
@@ -91,9 +90,8 @@ impl Job {
     /// # Errors
     /// As for [`Job::producer`].
     pub fn consumer(&self, ring: &RingName) -> Result<Consumer, String> {
-        let regions = self.core.regions();
-        let block = regions.block(self.core.id, ring.rkey).ok_or(NO_RING)?;
-        Consumer::new(block, ring.layout()).map_err(|error| error.to_string())
+        let block = self.core.open_ring(ring.rkey).ok_or(NO_RING)?;
+        Consumer::new(&block, ring.layout()).map_err(|error| error.to_string())
     }
 
     /// Whether the job should end: a command said so, or the node has lost the rack.

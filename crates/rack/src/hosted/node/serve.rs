@@ -137,9 +137,7 @@ impl<'a> Serving<'a> {
                 NodeReply::Kept(there)
             }
             NodeRequest::RemoveRegion { region } => {
-                self.nic(|nic| {
-                    core.regions().remove(Some(nic), core.id, &region.into());
-                });
+                core.remove_ring(&region.into());
                 NodeReply::Done
             }
             NodeRequest::LoadWord { rkey, offset } => {

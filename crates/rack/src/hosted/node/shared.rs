@@ -17,7 +17,7 @@ use rackweave_link::Link;
 use rackweave_nic::Nic;
 use rackweave_verbs::{CqId, PdId, Verbs};
 use rackweave_wire::fabric::ring::{ByteOrder, SWITCH_WORD, SwitchState, SwitchWord};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration as Time;
 
@@ -68,6 +68,11 @@ pub(super) struct Loans {
     pub orphans: BTreeSet<u32>,
     /// When the orphans are broken off.
     orphans_until: Option<std::time::Instant>,
+    /// Rings that a job has opened.
+    opened: BTreeSet<u32>,
+    /// Rings of flows that have ended before any job opened them, and since when. A job may start
+    /// later than the flow ends.
+    late: BTreeMap<u32, (Block, std::time::Instant)>,
 }
 
 /// What the threads of a node share.
@@ -122,6 +127,32 @@ impl NodeCore {
         loans.domain
     }
 
+    /// The memory of a ring, for a job.
+    pub(super) fn open_ring(&self, rkey: Rkey) -> Option<Block> {
+        let mut loans = self.loans();
+        let there = self.regions().block(self.id, rkey).cloned();
+        if there.is_some() {
+            loans.opened.insert(rkey.0);
+        }
+        there.or_else(|| loans.late.remove(&rkey.0).map(|(block, _)| block))
+    }
+
+    /// A flow has ended: its ring is no region any more.
+    pub(super) fn remove_ring(&self, name: &RegionName) {
+        let mut loans = self.loans();
+        let unopened = !loans.opened.remove(&name.rkey.0);
+        self.pump.with(|machine| {
+            let mut regions = self.regions();
+            let block = regions.block(self.id, name.rkey).cloned();
+            if let Some(block) = block.filter(|_| unopened) {
+                let since = std::time::Instant::now();
+                loans.late.insert(name.rkey.0, (block, since));
+            }
+            let verbs = machine.nic().map(|nic| nic as &mut dyn Verbs);
+            regions.remove(verbs, self.id, name);
+        });
+    }
+
     /// Connects the NIC, made now if this is the first time, to a link.
     pub(super) fn plug(&self, link: Box<dyn Link>, nic: impl FnOnce() -> Nic) {
         self.pump.relink(|machine| match &mut machine.0 {
@@ -172,6 +203,9 @@ impl NodeCore {
         self.table.forget_unasked();
         let orphans = {
             let mut loans = self.loans();
+            loans
+                .late
+                .retain(|_, (_, since)| since.elapsed() < ORPHAN_LIMIT);
             match loans.orphans_until {
                 Some(until) if until <= std::time::Instant::now() => {
                     loans.orphans_until = None;
@@ -199,17 +233,16 @@ impl NodeCore {
     }
 
     fn end_ring(&self, rkey: Rkey) {
-        self.pump.with(|machine| {
-            let mut regions = self.regions();
+        let name = {
+            let regions = self.regions();
             let found = regions.iter().find(|(_, region)| region.rkey == rkey);
             let Some((_, region)) = found else {
                 return;
             };
             break_off(&region.block, self.order);
-            let name = RegionName::from(region);
-            let verbs = machine.nic().map(|nic| nic as &mut dyn Verbs);
-            regions.remove(verbs, self.id, &name);
-        });
+            RegionName::from(region)
+        };
+        self.remove_ring(&name);
     }
 }
 

@@ -4,6 +4,7 @@ use super::members::Shared;
 use super::{Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
 use crate::build::Address;
 use crate::config::LinkKind;
+use crate::hosted::OPERATOR_NAME;
 use crate::hosted::messages::{
     NodeHello, NodeReply, NodeRequest, NodeWelcome, PURPOSE_COMMAND, PURPOSE_NODE,
 };
@@ -26,7 +27,7 @@ use std::time::{Duration as Time, Instant};
 const LOOK_EVERY: Time = Time::from_millis(50);
 
 /// How long a stranger has to become known.
-const HANDSHAKE_LIMIT: Time = Time::from_secs(5);
+const HANDSHAKE_LIMIT: Time = Time::from_secs(2);
 
 /// Nodes that have come for their end of a shared-memory link, by the token that they showed.
 #[derive(Default)]
@@ -41,10 +42,12 @@ impl Waiting {
 
     fn put(&self, token: String, channel: UnixStream, memory: OwnedFd) {
         let mut arrived = self.arrived.lock().expect("no holder panics");
-        if arrived.len() < Self::MAX {
-            arrived.insert(token, (channel, memory));
-            self.changed.notify_all();
+        if arrived.len() >= Self::MAX {
+            // Tokens are random: this one is as likely as any other to be asked for no more.
+            arrived.pop_first();
         }
+        arrived.insert(token, (channel, memory));
+        self.changed.notify_all();
     }
 
     fn take(&self, token: &str) -> Option<(UnixStream, OwnedFd)> {
@@ -146,6 +149,11 @@ impl Door<'_> {
             return turn_away(pending, refusal(reason, remedy));
         }
         match hello.purpose.as_str() {
+            PURPOSE_COMMAND if name != OPERATOR_NAME => {
+                let reason = "only the operator gives commands";
+                let remedy = "use the key that `rackweave keygen` made for `operator`";
+                turn_away(pending, refusal(reason, remedy));
+            }
             PURPOSE_COMMAND => match pending.welcome(serde_json::Value::Null) {
                 Ok(connection) => self.core.serve_command(connection),
                 Err(error) => self.refuse(error.to_string()),

@@ -28,13 +28,13 @@ use rackweave_link::udp::{Hub, HubConfig};
 use rackweave_switch::{SwitchConfig, Tap};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration as Time;
 
 pub(super) use members::Member;
 
-/// How often the minder looks for news that nobody told him of.
-const MIND_EVERY: Time = Time::from_millis(2);
+/// How often the minder looks whether to stop.
+const LOOK_EVERY: Time = Time::from_millis(50);
 
 /// Region memory of the switch's process, which registers none.
 const MEMORY_LIMIT: usize = 1 << 20;
@@ -81,11 +81,40 @@ pub enum SwitchEvent {
 pub(super) struct SwitchMachine {
     pub station: SwitchStation,
     plugged: Vec<bool>,
+    news: Arc<News>,
+}
+
+/// Tells the minder that the switch has something for the controller.
+#[derive(Default)]
+struct News {
+    is_there: Mutex<bool>,
+    told: Condvar,
+}
+
+impl News {
+    fn tell(&self) {
+        *self.is_there.lock().expect("no holder panics") = true;
+        self.told.notify_one();
+    }
+
+    /// Waits for news, for a while. Whether there are any.
+    fn wait(&self) -> bool {
+        let is_there = self.is_there.lock().expect("no holder panics");
+        let waited = self
+            .told
+            .wait_timeout_while(is_there, LOOK_EVERY, |there| !*there);
+        let (mut is_there, _) = waited.expect("no holder panics");
+        std::mem::take(&mut *is_there)
+    }
 }
 
 impl Station for SwitchMachine {
     fn run(&mut self, now: Instant) -> u32 {
-        self.station.run(now)
+        let moved = self.station.run(now);
+        if moved > 0 && self.station.switch.has_digest() {
+            self.news.tell();
+        }
+        moved
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -118,6 +147,7 @@ pub(super) struct SwitchCore {
     pub hub: Option<Hub>,
     pub pump: Pump<SwitchMachine>,
     controller: Mutex<Controller>,
+    news: Arc<News>,
     /// Who has joined, by node.
     members: Vec<Mutex<Option<Arc<Member>>>>,
     /// How often each node has joined.
@@ -167,13 +197,9 @@ impl SwitchCore {
     /// Takes the switch's news to the controller.
     fn mind(&self) {
         while !self.is_stopped() {
-            if self
-                .pump
-                .peek(|machine| machine.station.switch.has_digest())
-            {
+            if self.news.wait() {
                 self.control(|controller, site| controller.handle_digests(site));
             }
-            std::thread::sleep(MIND_EVERY);
         }
     }
 
@@ -228,6 +254,7 @@ impl SwitchProcess {
         let mut controller = build::build_controller(&config, rng.fork("controller"));
         controller.guard_sources(true);
         let nodes = config.node.len();
+        let news = Arc::new(News::default());
         let machine = SwitchMachine {
             station: SwitchStation {
                 switch,
@@ -235,8 +262,10 @@ impl SwitchProcess {
                     .map(|_| Box::new(Unplugged) as Box<dyn Link>)
                     .collect(),
                 egress_high: config.switch.egress_packets as usize / 2,
+                stuck_since: vec![None; nodes],
             },
             plugged: vec![false; nodes],
+            news: news.clone(),
         };
         let pump = Pump::new(machine).map_err(|error| HostedError::System {
             what: "no event descriptor",
@@ -249,6 +278,7 @@ impl SwitchProcess {
             hub,
             pump,
             controller: Mutex::new(controller),
+            news,
             members: (0..nodes).map(|_| Mutex::new(None)).collect(),
             joins: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
             origins: AtomicU16::new(0),
@@ -307,5 +337,7 @@ impl SwitchProcess {
             core.stop.store(true, Ordering::Relaxed);
             core.pump.stop();
         });
+        // The lock is still held, so it is no other switch's.
+        let _ = std::fs::remove_file(core.runtime.handover());
     }
 }

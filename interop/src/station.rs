@@ -1,0 +1,81 @@
+//! A soft NIC and its link, step by step.
+
+use crate::driver::Machine;
+use rackweave_base::packet::Pool;
+use rackweave_base::{Instant, MacAddr, Memory, Rng};
+use rackweave_link::Link;
+use rackweave_nic::{NeighbourConfig, Neighbours, Nic, NicConfig};
+use std::net::Ipv4Addr;
+
+/// The most packets moved in one step.
+pub const BURST: usize = 32;
+
+/// A NIC, what it knows of its neighbours, and its link.
+pub struct Station<L> {
+    /// The NIC.
+    pub nic: Nic,
+    /// Asks for Ethernet addresses, and answers who asks for ours.
+    pub neighbours: Neighbours,
+    /// The link.
+    pub link: L,
+}
+
+impl<L: Link> Station<L> {
+    /// A NIC at the end of `link`.
+    pub fn new(ip: Ipv4Addr, mac: MacAddr, link: L, memory: &Memory, rng: Rng) -> Self {
+        let pool = Pool::new(1024);
+        Self {
+            nic: Nic::new(NicConfig::new(ip, mac), memory.clone(), pool, rng),
+            neighbours: Neighbours::new(NeighbourConfig::new(ip, mac)),
+            link,
+        }
+    }
+
+    fn receive(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        for _ in 0..BURST {
+            let Some(packet) = self.link.receive(now) else {
+                break;
+            };
+            moved = true;
+            if !self.neighbours.handle_packet(now, &packet) {
+                self.nic.handle_packet(now, packet);
+            }
+        }
+        moved
+    }
+
+    fn pass_time(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        if self.neighbours.poll_timeout().is_some_and(|due| due <= now) {
+            self.neighbours.handle_timeout(now);
+            moved = true;
+        }
+        if self.nic.poll_timeout().is_some_and(|due| due <= now) {
+            self.nic.handle_timeout(now);
+            moved = true;
+        }
+        moved
+    }
+
+    fn send(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        for _ in 0..self.link.room().min(BURST) {
+            let arp = self.neighbours.poll_transmit(now);
+            let Some(packet) = arp.or_else(|| self.nic.poll_transmit(now)) else {
+                break;
+            };
+            moved = true;
+            let sent = self.link.send(now, packet);
+            debug_assert!(sent.is_ok(), "the link said that it had room");
+        }
+        moved
+    }
+}
+
+impl<L: Link + 'static> Machine for Station<L> {
+    fn run(&mut self, now: Instant) -> bool {
+        // Each of them, whatever the others did.
+        self.receive(now) | self.pass_time(now) | self.send(now)
+    }
+}
