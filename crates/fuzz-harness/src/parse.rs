@@ -1,9 +1,10 @@
 //! The parser under any bytes.
 
 use rackweave_base::packet::HEADER_MAX;
-use rackweave_base::{Memory, Packet, Payload};
+use rackweave_base::{MacAddr, Memory, Packet, Payload};
+use rackweave_wire::arp::ArpFrame;
 use rackweave_wire::fabric::ring::{self, SwitchWord, UnitWord};
-use rackweave_wire::{Headers, Rewrite, Verdict, ethernet, icrc, parse_bytes};
+use rackweave_wire::{Headers, Rewrite, Verdict, Vxlan, ethernet, icrc, parse_bytes, vxlan};
 
 /// Takes `data` for the bytes of a packet, of its headers, and of a ring word.
 ///
@@ -12,6 +13,7 @@ use rackweave_wire::{Headers, Rewrite, Verdict, ethernet, icrc, parse_bytes};
 pub fn parse(data: &[u8]) {
     let _ = ethernet::parse(data);
     ring_words(data);
+    neighbourhood(data);
     if let Ok((headers, len)) = Headers::parse(data) {
         assert_eq!(len, headers.len(), "{headers:?}");
         assert!(len <= data.len().min(HEADER_MAX));
@@ -36,6 +38,20 @@ fn ring_words(data: &[u8]) {
     };
     kept(UnitWord::try_from(word).ok().map(u64::from), 3);
     kept(SwitchWord::try_from(word).ok().map(u64::from), 4);
+}
+
+/// ARP and VXLAN: what is taken is kept, and says the same when it is written again.
+fn neighbourhood(data: &[u8]) {
+    if let Ok((vxlan, inner)) = Vxlan::parse(data) {
+        assert_eq!(inner.len() + vxlan::LEN, data.len());
+        assert_eq!(Vxlan::parse(&vxlan.emit()), Ok((vxlan, &[][..])));
+    }
+    if let Ok(frame) = ArpFrame::parse(data) {
+        assert_eq!(ArpFrame::of(&frame.packet()), Ok(frame));
+        let mac = MacAddr([2, 0, 0, 0, 0, 9]);
+        let reply = frame.reply(mac);
+        assert_eq!(ArpFrame::parse(reply.packet().header()), Ok(reply));
+    }
 }
 
 /// The packet may come with its header area cut anywhere.

@@ -4,8 +4,9 @@
 use crate::packets::{Host, Way};
 use rackweave_base::{MacAddr, Memory, Payload, Psn, Qpn, Rkey};
 use rackweave_wire::aeth::NakCode;
+use rackweave_wire::arp::ArpFrame;
 use rackweave_wire::{
-    Aeth, AtomicEth, Extension, ExtensionKind, Opcode, Reth, Syndrome, Vlan, icrc,
+    Aeth, AtomicEth, Extension, ExtensionKind, Opcode, Reth, Syndrome, Vlan, Vxlan, icrc,
 };
 use std::net::Ipv4Addr;
 
@@ -115,6 +116,11 @@ pub fn parse() -> Vec<(String, Vec<u8>)> {
     for (opcode, packet) in own_packets() {
         seeds.push((format!("own-{:02x}", opcode as u8), packet));
     }
+    let (own, peer) = (Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 0, 2));
+    let question = ArpFrame::request(MacAddr([2, 0, 0, 0, 0, 1]), own, peer).packet();
+    seeds.push(("arp".to_owned(), question.header().to_vec()));
+    let tunnel = Vxlan::new(7471).expect("24 bits").emit();
+    seeds.push(named("vxlan", &[&tunnel, question.header()]));
     seeds
 }
 

@@ -414,6 +414,29 @@ impl RackConfig {
             .collect()
     }
 
+    /// An error's text with the names of nodes for their numbers: lower rooms know only those
+    /// (`node2`).
+    pub fn name_nodes(&self, text: &str) -> String {
+        let mut named = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find("node") {
+            let (before, from) = rest.split_at(at);
+            let digits = from[4..].bytes().take_while(u8::is_ascii_digit).count();
+            let (token, after) = from.split_at(4 + digits);
+            let number = token[4..].parse::<usize>().ok();
+            let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let stands_alone = !before.ends_with(is_word) && !after.starts_with(is_word);
+            let node = number.and_then(|number| self.node.get(number));
+            named.push_str(before);
+            named.push_str(match node {
+                Some(node) if stands_alone => &node.name,
+                _ => token,
+            });
+            rest = after;
+        }
+        named + rest
+    }
+
     /// Whether links between nodes and switch promise integrity, so that the ICRC may be left out.
     pub fn needs_check(&self) -> bool {
         self.link.icrc == CheckPolicy::Always || self.faults.corrupt > 0.0

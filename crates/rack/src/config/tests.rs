@@ -73,3 +73,19 @@ fn a_missing_file_is_told() {
         "/nowhere/rack.toml: No such file or directory (os error 2); check the path given to --config"
     );
 }
+
+#[test]
+fn errors_name_nodes_as_the_configuration_does() {
+    let config = RackConfig::default();
+    for (text, named) in [
+        ("node2 has died", "compute0 has died"),
+        ("on node0: node1", "on storage0: storage1"),
+        (
+            "node9 nodes node mynode1 node1x",
+            "node9 nodes node mynode1 node1x",
+        ),
+        ("", ""),
+    ] {
+        assert_eq!(config.name_nodes(text), named);
+    }
+}

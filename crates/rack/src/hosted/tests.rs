@@ -314,7 +314,7 @@ fn a_node_that_dies_takes_its_flows_along_and_can_come_back() {
             });
             eventually(
                 "the death is noticed",
-                || matches!(client.flow_status(flow.id).unwrap(), FlowStatus::Aborted { reason } if reason.contains("died")),
+                || matches!(client.flow_status(flow.id).unwrap(), FlowStatus::Aborted { reason } if reason == "b has died"),
             );
             let (node, job) = jobs[1];
             eventually("the producer is told", || {

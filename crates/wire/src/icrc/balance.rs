@@ -17,7 +17,8 @@ pub enum Rewrite {
     Update,
     /// Choose IPv4 identification and UDP source port such that the old ICRC is right. Needs the
     /// header alone, but multi-path networks hash on the source port: only where all packets of a
-    /// QP take one path anyway.
+    /// QP take one path anyway. All 32 bits are needed, so the port may be one that is well known;
+    /// RoCE does not mind (Linux's stack takes any), but a capture may show such a packet as DHCP.
     Balance,
 }
 

@@ -200,7 +200,7 @@ impl SwitchCore {
         }
         spec.mtu = self.mtu(&nodes, spec.mtu);
         let made = self.control(|controller, site| controller.create_flow(site, spec));
-        let (id, rings) = made.map_err(|error| error.to_string())?;
+        let (id, rings) = made.map_err(|error| self.config.name_nodes(&error.to_string()))?;
         let names = |rings: &[_]| rings.iter().map(RingName::from).collect();
         Ok(HostedFlow {
             id: id.0,
@@ -240,7 +240,9 @@ impl SwitchCore {
             }
         }
         let adopted = self.control(|controller, site| controller.adopt_flow(site, spec, rings));
-        adopted.map(|id| id.0).map_err(|error| error.to_string())
+        adopted
+            .map(|id| id.0)
+            .map_err(|error| self.config.name_nodes(&error.to_string()))
     }
 
     fn flow_status(&self, flow: u32) -> FlowStatus {
@@ -253,7 +255,7 @@ impl SwitchCore {
             Some(FlowState::Running) => FlowStatus::Running,
             Some(FlowState::Ended) => FlowStatus::Ended,
             Some(FlowState::Aborted(reason)) => FlowStatus::Aborted {
-                reason: reason.to_string(),
+                reason: self.config.name_nodes(&reason.to_string()),
             },
         }
     }
@@ -266,7 +268,7 @@ impl SwitchCore {
             ..PairAttributes::default()
         };
         self.control(|controller, site| controller.connect_pair(site, a, b, &attributes))
-            .map_err(|error| error.to_string())
+            .map_err(|error| self.config.name_nodes(&error.to_string()))
     }
 
     fn status(&self) -> RackStatus {
