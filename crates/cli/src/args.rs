@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rackweave_rack::RackConfig;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A whole rack in one process: storage and compute nodes, and a programmable switch that moves
@@ -17,6 +18,8 @@ Examples:
   rackweave perf read_lat                    latency of a READ from node to node
   rackweave chaos --seeds 1000               a thousand seeded fault schedules
   rackweave info --config rack.toml          what the configuration comes to
+  rackweave up                               a rack of processes; then, elsewhere:
+  rackweave demo --hosted                    the demo over it
 
 Exit status: 0 passed, 1 failed verdict, 2 bad usage, 130 interrupted."
 )]
@@ -69,13 +72,101 @@ pub enum Command {
     Perf(PerfArgs),
     /// Run seeded fault schedules and check what happened
     Chaos(ChaosArgs),
-    /// Show the effective configuration and what it takes
+    /// Show the effective configuration and what it takes; of a hosted rack also how it is doing
     Info(InfoArgs),
+    /// Start a hosted rack on this machine: a process for the switch and one per node
+    Up(UpArgs),
+    /// Run the switch of a hosted rack
+    Switch(SwitchArgs),
+    /// Run one node of a hosted rack
+    Node(NodeArgs),
+    /// Make the keys of a hosted rack
+    Keygen(KeygenArgs),
+}
+
+/// What `up` may be told.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave up                 the default hosted rack; use it with `rackweave demo --hosted`
+  rackweave up rack.toml       use it with `rackweave demo --config rack.toml`
+
+Keys that are missing are made. A process that ends is started again; one that is refused three
+times in a row ends all. Ctrl-C ends all processes.")]
+pub struct UpArgs {
+    /// The rack's configuration, a TOML file; goes over --config
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// End all processes, with exit status 1, when one of them ends
+    #[arg(long)]
+    pub no_restart: bool,
+}
+
+/// For processes that others start.
+#[derive(Args, Clone, Debug)]
+pub struct LeashArgs {
+    /// End when standard input closes
+    #[arg(long, hide = true)]
+    pub end_with_stdin: bool,
+}
+
+/// What `switch` may be told.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave switch --config rack.toml
+  rackweave switch --config rack.toml --listen 0.0.0.0:7471 --capture switch.pcapng")]
+pub struct SwitchArgs {
+    /// Where the controller listens; without it, hosted.listen or hosted.control
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Write what the switch sees, before and after, to a pcapng file
+    #[arg(long, value_name = "FILE.pcapng")]
+    pub capture: Option<PathBuf>,
+    #[command(flatten)]
+    pub leash: LeashArgs,
+}
+
+/// What `node` may be told.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave node storage0 --config rack.toml
+  rackweave node storage0 --config rack.toml --controller 10.0.0.1:7471")]
+pub struct NodeArgs {
+    /// Its name in the configuration
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Where the controller is; without it, hosted.control
+    #[arg(long, value_name = "ADDRESS")]
+    pub controller: Option<SocketAddr>,
+    #[command(flatten)]
+    pub leash: LeashArgs,
+}
+
+/// What `keygen` may be told.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave keygen --config rack.toml
+  rackweave keygen --config rack.toml --directory keys
+
+Makes what is missing and keeps what is there. To where NAME runs go NAME.key, NAME.crt and
+authority.crt: those of `controller` to the switch, those of `operator` to where commands are given,
+those of each node to the node. authority.key stays here: who has it can make keys for this rack.")]
+pub struct KeygenArgs {
+    /// Where the keys lie; without it, hosted.keys, or `keys` in hosted.directory
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
 }
 
 /// Settings of the rack that have a flag. They go over the configuration file.
 #[derive(Args, Clone, Debug, Default)]
 pub struct RackArgs {
+    /// Use the hosted rack that runs: without --config the one that `rackweave up` starts by
+    /// default. A configuration with a [hosted] section says this by itself
+    #[arg(long)]
+    pub hosted: bool,
     /// Threads that drive an embedded rack beside those who wait
     #[arg(long, value_name = "N")]
     pub drivers: Option<u32>,
@@ -94,6 +185,19 @@ pub struct RackArgs {
 }
 
 impl RackArgs {
+    /// The flag among those given that only a rack of one's own can follow.
+    pub fn only_for_own_rack(&self) -> Option<&'static str> {
+        [
+            ("--drivers", self.drivers.is_some()),
+            ("--loss", self.loss.is_some()),
+            ("--duplicate", self.duplicate.is_some()),
+            ("--reorder", self.reorder.is_some()),
+            ("--corrupt", self.corrupt.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(flag, given)| given.then_some(flag))
+    }
+
     /// Puts what was given into `config`.
     pub fn apply(&self, config: &mut RackConfig) {
         let faults = &mut config.faults;
@@ -116,7 +220,9 @@ Examples:
   rackweave demo
   rackweave demo --scale-factor 1 --drivers 2
   rackweave demo --simulated --loss 0.01 --duplicate 0.01 --reorder 0.01 --corrupt 0.01 --seed 7
-  rackweave demo --capture demo.pcapng --format json")]
+  rackweave demo --capture demo.pcapng --format json
+  rackweave demo --hosted                    on the rack that `rackweave up` runs
+  rackweave demo --config rack.toml          the same if the file has a [hosted] section")]
 pub struct DemoArgs {
     /// In virtual time, on a modelled 100 Gbit/s testbed
     #[arg(long)]
@@ -151,15 +257,19 @@ impl Default for DemoArgs {
 #[command(after_help = "\
 Examples:
   rackweave chaos --system flows --seeds 1000
-  rackweave chaos --system flows --seeds 1 --seed 4711     replay one schedule")]
+  rackweave chaos --system flows --seeds 1 --seed 4711     replay one schedule
+  rackweave chaos --system hosted                          kill processes of hosted racks
+
+Systems: flows (in the simulator), hosted (racks of processes, each in a folder of its own). With a
+configuration that has a [hosted] section, hosted is meant, and it is their template.")]
 pub struct ChaosArgs {
-    /// What is put under stress
-    #[arg(long, value_name = "NAME", default_value = "flows")]
-    pub system: String,
-    /// How many schedules; the first has the seed given by --seed
-    #[arg(long, value_name = "COUNT", default_value_t = 100,
-          value_parser = clap::value_parser!(u64).range(1..))]
-    pub seeds: u64,
+    /// What is put under stress; without it, flows
+    #[arg(long, value_name = "NAME")]
+    pub system: Option<String>,
+    /// How many schedules; the first has the seed given by --seed. Without it 100, or 5 of hosted
+    /// racks
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: Option<u64>,
     /// Plant this bug first; `list` names them. Only in a build made for it
     #[arg(long, value_name = "NAME")]
     pub canary: Option<String>,
@@ -231,7 +341,10 @@ Examples:
   rackweave perf write_lat --simulated --format json
   rackweave perf flow_bw -s 65536 --drivers 0
   rackweave perf shuffle_bw --simulated --nodes 4
-  rackweave perf rewrite")]
+  rackweave perf rewrite
+  rackweave perf flow_bw --hosted            on the rack that `rackweave up` runs, and embedded
+  rackweave perf write_lat --config rack.toml -s 64
+  rackweave perf idle --hosted")]
 pub struct PerfArgs {
     /// What is measured
     #[arg(value_enum, value_name = "TEST")]

@@ -1,4 +1,5 @@
-//! Ctrl-C: the first asks the command to stop in an orderly way, the second stops it at once.
+//! Ctrl-C, SIGTERM or SIGHUP: the first asks the command to stop in an orderly way, the second
+//! stops it at once.
 
 use crate::outcome::CliError;
 use std::sync::Arc;
@@ -28,5 +29,15 @@ impl Interrupt {
     /// Whether the user wants the command to stop.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// The same, for those who know no commands.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+
+    /// Asks the command to stop, as the user would.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -1,8 +1,9 @@
-//! The `rackweave` command: a whole rack in one process, at the command line.
+//! The `rackweave` command: a whole rack at the command line.
 //!
 //! `args` is what can be said, `outcome` what a command ends with. Each command has a folder of its
-//! own: `demo`, `perf`, `chaos`, `info`; all end in `output`, as text or as one JSON object
-//! (docs/JSON.md). This room knows every other; no other knows it.
+//! own: `demo`, `perf`, `chaos`, `info`, and `hosted` for the processes of a hosted rack; all end
+//! in `output`, as text or as one JSON object (docs/JSON.md). This room knows every other; no other
+//! knows it.
 
 mod args;
 mod canary;
@@ -10,11 +11,14 @@ mod capture;
 mod chaos;
 mod demo;
 mod globals;
+mod hosted;
 mod info;
 mod interrupt;
 mod memcpy;
+mod mode;
 mod outcome;
 mod output;
+mod patience;
 mod perf;
 mod progress;
 mod switch_shape;
@@ -43,5 +47,9 @@ fn run(command: Option<Command>, globals: &Globals) -> Result<Verdict, CliError>
             canary::Prepared::Ready => chaos::run(&args, globals),
         },
         Some(Command::Info(args)) => info::run(&args, globals),
+        Some(Command::Up(args)) => hosted::up::run(&args, globals),
+        Some(Command::Switch(args)) => hosted::switch::run(&args, globals),
+        Some(Command::Node(args)) => hosted::node::run(&args, globals),
+        Some(Command::Keygen(args)) => hosted::keygen::run(&args, globals),
     }
 }

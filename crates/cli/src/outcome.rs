@@ -5,9 +5,11 @@
 
 use crate::globals::Globals;
 use rackweave_base::memory::MemoryError;
+use rackweave_control::KeyError;
 use rackweave_controller::{FlowError, LaneError};
 use rackweave_endpoint::flow::RingError;
 use rackweave_link::CaptureError;
+use rackweave_rack::hosted::HostedError;
 use rackweave_rack::{ConfigError, RackError};
 use rackweave_verbs::{CqError, PostError, QpError, RegisterError};
 use std::fmt;
@@ -25,6 +27,8 @@ pub enum Verdict {
     Passed,
     /// Something did not.
     Failed,
+    /// A process that runs until it is told to stop was told so.
+    Ended,
 }
 
 impl Verdict {
@@ -107,6 +111,8 @@ macro_rules! run_errors {
 run_errors!(
     CqError,
     FlowError,
+    HostedError,
+    KeyError,
     LaneError,
     MemoryError,
     PostError,
@@ -119,6 +125,7 @@ run_errors!(
 pub fn exit_code(result: Result<Verdict, CliError>, globals: &Globals) -> ExitCode {
     match result {
         Err(error) => report(&error),
+        Ok(Verdict::Ended) => ExitCode::SUCCESS,
         Ok(_) if globals.interrupt.is_set() => ExitCode::from(EXIT_INTERRUPTED),
         Ok(Verdict::Passed) => ExitCode::SUCCESS,
         Ok(Verdict::Failed) => ExitCode::from(EXIT_FAILED),

@@ -1,8 +1,10 @@
-//! The command `chaos`: seeds side by side on all cores, each judged on its own.
+//! The command `chaos`: simulated seeds side by side on all cores, each judged on its own; racks of
+//! processes in [`hosted`].
 
+mod hosted;
 mod report;
 
-use crate::args::ChaosArgs;
+use crate::args::{ChaosArgs, RackArgs};
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
@@ -13,17 +15,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+/// Seeds of a simulated system without `--seeds`.
+const SEEDS: u64 = 100;
+
 /// Runs the command.
 ///
 /// # Errors
 /// If there is no such system, or standard output cannot be written.
 pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let system: System = args
-        .system
+    // A configuration without processes says nothing to campaigns.
+    let template = globals.hosted(&RackArgs::default())?;
+    let name = match (&args.system, &template) {
+        (Some(name), _) => name.as_str(),
+        (None, Some(_)) => hosted::NAME,
+        (None, None) => System::Flows.name(),
+    };
+    if name == hosted::NAME {
+        return hosted::run(args, template.as_ref(), globals);
+    }
+    let system: System = name
         .parse()
-        .map_err(|error| CliError::usage(format!("{error}")))?;
+        .map_err(|error| CliError::usage(format!("{error}, {}", hosted::NAME)))?;
+    let seeds = args.seeds.unwrap_or(SEEDS);
     let first = globals.args.seed.unwrap_or(0);
-    let Some(end) = first.checked_add(args.seeds) else {
+    let Some(end) = first.checked_add(seeds) else {
         return Err(CliError::usage(
             "--seed and --seeds together go beyond 2^64; lower one of them",
         ));
@@ -32,7 +47,7 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let jobs = args
         .jobs
         .map_or(cores, usize::from)
-        .min(args.seeds as usize)
+        .min(seeds as usize)
         .max(1);
     // A panic under test is a violation and is reported as one, not in the middle of the output.
     let usual_hook = std::panic::take_hook();

@@ -1,23 +1,22 @@
 //! The demo on threads: one per storage node and one per compute node.
 
 use super::report::{DemoReport, NodeReport};
+use super::work::{self, End};
 use super::{Flows, Found, Plan};
 use crate::capture::Recording;
 use crate::globals::Globals;
 use crate::memcpy;
+use crate::mode::EMBEDDED;
 use crate::outcome::CliError;
+use crate::patience::Wish;
 use crate::progress::Progress;
 use rackweave_controller::FlowState;
 use rackweave_rack::EmbeddedRack;
-use rackweave_verbs::Progress as Drive;
-use rackweave_workload::tpch::{ComputeResult, ComputeWorker, StorageWorker, WorkerStep};
+use rackweave_workload::tpch::{ComputeResult, ComputeWorker, StorageWorker};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
-
-/// Rows between two looks at the world.
-const ROWS_PER_STEP: usize = 2048;
 
 pub(super) fn run(
     plan: &Plan,
@@ -36,7 +35,7 @@ pub(super) fn run(
     };
     let mut storage = plan.storage_workers(&flows)?;
     let compute = plan.compute_workers(&flows)?;
-    let mut report = DemoReport::new(plan, "embedded");
+    let mut report = DemoReport::new(plan, EMBEDDED);
     let started = Instant::now();
     generate(&mut storage, globals);
     report.generate_seconds = started.elapsed().as_secs_f64();
@@ -48,7 +47,8 @@ pub(super) fn run(
         flows.ids().into_iter().for_each(|id| rack.close_flow(id));
     }
     let states = flows.ids().map(|id| rack.flow_state(id));
-    report.fill_rows(&storage, &found);
+    report.note_problems(&storage);
+    report.fill_rows(&found);
     if let Some(Some(FlowState::Aborted(reason))) = states
         .iter()
         .find(|s| matches!(s, Some(FlowState::Aborted(_))))
@@ -57,7 +57,8 @@ pub(super) fn run(
             .problems
             .push(format!("a flow was broken off: {reason}"));
     }
-    report.fill_nodes(plan, &storage, &found, |_| NodeReport::default());
+    let pushed = storage.iter().map(StorageWorker::pushed);
+    report.fill_nodes(plan, pushed, &found, |_| NodeReport::default());
     report.conclude(found);
     rack.set_tap(None);
     if let Some(recording) = recording {
@@ -67,6 +68,7 @@ pub(super) fn run(
         .switch_counters()
         .iter()
         .filter(|&(_, n)| n > 0)
+        .map(|(name, n)| (name.into(), n))
         .collect();
     drop(rack);
     report.compare_to_memcpy(memcpy::bandwidth(64 << 20, 32 << 10));
@@ -85,12 +87,10 @@ fn generate(storage: &mut [StorageWorker], globals: &Globals) {
         for worker in storage {
             let (made, left) = (&made, &left);
             scope.spawn(move || {
-                while !globals.interrupt.is_set() {
-                    let Some(rows) = worker.prepare_step(ROWS_PER_STEP) else {
-                        break;
-                    };
+                let wish = || wish(globals.interrupt.is_set());
+                work::generate(worker, wish, |rows| {
                     made.fetch_add(rows, Ordering::Relaxed);
-                }
+                });
                 left.fetch_sub(1, Ordering::Relaxed);
             });
         }
@@ -115,20 +115,16 @@ fn shuffle(
         .iter()
         .map(|worker| worker.expected_rows().total())
         .sum();
-    let stop_now = || stop.load(Ordering::Relaxed) || globals.interrupt.is_set();
-    let (stop_now, stop, drive, moved) = (&stop_now, &stop, &*drive, &moved);
+    let wish = || wish(stop.load(Ordering::Relaxed) || globals.interrupt.is_set());
+    // One worker that gives up ends the work of all.
+    let conclude = |end| stop.fetch_or(end == End::Aborted, Ordering::Relaxed);
+    let (wish, conclude, drive, moved) = (&wish, &conclude, &*drive, &moved);
     thread::scope(|scope| {
         let sources: Vec<_> = storage
             .into_iter()
             .map(|mut worker| {
                 scope.spawn(move || {
-                    work(drive, stop_now, stop, |rows| worker.step(rows), |_| {});
-                    // What the switch has not taken yet must not be lost with the thread.
-                    let mut idle = 0;
-                    while !worker.is_delivered() && !stop_now() {
-                        idle = if drive.drive() { 0 } else { idle + 1 };
-                        drive.relax(idle);
-                    }
+                    conclude(work::push(&mut worker, drive, wish, |_| {}));
                     worker
                 })
             })
@@ -140,7 +136,7 @@ fn shuffle(
                     let count = |rows| {
                         moved.fetch_add(rows, Ordering::Relaxed);
                     };
-                    work(drive, stop_now, stop, |rows| worker.step(rows), count);
+                    conclude(work::take(&mut worker, drive, wish, count));
                     worker.into_result().map_err(|error| error.to_string())
                 })
             })
@@ -165,31 +161,6 @@ fn join(
         .unwrap_or_else(|_| Err("a compute worker panicked".into()))
 }
 
-/// Steps a worker until it is done, drives the rack while it is blocked.
-fn work(
-    drive: &dyn Drive,
-    stop_now: &dyn Fn() -> bool,
-    stop: &AtomicBool,
-    mut step: impl FnMut(usize) -> WorkerStep,
-    count: impl Fn(u64),
-) {
-    let mut idle = 0;
-    while !stop_now() {
-        match step(ROWS_PER_STEP) {
-            WorkerStep::Worked { rows, .. } => {
-                idle = 0;
-                count(rows);
-            }
-            WorkerStep::Blocked if drive.drive() => idle = 0,
-            WorkerStep::Blocked => {
-                drive.relax(idle);
-                idle += 1;
-            }
-            WorkerStep::Done => return,
-            WorkerStep::Aborted => {
-                stop.store(true, Ordering::Relaxed);
-                return;
-            }
-        }
-    }
+fn wish(stop: bool) -> Wish {
+    if stop { Wish::Stop } else { Wish::GoOn }
 }

@@ -1,15 +1,18 @@
 //! The command `demo`: TPC-H rows from storage nodes, shuffled by the switch to compute nodes,
 //! which answer two queries. Checked against a computation of its own over the same rows.
 //!
-//! `embedded` runs it on threads in real time, `simulated` as actors in virtual time; both fill the
-//! same [`report`].
+//! `embedded` runs it on threads in real time, `simulated` as actors in virtual time, `hosted` as
+//! jobs of nodes that run elsewhere; all fill the same [`report`].
 
 mod embedded;
+mod hosted;
 mod report;
 mod simulated;
+pub mod work;
 
 use crate::args::DemoArgs;
 use crate::globals::Globals;
+use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::progress::Progress;
@@ -50,11 +53,12 @@ struct Flows {
 /// # Errors
 /// If the arguments or the configuration make no sense, or the rack cannot do what is asked.
 pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let plan = plan(args, globals)?;
-    let mut report = if args.simulated {
-        simulated::run(&plan, args.capture.as_deref(), globals)?
-    } else {
-        embedded::run(&plan, args.capture.as_deref(), globals)?
+    let mode = Mode::of(args.simulated, &args.rack, globals)?;
+    let plan = plan(args, &mode, globals)?;
+    let mut report = match mode {
+        Mode::Simulated => simulated::run(&plan, args.capture.as_deref(), globals)?,
+        Mode::Embedded => embedded::run(&plan, args.capture.as_deref(), globals)?,
+        Mode::Hosted(_) => hosted::run(&plan, globals)?,
     };
     if !globals.interrupt.is_set() && report.result.is_some() {
         report.judge(&reference(&plan, globals), plan.scale);
@@ -63,8 +67,14 @@ pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
     Ok(Verdict::of(report.verified))
 }
 
-fn plan(args: &DemoArgs, globals: &Globals) -> Result<Plan, CliError> {
-    let config = globals.rack_config(&args.rack)?;
+fn plan(args: &DemoArgs, mode: &Mode, globals: &Globals) -> Result<Plan, CliError> {
+    let config = mode.config(&args.rack, globals)?;
+    if args.capture.is_some() && matches!(mode, Mode::Hosted(_)) {
+        return Err(CliError::usage(
+            "--capture is for a rack of one's own; `rackweave switch --capture FILE.pcapng` \
+             records a hosted one",
+        ));
+    }
     let scale = ScaleFactor::new(args.scale_factor)
         .map_err(|error| CliError::usage(format!("--scale-factor: {error}")))?;
     let (storage, compute) = (

@@ -1,9 +1,12 @@
 //! What the demo found.
 
 use super::{Found, Plan};
+use crate::mode::HOSTED;
 use rackweave_link::CaptureSummary;
 use rackweave_rack::config::Role;
-use rackweave_workload::tpch::{JoinRow, Q1Row, QueryResult, ScaleFactor, StorageWorker};
+use rackweave_workload::tpch::{
+    JoinRow, Q1Row, QueryResult, RowCounts, ScaleFactor, StorageWorker,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,12 +14,14 @@ use std::fmt;
 /// The demo's result.
 #[derive(Serialize)]
 pub struct DemoReport {
-    /// `embedded` or `simulated`.
+    /// `embedded`, `simulated` or `hosted`.
     pub mode: &'static str,
     pub seed: u64,
     pub scale_factor: f64,
     pub item_size: u32,
     pub driver_threads: Option<usize>,
+    /// How often another switch process took the flows of a hosted rack over.
+    pub switch_takeovers: Option<u32>,
     pub nodes: Vec<NodeReport>,
     pub rows_orders: u64,
     pub rows_lineitem: u64,
@@ -38,7 +43,7 @@ pub struct DemoReport {
     pub result_checksum: Option<String>,
     /// Whether Q1 is what the TPC-H specification publishes; only at scale factor 1.
     pub matches_published_q1: Option<bool>,
-    pub switch_counters: BTreeMap<&'static str, u64>,
+    pub switch_counters: BTreeMap<String, u64>,
     pub capture: Option<Capture>,
     /// Everything that went wrong, in words.
     pub problems: Vec<String>,
@@ -52,6 +57,8 @@ pub struct DemoReport {
 pub struct NodeReport {
     pub name: String,
     pub role: &'static str,
+    /// How its packets reach the switch of a hosted rack.
+    pub link: Option<&'static str>,
     pub did: String,
     pub rows: u64,
     pub to_switch: Option<LinkUse>,
@@ -153,6 +160,7 @@ impl DemoReport {
             scale_factor: plan.scale.get(),
             item_size: plan.item_size,
             driver_threads: None,
+            switch_takeovers: None,
             nodes: Vec::new(),
             rows_orders: 0,
             rows_lineitem: 0,
@@ -177,16 +185,17 @@ impl DemoReport {
         }
     }
 
-    pub fn fill_rows<'a>(
-        &mut self,
-        storage: impl IntoIterator<Item = &'a StorageWorker>,
-        found: &Found,
-    ) {
+    /// Notes what went wrong at storage workers.
+    pub fn note_problems<'a>(&mut self, storage: impl IntoIterator<Item = &'a StorageWorker>) {
         for worker in storage {
             if let Some(error) = worker.error() {
                 self.problems.push(format!("storage: {error}"));
             }
         }
+    }
+
+    /// Counts what reached the compute nodes.
+    pub fn fill_rows(&mut self, found: &Found) {
         if let Ok(parts) = found {
             for part in parts {
                 self.rows_orders += part.rows.orders;
@@ -197,14 +206,15 @@ impl DemoReport {
         self.gigabytes_per_second = self.bytes as f64 / 1e9 / self.shuffle_seconds.max(1e-9);
     }
 
-    pub fn fill_nodes<'a>(
+    /// Says what each node did; `pushed` has the rows of each storage worker.
+    pub fn fill_nodes(
         &mut self,
         plan: &Plan,
-        storage: impl IntoIterator<Item = &'a StorageWorker>,
+        pushed: impl IntoIterator<Item = RowCounts>,
         found: &Found,
         base: impl Fn(rackweave_base::NodeId) -> NodeReport,
     ) {
-        let pushed: Vec<u64> = storage.into_iter().map(|w| w.pushed().total()).collect();
+        let pushed: Vec<u64> = pushed.into_iter().map(RowCounts::total).collect();
         let taken: Vec<u64> = match found {
             Ok(parts) => parts.iter().map(|part| part.rows.total()).collect(),
             Err(_) => vec![0; plan.compute.len() * plan.workers],
@@ -279,16 +289,19 @@ impl DemoReport {
 
 impl fmt::Display for DemoReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "TPC-H at scale factor {} on {} rack, seed {}",
-            self.scale_factor,
-            article(self.mode),
-            self.seed
-        )?;
-        writeln!(f)?;
+        let (factor, rack) = (self.scale_factor, article(self.mode));
+        write!(f, "TPC-H at scale factor {factor} on {rack} rack")?;
+        // A hosted rack draws its numbers from the system.
+        if self.mode == HOSTED {
+            writeln!(f, "\n")?;
+        } else {
+            writeln!(f, ", seed {}\n", self.seed)?;
+        }
         for node in &self.nodes {
             write!(f, "  {:<10} {}", node.name, node.did)?;
+            if let Some(link) = node.link {
+                write!(f, "; link {link}")?;
+            }
             if let (Some(up), Some(down)) = (&node.to_switch, &node.from_switch) {
                 write!(
                     f,
@@ -311,6 +324,15 @@ impl fmt::Display for DemoReport {
             count("packets_out"),
             count("passes")
         )?;
+        match self.switch_takeovers {
+            None | Some(0) => {}
+            Some(1) => writeln!(
+                f,
+                "  {:<10} died, and its successor took the flows over",
+                ""
+            )?,
+            Some(n) => writeln!(f, "  {:<10} died {n} times, and a successor took over", "")?,
+        }
         for (name, drops) in self
             .switch_counters
             .iter()

@@ -4,6 +4,7 @@ use super::report::{DemoReport, LinkUse, NodeReport};
 use super::{Flows, Found, Plan};
 use crate::capture::Recording;
 use crate::globals::Globals;
+use crate::mode::SIMULATED;
 use crate::outcome::CliError;
 use crate::progress::Progress;
 use core::cell::RefCell;
@@ -75,7 +76,7 @@ pub(super) fn run(
         orders: rack.create_flow(spec.clone())?,
         lineitem: rack.create_flow(spec)?,
     };
-    let mut report = DemoReport::new(plan, "simulated");
+    let mut report = DemoReport::new(plan, SIMULATED);
     let started = std::time::Instant::now();
     let mut storage = plan.storage_workers(&flows)?;
     generate(&mut storage, globals);
@@ -116,10 +117,10 @@ pub(super) fn run(
     report.events = Some(rack.events());
     let workers: Vec<_> = storage.iter().map(|worker| worker.borrow()).collect();
     let workers: Vec<&StorageWorker> = workers.iter().map(|worker| &**worker).collect();
-    report.fill_rows(workers.iter().copied(), &found);
-    report.fill_nodes(plan, workers.iter().copied(), &found, |node| {
-        node_report(&rack, node, span)
-    });
+    report.note_problems(workers.iter().copied());
+    report.fill_rows(&found);
+    let pushed = workers.iter().map(|worker| worker.pushed());
+    report.fill_nodes(plan, pushed, &found, |node| node_report(&rack, node, span));
     report.conclude(found);
     rack.set_tap(None);
     if let Some(recording) = recording {
@@ -130,6 +131,7 @@ pub(super) fn run(
         .counters()
         .iter()
         .filter(|&(_, n)| n > 0)
+        .map(|(name, n)| (name.into(), n))
         .collect();
     Ok(report)
 }

@@ -1,15 +1,17 @@
-//! The command `info`: the effective configuration, and what it takes.
+//! The command `info`: the effective configuration, what it takes, and how a hosted rack is doing.
 //!
 //! In text form the output is a configuration file: everything but the settings is a comment.
 
+mod rack;
 mod report;
 
 use crate::args::InfoArgs;
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::switch_shape;
+use rack::RackReport;
 use rackweave_programs::PipelineConfig;
-use rackweave_rack::config::CheckPolicy;
+use rackweave_rack::config::{CheckPolicy, LinkKind};
 use rackweave_rack::{EmbeddedRack, RackConfig};
 use rackweave_switch::budget::Stage;
 use report::{Cpu, Feature, InfoReport, Links, MemoryUse, PerFlow, StageUse, SwitchUse};
@@ -17,9 +19,15 @@ use report::{Cpu, Feature, InfoReport, Links, MemoryUse, PerFlow, StageUse, Swit
 /// Runs the command.
 ///
 /// # Errors
-/// If the configuration makes no sense.
+/// If the configuration makes no sense, or somebody answers who is not this rack's switch.
 pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let config = globals.rack_config(&args.rack)?;
+    let hosted = globals.hosted(&args.rack)?;
+    let rack = hosted.as_ref().map(RackReport::ask).transpose()?;
+    let config = match hosted {
+        Some(config) => config,
+        None => globals.rack_config(&args.rack)?,
+    };
+    let is_whole = rack.as_ref().is_none_or(RackReport::is_whole);
     let toml = config.to_toml();
     let report = InfoReport {
         version: env!("CARGO_PKG_VERSION"),
@@ -34,11 +42,12 @@ pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
         memory: memory_use(&config)?,
         links: links(&config),
         cpu: cpu(),
+        rack,
         toml,
         config,
     };
     crate::output::print(globals, "info", &report)?;
-    Ok(Verdict::Passed)
+    Ok(Verdict::of(is_whole))
 }
 
 /// FNV-1a of 64 bits: tells configurations apart, anybody can compute it.
@@ -107,7 +116,11 @@ fn memory_use(config: &RackConfig) -> Result<MemoryUse, CliError> {
 }
 
 fn links(config: &RackConfig) -> Links {
-    let computed = config.needs_check();
+    let hosted = config.hosted();
+    let kinds = config.node.iter().map(|node| node.link_kind(&hosted));
+    let is_network =
+        config.hosted.is_some() && kinds.into_iter().any(|k| k != LinkKind::SharedMemory);
+    let computed = config.needs_check() || is_network;
     Links {
         count: config.node.len(),
         embedded: "in-process queue",
@@ -117,6 +130,7 @@ fn links(config: &RackConfig) -> Links {
         icrc_computed: computed,
         icrc_reason: match (config.link.icrc, computed) {
             (CheckPolicy::Always, _) => "link.icrc is always",
+            (CheckPolicy::Auto, true) if is_network => "a link is no memory that both ends share",
             (CheckPolicy::Auto, true) => "faults.corrupt is above 0",
             (CheckPolicy::Auto, false) => "the links promise integrity",
         },

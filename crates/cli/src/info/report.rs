@@ -1,5 +1,6 @@
 //! What `info` says. The fields are described in docs/JSON.md.
 
+use super::rack::RackReport;
 use rackweave_rack::RackConfig;
 use serde::Serialize;
 use std::fmt::{self, Write};
@@ -18,6 +19,9 @@ pub struct InfoReport {
     pub memory: MemoryUse,
     pub links: Links,
     pub cpu: Cpu,
+    /// Only of a hosted rack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rack: Option<RackReport>,
 }
 
 /// What the switch's programs use of their budget.
@@ -100,6 +104,9 @@ impl fmt::Display for InfoReport {
             "{}\n{}\n{}\n{}\n{}",
             self.switch, self.per_flow, self.memory, self.links, self.cpu
         )?;
+        if let Some(rack) = &self.rack {
+            write!(rest, "\n{rack}")?;
+        }
         writeln!(f)?;
         for line in rest.lines() {
             writeln!(f, "{}", format!("# {line}").trim_end())?;

@@ -2,9 +2,11 @@
 
 use crate::args::PerfArgs;
 use crate::outcome::CliError;
+use serde::{Deserialize, Serialize};
 
 /// How much is done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Amount {
     /// So many.
     Count(u64),

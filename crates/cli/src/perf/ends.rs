@@ -4,12 +4,14 @@
 use super::amount::Amount;
 use crate::outcome::CliError;
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
+use serde::{Deserialize, Serialize};
 
 /// A stamp: the producer above, the item's number below.
 const NUMBER_BITS: u32 = 40;
 
 /// How items are written and read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Manner {
     /// Items per reserve and commit, peek and release.
     pub batch: u32,
@@ -126,6 +128,7 @@ pub struct Sink {
     expected: Vec<u64>,
     popped: u64,
     is_sound: bool,
+    first: u64,
     last: u64,
 }
 
@@ -139,6 +142,7 @@ impl Sink {
             expected,
             popped: 0,
             is_sound: true,
+            first: 0,
             last: 0,
         }
     }
@@ -177,6 +181,9 @@ impl Sink {
         }
         let items = (bytes.len() / size) as u32;
         self.consumer.release(items);
+        if self.popped == 0 {
+            self.first = now;
+        }
         self.popped += u64::from(items);
         self.last = now;
         Ok(Popped::Items(items))
@@ -190,6 +197,11 @@ impl Sink {
     /// When the last item was taken.
     pub fn last(&self) -> u64 {
         self.last
+    }
+
+    /// From the first item taken to the last.
+    pub fn span(&self) -> u64 {
+        self.last - self.first
     }
 
     /// Whether every item came in the order of its producer.

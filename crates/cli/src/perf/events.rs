@@ -5,6 +5,7 @@ use super::flow_simulated;
 use super::report::{Setting, per_second, scaled, verdict};
 use crate::args::{PerfArgs, Test};
 use crate::globals::Globals;
+use crate::mode::{Mode, SIMULATED};
 use crate::outcome::{CliError, Verdict};
 use crate::progress::Progress;
 use rackweave_base::NodeId;
@@ -27,7 +28,7 @@ struct EventsReport {
 /// # Errors
 /// If the configuration makes no sense.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let config = rack_config(args, globals)?;
+    let config = rack_config(args, &Mode::Simulated, globals)?;
     let wanted = std::time::Duration::from_secs_f64(args.duration.unwrap_or(2.0));
     let nodes: Vec<NodeId> = (0..config.node.len()).map(|at| NodeId(at as u16)).collect();
     let simulated = PerfArgs {
@@ -52,7 +53,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     }
     drop(progress);
     let report = EventsReport {
-        setting: Setting::new(args.test, true, &config),
+        setting: Setting::new(args.test, SIMULATED, &config),
         verified,
         interrupted: globals.interrupt.is_set(),
         events,

@@ -2,12 +2,14 @@
 
 use super::amount::Amount;
 use super::ends::{Manner, Popped, Pushed, Sink, Source};
+use super::loops::{self, NowAndThen, nanos};
 use crate::capture::Recording;
 use crate::globals::Globals;
 use crate::outcome::CliError;
+use crate::patience::{Patience, Wish};
 use crate::perf::report::CaptureReport;
 use crate::progress::Progress;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::NodeId;
 use rackweave_controller::FlowState;
 use rackweave_rack::{EmbeddedRack, Flow, RackConfig};
@@ -15,9 +17,7 @@ use rackweave_sim::CpuReport;
 use rackweave_sim::world::LinkReport;
 use rackweave_verbs::Progress as Drive;
 use std::path::Path;
-
-/// Turns between two looks at the progress bar and the user's wish to stop.
-const ROUNDS: u32 = 256;
+use std::time::Instant;
 
 /// What flows.
 #[derive(Clone, Debug)]
@@ -43,8 +43,11 @@ pub struct FlowPlan {
 pub struct FlowMeasured {
     /// Items that arrived.
     pub items: u64,
-    /// Nanoseconds from the first push to the last item taken.
+    /// Nanoseconds from the first push to the last item taken; from the first item taken in a
+    /// hosted rack, where each consumer has a clock of its own.
     pub nanos: u64,
+    /// Nanoseconds from the first item taken to the last, of the consumer that took longest.
+    pub nanos_taking: u64,
     /// Whether every item arrived once and in order.
     pub verified: bool,
     /// What the links of all nodes did; empty in an embedded rack.
@@ -99,6 +102,7 @@ impl Ends {
         FlowMeasured {
             items,
             nanos: self.sinks.iter().map(Sink::last).max().unwrap_or(0),
+            nanos_taking: self.sinks.iter().map(Sink::span).max().unwrap_or(0),
             verified: is_sound && pushed == items && items > 0,
             ..FlowMeasured::default()
         }
@@ -157,24 +161,6 @@ pub fn explain(error: CliError, state: Option<FlowState>) -> CliError {
     }
 }
 
-/// Waiting as an end does: it drives the rack, and rests when nothing moves.
-struct Patience<'a> {
-    driver: &'a dyn Drive,
-    idle_rounds: u32,
-}
-
-impl Patience<'_> {
-    fn wait(&mut self, mut moved: bool) {
-        moved |= self.driver.drive();
-        if moved {
-            self.idle_rounds = 0;
-        } else {
-            self.driver.relax(self.idle_rounds);
-            self.idle_rounds = self.idle_rounds.saturating_add(1);
-        }
-    }
-}
-
 /// This thread is every producer and every consumer.
 fn in_one_thread(
     ends: &mut Ends,
@@ -183,14 +169,11 @@ fn in_one_thread(
     globals: &Globals,
     progress: &mut Progress,
 ) -> Result<(), CliError> {
-    let start = std::time::Instant::now();
-    let mut patience = Patience {
-        driver,
-        idle_rounds: 0,
-    };
-    let mut rounds = 0u32;
+    let start = Instant::now();
+    let mut patience = Patience::new(driver);
+    let mut watching = NowAndThen::default();
     loop {
-        let now = start.elapsed().as_nanos() as u64;
+        let now = nanos(start);
         let mut moved = false;
         for source in ends.sources.iter_mut().flatten() {
             moved |= matches!(source.turn(now)?, Pushed::Items(_));
@@ -205,8 +188,7 @@ fn in_one_thread(
             return Ok(());
         }
         patience.wait(moved);
-        rounds = rounds.wrapping_add(1);
-        if rounds.is_multiple_of(ROUNDS) {
+        if watching.is_due() {
             let items = ends.sinks.iter().map(Sink::popped).sum();
             progress.set(|| plan.fraction(items, now));
         }
@@ -224,90 +206,33 @@ fn in_two_threads(
     globals: &Globals,
     progress: &mut Progress,
 ) -> Result<(), CliError> {
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     let broken = AtomicBool::new(false);
-    let taken = AtomicU64::new(0);
     let Ends { sources, sinks } = ends;
     std::thread::scope(|scope| {
         let broken = &broken;
+        let wish = move || match (broken.load(Ordering::Relaxed), globals.interrupt.is_set()) {
+            (true, _) => Wish::Stop,
+            (false, true) => Wish::Finish,
+            (false, false) => Wish::GoOn,
+        };
         let pushing = scope.spawn(move || {
-            let pushed = push_all(sources, driver, globals, broken, start);
+            let pushed = loops::push_all(sources, driver, start, wish, |_| {});
             broken.fetch_or(pushed.is_err(), Ordering::Relaxed);
             pushed
         });
-        let mut patience = Patience {
-            driver,
-            idle_rounds: 0,
+        // What is on its way when the user wants to stop is still taken.
+        let wish = || match wish() {
+            Wish::Finish => Wish::GoOn,
+            wish => wish,
         };
-        let mut rounds = 0u32;
-        let popped = loop {
-            let now = start.elapsed().as_nanos() as u64;
-            let (mut moved, mut ended, mut failed) = (false, true, None);
-            for sink in &mut *sinks {
-                match sink.turn(now) {
-                    Ok(popped) => {
-                        moved |= matches!(popped, Popped::Items(_));
-                        ended &= popped == Popped::Ended;
-                    }
-                    Err(error) => failed = Some(error),
-                }
-            }
-            if let Some(error) = failed {
-                broken.store(true, Ordering::Relaxed);
-                break Err(error);
-            }
-            if ended || broken.load(Ordering::Relaxed) {
-                break Ok(());
-            }
-            // What has come is taken before the rack is driven on: it may be all there is room for.
-            if moved {
-                patience.idle_rounds = 0;
-            } else {
-                patience.wait(false);
-            }
-            rounds = rounds.wrapping_add(1);
-            if rounds.is_multiple_of(ROUNDS) {
-                taken.store(sinks.iter().map(Sink::popped).sum(), Ordering::Relaxed);
-                progress.set(|| plan.fraction(taken.load(Ordering::Relaxed), now));
-            }
-        };
+        let popped = loops::take_all(sinks, driver, start, wish, |items, now| {
+            progress.set(|| plan.fraction(items, now));
+        });
+        broken.fetch_or(popped.is_err(), Ordering::Relaxed);
         let pushed = pushing
             .join()
             .map_err(|_| CliError::run("the producer's thread panicked"))?;
         pushed.and(popped)
     })
-}
-
-fn push_all(
-    sources: &mut [Vec<Source>],
-    driver: &dyn Drive,
-    globals: &Globals,
-    broken: &AtomicBool,
-    start: std::time::Instant,
-) -> Result<(), CliError> {
-    let mut patience = Patience {
-        driver,
-        idle_rounds: 0,
-    };
-    while !broken.load(Ordering::Relaxed) {
-        let now = start.elapsed().as_nanos() as u64;
-        let (mut moved, mut finished) = (false, true);
-        for source in sources.iter_mut().flatten() {
-            let pushed = source.turn(now)?;
-            moved |= matches!(pushed, Pushed::Items(_));
-            finished &= pushed == Pushed::Finished;
-        }
-        if finished {
-            return Ok(());
-        }
-        if moved {
-            patience.idle_rounds = 0;
-        } else {
-            patience.wait(false);
-        }
-        if globals.interrupt.is_set() {
-            sources.iter_mut().flatten().for_each(Source::finish);
-        }
-    }
-    Ok(())
 }

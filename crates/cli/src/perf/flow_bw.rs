@@ -4,16 +4,18 @@ use super::amount::Amount;
 use super::ends::Manner;
 use super::flow::{self, FlowMeasured, FlowPlan};
 use super::flow_report::{Communication, FlowReport, Links, Moved, Parameters};
-use super::flow_simulated;
-use super::report::{CaptureReport, Setting, ratio};
+use super::list;
+use super::report::{CaptureReport, Setting, per_second, ratio};
+use super::{flow_hosted, flow_simulated};
 use crate::args::PerfArgs;
 use crate::globals::Globals;
 use crate::memcpy;
+use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::progress::Progress;
 use rackweave_base::{Duration, NodeId};
 use rackweave_rack::RackConfig;
-use rackweave_rack::config::{Endianness, NodeConfig, Role};
+use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_sim::LinkModel;
 use rackweave_sim::world::LinkReport;
 use std::path::Path;
@@ -21,20 +23,24 @@ use std::path::Path;
 /// Ethernet, IPv4, UDP and BTH: what stands before the payload of a fragment in the middle.
 const HEADER_BYTES: usize = 14 + 20 + 8 + 12;
 
+/// Rounds of a hosted flow and the embedded one beside it. In the first, processes touch memory
+/// that the system has yet to give them.
+const ROUNDS: usize = 3;
+
 /// The ICRC behind it.
 const CHECK_BYTES: usize = 4;
 
 /// The rack, with the nodes that a shuffle asks for.
-pub fn rack_config(args: &PerfArgs, globals: &Globals) -> Result<RackConfig, CliError> {
-    let mut config = globals.rack_config(&args.rack)?;
+pub fn rack_config(
+    args: &PerfArgs,
+    mode: &Mode,
+    globals: &Globals,
+) -> Result<RackConfig, CliError> {
+    let mut config = mode.config(&args.rack, globals)?;
     config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
     if let Some(nodes) = args.nodes {
         config.node = (0..nodes)
-            .map(|at| NodeConfig {
-                name: format!("node{at}"),
-                role: Role::Compute,
-                byte_order: Endianness::Little,
-            })
+            .map(|at| NodeConfig::new(format!("node{at}"), Role::Compute))
             .collect();
     }
     config.check()?;
@@ -85,18 +91,112 @@ pub fn plan(
 
 type Ran = (FlowMeasured, Option<CaptureReport>);
 
-fn run_plan(
-    args: &PerfArgs,
-    config: &RackConfig,
-    plan: &FlowPlan,
-    globals: &Globals,
-    capture: Option<&Path>,
-) -> Result<Ran, CliError> {
-    let mut progress = Progress::new(globals, super::name_of(args.test));
-    if args.simulated {
-        flow_simulated::run(config, plan, globals, capture, &mut progress)
+/// A test, where it runs, and the rack's configuration.
+struct Subject<'a> {
+    args: &'a PerfArgs,
+    mode: Mode,
+    config: RackConfig,
+    globals: &'a Globals,
+}
+
+/// Items per second from the first taken to the last, which is what a hosted rack can tell: its
+/// producers and consumers have clocks of their own.
+fn rate(measured: &FlowMeasured) -> f64 {
+    per_second(measured.items, measured.nanos_taking)
+}
+
+/// The faster of two rounds, verified if both are.
+fn better(one: FlowMeasured, other: FlowMeasured) -> FlowMeasured {
+    let verified = one.verified && other.verified;
+    let better = if rate(&one) >= rate(&other) {
+        one
     } else {
-        flow::run(config, plan, globals, capture, &mut progress)
+        other
+    };
+    FlowMeasured { verified, ..better }
+}
+
+impl<'a> Subject<'a> {
+    fn new(args: &'a PerfArgs, globals: &'a Globals) -> Result<Self, CliError> {
+        let mode = Mode::of(args.simulated, &args.rack, globals)?;
+        list::check_hosted(args, &mode)?;
+        let config = rack_config(args, &mode, globals)?;
+        Ok(Self {
+            args,
+            mode,
+            config,
+            globals,
+        })
+    }
+
+    fn run(&self, plan: &FlowPlan, capture: Option<&Path>) -> Result<Ran, CliError> {
+        let (config, globals) = (&self.config, self.globals);
+        let mut progress = Progress::new(globals, super::name_of(self.args.test));
+        match self.mode {
+            Mode::Simulated => flow_simulated::run(config, plan, globals, capture, &mut progress),
+            Mode::Embedded => flow::run(config, plan, globals, capture, &mut progress),
+            Mode::Hosted(_) => {
+                let measured = flow_hosted::run(config, plan, globals, &mut progress)?;
+                Ok((measured, None))
+            }
+        }
+    }
+
+    /// The flow on a hosted rack and on an embedded one, in turn: the best round of each. Rounds of
+    /// a given time are long enough to be one.
+    fn beside(&self, plan: &FlowPlan) -> Result<(FlowMeasured, Option<FlowMeasured>), CliError> {
+        let rounds = match plan.amount {
+            Amount::Count(_) => ROUNDS,
+            Amount::Nanos(_) => 1,
+        };
+        let (mut hosted, mut embedded) = (self.run(plan, None)?.0, None);
+        for round in 0..rounds {
+            if round > 0 {
+                hosted = better(hosted, self.run(plan, None)?.0);
+            }
+            if self.globals.interrupt.is_set() {
+                break;
+            }
+            let mut progress = Progress::new(self.globals, "the same on an embedded rack");
+            let (measured, _) = flow::run(&self.config, plan, self.globals, None, &mut progress)?;
+            embedded = Some(match embedded {
+                Some(best) => better(best, measured),
+                None => measured,
+            });
+        }
+        Ok((hosted, embedded))
+    }
+
+    fn report(&self, plan: &FlowPlan, (measured, capture): Ran) -> FlowReport {
+        let communication_cpu = communication(plan, &measured);
+        // A flow costs its ends no communication at all; that is what zero-sided means.
+        let is_zero_sided =
+            communication_cpu.is_none_or(|cpu| cpu.producers_s + cpu.consumers_s == 0.0);
+        FlowReport {
+            setting: Setting::new(self.args.test, self.mode.name(), &self.config),
+            parameters: Parameters {
+                producers: plan.producers.len(),
+                consumers: plan.consumers.len(),
+                item_size_bytes: plan.item_size,
+                ring_bytes: plan.ring_bytes,
+                batch_items: plan.manner.batch,
+                touch: plan.manner.touch,
+                threads: plan.threads,
+                mtu_bytes: self.config.nic.mtu,
+            },
+            verified: measured.verified && is_zero_sided,
+            interrupted: self.globals.interrupt.is_set(),
+            moved: Moved::new(&measured, plan.item_size),
+            memcpy_gigabytes_per_s: None,
+            ratio_to_memcpy: None,
+            embedded: None,
+            ratio_to_embedded: None,
+            link: links(plan, &self.config, &measured),
+            communication_cpu,
+            one_to_one: None,
+            ratio_to_linear: None,
+            capture,
+        }
     }
 }
 
@@ -149,42 +249,6 @@ fn communication(plan: &FlowPlan, measured: &FlowMeasured) -> Option<Communicati
     })
 }
 
-fn report(
-    args: &PerfArgs,
-    config: &RackConfig,
-    plan: &FlowPlan,
-    globals: &Globals,
-    (measured, capture): Ran,
-) -> FlowReport {
-    let communication_cpu = communication(plan, &measured);
-    // A flow costs its ends no communication at all; that is what zero-sided means.
-    let is_zero_sided =
-        communication_cpu.is_none_or(|cpu| cpu.producers_s + cpu.consumers_s == 0.0);
-    FlowReport {
-        setting: Setting::new(args.test, args.simulated, config),
-        parameters: Parameters {
-            producers: plan.producers.len(),
-            consumers: plan.consumers.len(),
-            item_size_bytes: plan.item_size,
-            ring_bytes: plan.ring_bytes,
-            batch_items: plan.manner.batch,
-            touch: plan.manner.touch,
-            threads: plan.threads,
-            mtu_bytes: config.nic.mtu,
-        },
-        verified: measured.verified && is_zero_sided,
-        interrupted: globals.interrupt.is_set(),
-        moved: Moved::new(&measured, plan.item_size),
-        memcpy_gigabytes_per_s: None,
-        ratio_to_memcpy: None,
-        link: links(plan, config, &measured),
-        communication_cpu,
-        one_to_one: None,
-        ratio_to_linear: None,
-        capture,
-    }
-}
-
 fn finish(globals: &Globals, report: &FlowReport) -> Result<Verdict, CliError> {
     crate::output::print(globals, "perf", report)?;
     Ok(Verdict::of(report.verified))
@@ -195,27 +259,34 @@ fn finish(globals: &Globals, report: &FlowReport) -> Result<Verdict, CliError> {
 /// # Errors
 /// If an argument makes no sense or the rack cannot do it.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let config = rack_config(args, globals)?;
-    let last = NodeId(config.node.len() as u16 - 1);
-    let plan = plan(
-        args,
-        &config,
-        (vec![NodeId(0)], vec![last]),
-        bytes_default(args),
-    )?;
+    let subject = Subject::new(args, globals)?;
+    let last = NodeId(subject.config.node.len() as u16 - 1);
+    let ends = (vec![NodeId(0)], vec![last]);
+    let plan = plan(args, &subject.config, ends, bytes_default(args))?;
     let copy = || {
         let (ring, size) = (plan.ring_bytes as usize, plan.item_size as usize);
         (!args.simulated).then(|| memcpy::bandwidth(ring, size) / 1e9)
     };
     let before = copy();
-    let ran = run_plan(args, &config, &plan, globals, args.capture.as_deref())?;
+    let (ran, embedded) = if matches!(subject.mode, Mode::Hosted(_)) {
+        let (hosted, embedded) = subject.beside(&plan)?;
+        ((hosted, None), embedded)
+    } else {
+        (subject.run(&plan, args.capture.as_deref())?, None)
+    };
+    let hosted_rate = rate(&ran.0);
     let after = copy();
-    let mut report = report(args, &config, &plan, globals, ran);
+    let mut report = subject.report(&plan, ran);
     report.memcpy_gigabytes_per_s = before.zip(after).map(|(before, after)| before.max(after));
     let gigabytes = report.moved.gigabytes_per_s;
     report.ratio_to_memcpy = report
         .memcpy_gigabytes_per_s
         .map(|copy| ratio(gigabytes, copy));
+    if let Some(embedded) = embedded {
+        report.verified &= embedded.verified;
+        report.ratio_to_embedded = Some(ratio(hosted_rate, rate(&embedded)));
+        report.embedded = Some(Moved::new(&embedded, plan.item_size));
+    }
     finish(globals, &report)
 }
 
@@ -224,30 +295,23 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
 /// # Errors
 /// As for [`run`].
 pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let config = rack_config(args, globals)?;
+    let subject = Subject::new(args, globals)?;
+    let config = &subject.config;
     let nodes: Vec<NodeId> = (0..config.node.len()).map(|at| NodeId(at as u16)).collect();
     let last = nodes[nodes.len() - 1];
-    let single = plan(
-        args,
-        &config,
-        (vec![NodeId(0)], vec![last]),
-        bytes_default(args),
-    )?;
+    let ends = (vec![NodeId(0)], vec![last]);
+    let single = plan(args, config, ends, bytes_default(args))?;
     let count = nodes.len() as u64;
-    let many = plan(
-        args,
-        &config,
-        (nodes.clone(), nodes),
-        bytes_default(args) * count,
-    )?;
+    let ends = (nodes.clone(), nodes);
+    let many = plan(args, config, ends, bytes_default(args) * count)?;
     let single = FlowPlan {
         ring_bytes: many.ring_bytes,
         threads: many.threads,
         ..single
     };
-    let (alone, _) = run_plan(args, &config, &single, globals, None)?;
-    let ran = run_plan(args, &config, &many, globals, args.capture.as_deref())?;
-    let mut report = report(args, &config, &many, globals, ran);
+    let (alone, _) = subject.run(&single, None)?;
+    let ran = subject.run(&many, args.capture.as_deref())?;
+    let mut report = subject.report(&many, ran);
     let one_to_one = Moved::new(&alone, single.item_size);
     report.verified &= alone.verified;
     report.ratio_to_linear = Some(ratio(

@@ -2,6 +2,7 @@
 
 use super::flow::FlowMeasured;
 use super::report::{CaptureReport, Setting, per_second, scaled, verdict};
+use crate::mode::EMBEDDED;
 use serde::Serialize;
 use std::fmt;
 
@@ -49,6 +50,10 @@ pub struct FlowReport {
     pub memcpy_gigabytes_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_memcpy: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embedded: Option<Moved>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_to_embedded: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Links>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,7 +119,7 @@ impl fmt::Display for FlowReport {
             parameters.ring_bytes,
             parameters.batch_items
         )?;
-        if self.setting.rack == "embedded" {
+        if self.setting.rack == EMBEDDED {
             let bytes = if parameters.touch {
                 "every byte"
             } else {
@@ -132,6 +137,10 @@ impl fmt::Display for FlowReport {
                 f,
                 "memcpy: {copy:.3} GB/s; the flow reaches {ratio:.2} of it"
             )?;
+        }
+        if let (Some(embedded), Some(ratio)) = (&self.embedded, self.ratio_to_embedded) {
+            write!(f, "embedded: {embedded}")?;
+            writeln!(f, "hosted over embedded: {ratio:.2}")?;
         }
         if let Some(link) = &self.link {
             writeln!(

@@ -2,13 +2,16 @@
 //! and while a consumer waits for an item.
 
 use super::report::{Setting, ratio, verdict};
+use super::{idle_hosted, list};
 use crate::args::PerfArgs;
 use crate::globals::Globals;
+use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
+use crate::patience::Patience;
 use crate::progress::Progress;
 use rackweave_base::NodeId;
 use rackweave_endpoint::flow::Taken;
-use rackweave_rack::EmbeddedRack;
+use rackweave_rack::{EmbeddedRack, RackConfig};
 use serde::Serialize;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -19,36 +22,56 @@ const SETTLING: Duration = Duration::from_millis(500);
 /// How long this thread sleeps while the rack is left alone.
 const NAP: Duration = Duration::from_millis(100);
 
+/// The silent flow.
+pub const ITEM_BYTES: u32 = 1024;
+pub const RING_BYTES: u32 = 1 << 20;
+
 #[derive(Clone, Debug, Serialize)]
 struct IdleReport {
     #[serde(flatten)]
     setting: Setting,
     verified: bool,
     interrupted: bool,
-    /// Left alone: its driver threads are all there is.
-    percent_of_a_core: f64,
-    /// While a consumer waits.
-    percent_of_a_core_waiting: f64,
+    #[serde(flatten)]
+    idle: Idle,
     elapsed_s: f64,
 }
 
-/// CPU time of all threads of this process so far, in nanoseconds.
-fn cpu_nanos() -> Result<u64, CliError> {
+/// What a rack took of a core, all its processes together.
+#[derive(Clone, Debug, Serialize)]
+pub struct Idle {
+    /// Left alone: its own threads are all there is.
+    pub percent_of_a_core: f64,
+    /// While a consumer waits.
+    pub percent_of_a_core_waiting: f64,
+    /// Whether nothing came out of the flow.
+    #[serde(skip)]
+    pub is_silent: bool,
+}
+
+/// CPU time of all threads so far of a process, by its folder in /proc, in nanoseconds.
+fn cpu_nanos(process: &str) -> Result<u64, CliError> {
+    let tasks = format!("/proc/{process}/task");
     let unreadable = |error: std::io::Error| {
         CliError::run(format!(
-            "/proc/self/task cannot be read: {error}; idle needs Linux"
+            "{tasks} cannot be read: {error}; idle needs Linux, and the rack's processes on this \
+             machine"
         ))
     };
     let mut nanos = 0;
-    for task in std::fs::read_dir("/proc/self/task").map_err(unreadable)? {
+    for task in std::fs::read_dir(&tasks).map_err(unreadable)? {
         let path = task.map_err(unreadable)?.path().join("schedstat");
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let text = match std::fs::read_to_string(path) {
+            // A thread that has ended meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            text => text.map_err(unreadable)?,
+        };
         let first = text
             .split_whitespace()
             .next()
             .and_then(|word| word.parse::<u64>().ok());
         nanos +=
-            first.ok_or_else(|| CliError::run("/proc/self/task/*/schedstat makes no sense"))?;
+            first.ok_or_else(|| CliError::run(format!("{tasks}/*/schedstat makes no sense")))?;
     }
     Ok(nanos)
 }
@@ -58,57 +81,83 @@ fn cpu_nanos() -> Result<u64, CliError> {
 /// # Errors
 /// If the rack cannot be built, or the system does not tell the time spent.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let config = globals.rack_config(&args.rack)?;
+    let mode = Mode::of(false, &args.rack, globals)?;
+    list::check_hosted(args, &mode)?;
+    let config = mode.config(&args.rack, globals)?;
     let span = Duration::from_secs_f64(args.duration.unwrap_or(2.0));
-    let rack = EmbeddedRack::new(&config)?;
-    let last = NodeId(config.node.len() as u16 - 1);
-    let flow = rack.create_flow(rack.flow_spec(&[NodeId(0)], &[last], 1024, 1 << 20))?;
-    let mut consumer = flow.consumer(0)?;
-    let driver = rack.progress();
     let mut progress = Progress::new(globals, super::name_of(args.test));
     let start = Instant::now();
     let whole = 2 * (SETTLING + span);
     let mut tick = || progress.set(|| start.elapsed().as_secs_f64() / whole.as_secs_f64());
-    let alone = measure(span, |until| {
-        while Instant::now() < until && !globals.interrupt.is_set() {
-            std::thread::sleep(NAP.min(until.saturating_duration_since(Instant::now())));
-            tick();
-        }
-    })?;
-    let mut is_silent = true;
-    let waiting = measure(span, |until| {
-        let mut idle_rounds = 0u32;
-        while Instant::now() < until && !globals.interrupt.is_set() {
-            is_silent &= consumer.peek(1) == Taken::Empty;
-            if driver.drive() {
-                idle_rounds = 0;
-            } else {
-                driver.relax(idle_rounds);
-                idle_rounds = idle_rounds.saturating_add(1);
-            }
-            tick();
-        }
-    })?;
+    let idle = match mode {
+        Mode::Hosted(_) => idle_hosted::run(&config, span, globals, &mut tick)?,
+        Mode::Embedded | Mode::Simulated => embedded(&config, span, globals, &mut tick)?,
+    };
     drop(progress);
     let report = IdleReport {
-        setting: Setting::new(args.test, false, &config),
-        verified: is_silent,
+        setting: Setting::new(args.test, mode.name(), &config),
+        verified: idle.is_silent,
         interrupted: globals.interrupt.is_set(),
-        percent_of_a_core: alone,
-        percent_of_a_core_waiting: waiting,
+        idle,
         elapsed_s: start.elapsed().as_secs_f64(),
     };
     crate::output::print(globals, "perf", &report)?;
     Ok(Verdict::of(report.verified))
 }
 
+fn embedded(
+    config: &RackConfig,
+    span: Duration,
+    globals: &Globals,
+    tick: &mut dyn FnMut(),
+) -> Result<Idle, CliError> {
+    let rack = EmbeddedRack::new(config)?;
+    let last = NodeId(config.node.len() as u16 - 1);
+    let spec = rack.flow_spec(&[NodeId(0)], &[last], ITEM_BYTES, RING_BYTES);
+    let flow = rack.create_flow(spec)?;
+    let mut consumer = flow.consumer(0)?;
+    let driver = rack.progress();
+    let this = ["self".to_owned()];
+    let percent_of_a_core = measure(&this, span, |until| nap(until, globals, tick))?;
+    let mut is_silent = true;
+    let percent_of_a_core_waiting = measure(&this, span, |until| {
+        let mut patience = Patience::new(&*driver);
+        while Instant::now() < until && !globals.interrupt.is_set() {
+            is_silent &= consumer.peek(1) == Taken::Empty;
+            patience.wait(false);
+            tick();
+        }
+    })?;
+    Ok(Idle {
+        percent_of_a_core,
+        percent_of_a_core_waiting,
+        is_silent,
+    })
+}
+
+/// Sleeps until then.
+pub fn nap(until: Instant, globals: &Globals, tick: &mut dyn FnMut()) {
+    while Instant::now() < until && !globals.interrupt.is_set() {
+        std::thread::sleep(NAP.min(until.saturating_duration_since(Instant::now())));
+        tick();
+    }
+}
+
 /// Lets `pass` pass the time, first to settle, then for `span`; returns the percentage of a core
-/// that the process took in the latter.
-fn measure(span: Duration, mut pass: impl FnMut(Instant)) -> Result<f64, CliError> {
+/// that the processes, folders in /proc, took in the latter.
+///
+/// # Errors
+/// If the system does not tell the time that they spent.
+pub fn measure(
+    processes: &[String],
+    span: Duration,
+    mut pass: impl FnMut(Instant),
+) -> Result<f64, CliError> {
+    let spent = || -> Result<u64, CliError> { processes.iter().map(|id| cpu_nanos(id)).sum() };
     pass(Instant::now() + SETTLING);
-    let (before, begun) = (cpu_nanos()?, Instant::now());
+    let (before, begun) = (spent()?, Instant::now());
     pass(begun + span);
-    let (elapsed, after) = (begun.elapsed(), cpu_nanos()?);
+    let (elapsed, after) = (begun.elapsed(), spent()?);
     Ok(100.0
         * ratio(
             after.saturating_sub(before) as f64,
@@ -120,11 +169,12 @@ impl fmt::Display for IdleReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.setting)?;
         writeln!(f, "a flow stands open and nothing flows")?;
-        writeln!(f, "left alone: {:.2} % of a core", self.percent_of_a_core)?;
+        let idle = &self.idle;
+        writeln!(f, "left alone: {:.2} % of a core", idle.percent_of_a_core)?;
         writeln!(
             f,
             "while a consumer waits: {:.2} % of a core",
-            self.percent_of_a_core_waiting
+            idle.percent_of_a_core_waiting
         )?;
         verdict(f, self.verified, self.interrupted)
     }

@@ -2,7 +2,7 @@
 //! runs in real and in virtual time.
 
 use super::amount::Amount;
-use super::pair::{Pair, Shape};
+use super::pair::{Shape, Side};
 use crate::outcome::CliError;
 use core::sync::atomic::Ordering;
 use hdrhistogram::Histogram;
@@ -14,6 +14,7 @@ use rackweave_verbs::{
     Completion, CompletionStatus, CqId, Operation, PostError, ReceiveRequest, Region, Verbs,
     WorkRequest,
 };
+use serde::{Deserialize, Serialize};
 
 /// Completions taken at a time.
 const POLL: usize = 256;
@@ -25,7 +26,8 @@ const LATENCY_MAX: u64 = 3_600_000_000_000;
 const NUMBER_BITS: u32 = 48;
 
 /// What is posted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// RDMA READ.
     Read,
@@ -113,9 +115,10 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// Ready to post. Times are nanoseconds since the start.
-    pub fn new(kind: Kind, pair: &Pair, amount: Amount) -> Self {
-        let depth = pair.shape.depth as usize;
+    /// Ready to post to the buffers at `remote`, an address and its key. Times are nanoseconds
+    /// since the start.
+    pub fn new(kind: Kind, shape: Shape, near: &Side, remote: (u64, Rkey), amount: Amount) -> Self {
+        let depth = shape.depth as usize;
         let sender = |&qpn: &Qpn| Sender {
             qpn,
             posted: 0,
@@ -124,11 +127,11 @@ impl Initiator {
         };
         Self {
             kind,
-            shape: pair.shape,
-            local: pair.near.region.clone(),
-            remote: (pair.far.region.address, pair.far.region.rkey),
-            cq: pair.near.cq,
-            senders: pair.near.qpns.iter().map(sender).collect(),
+            shape,
+            local: near.region.clone(),
+            remote,
+            cq: near.cq,
+            senders: near.qpns.iter().map(sender).collect(),
             amount,
             closed: false,
             under_way: 0,
@@ -246,9 +249,9 @@ impl Initiator {
         self.completed
     }
 
-    /// Messages of one queue pair completed so far.
-    pub fn completed_of(&self, queue_pair: usize) -> u64 {
-        self.senders[queue_pair].done
+    /// Messages of each queue pair completed so far.
+    pub fn completed_each(&self) -> Vec<u64> {
+        self.senders.iter().map(|sender| sender.done).collect()
     }
 
     /// When the last message completed.
@@ -313,12 +316,12 @@ pub struct Responder {
 
 impl Responder {
     /// Posts the first receives.
-    pub fn new(pair: &Pair, queue: &mut impl Queue) -> Result<Self, CliError> {
+    pub fn new(shape: Shape, far: &Side, queue: &mut impl Queue) -> Result<Self, CliError> {
         let mut responder = Self {
-            shape: pair.shape,
-            region: pair.far.region.clone(),
-            cq: pair.far.cq,
-            receivers: pair.far.qpns.iter().map(|&qpn| (qpn, 0)).collect(),
+            shape,
+            region: far.region.clone(),
+            cq: far.cq,
+            receivers: far.qpns.iter().map(|&qpn| (qpn, 0)).collect(),
             received: 0,
             completions: Vec::with_capacity(POLL),
         };

@@ -1,6 +1,7 @@
 //! Which tests there are, and which arguments each takes.
 
 use crate::args::{PerfArgs, Test};
+use crate::mode::Mode;
 use crate::outcome::CliError;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -103,4 +104,54 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
         ));
     }
     Ok(())
+}
+
+/// Refuses what a rack that runs cannot do.
+///
+/// # Errors
+/// The first such argument.
+pub fn check_hosted(args: &PerfArgs, mode: &Mode) -> Result<(), CliError> {
+    if !matches!(mode, Mode::Hosted(_)) {
+        return Ok(());
+    }
+    let is_flow = matches!(args.test, Test::FlowBw | Test::ShuffleBw);
+    for (is_given, problem) in [
+        (
+            args.capture.is_some(),
+            "--capture is for a rack of one's own; `rackweave switch --capture FILE.pcapng` \
+             records a hosted one",
+        ),
+        (
+            args.nodes.is_some(),
+            "--nodes cannot change a hosted rack; its nodes are those of the configuration",
+        ),
+        (
+            args.mtu.is_some() && is_flow,
+            "-m cannot change the flows of a hosted rack; set nic.mtu in the configuration with \
+             which its processes start",
+        ),
+        (
+            args.threads.is_some(),
+            "--threads goes with an embedded rack; the ends of a hosted one have a process each",
+        ),
+    ] {
+        if is_given {
+            return Err(CliError::usage(problem));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a hosted rack for a test that needs none.
+///
+/// # Errors
+/// If the user means one.
+pub fn check_alone(args: &PerfArgs) -> Result<(), CliError> {
+    if !args.rack.hosted {
+        return Ok(());
+    }
+    let test = super::name_of(args.test);
+    Err(CliError::usage(format!(
+        "{test} measures a part of the rack alone, in this process; leave --hosted out"
+    )))
 }

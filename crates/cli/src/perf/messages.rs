@@ -2,42 +2,119 @@
 
 use super::amount::Amount;
 use super::initiator::{Initiator, Kind, Responder};
-use super::messages_simulated;
-use super::pair::{Pair, Shape, Site};
+use super::list;
+use super::loops;
+use super::pair::{End, Pair, Shape, Side, Site};
 use super::report::{CaptureReport, Latency, MessageRates, MessageReport, Parameters, Setting};
+use super::{messages_hosted, messages_simulated};
 use crate::args::{Atomic, PerfArgs, Test};
 use crate::capture::Recording;
 use crate::globals::Globals;
+use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
+use crate::patience::Wish;
 use crate::progress::Progress;
-use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::{EmbeddedRack, RackConfig};
 use rackweave_verbs::Mtu;
-
-/// Rounds of the loop between two looks at the clock of the progress bar.
-const ROUNDS: u32 = 256;
+use serde::{Deserialize, Serialize};
 
 /// What a test asks for, with its defaults in place.
 pub struct Plan {
-    test: Test,
     /// What is posted.
     pub kind: Kind,
-    shape: Shape,
+    /// How many of what.
+    pub shape: Shape,
     /// How much of it.
     pub amount: Amount,
+    /// The nodes: the one that posts, and the other.
+    pub nodes: (NodeId, NodeId),
     is_latency: bool,
+}
+
+/// What the node that posts found.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NearFound {
+    /// Messages completed on each queue pair.
+    pub completed: Vec<u64>,
+    /// When the last message completed, in nanoseconds since the start.
+    pub last: u64,
+    /// Whether completions came in order and atomics returned what they should.
+    pub is_sound: bool,
+    /// How long messages took.
+    pub latency_ns: Latency,
+    /// Of the buffers that the messages used.
+    pub digest: u64,
+}
+
+/// What the other node found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FarFound {
+    /// Messages received, if it posts receives.
+    pub received: Option<u64>,
+    /// Of the buffers that the messages used.
+    pub digest: u64,
+    /// Whether each word that atomics go to was raised as often as there were messages.
+    pub words_are_right: bool,
 }
 
 /// What was measured.
 pub struct Measured {
-    /// The node that posted.
-    pub initiator: Initiator,
-    /// Messages that the other one received, if it posts receives.
-    pub received: Option<u64>,
+    /// At the node that posted.
+    pub near: NearFound,
+    /// At the other one.
+    pub far: FarFound,
     /// Which part of the time the wire to the node that got the data was busy.
     pub link_utilisation: Option<f64>,
+}
+
+impl NearFound {
+    /// What is to be said at the end of a measurement.
+    pub fn new(initiator: &Initiator, shape: &Shape, near: &Side) -> Self {
+        let completed = initiator.completed_each();
+        Self {
+            last: initiator.last(),
+            is_sound: initiator.is_sound(),
+            latency_ns: Latency::of(initiator.histogram()),
+            digest: near.digest(shape, &completed),
+            completed,
+        }
+    }
+}
+
+impl FarFound {
+    /// What is to be said at the end of a measurement that `completed` so many messages on each
+    /// queue pair.
+    pub fn new(
+        responder: Option<&Responder>,
+        shape: &Shape,
+        far: &Side,
+        completed: &[u64],
+    ) -> Self {
+        Self {
+            received: responder.map(Responder::received),
+            digest: far.digest(shape, completed),
+            words_are_right: far.words_are(shape, completed),
+        }
+    }
+}
+
+impl Measured {
+    /// What both ends found, where both are in this process.
+    pub fn new(
+        initiator: &Initiator,
+        responder: Option<&Responder>,
+        shape: &Shape,
+        pair: &Pair,
+    ) -> Self {
+        let near = NearFound::new(initiator, shape, &pair.near);
+        Self {
+            far: FarFound::new(responder, shape, &pair.far, &near.completed),
+            near,
+            link_utilisation: None,
+        }
+    }
 }
 
 /// Runs one of the tests.
@@ -45,26 +122,32 @@ pub struct Measured {
 /// # Errors
 /// If an argument makes no sense or the rack cannot do it.
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    let plan = Plan::new(args)?;
-    let mut config = globals.rack_config(&args.rack)?;
+    let mode = Mode::of(args.simulated, &args.rack, globals)?;
+    list::check_hosted(args, &mode)?;
+    let mut config = mode.config(&args.rack, globals)?;
     config.nic.mtu = args.mtu.unwrap_or(config.nic.mtu);
     config.check()?;
+    let plan = Plan::new(args, &config)?;
     plan.check(&config)?;
     let name = super::name_of(args.test);
     let mut progress = Progress::new(globals, name);
-    let (measured, pair, capture) = if args.simulated {
-        messages_simulated::run(args, &plan, &config, globals, &mut progress)?
-    } else {
-        embedded(args, &plan, &config, globals, &mut progress)?
+    let (measured, capture) = match &mode {
+        Mode::Simulated => messages_simulated::run(args, &plan, &config, globals, &mut progress)?,
+        Mode::Hosted(rack) => {
+            let measured = messages_hosted::run(rack, &plan, &config, globals, &mut progress)?;
+            (measured, None)
+        }
+        Mode::Embedded => embedded(args, &plan, &config, globals, &mut progress)?,
     };
     drop(progress);
-    let report = plan.report(args, &config, globals, &measured, &pair, capture);
+    let setting = Setting::new(args.test, mode.name(), &config);
+    let report = plan.report(setting, &config, globals, &measured, capture);
     crate::output::print(globals, "perf", &report)?;
     Ok(Verdict::of(report.verified))
 }
 
 impl Plan {
-    fn new(args: &PerfArgs) -> Result<Self, CliError> {
+    fn new(args: &PerfArgs, config: &RackConfig) -> Result<Self, CliError> {
         let (kind, is_latency) = match args.test {
             Test::ReadBw => (Kind::Read, false),
             Test::ReadLat => (Kind::Read, true),
@@ -100,10 +183,10 @@ impl Plan {
         let default = Amount::Count(if is_latency { 1000 } else { 5000 });
         let amount = Amount::of(args, default)?;
         Ok(Self {
-            test: args.test,
             kind,
             shape,
             amount,
+            nodes: (NodeId(0), NodeId(config.node.len() as u16 - 1)),
             is_latency,
         })
     }
@@ -159,71 +242,67 @@ impl Plan {
         config: &RackConfig,
         sim: bool,
     ) -> Result<Pair, CliError> {
-        let nodes = (NodeId(0), NodeId(config.node.len() as u16 - 1));
-        let pair = Pair::new(site, self.shape, nodes, &self.attributes(config, sim))?;
-        match self.kind {
-            Kind::Read => pair.fill(&pair.far, &pair.near, config.seed),
-            Kind::Write | Kind::Send => pair.fill(&pair.near, &pair.far, config.seed),
-            Kind::FetchAdd | Kind::CompareSwap => {}
-        }
+        let attributes = self.attributes(config, sim);
+        let pair = Pair::new(site, &self.shape, self.nodes, &attributes)?;
+        pair.near.fill(self.kind, End::Near, config.seed);
+        pair.far.fill(self.kind, End::Far, config.seed);
         Ok(pair)
     }
 
+    /// Ready to post from one side of `pair` to the other.
+    pub fn initiator(&self, pair: &Pair) -> Initiator {
+        let far = &pair.far.region;
+        let remote = (far.address, far.rkey);
+        Initiator::new(self.kind, self.shape, &pair.near, remote, self.amount)
+    }
+
     /// Whether everything is where it should be.
-    fn verify(&self, measured: &Measured, pair: &Pair) -> bool {
-        let initiator = &measured.initiator;
-        let arrived = measured
-            .received
-            .is_none_or(|count| count == initiator.completed());
+    fn verify(&self, measured: &Measured) -> bool {
+        let Measured { near, far, .. } = measured;
+        let completed: u64 = near.completed.iter().sum();
+        let arrived = far.received.is_none_or(|count| count == completed);
         let right = if self.kind.is_atomic() {
-            (0..pair.far.qpns.len()).all(|index| {
-                let word = pair
-                    .far
-                    .region
-                    .block
-                    .word(self.shape.offset(index, 0) as usize);
-                word.load(Ordering::Acquire) == initiator.completed_of(index)
-            })
+            far.words_are_right
         } else {
-            pair.is_equal(|index| initiator.completed_of(index))
+            near.digest == far.digest
         };
-        initiator.is_sound() && initiator.completed() > 0 && arrived && right
+        near.is_sound && completed > 0 && arrived && right
     }
 
     fn report(
         &self,
-        args: &PerfArgs,
+        setting: Setting,
         config: &RackConfig,
         globals: &Globals,
         measured: &Measured,
-        pair: &Pair,
         capture: Option<CaptureReport>,
     ) -> MessageReport {
-        let initiator = &measured.initiator;
-        let rates = MessageRates::new(initiator.completed(), self.shape.size, initiator.last());
+        let near = &measured.near;
+        let rates = MessageRates::new(near.completed.iter().sum(), self.shape.size, near.last);
+        let name = |node: NodeId| config.node[usize::from(node.0)].name.clone();
         MessageReport {
-            setting: Setting::new(self.test, args.simulated, config),
+            setting,
             parameters: Parameters {
                 size_bytes: self.shape.size,
                 queue_pairs: self.shape.queue_pairs,
                 tx_depth: self.shape.depth,
                 mtu_bytes: config.nic.mtu,
-                source: config.node[usize::from(pair.near.node.0)].name.clone(),
-                target: config.node[usize::from(pair.far.node.0)].name.clone(),
+                source: name(self.nodes.0),
+                target: name(self.nodes.1),
             },
             is_latency: self.is_latency,
-            verified: self.verify(measured, pair),
+            verified: self.verify(measured),
             interrupted: globals.interrupt.is_set(),
             rates,
-            latency_ns: Latency::of(initiator.histogram()),
+            latency_ns: near.latency_ns,
             link_utilisation: measured.link_utilisation,
             capture,
         }
     }
 }
 
-/// A measurement, what it ran on, and what the capture holds.
-pub type Run = (Measured, Pair, Option<CaptureReport>);
+/// A measurement, and what the capture holds.
+pub type Run = (Measured, Option<CaptureReport>);
 
 fn embedded(
     args: &PerfArgs,
@@ -241,79 +320,33 @@ fn embedded(
     if let Some(recording) = &recording {
         rack.set_tap(Some(recording.tap()));
     }
-    let mut initiator = Initiator::new(plan.kind, &pair, plan.amount);
-    let far = rack.node(pair.far.node);
-    let mut responder = match plan.kind {
-        Kind::Send => Some(far.with(|nic| Responder::new(&pair, nic))?),
+    let (near, far) = (rack.node(pair.near.node), rack.node(pair.far.node));
+    let responder = match plan.kind {
+        Kind::Send => Some(far.with(|nic| Responder::new(plan.shape, &pair.far, nic))?),
         _ => None,
     };
-    let driven = drive(
-        &rack,
-        &pair,
+    let mut initiator = Some((&near, plan.initiator(&pair)));
+    let mut responder = responder.map(|responder| (&far, responder));
+    let wish = || {
+        if globals.interrupt.is_set() {
+            Wish::Finish
+        } else {
+            Wish::GoOn
+        }
+    };
+    let driver = rack.progress();
+    let exchanged = loops::exchange(
         &mut initiator,
         &mut responder,
-        globals,
-        progress,
+        &*driver,
+        wish,
+        |initiator, now| progress.set(|| initiator.fraction(now)),
     );
     rack.set_tap(None);
     let capture = CaptureReport::finish(args.capture.as_deref(), recording)?;
-    driven?;
-    let received = match &mut responder {
-        Some(responder) => {
-            while far.with(|nic| responder.run(nic))? > 0 {}
-            Some(responder.received())
-        }
-        None => None,
-    };
-    Ok((
-        Measured {
-            initiator,
-            received,
-            link_utilisation: None,
-        },
-        pair,
-        capture,
-    ))
-}
-
-/// Posts and polls in real time until all is done. This thread drives the rack meanwhile.
-fn drive(
-    rack: &EmbeddedRack,
-    pair: &Pair,
-    initiator: &mut Initiator,
-    responder: &mut Option<Responder>,
-    globals: &Globals,
-    progress: &mut Progress,
-) -> Result<(), CliError> {
-    let (near, far) = (rack.node(pair.near.node), rack.node(pair.far.node));
-    let driver = rack.progress();
-    let start = std::time::Instant::now();
-    let (mut idle_rounds, mut rounds) = (0u32, 0u32);
-    loop {
-        let now = start.elapsed().as_nanos() as u64;
-        let mut moved = near.with(|nic| -> Result<bool, CliError> {
-            let completed = initiator.poll(now, nic)?;
-            Ok(initiator.post(now, nic)? + completed > 0)
-        })?;
-        if initiator.is_done() {
-            return Ok(());
-        }
-        if let Some(responder) = responder {
-            moved |= far.with(|nic| responder.run(nic))? > 0;
-        }
-        moved |= driver.drive();
-        if moved {
-            idle_rounds = 0;
-        } else {
-            driver.relax(idle_rounds);
-            idle_rounds = idle_rounds.saturating_add(1);
-        }
-        rounds = rounds.wrapping_add(1);
-        if rounds.is_multiple_of(ROUNDS) {
-            progress.set(|| initiator.fraction(now));
-        }
-        if globals.interrupt.is_set() {
-            initiator.close();
-        }
-    }
+    exchanged?;
+    let (_, initiator) = initiator.expect("nobody took it");
+    let responder = responder.as_ref().map(|(_, responder)| responder);
+    let measured = Measured::new(&initiator, responder, &plan.shape, &pair);
+    Ok((measured, capture))
 }

@@ -91,10 +91,12 @@ pub fn run(
         rack.set_tap(Some(recording.tap()));
     }
     let responder = match plan.kind {
-        Kind::Send => Some(rack.act(pair.far.node, |nic| Responder::new(&pair, nic))?),
+        Kind::Send => Some(rack.act(pair.far.node, |nic| {
+            Responder::new(plan.shape, &pair.far, nic)
+        })?),
         _ => None,
     };
-    let initiator = Initiator::new(plan.kind, &pair, plan.amount);
+    let initiator = plan.initiator(&pair);
     let shared = Rc::new(RefCell::new(Shared {
         initiator,
         responder,
@@ -123,22 +125,14 @@ pub fn run(
         mut responder,
         ..
     } = take(shared);
-    let received = match &mut responder {
-        Some(responder) => {
-            while rack.act(pair.far.node, |nic| responder.run(nic))? > 0 {}
-            Some(responder.received())
-        }
-        None => None,
+    if let Some(responder) = &mut responder {
+        while rack.act(pair.far.node, |nic| responder.run(nic))? > 0 {}
+    }
+    let measured = Measured {
+        link_utilisation,
+        ..Measured::new(&initiator, responder.as_ref(), &plan.shape, &pair)
     };
-    Ok((
-        Measured {
-            initiator,
-            received,
-            link_utilisation,
-        },
-        pair,
-        capture,
-    ))
+    Ok((measured, capture))
 }
 
 /// Runs the world until the initiator is done.

@@ -1,22 +1,29 @@
-//! The command `perf`: measures the rack, embedded or simulated, and parts of it.
+//! The command `perf`: measures the rack, embedded, simulated or hosted, and parts of it.
 //!
 //! `messages` are perftest's tests, `flow_bw` those of flows, `rewrite`, `events` and `idle`
 //! measure the machine. Numbers of real time are given beside something measured in the same
 //! run wherever they depend on the machine.
+//!
+//! The rooms that nodes of a hosted rack share (`hosted::jobs`) are those of the ends: `ends`,
+//! `initiator`, `pair`, and their `loops`.
 
-mod amount;
-mod ends;
+pub mod amount;
+pub mod ends;
 mod events;
 mod flow;
 mod flow_bw;
+mod flow_hosted;
 mod flow_report;
 mod flow_simulated;
 mod idle;
-mod initiator;
+mod idle_hosted;
+pub mod initiator;
 mod list;
-mod messages;
+pub mod loops;
+pub mod messages;
+mod messages_hosted;
 mod messages_simulated;
-mod pair;
+pub mod pair;
 mod report;
 mod rewrite;
 
@@ -44,8 +51,8 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         | Test::AtomicLat => messages::run(args, globals),
         Test::FlowBw => flow_bw::run(args, globals),
         Test::ShuffleBw => flow_bw::shuffle(args, globals),
-        Test::Rewrite => rewrite::run(args, globals),
-        Test::Events => events::run(args, globals),
+        Test::Rewrite => list::check_alone(args).and_then(|()| rewrite::run(args, globals)),
+        Test::Events => list::check_alone(args).and_then(|()| events::run(args, globals)),
         Test::Idle => idle::run(args, globals),
     }
 }

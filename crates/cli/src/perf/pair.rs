@@ -1,18 +1,28 @@
 //! Two nodes with connected queue pairs and buffers: what the verbs' tests run on.
 
+use super::initiator::Kind;
 use crate::outcome::CliError;
+use core::sync::atomic::Ordering;
 use rackweave_base::{Memory, NodeId, Qpn, Rng};
 use rackweave_controller::LaneError;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_nic::Nic;
 use rackweave_rack::{EmbeddedRack, SimulatedRack};
 use rackweave_verbs::{Access, CqId, QpCapabilities, Region, Verbs};
+use serde::{Deserialize, Serialize};
 
 /// Bytes of buffers per queue pair, unless a single message is longer.
 const BUFFER_BYTES: u64 = 1 << 20;
 
-/// Buffers are compared in pieces of this size.
+/// Buffers are filled and looked at in pieces of this size.
 const PIECE: usize = 64 << 10;
+
+/// The most queue pairs, and messages under way on each; what a command line may say as well.
+const QUEUE_PAIRS_MAX: u32 = 4096;
+const DEPTH_MAX: u32 = 1 << 16;
+
+/// The longest message.
+const SIZE_MAX: u32 = 1 << 30;
 
 /// What the tests ask of a rack, embedded or simulated.
 pub trait Site {
@@ -70,7 +80,8 @@ impl Site for SimulatedRack {
 }
 
 /// How many of what.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// Bytes of a message.
     pub size: u32,
@@ -83,6 +94,26 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// Refuses what no command asks for.
+    ///
+    /// # Errors
+    /// The first number out of range.
+    pub fn check(&self) -> Result<(), CliError> {
+        for (what, value, least, most) in [
+            ("size", self.size, 1, SIZE_MAX),
+            ("queue_pairs", self.queue_pairs, 1, QUEUE_PAIRS_MAX),
+            ("depth", self.depth, 1, DEPTH_MAX),
+            ("receives", self.receives, 0, DEPTH_MAX),
+        ] {
+            if !(least..=most).contains(&value) {
+                return Err(CliError::usage(format!(
+                    "{what} is {value}: {least} to {most} is possible"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Bytes from one buffer to the next.
     pub fn stride(&self) -> u64 {
         u64::from(self.size).next_multiple_of(64)
@@ -121,8 +152,6 @@ pub struct Side {
 /// Both nodes.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// The shape of it.
-    pub shape: Shape,
     /// The node that posts.
     pub near: Side,
     /// The other one.
@@ -136,61 +165,32 @@ impl Pair {
     /// If a node lacks room.
     pub fn new(
         site: &mut impl Site,
-        shape: Shape,
+        shape: &Shape,
         nodes: (NodeId, NodeId),
         attributes: &PairAttributes,
     ) -> Result<Self, CliError> {
-        let near = Side::new(site, shape, nodes.0)?;
-        let far = Side::new(site, shape, nodes.1)?;
+        let memory = site.arena();
+        let mut open = |node| site.act(node, |nic| Side::open(node, nic, &memory, shape));
+        let (near, far) = (open(nodes.0)?, open(nodes.1)?);
         for (&a, &b) in near.qpns.iter().zip(&far.qpns) {
             site.connect_pair((nodes.0, a), (nodes.1, b), attributes)?;
         }
-        Ok(Self { shape, near, far })
-    }
-
-    /// Fills the buffers of one side with bytes that differ everywhere, those of the other with
-    /// zeros.
-    pub fn fill(&self, source: &Side, target: &Side, seed: u64) {
-        let mut rng = Rng::new(seed).fork("perf");
-        let mut piece = vec![0; PIECE];
-        self.pieces(|at, len| {
-            for word in piece.chunks_mut(8) {
-                word.copy_from_slice(&rng.next_u64().to_le_bytes()[..word.len()]);
-            }
-            source.region.block.write(at, &piece[..len]);
-            target.region.block.write(at, &vec![0; len]);
-        });
-    }
-
-    /// Whether both sides hold the same in every buffer that the messages of each queue pair have
-    /// used; `messages` says how many those were.
-    pub fn is_equal(&self, messages: impl Fn(usize) -> u64) -> bool {
-        let (mut near, mut far) = (vec![0; PIECE], vec![0; PIECE]);
-        let size = self.shape.size as usize;
-        (0..self.near.qpns.len()).all(|queue_pair| {
-            (0..messages(queue_pair).min(self.shape.slots())).all(|slot| {
-                let start = self.shape.offset(queue_pair, slot) as usize;
-                (0..size).step_by(PIECE).all(|at| {
-                    let len = PIECE.min(size - at);
-                    self.near.region.block.read(start + at, &mut near[..len]);
-                    self.far.region.block.read(start + at, &mut far[..len]);
-                    near[..len] == far[..len]
-                })
-            })
-        })
-    }
-
-    fn pieces(&self, mut act: impl FnMut(usize, usize)) {
-        let all = self.near.region.block.len();
-        for at in (0..all).step_by(PIECE) {
-            act(at, PIECE.min(all - at));
-        }
+        Ok(Self { near, far })
     }
 }
 
 impl Side {
-    fn new(site: &mut impl Site, shape: Shape, node: NodeId) -> Result<Self, CliError> {
-        let block = site.arena().allocate(shape.bytes() as usize)?;
+    /// Makes buffers and queue pairs, which nobody has connected yet.
+    ///
+    /// # Errors
+    /// If the node lacks room.
+    pub fn open(
+        node: NodeId,
+        nic: &mut Nic,
+        memory: &Memory,
+        shape: &Shape,
+    ) -> Result<Self, CliError> {
+        let block = memory.allocate(shape.bytes() as usize)?;
         let entries = shape
             .queue_pairs
             .saturating_mul(shape.depth.max(shape.receives));
@@ -199,19 +199,166 @@ impl Side {
             receive_max: shape.receives.max(1),
             segments_max: 1,
         };
-        site.act(node, |nic| {
-            let pd = nic.create_pd();
-            let region = nic.register(pd, block, Access::all())?;
-            let cq = nic.create_cq(entries)?;
-            let qpns = (0..shape.queue_pairs)
-                .map(|_| nic.create_qp(pd, cq, cq, capabilities))
-                .collect::<Result<_, _>>()?;
-            Ok(Self {
-                node,
-                region,
-                cq,
-                qpns,
-            })
-        })
+        let pd = nic.create_pd();
+        let region = nic.register(pd, block, Access::all())?;
+        let cq = nic.create_cq(entries)?;
+        let mut side = Self {
+            node,
+            region,
+            cq,
+            qpns: Vec::new(),
+        };
+        for _ in 0..shape.queue_pairs {
+            match nic.create_qp(pd, cq, cq, capabilities) {
+                Ok(qpn) => side.qpns.push(qpn),
+                Err(error) => {
+                    side.close(nic);
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(side)
+    }
+
+    /// Gives everything back.
+    pub fn close(&self, nic: &mut Nic) {
+        // What the NIC no longer knows needs no giving back.
+        for &qpn in &self.qpns {
+            let _ = nic.destroy_qp(qpn);
+        }
+        let _ = nic.destroy_cq(self.cq);
+        nic.deregister(&self.region);
+    }
+
+    /// Fills the buffers: with bytes that differ everywhere where the messages of `kind` come from,
+    /// with zeros elsewhere.
+    pub fn fill(&self, kind: Kind, end: End, seed: u64) {
+        let is_source = match kind {
+            Kind::Read => end == End::Far,
+            Kind::Write | Kind::Send => end == End::Near,
+            Kind::FetchAdd | Kind::CompareSwap => false,
+        };
+        let mut rng = Rng::new(seed).fork("perf");
+        let mut piece = vec![0; PIECE];
+        let all = self.region.block.len();
+        for at in (0..all).step_by(PIECE) {
+            let len = PIECE.min(all - at);
+            if is_source {
+                for word in piece[..len].chunks_mut(8) {
+                    word.copy_from_slice(&rng.next_u64().to_le_bytes()[..word.len()]);
+                }
+            }
+            self.region.block.write(at, &piece[..len]);
+        }
+    }
+
+    /// A number that is the same for the same bytes in every buffer that the messages of each queue
+    /// pair have used; `messages` says how many those were.
+    pub fn digest(&self, shape: &Shape, messages: &[u64]) -> u64 {
+        let mut piece = vec![0; PIECE];
+        let size = shape.size as usize;
+        let mut digest = DIGEST_START;
+        for (queue_pair, &messages) in messages.iter().enumerate().take(self.qpns.len()) {
+            for slot in 0..messages.min(shape.slots()) {
+                let start = shape.offset(queue_pair, slot) as usize;
+                for at in (0..size).step_by(PIECE) {
+                    let len = PIECE.min(size - at);
+                    self.region.block.read(start + at, &mut piece[..len]);
+                    digest = digested(digest, &piece[..len]);
+                }
+            }
+        }
+        digest
+    }
+
+    /// Whether the word of each queue pair has been raised as often as there were messages.
+    pub fn words_are(&self, shape: &Shape, messages: &[u64]) -> bool {
+        let word = |queue_pair| self.region.block.word(shape.offset(queue_pair, 0) as usize);
+        let counts = messages.iter().enumerate().take(self.qpns.len());
+        let mut words = counts.map(|(at, &count)| word(at).load(Ordering::Acquire) == count);
+        words.all(|is_right| is_right)
+    }
+}
+
+/// Which of the two nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The one that posts.
+    Near,
+    /// The other one.
+    Far,
+}
+
+/// The offset basis and the prime of 64-bit FNV-1a, here taken by words of eight bytes.
+const DIGEST_START: u64 = 0xcbf2_9ce4_8422_2325;
+const DIGEST_PRIME: u64 = 0x0100_0000_01b3;
+
+fn digested(digest: u64, bytes: &[u8]) -> u64 {
+    bytes.chunks(8).fold(digest, |digest, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        // Turned, so that high bits of a word change low bits of the digest as well.
+        (digest ^ u64::from_le_bytes(word))
+            .wrapping_mul(DIGEST_PRIME)
+            .rotate_left(29)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_tells_bytes_and_their_places_apart() {
+        let digest = |bytes: &[u8]| digested(DIGEST_START, bytes);
+        let mut bytes: Vec<u8> = (0..100).collect();
+        let before = digest(&bytes);
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                bytes[at] ^= 1 << bit;
+                assert_ne!(digest(&bytes), before, "bit {bit} of byte {at}");
+                bytes[at] ^= 1 << bit;
+            }
+        }
+        bytes.swap(8, 16);
+        assert_ne!(digest(&bytes), before);
+    }
+
+    #[test]
+    fn shapes_that_no_command_asks_for_are_refused() {
+        let good = Shape {
+            size: 64,
+            queue_pairs: 1,
+            depth: 1,
+            receives: 0,
+        };
+        assert!(good.check().is_ok());
+        for (bad, says) in [
+            (Shape { size: 0, ..good }, "size is 0"),
+            (
+                Shape {
+                    queue_pairs: 0,
+                    ..good
+                },
+                "queue_pairs is 0",
+            ),
+            (
+                Shape {
+                    depth: u32::MAX,
+                    ..good
+                },
+                "depth is 4294967295",
+            ),
+            (
+                Shape {
+                    receives: 65_537,
+                    ..good
+                },
+                "receives is 65537",
+            ),
+        ] {
+            let error = bad.check().unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
     }
 }

@@ -3,10 +3,13 @@
 
 use crate::args::Test;
 use crate::capture::Recording;
+use crate::mode::{EMBEDDED, HOSTED};
 use crate::outcome::CliError;
 use hdrhistogram::Histogram;
 use rackweave_rack::RackConfig;
-use serde::Serialize;
+use rackweave_rack::config::NodeConfig;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
@@ -15,12 +18,15 @@ use std::path::Path;
 pub struct Setting {
     /// The test.
     pub test: &'static str,
-    /// `embedded`, `simulated`, or `none` where the test needs no rack.
+    /// `embedded`, `simulated`, `hosted`, or `none` where the test needs no rack.
     pub rack: &'static str,
     /// The seed of the rack.
     pub seed: u64,
     /// Driver threads of an embedded rack.
     pub driver_threads: u32,
+    /// How the packets of each node of a hosted rack reach the switch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub links: Option<BTreeMap<String, &'static str>>,
 }
 
 /// What the messages looked like.
@@ -46,7 +52,7 @@ pub struct MessageRates {
 }
 
 /// How long messages took, in nanoseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Latency {
     pub samples: u64,
     pub min: u64,
@@ -87,13 +93,21 @@ pub struct MessageReport {
 }
 
 impl Setting {
-    /// The setting of `test` on a rack of `config`.
-    pub fn new(test: Test, simulated: bool, config: &RackConfig) -> Self {
+    /// The setting of `test` on a rack of `config` that runs as `rack` says.
+    pub fn new(test: Test, rack: &'static str, config: &RackConfig) -> Self {
+        let is_embedded = rack == EMBEDDED;
+        let hosted = config.hosted();
+        let link = |node: &NodeConfig| (node.name.clone(), node.link_kind(&hosted).name());
         Self {
             test: super::name_of(test),
-            rack: if simulated { "simulated" } else { "embedded" },
+            rack,
             seed: config.seed,
-            driver_threads: if simulated { 0 } else { config.driver_threads },
+            driver_threads: if is_embedded {
+                config.driver_threads
+            } else {
+                0
+            },
+            links: (rack == HOSTED).then(|| config.node.iter().map(link).collect()),
         }
     }
 }
@@ -187,8 +201,16 @@ pub fn verdict(f: &mut fmt::Formatter<'_>, verified: bool, interrupted: bool) ->
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {} rack, seed {}", self.test, self.rack, self.seed)?;
-        if self.rack == "embedded" {
+        match &self.links {
+            // A hosted rack draws its numbers from the system: there is no seed to name.
+            Some(links) => {
+                let kinds: BTreeSet<_> = links.values().copied().collect();
+                let kinds: Vec<_> = kinds.into_iter().collect();
+                write!(f, "{}, hosted rack over {}", self.test, kinds.join(" and "))?;
+            }
+            None => write!(f, "{}, {} rack, seed {}", self.test, self.rack, self.seed)?,
+        }
+        if self.rack == EMBEDDED {
             write!(f, ", {} driver threads", self.driver_threads)?;
         }
         writeln!(f)

@@ -4,6 +4,7 @@
 use super::report::{Setting, per_second, ratio, scaled, verdict};
 use crate::args::PerfArgs;
 use crate::globals::Globals;
+use crate::mode::NO_RACK;
 use crate::outcome::{CliError, Verdict};
 use crate::progress::Progress;
 use crate::switch_shape::{self, SWITCH_MAC};
@@ -249,11 +250,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         ns_per_packet,
     };
     let report = RewriteReport {
-        setting: Setting {
-            rack: "none",
-            driver_threads: 0,
-            ..Setting::new(args.test, false, &config)
-        },
+        setting: Setting::new(args.test, NO_RACK, &config),
         verified,
         interrupted: globals.interrupt.is_set(),
         method: switch_shape::icrc_method(&config),

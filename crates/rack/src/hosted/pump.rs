@@ -47,6 +47,9 @@ pub(super) struct Pump<S> {
     /// Readable when work was posted while somebody slept.
     kick: OwnedFd,
     sleepers: AtomicUsize,
+    /// Who wants to act on the machine: those who drive it let them go first, since a mutex does
+    /// not.
+    actors: AtomicUsize,
     /// When a waiting thread last drove, in nanoseconds.
     visited: AtomicU64,
     stop: AtomicBool,
@@ -64,6 +67,7 @@ impl<S: Station> Pump<S> {
             })),
             kick: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             sleepers: AtomicUsize::new(0),
+            actors: AtomicUsize::new(0),
             visited: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         };
@@ -79,7 +83,9 @@ impl<S: Station> Pump<S> {
     /// Acts on the machine and sees to it that what was posted gets going.
     pub fn with<R>(&self, act: impl FnOnce(&mut S) -> R) -> R {
         let result = {
+            self.actors.fetch_add(1, Ordering::Relaxed);
             let mut station = self.place.lock();
+            self.actors.fetch_sub(1, Ordering::Relaxed);
             let result = act(&mut station);
             self.place.note_deadline(station.deadline());
             result
@@ -118,6 +124,9 @@ impl<S: Station> Pump<S> {
     }
 
     fn turn(&self) -> bool {
+        if self.actors.load(Ordering::Relaxed) > 0 {
+            std::thread::yield_now();
+        }
         let Some(mut station) = self.place.try_lock() else {
             return false;
         };

@@ -1,5 +1,9 @@
 //! Columns with few values, one byte each (TPC-H specification, section 4.2.2.13 and 4.2.3).
 
+use core::fmt;
+use serde::de::{self, Deserialize, Deserializer};
+use serde::ser::{Serialize, Serializer};
+
 /// An enumeration whose values have a byte in encoded rows and a text in TPC-H's tables.
 macro_rules! codes {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $code:literal $text:literal,)+ }) => {
@@ -43,9 +47,26 @@ macro_rules! codes {
             }
         }
 
-        impl core::fmt::Display for $name {
-            fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.pad(self.text())
+            }
+        }
+
+        /// As its text.
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(self.text())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(from)?;
+                Self::from_text(&text).ok_or_else(|| {
+                    let unexpected = de::Unexpected::Str(&text);
+                    de::Error::invalid_value(unexpected, &stringify!($name))
+                })
             }
         }
     };

@@ -32,12 +32,13 @@
 //! [`published_q1_sf1`] is what the specification publishes.
 //!
 //! Files in the order in which a row meets them: `scale` (how many rows), `generate`, `codes` and
-//! `rows` (their bytes), `storage`, `compute` with `order_table` and `aggregate`, `result`; then
-//! `reference` and `published`, which judge.
+//! `rows` (their bytes), `storage`, `compute` with `order_table` and `aggregate`, `result` with
+//! `exact` (how sums travel); then `reference` and `published`, which judge.
 
 mod aggregate;
 mod codes;
 mod compute;
+mod exact;
 mod generate;
 mod order_table;
 mod published;

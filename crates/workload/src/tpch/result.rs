@@ -4,42 +4,53 @@ use super::codes::{LineStatus, OrderPriority, ReturnFlag};
 use super::published::{Q1Answer, published_q1_sf1};
 use super::scale::RowCounts;
 use core::fmt;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A group of Q1. Sums are exact; averages follow from them (see [`Q1Row::rounded`]).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Q1Row {
     /// `l_returnflag`
     pub return_flag: ReturnFlag,
     /// `l_linestatus`
     pub line_status: LineStatus,
     /// Sum of quantities, in hundredths.
+    #[serde(with = "super::exact")]
     pub sum_qty: i128,
     /// Sum of prices, in hundredths.
+    #[serde(with = "super::exact")]
     pub sum_base_price: i128,
     /// Sum of discounted prices, in ten-thousandths.
+    #[serde(with = "super::exact")]
     pub sum_disc_price: i128,
     /// Sum of discounted prices with tax, in millionths.
+    #[serde(with = "super::exact")]
     pub sum_charge: i128,
     /// Sum of discounts, in hundredths, for their average.
+    #[serde(with = "super::exact")]
     pub sum_discount: i128,
     /// Line items.
     pub count: u64,
 }
 
 /// A group of the join.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct JoinRow {
     /// `o_orderpriority`
     pub priority: OrderPriority,
     /// Line items.
     pub lines: u64,
     /// Sum of discounted prices, in ten-thousandths.
+    #[serde(with = "super::exact")]
     pub revenue: i128,
 }
 
-/// One compute node's part of the results.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// One compute node's part of the results. It travels as JSON with its sums as decimal strings:
+/// numbers there have no room for them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ComputeResult {
     /// Rows that the node saw.
     pub rows: RowCounts,

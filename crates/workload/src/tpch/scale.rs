@@ -3,6 +3,7 @@
 use super::rows::{LineitemRow, OrderRow};
 use core::fmt;
 use core::str::FromStr;
+use serde::{Deserialize, Serialize};
 use tpchgen::generators::OrderGenerator;
 
 /// TPC-H's scale factor: 1 stands for 1.5 million orders.
@@ -24,7 +25,8 @@ pub enum ScaleError {
 }
 
 /// Rows of both tables.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RowCounts {
     /// Rows of `orders`.
     pub orders: u64,

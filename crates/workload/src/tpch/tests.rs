@@ -2,6 +2,7 @@
 
 mod malformed;
 mod played_switch;
+mod results;
 mod rows;
 mod workers;
 

@@ -1,0 +1,232 @@
+//! Chaos on hosted racks: each seed starts a rack of processes of its own, kills, stops and
+//! restarts them while rounds of a shuffle run, and then demands a round without fault.
+//!
+//! A round may fail, with an error that says what happened. It must never deliver anything wrong,
+//! nor hang; no process may end by itself, and none, nor a socket, may be left at the end. What the
+//! processes do follows from the seed, but when the system lets them do it does not: a seed repeats
+//! its plan, not every packet.
+
+mod plan;
+mod report;
+mod round;
+mod stage;
+
+use crate::args::ChaosArgs;
+use crate::globals::Globals;
+use crate::outcome::{CliError, Verdict};
+use crate::output;
+use crate::progress::Progress;
+use plan::{Deed, Fault, Plan, Victim};
+use rackweave_rack::RackConfig;
+use rackweave_rack::hosted::HostedRack;
+use report::{CampaignReport, SeedReport};
+use round::RoundEnd;
+use rustix::process::Signal;
+use stage::Stage;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Its name on the command line.
+pub const NAME: &str = "hosted";
+
+/// Seeds without `--seeds`.
+const SEEDS: u64 = 5;
+
+/// How often the processes are looked after.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How long a rack may take to be whole again.
+const WHOLE_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long a rack that does not run yet is left alone.
+const AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// Runs the campaign, one seed after the other: each has more processes than most machines cores.
+///
+/// # Errors
+/// If the arguments make no sense, or the system has no room for a rack.
+pub fn run(
+    args: &ChaosArgs,
+    template: Option<&RackConfig>,
+    globals: &Globals,
+) -> Result<Verdict, CliError> {
+    if args.jobs.is_some() {
+        return Err(CliError::usage(
+            "--jobs is for simulated systems; seeds of hosted racks run one after the other",
+        ));
+    }
+    let (first, seeds) = (globals.args.seed.unwrap_or(0), args.seeds.unwrap_or(SEEDS));
+    let Some(end) = first.checked_add(seeds) else {
+        return Err(CliError::usage(
+            "--seed and --seeds together go beyond 2^64; lower one of them",
+        ));
+    };
+    let config_file = globals
+        .args
+        .config
+        .as_deref()
+        .filter(|_| template.is_some());
+    let mut report = CampaignReport::new(first, seeds, config_file);
+    let mut progress = Progress::new(globals, "chaos hosted");
+    for seed in first..end {
+        if globals.interrupt.is_set() {
+            break;
+        }
+        report.add(run_seed(seed, template, globals)?);
+        progress.set(|| report.seeds_run as f64 / seeds as f64);
+    }
+    drop(progress);
+    report.conclude();
+    output::print(globals, "chaos", &report)?;
+    Ok(Verdict::of(report.verified))
+}
+
+fn run_seed(
+    seed: u64,
+    template: Option<&RackConfig>,
+    globals: &Globals,
+) -> Result<SeedReport, CliError> {
+    let plan = Plan::new(seed, template);
+    let mut report = SeedReport::new(&plan);
+    let mut stage = Stage::start(&plan.config, seed)?;
+    await_whole(&mut stage, &mut report, globals)?;
+    let config = stage.config.clone();
+    let over = AtomicBool::new(false);
+    let acted = std::thread::scope(|scope| {
+        let (over, config) = (&over, &config);
+        let rounds = scope.spawn(move || rounds(config, seed, over));
+        let acted = act(&plan.faults, &mut stage, &mut report, globals);
+        over.store(true, Ordering::Relaxed);
+        while !rounds.is_finished() && acted.is_ok() {
+            std::thread::sleep(LOOK_EVERY);
+            if let Err(error) = stage.look() {
+                return (Err(error), rounds.join());
+            }
+        }
+        (acted, rounds.join())
+    });
+    let (acted, ends) = acted;
+    acted?;
+    match ends {
+        Ok(ends) => ends.into_iter().for_each(|end| report.add_round(end)),
+        Err(_) => report.violations.push("the workload panicked".into()),
+    }
+    if !globals.interrupt.is_set() {
+        // Whoever was absent for too short a time to be missed is found out within this.
+        sleep(config.hosted().dead_after(), &mut stage)?;
+        await_whole(&mut stage, &mut report, globals)?;
+        match round::run(&config, seed) {
+            RoundEnd::Verified { items, .. } => report.items += items,
+            RoundEnd::Failed(error) => {
+                let text = format!("the rack does not work after the faults: {error}");
+                report.violations.push(text);
+            }
+            RoundEnd::Violated(violations) => report.violations.extend(violations),
+        }
+    }
+    let (mut violations, last_words) = stage.finish()?;
+    // A judge says what it finds on standard error, too, lest it is lost with the switch.
+    violations.retain(|new| !report.violations.iter().any(|known| new.ends_with(known)));
+    report.violations.extend(violations);
+    report.last_words = last_words;
+    report.interrupted = globals.interrupt.is_set();
+    Ok(report)
+}
+
+/// Rounds, one after the other, until it is over; one at least.
+fn rounds(config: &RackConfig, seed: u64, over: &AtomicBool) -> Vec<RoundEnd> {
+    let mut ends = Vec::new();
+    while ends.is_empty() || !over.load(Ordering::Relaxed) {
+        let end = round::run(config, seed.wrapping_add(ends.len() as u64 + 1));
+        let again = matches!(end, RoundEnd::Failed(_));
+        ends.push(end);
+        if again {
+            std::thread::sleep(AGAIN_AFTER);
+        }
+    }
+    ends
+}
+
+/// Does what the plan says.
+fn act(
+    faults: &[Fault],
+    stage: &mut Stage,
+    report: &mut SeedReport,
+    globals: &Globals,
+) -> Result<(), CliError> {
+    for fault in faults {
+        if globals.interrupt.is_set() {
+            break;
+        }
+        sleep(fault.after, stage)?;
+        let Fault { victim, deed, .. } = *fault;
+        match deed {
+            Deed::Kill(absent) => {
+                stage.kill(victim);
+                report.kills += 1;
+                sleep(absent, stage)?;
+                stage.revive(victim)?;
+            }
+            Deed::Stop(span) => {
+                stage.signal(victim, Signal::STOP);
+                report.stops += 1;
+                sleep(span, stage)?;
+                stage.signal(victim, Signal::CONT);
+            }
+            Deed::Restart(absent) => {
+                stage.end(victim)?;
+                report.restarts += 1;
+                sleep(absent, stage)?;
+                stage.revive(victim)?;
+            }
+        }
+        report.switch_faults += u64::from(victim == Victim::Switch);
+    }
+    Ok(())
+}
+
+/// Lets time pass, and looks after the processes meanwhile.
+fn sleep(span: Duration, stage: &mut Stage) -> Result<(), CliError> {
+    let deadline = Instant::now() + span;
+    loop {
+        stage.look()?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(LOOK_EVERY));
+    }
+}
+
+/// Waits until the rack has every node of today, and says so if that does not come about.
+fn await_whole(
+    stage: &mut Stage,
+    report: &mut SeedReport,
+    globals: &Globals,
+) -> Result<(), CliError> {
+    let deadline = Instant::now() + WHOLE_LIMIT;
+    while !globals.interrupt.is_set() {
+        stage.look()?;
+        let status = HostedRack::connect(&stage.config).and_then(|mut rack| rack.status());
+        let why = match status {
+            Ok(status) => {
+                let pids: Vec<_> = status.nodes.iter().map(|node| node.pid).collect();
+                if pids == stage.node_pids() {
+                    return Ok(());
+                }
+                let absent = status.nodes.iter().filter(|node| !node.joined);
+                let absent: Vec<&str> = absent.map(|node| node.name.as_str()).collect();
+                format!("absent: {}", absent.join(", "))
+            }
+            Err(error) => error.to_string(),
+        };
+        if Instant::now() >= deadline {
+            let limit = WHOLE_LIMIT.as_secs();
+            let text = format!("the rack is not whole within {limit} s: {why}");
+            report.violations.push(text);
+            return Ok(());
+        }
+        std::thread::sleep(AGAIN_AFTER);
+    }
+    Ok(())
+}

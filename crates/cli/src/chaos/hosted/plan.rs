@@ -1,0 +1,216 @@
+//! What a seed makes of a hosted rack: its links, and what happens to its processes when.
+
+use rackweave_base::Rng;
+use rackweave_rack::RackConfig;
+use rackweave_rack::config::{HostedSection, LinkKind, SecurityKind};
+use std::fmt;
+use std::time::Duration;
+
+/// Signs of life come more often than by default, so that a seed takes seconds.
+const HEARTBEAT_MS: u64 = 50;
+const DEAD_AFTER_MS: u64 = 1000;
+
+/// Faults of a seed at most.
+const FAULTS_MAX: u64 = 3;
+
+/// Milliseconds between faults, from the start of the first round.
+const GAP_MS: (u64, u64) = (50, 700);
+
+/// Milliseconds for which a process is stopped: from unnoticed to taken for dead.
+const STOP_MS: (u64, u64) = (50, 2200);
+
+/// Milliseconds for which a process is absent.
+const ABSENT_MS: (u64, u64) = (0, 400);
+
+/// The kinds of links that need no rights.
+const LINKS: [LinkKind; 3] = [LinkKind::SharedMemory, LinkKind::Unix, LinkKind::Udp];
+
+/// One rack of so many has keys: they change nothing but the start.
+const TLS_EVERY: u64 = 4;
+
+/// Probability that a packet is lost, on some racks whose links may lose packets.
+const LOSS: f64 = 0.005;
+
+/// Who is attacked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Victim {
+    /// The switch's process.
+    Switch,
+    /// A node's process.
+    Node(usize),
+}
+
+/// What is done to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deed {
+    /// SIGKILL, and started again after a while.
+    Kill(Duration),
+    /// SIGSTOP, and SIGCONT after a while.
+    Stop(Duration),
+    /// Told to end, and started again after a while.
+    Restart(Duration),
+}
+
+/// One fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// How long after the end of the one before.
+    pub after: Duration,
+    pub victim: Victim,
+    pub deed: Deed,
+}
+
+/// A rack and its faults.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    /// Without folder and addresses, which every run chooses anew.
+    pub config: RackConfig,
+    pub faults: Vec<Fault>,
+}
+
+impl Plan {
+    /// The plan of a seed. With a `template`, its links and security stay.
+    pub fn new(seed: u64, template: Option<&RackConfig>) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut config = match template {
+            Some(template) => template.clone(),
+            None => drawn(seed, &mut rng.fork("rack")),
+        };
+        config.hosted = Some(HostedSection {
+            heartbeat_ms: HEARTBEAT_MS,
+            dead_after_ms: DEAD_AFTER_MS,
+            ..config.hosted()
+        });
+        let mut rng = rng.fork("faults");
+        let count = rng.between(1, FAULTS_MAX);
+        let nodes = config.node.len() as u64;
+        let faults = (0..count).map(|_| Fault::drawn(&mut rng, nodes)).collect();
+        Self {
+            seed,
+            config,
+            faults,
+        }
+    }
+}
+
+/// The default rack with links of a kind. Kinds take turns, so that few seeds meet all.
+fn drawn(seed: u64, rng: &mut Rng) -> RackConfig {
+    let mut config = RackConfig::default();
+    let link = LINKS[(seed % LINKS.len() as u64) as usize];
+    if link == LinkKind::Udp && rng.chance(0.5) {
+        config.faults.loss = LOSS;
+    }
+    let security = if seed.is_multiple_of(TLS_EVERY) {
+        SecurityKind::Tls
+    } else {
+        SecurityKind::Plain
+    };
+    config.hosted = Some(HostedSection {
+        link,
+        security,
+        ..HostedSection::default()
+    });
+    config
+}
+
+impl Fault {
+    fn drawn(rng: &mut Rng, nodes: u64) -> Self {
+        let mut span = |(low, high)| Duration::from_millis(rng.between(low, high));
+        let (after, stopped, absent) = (span(GAP_MS), span(STOP_MS), span(ABSENT_MS));
+        let victim = match rng.below(nodes + nodes.div_ceil(2)) {
+            at if at < nodes => Victim::Node(at as usize),
+            _ => Victim::Switch,
+        };
+        let deed = *rng.pick(&[
+            Deed::Kill(absent),
+            Deed::Kill(absent),
+            Deed::Stop(stopped),
+            Deed::Restart(absent),
+        ]);
+        Self {
+            after,
+            victim,
+            deed,
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hosted = self.config.hosted();
+        let security = match hosted.security {
+            SecurityKind::Tls => "TLS",
+            SecurityKind::Plain => "plain",
+        };
+        write!(f, "{} links", hosted.link.name())?;
+        if self.config.faults.any() {
+            write!(f, " with faults")?;
+        }
+        write!(f, ", {security}")?;
+        for Fault {
+            after,
+            victim,
+            deed,
+        } in &self.faults
+        {
+            let whom = match *victim {
+                Victim::Switch => "the switch",
+                Victim::Node(at) => &self.config.node[at].name,
+            };
+            let (what, then, span) = match *deed {
+                Deed::Kill(span) => ("kill", "start", span),
+                Deed::Stop(span) => ("stop", "continue", span),
+                Deed::Restart(span) => ("end", "start", span),
+            };
+            let (after, span) = (after.as_millis(), span.as_millis());
+            write!(
+                f,
+                "; after {after} ms {what} {whom}, {then} after {span} ms"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_has_one_plan_and_seeds_differ() {
+        let text = |seed| Plan::new(seed, None).to_string();
+        assert_eq!(text(3), text(3));
+        let plans: std::collections::BTreeSet<_> = (0..20).map(text).collect();
+        assert!(plans.len() > 15, "{plans:?}");
+        for word in [
+            "shared-memory",
+            "unix",
+            "udp",
+            "kill",
+            "stop",
+            "end",
+            "the switch",
+            "TLS",
+        ] {
+            assert!(
+                plans.iter().any(|plan| plan.contains(word)),
+                "{word}: {plans:?}"
+            );
+        }
+        for seed in 0..200 {
+            Plan::new(seed, None).config.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_template_keeps_its_links() {
+        let text = "[hosted]\nlink = \"unix\"\nsecurity = \"plain\"\n";
+        let template = RackConfig::parse(text, "rack.toml").unwrap();
+        for seed in 0..20 {
+            let hosted = Plan::new(seed, Some(&template)).config.hosted();
+            assert_eq!(hosted.link, LinkKind::Unix);
+            assert_eq!(hosted.security, SecurityKind::Plain);
+        }
+    }
+}

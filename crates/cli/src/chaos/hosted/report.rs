@@ -1,0 +1,222 @@
+//! What a campaign on hosted racks found.
+
+use super::plan::Plan;
+use super::round::RoundEnd;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+/// Different errors of rounds that are reported.
+const ERRORS_MAX: usize = 20;
+
+/// Violations of one seed reported in full.
+const VIOLATIONS_MAX: usize = 10;
+
+/// What one seed did.
+pub struct SeedReport {
+    pub seed: u64,
+    pub plan: String,
+    pub link: &'static str,
+    /// How the rounds under fault ended.
+    pub verified: u64,
+    pub failed: Vec<String>,
+    pub items: u64,
+    /// How often another switch process took a flow over.
+    pub takeovers: u64,
+    pub kills: u64,
+    pub stops: u64,
+    pub restarts: u64,
+    /// How many of those befell the switch.
+    pub switch_faults: u64,
+    pub violations: Vec<String>,
+    pub last_words: Vec<String>,
+    /// The user ended it: it was not run to its end.
+    pub interrupted: bool,
+}
+
+impl SeedReport {
+    pub fn new(plan: &Plan) -> Self {
+        Self {
+            seed: plan.seed,
+            plan: plan.to_string(),
+            link: plan.config.hosted().link.name(),
+            verified: 0,
+            failed: Vec::new(),
+            items: 0,
+            takeovers: 0,
+            kills: 0,
+            stops: 0,
+            restarts: 0,
+            switch_faults: 0,
+            violations: Vec::new(),
+            last_words: Vec::new(),
+            interrupted: false,
+        }
+    }
+
+    /// A round under fault has ended.
+    pub fn add_round(&mut self, end: RoundEnd) {
+        match end {
+            RoundEnd::Verified { items, takeovers } => {
+                self.verified += 1;
+                self.items += items;
+                self.takeovers += takeovers;
+            }
+            RoundEnd::Failed(error) => self.failed.push(error),
+            RoundEnd::Violated(violations) => self.violations.extend(violations),
+        }
+    }
+}
+
+/// What all seeds did together.
+#[derive(Serialize)]
+pub struct CampaignReport {
+    pub system: &'static str,
+    pub first_seed: u64,
+    pub seeds: u64,
+    /// Seeds run to their end: fewer after an interruption.
+    pub seeds_run: u64,
+    pub verified: bool,
+    pub seeds_failed: u64,
+    pub violations: u64,
+    /// Rounds under fault that completed verified, and that failed with an error.
+    pub rounds_verified: u64,
+    pub rounds_failed: u64,
+    pub items: u64,
+    /// How often another switch process took a flow over.
+    pub takeovers: u64,
+    pub kills: u64,
+    pub stops: u64,
+    pub restarts: u64,
+    pub switch_faults: u64,
+    /// Seeds by kind of link.
+    pub links: BTreeMap<&'static str, u64>,
+    /// How rounds failed, and how often.
+    pub errors: BTreeMap<String, u64>,
+    pub failures: Vec<Failure>,
+    #[serde(skip)]
+    config: String,
+}
+
+/// A seed that failed.
+#[derive(Serialize)]
+pub struct Failure {
+    pub seed: u64,
+    pub plan: String,
+    pub violations: Vec<String>,
+    /// What the processes last said.
+    pub last_words: Vec<String>,
+    /// The command that repeats its plan.
+    pub replay: String,
+}
+
+impl CampaignReport {
+    /// `config` is the template's file.
+    pub fn new(first_seed: u64, seeds: u64, config: Option<&Path>) -> Self {
+        Self {
+            system: super::NAME,
+            first_seed,
+            seeds,
+            seeds_run: 0,
+            verified: false,
+            seeds_failed: 0,
+            violations: 0,
+            rounds_verified: 0,
+            rounds_failed: 0,
+            items: 0,
+            takeovers: 0,
+            kills: 0,
+            stops: 0,
+            restarts: 0,
+            switch_faults: 0,
+            links: BTreeMap::new(),
+            errors: BTreeMap::new(),
+            failures: Vec::new(),
+            config: config.map_or_else(String::new, |path| format!(" --config {}", path.display())),
+        }
+    }
+
+    pub fn add(&mut self, seed: SeedReport) {
+        self.seeds_run += u64::from(!seed.interrupted);
+        self.violations += seed.violations.len() as u64;
+        self.rounds_verified += seed.verified;
+        self.rounds_failed += seed.failed.len() as u64;
+        self.items += seed.items;
+        self.takeovers += seed.takeovers;
+        self.kills += seed.kills;
+        self.stops += seed.stops;
+        self.restarts += seed.restarts;
+        self.switch_faults += seed.switch_faults;
+        *self.links.entry(seed.link).or_default() += 1;
+        for error in seed.failed {
+            if self.errors.len() < ERRORS_MAX || self.errors.contains_key(&error) {
+                *self.errors.entry(error).or_default() += 1;
+            }
+        }
+        if seed.violations.is_empty() {
+            return;
+        }
+        self.seeds_failed += 1;
+        let mut violations = seed.violations;
+        violations.truncate(VIOLATIONS_MAX);
+        let (number, config) = (seed.seed, &self.config);
+        self.failures.push(Failure {
+            replay: format!(
+                "rackweave chaos --system {} --seeds 1 --seed {number}{config}",
+                super::NAME
+            ),
+            seed: number,
+            plan: seed.plan,
+            violations,
+            last_words: seed.last_words,
+        });
+    }
+
+    /// All seeds have been added.
+    pub fn conclude(&mut self) {
+        self.verified = self.seeds_run == self.seeds && self.seeds_failed == 0;
+    }
+}
+
+impl fmt::Display for CampaignReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let last = self.first_seed + (self.seeds - 1);
+        writeln!(f, "chaos hosted: seeds {} to {last}", self.first_seed)?;
+        for failure in &self.failures {
+            writeln!(f, "\nseed {}: {}", failure.seed, failure.plan)?;
+            for violation in &failure.violations {
+                writeln!(f, "  violation: {violation}")?;
+            }
+            for word in &failure.last_words {
+                writeln!(f, "  heard: {word}")?;
+            }
+            writeln!(f, "  repeat with: {}", failure.replay)?;
+        }
+        if !self.errors.is_empty() {
+            writeln!(f, "\nrounds failed because of")?;
+            for (error, count) in &self.errors {
+                writeln!(f, "  {count:>4} {error}")?;
+            }
+        }
+        writeln!(f)?;
+        for (link, count) in &self.links {
+            writeln!(f, "  {:<24} {count:>8}", format!("racks over {link}"))?;
+        }
+        for (what, value) in [
+            ("seeds run", self.seeds_run),
+            ("rounds verified", self.rounds_verified),
+            ("rounds failed", self.rounds_failed),
+            ("items taken", self.items),
+            ("flows taken over", self.takeovers),
+            ("kills", self.kills),
+            ("stops", self.stops),
+            ("restarts", self.restarts),
+            ("of the switch", self.switch_faults),
+            ("violations", self.violations),
+        ] {
+            writeln!(f, "  {what:<24} {value:>8}")?;
+        }
+        write!(f, "verified: {}", self.verified)
+    }
+}

@@ -1,0 +1,156 @@
+//! The demo on a rack of processes: the workers are jobs of its nodes.
+
+use super::Plan;
+use super::report::{DemoReport, NodeReport};
+use crate::globals::Globals;
+use crate::hosted::crew::{Crew, TaskId};
+use crate::hosted::jobs::tpch::{
+    COMPUTE, ComputeArguments, STORAGE, StorageArguments, StorageFound,
+};
+use crate::memcpy;
+use crate::mode::HOSTED;
+use crate::outcome::CliError;
+use crate::progress::Progress;
+use rackweave_base::NodeId;
+use rackweave_rack::config::LinkKind;
+use rackweave_rack::hosted::Counters;
+use rackweave_workload::tpch::{ComputeResult, RowCounts, expected_rows};
+use serde_json::Value;
+use std::time::Instant;
+
+/// A storage worker: its node, its job, and where it is met.
+type Source = (NodeId, TaskId, u64);
+
+pub(super) fn run(plan: &Plan, globals: &Globals) -> Result<DemoReport, CliError> {
+    let mut crew = Crew::gather(&plan.config, globals)?;
+    let mut report = DemoReport::new(plan, HOSTED);
+    let before = crew.found().switch_counters.clone();
+    match shuffle(&mut crew, plan, globals, &mut report) {
+        Ok(()) => {}
+        Err(_) if globals.interrupt.is_set() => report.problems.push("interrupted".into()),
+        Err(error) => return Err(error),
+    }
+    crew.close_flows();
+    report.switch_takeovers = Some(crew.takeovers());
+    let now = crew.status()?.switch_counters;
+    // Another process has counted from zero.
+    report.switch_counters = match crew.takeovers() {
+        0 => difference(now, &before),
+        _ => now,
+    };
+    drop(crew);
+    let hosted = plan.config.hosted();
+    let kinds = plan.config.node.iter().map(|node| node.link_kind(&hosted));
+    // Other links have the kernel copy, or leave this machine.
+    if kinds.into_iter().all(|kind| kind == LinkKind::SharedMemory) {
+        report.compare_to_memcpy(memcpy::bandwidth(64 << 20, 32 << 10));
+    }
+    Ok(report)
+}
+
+/// Generates, shuffles and answers.
+fn shuffle(
+    crew: &mut Crew,
+    plan: &Plan,
+    globals: &Globals,
+    report: &mut DemoReport,
+) -> Result<(), CliError> {
+    let expected = expected_rows(plan.scale).total();
+    let (sources, sinks) = start(crew, plan)?;
+    let reported = |crew: &Crew, tasks: &[TaskId]| -> f64 {
+        let rows: u64 = tasks.iter().map(|&task| crew.done(task)).sum();
+        rows as f64 / expected as f64
+    };
+    let sources_only: Vec<TaskId> = sources.iter().map(|&(_, task, _)| task).collect();
+    let mut progress = Progress::new(globals, "generating TPC-H rows");
+    for &(node, _, meeting) in &sources {
+        crew.ask::<u64>(node, meeting, |crew| {
+            progress.set(|| reported(crew, &sources_only));
+        })?;
+    }
+    drop(progress);
+    let started = Instant::now();
+    for &(node, _, meeting) in &sources {
+        crew.tell(node, meeting, &Value::Null)?;
+    }
+    let mut progress = Progress::new(globals, "shuffling through the switch");
+    crew.wait(&[&sources_only[..], &sinks].concat(), |crew| {
+        progress.set(|| reported(crew, &sinks));
+    })?;
+    drop(progress);
+    report.shuffle_seconds = started.elapsed().as_secs_f64();
+    let mut pushed: Vec<RowCounts> = Vec::new();
+    for task in sources_only {
+        let found: StorageFound = crew.result(task)?;
+        report.generate_seconds = report.generate_seconds.max(found.generate_seconds);
+        pushed.push(found.pushed);
+    }
+    let mut parts: Vec<ComputeResult> = Vec::new();
+    for task in sinks {
+        parts.push(crew.result(task)?);
+    }
+    let rows = |counts: &mut dyn Iterator<Item = RowCounts>| counts.map(RowCounts::total).sum();
+    let there: u64 = rows(&mut pushed.iter().copied());
+    let here: u64 = rows(&mut parts.iter().map(|part| part.rows));
+    if there != here {
+        let problem = format!("{there} rows were pushed and {here} arrived");
+        report.problems.push(problem);
+    }
+    let found = Ok(parts);
+    report.fill_rows(&found);
+    let hosted = plan.config.hosted();
+    report.fill_nodes(plan, pushed, &found, |node| NodeReport {
+        link: Some(
+            plan.config.node[usize::from(node.0)]
+                .link_kind(&hosted)
+                .name(),
+        ),
+        ..NodeReport::default()
+    });
+    report.conclude(found);
+    Ok(())
+}
+
+/// Sets both flows up and starts all workers.
+fn start(crew: &mut Crew, plan: &Plan) -> Result<(Vec<Source>, Vec<TaskId>), CliError> {
+    let (from, to) = (plan.places(&plan.storage), plan.places(&plan.compute));
+    let ends = (&from[..], &to[..]);
+    let orders = crew.create_flow("the flow of orders", ends, plan.item_size, plan.ring_bytes)?;
+    let lineitem = crew.create_flow(
+        "the flow of lineitem",
+        ends,
+        plan.item_size,
+        plan.ring_bytes,
+    )?;
+    let mut sinks = Vec::new();
+    for (at, &node) in to.iter().enumerate() {
+        let arguments = ComputeArguments {
+            orders: orders.consumers[at],
+            lineitem: lineitem.consumers[at],
+        };
+        sinks.push(crew.start(node, COMPUTE, &arguments)?);
+    }
+    let mut sources = Vec::new();
+    for (at, &node) in from.iter().enumerate() {
+        let meeting = Crew::meeting();
+        let arguments = StorageArguments {
+            scale_factor: plan.scale.to_string(),
+            part: at as u32,
+            parts: from.len() as u32,
+            orders: orders.of_producer(at),
+            lineitem: lineitem.of_producer(at),
+            meeting,
+        };
+        sources.push((node, crew.start(node, STORAGE, &arguments)?, meeting));
+    }
+    Ok((sources, sinks))
+}
+
+/// What was counted since `before`.
+fn difference(now: Counters, before: &Counters) -> Counters {
+    let since = |(name, count): (String, u64)| {
+        let count = count.saturating_sub(before.get(&name).copied().unwrap_or(0));
+        (count > 0).then_some((name, count))
+    };
+    now.into_iter().filter_map(since).collect()
+}

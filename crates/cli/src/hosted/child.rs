@@ -1,0 +1,207 @@
+//! A process of a hosted rack that this one has started: what it says, how it ends.
+//!
+//! It gets a pipe as standard input and ends when that closes, so none outlives this process. It is
+//! in a process group of its own: Ctrl-C reaches this process alone, which then ends its children
+//! in good order.
+
+use super::event::Event;
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+/// How often one who waits for an end looks.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// What a child says.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Said {
+    /// An event.
+    Event(Event),
+    /// A line on standard error.
+    Error(String),
+}
+
+/// Whose words, and what.
+pub type Word = (String, Said);
+
+/// How a child is started.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    /// Its name: `switch` or a node's.
+    pub name: String,
+    /// The arguments that start it.
+    pub args: Vec<OsString>,
+}
+
+impl Recipe {
+    /// The switch's process.
+    pub fn switch(config: Option<&std::path::Path>) -> Self {
+        Self::new("switch", &["switch"], config)
+    }
+
+    /// A node's process.
+    pub fn node(name: &str, config: Option<&std::path::Path>) -> Self {
+        Self::new(name, &["node", name], config)
+    }
+
+    fn new(name: &str, command: &[&str], config: Option<&std::path::Path>) -> Self {
+        let mut args: Vec<OsString> = command.iter().map(OsString::from).collect();
+        args.extend(["--end-with-stdin", "--format", "json"].map(OsString::from));
+        if let Some(path) = config {
+            args.extend(["--config".into(), path.into()]);
+        }
+        Self {
+            name: name.into(),
+            args,
+        }
+    }
+}
+
+/// A child.
+#[derive(Debug)]
+pub struct Child {
+    process: std::process::Child,
+    stdin: Option<ChildStdin>,
+    started: Instant,
+}
+
+impl Child {
+    /// Starts a process of the executable that runs here. What it says goes to `words`.
+    ///
+    /// # Errors
+    /// If the system starts no process.
+    pub fn start(recipe: &Recipe, words: &Sender<Word>) -> io::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        for name in ["RACKWEAVE_CONFIG", "RACKWEAVE_SEED", "RACKWEAVE_FORMAT"] {
+            command.env_remove(name);
+        }
+        let mut process = command
+            .args(&recipe.args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()?;
+        let stdin = process.stdin.take();
+        let event = |line: &str| match serde_json::from_str(line) {
+            Ok(event) => Said::Event(event),
+            Err(_) => Said::Error(line.into()),
+        };
+        if let Some(out) = process.stdout.take() {
+            listen(out, recipe.name.clone(), words.clone(), event);
+        }
+        if let Some(out) = process.stderr.take() {
+            listen(out, recipe.name.clone(), words.clone(), |line| {
+                Said::Error(line.into())
+            });
+        }
+        Ok(Self {
+            process,
+            stdin,
+            started: Instant::now(),
+        })
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// How long ago it was started.
+    pub fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.process.try_wait()
+    }
+
+    /// Sends it a signal. One that has ended does not mind: until it is waited for, its number is
+    /// nobody else's.
+    pub fn signal(&mut self, signal: Signal) {
+        if let (Ok(None), Some(pid)) = (self.ended(), Pid::from_raw(self.pid() as i32)) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Tells it to end.
+    pub fn release(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Waits until it has ended, up to `deadline`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn wait(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
+        loop {
+            match self.ended()? {
+                None if Instant::now() < deadline => std::thread::sleep(LOOK_EVERY),
+                ended => return Ok(ended),
+            }
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Does nothing to one that has ended and been waited for.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Passes the lines of `out` on until it closes.
+fn listen(
+    out: impl Read + Send + 'static,
+    name: String,
+    words: Sender<Word>,
+    read: impl Fn(&str) -> Said + Send + 'static,
+) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(out).split(b'\n') {
+            let Ok(line) = line else {
+                return;
+            };
+            let line = String::from_utf8_lossy(&line);
+            // When nobody listens any more, reading goes on, so that the child is not stopped by
+            // a full pipe.
+            let _ = words.send((name.clone(), read(&line)));
+        }
+    });
+}
+
+/// Tells all to end, and kills those who do not within `limit`. Returns how each ended, in order;
+/// nothing for those that were killed.
+///
+/// # Errors
+/// What the system says.
+pub fn end_all(
+    children: &mut [&mut Child],
+    limit: Duration,
+) -> io::Result<Vec<Option<ExitStatus>>> {
+    for child in &mut *children {
+        child.release();
+        // One that was stopped would not hear it.
+        child.signal(Signal::CONT);
+    }
+    let deadline = Instant::now() + limit;
+    let mut ends = Vec::new();
+    for child in children {
+        let ended = child.wait(deadline)?;
+        if ended.is_none() {
+            child.signal(Signal::KILL);
+            child.process.wait()?;
+        }
+        ends.push(ended);
+    }
+    Ok(ends)
+}

@@ -1,0 +1,372 @@
+//! The jobs that a command has nodes of a hosted rack run: started, watched and ended together.
+
+use super::jobs::meeting::{self, Told};
+use crate::globals::Globals;
+use crate::interrupt::Interrupt;
+use crate::outcome::CliError;
+use rackweave_base::{NodeId, Qpn};
+use rackweave_rack::RackConfig;
+use rackweave_rack::hosted::{
+    FlowStatus, HostedError, HostedFlow, HostedRack, JobStatus, RackStatus,
+};
+use rackweave_verbs::Mtu;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+/// How long nodes may take to join.
+const JOIN_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long between two looks at the jobs, at first and at most.
+const LOOK_MIN: Duration = Duration::from_millis(1);
+const LOOK_MAX: Duration = Duration::from_millis(20);
+
+/// How long to wait for another switch process when one is lost: less than nodes keep rings for.
+const TAKEOVER_LIMIT: Duration = Duration::from_secs(12);
+
+/// A job of a crew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TaskId(usize);
+
+struct Task {
+    node: NodeId,
+    job: u64,
+    state: TaskState,
+    /// Whether it ends by itself when others are asked to.
+    spared: bool,
+}
+
+enum TaskState {
+    Running { done: u64 },
+    Ended(Value),
+    Taken,
+}
+
+/// A hosted rack and what a command has it do. All of it ends with this.
+pub struct Crew {
+    rack: HostedRack,
+    names: Vec<String>,
+    /// The rack as it was found.
+    found: RackStatus,
+    flows: Vec<(HostedFlow, &'static str)>,
+    /// How often another switch process has taken the flows over.
+    takeovers: u32,
+    tasks: Vec<Task>,
+    interrupt: Interrupt,
+    stopped: bool,
+}
+
+impl Crew {
+    /// Connects to the rack of `config` and waits for its nodes.
+    ///
+    /// # Errors
+    /// If nobody answers there, or nodes are missing.
+    pub fn gather(config: &RackConfig, globals: &Globals) -> Result<Self, CliError> {
+        let mut rack = HostedRack::connect(config)?;
+        let found = rack.wait_for_nodes(JOIN_LIMIT)?;
+        Ok(Self {
+            rack,
+            names: config.node.iter().map(|node| node.name.clone()).collect(),
+            found,
+            flows: Vec::new(),
+            takeovers: 0,
+            tasks: Vec::new(),
+            interrupt: globals.interrupt.clone(),
+            stopped: false,
+        })
+    }
+
+    /// The rack as it was found.
+    pub fn found(&self) -> &RackStatus {
+        &self.found
+    }
+
+    /// How the rack is doing.
+    ///
+    /// # Errors
+    /// If the switch process is gone.
+    pub fn status(&mut self) -> Result<RackStatus, CliError> {
+        self.rack.status().map_err(|error| lost(&error))
+    }
+
+    /// How often another switch process has taken the flows over.
+    pub fn takeovers(&self) -> u32 {
+        self.takeovers
+    }
+
+    /// The switch process is lost: waits for another and has it take the flows over.
+    fn survive(&mut self, error: &HostedError) -> Result<(), CliError> {
+        if !matches!(error, HostedError::Control(_)) || self.interrupt.is_set() {
+            return Err(lost(error));
+        }
+        let mut flows: Vec<&mut HostedFlow> = self.flows.iter_mut().map(|(flow, _)| flow).collect();
+        match self.rack.reconnect(&mut flows, TAKEOVER_LIMIT) {
+            Ok(()) => {
+                self.takeovers += 1;
+                self.found = self.status()?;
+                Ok(())
+            }
+            Err(next) => Err(CliError::run(format!("{}; then: {next}", lost(error)))),
+        }
+    }
+
+    /// Sets a flow up, which errors will call `what`.
+    ///
+    /// # Errors
+    /// As for [`HostedRack::create_flow`].
+    pub fn create_flow(
+        &mut self,
+        what: &'static str,
+        (producers, consumers): (&[NodeId], &[NodeId]),
+        item_size: u32,
+        ring_bytes: u32,
+    ) -> Result<HostedFlow, CliError> {
+        let made = self
+            .rack
+            .create_flow(producers, consumers, item_size, ring_bytes);
+        match made {
+            Ok(flow) => {
+                self.flows.push((flow.clone(), what));
+                Ok(flow)
+            }
+            Err(error) => Err(self.explain(&format!("{what}: {error}"))),
+        }
+    }
+
+    /// Breaks off what flows, and forgets it.
+    pub fn close_flows(&mut self) {
+        for (flow, _) in std::mem::take(&mut self.flows) {
+            // If the controller is gone, so is the flow.
+            let _ = self.rack.close_flow(flow.id);
+        }
+    }
+
+    /// Connects queue pairs of two nodes, one of each at a time.
+    ///
+    /// # Errors
+    /// As for [`HostedRack::connect_pair`].
+    pub fn connect(
+        &mut self,
+        (a, a_qpns): (NodeId, &[Qpn]),
+        (b, b_qpns): (NodeId, &[Qpn]),
+        mtu: Mtu,
+    ) -> Result<(), CliError> {
+        for (&a_qpn, &b_qpn) in a_qpns.iter().zip(b_qpns) {
+            if let Err(error) = self.rack.connect_pair((a, a_qpn), (b, b_qpn), mtu) {
+                return Err(self.explain(&format!("queue pairs cannot be connected: {error}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a job.
+    ///
+    /// # Errors
+    /// If its node is gone.
+    pub fn start(
+        &mut self,
+        node: NodeId,
+        name: &str,
+        arguments: &impl Serialize,
+    ) -> Result<TaskId, CliError> {
+        let arguments = serde_json::to_value(arguments).map_err(CliError::run)?;
+        match self.rack.start_job(node, name, arguments) {
+            Ok(job) => {
+                self.tasks.push(Task {
+                    node,
+                    job,
+                    state: TaskState::Running { done: 0 },
+                    spared: false,
+                });
+                Ok(TaskId(self.tasks.len() - 1))
+            }
+            Err(error) => Err(self.explain(&format!("{name} cannot start: {error}"))),
+        }
+    }
+
+    /// How much a job has done, in its own units.
+    pub fn done(&self, task: TaskId) -> u64 {
+        match self.tasks[task.0].state {
+            TaskState::Running { done } => done,
+            TaskState::Ended(_) | TaskState::Taken => 0,
+        }
+    }
+
+    /// Waits until all jobs of `awaited` have ended; meanwhile no job of the crew may fail. `watch`
+    /// is called now and then. If the user wants to stop, all jobs are asked to end that are not
+    /// spared.
+    ///
+    /// # Errors
+    /// Names what happened: a job failed, a node died, a flow was broken off, the switch is gone.
+    pub fn wait(
+        &mut self,
+        awaited: &[TaskId],
+        mut watch: impl FnMut(&Self),
+    ) -> Result<(), CliError> {
+        let mut span = LOOK_MIN;
+        loop {
+            self.look()?;
+            let runs =
+                |task: &TaskId| matches!(self.tasks[task.0].state, TaskState::Running { .. });
+            if !awaited.iter().any(runs) {
+                return Ok(());
+            }
+            watch(self);
+            if self.interrupt.is_set() && !self.stopped {
+                self.stopped = true;
+                self.stop_all();
+            }
+            std::thread::sleep(span);
+            span = (span * 2).min(LOOK_MAX);
+        }
+    }
+
+    /// Waits for a job and takes what it found.
+    ///
+    /// # Errors
+    /// As for [`Crew::wait`], or it found something that makes no sense.
+    pub fn result<T: DeserializeOwned>(&mut self, task: TaskId) -> Result<T, CliError> {
+        self.wait(&[task], |_| {})?;
+        let task = &mut self.tasks[task.0];
+        match std::mem::replace(&mut task.state, TaskState::Taken) {
+            TaskState::Ended(found) => serde_json::from_value(found).map_err(|error| {
+                let name = &self.names[usize::from(task.node.0)];
+                CliError::run(format!(
+                    "what {name} found makes no sense here ({error}); run the same release \
+                     everywhere"
+                ))
+            }),
+            TaskState::Running { .. } | TaskState::Taken => {
+                unreachable!("it has just been waited for, and nobody takes twice")
+            }
+        }
+    }
+
+    /// Jobs that are not asked to end when the user wants to stop: they end with others.
+    pub fn spare(&mut self, tasks: &[TaskId]) {
+        for task in tasks {
+            self.tasks[task.0].spared = true;
+        }
+    }
+
+    fn stop_all(&mut self) {
+        for at in 0..self.tasks.len() {
+            if !self.tasks[at].spared {
+                self.stop(TaskId(at));
+            }
+        }
+    }
+
+    /// Asks a job to end.
+    pub fn stop(&mut self, task: TaskId) {
+        let Task {
+            node, job, state, ..
+        } = &self.tasks[task.0];
+        if matches!(state, TaskState::Running { .. }) {
+            // A node that is gone has stopped.
+            let _ = self.rack.stop_job(*node, *job);
+        }
+    }
+
+    /// A number under which a job of this crew can be met.
+    pub fn meeting() -> u64 {
+        // Keys of new hash maps are random, which is all that is needed.
+        RandomState::new().build_hasher().finish()
+    }
+
+    /// Has the job at `meeting` on `node` say what it has to say.
+    ///
+    /// # Errors
+    /// As for [`Crew::wait`].
+    pub fn ask<T: DeserializeOwned>(
+        &mut self,
+        node: NodeId,
+        meeting: u64,
+        watch: impl FnMut(&Self),
+    ) -> Result<T, CliError> {
+        let asked = self.start(node, meeting::ASK, &meeting)?;
+        self.wait(&[asked], watch)?;
+        self.result(asked)
+    }
+
+    /// Tells the job at `meeting` on `node` something.
+    ///
+    /// # Errors
+    /// As for [`Crew::wait`].
+    pub fn tell(
+        &mut self,
+        node: NodeId,
+        meeting: u64,
+        what: &impl Serialize,
+    ) -> Result<(), CliError> {
+        let what = serde_json::to_value(what).map_err(CliError::run)?;
+        let told = self.start(node, meeting::TELL, &Told { meeting, what })?;
+        self.result(told)
+    }
+
+    fn look(&mut self) -> Result<(), CliError> {
+        for at in 0..self.tasks.len() {
+            let Task {
+                node, job, state, ..
+            } = &mut self.tasks[at];
+            if !matches!(state, TaskState::Running { .. }) {
+                continue;
+            }
+            let name = self.names[usize::from(node.0)].as_str();
+            let problem = match self.rack.poll_job(*node, *job) {
+                Ok(JobStatus::Running { done }) => {
+                    *state = TaskState::Running { done };
+                    continue;
+                }
+                Ok(JobStatus::Done { result }) => {
+                    *state = TaskState::Ended(result);
+                    continue;
+                }
+                Ok(JobStatus::Failed { error }) => format!("{name}: {error}"),
+                Ok(JobStatus::Unknown) => format!("{name} has joined anew and lost its work"),
+                Err(error @ HostedError::Control(_)) => {
+                    self.survive(&error)?;
+                    continue;
+                }
+                Err(error) => error.to_string(),
+            };
+            return Err(self.explain(&problem));
+        }
+        Ok(())
+    }
+
+    /// One line on `problem`, with what the controller knows about its cause.
+    fn explain(&mut self, problem: &str) -> CliError {
+        let now = match self.rack.status() {
+            Ok(status) => status,
+            Err(error) => return lost(&error),
+        };
+        let changed = self.found.nodes.iter().zip(&now.nodes);
+        let changed = changed.filter(|(then, now)| !now.joined || now.joins != then.joins);
+        let gone: Vec<&str> = changed.map(|(then, _)| then.name.as_str()).collect();
+        let flows = self.flows.clone();
+        let broken = flows
+            .iter()
+            .find_map(|(flow, what)| match self.rack.flow_status(flow.id) {
+                Ok(FlowStatus::Aborted { reason }) => {
+                    Some(format!("{what} was broken off: {reason}"))
+                }
+                _ => None,
+            });
+        let mut text = match gone.as_slice() {
+            [] => problem.to_owned(),
+            gone => format!("{} left the rack: {problem}", gone.join(" and ")),
+        };
+        if let Some(broken) = broken {
+            text = format!("{text} ({broken})");
+        }
+        CliError::run(text)
+    }
+}
+
+/// The switch process does not answer any more.
+fn lost(error: &HostedError) -> CliError {
+    CliError::run(format!("the switch process has left the rack: {error}"))
+}

@@ -1,0 +1,217 @@
+//! What the processes of a hosted rack say while they run: one line per event, for people, or one
+//! JSON object per line (docs/JSON.md), which is also how children speak to the process that
+//! started them.
+
+use crate::args::Format;
+use crate::globals::Globals;
+use rackweave_rack::hosted::{NodeEvent, SwitchEvent};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::Write;
+
+/// The schema of every event.
+const SCHEMA: &str = "rackweave/event/1";
+
+/// One event.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+pub struct Event {
+    pub schema: String,
+    /// Who says it: `switch`, a node's name, or `up`.
+    pub process: String,
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum What {
+    /// The switch lets processes in.
+    Listening { address: String },
+    /// The switch lets a node in.
+    NodeJoined { node: String, link: String },
+    /// A node has left; with a reason if it died.
+    NodeLeft { node: String, why: Option<String> },
+    /// The switch turned somebody away.
+    Refused { why: String },
+    /// The node waits for the switch.
+    Waiting { why: String },
+    /// The node belongs to the rack.
+    Joined { link: String },
+    /// The node has lost the switch.
+    Lost { why: String },
+    /// The process has ended as it was told.
+    Ended,
+    /// `up` has made keys.
+    KeysMade {
+        directory: String,
+        names: Vec<String>,
+    },
+    /// `up` has started a process.
+    Started { child: String, pid: u32 },
+    /// A process has ended that should not have.
+    Died {
+        child: String,
+        status: String,
+        error: Option<String>,
+    },
+    /// It will be started again.
+    StartsAgain { child: String, after_s: f64 },
+    /// All nodes have joined.
+    Ready { nodes: usize, usage: String },
+    /// `up` ends all processes.
+    Ending,
+    /// A process had to be killed: it did not end when it was told.
+    Killed { child: String },
+    /// A process's error.
+    Error { text: String },
+}
+
+impl From<SwitchEvent> for What {
+    fn from(event: SwitchEvent) -> Self {
+        match event {
+            SwitchEvent::Joined { node, link } => What::NodeJoined {
+                node,
+                link: link.name().into(),
+            },
+            SwitchEvent::Left { node, why } => What::NodeLeft { node, why },
+            SwitchEvent::Refused { why } => What::Refused { why },
+        }
+    }
+}
+
+impl From<NodeEvent> for What {
+    fn from(event: NodeEvent) -> Self {
+        match event {
+            NodeEvent::Waiting { why } => What::Waiting { why },
+            NodeEvent::Joined { link } => What::Joined {
+                link: link.name().into(),
+            },
+            NodeEvent::Lost { why } => What::Lost { why },
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Listening { address } => write!(f, "listening at {address}"),
+            What::NodeJoined { node, link } => write!(f, "{node} joined over {link}"),
+            What::NodeLeft { node, why: None } => write!(f, "{node} left"),
+            What::NodeLeft {
+                node,
+                why: Some(why),
+            } => write!(f, "{node} is lost: {why}"),
+            What::Refused { why } => write!(f, "refused {why}"),
+            What::Waiting { why } => write!(f, "waiting for the switch: {why}"),
+            What::Joined { link } => write!(f, "joined over {link}"),
+            What::Lost { why } => write!(f, "lost the switch: {why}"),
+            What::Ended => f.write_str("ended"),
+            What::KeysMade { directory, names } => {
+                write!(f, "made keys in {directory} for {}", names.join(", "))
+            }
+            What::Started { child, pid } => write!(f, "started {child}, process {pid}"),
+            What::Died {
+                child,
+                status,
+                error: None,
+            } => write!(f, "{child} ended unexpectedly, {status}"),
+            What::Died {
+                child,
+                status,
+                error: Some(error),
+            } => write!(f, "{child} ended unexpectedly, {status}: {error}"),
+            What::StartsAgain { child, after_s } => {
+                write!(f, "{child} starts again in {after_s} s")
+            }
+            What::Ready { nodes, usage } => {
+                write!(f, "all {nodes} nodes have joined; {usage}")
+            }
+            What::Ending => f.write_str("ending all processes"),
+            What::Killed { child } => write!(f, "{child} did not end in time and was killed"),
+            What::Error { text } => write!(f, "error: {text}"),
+        }
+    }
+}
+
+/// Says events on standard output. That nobody listens is no error.
+#[derive(Clone, Debug)]
+pub struct Speaker {
+    process: String,
+    format: Format,
+    /// Columns of a name in front of each line; nothing for a process that speaks for itself.
+    prefix: Option<usize>,
+}
+
+impl Speaker {
+    /// For a process that speaks for itself alone.
+    pub fn new(globals: &Globals, process: &str) -> Self {
+        Self {
+            process: process.into(),
+            format: globals.args.format,
+            prefix: None,
+        }
+    }
+
+    /// With names of up to `width` columns in front of each line.
+    pub fn with_names(self, width: usize) -> Self {
+        Self {
+            prefix: Some(width),
+            ..self
+        }
+    }
+
+    /// Says what happened to this process.
+    pub fn say(&self, what: impl Into<What>) {
+        self.pass(&Event {
+            schema: SCHEMA.into(),
+            process: self.process.clone(),
+            what: what.into(),
+        });
+    }
+
+    /// Says what another process said.
+    pub fn pass(&self, event: &Event) {
+        // Whatever a peer or a library put in there stays on one line.
+        let text = event.what.to_string().replace(['\n', '\r'], " ");
+        let line = match (self.format, self.prefix) {
+            (Format::Json, _) => serde_json::to_string(event).expect("an event has a JSON form"),
+            (Format::Text, Some(width)) => format!("{:<width$} | {text}", event.process),
+            (Format::Text, None) => text,
+        };
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    }
+
+    /// Says what a process wrote on its standard error.
+    pub fn pass_error(&self, process: &str, line: &str) {
+        self.pass(&Event {
+            schema: SCHEMA.into(),
+            process: process.into(),
+            what: What::Error {
+                text: line.strip_prefix("error: ").unwrap_or(line).into(),
+            },
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_and_comes_back() {
+        let event = Event {
+            schema: SCHEMA.into(),
+            process: "switch".into(),
+            what: What::NodeLeft {
+                node: "storage0".into(),
+                why: Some("two\nlines".into()),
+            },
+        };
+        let line = serde_json::to_string(&event).unwrap();
+        assert!(!line.contains('\n'), "{line}");
+        assert!(line.contains("\"event\":\"node_left\""), "{line}");
+        assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
+    }
+}

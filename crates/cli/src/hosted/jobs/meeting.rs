@@ -1,0 +1,173 @@
+//! Where a job that runs and the command that had it started meet: each says something, and the
+//! other hears it, by a number that the command chose.
+
+use super::STOPPED;
+use rackweave_rack::hosted::Job;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+/// The job that waits for what another says, and returns it. Its arguments are the number.
+pub const ASK: &str = "meeting-ask";
+
+/// The job that tells another something: [`Told`].
+pub const TELL: &str = "meeting-tell";
+
+/// How often one who waits looks whether to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// What a job is told.
+#[derive(Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    /// Where it is met.
+    pub meeting: u64,
+    /// What it is told.
+    pub what: Value,
+}
+
+/// The meetings of a node.
+#[derive(Default)]
+pub struct Meetings(Mutex<BTreeMap<u64, Place>>);
+
+struct Place {
+    /// What the job has said and nobody has heard yet.
+    said: Option<Value>,
+    to_job: Sender<Value>,
+}
+
+/// A job's place at a meeting, which ends with it.
+pub struct Seat<'a> {
+    meetings: &'a Meetings,
+    number: u64,
+    heard: Receiver<Value>,
+}
+
+impl Meetings {
+    fn places(&self) -> MutexGuard<'_, BTreeMap<u64, Place>> {
+        self.0.lock().expect("no holder of this lock panics")
+    }
+
+    /// Opens a meeting.
+    ///
+    /// # Errors
+    /// If there is one of this number.
+    pub fn open(&self, number: u64) -> Result<Seat<'_>, String> {
+        let (to_job, heard) = mpsc::channel();
+        let mut places = self.places();
+        if places.contains_key(&number) {
+            return Err(format!(
+                "there is a meeting {number} already; choose another"
+            ));
+        }
+        places.insert(number, Place { said: None, to_job });
+        Ok(Seat {
+            meetings: self,
+            number,
+            heard,
+        })
+    }
+
+    /// The job [`ASK`].
+    ///
+    /// # Errors
+    /// If it is asked to stop before anything was said.
+    pub fn ask(&self, number: u64, job: &Job) -> Result<Value, String> {
+        while !job.is_stopped() {
+            let said = self
+                .places()
+                .get_mut(&number)
+                .and_then(|place| place.said.take());
+            if let Some(said) = said {
+                return Ok(said);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Err(STOPPED.into())
+    }
+
+    /// The job [`TELL`].
+    ///
+    /// # Errors
+    /// If nobody is there to hear it.
+    pub fn tell(&self, told: Told) -> Result<(), String> {
+        let places = self.places();
+        let place = places.get(&told.meeting);
+        let heard = place.is_some_and(|place| place.to_job.send(told.what).is_ok());
+        let nobody = || format!("nobody is at meeting {}: the job has ended", told.meeting);
+        heard.then_some(()).ok_or_else(nobody)
+    }
+}
+
+impl Seat<'_> {
+    /// Says something to the one who asks next.
+    pub fn say(&self, what: Value) {
+        if let Some(place) = self.meetings.places().get_mut(&self.number) {
+            place.said = Some(what);
+        }
+    }
+
+    /// What was told, if anything.
+    pub fn hear(&self) -> Option<Value> {
+        self.heard.try_recv().ok()
+    }
+
+    /// Waits until something is told.
+    ///
+    /// # Errors
+    /// If the job is asked to stop meanwhile.
+    pub fn wait(&self, job: &Job) -> Result<Value, String> {
+        while !job.is_stopped() {
+            match self.heard.recv_timeout(LOOK_EVERY) {
+                Ok(told) => return Ok(told),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Err(STOPPED.into())
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.meetings.places().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(meeting: u64, what: &str) -> Told {
+        Told {
+            meeting,
+            what: what.into(),
+        }
+    }
+
+    #[test]
+    fn what_is_told_is_heard_in_order_and_by_nobody_else() {
+        let meetings = Meetings::default();
+        let (one, other) = (meetings.open(1).unwrap(), meetings.open(2).unwrap());
+        meetings.tell(told(1, "first")).unwrap();
+        meetings.tell(told(1, "second")).unwrap();
+        assert_eq!(one.hear(), Some("first".into()));
+        assert_eq!(one.hear(), Some("second".into()));
+        assert_eq!((one.hear(), other.hear()), (None, None));
+    }
+
+    #[test]
+    fn a_number_is_taken_until_its_job_ends() {
+        let meetings = Meetings::default();
+        let seat = meetings.open(7).unwrap();
+        let error = meetings.open(7).err().unwrap();
+        assert!(error.contains("choose another"), "{error}");
+        drop(seat);
+        let error = meetings.tell(told(7, "too late")).unwrap_err();
+        assert!(error.contains("the job has ended"), "{error}");
+        assert!(meetings.open(7).is_ok());
+    }
+}

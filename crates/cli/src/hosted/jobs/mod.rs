@@ -1,0 +1,71 @@
+//! The programs of a node of a hosted rack: what a command has it run.
+//!
+//! Each file has the arguments and the results of its jobs, which travel as JSON, and the jobs
+//! themselves; the commands that ask for them are elsewhere (`demo`, `perf`). What a job does in a
+//! loop is what threads of an embedded rack do (`demo::work`, `perf::loops`).
+
+pub mod flow;
+pub mod meeting;
+pub mod stamped;
+pub mod tpch;
+pub mod verbs;
+
+use crate::patience::Wish;
+use meeting::Meetings;
+use rackweave_rack::hosted::{Job, Jobs};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// All programs of a node.
+pub fn all() -> Arc<dyn Jobs> {
+    Arc::new(All::default())
+}
+
+#[derive(Default)]
+struct All {
+    meetings: Meetings,
+}
+
+impl Jobs for All {
+    fn run(&self, name: &str, arguments: Value, job: &Job) -> Result<Value, String> {
+        let meetings = &self.meetings;
+        match name {
+            meeting::ASK => meetings.ask(parsed(arguments)?, job),
+            meeting::TELL => found(&meetings.tell(parsed(arguments)?)?),
+            tpch::STORAGE => found(&tpch::store(parsed(arguments)?, meetings, job)?),
+            tpch::COMPUTE => found(&tpch::compute(&parsed(arguments)?, job)?),
+            flow::PRODUCE => found(&flow::produce(&parsed(arguments)?, job)?),
+            flow::CONSUME => found(&flow::consume(&parsed(arguments)?, job)?),
+            stamped::PRODUCE => found(&stamped::produce(&parsed(arguments)?, job)?),
+            stamped::CONSUME => found(&stamped::consume(&parsed(arguments)?, job)?),
+            verbs::NEAR => found(&verbs::near(&parsed(arguments)?, meetings, job)?),
+            verbs::FAR => found(&verbs::far(&parsed(arguments)?, meetings, job)?),
+            _ => Err(format!(
+                "this node knows no job {name}; run the same release everywhere"
+            )),
+        }
+    }
+}
+
+fn parsed<T: DeserializeOwned>(arguments: Value) -> Result<T, String> {
+    serde_json::from_value(arguments)
+        .map_err(|error| format!("the arguments make no sense: {error}"))
+}
+
+fn found(what: &impl Serialize) -> Result<Value, String> {
+    serde_json::to_value(what).map_err(|error| error.to_string())
+}
+
+/// What a job says that was asked to end before it was done.
+const STOPPED: &str = "it was asked to stop";
+
+/// What is wished of a job that cannot end well before it is done.
+fn wish(job: &Job) -> Wish {
+    if job.is_stopped() {
+        Wish::Stop
+    } else {
+        Wish::GoOn
+    }
+}

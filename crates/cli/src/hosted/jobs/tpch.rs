@@ -1,0 +1,144 @@
+//! The workers of the demo.
+
+use super::meeting::Meetings;
+use super::{STOPPED, wish};
+use crate::demo::work::{self, End};
+use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner, Producer};
+use rackweave_rack::hosted::{Job, RingName};
+use rackweave_workload::tpch::{
+    ComputeResult, ComputeWorker, LineitemRow, OrderRow, RowCounts, ScaleFactor, StorageWorker,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::time::Instant;
+
+/// Generates a share of the rows, says at its meeting how many they are, and pushes them when it is
+/// told to. It reports the rows generated, then the rows pushed.
+pub const STORAGE: &str = "tpch-storage";
+
+/// Takes rows, answers both queries over them, and returns its [`ComputeResult`]. It reports rows.
+pub const COMPUTE: &str = "tpch-compute";
+
+/// The arguments of [`STORAGE`].
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct StorageArguments {
+    /// As text, exactly.
+    pub scale_factor: String,
+    /// Which share, counted from zero.
+    pub part: u32,
+    /// Of how many.
+    pub parts: u32,
+    /// The rings of `orders`, one per compute worker.
+    pub orders: Vec<RingName>,
+    /// Those of `lineitem`.
+    pub lineitem: Vec<RingName>,
+    /// Where it is met.
+    pub meeting: u64,
+}
+
+/// What [`STORAGE`] returns.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct StorageFound {
+    /// Rows pushed.
+    pub pushed: RowCounts,
+    /// How long it took to generate them.
+    pub generate_seconds: f64,
+    /// How long it took to push them, until the switch had taken the last.
+    pub push_seconds: f64,
+}
+
+/// The arguments of [`COMPUTE`].
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct ComputeArguments {
+    /// The ring of `orders`.
+    pub orders: RingName,
+    /// That of `lineitem`.
+    pub lineitem: RingName,
+}
+
+/// The job [`STORAGE`].
+///
+/// # Errors
+/// If arguments make no sense, the flow is broken off, or it is asked to stop.
+pub fn store(
+    arguments: StorageArguments,
+    meetings: &Meetings,
+    job: &Job,
+) -> Result<StorageFound, String> {
+    let scale: ScaleFactor = arguments.scale_factor.parse().map_err(text)?;
+    let orders = partitioner(&arguments.orders, OrderRow::BYTES, job)?;
+    let lineitem = partitioner(&arguments.lineitem, LineitemRow::BYTES, job)?;
+    let (part, parts) = (arguments.part, arguments.parts);
+    let mut worker = StorageWorker::new(scale, part, parts, orders, lineitem).map_err(text)?;
+    let seat = meetings.open(arguments.meeting)?;
+    let started = Instant::now();
+    let mut generated = 0;
+    work::generate(
+        &mut worker,
+        || wish(job),
+        |rows| {
+            generated += rows;
+            job.report(generated);
+        },
+    );
+    let generate_seconds = started.elapsed().as_secs_f64();
+    seat.say(Value::from(generated));
+    seat.wait(job)?;
+    let started = Instant::now();
+    let mut pushed = 0;
+    let count = |rows| {
+        pushed += rows;
+        job.report(pushed);
+    };
+    match work::push(&mut worker, job.progress(), || wish(job), count) {
+        End::Done => Ok(StorageFound {
+            pushed: worker.pushed(),
+            generate_seconds,
+            push_seconds: started.elapsed().as_secs_f64(),
+        }),
+        End::Stopped => Err(STOPPED.into()),
+        End::Aborted => Err(worker.error().map_or_else(|| STOPPED.into(), text)),
+    }
+}
+
+/// The job [`COMPUTE`].
+///
+/// # Errors
+/// As for [`store`], or an item is malformed.
+pub fn compute(arguments: &ComputeArguments, job: &Job) -> Result<ComputeResult, String> {
+    let orders = job.consumer(&arguments.orders)?;
+    let lineitem = job.consumer(&arguments.lineitem)?;
+    let mut worker = ComputeWorker::new(orders, lineitem);
+    let mut taken = 0;
+    let count = |rows| {
+        taken += rows;
+        job.report(taken);
+    };
+    match work::take(&mut worker, job.progress(), || wish(job), count) {
+        End::Stopped => Err(STOPPED.into()),
+        End::Done | End::Aborted => worker.into_result().map_err(text),
+    }
+}
+
+fn partitioner(rings: &[RingName], row: usize, job: &Job) -> Result<Partitioner, String> {
+    if rings.is_empty() {
+        return Err("a storage worker needs a ring at least".into());
+    }
+    let made: Result<Vec<Producer>, String> = rings.iter().map(|ring| job.producer(ring)).collect();
+    let made = made?;
+    let size = rings[0].item_size;
+    if rings.iter().any(|ring| ring.item_size != size) || (size as usize) < ITEM_HEADER + row {
+        return Err(format!(
+            "the rings of a storage worker need items of one size, with room for a row of {row} \
+             bytes"
+        ));
+    }
+    Ok(Partitioner::new(made, row))
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}

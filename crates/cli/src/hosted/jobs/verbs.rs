@@ -1,0 +1,179 @@
+//! The two ends of a measurement of messages from node to node.
+//!
+//! Both make buffers and queue pairs, say their names at their meeting, and go on when they are
+//! told that these are connected. The far end says once more that it is ready; it ends when it is
+//! told how many messages each queue pair has completed.
+
+use super::meeting::{Meetings, Seat};
+use super::{STOPPED, wish};
+use crate::outcome::CliError;
+use crate::patience::Wish;
+use crate::perf::amount::Amount;
+use crate::perf::initiator::{Initiator, Kind, Responder};
+use crate::perf::loops::{self, Reach};
+use crate::perf::messages::{FarFound, NearFound};
+use crate::perf::pair::{End, Shape, Side};
+use rackweave_base::{Qpn, Rkey};
+use rackweave_rack::hosted::Job;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The end that posts; it returns [`NearFound`]. Asked to stop, it posts no more.
+pub const NEAR: &str = "verbs-near";
+
+/// The other end; it returns [`FarFound`].
+pub const FAR: &str = "verbs-far";
+
+/// The arguments of both.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct SideArguments {
+    /// What is posted.
+    pub kind: Kind,
+    /// How many of what.
+    pub shape: Shape,
+    /// What the buffers are filled from.
+    pub seed: u64,
+    /// Where it is met.
+    pub meeting: u64,
+}
+
+/// The arguments of [`NEAR`].
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NearArguments {
+    /// Those of both.
+    pub side: SideArguments,
+    /// How much is posted.
+    pub amount: Amount,
+    /// The address and the key of the buffers of the other end.
+    pub remote: (u64, Rkey),
+}
+
+/// What others know an end by.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct SideNames {
+    /// The address of its buffers.
+    pub address: u64,
+    /// Their key.
+    pub rkey: Rkey,
+    /// Its queue pairs.
+    pub qpns: Vec<Qpn>,
+}
+
+/// An end of a job, given back when the job ends.
+struct Opened<'a> {
+    side: Side,
+    seat: Seat<'a>,
+    job: &'a Job,
+}
+
+/// The job [`NEAR`].
+///
+/// # Errors
+/// If the node lacks room, a message fails, or it is asked to stop before it began.
+pub fn near(
+    arguments: &NearArguments,
+    meetings: &Meetings,
+    job: &Job,
+) -> Result<NearFound, String> {
+    let SideArguments { kind, shape, .. } = arguments.side;
+    let opened = Opened::new(&arguments.side, End::Near, meetings, job).map_err(text)?;
+    opened.seat.wait(job)?;
+    let (remote, amount) = (arguments.remote, arguments.amount);
+    let initiator = Initiator::new(kind, shape, &opened.side, remote, amount);
+    let mut near = Some((job, initiator));
+    let finish = || match wish(job) {
+        Wish::Stop => Wish::Finish,
+        wish => wish,
+    };
+    let watch = |initiator: &Initiator, _| job.report(initiator.completed());
+    loops::exchange(&mut near, &mut None, job.progress(), finish, watch).map_err(text)?;
+    let (_, initiator) = near.expect("nobody took it");
+    Ok(NearFound::new(&initiator, &shape, &opened.side))
+}
+
+/// The job [`FAR`].
+///
+/// # Errors
+/// As for [`near`].
+pub fn far(arguments: &SideArguments, meetings: &Meetings, job: &Job) -> Result<FarFound, String> {
+    let SideArguments { kind, shape, .. } = *arguments;
+    let opened = Opened::new(arguments, End::Far, meetings, job).map_err(text)?;
+    opened.seat.wait(job)?;
+    let responder = match kind {
+        Kind::Send => {
+            let made = job.act(|nic| Responder::new(shape, &opened.side, nic));
+            Some((job, made.map_err(text)?))
+        }
+        _ => None,
+    };
+    opened.seat.say(Value::Null);
+    let mut far = responder;
+    let mut told = None;
+    if far.is_some() {
+        let wish = || {
+            told = told.take().or_else(|| opened.seat.hear());
+            if told.is_some() || job.is_stopped() {
+                Wish::Stop
+            } else {
+                Wish::GoOn
+            }
+        };
+        loops::exchange(&mut None, &mut far, job.progress(), wish, |_, _| {}).map_err(text)?;
+        if told.is_none() {
+            return Err(STOPPED.into());
+        }
+    }
+    // Without receives there is nothing to do here: the NIC answers by itself.
+    let told = match told {
+        Some(told) => told,
+        None => opened.seat.wait(job)?,
+    };
+    let completed: Vec<u64> = super::parsed(told)?;
+    let responder = far.as_ref().map(|(_, responder)| responder);
+    Ok(FarFound::new(responder, &shape, &opened.side, &completed))
+}
+
+impl<'a> Opened<'a> {
+    fn new(
+        arguments: &SideArguments,
+        end: End,
+        meetings: &'a Meetings,
+        job: &'a Job,
+    ) -> Result<Self, CliError> {
+        let SideArguments {
+            kind,
+            shape,
+            seed,
+            meeting,
+        } = arguments;
+        shape.check()?;
+        let seat = meetings.open(*meeting).map_err(CliError::run)?;
+        let side = job.act(|nic| Side::open(job.node(), nic, job.memory(), shape))?;
+        let opened = Self { side, seat, job };
+        opened.side.fill(*kind, end, *seed);
+        let region = &opened.side.region;
+        let names = SideNames {
+            address: region.address,
+            rkey: region.rkey,
+            qpns: opened.side.qpns.clone(),
+        };
+        opened
+            .seat
+            .say(super::found(&names).map_err(CliError::run)?);
+        Ok(opened)
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        // A node that has lost the rack has lost these as well.
+        self.job.with_nic(|nic| self.side.close(nic));
+    }
+}
+
+fn text(error: CliError) -> String {
+    error.to_string()
+}

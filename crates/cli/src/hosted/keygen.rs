@@ -1,0 +1,90 @@
+//! The command `keygen`: the keys of a hosted rack.
+
+use crate::args::KeygenArgs;
+use crate::globals::Globals;
+use crate::outcome::{CliError, Verdict};
+use crate::output;
+use rackweave_control::keys::{self, KeygenReport, Outcome};
+use rackweave_control::{CONTROLLER_NAME, KeyError};
+use rackweave_rack::RackConfig;
+use rackweave_rack::hosted::OPERATOR_NAME;
+use serde::Serialize;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What was made.
+#[derive(Serialize)]
+struct Report {
+    directory: PathBuf,
+    authority: &'static str,
+    keys: Vec<Key>,
+}
+
+/// One owner's key.
+#[derive(Serialize)]
+struct Key {
+    name: String,
+    outcome: &'static str,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A bad configuration, or a file that cannot be written or is there and not in order.
+pub fn run(args: &KeygenArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let config = globals.hosted_process()?;
+    let directory = match &args.directory {
+        Some(directory) => directory.clone(),
+        None => config.hosted().keys(),
+    };
+    let made = make(&config, &directory)?;
+    let word = |outcome: Outcome| match outcome {
+        Outcome::Made => "made",
+        Outcome::Kept => "kept",
+    };
+    let keys = made.names.into_iter().map(|(name, outcome)| Key {
+        name,
+        outcome: word(outcome),
+    });
+    let report = Report {
+        directory,
+        authority: word(made.authority),
+        keys: keys.collect(),
+    };
+    output::print(globals, "keygen", &report)?;
+    Ok(Verdict::Passed)
+}
+
+/// Makes what is missing of the keys of a rack: of the controller, of those who give commands, and
+/// of every node.
+///
+/// # Errors
+/// As for [`keys::keygen`].
+pub fn make(config: &RackConfig, directory: &Path) -> Result<KeygenReport, KeyError> {
+    let mut names = vec![CONTROLLER_NAME, OPERATOR_NAME];
+    names.extend(config.node.iter().map(|node| node.name.as_str()));
+    keys::keygen(directory, &names)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "keys in {}:", self.directory.display())?;
+        writeln!(
+            f,
+            "  {:<5} authority (authority.crt, authority.key)",
+            self.authority
+        )?;
+        for Key { name, outcome } in &self.keys {
+            writeln!(f, "  {outcome:<5} {name}")?;
+        }
+        writeln!(
+            f,
+            "Copy NAME.key, NAME.crt and authority.crt to where NAME runs, and nothing else: \
+             {CONTROLLER_NAME} is the switch's, {OPERATOR_NAME} that of commands."
+        )?;
+        write!(
+            f,
+            "Keep authority.key here: who has it can make keys for this rack."
+        )
+    }
+}

@@ -1,0 +1,29 @@
+//! The command `node`: one node of a hosted rack, until told to end.
+
+use super::event::{Speaker, What};
+use super::{jobs, leash};
+use crate::args::NodeArgs;
+use crate::globals::Globals;
+use crate::outcome::{CliError, Verdict};
+use rackweave_rack::hosted::{NodeOptions, NodeProcess};
+
+/// Runs the command.
+///
+/// # Errors
+/// An unknown name, a bad configuration, a missing key, or the controller refuses the node for
+/// good.
+pub fn run(args: &NodeArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let process = NodeProcess::new(NodeOptions {
+        config: globals.hosted_process()?,
+        name: args.name.clone(),
+        controller: args.controller,
+        jobs: jobs::all(),
+    })?;
+    if args.leash.end_with_stdin {
+        leash::hold(&globals.interrupt);
+    }
+    let speaker = Speaker::new(globals, &args.name);
+    process.run(globals.interrupt.flag(), &|event| speaker.say(event))?;
+    speaker.say(What::Ended);
+    Ok(Verdict::Ended)
+}

@@ -1,0 +1,251 @@
+//! Keeps the processes of a hosted rack running: one that ends is started again, after a while that
+//! grows; one that is refused again and again ends all.
+
+use super::child::{Child, Recipe, Said, Word, end_all};
+use super::event::{Event, Speaker, What};
+use crate::outcome::CliError;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+/// How long before a process is started again, at first and at most.
+const BACK_OFF_MIN: Duration = Duration::from_millis(200);
+const BACK_OFF_MAX: Duration = Duration::from_secs(5);
+
+/// A process that has lived for so long is started again as if for the first time.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// Exit status of a process that cannot do what it is told, and how often in a row that is taken.
+const REFUSED: i32 = 2;
+const REFUSALS_MAX: u32 = 3;
+
+/// How long processes may take to end.
+pub const END_LIMIT: Duration = Duration::from_secs(3);
+
+/// How long nodes wait for the switch before they are started anyway.
+const SWITCH_LIMIT: Duration = Duration::from_secs(5);
+
+/// How often the children are looked after.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How the rack came to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It was told to end.
+    Told,
+    /// A process ended, and none is to be started again.
+    Died,
+}
+
+/// A process that should run.
+struct Place {
+    recipe: Recipe,
+    child: Option<Child>,
+    /// When it is started, if it does not run.
+    due: Instant,
+    back_off: Duration,
+    refusals: u32,
+    /// What it last wrote on standard error.
+    error: Option<String>,
+}
+
+/// The processes of a rack.
+pub struct Supervisor {
+    /// The switch first.
+    places: Vec<Place>,
+    words: Receiver<Word>,
+    sender: Sender<Word>,
+    speaker: Speaker,
+    restart: bool,
+    /// What to say when all nodes have joined.
+    usage: String,
+    joined: BTreeSet<String>,
+    told_ready: bool,
+    listens: bool,
+}
+
+impl Supervisor {
+    /// For these processes, the switch's first. Nothing is started yet.
+    pub fn new(recipes: Vec<Recipe>, restart: bool, usage: String, speaker: Speaker) -> Self {
+        let (sender, words) = mpsc::channel();
+        let now = Instant::now();
+        let place = |(at, recipe)| Place {
+            recipe,
+            child: None,
+            due: if at == 0 { now } else { now + SWITCH_LIMIT },
+            back_off: BACK_OFF_MIN,
+            refusals: 0,
+            error: None,
+        };
+        Self {
+            places: recipes.into_iter().enumerate().map(place).collect(),
+            words,
+            sender,
+            speaker,
+            restart,
+            usage,
+            joined: BTreeSet::new(),
+            told_ready: false,
+            listens: false,
+        }
+    }
+
+    /// Keeps them running until `stop`, then ends them.
+    ///
+    /// # Errors
+    /// If one is refused again and again: its error.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<End, CliError> {
+        let result = self.keep(stop);
+        self.end()?;
+        result
+    }
+
+    fn keep(&mut self, stop: &AtomicBool) -> Result<End, CliError> {
+        while !stop.load(Ordering::Relaxed) {
+            self.hear(LOOK_EVERY);
+            for at in 0..self.places.len() {
+                if self.start_if_due(at)? {
+                    continue;
+                }
+                if self.bury(at)? && !self.restart {
+                    return Ok(End::Died);
+                }
+            }
+        }
+        Ok(End::Told)
+    }
+
+    /// Starts a process if it is due. False if one runs.
+    fn start_if_due(&mut self, at: usize) -> Result<bool, CliError> {
+        let place = &mut self.places[at];
+        if place.child.is_some() {
+            return Ok(false);
+        }
+        if Instant::now() >= place.due {
+            let child = Child::start(&place.recipe, &self.sender).map_err(|error| {
+                CliError::run(format!("{} cannot be started: {error}", place.recipe.name))
+            })?;
+            self.speaker.say(What::Started {
+                child: place.recipe.name.clone(),
+                pid: child.pid(),
+            });
+            place.child = Some(child);
+        }
+        Ok(true)
+    }
+
+    /// Sees whether a process has ended, and has it start again. True if it has ended.
+    fn bury(&mut self, at: usize) -> Result<bool, CliError> {
+        let child = self.places[at].child.as_mut();
+        let ended = child.map(Child::ended).transpose().map_err(CliError::run)?;
+        let Some(status) = ended.flatten() else {
+            return Ok(false);
+        };
+        // Its last words may still be under way.
+        self.hear(LOOK_EVERY);
+        let place = &mut self.places[at];
+        let age = place
+            .child
+            .take()
+            .map_or(Duration::ZERO, |child| child.age());
+        let (name, error) = (place.recipe.name.clone(), place.error.take());
+        self.joined.remove(&name);
+        self.speaker.say(What::Died {
+            child: name.clone(),
+            status: status.to_string(),
+            error: error.clone(),
+        });
+        place.refusals = if status.code() == Some(REFUSED) {
+            place.refusals + 1
+        } else {
+            0
+        };
+        if place.refusals >= REFUSALS_MAX || (!self.restart && place.refusals > 0) {
+            let text = error.unwrap_or_else(|| status.to_string());
+            return Err(CliError::run(format!("{name}: {text}")));
+        }
+        if age >= SETTLED {
+            place.back_off = BACK_OFF_MIN;
+        }
+        place.due = Instant::now() + place.back_off;
+        if self.restart {
+            self.speaker.say(What::StartsAgain {
+                child: name,
+                after_s: place.back_off.as_secs_f64(),
+            });
+        }
+        place.back_off = (place.back_off * 2).min(BACK_OFF_MAX);
+        Ok(true)
+    }
+
+    /// Passes on what the children say, for `limit` at least.
+    fn hear(&mut self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.words.recv_timeout(left) {
+                Ok((_, Said::Event(event))) => self.note(&event),
+                Ok((name, Said::Error(line))) => {
+                    self.speaker.pass_error(&name, &line);
+                    let line = line.strip_prefix("error: ").unwrap_or(&line).to_owned();
+                    let mut places = self.places.iter_mut();
+                    if let Some(place) = places.find(|place| place.recipe.name == name) {
+                        place.error = Some(line);
+                    }
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn note(&mut self, event: &Event) {
+        self.speaker.pass(event);
+        match &event.what {
+            What::Listening { .. } => {
+                // No node joined this switch yet.
+                self.joined.clear();
+                if !std::mem::replace(&mut self.listens, true) {
+                    let now = Instant::now();
+                    self.places.iter_mut().for_each(|place| place.due = now);
+                }
+            }
+            What::NodeJoined { node, .. } => {
+                self.joined.insert(node.clone());
+                let nodes = self.places.len() - 1;
+                if self.joined.len() == nodes && !std::mem::replace(&mut self.told_ready, true) {
+                    let usage = self.usage.clone();
+                    self.speaker.say(What::Ready { nodes, usage });
+                }
+            }
+            What::NodeLeft { node, .. } => {
+                self.joined.remove(node);
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends all processes: nodes first, so that they can say farewell, then the switch.
+    fn end(&mut self) -> Result<(), CliError> {
+        self.speaker.say(What::Ending);
+        for range in [1..self.places.len(), 0..1] {
+            let places = &mut self.places[range];
+            let mut names = Vec::new();
+            let mut children = Vec::new();
+            for place in places {
+                if let Some(child) = &mut place.child {
+                    names.push(place.recipe.name.clone());
+                    children.push(child);
+                }
+            }
+            let ends = end_all(&mut children, END_LIMIT).map_err(CliError::run)?;
+            self.hear(LOOK_EVERY);
+            for (child, ended) in names.into_iter().zip(ends) {
+                if ended.is_none() {
+                    self.speaker.say(What::Killed { child });
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! The command `up`: a hosted rack on this machine, a process for the switch and one per node.
+
+use super::child::Recipe;
+use super::event::{Speaker, What};
+use super::keygen;
+use super::supervisor::{End, Supervisor};
+use crate::args::UpArgs;
+use crate::globals::Globals;
+use crate::outcome::{CliError, Verdict};
+use rackweave_control::keys::Outcome;
+use rackweave_rack::RackConfig;
+use rackweave_rack::config::SecurityKind;
+use std::path::Path;
+
+/// Columns that a name gets at least.
+const NAME_WIDTH_MIN: usize = 6;
+
+/// Runs the command.
+///
+/// # Errors
+/// A bad configuration, keys that cannot be made, a process that is refused again and again.
+pub fn run(args: &UpArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let mut globals = globals.clone();
+    if let Some(file) = &args.file {
+        globals.args.config = Some(file.clone());
+    }
+    let file = globals.args.config.as_deref();
+    let config = globals.hosted_process()?;
+    let names = config.node.iter().map(|node| node.name.as_str());
+    let width = names.clone().map(str::len).fold(NAME_WIDTH_MIN, usize::max);
+    let speaker = Speaker::new(&globals, "up").with_names(width);
+    make_keys(&config, &speaker)?;
+    let mut recipes = vec![Recipe::switch(file)];
+    recipes.extend(names.map(|name| Recipe::node(name, file)));
+    let mut supervisor = Supervisor::new(recipes, !args.no_restart, usage(file), speaker);
+    match supervisor.run(globals.interrupt.flag())? {
+        End::Told => Ok(Verdict::Ended),
+        End::Died => Ok(Verdict::Failed),
+    }
+}
+
+/// Makes the keys that the rack needs, unless they came from another machine.
+fn make_keys(config: &RackConfig, speaker: &Speaker) -> Result<(), CliError> {
+    let hosted = config.hosted();
+    let directory = hosted.keys();
+    let came =
+        directory.join("authority.crt").exists() && !directory.join("authority.key").exists();
+    if hosted.security == SecurityKind::Plain || came {
+        return Ok(());
+    }
+    let made = keygen::make(config, &directory)?;
+    let is_new = |(name, outcome)| (outcome == Outcome::Made).then_some(name);
+    let names: Vec<String> = made.names.into_iter().filter_map(is_new).collect();
+    if !names.is_empty() {
+        speaker.say(What::KeysMade {
+            directory: directory.display().to_string(),
+            names,
+        });
+    }
+    Ok(())
+}
+
+/// How the rack is used.
+fn usage(file: Option<&Path>) -> String {
+    let which = match file {
+        Some(path) => format!("--config {}", path.display()),
+        None => "--hosted".into(),
+    };
+    format!("use it elsewhere with `rackweave demo {which}` (or perf, info); Ctrl-C ends it")
+}

@@ -1,0 +1,49 @@
+//! The test `idle` on a hosted rack: what all its processes take together.
+
+use super::ends::Manner;
+use super::idle::{ITEM_BYTES, Idle, RING_BYTES, measure, nap};
+use crate::globals::Globals;
+use crate::hosted::crew::Crew;
+use crate::hosted::jobs::flow::{CONSUME, ConsumeArguments, ConsumeFound};
+use crate::outcome::CliError;
+use rackweave_base::NodeId;
+use rackweave_rack::RackConfig;
+use std::time::Duration;
+
+/// Measures a rack left alone with a silent flow, and then while a consumer waits.
+///
+/// # Errors
+/// If the rack cannot do it, or its processes are not on this machine.
+pub fn run(
+    config: &RackConfig,
+    span: Duration,
+    globals: &Globals,
+    tick: &mut dyn FnMut(),
+) -> Result<Idle, CliError> {
+    let mut crew = Crew::gather(config, globals)?;
+    let found = crew.found();
+    let pids = found.nodes.iter().filter_map(|node| node.pid);
+    let processes: Vec<String> = pids.chain([found.pid]).map(|pid| pid.to_string()).collect();
+    let last = NodeId(config.node.len() as u16 - 1);
+    let ends = (&[NodeId(0)][..], &[last][..]);
+    let flow = crew.create_flow("the flow", ends, ITEM_BYTES, RING_BYTES)?;
+    let percent_of_a_core = measure(&processes, span, |until| nap(until, globals, tick))?;
+    let arguments = ConsumeArguments {
+        ring: flow.consumers[0],
+        producers: 1,
+        manner: Manner {
+            batch: 1,
+            touch: false,
+        },
+    };
+    let sink = crew.start(last, CONSUME, &arguments)?;
+    let percent_of_a_core_waiting = measure(&processes, span, |until| nap(until, globals, tick))?;
+    crew.stop(sink);
+    let taken: ConsumeFound = crew.result(sink)?;
+    crew.close_flows();
+    Ok(Idle {
+        percent_of_a_core,
+        percent_of_a_core_waiting,
+        is_silent: taken.items == 0,
+    })
+}

@@ -1,0 +1,64 @@
+//! Messages between two nodes of a hosted rack: both ends are jobs.
+
+use super::messages::{FarFound, Measured, NearFound, Plan};
+use crate::globals::Globals;
+use crate::hosted::crew::Crew;
+use crate::hosted::jobs::verbs::{FAR, NEAR, NearArguments, SideArguments, SideNames};
+use crate::outcome::CliError;
+use crate::progress::Progress;
+use rackweave_rack::RackConfig;
+use rackweave_verbs::Mtu;
+use serde_json::Value;
+use std::time::Instant;
+
+/// Runs the test on the hosted rack of `rack`; `config` is what the user wants of it.
+///
+/// # Errors
+/// Names what happened if it could not be brought to its end.
+pub fn run(
+    rack: &RackConfig,
+    plan: &Plan,
+    config: &RackConfig,
+    globals: &Globals,
+    progress: &mut Progress,
+) -> Result<Measured, CliError> {
+    let mut crew = Crew::gather(rack, globals)?;
+    let (near, far) = plan.nodes;
+    let side = |meeting| SideArguments {
+        kind: plan.kind,
+        shape: plan.shape,
+        seed: config.seed,
+        meeting,
+    };
+    let (near_meeting, far_meeting) = (Crew::meeting(), Crew::meeting());
+    let far_task = crew.start(far, FAR, &side(far_meeting))?;
+    crew.spare(&[far_task]);
+    let far_names: SideNames = crew.ask(far, far_meeting, |_| {})?;
+    let arguments = NearArguments {
+        side: side(near_meeting),
+        amount: plan.amount,
+        remote: (far_names.address, far_names.rkey),
+    };
+    let near_task = crew.start(near, NEAR, &arguments)?;
+    let near_names: SideNames = crew.ask(near, near_meeting, |_| {})?;
+    let mtu = Mtu::from_bytes(config.nic.mtu).unwrap_or_default();
+    crew.connect((near, &near_names.qpns), (far, &far_names.qpns), mtu)?;
+    crew.tell(far, far_meeting, &Value::Null)?;
+    crew.ask::<Value>(far, far_meeting, |_| {})?;
+    crew.tell(near, near_meeting, &Value::Null)?;
+    let start = Instant::now();
+    let queue_pairs = u64::from(plan.shape.queue_pairs);
+    crew.wait(&[near_task], |crew| {
+        let now = start.elapsed().as_nanos() as u64;
+        let completed = crew.done(near_task) / queue_pairs;
+        progress.set(|| plan.amount.fraction(completed, now));
+    })?;
+    let near_found: NearFound = crew.result(near_task)?;
+    crew.tell(far, far_meeting, &near_found.completed)?;
+    let far_found: FarFound = crew.result(far_task)?;
+    Ok(Measured {
+        near: near_found,
+        far: far_found,
+        link_utilisation: None,
+    })
+}
