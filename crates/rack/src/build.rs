@@ -242,14 +242,23 @@ pub(crate) fn flow_spec(
     item_size: u32,
     ring_bytes: u32,
 ) -> FlowSpec {
+    let by_sockets = kind == Kind::Hosted && config.leaves_the_machine();
+    let batch_bytes = match (config.flow.batch_bytes, kind) {
+        (0, Kind::Embedded | Kind::Simulated) => 1 << 20,
+        (0, Kind::Hosted) if by_sockets => 256 << 10,
+        (0, Kind::Hosted) => 4 << 20,
+        (bytes, _) => bytes,
+    };
+    let transfers = match (config.flow.transfers, kind) {
+        (0, Kind::Embedded) => 2,
+        (0, Kind::Hosted) if by_sockets => 2,
+        (0, _) => 4,
+        (transfers, _) => transfers,
+    };
     FlowSpec {
         // One item always fits a transfer, however large it is.
-        batch_bytes: config.flow.batch_bytes.max(item_size),
-        transfers: match (config.flow.transfers, kind) {
-            (0, Kind::Simulated) => 4,
-            (0, _) => 2,
-            (transfers, _) => transfers,
-        },
+        batch_bytes: batch_bytes.max(item_size),
+        transfers,
         mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or(Mtu::B4096),
         ..FlowSpec::new(producers, consumers, item_size, ring_bytes)
     }

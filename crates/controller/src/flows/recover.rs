@@ -100,10 +100,7 @@ impl Controller {
         }
         let flow = &mut self.flows.flows[id.0 as usize];
         for (at, consumer) in flow.rings.consumers.iter().enumerate() {
-            if consumer
-                .switch(site)
-                .is_some_and(|word| word.state == SwitchState::Ended)
-            {
+            if consumer.has_ended(site) {
                 flow.threads_running[at] = false;
                 continue;
             }

@@ -72,6 +72,12 @@ impl Ring {
         SwitchWord::try_from(self.load(site, SWITCH_WORD)?).ok()
     }
 
+    /// Whether the switch has said that its flow has ended well.
+    pub fn has_ended(&self, site: &mut dyn Site) -> bool {
+        self.switch(site)
+            .is_some_and(|word| word.state == SwitchState::Ended)
+    }
+
     /// What the newest head of a consumer ring contains.
     pub(super) fn record(&self, site: &mut dyn Site) -> CommitRecord {
         self.load(site, COMMIT_RECORD)

@@ -306,12 +306,12 @@ impl RackConfig {
             "0 or flow.poll_interval_us to 1000000 is possible",
         )?;
         let batch = flow.batch_bytes;
-        let fits = (64..=1 << 30).contains(&batch);
+        let fits = batch == 0 || (64..=1 << 30).contains(&batch);
         rule(
             fits,
             "flow.batch_bytes",
             batch,
-            "64 to 1073741824 is possible",
+            "0 or 64 to 1073741824 is possible",
         )?;
         let timeout = self.transfer.timeout_us;
         let fits = timeout == 0 || (10..=10_000_000).contains(&timeout);

@@ -5,7 +5,7 @@
 
 mod check;
 mod hosted;
-mod nearest;
+pub(crate) mod nearest;
 
 use rackweave_base::Duration;
 use rackweave_link::FaultConfig;
@@ -187,10 +187,13 @@ pub struct FlowSection {
     /// Microseconds between two polls of a ring that has not changed for long. Zero: chosen by the
     /// kind of rack (embedded 4000, so that an idle rack sleeps; simulated 200).
     pub poll_interval_max_us: u64,
-    /// Bytes of one transfer at most.
+    /// Bytes of one transfer at most. Zero: chosen by the kind of rack (embedded and simulated
+    /// 1 MiB; hosted over shared memory 4 MiB, since every transfer costs processes their turns;
+    /// hosted over other links 256 KiB, so that a socket's buffer holds it).
     pub batch_bytes: u32,
     /// Transfers of one consumer under way at a time: 1, 2 or 4. Zero: chosen by the kind of rack
-    /// (embedded 2, so that they stay within a cache; simulated 4, so that no link idles).
+    /// (embedded 2, so that they stay within a cache; simulated 4, so that no link idles; hosted
+    /// over shared memory 4, so that no process waits for another, over other links 2).
     pub transfers: u8,
 }
 
@@ -306,7 +309,7 @@ impl Default for FlowSection {
         Self {
             poll_interval_us: 5,
             poll_interval_max_us: 0,
-            batch_bytes: 1 << 20,
+            batch_bytes: 0,
             transfers: 0,
         }
     }

@@ -1,7 +1,7 @@
 //! The name that was probably meant.
 
 /// The nearest of `known` to `word`, if one is near enough.
-pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let limit = (word.len() / 3).max(2);
     known
         .iter()

@@ -41,7 +41,8 @@ impl HostedRack {
 
     /// After the controller was lost: waits up to `limit` for a switch process to be back and all
     /// nodes with it, and has it take `flows` over. What had been delivered stays delivered, and
-    /// nothing is delivered twice. The flows may have other numbers afterwards.
+    /// nothing is delivered twice. The flows have other numbers afterwards: those that had ended
+    /// already, [`HostedFlow::OVER`].
     ///
     /// # Errors
     /// If no switch process is back in time, a node is missing or has restarted meanwhile, or a

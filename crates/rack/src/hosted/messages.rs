@@ -289,6 +289,9 @@ impl From<&HostedFlow> for FlowRings {
 }
 
 impl HostedFlow {
+    /// The number of a flow that had ended when it was to be taken over.
+    pub const OVER: u32 = u32::MAX;
+
     /// The rings of one producer, one per consumer.
     pub fn of_producer(&self, index: usize) -> Vec<RingName> {
         self.producers.iter().map(|rings| rings[index]).collect()

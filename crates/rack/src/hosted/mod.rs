@@ -7,9 +7,10 @@
 //! and answer ([`switch`]'s site). Commands connect in the same way and ask for flows and jobs.
 //!
 //! **Who dies.** A node whose connection ends or that misses its heartbeats is dead: its flows are
-//! broken off, its port unplugged. A node that loses the controller breaks off what it has and joins
-//! again. Nothing that a process leaves behind hinders the next: memory and links have no names,
-//! locks go with their holders, sockets of the dead are replaced.
+//! broken off, its port unplugged. A node that loses the controller keeps its rings for a while and
+//! joins again; the command whose flow it was may have the next switch process take it over.
+//! Nothing that a process leaves behind hinders the next: memory and links have no names, locks go
+//! with their holders, sockets of the dead are replaced.
 //!
 //! * [`NodeProcess`]: a node. [`Jobs`]: the programs that it runs when a command asks for them.
 //! * [`SwitchProcess`]: the switch and the controller.
@@ -68,12 +69,12 @@ pub enum HostedError {
         directory: PathBuf,
     },
     /// A node that the configuration does not have.
-    #[error("there is no node named {name:?}; the configuration has {known}")]
+    #[error("there is no node named {name:?}; {hint}")]
     NoSuchNode {
         /// The name.
         name: String,
-        /// The names that there are.
-        known: String,
+        /// The name that was probably meant, or those that there are.
+        hint: String,
     },
     /// A link cannot be made.
     #[error("the {kind} link of {node}: {problem}")]

@@ -9,6 +9,7 @@ use super::pump::Pump;
 use super::runtime::Runtime;
 use super::{HostedError, entropy, security};
 use crate::build::{self, Kind};
+use crate::config::nearest::nearest;
 use crate::config::{LinkKind, RackConfig};
 use crate::hosted::messages::{NodeHello, NodeWelcome, PURPOSE_NODE};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -91,10 +92,11 @@ impl NodeProcess {
         let position = config.node.iter().position(|node| node.name == name);
         let Some(at) = position else {
             let known: Vec<&str> = config.node.iter().map(|node| node.name.as_str()).collect();
-            return Err(HostedError::NoSuchNode {
-                name,
-                known: known.join(", "),
-            });
+            let hint = match nearest(&name, &known) {
+                Some(near) => format!("did you mean {near:?}?"),
+                None => format!("the configuration has {}", known.join(", ")),
+            };
+            return Err(HostedError::NoSuchNode { name, hint });
         };
         let runtime = Runtime::open(&hosted.directory())?;
         let limit = usize::try_from(config.memory_limit).unwrap_or(usize::MAX);

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_control::Connection;
 use rackweave_controller::connect::PairAttributes;
-use rackweave_controller::{FlowId, FlowRings, FlowState, Ring};
+use rackweave_controller::{FlowId, FlowRings, FlowState, Ring, Site};
 use rackweave_verbs::Mtu;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -83,10 +83,14 @@ impl SwitchCore {
                 }
             }
             CommandRequest::AdoptFlow(flow) => match self.adopt_flow(&flow) {
-                Ok(id) => {
+                Ok(Some(id)) => {
                     estate.flows.insert(id);
                     CommandReply::Flow(HostedFlow { id, ..flow })
                 }
+                Ok(None) => CommandReply::Flow(HostedFlow {
+                    id: HostedFlow::OVER,
+                    ..flow
+                }),
                 Err(error) => CommandReply::Failed(error),
             },
             CommandRequest::FlowState { flow } => CommandReply::FlowStatus(self.flow_status(flow)),
@@ -209,8 +213,8 @@ impl SwitchCore {
         })
     }
 
-    /// Takes over a flow that an earlier switch process set up.
-    fn adopt_flow(&self, flow: &HostedFlow) -> Result<u32, String> {
+    /// Takes over a flow that an earlier switch process set up. Nothing if it had ended.
+    fn adopt_flow(&self, flow: &HostedFlow) -> Result<Option<u32>, String> {
         let rings: FlowRings = flow.into();
         let nodes = |rings: &[Ring]| rings.iter().map(|ring| ring.node).collect::<Vec<_>>();
         let consumers = nodes(&rings.consumers);
@@ -229,19 +233,29 @@ impl SwitchCore {
         );
         (spec.producer_slots, spec.consumer_slots) = (source.slots, target.slots);
         spec.mtu = self.mtu(&[producers, consumers].concat(), spec.mtu);
+        let (mut left, mut gone) = (Vec::new(), Vec::new());
         for ring in rings.all() {
             let rkey = ring.region.rkey;
             match self.ask(ring.node, &NodeRequest::KeepRing { rkey })? {
-                NodeReply::Kept(true) => {}
-                _ => {
-                    let name = self.name(ring.node);
-                    return Err(format!("{name} no longer has its rings: it has restarted"));
-                }
+                NodeReply::Kept(true) => left.push(ring),
+                _ => gone.push(ring),
             }
+        }
+        if let Some(first) = gone.first() {
+            // When a flow ends all its rings are told so, and then they go, one after the other.
+            let mut site = self;
+            if !left.iter().all(|ring| ring.has_ended(&mut site)) {
+                let name = self.name(first.node);
+                return Err(format!("{name} no longer has its rings: it has restarted"));
+            }
+            for ring in left {
+                site.remove_region(ring.node, &ring.region);
+            }
+            return Ok(None);
         }
         let adopted = self.control(|controller, site| controller.adopt_flow(site, spec, rings));
         adopted
-            .map(|id| id.0)
+            .map(|id| Some(id.0))
             .map_err(|error| self.config.name_nodes(&error.to_string()))
     }
 
