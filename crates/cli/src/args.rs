@@ -164,7 +164,7 @@ pub struct KeygenArgs {
 #[derive(Args, Clone, Debug, Default)]
 pub struct RackArgs {
     /// Use the hosted rack that runs: without --config the one that `rackweave up` starts by
-    /// default. A configuration with a [hosted] section says this by itself
+    /// default. A configuration with a `[hosted]` section says this by itself
     #[arg(long)]
     pub hosted: bool,
     /// Threads that drive an embedded rack beside those who wait

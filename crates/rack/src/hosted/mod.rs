@@ -4,7 +4,7 @@
 //! Packets travel on links ([`crate::config::LinkKind`]); everything else on control connections
 //! (`rackweave_control`): a node joins, and from then on the controller asks and the node answers,
 //! at least once per heartbeat. What the controller does with a local NIC it does here by question
-//! and answer ([`switch`]'s site). Commands connect in the same way and ask for flows and jobs.
+//! and answer (`switch::site`). Commands connect in the same way and ask for flows and jobs.
 //!
 //! **Who dies.** A node whose connection ends or that misses its heartbeats is dead: its flows are
 //! broken off, its port unplugged. A node that loses the controller keeps its rings for a while and

@@ -1,0 +1,150 @@
+//! Who is let in, and whose packets.
+
+use super::*;
+
+#[test]
+fn with_keys_only_those_of_the_rack_come_in() {
+    let mut rack = Rack::new("keys", LinkKind::SharedMemory);
+    rack.config.hosted.as_mut().unwrap().security = SecurityKind::Tls;
+    let keys = rack.config.hosted().keys();
+    let error = rack.node("a").err().expect("no keys yet").to_string();
+    assert!(error.contains("rackweave keygen"), "{error}");
+    let names = ["a", "b", OPERATOR_NAME, rackweave_control::CONTROLLER_NAME];
+    rackweave_control::keys::keygen(&keys, &names).unwrap();
+    rack.run(|_| {
+        let mut client = HostedRack::connect(&rack.config).unwrap();
+        client.wait_for_nodes(Time::from_secs(10)).unwrap();
+        run_flow(&mut client, 100);
+        // The keys of another rack.
+        let mut other = rack.config.clone();
+        let foreign = rack.folder.join("foreign");
+        rackweave_control::keys::keygen(&foreign, &names).unwrap();
+        other.hosted.as_mut().unwrap().keys = Some(foreign);
+        let error = HostedRack::connect(&other)
+            .err()
+            .expect("a wrong key")
+            .to_string();
+        assert!(error.contains("key"), "{error}");
+        assert!(client.status().is_ok(), "nobody else is disturbed");
+    });
+}
+
+#[test]
+fn a_name_is_taken_once_and_a_foreign_configuration_refused() {
+    let rack = Rack::new("names", LinkKind::Unix);
+    rack.run(|stop| {
+        let mut client = HostedRack::connect(&rack.config).unwrap();
+        client.wait_for_nodes(Time::from_secs(10)).unwrap();
+        // Its socket is taken too, which is seen first.
+        let error = rack.node("a").unwrap().run(stop, &|_| {}).unwrap_err();
+        assert!(error.to_string().contains("in use"), "{error}");
+        let error = rack.node("other").err().expect("no such node");
+        assert!(error.to_string().contains("a, b"), "{error}");
+        let mut other = rack.config.clone();
+        other.nic.mtu = 1024;
+        let error = HostedRack::connect(&other)
+            .err()
+            .expect("refused")
+            .to_string();
+        assert!(error.contains("rack.toml"), "{error}");
+    });
+}
+
+/// A packet of an acknowledgement in VXLAN, from `source` by its own words.
+fn tunnelled(source: rackweave_controller::NodeAddress, vni: u32) -> Vec<u8> {
+    use rackweave_base::{Memory, Payload, Psn, Qpn};
+    use rackweave_wire::{
+        Aeth, Bth, Ethernet, Extension, Headers, Ipv4, Opcode, Syndrome, Udp, Vxlan, icrc,
+    };
+    let switch = crate::Address::SWITCH;
+    let headers = Headers {
+        ethernet: Ethernet::new(source.mac, switch.mac),
+        ipv4: Ipv4::new(source.ip, switch.ip),
+        udp: Udp::new(0xc000),
+        bth: Bth::new(Opcode::Acknowledge, Qpn(0x10001), Psn::new(7)),
+        extension: Extension::Aeth(Aeth {
+            syndrome: Syndrome::Ack { credits: 31 },
+            msn: 0,
+        }),
+    };
+    let memory = Memory::new(1 << 16);
+    let mut packet = headers.packet(Payload::Empty);
+    assert!(icrc::seal(&mut packet, &memory));
+    let mut bytes = Vxlan::new(vni).unwrap().emit().to_vec();
+    assert!(packet.serialise(&memory, &mut bytes));
+    bytes
+}
+
+#[test]
+fn strangers_and_impostors_on_udp_are_dropped_and_counted() {
+    use messages::{NodeHello, NodeReply, NodeRequest, PURPOSE_NODE};
+    let rack = Rack::new("impostors", LinkKind::Udp);
+    let hosted = rack.config.hosted();
+    while_running(run_switch(&rack), || {
+        while_running(run_node(&rack, "a"), || {
+            // Node b is one that lies.
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let hello = NodeHello {
+                link: LinkKind::Udp,
+                mtu: Some(9000),
+                udp: Some(socket.local_addr().unwrap()),
+                pid: 0,
+            };
+            let introduction = rackweave_control::Introduction {
+                purpose: PURPOSE_NODE.into(),
+                rack: format!("{:016x}", rack.config.agreement()),
+                body: serde_json::to_value(hello).unwrap(),
+            };
+            let security = Security::Plain { name: "b".into() };
+            let limit = Time::from_secs(5);
+            let (mut connection, _) = rackweave_control::Connection::connect(
+                hosted.control,
+                &security,
+                introduction,
+                limit,
+            )
+            .unwrap();
+            let lie = move |stop: &AtomicBool| {
+                while !stop.load(Ordering::Relaxed) {
+                    let asked = connection.receive::<NodeRequest>(Time::from_millis(20));
+                    if let Some(NodeRequest::Ping) = asked.unwrap() {
+                        let pong = NodeReply::Pong { leaving: false };
+                        connection.send(&pong).unwrap();
+                    }
+                }
+            };
+            while_running(lie, || {
+                let mut client = HostedRack::connect(&rack.config).unwrap();
+                client.wait_for_nodes(Time::from_secs(10)).unwrap();
+                let address = |node| crate::Address::of_node(NodeId(node));
+                let (own, other) = (address(1), address(0));
+                let half = rackweave_controller::NodeAddress {
+                    mac: own.mac,
+                    ..other
+                };
+                let mut sent = |packet: &[u8], counter: &str| {
+                    socket.send_to(packet, hosted.udp).unwrap();
+                    eventually(counter, || {
+                        let status = client.status().unwrap();
+                        let counted = status.switch_counters.get(counter);
+                        counted.or(status.refused.get(counter)) == Some(&1)
+                    });
+                };
+                sent(&tunnelled(other, hosted.vni), "drop_foreign_source_mac");
+                sent(&tunnelled(half, hosted.vni), "drop_foreign_source_ip");
+                // With its own addresses it comes as far as the lanes, where it has none.
+                sent(&tunnelled(own, hosted.vni), "drop_unknown_qp");
+                sent(&tunnelled(own, hosted.vni + 1), "udp_wrong_vni");
+                sent(b"short", "udp_truncated");
+                let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+                stranger
+                    .send_to(&tunnelled(own, hosted.vni), hosted.udp)
+                    .unwrap();
+                eventually("a stranger is counted", || {
+                    client.status().unwrap().refused["udp_strangers"] == 1
+                });
+            });
+        });
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
