@@ -137,6 +137,10 @@ fn what_cannot_start_says_why() {
     let place = Place::plain("");
     refused(
         &place.run(&["node", "storage9"]),
+        "did you mean \"storage0\"?",
+    );
+    refused(
+        &place.run(&["node", "database"]),
         "storage0, storage1, compute0, compute1",
     );
     refused(
