@@ -23,7 +23,7 @@ fn the_demo_runs_between_two_namespaces() {
     let is_permitted = |flags: &[&str]| {
         let tried = Command::new("unshare")
             .args(flags)
-            .args(["--net", "--", "ip", "link", "add", "a", "type", "veth"])
+            .args(["--net", "--", "ip", "link", "add", "try0", "type", "veth"])
             .output();
         tried.is_ok_and(|tried| tried.status.success())
     };
