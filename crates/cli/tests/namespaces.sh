@@ -53,4 +53,7 @@ TOML
 join store 77
 join query 78
 "$rackweave" switch --config "$folder/rack.toml" &
+# Its exit status says whether all have joined.
+until "$rackweave" info --config "$folder/rack.toml" >"$folder/info.txt" 2>&1; do sleep 0.1; done
+cat "$folder/info.txt" >&2
 "$rackweave" demo --config "$folder/rack.toml" --scale-factor 0.01 --format json
