@@ -37,6 +37,8 @@ pub(super) struct NodeHello {
 /// What the controller tells a node that it lets in.
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) struct NodeWelcome {
+    /// A number that every switch process draws for itself.
+    pub controller: u64,
     /// The name of the node's memory in packets.
     pub origin: u16,
     /// What the node shows on the Unix socket of the switch, to get its end of a link.

@@ -67,7 +67,7 @@ pub enum NodeEvent {
 
 /// A node's process.
 pub struct NodeProcess {
-    core: Arc<NodeCore>,
+    pub(super) core: Arc<NodeCore>,
     config: RackConfig,
     name: String,
     controller: SocketAddr,
@@ -209,6 +209,7 @@ impl NodeProcess {
             Connection::connect(self.controller, &self.security, introduction, CONNECT_LIMIT)?;
         let welcome: NodeWelcome =
             serde_json::from_value(welcome).map_err(|_| HostedError::BadAnswer)?;
+        self.core.meet(welcome.controller);
         self.core.memory.set_origin(Origin(welcome.origin));
         let channel = end.complete(&place, &welcome.token)?;
         let link = ports::with_faults(end.into_link(), &self.config, &self.core.memory, &mut rng)?;

@@ -66,6 +66,8 @@ pub(super) struct Loans {
     pub imports: BTreeSet<u16>,
     /// Remote keys of rings whose controller was lost.
     pub orphans: BTreeSet<u32>,
+    /// The switch process that the node belonged to last.
+    controller: Option<u64>,
     /// When the orphans are broken off.
     orphans_until: Option<std::time::Instant>,
     /// Rings that a job has opened.
@@ -196,6 +198,17 @@ impl NodeCore {
         };
         loans.orphans.extend(rings);
         loans.orphans_until = Some(std::time::Instant::now() + ORPHAN_LIMIT);
+    }
+
+    /// The node joins a switch process. If it is the one that it had lost, that has taken the node
+    /// for dead and broken its flows off: nobody will take the orphans over.
+    pub(super) fn meet(&self, controller: u64) {
+        let mut loans = self.loans();
+        if loans.controller.replace(controller) == Some(controller) {
+            loans.orphans_until = Some(std::time::Instant::now());
+        }
+        drop(loans);
+        self.keep_house();
     }
 
     /// What is to be done now and then: orphans and jobs that nobody wants are ended.

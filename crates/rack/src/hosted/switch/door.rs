@@ -245,6 +245,7 @@ impl Door<'_> {
             )
         };
         let welcome = NodeWelcome {
+            controller: core.instance,
             origin,
             token: token.clone(),
         };

@@ -152,6 +152,8 @@ pub(super) struct SwitchCore {
     members: Vec<Mutex<Option<Arc<Member>>>>,
     /// How often each node has joined.
     joins: Vec<AtomicU64>,
+    /// Tells this process from those before and after it.
+    instance: u64,
     origins: AtomicU16,
     jobs: AtomicU64,
     rng: Mutex<Rng>,
@@ -164,7 +166,7 @@ pub(super) struct SwitchCore {
 
 /// A switch's process.
 pub struct SwitchProcess {
-    core: Arc<SwitchCore>,
+    pub(super) core: Arc<SwitchCore>,
     listener: Listener,
     handovers: UnixListener,
     _lock: SwitchLock,
@@ -248,7 +250,7 @@ impl SwitchProcess {
             None
         };
         let mut rng = Rng::new(entropy()?);
-        let first_job = rng.next_u64() >> 1;
+        let (instance, first_job) = (rng.next_u64(), rng.next_u64() >> 1);
         let (switch, _) =
             build::build_switch(&config, Kind::Hosted, &memory, SwitchConfig::default())?;
         let mut controller = build::build_controller(&config, rng.fork("controller"));
@@ -281,6 +283,7 @@ impl SwitchProcess {
             news,
             members: (0..nodes).map(|_| Mutex::new(None)).collect(),
             joins: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
+            instance,
             origins: AtomicU16::new(0),
             // Nodes may still run jobs of an earlier process.
             jobs: AtomicU64::new(first_job),

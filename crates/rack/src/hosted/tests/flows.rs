@@ -97,6 +97,42 @@ fn a_node_that_dies_takes_its_flows_along_and_can_come_back() {
 }
 
 #[test]
+fn a_node_whose_connection_was_cut_breaks_its_flows_off_when_it_is_back() {
+    let rack = Rack::new("cut", LinkKind::SharedMemory);
+    while_running(run_node(&rack, "b"), || {
+        let node = rack.node("a").unwrap();
+        let core = node.core.clone();
+        let run = |stop: &AtomicBool| node.run(stop, &|event| println!("a: {event:?}")).unwrap();
+        while_running(run, || {
+            let switch = rack.switch();
+            let switch_core = switch.core.clone();
+            let run = |stop: &AtomicBool| switch.run(stop, &|event| println!("switch: {event:?}"));
+            while_running(run, || {
+                let mut client = HostedRack::connect(&rack.config).unwrap();
+                client.wait_for_nodes(Time::from_secs(10)).unwrap();
+                let (flow, jobs) = endless(&mut client);
+                switch_core.member(NodeId(0)).unwrap().cut();
+                eventually("the node is back", || {
+                    let status = client.status().unwrap();
+                    status.nodes[0].joined && status.nodes[0].joins == 2
+                });
+                let status = client.flow_status(flow.id).unwrap();
+                assert!(matches!(status, FlowStatus::Aborted { .. }), "{status:?}");
+                // Long before orphans are given up.
+                for (node, job) in jobs {
+                    eventually("both ends are told", || {
+                        client.poll_job(node, job).unwrap() == broken_off()
+                    });
+                }
+                assert!(core.regions().iter().next().is_none(), "the rings are gone");
+                run_flow(&mut client, 100);
+            });
+        });
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+#[test]
 fn nodes_outlive_the_switch_and_join_again() {
     let rack = Rack::new("outlives", LinkKind::Unix);
     while_running(run_node(&rack, "a"), || {

@@ -207,7 +207,7 @@ fn run_flow(rack: &mut HostedRack, count: u64) -> HostedFlow {
 
 /// Waits until `holds`.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Time::from_secs(30);
+    let deadline = Instant::now() + Time::from_secs(15);
     while !holds() {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::sleep(Time::from_millis(5));
