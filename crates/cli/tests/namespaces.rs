@@ -1,12 +1,22 @@
 //! The demo between two network namespaces: the switch and each node see nothing of one another but
-//! Ethernet interfaces, and RoCE travels on AF_PACKET sockets.
+//! Ethernet interfaces of the usual MTU, and RoCE travels on AF_PACKET sockets, or in VXLAN.
 
 use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn the_demo_runs_between_two_namespaces() {
-    let folder = std::env::temp_dir().join(format!("rackweave-netns-{}", std::process::id()));
+fn the_demo_runs_between_two_namespaces_on_packet_sockets() {
+    demo_between_namespaces("packet");
+}
+
+#[test]
+fn the_demo_runs_between_two_namespaces_in_vxlan() {
+    demo_between_namespaces("udp");
+}
+
+fn demo_between_namespaces(link: &str) {
+    let folder = format!("rackweave-netns-{link}-{}", std::process::id());
+    let folder = std::env::temp_dir().join(folder);
     std::fs::create_dir_all(&folder).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/namespaces.sh");
     // Root needs no user namespace; others may not be allowed one.
@@ -18,6 +28,7 @@ fn the_demo_runs_between_two_namespaces() {
             .arg(&script)
             .arg(env!("CARGO_BIN_EXE_rackweave"))
             .arg(&folder)
+            .arg(link)
             .output()
     };
     let is_permitted = |flags: &[&str]| {
@@ -43,5 +54,10 @@ fn the_demo_runs_between_two_namespaces() {
     }
     assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
     assert!(out.contains("\"verified\": true"), "{out}\n{err}");
+    // 1500 bytes of Ethernet carry an RDMA MTU of 1024, with VXLAN or without.
+    let mtu = err
+        .lines()
+        .filter(|line| line.contains("joined") && line.contains(" 1024 "));
+    assert_eq!(mtu.count(), 2, "{err}");
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# A switch between two network namespaces, a node in each, joined by veth pairs that only AF_PACKET
-# sockets use for RoCE. Called in a fresh network namespace, with the command and a folder:
-#     unshare [--user --map-root-user] --net -- namespaces.sh RACKWEAVE FOLDER
+# A switch between two network namespaces, a node in each, joined by veth pairs. RoCE travels on
+# AF_PACKET sockets (LINK packet) or in VXLAN (LINK udp). Called in a fresh network namespace, with
+# the command and a folder:
+#     unshare [--user --map-root-user] --net -- namespaces.sh RACKWEAVE FOLDER LINK
 # Exit status 77 says that something is not permitted here.
 set -euo pipefail
-rackweave=$1 folder=$2
+rackweave=$1 folder=$2 link=$3
 
 trap 'kill $(jobs -p) 2>/dev/null || true; wait 2>/dev/null || true' EXIT
 not_permitted() { echo "not permitted: $1"; exit 77; }
@@ -25,6 +26,7 @@ join() { # NODE SUBNET
     nsenter --target "$pid" --net -- ip link set lo up
     nsenter --target "$pid" --net -- ip address add "192.168.$2.2/30" dev rdma0
     nsenter --target "$pid" --net -- ip link set rdma0 up
+    nsenter --target "$pid" --net -- ip route add default via "192.168.$2.1"
     nsenter --target "$pid" --net -- "$rackweave" node "$1" --config "$folder/rack.toml" \
         --controller "192.168.$2.1:7471" &
 }
@@ -34,7 +36,8 @@ cat > "$folder/rack.toml" <<TOML
 control = "127.0.0.1:7471"
 listen = "0.0.0.0:7471"
 directory = "run"
-link = "packet"
+link = "$link"
+udp = "192.168.77.1:4789"
 
 [[node]]
 name = "store"

@@ -154,28 +154,25 @@ impl Hub {
         })))
     }
 
-    /// The link to `peer`, to which all goes that is sent. It lasts until it is dropped; then the
+    /// The link to `peer`, to which all goes that is sent. Its MTU is that of the hub, or what the
+    /// way to the peer carries around VXLAN, if that is less. It lasts until it is dropped; then the
     /// peer is a stranger, until a port for it is made again.
     ///
     /// # Errors
-    /// If the address can be no peer of this hub, there is a port for it, or the way there does
-    /// not carry the MTU.
+    /// If the address can be no peer of this hub, there is a port for it, or the way there carries
+    /// no RDMA packet at all.
     pub fn port(&self, peer: SocketAddr, rule: PeerRule) -> Result<Port, UdpError> {
         let ip = peer.ip().to_canonical();
         if ip.is_unspecified() || ip.is_multicast() || peer.port() == 0 {
             return Err(UdpError::BadPeer { peer });
         }
         let to = self.reachable(peer)?;
+        let mut mtu = self.0.mtu;
         if let Some(path) = path_mtu(SocketAddr::new(ip, peer.port())) {
-            let fits = path.saturating_sub(overhead(ip));
-            if fits < self.0.mtu {
-                let mtu = self.0.mtu;
-                return Err(UdpError::PathMtu {
-                    peer,
-                    path,
-                    mtu,
-                    fits,
-                });
+            mtu = mtu.min(path.saturating_sub(overhead(ip)));
+            if crate::rdma_mtu(mtu).is_none() {
+                let needed = crate::MTU_MIN + overhead(ip);
+                return Err(UdpError::PathMtu { peer, path, needed });
             }
         }
         let key = match rule {
@@ -188,7 +185,7 @@ impl Hub {
         }
         state.inboxes.insert(key, VecDeque::new());
         drop(state);
-        Ok(Port::new(self.0.clone(), to, key))
+        Ok(Port::new(self.0.clone(), to, key, mtu))
     }
 
     /// The address and port of the socket.

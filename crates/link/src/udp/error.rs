@@ -58,18 +58,16 @@ pub enum UdpError {
     },
     /// The way to the peer is too narrow.
     #[error(
-        "the way to {peer} carries {path} bytes, too few around packets of {mtu}; lower the \
-         link's MTU to {fits} or raise that of the interface"
+        "the way to {peer} carries packets of {path} bytes, too few for RDMA in VXLAN; raise the \
+         MTU of the interface to {needed} or more"
     )]
     PathMtu {
         /// The peer.
         peer: SocketAddr,
         /// The MTU of the way in bytes.
         path: usize,
-        /// The MTU of the link in bytes.
-        mtu: usize,
-        /// The largest MTU of the link that fits.
-        fits: usize,
+        /// The least that works.
+        needed: usize,
     },
 }
 

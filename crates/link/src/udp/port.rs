@@ -16,14 +16,16 @@ pub struct Port {
     shared: Arc<Shared>,
     to: SocketAddr,
     key: Key,
+    mtu: usize,
     outbox: Outbox,
 }
 
 impl Port {
-    /// The port whose inbox is at `key` and that sends to `to`.
-    pub(super) fn new(shared: Arc<Shared>, to: SocketAddr, key: Key) -> Self {
+    /// The port whose inbox is at `key` and that sends packets of up to `mtu` to `to`.
+    pub(super) fn new(shared: Arc<Shared>, to: SocketAddr, key: Key, mtu: usize) -> Self {
         Self {
-            outbox: Outbox::new(shared.mtu, shared.memory.clone()),
+            outbox: Outbox::new(mtu, shared.memory.clone()),
+            mtu,
             shared,
             to,
             key,
@@ -80,7 +82,7 @@ impl Link for Port {
 
     fn properties(&self) -> Properties {
         Properties {
-            mtu: self.shared.mtu,
+            mtu: self.mtu,
             lossless: false,
             check_needed: true,
         }

@@ -119,16 +119,21 @@ fn a_linux_vxlan_device_is_a_peer() {
 }
 
 #[test]
-fn a_way_that_is_too_narrow_is_refused() {
-    let name = "udp::vxlan_device_tests::a_way_that_is_too_narrow_is_refused";
+fn a_port_has_the_mtu_of_its_way() {
+    let name = "udp::vxlan_device_tests::a_port_has_the_mtu_of_its_way";
     namespace::within(name, NEEDS_VETH, &VETH, || {
         let peer = "10.1.0.2:4789".parse().unwrap();
-        assert!(hub("10.1.0.1:0", 1450).port(peer, PeerRule::Exact).is_ok());
-        let error = hub("10.1.0.1:0", 1451).port(peer, PeerRule::Exact);
+        let port = |mtu| hub("10.1.0.1:0", mtu).port(peer, PeerRule::Exact);
+        for (asked, got) in [(1200, 1200), (1450, 1450), (9000, 1450)] {
+            assert_eq!(port(asked).unwrap().properties().mtu, got);
+        }
+        let narrow = ["link", "set", "near", "mtu", "385"];
+        let set = std::process::Command::new("ip").args(narrow).status();
+        assert!(set.unwrap().success());
         assert_eq!(
-            error.unwrap_err().to_string(),
-            "the way to 10.1.0.2:4789 carries 1500 bytes, too few around packets of 1451; lower \
-             the link's MTU to 1450 or raise that of the interface"
+            port(9000).unwrap_err().to_string(),
+            "the way to 10.1.0.2:4789 carries packets of 385 bytes, too few for RDMA in VXLAN; \
+             raise the MTU of the interface to 386 or more"
         );
     });
 }
