@@ -155,8 +155,8 @@ impl Hub {
     }
 
     /// The link to `peer`, to which all goes that is sent. Its MTU is that of the hub, or what the
-    /// way to the peer carries around VXLAN, if that is less. It lasts until it is dropped; then the
-    /// peer is a stranger, until a port for it is made again.
+    /// way to the peer carries around VXLAN, if that is less. It lasts until it is dropped; then
+    /// the peer is a stranger, until a port for it is made again.
     ///
     /// # Errors
     /// If the address can be no peer of this hub, there is a port for it, or the way there carries

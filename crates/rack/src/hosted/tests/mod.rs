@@ -201,7 +201,10 @@ fn run_flow(rack: &mut HostedRack, count: u64) -> HostedFlow {
         let result = json!(count);
         assert_eq!(status, JobStatus::Done { result });
     }
-    assert_eq!(rack.flow_status(flow.id).unwrap(), FlowStatus::Ended);
+    // The consumer may know it before the switch has its acknowledgement and tells the controller.
+    eventually("the flow is over", || {
+        rack.flow_status(flow.id).unwrap() == FlowStatus::Ended
+    });
     flow
 }
 
