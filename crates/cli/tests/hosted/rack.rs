@@ -52,7 +52,7 @@ impl Place {
     pub fn write(&self, hosted: &str, rest: &str) {
         let text = format!(
             "[hosted]\ncontrol = \"{}\"\ndirectory = \"run\"\nheartbeat_ms = 50\n\
-             dead_after_ms = 1000\n{hosted}\n{rest}",
+             dead_after_ms = 5000\n{hosted}\n{rest}",
             self.control
         );
         std::fs::write(&self.config, text).unwrap();

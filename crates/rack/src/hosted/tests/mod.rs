@@ -119,7 +119,7 @@ impl Rack {
                 .local_addr()
                 .unwrap(),
             heartbeat_ms: 20,
-            dead_after_ms: 2000,
+            dead_after_ms: 10_000,
             ..HostedSection::default()
         };
         let config = RackConfig {
