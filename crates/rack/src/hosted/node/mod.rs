@@ -58,7 +58,7 @@ pub enum NodeEvent {
         /// How its packets reach the switch.
         link: LinkKind,
     },
-    /// It has lost the controller and breaks off what it has.
+    /// It has lost the controller. Its rings wait for another for a while.
     Lost {
         /// How.
         why: String,
