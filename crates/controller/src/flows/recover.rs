@@ -19,21 +19,50 @@ impl Controller {
     ///
     /// # Errors
     /// If the specification is out of range or does not fit the rings, a ring is gone or not at
-    /// work, a flow has it already, or the switch or a node lacks room. Then the rings that are
-    /// there are told that the flow is broken off, unless they are another flow's.
+    /// work, a flow has it already, or the switch or a node lacks room. Then the rings are
+    /// [disowned](Self::disown).
     pub fn adopt_flow(
         &mut self,
         site: &mut dyn Site,
         spec: FlowSpec,
         rings: FlowRings,
     ) -> Result<FlowId, FlowError> {
+        let adopted = self.try_adopt(site, spec, rings.clone());
+        if adopted.is_err() {
+            self.disown(site, &rings);
+        }
+        adopted
+    }
+
+    /// Nobody will take these rings over: whoever waits at one is told, and its memory is given
+    /// back. Rings of flows that run are left alone.
+    pub fn disown(&mut self, site: &mut dyn Site, rings: &FlowRings) {
+        for ring in rings.all().filter(|ring| !self.runs_over(ring)) {
+            ring.tell(site, SwitchState::Aborted);
+            site.remove_region(ring.node, &ring.region);
+        }
+    }
+
+    /// Whether a flow that runs has this ring.
+    fn runs_over(&self, ring: &Ring) -> bool {
+        let same = |other: &Ring| (other.node, other.region.rkey) == (ring.node, ring.region.rkey);
+        let flows = self.flows.flows.iter();
+        flows
+            .filter(|flow| flow.state == FlowState::Running)
+            .any(|flow| flow.rings.all().any(same))
+    }
+
+    fn try_adopt(
+        &mut self,
+        site: &mut dyn Site,
+        spec: FlowSpec,
+        rings: FlowRings,
+    ) -> Result<FlowId, FlowError> {
         spec.check()?;
+        let per_producer = |of: &Vec<Ring>| of.len() == spec.producers.len();
         let shape = rings.consumers.len() == spec.consumers.len()
             && rings.producers.len() == spec.consumers.len()
-            && rings
-                .producers
-                .iter()
-                .all(|of| of.len() == spec.producers.len());
+            && rings.producers.iter().all(per_producer);
         if !shape {
             return Err(FlowError::BadSpec {
                 what: "the number of rings",
@@ -41,27 +70,15 @@ impl Controller {
                 rule: "one per consumer, and one per producer and consumer, are needed",
             });
         }
-        let same = |a: &Ring, b: &Ring| (a.node, a.region.rkey) == (b.node, b.region.rkey);
-        let running = self
-            .flows
-            .flows
-            .iter()
-            .filter(|flow| flow.state == FlowState::Running);
-        for other in running.flat_map(|flow| flow.rings.all()) {
-            if let Some(ring) = rings.all().find(|ring| same(ring, other)) {
-                return Err(FlowError::RingInUse { node: ring.node });
-            }
+        if let Some(ring) = rings.all().find(|ring| self.runs_over(ring)) {
+            return Err(FlowError::RingInUse { node: ring.node });
         }
         for ring in rings.all() {
             let open = ring
                 .switch(site)
                 .is_some_and(|word| matches!(word.state, SwitchState::Open | SwitchState::Ended));
             if !open || ring.unit(site).is_none() {
-                let node = ring.node;
-                rings
-                    .all()
-                    .for_each(|ring| ring.tell(site, SwitchState::Aborted));
-                return Err(FlowError::RingGone { node });
+                return Err(FlowError::RingGone { node: ring.node });
             }
         }
         let id = self.enter_flow(spec)?;

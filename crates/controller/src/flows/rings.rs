@@ -72,6 +72,11 @@ impl Ring {
         SwitchWord::try_from(self.load(site, SWITCH_WORD)?).ok()
     }
 
+    /// Whether its node still has it.
+    pub fn is_there(&self, site: &mut dyn Site) -> bool {
+        self.switch(site).is_some()
+    }
+
     /// Whether the switch has said that its flow has ended well.
     pub fn has_ended(&self, site: &mut dyn Site) -> bool {
         self.switch(site)

@@ -129,8 +129,6 @@ pub(super) enum NodeReply {
     Destroyed(Result<(), QpError>),
     Region(Result<RegionWire, String>),
     Word(Option<[u8; 8]>),
-    /// To `KeepRing`: whether it is still there.
-    Kept(bool),
     Imported(Result<(), String>),
     Job(JobStatus),
     Counters(Counters),

@@ -249,6 +249,10 @@ impl Link for Unplugged {
         None
     }
 
+    fn is_peer_gone(&self) -> bool {
+        true
+    }
+
     fn properties(&self) -> Properties {
         Properties {
             mtu: MTU,

@@ -107,7 +107,9 @@ impl<S: Station> Pump<S> {
             let wake =
                 |link: &&mut dyn Link| link.wake_fd().and_then(|fd| fd.try_clone_to_owned().ok());
             let fds: Vec<OwnedFd> = links.iter().filter_map(wake).collect();
-            let blind = fds.len() < links.len();
+            // Nothing comes from where nobody is.
+            let silent = links.iter().filter(|link| link.is_peer_gone()).count();
+            let blind = fds.len() + silent < links.len();
             let wakers = Arc::new(Wakers { fds, blind });
             *self.wakers.lock().expect("no holder of this lock panics") = wakers;
             result

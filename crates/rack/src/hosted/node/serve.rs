@@ -132,9 +132,8 @@ impl<'a> Serving<'a> {
                 })
             }
             NodeRequest::KeepRing { rkey } => {
-                let there = core.regions().block(core.id, rkey).is_some();
                 core.loans().orphans.remove(&rkey.0);
-                NodeReply::Kept(there)
+                NodeReply::Done
             }
             NodeRequest::RemoveRegion { region } => {
                 core.remove_ring(&region.into());

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_control::Connection;
 use rackweave_controller::connect::PairAttributes;
-use rackweave_controller::{FlowId, FlowRings, FlowState, Ring, Site};
+use rackweave_controller::{Controller, FlowId, FlowRings, FlowState, Ring, Site};
 use rackweave_verbs::Mtu;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -233,30 +233,29 @@ impl SwitchCore {
         );
         (spec.producer_slots, spec.consumer_slots) = (source.slots, target.slots);
         spec.mtu = self.mtu(&[producers, consumers].concat(), spec.mtu);
-        let (mut left, mut gone) = (Vec::new(), Vec::new());
-        for ring in rings.all() {
-            let rkey = ring.region.rkey;
-            match self.ask(ring.node, &NodeRequest::KeepRing { rkey })? {
-                NodeReply::Kept(true) => left.push(ring),
-                _ => gone.push(ring),
-            }
-        }
+        let mut site = self;
+        let (left, gone): (Vec<&Ring>, Vec<&Ring>) =
+            rings.all().partition(|ring| ring.is_there(&mut site));
         if let Some(first) = gone.first() {
             // When a flow ends all its rings are told so, and then they go, one after the other.
-            let mut site = self;
-            if !left.iter().all(|ring| ring.has_ended(&mut site)) {
-                let name = self.name(first.node);
-                return Err(format!("{name} no longer has its rings: it has restarted"));
-            }
-            for ring in left {
-                site.remove_region(ring.node, &ring.region);
-            }
-            return Ok(None);
+            let over = left.iter().all(|ring| ring.has_ended(&mut site));
+            self.control(|controller, site| controller.disown(site, &rings));
+            let name = self.name(first.node);
+            let restarted = format!("{name} no longer has its rings: it has restarted");
+            return over.then_some(None).ok_or(restarted);
         }
-        let adopted = self.control(|controller, site| controller.adopt_flow(site, spec, rings));
-        adopted
-            .map(|id| Some(id.0))
-            .map_err(|error| self.config.name_nodes(&error.to_string()))
+        let adopt = |controller: &mut Controller, site: &mut dyn Site| {
+            controller.adopt_flow(site, spec, rings.clone())
+        };
+        let id = self
+            .control(adopt)
+            .map_err(|error| self.config.name_nodes(&error.to_string()))?;
+        for ring in rings.all() {
+            let rkey = ring.region.rkey;
+            // A node that does not answer is about to be found dead, and the flow with it.
+            let _ = self.ask(ring.node, &NodeRequest::KeepRing { rkey });
+        }
+        Ok(Some(id.0))
     }
 
     fn flow_status(&self, flow: u32) -> FlowStatus {

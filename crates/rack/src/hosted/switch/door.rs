@@ -267,6 +267,7 @@ impl Door<'_> {
         };
         let mtu = link.properties().mtu.min(hello.mtu.unwrap_or(usize::MAX));
         let Some(mtu) = rdma_mtu(mtu).and_then(Mtu::from_bytes) else {
+            // Never with shared memory, whose MTU is large enough.
             return failed(&format!("an MTU of {mtu} carries no RDMA packet"));
         };
         let patience = core.config.hosted().dead_after();
@@ -274,6 +275,7 @@ impl Door<'_> {
         let member = Arc::new(Member::new(node, about, shared, connection, patience));
         // The first answer says that the node has made its end.
         if !matches!(member.ask(&NodeRequest::Ping), Some(NodeReply::Pong { .. })) {
+            core.dismiss(&member);
             return failed(&"it does not answer");
         }
         if let Err(why) = self.install(&member, link) {
@@ -297,10 +299,10 @@ impl Door<'_> {
         let came = self.waiting.take(token);
         let (channel, descriptor) = came.ok_or("it did not come for its end of the link")?;
         let text = |error: &dyn std::fmt::Display| error.to_string();
+        let link = ports::share(place, &channel).map_err(|error| text(&error))?;
         let copy = descriptor.try_clone().map_err(|error| text(&error))?;
         let imported = self.core.memory.import(origin, copy);
         imported.map_err(|error| text(&error))?;
-        let link = ports::share(place, &channel).map_err(|error| text(&error))?;
         let shared = Shared {
             origin,
             descriptor,

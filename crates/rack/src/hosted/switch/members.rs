@@ -121,22 +121,21 @@ impl SwitchCore {
             controller.node_died(site, node);
             controller.remove_host(site, node);
         });
-        {
-            let _held = self.introductions.lock().expect("no holder panics");
-            if let Some(shared) = &member.shared {
-                self.memory.forget(shared.origin);
-                let origin = shared.origin.0;
-                for other in self.others(node) {
-                    let _ = other.ask(&NodeRequest::Forget { origin });
-                }
-            }
-        }
         self.dismiss(member);
     }
 
-    /// Ends a member's connection; its name is free, if it had it.
+    /// Ends a member's connection, and everybody forgets its memory; its name is free, if it had
+    /// it.
     pub(super) fn dismiss(&self, member: &Arc<Member>) {
         member.cut();
+        if let Some(shared) = &member.shared {
+            let _held = self.introductions.lock().expect("no holder panics");
+            self.memory.forget(shared.origin);
+            let origin = shared.origin.0;
+            for other in self.others(member.node) {
+                let _ = other.ask(&NodeRequest::Forget { origin });
+            }
+        }
         let place = &self.members[usize::from(member.node.0)];
         let mut place = place.lock().expect("no holder panics");
         place.take_if(|other| Arc::ptr_eq(other, member));

@@ -80,7 +80,6 @@ pub enum SwitchEvent {
 /// The switch and its links. Links to nodes that have not joined are [`Unplugged`].
 pub(super) struct SwitchMachine {
     pub station: SwitchStation,
-    plugged: Vec<bool>,
     news: Arc<News>,
 }
 
@@ -122,18 +121,14 @@ impl Station for SwitchMachine {
     }
 
     fn links(&mut self) -> Vec<&mut dyn Link> {
-        let links = self.station.links.iter_mut().zip(&self.plugged);
-        let plugged = links.filter(|(_, plugged)| **plugged);
-        plugged
-            .map(|(link, _)| &mut **link as &mut dyn Link)
-            .collect()
+        let links = self.station.links.iter_mut();
+        links.map(|link| &mut **link as &mut dyn Link).collect()
     }
 }
 
 impl SwitchMachine {
     pub fn plug(&mut self, port: PortId, link: Option<Box<dyn Link>>) {
         let at = usize::from(port.0);
-        self.plugged[at] = link.is_some();
         self.station.links[at] = link.unwrap_or_else(|| Box::new(Unplugged));
     }
 }
@@ -266,7 +261,6 @@ impl SwitchProcess {
                 egress_high: config.switch.egress_packets as usize / 2,
                 stuck_since: vec![None; nodes],
             },
-            plugged: vec![false; nodes],
             news: news.clone(),
         };
         let pump = Pump::new(machine).map_err(|error| HostedError::System {

@@ -97,6 +97,38 @@ fn a_node_that_dies_takes_its_flows_along_and_can_come_back() {
 }
 
 #[test]
+fn what_cannot_be_taken_over_is_broken_off_at_once() {
+    let rack = Rack::new("disown", LinkKind::SharedMemory);
+    while_running(run_node(&rack, "a"), || {
+        let (mut client, mut flow, jobs) = while_running(run_node(&rack, "b"), || {
+            while_running(run_switch(&rack), || {
+                eventually("the switch is up", || {
+                    HostedRack::connect(&rack.config).is_ok()
+                });
+                let mut client = HostedRack::connect(&rack.config).unwrap();
+                client.wait_for_nodes(Time::from_secs(10)).unwrap();
+                let (flow, jobs) = endless(&mut client);
+                (client, flow, jobs)
+            })
+        });
+        // Both are new: the switch, and node b.
+        while_running(run_node(&rack, "b"), || {
+            while_running(run_switch(&rack), || {
+                let error = client.reconnect(&mut [&mut flow], Time::from_secs(10));
+                let error = error.unwrap_err().to_string();
+                assert!(error.contains("b no longer has its rings"), "{error}");
+                let (node, job) = jobs[1];
+                // Long before orphans are given up.
+                eventually("the producer is told", || {
+                    client.poll_job(node, job).unwrap() == broken_off()
+                });
+            });
+        });
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+#[test]
 fn a_node_whose_connection_was_cut_breaks_its_flows_off_when_it_is_back() {
     let rack = Rack::new("cut", LinkKind::SharedMemory);
     while_running(run_node(&rack, "b"), || {
