@@ -30,11 +30,19 @@ pub enum Canary {
     NicSkipsIcrc,
     /// End of stream is announced while items are still on their way.
     FlowsEarlyEnd,
+    /// A multicast transfer counts as done when its first member has everything.
+    TransferFirstMember,
+    /// Threads of a balanced flow take from a producer without its lock.
+    FlowsNoProducerLock,
+    /// Transfers of one producer are published in any order, which only a restart can tell.
+    FlowsAnyTurn,
+    /// Replication looks for room at one consumer only.
+    FlowsFirstRoom,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 11] = [
+    pub const ALL: [Canary; 15] = [
         Canary::FlowsEarlyHead,
         Canary::FlowsEarlyTail,
         Canary::FlowsUnorderedCommit,
@@ -46,6 +54,10 @@ impl Canary {
         Canary::NicExecutesDuplicates,
         Canary::NicSkipsIcrc,
         Canary::FlowsEarlyEnd,
+        Canary::TransferFirstMember,
+        Canary::FlowsNoProducerLock,
+        Canary::FlowsAnyTurn,
+        Canary::FlowsFirstRoom,
     ];
 
     /// The name under which the command line knows it.
@@ -62,6 +74,10 @@ impl Canary {
             Canary::NicExecutesDuplicates => "nic-executes-duplicates",
             Canary::NicSkipsIcrc => "nic-skips-icrc",
             Canary::FlowsEarlyEnd => "flows-early-end",
+            Canary::TransferFirstMember => "transfer-first-member",
+            Canary::FlowsNoProducerLock => "flows-no-producer-lock",
+            Canary::FlowsAnyTurn => "flows-any-turn",
+            Canary::FlowsFirstRoom => "flows-first-room",
         }
     }
 

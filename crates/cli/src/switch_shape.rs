@@ -31,8 +31,6 @@ pub fn pipeline_config(config: &RackConfig) -> PipelineConfig {
         flows: FlowConfig {
             threads: config.switch.consumer_rings,
             producers: config.switch.producer_rings,
-            poll_interval: Duration::from_micros(config.flow.poll_interval_us),
-            poll_interval_max: Duration::from_micros(config.flow.poll_interval_max_us),
         },
         hosts: 256,
         routes: 256,

@@ -74,6 +74,23 @@ pub struct Connected {
     pub node: NodeId,
     /// The node's queue pair.
     pub node_qpn: Qpn,
+    /// Whether the queue pair is not the lane's: it stays when the lane goes.
+    pub is_lent: bool,
+}
+
+/// What a lane shall be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wanted {
+    /// What it is for.
+    pub kind: LaneKind,
+    /// What the switch may do at the node.
+    pub access: Access,
+    /// The path MTU.
+    pub mtu: Mtu,
+    /// The first PSN of the switch.
+    pub psn: Psn,
+    /// A queue pair that the node has already.
+    pub qpn: Option<Qpn>,
 }
 
 /// Which lanes are free.
@@ -160,18 +177,21 @@ impl Controller {
         made
     }
 
-    /// Connects `lane` to a queue pair made on `node`.
+    /// A PSN that nobody can guess.
+    pub(crate) fn random_psn(&mut self) -> Psn {
+        Psn::new(self.rng.next_u32())
+    }
+
+    /// Connects `lane` to a queue pair made on `node`, or that it has already.
     pub(crate) fn connect_lane(
         &mut self,
         site: &mut dyn Site,
         lane: LaneId,
         (node, address): (NodeId, NodeAddress),
-        kind: LaneKind,
-        access: Access,
-        mtu: Mtu,
+        wanted: Wanted,
     ) -> Result<Connected, LaneError> {
         let (pd, cq) = self.home(site, node)?;
-        let psn = Psn::new(self.rng.next_u32());
+        let Wanted { kind, psn, mtu, .. } = wanted;
         let switch_qpn = self.lanes.qpn(lane);
         let peer = Peer {
             mac: self.switch.mac,
@@ -185,11 +205,16 @@ impl Controller {
                 receive_max: 1,
                 segments_max: 1,
             };
-            made = verbs
-                .create_qp(pd, cq, cq, capabilities)
-                .map_err(|error| LaneError::Qp { node, error });
+            made = match wanted.qpn {
+                Some(qpn) => Ok(qpn),
+                None => verbs
+                    .create_qp(pd, cq, cq, capabilities)
+                    .map_err(|error| LaneError::Qp { node, error }),
+            };
             let Ok(qpn) = made else { return };
-            for modify in lane_modifications(peer, psn, mtu, access) {
+            let reset = wanted.qpn.map(|_| QpModify::Reset);
+            let others = lane_modifications(peer, psn, mtu, wanted.access);
+            for modify in reset.into_iter().chain(others) {
                 if let Err(error) = verbs.modify_qp(qpn, modify) {
                     made = Err(LaneError::Modify { node, error });
                     return;
@@ -239,12 +264,16 @@ impl Controller {
             switch_qpn,
             node,
             node_qpn,
+            is_lent: wanted.qpn.is_some(),
         })
     }
 
     /// Takes a lane apart at both ends. A dead node needs nothing.
     pub(crate) fn disconnect_lane(&mut self, site: &mut dyn Site, connected: &Connected) {
         site.node(connected.node, &mut |verbs| {
+            if connected.is_lent {
+                return;
+            }
             // Unknown if the node has restarted meanwhile; then there is nothing to remove.
             let _ = verbs.destroy_qp(connected.node_qpn);
         });
@@ -258,7 +287,7 @@ impl Controller {
     }
 }
 
-/// From Reset to ReadyToSend. The node's end never sends requests, so its own PSN is of no matter.
+/// From Reset to ReadyToSend. The node's end sends no requests but doorbells, with the same PSN.
 fn lane_modifications(peer: Peer, psn: Psn, mtu: Mtu, access: Access) -> [QpModify; 3] {
     [
         QpModify::Init,
@@ -271,7 +300,7 @@ fn lane_modifications(peer: Peer, psn: Psn, mtu: Mtu, access: Access) -> [QpModi
             rnr_wait: Duration::from_micros(10),
         }),
         QpModify::ReadyToSend(SendSide {
-            psn: Psn::default(),
+            psn,
             timeout: Duration::from_millis(100),
             retries: 7,
             rnr_retries: 6,

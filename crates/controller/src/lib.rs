@@ -19,7 +19,9 @@ use forward::HostBook;
 use lanes::LaneBook;
 use rackweave_base::Rng;
 
-pub use flows::{FlowError, FlowId, FlowRings, FlowSpec, FlowState, Ring};
+pub use flows::{
+    Bell, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Loss, LossPolicy, Ring,
+};
 pub use lanes::LaneError;
 pub use regions::{LocalRegions, RegionError, RegionName};
 pub use site::{NodeAddress, Site, SwitchAddress};

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Ends, Fate, TestRack};
-use rackweave_base::{NodeId, Rng};
+use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::{Controller, FlowSpec, FlowState};
 use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::ring::ByteOrder;
@@ -21,6 +21,8 @@ fn spec(producers: &[u16], consumers: &[u16]) -> FlowSpec {
         batch_bytes: 2400,
         transfers: 2,
         mtu: Mtu::B1024,
+        poll_interval_max: Duration::from_micros(40),
+        ..FlowSpec::new(&[], &[], 600, 0)
     }
 }
 

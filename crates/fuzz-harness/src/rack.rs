@@ -81,8 +81,6 @@ fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
         flows: FlowConfig {
             threads: 4,
             producers: 8,
-            poll_interval: Duration::from_micros(5),
-            poll_interval_max: Duration::from_micros(40),
         },
         hosts: 8,
         routes: 8,

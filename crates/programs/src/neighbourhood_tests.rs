@@ -46,8 +46,6 @@ impl Bench {
             flows: FlowConfig {
                 threads: 1,
                 producers: 1,
-                poll_interval: Duration::from_micros(5),
-                poll_interval_max: Duration::from_micros(100),
             },
             hosts: usize::from(HOSTS),
             routes: usize::from(HOSTS),

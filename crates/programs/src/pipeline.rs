@@ -21,7 +21,7 @@ use rackweave_switch::{DropReason, Ledger, Pass, Program};
 use rackweave_wire::{Headers, arp, ethernet};
 use std::net::Ipv4Addr;
 
-pub use crate::flows::ThreadId;
+pub use crate::flows::{ConsumerId, ThreadId, Whose};
 
 /// The sizes of all programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,21 +71,31 @@ impl From<FlowTask> for Task {
 /// What the switch tells the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Digest {
-    /// All producers of this thread have finished and the consumer has been told.
+    /// All producers of this thread have finished and its consumers have been told.
     ThreadEnded(ThreadId),
-    /// The thread cannot go on.
+    /// The thread cannot go on, or not with this consumer.
     ThreadFailed {
         /// The thread.
         thread: ThreadId,
-        /// The producer whose lane failed, by its number among all; none if the consumer's did.
-        producer: Option<u16>,
+        /// Whose lane failed.
+        whose: Whose,
         /// Why.
         reason: FailReason,
     },
     /// The consumer has said that it takes no more items.
-    ConsumerLeft(ThreadId),
+    ConsumerLeft {
+        /// Its thread.
+        thread: ThreadId,
+        /// The consumer.
+        consumer: ConsumerId,
+    },
     /// A node wrote nonsense into a ring word.
-    BadRingWord(ThreadId),
+    BadRingWord {
+        /// The thread.
+        thread: ThreadId,
+        /// Whose ring it is.
+        whose: Whose,
+    },
 }
 
 /// All programs of the switch.
@@ -162,6 +172,14 @@ impl Program for Pipeline {
             Task::Engine(task) => self.engine.task(pass, task),
             Task::Event(event) => self.flows.event(pass, event),
             Task::Flow(task) => self.flows.task(pass, task),
+        }
+    }
+
+    fn is_alive(&self, task: &Task) -> bool {
+        match task {
+            Task::Engine(task) => self.engine.is_alive(task),
+            Task::Event(event) => self.engine.lane(event.lane()).is_some(),
+            Task::Flow(task) => self.flows.is_alive(task),
         }
     }
 

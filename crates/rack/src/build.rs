@@ -135,11 +135,6 @@ pub(crate) fn pipeline_config(config: &RackConfig, kind: Kind) -> PipelineConfig
         (0, _) => 50_000,
         (micros, _) => micros,
     };
-    let poll_max = match (config.flow.poll_interval_max_us, kind) {
-        (0, Kind::Simulated) => config.flow.poll_interval_us.max(200),
-        (0, _) => config.flow.poll_interval_us.max(4000),
-        (micros, _) => micros,
-    };
     PipelineConfig {
         ip: Address::SWITCH.ip,
         engine: EngineConfig {
@@ -157,8 +152,6 @@ pub(crate) fn pipeline_config(config: &RackConfig, kind: Kind) -> PipelineConfig
         flows: FlowConfig {
             threads: config.switch.consumer_rings,
             producers: config.switch.producer_rings,
-            poll_interval: Duration::from_micros(config.flow.poll_interval_us),
-            poll_interval_max: Duration::from_micros(poll_max),
         },
         hosts: 256,
         routes: 256,
@@ -255,11 +248,18 @@ pub(crate) fn flow_spec(
         (0, _) => 4,
         (transfers, _) => transfers,
     };
+    let poll_max = match (config.flow.poll_interval_max_us, kind) {
+        (0, Kind::Simulated) => config.flow.poll_interval_us.max(200),
+        (0, _) => config.flow.poll_interval_us.max(4000),
+        (micros, _) => micros,
+    };
     FlowSpec {
         // One item always fits a transfer, however large it is.
         batch_bytes: batch_bytes.max(item_size),
         transfers,
         mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or(Mtu::B4096),
+        poll_interval: Duration::from_micros(config.flow.poll_interval_us),
+        poll_interval_max: Duration::from_micros(poll_max),
         ..FlowSpec::new(producers, consumers, item_size, ring_bytes)
     }
 }

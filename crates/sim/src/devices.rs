@@ -18,6 +18,16 @@
 //! * *DCQCN*: Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015.
 //!   Unchecked.
 //! * *ConnectX-5 brief*: Mellanox product briefs of ConnectX-5 EN and ConnectX-5 VPI.
+//! * *UG1393*: Vitis Unified Software Platform Documentation: Application Acceleration Development,
+//!   "HBM Configuration and Use".
+//! * *Kersten*: Kersten et al., Everything You Always Wanted to Know About Compiled and Vectorized
+//!   Queries But Were Afraid to Ask, VLDB 2018. Unchecked.
+//! * *Volta*: Jia et al., Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking, 2018.
+//!   Unchecked.
+//! * *grid sync*: Zhang et al., A Study of Single and Multi-device Synchronization Methods in
+//!   Nvidia GPUs, IPDPS 2020. Unchecked.
+//! * *Shuhai*: Wang et al., Shuhai: Benchmarking High Bandwidth Memory on FPGAs, FCCM 2020.
+//!   Unchecked.
 
 use rackweave_base::Duration;
 
@@ -130,6 +140,13 @@ pub const HOST_CACHE_LATENCY: Duration = Duration::from_nanos(27);
 /// Source: Intel ARK (unchecked).
 pub const HOST_MEMORY_BYTES_PER_SECOND: u64 = 115_200_000_000;
 
+/// Cache lines that one core has under way to or from memory: the entries of the queue behind its
+/// second level cache. Source: Intel optimisation manual, Skylake, 16 (unchecked).
+pub const HOST_LINES_IN_FLIGHT: u64 = 16;
+
+/// Bytes of a cache line. Source: Intel optimisation manual (unchecked).
+pub const HOST_LINE_BYTES: u64 = 64;
+
 /// Posting one work request: building it and ringing the doorbell. Assumed: about 220 cycles, most
 /// of them for the doorbell's store to the device; no figure for this CPU at hand.
 pub const HOST_POST_COST: Duration = Duration::from_nanos(100);
@@ -220,3 +237,64 @@ pub const SSD_WRITE_LATENCY: [(u32, u64); 5] = [
     (9_900, 45_000),
     (10_000, 200_000),
 ];
+
+// ---- Scans and aggregations on processing units ------------------------------------------------
+
+/// Cycles of one core for one row of TPC-H query 1 in compiled code. Source: Kersten, table 1
+/// (Typer, 34 cycles per row at one thread on a Skylake-X).
+pub const HOST_Q1_CYCLES_PER_ROW: u64 = 34;
+
+// ---- GPU: NVIDIA V100 --------------------------------------------------------------------------
+
+/// Bytes per second of the GPU's memory. Source: NVIDIA V100 product brief, 900 GB/s of HBM2
+/// (unchecked).
+pub const GPU_MEMORY_BYTES_PER_SECOND: u64 = 900_000_000_000;
+
+/// Times that a byte crosses the GPU's memory on its way from the NIC into a kernel: written once
+/// by the NIC through GPUDirect, read once by the kernel.
+pub const GPU_MEMORY_PASSES: u64 = 2;
+
+/// From a batch that one thread block has seen to its last row being aggregated by all blocks, on
+/// top of the bytes' time: one synchronisation of the whole grid in a persistent kernel.
+/// Source: grid sync (about 1.5 us with one block on each of the V100's 80 multiprocessors).
+pub const GPU_BATCH_LATENCY: Duration = Duration::from_nanos(1_500);
+
+/// A load of a thread that misses the GPU's second level cache. Source: Volta (375 cycles at
+/// 1.38 GHz).
+pub const GPU_LOAD_LATENCY: Duration = Duration::from_nanos(272);
+
+/// As [`HOST_SPIN_LATENCY`], for one thread that spins on a volatile word: one and a half loads.
+pub const GPU_SPIN_LATENCY: Duration = Duration::from_nanos(408);
+
+// ---- FPGA: AMD Xilinx Alveo U55C ---------------------------------------------------------------
+
+/// Clock of the kernel in hertz. Source: the default of the Alveo platforms' kernel clock, 300 MHz
+/// (unchecked). What the testbed's kernel ran at is not told.
+pub const FPGA_KERNEL_HERTZ: u64 = 300_000_000;
+
+/// Bytes that a kernel takes per cycle through one port. Source: the widest AXI port of a Vitis
+/// kernel, 512 bits (unchecked). That Q1's pipeline takes a word in every cycle is assumed.
+pub const FPGA_PORT_BYTES: u64 = 64;
+
+/// Bytes per second of one of the 32 pseudo channels of HBM. Source: UG1393, 14.375 GB/s, 460 GB/s
+/// together.
+pub const FPGA_CHANNEL_BYTES_PER_SECOND: u64 = 14_375_000_000;
+
+/// Pseudo channels that hold a ring. Source: UG1393: one is 512 MB of neighbouring addresses on a
+/// U55C, and addresses are not interleaved between them, so a ring of some MiB lies within one.
+pub const FPGA_RING_CHANNELS: u64 = 1;
+
+/// Times that a byte crosses its pseudo channel: written once by the NIC through the PCIe BAR, read
+/// once by the kernel. That both have the same share of the channel is assumed.
+pub const FPGA_CHANNEL_PASSES: u64 = 2;
+
+/// A load of the kernel from HBM. Source: Shuhai (about 130 ns for a page miss).
+pub const FPGA_LOAD_LATENCY: Duration = Duration::from_nanos(130);
+
+/// From a batch being seen to its first row entering the pipeline, and the pipeline's own depth.
+/// Assumed: one load from HBM and 64 stages, which is what a multiplier, two 128-bit additions and
+/// a lookup of the group come to, at the kernel's clock.
+pub const FPGA_BATCH_LATENCY: Duration = Duration::from_nanos(130 + 64 * 10 / 3);
+
+/// As [`HOST_SPIN_LATENCY`]: one and a half loads.
+pub const FPGA_SPIN_LATENCY: Duration = Duration::from_nanos(195);

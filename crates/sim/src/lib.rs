@@ -19,6 +19,7 @@ mod picos;
 pub mod queue;
 mod ssd;
 mod trace;
+mod unit;
 mod wire_link;
 pub mod world;
 
@@ -26,6 +27,7 @@ pub use cpu::{Category, CpuModel, CpuReport};
 pub use nic_model::NicModel;
 pub use ssd::{Distribution, DistributionError, Ssd, SsdAccess, SsdModel};
 pub use trace::TraceHash;
+pub use unit::{UnitModel, UnitWork, stream_time};
 pub use wire_link::{EcnModel, LinkCounters, LinkModel, SimLink};
 pub use world::{
     Actor, ActorId, Context, DirectionReport, LinkReport, NodeModel, Step, Stop, SwitchModel,

@@ -30,6 +30,11 @@ pub trait Program: Sized {
     );
     /// A recirculated task takes its pass.
     fn task(&mut self, pass: &mut Pass<'_, Self::Task, Self::Digest>, task: Self::Task);
+    /// Whether what a recirculating task is about is still in the tables. One that is about nothing
+    /// must come to nothing in its pass, too.
+    fn is_alive(&self, _task: &Self::Task) -> bool {
+        true
+    }
     /// The packet generator fired for `key`.
     fn generated(&mut self, pass: &mut Pass<'_, Self::Task, Self::Digest>, key: u32);
 }
@@ -86,7 +91,7 @@ pub struct Switch<P: Program> {
 pub(crate) struct Fabric<T, D> {
     config: SwitchConfig,
     ports: Vec<VecDeque<Packet>>,
-    pub(crate) groups: Vec<Vec<PortId>>,
+    pub(crate) groups: Vec<Vec<(PortId, u16)>>,
     recirculation: VecDeque<(Instant, T)>,
     pub(crate) timers: Timers,
     digests: VecDeque<D>,
@@ -218,6 +223,15 @@ impl<P: Program> Switch<P> {
         self.run_tasks(now);
     }
 
+    /// Drops the recirculating tasks of what the control plane has taken out of the tables. A
+    /// hardware control plane would wait for the few passes that they take to come to nothing;
+    /// after this, numbers may be used again.
+    pub fn purge(&mut self) {
+        let program = &self.program;
+        let tasks = &mut self.fabric.recirculation;
+        tasks.retain(|(_, task)| program.is_alive(task));
+    }
+
     #[inline]
     fn run_tasks(&mut self, now: Instant) {
         while let Some(&(ready, task)) = self.fabric.recirculation.front() {
@@ -273,13 +287,14 @@ impl<P: Program> Switch<P> {
         &mut self.program
     }
 
-    /// Sets the ports of multicast group `group`.
-    pub fn set_group(&mut self, group: u16, ports: Vec<PortId>) {
+    /// Sets the copies of multicast group `group`: the port that each leaves by, and the number by
+    /// which egress stages know it.
+    pub fn set_group(&mut self, group: u16, copies: Vec<(PortId, u16)>) {
         let index = usize::from(group);
         if self.fabric.groups.len() <= index {
             self.fabric.groups.resize(index + 1, Vec::new());
         }
-        self.fabric.groups[index] = ports;
+        self.fabric.groups[index] = copies;
     }
 
     /// Has `tap` see every packet from now on.

@@ -120,7 +120,7 @@ fn recirculation_takes_its_time() {
 #[test]
 fn a_multicast_reaches_every_port_with_its_own_copy() {
     let mut switch = echo(SwitchConfig::default());
-    switch.set_group(0, vec![PortId(1), PortId(4), PortId(1)]);
+    switch.set_group(0, vec![(PortId(1), 0), (PortId(4), 1), (PortId(1), 2)]);
     switch.handle_packet(T(0), PortId(0), packet(b"m."));
     assert_eq!(switch.poll_transmit(PortId(1)).unwrap().header(), b"m\0");
     assert_eq!(switch.poll_transmit(PortId(4)).unwrap().header(), b"m\x01");

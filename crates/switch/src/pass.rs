@@ -95,8 +95,8 @@ impl<'a, T, D> Pass<'a, T, D> {
         self.fabric.egress(self.now, port, packet);
     }
 
-    /// Sends a copy of the packet to every port of `group`; `egress` may change each copy, told
-    /// the copy's number, as egress stages do.
+    /// Sends the copies of `group`; `egress` may change each, told the number under which it was
+    /// entered, as egress stages do.
     pub fn multicast(
         &mut self,
         group: u16,
@@ -104,7 +104,8 @@ impl<'a, T, D> Pass<'a, T, D> {
         mut egress: impl FnMut(u16, &mut Packet),
     ) {
         self.continue_once();
-        let Some(ports) = self.fabric.groups.get(usize::from(group)).cloned() else {
+        let copies = self.fabric.groups.get_mut(usize::from(group));
+        let Some(copies) = copies.map(core::mem::take) else {
             self.fabric.drop(
                 self.now,
                 PortId(0),
@@ -114,11 +115,12 @@ impl<'a, T, D> Pass<'a, T, D> {
             );
             return;
         };
-        for (copy, &port) in ports.iter().enumerate() {
+        for &(port, number) in &copies {
             let mut replica = packet.clone();
-            egress(copy as u16, &mut replica);
+            egress(number, &mut replica);
             self.fabric.egress(self.now, port, replica);
         }
+        self.fabric.groups[usize::from(group)] = copies;
     }
 
     /// Lets a task take another pass.

@@ -5,6 +5,7 @@
 //! published. While it holds them nobody else has reason to touch them.
 
 use super::Block;
+use super::copy::{copy_streaming, fence_streaming};
 
 /// The slots that a producer fills.
 #[derive(Debug)]
@@ -75,6 +76,21 @@ impl WriteSlots {
         // (module head) keeps the other end away.
         unsafe { core::slice::from_raw_parts_mut(pointer, len) }
     }
+
+    /// Copies `bytes` into the slot of counter `index`, from byte `at` of it on, past the caches:
+    /// for rings that are larger than they. Needs [`Self::fence`] before the slot is published.
+    ///
+    /// # Panics
+    /// If the slot does not reach that far.
+    pub fn stream(&mut self, index: u32, at: usize, bytes: &[u8]) {
+        copy_streaming(&mut self.bytes_mut(index, 1)[at..at + bytes.len()], bytes);
+    }
+
+    /// Orders what [`Self::stream`] wrote before all later stores. A release store does not: it is
+    /// an ordinary store on x86, and streaming stores are the ones that ordinary stores may pass.
+    pub fn fence(&self) {
+        fence_streaming();
+    }
 }
 
 impl ReadSlots {
@@ -109,6 +125,34 @@ mod tests {
         let read = ReadSlots::new(block, 128, 16, 4);
         assert_eq!(read.bytes(3, 1), [7; 16]);
         assert_eq!(read.bytes(0, 3), [0; 48]);
+    }
+
+    #[test]
+    fn streamed_bytes_arrive_whatever_their_alignment() {
+        let block = Memory::new(1 << 20).allocate(128 + 4 * 200).unwrap();
+        let mut write = WriteSlots::new(block.clone(), 128, 200, 4);
+        let read = ReadSlots::new(block, 128, 200, 4);
+        let bytes: Vec<u8> = (1..=200).collect();
+        for index in 0..4 {
+            for (at, from, to) in [
+                (0, 0, 200),
+                (3, 1, 190),
+                (8, 8, 9),
+                (40, 5, 52),
+                (200, 7, 7),
+            ] {
+                write.bytes_mut(index, 1).fill(0);
+                write.stream(index, at, &bytes[from..to]);
+                write.fence();
+                let mut expect = [0; 200];
+                expect[at..at + to - from].copy_from_slice(&bytes[from..to]);
+                assert_eq!(
+                    read.bytes(index, 1),
+                    expect,
+                    "{from}..{to} at {at} of slot {index}"
+                );
+            }
+        }
     }
 
     #[test]

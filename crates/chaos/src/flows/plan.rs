@@ -160,6 +160,7 @@ fn spec(rng: &mut Rng, nodes: u64) -> FlowSpec {
         batch_bytes: item_size * rng.between(1, 20) as u32,
         transfers: *rng.pick(&[1, 2, 4]),
         mtu: *rng.pick(&Mtu::ALL),
+        ..FlowSpec::new(&[], &[], item_size, 0)
     }
 }
 

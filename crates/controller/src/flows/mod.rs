@@ -1,73 +1,36 @@
-//! Flows: set-up, tear-down, failure.
+//! Flows: set-up, change, tear-down, failure.
 //!
-//! A flow owns one consumer ring per consumer and one producer ring per producer and consumer. The
-//! controller allocates and registers the rings on their nodes, connects the lanes, fills the
-//! tables and lets the polling begin; from then on the switch runs the flow. It comes back to tear
-//! down what has ended, to break off what has failed, and to set up again what a restart of the
-//! switch has wiped out (`recover`).
+//! A flow owns one consumer ring per consumer, and producer rings: one per producer and consumer in
+//! a shuffle, one per producer else. The controller allocates and registers the rings on their
+//! nodes, connects the lanes, fills the tables and lets the polling begin; from then on the switch
+//! runs the flow. It comes back to let producers and consumers join and leave (`members`), to
+//! change weights (`weights`), to tear down what has ended, to break off what has failed, and to set
+//! up again what a restart of the switch has wiped out (`recover`).
 
+mod book;
+mod members;
 mod recover;
 mod rings;
 mod set_up;
+mod spec;
+mod tables;
+mod weights;
 
-use crate::lanes::Connected;
 use crate::{Controller, LaneError, RegionError, Site};
 use rackweave_base::NodeId;
-use rackweave_programs::flows::{ProducerId, ThreadId};
+use rackweave_programs::flows::Whose;
 use rackweave_programs::pipeline::Digest;
 use rackweave_switch::transfer::FailReason;
-use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::ring::{ByteOrder, SwitchState};
 
-pub use rings::{FlowRings, Ring};
+pub(crate) use book::FlowBook;
+pub use members::Loss;
+pub use rings::{Bell, FlowRings, Ring};
+pub use spec::{FlowShape, FlowSpec, LossPolicy, WEIGHT_MAX};
 
 /// A flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowId(pub u32);
-
-/// What a flow shall be.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FlowSpec {
-    /// The nodes of the producers. A node may appear more than once.
-    pub producers: Vec<NodeId>,
-    /// The nodes of the consumers. A node may appear more than once.
-    pub consumers: Vec<NodeId>,
-    /// The size of an item in bytes, a multiple of eight.
-    pub item_size: u32,
-    /// Slots of a producer ring, a power of two.
-    pub producer_slots: u32,
-    /// Slots of a consumer ring, a power of two.
-    pub consumer_slots: u32,
-    /// Bytes of one transfer at most (zero-sided RDMA, section 7.1: no more than 4 MiB).
-    pub batch_bytes: u32,
-    /// Transfers of one consumer under way at a time: 1, 2 or 4.
-    pub transfers: u8,
-    /// The path MTU.
-    pub mtu: Mtu,
-}
-
-impl FlowSpec {
-    /// A flow of items of `item_size` bytes with rings of about `ring_bytes` bytes.
-    pub fn new(
-        producers: &[NodeId],
-        consumers: &[NodeId],
-        item_size: u32,
-        ring_bytes: u32,
-    ) -> Self {
-        let slots = (ring_bytes / item_size.max(1)).max(2);
-        let slots = 1 << slots.ilog2();
-        Self {
-            producers: producers.to_vec(),
-            consumers: consumers.to_vec(),
-            item_size,
-            producer_slots: slots,
-            consumer_slots: slots,
-            batch_bytes: 1 << 20,
-            transfers: 4,
-            mtu: Mtu::B4096,
-        }
-    }
-}
 
 /// How a flow is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,17 +63,17 @@ pub enum AbortReason {
     #[error("the consumer on {0:?} has left")]
     ConsumerLeft(NodeId),
     /// A node wrote nonsense into a ring word.
-    #[error("a unit of the thread on {0:?} wrote a ring word that makes no sense")]
+    #[error("a unit on {0:?} wrote a ring word that makes no sense")]
     BadRingWord(NodeId),
     /// Somebody asked for it.
     #[error("it was closed")]
     Closed,
-    /// It could not be set up again after a restart of the switch.
-    #[error("it could not be set up again after a restart of the switch: {0}")]
+    /// It could not be set up again after a restart of the switch or a change of its members.
+    #[error("it could not be set up again: {0}")]
     NotRecovered(LaneError),
 }
 
-/// Why a flow could not be set up.
+/// Why a flow could not be set up or changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FlowError {
     /// A value of the specification is out of range.
@@ -157,66 +120,59 @@ pub enum FlowError {
         /// The node.
         node: NodeId,
     },
+    /// The shape of the flow does not allow the change.
+    #[error("a flow of shape {} cannot {change}: {rule}", shape.name())]
+    ShapeForbids {
+        /// The shape.
+        shape: FlowShape,
+        /// What was asked for.
+        change: &'static str,
+        /// Why not.
+        rule: &'static str,
+    },
+    /// The flow would be left without any.
+    #[error("it is the flow's last {role}; close the flow instead")]
+    LastMember {
+        /// Producer or consumer.
+        role: &'static str,
+    },
+    /// There is no such member, or it has left.
+    #[error("the flow has no {role} {index}, or it has left")]
+    NoSuchMember {
+        /// Producer or consumer.
+        role: &'static str,
+        /// By its number in the flow.
+        index: usize,
+    },
+    /// A producer cannot be removed with items on their way.
+    #[error("producer {index} has not finished, or its items are not all delivered")]
+    ProducerBusy {
+        /// By its number in the flow.
+        index: usize,
+    },
+    /// The flow does not run, or there is none of this number.
+    #[error("the flow does not run")]
+    NotRunning,
     /// A lane could not be connected.
     #[error(transparent)]
     Lane(#[from] LaneError),
 }
 
-/// All flows, and which table entries are free.
-pub(crate) struct FlowBook {
-    flows: Vec<Flow>,
-    threads: Vec<bool>,
-    producers: Vec<bool>,
-    orders: Vec<(NodeId, ByteOrder)>,
-}
-
-/// A flow as the controller knows it.
-pub(crate) struct Flow {
-    spec: FlowSpec,
-    state: FlowState,
-    rings: FlowRings,
-    threads_first: ThreadId,
-    producers_first: ProducerId,
-    threads_running: Vec<bool>,
-    lanes: Vec<Connected>,
-}
-
-impl FlowBook {
-    pub fn new(threads: u16, producers: u16) -> Self {
-        Self {
-            flows: Vec::new(),
-            threads: vec![false; usize::from(threads)],
-            producers: vec![false; usize::from(producers)],
-            orders: Vec::new(),
-        }
-    }
-
-    /// The byte order of a node's memory: little-endian, unless told otherwise.
-    fn order(&self, node: NodeId) -> ByteOrder {
-        let known = self.orders.iter().find(|(id, _)| *id == node);
-        known.map_or(ByteOrder::Little, |&(_, order)| order)
-    }
-
-    fn of_thread(&self, thread: ThreadId) -> Option<FlowId> {
-        let position = self.flows.iter().position(|flow| {
-            let first = flow.threads_first.0;
-            flow.state == FlowState::Running
-                && (first..first + flow.spec.consumers.len() as u16).contains(&thread.0)
-        });
-        position.map(|at| FlowId(at as u32))
-    }
-}
-
 impl Controller {
     /// Rings made on `node` from now on have their words in this byte order.
     pub fn set_byte_order(&mut self, node: NodeId, order: ByteOrder) {
-        self.flows.orders.retain(|(id, _)| *id != node);
-        self.flows.orders.push((node, order));
+        self.flows.set_order(node, order);
     }
 
     /// The state of a flow; nothing if there is no such flow.
     pub fn flow_state(&self, id: FlowId) -> Option<FlowState> {
         self.flows.flows.get(id.0 as usize).map(|flow| flow.state)
+    }
+
+    /// The specification of a flow with all members that ever joined; nothing if there is no such
+    /// flow.
+    pub fn flow_spec(&self, id: FlowId) -> Option<&FlowSpec> {
+        self.flows.flows.get(id.0 as usize).map(|flow| &flow.spec)
     }
 
     /// Acts on what the switch has reported.
@@ -233,51 +189,40 @@ impl Controller {
 
     /// Acts on one report of the switch.
     pub fn handle_digest(&mut self, site: &mut dyn Site, digest: Digest) {
-        let thread = match digest {
-            Digest::ThreadEnded(thread) | Digest::ConsumerLeft(thread) => thread,
-            Digest::BadRingWord(thread) | Digest::ThreadFailed { thread, .. } => thread,
+        let whose = match digest {
+            Digest::ThreadEnded(thread) => return self.thread_ended(site, thread),
+            Digest::ThreadFailed { whose, .. } | Digest::BadRingWord { whose, .. } => whose,
+            Digest::ConsumerLeft { consumer, .. } => Whose::Consumer(consumer),
         };
+        let Some((id, role, index)) = self.flows.member(whose) else {
+            return;
+        };
+        let flow = &self.flows.flows[id.0 as usize];
+        let node = match whose {
+            Whose::Consumer(_) => flow.spec.consumers[index],
+            Whose::Producer(_) => flow.spec.producers[index],
+        };
+        let reason = match digest {
+            Digest::ThreadFailed { reason, .. } => AbortReason::Lane { node, role, reason },
+            Digest::ConsumerLeft { .. } => AbortReason::ConsumerLeft(node),
+            Digest::BadRingWord { .. } | Digest::ThreadEnded(_) => AbortReason::BadRingWord(node),
+        };
+        let (consumers, producers) = match whose {
+            Whose::Consumer(_) => (vec![index], vec![]),
+            Whose::Producer(_) => (vec![], vec![index]),
+        };
+        self.members_lost(site, id, &consumers, &producers, reason);
+    }
+
+    fn thread_ended(&mut self, site: &mut dyn Site, thread: rackweave_programs::flows::ThreadId) {
         let Some(id) = self.flows.of_thread(thread) else {
             return;
         };
         let flow = &mut self.flows.flows[id.0 as usize];
-        let at = usize::from(thread.0 - flow.threads_first.0);
-        let consumer = flow.spec.consumers[at];
-        let reason = match digest {
-            Digest::ThreadEnded(_) => {
-                flow.threads_running[at] = false;
-                if !flow.threads_running.contains(&true) {
-                    self.take_down(site, id, FlowState::Ended);
-                }
-                return;
-            }
-            Digest::ConsumerLeft(_) => AbortReason::ConsumerLeft(consumer),
-            Digest::BadRingWord(_) => AbortReason::BadRingWord(consumer),
-            Digest::ThreadFailed {
-                producer: None,
-                reason,
-                ..
-            } => AbortReason::Lane {
-                node: consumer,
-                role: "consumer",
-                reason,
-            },
-            Digest::ThreadFailed {
-                producer: Some(producer),
-                reason,
-                ..
-            } => {
-                // Producer rings of a thread lie one after the other, in the order of producers.
-                let place =
-                    usize::from(producer - flow.producers_first.0) % flow.spec.producers.len();
-                AbortReason::Lane {
-                    node: flow.spec.producers[place],
-                    role: "producer",
-                    reason,
-                }
-            }
-        };
-        self.take_down(site, id, FlowState::Aborted(reason));
+        flow.thread_ended(thread);
+        if !flow.has_work() {
+            self.take_down(site, id, FlowState::Ended);
+        }
     }
 
     /// Breaks off a flow. What its consumers have been shown stays valid.
@@ -287,47 +232,36 @@ impl Controller {
         }
     }
 
-    /// A node has died: flows that need it are broken off, and the others told.
+    /// A node has died: flows with it go on without it or are broken off, as their policies say.
     pub fn node_died(&mut self, site: &mut dyn Site, node: NodeId) {
         self.lanes.forget_home(node);
         for at in 0..self.flows.flows.len() {
             let flow = &self.flows.flows[at];
-            let concerned =
-                flow.spec.producers.contains(&node) || flow.spec.consumers.contains(&node);
-            if flow.state == FlowState::Running && concerned {
+            if flow.state != FlowState::Running {
+                continue;
+            }
+            let (consumers, producers) = flow.members_on(node);
+            if !consumers.is_empty() || !producers.is_empty() {
                 let reason = AbortReason::NodeDied(node);
-                self.take_down(site, FlowId(at as u32), FlowState::Aborted(reason));
+                self.members_lost(site, FlowId(at as u32), &consumers, &producers, reason);
             }
         }
     }
 
     /// Takes lanes and table entries of a flow down and tells both sides how it ended.
     fn take_down(&mut self, site: &mut dyn Site, id: FlowId, state: FlowState) {
-        let flow = &mut self.flows.flows[id.0 as usize];
-        flow.state = state;
-        let (first, count) = (flow.threads_first.0, flow.spec.consumers.len() as u16);
-        let lanes = core::mem::take(&mut flow.lanes);
-        site.switch(&mut |_, switch| {
-            for thread in first..first + count {
-                switch.program_mut().flows.remove(ThreadId(thread));
-            }
-        });
-        for lane in &lanes {
-            self.disconnect_lane(site, lane);
-        }
-        let flow = &self.flows.flows[id.0 as usize];
+        self.flows.flows[id.0 as usize].state = state;
+        self.disconnect_flow(site, id);
         let told = match state {
             FlowState::Ended => SwitchState::Ended,
             FlowState::Aborted(_) | FlowState::Running => SwitchState::Aborted,
         };
-        for ring in flow.rings.all() {
+        let flow = &mut self.flows.flows[id.0 as usize];
+        for ring in flow.rings_left() {
             ring.tell(site, told);
         }
-        let threads = usize::from(first)..usize::from(first + count);
-        self.flows.threads[threads].fill(false);
-        let first = usize::from(flow.producers_first.0);
-        let rings = flow.spec.producers.len() * usize::from(count);
-        self.flows.producers[first..first + rings].fill(false);
+        flow.free_numbers(&mut self.flows.threads, &mut self.flows.producers);
         self.deregister(site, id);
+        self.share_out(site);
     }
 }

@@ -1,14 +1,20 @@
-//! After a restart of the switch: what its registers knew is read back from the rings (zero-sided
-//! RDMA, section 6.3, names this as possible).
+//! After a restart of the switch, or when members come and go: what the switch's registers knew is
+//! read back from the rings (zero-sided RDMA, section 6.3, names this as possible).
 //!
 //! Nothing is lost and nothing delivered twice, because the switch writes a consumer's head
 //! together with the commit record, and only then the producer's tail:
 //!
 //! - Items beyond the published head were never visible. Their transfers are simply done again.
 //! - Items below it are the consumer's. If the restart came before the producer's tail was
-//!   written, the commit record says what that tail should be.
+//!   written, the commit record says what that tail should be. Several consumers of a balanced flow
+//!   may each have a record of the same producer; since its items are published in their order, the
+//!   one that is furthest says what all were given.
+//! - Of several replicas one may have been told a head that others were not. All of them have the
+//!   items, so all are told now.
 
-use super::{AbortReason, FlowError, FlowId, FlowRings, FlowSpec, FlowState, Ring};
+use super::book::Flow;
+use super::set_up::forget_ring;
+use super::{AbortReason, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Ring};
 use crate::{Controller, Site};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::ring::SwitchState;
@@ -39,7 +45,7 @@ impl Controller {
     pub fn disown(&mut self, site: &mut dyn Site, rings: &FlowRings) {
         for ring in rings.all().filter(|ring| !self.runs_over(ring)) {
             ring.tell(site, SwitchState::Aborted);
-            site.remove_region(ring.node, &ring.region);
+            forget_ring(site, ring);
         }
     }
 
@@ -61,13 +67,13 @@ impl Controller {
         spec.check()?;
         let per_producer = |of: &Vec<Ring>| of.len() == spec.producers.len();
         let shape = rings.consumers.len() == spec.consumers.len()
-            && rings.producers.len() == spec.consumers.len()
+            && rings.producers.len() == spec.rings_per_producer()
             && rings.producers.iter().all(per_producer);
         if !shape {
             return Err(FlowError::BadSpec {
                 what: "the number of rings",
                 value: rings.all().count() as u64,
-                rule: "one per consumer, and one per producer and consumer, are needed",
+                rule: "one per consumer, and the rings of every producer, are needed",
             });
         }
         if let Some(ring) = rings.all().find(|ring| self.runs_over(ring)) {
@@ -83,11 +89,9 @@ impl Controller {
         }
         let id = self.enter_flow(spec)?;
         self.flows.flows[id.0 as usize].rings = rings;
-        self.recover_flow(site, id);
-        match self.flows.flows[id.0 as usize].state {
-            FlowState::Aborted(AbortReason::NotRecovered(error)) => Err(error.into()),
-            _ => Ok(id),
-        }
+        self.detach(site, id);
+        self.attach(site, id)?;
+        Ok(id)
     }
 
     /// The switch has restarted with empty tables: enters all nodes again and sets up all running
@@ -103,42 +107,83 @@ impl Controller {
         for at in 0..self.flows.flows.len() {
             let id = FlowId(at as u32);
             if self.flows.flows[at].state == FlowState::Running {
-                self.recover_flow(site, id);
+                self.detach(site, id);
+                // What cannot be set up again is broken off, and whoever asks is told.
+                let _ = self.attach(site, id);
             }
         }
         Ok(())
     }
 
-    fn recover_flow(&mut self, site: &mut dyn Site, id: FlowId) {
+    /// Takes a flow out of the switch and puts its rings in order, so that what they say is all
+    /// there is to know.
+    pub(super) fn detach(&mut self, site: &mut dyn Site, id: FlowId) {
         // First the old queue pairs go, so that no packet still under way can change a ring.
-        let lanes = core::mem::take(&mut self.flows.flows[id.0 as usize].lanes);
-        for lane in &lanes {
-            self.disconnect_lane(site, lane);
-        }
+        self.disconnect_flow(site, id);
         let flow = &mut self.flows.flows[id.0 as usize];
-        for (at, consumer) in flow.rings.consumers.iter().enumerate() {
-            if consumer.has_ended(site) {
-                flow.threads_running[at] = false;
+        let consumers: Vec<usize> = flow.live_consumers().collect();
+        if flow.spec.shape == FlowShape::Replicate {
+            level_replicas(site, flow, &consumers);
+        }
+        for &at in &consumers {
+            if flow.rings.consumers[at].has_ended(site) {
+                flow.consumers[at].running = false;
                 continue;
             }
-            let record = consumer.record(site);
+            let record = flow.rings.consumers[at].record(site);
             let forgets = planted(Canary::ControllerForgetsCommit);
             let place = (record.producer as usize)
                 .checked_sub(1)
                 .filter(|_| !forgets);
-            if let Some(ring) = place.and_then(|place| flow.rings.producers[at].get(place)) {
-                ring.set_switch_counter(site, record.tail);
+            let rings = &flow.rings.producers[flow.ring_at(at)];
+            if let Some(ring) = place.and_then(|place| rings.get(place)) {
+                ring.raise_switch_counter(site, record.tail);
             }
         }
-        if !flow.threads_running.contains(&true) {
-            return self.take_down(site, id, FlowState::Ended);
+    }
+
+    /// Sets a flow up again from what its rings say, with the members that it has.
+    ///
+    /// # Errors
+    /// If that fails; then the flow is broken off.
+    pub(super) fn attach(&mut self, site: &mut dyn Site, id: FlowId) -> Result<(), FlowError> {
+        if !self.flows.flows[id.0 as usize].has_work() {
+            self.take_down(site, id, FlowState::Ended);
+            return Ok(());
         }
         if let Err(error) = self.connect_flow(site, id) {
-            self.take_down(
-                site,
-                id,
-                FlowState::Aborted(AbortReason::NotRecovered(error)),
-            );
+            let reason = AbortReason::NotRecovered(error);
+            self.take_down(site, id, FlowState::Aborted(reason));
+            return Err(error.into());
+        }
+        Ok(())
+    }
+}
+
+/// Tells all replicas what any of them has been told.
+fn level_replicas(site: &mut dyn Site, flow: &Flow, consumers: &[usize]) {
+    let words = consumers
+        .iter()
+        .filter_map(|&at| Some((at, flow.rings.consumers[at].switch(site)?)));
+    let words: Vec<_> = words.collect();
+    let Some(&(_, first)) = words.first() else {
+        return;
+    };
+    let ahead = |counter: u32| counter.wrapping_sub(first.counter) as i32;
+    let newest = words.iter().max_by_key(|(_, word)| ahead(word.counter));
+    let Some(&(newest, word)) = newest else {
+        return;
+    };
+    let has_ended = words
+        .iter()
+        .any(|(_, word)| word.state == SwitchState::Ended);
+    let record = flow.rings.consumers[newest].record(site);
+    for &(at, _) in &words {
+        let ring = &flow.rings.consumers[at];
+        ring.set_record(site, record);
+        ring.set_switch_counter(site, word.counter);
+        if has_ended {
+            ring.tell(site, SwitchState::Ended);
         }
     }
 }

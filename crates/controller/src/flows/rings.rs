@@ -1,7 +1,7 @@
 //! Rings as the controller sees them: regions with words in them.
 
 use crate::{RegionName, Site};
-use rackweave_base::NodeId;
+use rackweave_base::{NodeId, Qpn};
 use rackweave_wire::fabric::ring::{
     self, ByteOrder, COMMIT_RECORD, CommitRecord, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD,
     UnitState, UnitWord,
@@ -20,6 +20,16 @@ pub struct Ring {
     pub slots: u32,
     /// The byte order of its words.
     pub order: ByteOrder,
+    /// The queue pair with which its node rings the switch's doorbell, if it has one.
+    pub bell: Option<Bell>,
+}
+
+/// A queue pair that is connected to the switch: a SEND of the eight bytes of the ring's unit word
+/// says what a poll would find out later. It stays the same for as long as the ring is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bell {
+    /// The node's queue pair.
+    pub qpn: Qpn,
 }
 
 /// The rings of a flow.
@@ -27,7 +37,8 @@ pub struct Ring {
 pub struct FlowRings {
     /// Per consumer its ring.
     pub consumers: Vec<Ring>,
-    /// Per consumer the rings of all producers that send to it.
+    /// The rings of all producers: per consumer in a shuffle, else once, since all consumers are
+    /// served from the same.
     pub producers: Vec<Vec<Ring>>,
 }
 
@@ -37,7 +48,7 @@ impl FlowRings {
         self.consumers.iter().chain(self.producers.iter().flatten())
     }
 
-    /// The rings of one producer, one per consumer.
+    /// The rings of one producer: one per consumer in a shuffle, else one.
     pub fn of_producer(&self, producer: usize) -> Vec<Ring> {
         self.producers
             .iter()
@@ -47,14 +58,14 @@ impl FlowRings {
 }
 
 impl Ring {
-    /// Makes it an empty ring at work.
-    pub(super) fn open(&self, site: &mut dyn Site) {
+    /// Makes it an empty ring at work, whose first item has number `counter`.
+    pub(super) fn open(&self, site: &mut dyn Site, counter: u32) {
         let unit = UnitWord {
-            counter: 0,
+            counter,
             state: UnitState::Open,
         };
         let switch = SwitchWord {
-            counter: 0,
+            counter,
             state: SwitchState::Open,
         };
         self.store(site, UNIT_WORD, unit.into());
@@ -94,6 +105,19 @@ impl Ring {
         if let Some(word) = self.switch(site) {
             self.store(site, SWITCH_WORD, SwitchWord { counter, ..word }.into());
         }
+    }
+
+    /// The same, unless it says more already.
+    pub(super) fn raise_switch_counter(&self, site: &mut dyn Site, counter: u32) {
+        let word = self.switch(site).unwrap_or_default();
+        if counter.wrapping_sub(word.counter) <= self.slots {
+            self.set_switch_counter(site, counter);
+        }
+    }
+
+    /// Has a consumer ring say of its newest head what that of another replica says.
+    pub(super) fn set_record(&self, site: &mut dyn Site, record: CommitRecord) {
+        self.store(site, COMMIT_RECORD, record.into());
     }
 
     /// Tells the node how the flow ended. A consumer that knows of the end keeps knowing it.

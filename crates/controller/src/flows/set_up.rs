@@ -1,108 +1,44 @@
-//! Setting a flow up: check, allocate, register, connect, fill, start.
+//! Setting a flow up: allocate, register, connect, fill, start. And taking its lanes apart again.
 
-use super::{Flow, FlowError, FlowId, FlowRings, FlowSpec, FlowState, Ring};
-use crate::lanes::Connected;
-use crate::{Controller, LaneError, NodeAddress, Site};
-use rackweave_base::NodeId;
-use rackweave_programs::flows::{
-    Counters, FlowTask, LANES_MAX, ProducerEntry, ProducerId, RingPlace, ThreadEntry, ThreadId,
+use super::book::{ConsumerSeat, Flow, ProducerSeat, take_number};
+use super::{
+    AbortReason, Bell, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Ring,
 };
+use crate::lanes::{Connected, Wanted};
+use crate::{Controller, LaneError, NodeAddress, Site};
+use rackweave_base::{NodeId, Psn};
+use rackweave_programs::flows::{ConsumerId, FlowTask, LANES_MAX, ProducerId, RingPlace, ThreadId};
 use rackweave_programs::pipeline::Task;
 use rackweave_switch::transfer::{LaneId, LaneKind};
-use rackweave_verbs::Access;
-use rackweave_wire::fabric::ring::{
-    COMMIT_RECORD, ITEMS, SLOTS_MAX as RING_SLOTS_MAX, SWITCH_WORD, UNIT_WORD,
-};
+use rackweave_verbs::{Access, QpCapabilities};
+use rackweave_wire::fabric::ring::{COMMIT_RECORD, ITEMS, SWITCH_WORD, UNIT_WORD};
+
+/// Doorbells of a node that are on their way at a time; with more, the newest word is sent by the
+/// next.
+const BELLS: u32 = 16;
 
 /// Which end of a flow a ring is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Producer,
     Consumer,
+    /// One of several consumers of the same items: the groups of its data lanes, its bit among
+    /// their members, and the PSNs that all members begin with.
+    Replica {
+        groups: LaneId,
+        bit: u8,
+        psns: [Psn; LANES_MAX],
+    },
 }
 
-fn rule(
-    holds: bool,
-    what: &'static str,
-    value: impl Into<u64>,
-    rule: &'static str,
-) -> Result<(), FlowError> {
-    if holds {
-        Ok(())
-    } else {
-        Err(FlowError::BadSpec {
-            what,
-            value: value.into(),
-            rule,
-        })
-    }
-}
-
-impl FlowSpec {
-    /// Checks everything that does not depend on the rack.
-    ///
-    /// # Errors
-    /// The first value that is out of range.
-    pub fn check(&self) -> Result<(), FlowError> {
-        rule(
-            !self.producers.is_empty(),
-            "the number of producers",
-            0u32,
-            "at least one is needed",
-        )?;
-        rule(
-            !self.consumers.is_empty(),
-            "the number of consumers",
-            0u32,
-            "at least one is needed",
-        )?;
-        let item = self.item_size;
-        rule(
-            item > 0 && item.is_multiple_of(8),
-            "item_size",
-            item,
-            "a multiple of 8 bytes is needed",
-        )?;
-        for (what, slots) in [
-            ("producer_slots", self.producer_slots),
-            ("consumer_slots", self.consumer_slots),
-        ] {
-            let fits = slots.is_power_of_two() && (2..=RING_SLOTS_MAX).contains(&slots);
-            rule(fits, what, slots, "a power of two from 2 to 2^30 is needed")?;
-            let bytes = Ring::bytes(item, slots);
-            rule(
-                bytes <= 1 << 40,
-                what,
-                slots,
-                "a ring may have 2^40 bytes at most",
-            )?;
-        }
-        let batch = self.batch_bytes;
-        rule(
-            batch >= item,
-            "batch_bytes",
-            batch,
-            "at least one item must fit a transfer",
-        )?;
-        rule(
-            batch <= 1 << 30,
-            "batch_bytes",
-            batch,
-            "at most 2^30 bytes are allowed",
-        )?;
-        let transfers = self.transfers;
-        let fits = transfers.is_power_of_two() && usize::from(transfers) <= LANES_MAX;
-        rule(fits, "transfers", transfers, "1, 2 or 4 are possible")
-    }
-}
-
-/// The first of `count` free neighbours, taken.
-fn take_run(taken: &mut [bool], count: usize) -> Option<u16> {
-    let first = taken
-        .windows(count)
-        .position(|run| run.iter().all(|&used| !used))?;
-    taken[first..first + count].fill(true);
-    Some(first as u16)
+/// Where the rings of a flow are, as far as they are connected.
+pub(super) struct Places {
+    /// By number in the flow.
+    pub consumers: Vec<Option<RingPlace>>,
+    /// As in [`FlowRings::producers`].
+    pub producers: Vec<Vec<Option<RingPlace>>>,
+    /// The PSNs that replicas begin with.
+    pub psns: [Psn; LANES_MAX],
 }
 
 impl Controller {
@@ -123,180 +59,206 @@ impl Controller {
             Ok(())
         });
         if let Err(error) = made {
-            self.take_down(site, id, FlowState::Aborted(super::AbortReason::Closed));
+            self.take_down(site, id, FlowState::Aborted(AbortReason::Closed));
             return Err(error);
         }
         Ok((id, self.flows.flows[id.0 as usize].rings.clone()))
     }
 
-    /// Takes the table entries of a flow, which has no rings yet.
+    /// Takes the numbers of a flow, which has no rings yet.
     pub(super) fn enter_flow(&mut self, spec: FlowSpec) -> Result<FlowId, FlowError> {
-        let (threads, producers) = (
-            spec.consumers.len(),
-            spec.consumers.len() * spec.producers.len(),
-        );
-        let full = |taken: &[bool], what, asked, setting| {
-            let free = taken.iter().filter(|&&used| !used).count();
-            FlowError::TablesFull {
-                what,
-                asked,
-                free,
-                setting,
-            }
-        };
+        let (consumers, producers) = (spec.consumers.len(), spec.producers.len());
+        let rings = spec.rings_per_producer();
+        self.check_room(consumers, producers * rings)?;
         let book = &mut self.flows;
-        let threads_first = take_run(&mut book.threads, threads)
-            .ok_or_else(|| full(&book.threads, "consumer rings", threads, "consumer_rings"))?;
-        let Some(producers_first) = take_run(&mut book.producers, producers) else {
-            book.threads[usize::from(threads_first)..][..threads].fill(false);
-            return Err(full(
-                &book.producers,
-                "producer rings",
-                producers,
-                "producer_rings",
-            ));
-        };
-        let id = FlowId(self.flows.flows.len() as u32);
-        self.flows.flows.push(Flow {
-            threads_running: vec![true; threads],
-            spec,
-            state: FlowState::Running,
+        let seats = (0..consumers).filter_map(|_| take_consumer(&mut book.threads));
+        let consumers = seats.collect();
+        let seats = (0..producers).map(|_| take_producer(&mut book.producers, rings));
+        let producers = seats.collect();
+        let id = FlowId(book.flows.len() as u32);
+        book.flows.push(Flow {
             rings: FlowRings {
                 consumers: Vec::new(),
-                producers: Vec::new(),
+                producers: vec![Vec::new(); rings],
             },
-            threads_first: ThreadId(threads_first),
-            producers_first: ProducerId(producers_first),
+            spec,
+            state: FlowState::Running,
+            consumers,
+            producers,
             lanes: Vec::new(),
+            groups: None,
+            losses: Vec::new(),
         });
         Ok(id)
     }
 
-    fn make_rings(&mut self, site: &mut dyn Site, id: FlowId) -> Result<(), FlowError> {
-        let spec = self.flows.flows[id.0 as usize].spec.clone();
-        for &consumer in &spec.consumers {
-            let ring = self.make_ring(site, &spec, consumer, End::Consumer)?;
-            self.flows.flows[id.0 as usize].rings.consumers.push(ring);
-            self.flows.flows[id.0 as usize]
-                .rings
-                .producers
-                .push(Vec::new());
-            for &producer in &spec.producers {
-                let ring = self.make_ring(site, &spec, producer, End::Producer)?;
-                let rings = &mut self.flows.flows[id.0 as usize].rings.producers;
-                rings.last_mut().expect("pushed just above").push(ring);
+    /// Whether the tables hold so many more rings.
+    pub(super) fn check_room(&self, consumers: usize, producers: usize) -> Result<(), FlowError> {
+        let rings = [
+            (
+                &self.flows.threads,
+                consumers,
+                "consumer rings",
+                "consumer_rings",
+            ),
+            (
+                &self.flows.producers,
+                producers,
+                "producer rings",
+                "producer_rings",
+            ),
+        ];
+        for (taken, asked, what, setting) in rings {
+            let free = taken.iter().filter(|&&used| !used).count();
+            if free < asked {
+                return Err(FlowError::TablesFull {
+                    what,
+                    asked,
+                    free,
+                    setting,
+                });
             }
         }
         Ok(())
     }
 
-    fn make_ring(
+    fn make_rings(&mut self, site: &mut dyn Site, id: FlowId) -> Result<(), FlowError> {
+        let spec = self.flows.flows[id.0 as usize].spec.clone();
+        for &node in &spec.consumers {
+            let ring = self.make_ring(site, &spec, node, spec.consumer_slots, 0)?;
+            self.flows.flows[id.0 as usize].rings.consumers.push(ring);
+        }
+        for at in 0..spec.rings_per_producer() {
+            for &node in &spec.producers {
+                let ring = self.make_ring(site, &spec, node, spec.producer_slots, 0)?;
+                self.flows.flows[id.0 as usize].rings.producers[at].push(ring);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a ring on a node, whose first item has number `counter`.
+    pub(super) fn make_ring(
         &mut self,
         site: &mut dyn Site,
         spec: &FlowSpec,
         node: NodeId,
-        end: End,
+        slots: u32,
+        counter: u32,
     ) -> Result<Ring, FlowError> {
-        let (pd, _) = self.home(site, node)?;
-        let slots = match end {
-            End::Producer => spec.producer_slots,
-            End::Consumer => spec.consumer_slots,
-        };
+        let (pd, cq) = self.home(site, node)?;
         let access = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE;
         let region = site
             .make_region(node, pd, Ring::bytes(spec.item_size, slots), access)
             .map_err(|error| FlowError::Region { node, error })?;
-        let order = self.flows.order(node);
+        let mut bell = Ok(None);
+        if spec.doorbells {
+            bell = Err(LaneError::NoNode(node));
+            site.node(node, &mut |verbs| {
+                let capabilities = QpCapabilities {
+                    send_max: BELLS,
+                    receive_max: 1,
+                    segments_max: 1,
+                };
+                let made = verbs.create_qp(pd, cq, cq, capabilities);
+                bell = made
+                    .map(|qpn| Some(Bell { qpn }))
+                    .map_err(|error| LaneError::Qp { node, error });
+            });
+        }
         let ring = Ring {
             node,
             region,
             item_size: spec.item_size,
             slots,
-            order,
+            order: self.flows.order(node),
+            bell: match bell {
+                Ok(bell) => bell,
+                Err(error) => {
+                    site.remove_region(node, &region);
+                    return Err(error.into());
+                }
+            },
         };
-        ring.open(site);
+        ring.open(site, counter);
         Ok(ring)
     }
 
-    /// Connects all lanes of a flow's running threads, fills the tables and starts the polling.
-    /// Counters are read from the rings, so that this serves a new flow and a recovered one alike.
+    /// Connects all lanes of a flow's members, fills the tables and starts the polling. Counters
+    /// are read from the rings, so that this serves a new flow and a recovered one alike.
     pub(super) fn connect_flow(
         &mut self,
         site: &mut dyn Site,
         id: FlowId,
     ) -> Result<(), LaneError> {
+        let places = self.connect_rings(site, id)?;
+        self.fill_tables(site, id, &places)?;
+        self.share_out(site);
         let flow = &self.flows.flows[id.0 as usize];
-        let running = flow.threads_running.clone();
-        let nodes = site.nodes();
-        let mut polls = Vec::new();
-        for (at, _) in running.iter().enumerate().filter(|&(_, &runs)| runs) {
-            self.connect_thread(site, id, at, &nodes, &mut polls)?;
-        }
-        let first = self.flows.flows[id.0 as usize].threads_first.0;
+        let threads: Vec<ThreadId> = flow.threads().map(|(thread, _)| thread).collect();
+        let rings = places
+            .consumers
+            .iter()
+            .chain(places.producers.iter().flatten());
+        let polls: Vec<LaneId> = rings.flatten().map(|ring| ring.poll).collect();
         site.switch(&mut |now, switch| {
             for &lane in &polls {
                 switch.inject(now, Task::Flow(FlowTask::Poll(lane)));
             }
             // After a recovery there may be work that the mirrors know already.
-            for thread in first..first + running.len() as u16 {
-                switch.inject(now, Task::Flow(FlowTask::Wake(ThreadId(thread))));
+            for &thread in &threads {
+                switch.inject(now, Task::Flow(FlowTask::Wake(thread)));
             }
         });
         Ok(())
     }
 
-    fn connect_thread(
-        &mut self,
-        site: &mut dyn Site,
-        id: FlowId,
-        at: usize,
-        nodes: &[(NodeId, NodeAddress)],
-        polls: &mut Vec<LaneId>,
-    ) -> Result<(), LaneError> {
+    fn connect_rings(&mut self, site: &mut dyn Site, id: FlowId) -> Result<Places, LaneError> {
+        let nodes = site.nodes();
+        let psns = core::array::from_fn(|_| self.random_psn());
         let flow = &self.flows.flows[id.0 as usize];
-        let spec = flow.spec.clone();
-        let consumer = flow.rings.consumers[at].clone();
-        let producers = flow.rings.producers[at].clone();
-        let thread = ThreadId(flow.threads_first.0 + at as u16);
-        let first = ProducerId(flow.producers_first.0 + (at * spec.producers.len()) as u16);
-        for (place, ring) in producers.iter().enumerate() {
-            let producer = ProducerId(first.0 + place as u16);
-            let place = self.connect_ring(site, id, ring, End::Producer, nodes)?;
-            polls.push(place.poll);
-            let entry = ProducerEntry {
-                ring: place,
-                thread,
-            };
-            let counters = counters(site, ring);
-            let mut entered = Ok(());
-            site.switch(&mut |_, switch| {
-                let flows = &mut switch.program_mut().flows;
-                entered = flows.install_producer(producer, entry, counters);
-            });
-            entered?;
+        let (rings, transfers) = (flow.rings.clone(), flow.spec.transfers);
+        let consumers: Vec<usize> = flow.live_consumers().collect();
+        let producers: Vec<usize> = flow.live_producers().collect();
+        let used: Vec<usize> = consumers.iter().map(|&at| flow.ring_at(at)).collect();
+        let mut groups = None;
+        if flow.spec.shape == FlowShape::Replicate {
+            let first = self.lanes.take(u16::from(transfers))?;
+            self.flows.flows[id.0 as usize].groups = Some((first, transfers));
+            groups = Some(first);
         }
-        let place = self.connect_ring(site, id, &consumer, End::Consumer, nodes)?;
-        polls.push(place.poll);
-        let entry = ThreadEntry {
-            ring: place,
-            item_size: spec.item_size,
-            batch_items: batch_items(&spec),
-            producers_first: first,
-            producers: spec.producers.len() as u16,
-            first_turn: (at % spec.producers.len()) as u16,
+        let mut places = Places {
+            consumers: vec![None; rings.consumers.len()],
+            producers: rings
+                .producers
+                .iter()
+                .map(|r| vec![None; r.len()])
+                .collect(),
+            psns,
         };
-        let counters = counters(site, &consumer);
-        let mut entered = Ok(());
-        site.switch(&mut |_, switch| {
-            entered = switch
-                .program_mut()
-                .flows
-                .install_thread(thread, entry, counters);
-        });
-        Ok(entered?)
+        for (bit, &at) in consumers.iter().enumerate() {
+            let end = groups.map_or(End::Consumer, |groups| End::Replica {
+                groups,
+                bit: bit as u8,
+                psns,
+            });
+            let place = self.connect_ring(site, id, &rings.consumers[at], end, &nodes)?;
+            places.consumers[at] = Some(place);
+        }
+        for at in 0..rings.producers.len() {
+            if !used.contains(&at) {
+                continue;
+            }
+            for &producer in &producers {
+                let ring = &rings.producers[at][producer];
+                let place = self.connect_ring(site, id, ring, End::Producer, &nodes)?;
+                places.producers[at][producer] = Some(place);
+            }
+        }
+        Ok(places)
     }
 
-    /// Connects the lanes of one ring: its words and its data.
+    /// Connects the lanes of one ring: its words, its data, its doorbell.
     fn connect_ring(
         &mut self,
         site: &mut dyn Site,
@@ -312,41 +274,73 @@ impl Controller {
             .find(|(node, _)| *node == ring.node)
             .copied()
             .ok_or(LaneError::NoNode(ring.node))?;
-        let first = self.lanes.take(u16::from(lanes) + 2)?;
+        let bells = u16::from(ring.bell.is_some());
+        let first = self.lanes.take(u16::from(lanes) + 2 + bells)?;
         let lane = |offset: u16| LaneId(first.0 + offset);
         let (poll, publish, data) = (lane(0), lane(1), lane(2));
         let word = |offset: u64| LaneKind::Word {
             address: ring.region.address + offset,
             rkey: ring.region.rkey,
         };
-        let (kind, access, published) = match end {
-            End::Producer => (LaneKind::Source, Access::REMOTE_READ, SWITCH_WORD),
-            End::Consumer => (
-                LaneKind::Target,
-                Access::LOCAL_WRITE | Access::REMOTE_WRITE,
-                COMMIT_RECORD,
-            ),
-        };
         let write = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+        let published = match end {
+            End::Producer => SWITCH_WORD,
+            End::Consumer | End::Replica { .. } => COMMIT_RECORD,
+        };
         let mut wanted = vec![
-            (poll, word(UNIT_WORD), Access::REMOTE_READ),
-            (publish, word(published), write),
+            (poll, word(UNIT_WORD), Access::REMOTE_READ, None),
+            (publish, word(published), write, None),
         ];
-        wanted.extend((0..u16::from(lanes)).map(|at| (lane(2 + at), kind, access)));
+        for at in 0..u16::from(lanes) {
+            wanted.push(match end {
+                End::Producer => (lane(2 + at), LaneKind::Source, Access::REMOTE_READ, None),
+                End::Consumer => (lane(2 + at), LaneKind::Target, write, None),
+                End::Replica { groups, bit, psns } => {
+                    let kind = LaneKind::Member {
+                        group: LaneId(groups.0 + at),
+                        // Entered when all members are there.
+                        next: lane(2 + at),
+                        bit,
+                        address: ring.region.address + ITEMS,
+                        rkey: ring.region.rkey,
+                    };
+                    (lane(2 + at), kind, write, Some(psns[usize::from(at)]))
+                }
+            });
+        }
+        let bell = ring.bell.map(|_| lane(2 + u16::from(lanes)));
+        if let Some(bell) = bell {
+            let first = self.random_psn();
+            let kind = LaneKind::Doorbell { first };
+            wanted.push((bell, kind, Access::empty(), Some(first)));
+        }
         let mut connected: Vec<Connected> = Vec::new();
-        for (at, &(lane, kind, access)) in wanted.iter().enumerate() {
-            match self.connect_lane(site, lane, node, kind, access, mtu) {
+        let mut failed = None;
+        for (at, &(lane, kind, access, psn)) in wanted.iter().enumerate() {
+            let is_bell = matches!(kind, LaneKind::Doorbell { .. });
+            let wish = Wanted {
+                kind,
+                access,
+                mtu,
+                psn: psn.unwrap_or_else(|| self.random_psn()),
+                qpn: ring.bell.filter(|_| is_bell).map(|bell| bell.qpn),
+            };
+            match self.connect_lane(site, lane, node, wish) {
                 Ok(made) => connected.push(made),
                 Err(error) => {
                     for (lane, ..) in &wanted[at..] {
                         self.lanes.give_back(*lane);
                     }
-                    self.flows.flows[id.0 as usize].lanes.append(&mut connected);
-                    return Err(error);
+                    failed = Some(error);
+                    break;
                 }
             }
         }
-        self.flows.flows[id.0 as usize].lanes.append(&mut connected);
+        let flow = &mut self.flows.flows[id.0 as usize];
+        flow.lanes.append(&mut connected);
+        if let Some(error) = failed {
+            return Err(error);
+        }
         Ok(RingPlace {
             items: ring.region.address + ITEMS,
             rkey: ring.region.rkey,
@@ -354,31 +348,82 @@ impl Controller {
             order: ring.order,
             poll,
             publish,
+            bell,
             lanes_first: data,
             lanes,
         })
     }
 
+    /// Takes a flow out of the tables and disconnects its lanes. Its rings stay as they are.
+    pub(super) fn disconnect_flow(&mut self, site: &mut dyn Site, id: FlowId) {
+        let flow = &mut self.flows.flows[id.0 as usize];
+        let lanes = core::mem::take(&mut flow.lanes);
+        let groups = flow.groups.take();
+        let consumers: Vec<ConsumerId> = flow.consumers.iter().map(|seat| seat.id).collect();
+        let seats = flow.producers.iter();
+        let producers: Vec<ProducerId> = seats.flat_map(|seat| seat.ids.clone()).collect();
+        let of_groups = || {
+            let (first, count) = groups.unwrap_or_default();
+            (first.0..first.0 + u16::from(count)).map(LaneId)
+        };
+        site.switch(&mut |_, switch| {
+            let program = switch.program_mut();
+            for &id in &consumers {
+                program.flows.remove_thread(ThreadId(id.0));
+                program.flows.remove_consumer(id);
+            }
+            for &id in &producers {
+                program.flows.remove_producer(id);
+            }
+            for group in of_groups() {
+                program.engine.remove_group(group);
+            }
+            for group in of_groups() {
+                switch.set_group(group.0, Vec::new());
+            }
+        });
+        for lane in &lanes {
+            self.disconnect_lane(site, lane);
+        }
+        of_groups().for_each(|group| self.lanes.give_back(group));
+        site.switch(&mut |_, switch| switch.purge());
+    }
+
     /// Forgets the regions of a flow that has ended.
     pub(super) fn deregister(&mut self, site: &mut dyn Site, id: FlowId) {
-        for ring in self.flows.flows[id.0 as usize].rings.all() {
-            site.remove_region(ring.node, &ring.region);
-        }
+        let rings: Vec<Ring> = self.flows.flows[id.0 as usize]
+            .rings_left()
+            .cloned()
+            .collect();
+        rings.iter().for_each(|ring| forget_ring(site, ring));
     }
 }
 
-/// Items of one transfer at most: no more than lets all transfers of a ring be under way while its
-/// node works on as much again.
-fn batch_items(spec: &FlowSpec) -> u32 {
-    let slots = spec.producer_slots.min(spec.consumer_slots);
-    let share = slots / (2 * u32::from(spec.transfers));
-    (spec.batch_bytes / spec.item_size).min(share).max(1)
+/// Gives back what a ring takes on its node.
+pub(super) fn forget_ring(site: &mut dyn Site, ring: &Ring) {
+    if let Some(bell) = ring.bell {
+        site.node(ring.node, &mut |verbs| {
+            // Unknown if the node has restarted meanwhile; then there is nothing to remove.
+            let _ = verbs.destroy_qp(bell.qpn);
+        });
+    }
+    site.remove_region(ring.node, &ring.region);
 }
 
-/// Where a ring's counters stand, by its own words.
-fn counters(site: &mut dyn Site, ring: &Ring) -> Counters {
-    Counters {
-        published: ring.switch(site).map_or(0, |word| word.counter),
-        unit: ring.unit(site).map_or(0, |word| word.counter),
+/// A number for a consumer that joins.
+pub(super) fn take_consumer(taken: &mut [bool]) -> Option<ConsumerSeat> {
+    take_number(taken).map(|number| ConsumerSeat {
+        id: ConsumerId(number),
+        running: true,
+        gone: false,
+    })
+}
+
+/// Numbers for the rings of a producer that joins.
+pub(super) fn take_producer(taken: &mut [bool], rings: usize) -> ProducerSeat {
+    let numbers = (0..rings).filter_map(|_| take_number(taken));
+    ProducerSeat {
+        ids: numbers.map(ProducerId).collect(),
+        gone: false,
     }
 }

@@ -41,8 +41,6 @@ pub fn pipeline_config() -> PipelineConfig {
         flows: FlowConfig {
             threads: 16,
             producers: 64,
-            poll_interval: Duration::from_micros(5),
-            poll_interval_max: Duration::from_micros(40),
         },
         hosts: 16,
         routes: 16,

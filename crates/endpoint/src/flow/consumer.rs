@@ -1,8 +1,9 @@
 //! The consuming end.
 
-use super::{RingError, RingLayout, WordCell};
+use super::{RingError, RingLayout, WordCell, wait_until};
 use rackweave_base::Block;
 use rackweave_base::memory::ReadSlots;
+use rackweave_verbs::Progress;
 use rackweave_wire::fabric::ring::{
     ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord,
 };
@@ -30,6 +31,18 @@ pub enum Taken<T> {
     Ended,
     /// None any more: the flow was broken off, and what had been delivered was taken.
     Aborted,
+}
+
+impl<T> Taken<T> {
+    /// The same of what `change` makes of the items.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Taken<U> {
+        match self {
+            Taken::Items(items) => Taken::Items(change(items)),
+            Taken::Empty => Taken::Empty,
+            Taken::Ended => Taken::Ended,
+            Taken::Aborted => Taken::Aborted,
+        }
+    }
 }
 
 impl Consumer {
@@ -64,26 +77,18 @@ impl Consumer {
     /// Neighbouring items, at least one and at most `items_max`, oldest first. They stay until
     /// released.
     pub fn peek(&mut self, items_max: u32) -> Taken<&[u8]> {
-        if self.head == self.tail {
-            let Ok(word) = SwitchWord::try_from(self.switch.load()) else {
-                return Taken::Aborted;
-            };
-            let ready = word.counter.wrapping_sub(self.tail);
-            match word.state {
-                _ if ready > self.layout.slots => return Taken::Aborted,
-                SwitchState::Ended if ready == 0 => return Taken::Ended,
-                SwitchState::Aborted if ready == 0 => return Taken::Aborted,
-                _ if ready == 0 => return Taken::Empty,
-                _ => self.head = word.counter,
-            }
-        }
-        let before_end = self.layout.slots - (self.tail & (self.layout.slots - 1));
-        let items = self
-            .head
-            .wrapping_sub(self.tail)
-            .min(before_end)
-            .min(items_max.max(1));
-        Taken::Items(self.slots.bytes(self.tail, items))
+        let ready = self.ready(1);
+        ready.map(|ready| {
+            let items = ready.min(self.before_end()).min(items_max.max(1));
+            self.slots.bytes(self.tail, items)
+        })
+    }
+
+    /// [`Self::peek`] that waits for an item or the end and drives the rack meanwhile. It is never
+    /// empty.
+    pub fn peek_wait(&mut self, progress: &dyn Progress, items_max: u32) -> Taken<&[u8]> {
+        wait_until(progress, || done(self.ready(1)));
+        self.peek(items_max)
     }
 
     /// Frees the first `items` slots for the switch.
@@ -99,18 +104,56 @@ impl Consumer {
         self.announce(UnitState::Open);
     }
 
-    /// Copies the next item into `item`, which must be as long as a slot.
+    /// Copies the next item into `item`.
+    ///
+    /// # Panics
+    /// If `item` is not as long as a slot.
     pub fn pop(&mut self, item: &mut [u8]) -> Taken<()> {
-        match self.peek(1) {
-            Taken::Items(bytes) => {
-                item.copy_from_slice(bytes);
-                self.release(1);
-                Taken::Items(())
-            }
-            Taken::Empty => Taken::Empty,
-            Taken::Ended => Taken::Ended,
-            Taken::Aborted => Taken::Aborted,
+        let taken = self.peek(1).map(|bytes| item.copy_from_slice(bytes));
+        if taken == Taken::Items(()) {
+            self.release(1);
         }
+        taken
+    }
+
+    /// [`Self::pop`] that waits for an item or the end and drives the rack meanwhile. It is never
+    /// empty.
+    ///
+    /// # Panics
+    /// If `item` is not as long as a slot.
+    pub fn pop_wait(&mut self, progress: &dyn Progress, item: &mut [u8]) -> Taken<()> {
+        wait_until(progress, || done(self.pop(item)))
+    }
+
+    /// Copies the next items, as many as there are and as fit into `items`, one behind the other,
+    /// and frees their slots all at once. Returns how many.
+    ///
+    /// # Panics
+    /// If `items` has no room for an item.
+    pub fn pop_batch(&mut self, items: &mut [u8]) -> Taken<u32> {
+        let size = self.layout.item_size as usize;
+        let wanted = u32::try_from(items.len() / size).unwrap_or(u32::MAX);
+        assert!(wanted > 0, "no room for an item of {size} bytes");
+        let taken = self.ready(wanted).map(|ready| ready.min(wanted));
+        if let Taken::Items(count) = taken {
+            // Up to the ring's end, and the rest from its beginning.
+            let first = count.min(self.before_end());
+            let (items, rest) = items[..count as usize * size].split_at_mut(first as usize * size);
+            items.copy_from_slice(self.slots.bytes(self.tail, first));
+            let behind = self.tail.wrapping_add(first);
+            rest.copy_from_slice(self.slots.bytes(behind, count - first));
+            self.release(count);
+        }
+        taken
+    }
+
+    /// [`Self::pop_batch`] that waits for an item or the end and drives the rack meanwhile. It is
+    /// never empty.
+    ///
+    /// # Panics
+    /// If `items` has no room for an item.
+    pub fn pop_batch_wait(&mut self, progress: &dyn Progress, items: &mut [u8]) -> Taken<u32> {
+        wait_until(progress, || done(self.pop_batch(items)))
     }
 
     /// Takes no more items: the flow is broken off for this consumer.
@@ -123,6 +166,42 @@ impl Consumer {
         self.tail
     }
 
+    /// The bytes of the word that tells the switch how far this end is, as they lie in memory now:
+    /// what a doorbell carries.
+    pub fn unit_word(&self) -> [u8; 8] {
+        self.unit.bytes()
+    }
+
+    /// How many items there are, at least one. The switch's word is looked at only if fewer than
+    /// `wanted` are known.
+    fn ready(&mut self, wanted: u32) -> Taken<u32> {
+        let known = self.head.wrapping_sub(self.tail);
+        if known >= wanted {
+            return Taken::Items(known);
+        }
+        let word = SwitchWord::try_from(self.switch.load());
+        let word = word.map(|word| (word.counter.wrapping_sub(self.tail), word));
+        match word {
+            // What was shown stays shown, whatever the word says now.
+            Ok((ready, word)) if ready > known && ready <= self.layout.slots => {
+                self.head = word.counter;
+                Taken::Items(ready)
+            }
+            _ if known > 0 => Taken::Items(known),
+            Ok((0, word)) => match word.state {
+                SwitchState::Ended => Taken::Ended,
+                SwitchState::Aborted => Taken::Aborted,
+                SwitchState::Vacant | SwitchState::Open => Taken::Empty,
+            },
+            Ok(_) | Err(_) => Taken::Aborted,
+        }
+    }
+
+    /// Slots from the tail up to the ring's end.
+    fn before_end(&self) -> u32 {
+        self.layout.slots - (self.tail & (self.layout.slots - 1))
+    }
+
     fn announce(&self, state: UnitState) {
         self.unit.store(
             UnitWord {
@@ -132,4 +211,9 @@ impl Consumer {
             .into(),
         );
     }
+}
+
+/// What a wait ends with: anything but an empty ring.
+fn done<T>(taken: Taken<T>) -> Option<Taken<T>> {
+    (!matches!(taken, Taken::Empty)).then_some(taken)
 }

@@ -4,16 +4,57 @@
 //! writes the tail back. A [`Consumer`] sees the head that the switch wrote, reads items and moves
 //! the tail. Neither posts a work request (zero-sided RDMA, section 3.2).
 //!
-//! On units with a weaker memory order than their NIC expects, the store that moves head or tail
-//! must come after the bytes it stands for: it is a release store here.
+//! Calls come in three forms: one item by copy ([`Producer::push`], [`Consumer::pop`]), many items
+//! by copy (`push_batch`, `pop_batch`) and items in place ([`Producer::reserve`] and `commit`,
+//! [`Consumer::peek`] and `release`). None of them waits; those that end in `_wait`, and
+//! [`Producer::push_all`], do and drive the rack meanwhile ([`wait_until`]). They can be mixed.
+//!
+//! # Memory order
+//!
+//! Items are handed over by words. Each end has to keep two orders, and here does so with a release
+//! store of its own word and an acquire load of the switch's:
+//!
+//! | end | what must come first | what must come after |
+//! |---|---|---|
+//! | producer, `commit` | the bytes of the items | the store of the head |
+//! | producer, `reserve` | the load of the tail | the first store into a slot that it freed |
+//! | consumer, `peek` | the load of the head | the first load from a slot that it filled |
+//! | consumer, `release` | the last load from the slots | the store of the tail |
+//!
+//! The other side of each is the unit's own NIC, which reads and writes this memory as a device. A
+//! word is aligned, and is loaded and stored whole, in one access.
+//!
+//! What a unit needs for that which does not run this code:
+//!
+//! - *x86-64*: ordinary loads and stores keep all four orders, if the compiler keeps them. Stores
+//!   past the caches are the exception: `sfence` before the head is stored.
+//! - *ARM64*: `dmb oshst` before a producer's head is stored, and `dmb oshld`, which orders loads
+//!   before all that follows, after head or tail was loaded and before a consumer's tail is stored.
+//!   The domain is the outer-shareable one, since a device looks on. What this code compiles to,
+//!   `stlr` and `ldar`, does for a NIC in software, which is one more core.
+//! - *GPU*: `__threadfence_system()` in the four places, since a fence of the device's scope says
+//!   nothing to a NIC; head and tail through `volatile` accesses, or system-scope atomics, so that
+//!   they are neither kept in a register nor served from a cache that the NIC's writes miss. If
+//!   several threads fill the slots, they meet at a barrier first, and one thread fences and stores
+//!   the head.
+//! - *Memory that is not coherent with the NIC* must be written back before the head is stored and
+//!   invalidated after the head is loaded; the lines of words have one writer each for that reason.
+//!
+//! # Byte order
+//!
+//! A ring's words are in the byte order of its node ([`RingLayout::order`]); the switch turns them.
+//! A word is turned as a whole, so it is still one access. What is in the items is the affair of
+//! producer and consumer: nobody else looks at them.
 
 mod consumer;
+mod doorbell;
 mod partition;
 mod producer;
 mod wait;
 
 pub use consumer::{Consumer, Taken};
-pub use partition::{ITEM_HEADER, Partitioner, hash_key};
+pub use doorbell::Doorbell;
+pub use partition::{ITEM_HEADER, Partitioner, Stores, hash_key};
 pub use producer::{Producer, PushError};
 pub use wait::wait_until;
 
@@ -94,6 +135,14 @@ impl WordCell {
         )
     }
 
+    /// The bytes as they lie in memory.
+    fn bytes(&self) -> [u8; 8] {
+        self.block
+            .word(self.offset)
+            .load(core::sync::atomic::Ordering::Relaxed)
+            .to_ne_bytes()
+    }
+
     fn store(&self, word: u64) {
         let raw = self.order.native(word);
         self.block
@@ -103,4 +152,10 @@ impl WordCell {
 }
 
 #[cfg(test)]
+mod played;
+#[cfg(test)]
+mod property_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod waiting_tests;

@@ -1,7 +1,9 @@
 //! Partitioning rows over the rings of a shuffle, with write-combining buffers.
 //!
-//! Rows are collected per destination until they fill an item, so that each ring is touched once
-//! per item and not once per row (zero-sided RDMA, section 7.2: software write-combining buffers).
+//! Rows are collected per destination in a small buffer, so that a ring is touched once per
+//! [`COMBINED_BYTES`] and not once per row (zero-sided RDMA, section 7.2: software write-combining
+//! buffers). Full buffers go straight into the ring's next slot, and the slot is committed when the
+//! item is full.
 //!
 //! An item begins with a header of [`ITEM_HEADER`] bytes: [`ITEM_MAGIC`], the number of its rows
 //! (32 bits, little-endian), zeros. Then the rows follow, each of the same size. The header is as
@@ -24,32 +26,116 @@ pub const fn hash_key(key: u64) -> u64 {
     hash ^ (hash >> 31)
 }
 
+/// How rows get from the write-combining buffers into the rings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stores {
+    /// Through the caches: whoever takes the items next finds them there.
+    Cached,
+    /// Past the caches, with non-temporal stores where the processor has them: lines of the ring
+    /// are not fetched only to be overwritten, and do not displace others.
+    Streaming,
+}
+
+/// Bytes of rows that are combined before they go into the ring. Much smaller copies cost more per
+/// byte, and buffers as large as an item of 64 KiB do not stay in the caches closest to the core.
+pub const COMBINED_BYTES: usize = 4096;
+
+/// Rings that together are larger than this are written past the caches. Both ways were measured
+/// (`benches/partition.rs`): with 4 MiB the caches won, with 16 MiB streaming did, whatever the
+/// number of destinations.
+const CACHED_BYTES_MAX: u64 = 8 << 20;
+
 /// Sends rows of equal size to destinations by key.
 #[derive(Debug)]
 pub struct Partitioner {
-    row_size: usize,
-    /// Rows that an item holds.
-    rows_max: usize,
+    shape: Shape,
     outputs: Vec<Output>,
 }
 
+/// What all outputs share.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    row_size: usize,
+    /// Bytes of rows that an item holds, whole rows.
+    rows_bytes: usize,
+    /// Bytes that go into the ring at once.
+    combined: usize,
+    stores: Stores,
+}
+
+/// A destination. Of the item in the making, `sent` bytes of rows are in the ring's next slot and
+/// `fill` bytes of rows in the buffer.
 #[derive(Debug)]
 struct Output {
     producer: Producer,
     buffer: Box<[u8]>,
-    rows: usize,
+    fill: usize,
+    /// At this fill the buffer is to be emptied before another row is added.
+    fill_max: usize,
+    sent: usize,
 }
 
 impl Output {
-    fn flush(&mut self, row_size: usize) -> Result<(), PushError> {
-        if self.rows > 0 {
-            self.buffer[..4].copy_from_slice(&ITEM_MAGIC);
-            self.buffer[4..8].copy_from_slice(&(self.rows as u32).to_le_bytes());
-            self.producer
-                .push(&self.buffer[..ITEM_HEADER + self.rows * row_size])?;
-            self.rows = 0;
+    fn new(producer: Producer, shape: Shape) -> Self {
+        Self {
+            producer,
+            // The last row of a full buffer may reach beyond what goes into the ring at once.
+            buffer: vec![0; shape.combined + shape.row_size].into(),
+            fill: 0,
+            fill_max: shape.combined,
+            sent: 0,
         }
+    }
+
+    /// Empties a full buffer into the ring.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, shape: Shape) -> Result<(), PushError> {
+        if self.sent + self.fill == shape.rows_bytes {
+            return self.flush(shape);
+        }
+        if self.sent == 0 {
+            self.producer.reserve(1)?;
+        }
+        self.send(shape, shape.combined);
+        self.buffer.copy_within(shape.combined..self.fill, 0);
+        self.fill -= shape.combined;
+        self.fill_max = shape.combined.min(shape.rows_bytes - self.sent);
         Ok(())
+    }
+
+    /// Copies the first `bytes` of the buffer into the reserved slot.
+    fn send(&mut self, shape: Shape, bytes: usize) {
+        let (at, rows) = (ITEM_HEADER + self.sent, &self.buffer[..bytes]);
+        match shape.stores {
+            Stores::Cached => self.producer.slot()[at..at + bytes].copy_from_slice(rows),
+            Stores::Streaming => self.producer.stream(at, rows),
+        }
+        self.sent += bytes;
+    }
+
+    /// Ends the item in the making, if it has rows.
+    fn flush(&mut self, shape: Shape) -> Result<(), PushError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        if self.sent == 0 {
+            self.producer.reserve(1)?;
+        }
+        self.send(shape, self.fill);
+        let rows = (self.sent / shape.row_size) as u32;
+        let slot = self.producer.slot();
+        slot[..4].copy_from_slice(&ITEM_MAGIC);
+        slot[4..8].copy_from_slice(&rows.to_le_bytes());
+        slot[8..ITEM_HEADER].fill(0);
+        slot[ITEM_HEADER + self.sent..].fill(0);
+        self.producer.commit(1);
+        (self.sent, self.fill, self.fill_max) = (0, 0, shape.combined);
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.sent + self.fill == 0
     }
 }
 
@@ -59,28 +145,42 @@ impl Partitioner {
     /// # Panics
     /// If an item has no room for a row, or there is no producer.
     pub fn new(producers: Vec<Producer>, row_size: usize) -> Self {
+        let bytes: u64 = producers.iter().map(Producer::ring_bytes).sum();
+        let stores = if bytes > CACHED_BYTES_MAX {
+            Stores::Streaming
+        } else {
+            Stores::Cached
+        };
+        Self::with_stores(producers, row_size, stores)
+    }
+
+    /// [`Self::new`] with a choice that otherwise follows from the size of the rings.
+    ///
+    /// # Panics
+    /// If an item has no room for a row, or there is no producer.
+    pub fn with_stores(producers: Vec<Producer>, row_size: usize, stores: Stores) -> Self {
         let item_size = producers[0].item_size() as usize;
         let rows_max = item_size.saturating_sub(ITEM_HEADER) / row_size;
         assert!(
             rows_max > 0,
             "an item of {item_size} bytes has no room for a row of {row_size}"
         );
+        let rows_bytes = rows_max * row_size;
+        let shape = Shape {
+            row_size,
+            rows_bytes,
+            combined: rows_bytes.min(COMBINED_BYTES),
+            stores,
+        };
         let outputs = producers
             .into_iter()
-            .map(|producer| Output {
-                producer,
-                buffer: vec![0; item_size].into(),
-                rows: 0,
-            })
+            .map(|producer| Output::new(producer, shape))
             .collect();
-        Self {
-            row_size,
-            rows_max,
-            outputs,
-        }
+        Self { shape, outputs }
     }
 
     /// The destination of `key`.
+    #[inline]
     pub fn destination(&self, key: u64) -> usize {
         ((u128::from(hash_key(key)) * self.outputs.len() as u128) >> 64) as usize
     }
@@ -90,16 +190,17 @@ impl Partitioner {
     /// # Errors
     /// If the destination's ring is full; then the row was not added, and the same call may be
     /// made again.
+    #[inline]
     pub fn push(&mut self, key: u64, write: impl FnOnce(&mut [u8])) -> Result<(), PushError> {
         let destination = self.destination(key);
-        let (row_size, rows_max) = (self.row_size, self.rows_max);
+        let shape = self.shape;
         let output = &mut self.outputs[destination];
-        if output.rows == rows_max {
-            output.flush(row_size)?;
+        if output.fill >= output.fill_max {
+            output.make_room(shape)?;
         }
-        let at = ITEM_HEADER + output.rows * row_size;
-        write(&mut output.buffer[at..at + row_size]);
-        output.rows += 1;
+        let end = output.fill + shape.row_size;
+        write(&mut output.buffer[output.fill..end]);
+        output.fill = end;
         Ok(())
     }
 
@@ -109,7 +210,7 @@ impl Partitioner {
     /// If a ring is full; then the same call may be made again.
     pub fn finish(&mut self) -> Result<(), PushError> {
         for output in &mut self.outputs {
-            match output.flush(self.row_size) {
+            match output.flush(self.shape) {
                 Ok(()) => output.producer.finish(),
                 Err(PushError::Finished) => {}
                 Err(error) => return Err(error),
@@ -122,7 +223,7 @@ impl Partitioner {
     pub fn is_delivered(&mut self) -> bool {
         self.outputs
             .iter_mut()
-            .all(|output| output.rows == 0 && output.producer.is_delivered())
+            .all(|output| output.is_empty() && output.producer.is_delivered())
     }
 
     /// Whether a destination's flow was broken off.

@@ -1,8 +1,9 @@
 //! The producing end.
 
-use super::{RingError, RingLayout, WordCell};
+use super::{RingError, RingLayout, WordCell, wait_until};
 use rackweave_base::Block;
 use rackweave_base::memory::WriteSlots;
+use rackweave_verbs::Progress;
 use rackweave_wire::fabric::ring::{
     ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord,
 };
@@ -18,6 +19,8 @@ pub struct Producer {
     /// The tail as last seen: loaded again only when the ring looks full.
     tail: u32,
     finished: bool,
+    /// Whether slots since the last commit were written past the caches.
+    streamed: bool,
 }
 
 /// Why an item was not taken.
@@ -62,6 +65,7 @@ impl Producer {
             head: 0,
             tail: 0,
             finished: false,
+            streamed: false,
         };
         if let Ok(word) = UnitWord::try_from(producer.unit.load()) {
             producer.head = word.counter;
@@ -76,6 +80,11 @@ impl Producer {
         self.layout.item_size
     }
 
+    /// The bytes of all slots together.
+    pub(super) fn ring_bytes(&self) -> u64 {
+        u64::from(self.layout.item_size) * u64::from(self.layout.slots)
+    }
+
     /// Neighbouring free slots, at least one and at most `items_max`, to be filled and then
     /// committed.
     ///
@@ -85,15 +94,7 @@ impl Producer {
         if self.finished {
             return Err(PushError::Finished);
         }
-        if self.head.wrapping_sub(self.tail) == self.layout.slots {
-            let state = self.refresh();
-            if state == SwitchState::Aborted {
-                return Err(PushError::Aborted);
-            }
-        }
-        let free = self.layout.slots - self.head.wrapping_sub(self.tail);
-        let before_end = self.layout.slots - (self.head & (self.layout.slots - 1));
-        let items = free.min(before_end).min(items_max);
+        let items = self.room(1)?.min(self.before_end()).min(items_max);
         if items == 0 {
             return Err(PushError::Full);
         }
@@ -111,6 +112,10 @@ impl Producer {
             "more items are committed than there is room for"
         );
         self.head = self.head.wrapping_add(items);
+        if core::mem::take(&mut self.streamed) {
+            // The release store of the head orders ordinary stores only.
+            self.slots.fence();
+        }
         self.announce();
     }
 
@@ -133,6 +138,75 @@ impl Producer {
         Ok(())
     }
 
+    /// Copies whole items, one behind the other in `items`, into the ring, as many as there is room
+    /// for, and tells the switch of all of them at once. Returns how many; bytes that are no whole
+    /// item are not taken.
+    ///
+    /// # Errors
+    /// If there is no room for even one, or never will be.
+    pub fn push_batch(&mut self, items: &[u8]) -> Result<u32, PushError> {
+        if self.finished {
+            return Err(PushError::Finished);
+        }
+        let size = self.layout.item_size as usize;
+        let wanted = u32::try_from(items.len() / size).unwrap_or(u32::MAX);
+        let count = self.room(wanted)?.min(wanted);
+        // Up to the ring's end, and the rest from its beginning.
+        let first = count.min(self.before_end());
+        let (items, rest) = items[..count as usize * size].split_at(first as usize * size);
+        self.slots
+            .bytes_mut(self.head, first)
+            .copy_from_slice(items);
+        let behind = self.head.wrapping_add(first);
+        self.slots
+            .bytes_mut(behind, count - first)
+            .copy_from_slice(rest);
+        self.commit(count);
+        Ok(count)
+    }
+
+    /// [`Self::reserve`] that waits for a free slot and drives the rack meanwhile.
+    ///
+    /// # Errors
+    /// If there never will be one: the flow was broken off, or `finish` was called.
+    pub fn reserve_wait(
+        &mut self,
+        progress: &dyn Progress,
+        items_max: u32,
+    ) -> Result<&mut [u8], PushError> {
+        if !self.finished {
+            wait_until(progress, || done(self.room(1)))?;
+        }
+        self.reserve(items_max.max(1))
+    }
+
+    /// [`Self::push`] that waits for a free slot and drives the rack meanwhile.
+    ///
+    /// # Errors
+    /// If the item is too long, or the flow was broken off, or `finish` was called.
+    pub fn push_wait(&mut self, progress: &dyn Progress, item: &[u8]) -> Result<(), PushError> {
+        wait_until(progress, || done(self.push(item)))
+    }
+
+    /// Pushes all of `items`, one behind the other, waiting for free slots and driving the rack
+    /// meanwhile. A rest that is shorter than an item goes as an item that ends with zeros.
+    ///
+    /// # Errors
+    /// If the flow was broken off, or `finish` was called. [`Self::head`] tells how many items
+    /// went before.
+    pub fn push_all(&mut self, progress: &dyn Progress, items: &[u8]) -> Result<(), PushError> {
+        let size = self.layout.item_size as usize;
+        let mut left = items;
+        while left.len() >= size {
+            let pushed = wait_until(progress, || done(self.push_batch(left)))?;
+            left = &left[pushed as usize * size..];
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.push_wait(progress, left)
+    }
+
     /// No more items will come.
     pub fn finish(&mut self) {
         self.finished = true;
@@ -153,6 +227,45 @@ impl Producer {
     /// Items pushed so far, modulo 2^32.
     pub fn head(&self) -> u32 {
         self.head
+    }
+
+    /// The bytes of the word that tells the switch how far this end is, as they lie in memory now:
+    /// what a doorbell carries.
+    pub fn unit_word(&self) -> [u8; 8] {
+        self.unit.bytes()
+    }
+
+    /// The next free slot, of which [`Self::reserve`] has said that there is one.
+    pub(super) fn slot(&mut self) -> &mut [u8] {
+        self.slots.bytes_mut(self.head, 1)
+    }
+
+    /// Writes `bytes` into that slot, from byte `at` of it on, past the caches.
+    pub(super) fn stream(&mut self, at: usize, bytes: &[u8]) {
+        self.streamed = true;
+        self.slots.stream(self.head, at, bytes);
+    }
+
+    /// How many slots are free, as far as is known; at least one. The switch's word is looked at
+    /// only if fewer than `wanted` are known.
+    fn room(&mut self, wanted: u32) -> Result<u32, PushError> {
+        let slots = self.layout.slots;
+        let mut used = self.head.wrapping_sub(self.tail);
+        if slots - used < wanted {
+            if self.refresh() == SwitchState::Aborted {
+                return Err(PushError::Aborted);
+            }
+            used = self.head.wrapping_sub(self.tail);
+            if used == slots && wanted > 0 {
+                return Err(PushError::Full);
+            }
+        }
+        Ok(slots - used)
+    }
+
+    /// Slots from the head up to the ring's end.
+    fn before_end(&self) -> u32 {
+        self.layout.slots - (self.head & (self.layout.slots - 1))
     }
 
     fn announce(&self) {
@@ -181,4 +294,9 @@ impl Producer {
         self.tail = word.counter;
         word.state
     }
+}
+
+/// What a wait ends with: anything but a full ring.
+fn done<T>(result: Result<T, PushError>) -> Option<Result<T, PushError>> {
+    (!matches!(result, Err(PushError::Full))).then_some(result)
 }

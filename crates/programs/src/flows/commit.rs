@@ -1,47 +1,68 @@
-//! Commit: finished transfers become visible, strictly in the order of issue.
+//! Commit: finished transfers become visible, strictly in the order of issue, and those of one
+//! producer in the order of its items.
 //!
 //! Head first, then tail: if the switch forgets everything in between, the commit record beside
-//! the head tells what the producer's tail should be. In the other order items would be lost.
+//! the head tells what the producer's tail should be. In the other order items would be lost. With
+//! several consumers the head goes to all of them, and the tail follows when all have it.
 
 use super::schedule::Cookie;
-use super::{FlowPass, FlowTask, Flows, ProducerId, SLOTS, ThreadId};
+use super::{ConsumerId, FlowPass, FlowTask, Flows, ProducerId, SLOTS, ThreadId};
 use crate::pipeline::Digest;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::transfer::EngineTask;
 use rackweave_wire::fabric::ring::{CommitRecord, SwitchState, SwitchWord};
 
 impl Flows {
-    /// All bytes of a transfer are in the consumer's ring. Its lanes are free for the next one.
+    /// All bytes of a transfer are in the rings of all its consumers. Its lanes are free for the next
+    /// one.
     pub(super) fn transfer_done(&mut self, pass: &mut FlowPass<'_>, cookie: u32, id: ProducerId) {
-        let Some(producer) = self.producers.lookup(id.index()) else {
-            return;
-        };
-        let thread = producer.thread;
         let Cookie {
+            thread,
             slot,
             source,
             target,
         } = Cookie::unpack(cookie);
+        let Some(left) = self.threads.lookup(thread.index()).map(|t| t.threads) else {
+            return;
+        };
+        let slot_at = thread.index() * SLOTS + slot as usize;
+        self.registers.done.write(&mut pass.cursor, slot_at, 1);
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        registers
-            .done
-            .write(cursor, thread.index() * SLOTS + slot as usize, 1);
         registers
             .sources_busy
             .update(cursor, id.index(), |busy| *busy &= !(1 << source));
         registers
             .targets_busy
             .update(cursor, thread.index(), |busy| *busy &= !(1 << target));
-        pass.mirror(FlowTask::Wake(thread));
-        pass.recirculate(FlowTask::TryCommit { thread, slot });
+        pass.mirror(FlowTask::WakeRing { thread, left });
+        pass.recirculate(FlowTask::TryCommit {
+            thread,
+            left: 1,
+            slot,
+        });
     }
 
-    /// Publishes the head of the oldest transfer, if it is done and no commit is under way.
-    pub(super) fn try_commit(&mut self, pass: &mut FlowPass<'_>, id: ThreadId, finished: u32) {
+    /// Publishes the head of the oldest transfer, if it is done, if everything that its producer
+    /// put before it is published, and if no commit is under way.
+    pub(super) fn try_commit(
+        &mut self,
+        pass: &mut FlowPass<'_>,
+        id: ThreadId,
+        left: u16,
+        finished: u32,
+    ) {
         let Some(thread) = self.threads.lookup(id.index()) else {
             return;
         };
+        if left > 1 {
+            pass.mirror(FlowTask::TryCommit {
+                thread: thread.next,
+                left: left - 1,
+                slot: 0,
+            });
+        }
         let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
+        let issued = registers.issued.read(cursor, at);
         let committed = registers.committed.read(cursor, at);
         let oldest = committed % SLOTS as u32;
         let slot = if planted(Canary::FlowsUnorderedCommit) {
@@ -51,66 +72,140 @@ impl Flows {
         };
         let slot_at = at * SLOTS + slot as usize;
         let is_done = registers.done.read(cursor, slot_at) != 0;
+        let p = registers.slot_producer.read(cursor, slot_at);
+        let first = registers.slot_first.read(cursor, slot_at);
+        let items = registers.slot_items.read(cursor, slot_at);
+        let published = registers.tail_published.read(cursor, p as usize);
+        let is_next = published == first
+            || planted(Canary::FlowsAnyTurn)
+            || planted(Canary::FlowsUnorderedCommit);
+        let ready = issued != committed && is_done && is_next;
         let before = registers.committing.update(cursor, at, |committing| {
             let before = *committing;
-            if is_done && before == 0 {
+            if ready && before == 0 {
                 *committing = slot + 1;
             }
             before
         });
-        if !is_done || before != 0 {
+        if !ready || before != 0 {
             return;
         }
-        let p = registers.slot_producer.read(cursor, slot_at);
-        let items = registers.slot_items.read(cursor, slot_at);
-        let add = |cell: &mut u32| {
-            *cell = cell.wrapping_add(items);
-            *cell
+        let head = registers.head_published.update(cursor, at, |head| {
+            *head = head.wrapping_add(items);
+            *head
+        });
+        registers.told.write(cursor, at, !thread.members);
+        let Some(producer) = self.producers.lookup(p as usize) else {
+            return;
         };
-        let head = registers.head_published.update(cursor, at, add);
-        let tail = registers.tail_published.update(cursor, p as usize, add);
-        let place = (p - u32::from(thread.producers_first.0)) as u16 + 1;
-        let record = CommitRecord {
-            producer: place,
-            tail,
-        };
-        let word = SwitchWord {
-            counter: head,
-            state: SwitchState::Open,
-        };
-        let order = thread.ring.order;
-        pass.recirculate(EngineTask::WriteWords {
-            lane: thread.ring.publish,
-            first: order.to_bytes(record.into()),
-            second: Some(order.to_bytes(word.into())),
+        pass.recirculate(FlowTask::Tell {
+            thread: id,
+            at: thread.first_consumer,
+            left: thread.consumers,
+            record: CommitRecord {
+                producer: producer.place,
+                tail: first.wrapping_add(items),
+            },
+            word: SwitchWord {
+                counter: head,
+                state: SwitchState::Open,
+            },
+            slot,
         });
     }
 
-    /// The consumer's word is written: a head, or the end.
-    pub(super) fn head_written(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
-        if self.registers.committing.read(&mut pass.cursor, id.index()) != 0 {
-            pass.recirculate(FlowTask::CommitTail(id));
+    /// Writes the words of one consumer, and goes on to the next.
+    pub(super) fn tell(
+        &mut self,
+        pass: &mut FlowPass<'_>,
+        (thread, at, left): (ThreadId, ConsumerId, u16),
+        record: CommitRecord,
+        word: SwitchWord,
+        slot: u32,
+    ) {
+        let Some(consumer) = self.consumers.lookup(at.index()) else {
+            return;
+        };
+        if left > 1 && consumer.next != at {
+            pass.mirror(FlowTask::Tell {
+                thread,
+                at: consumer.next,
+                left: left - 1,
+                record,
+                word,
+                slot,
+            });
+        }
+        let order = consumer.ring.order;
+        pass.recirculate(EngineTask::WriteWords {
+            lane: consumer.ring.publish,
+            first: order.to_bytes(record.into()),
+            second: Some(order.to_bytes(word.into())),
+            cookie: slot,
+        });
+    }
+
+    /// A consumer's words are written: a head, or the end. When all are told, it goes on.
+    pub(super) fn head_written(&mut self, pass: &mut FlowPass<'_>, id: ConsumerId) {
+        let Some(consumer) = self.consumers.lookup(id.index()) else {
+            return;
+        };
+        let (thread, bit) = (consumer.thread, consumer.bit);
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let committing = registers.committing.read(cursor, thread.index());
+        let told = registers.told.update(cursor, thread.index(), |told| {
+            *told |= 1 << bit;
+            *told
+        });
+        if told != u32::MAX {
+        } else if committing != 0 {
+            pass.recirculate(FlowTask::CommitTail(thread));
         } else {
-            pass.digest(Digest::ThreadEnded(id));
+            pass.digest(Digest::ThreadEnded(thread));
         }
     }
 
+    /// Gives the producer its tail. Where items are retained, only when the consumer has taken all
+    /// that it was shown.
     pub(super) fn commit_tail(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
-        let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
-        let Some(slot) = registers.committing.read(cursor, at).checked_sub(1) else {
+        let Some(thread) = self.threads.lookup(id.index()) else {
             return;
         };
-        let p = registers
-            .slot_producer
-            .read(cursor, at * SLOTS + slot as usize) as usize;
+        let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
+        let slot = if planted(Canary::FlowsUnorderedCommit) {
+            // The slot is known only at a later stage; a bug may know more than the hardware.
+            registers.committing.peek(at).saturating_sub(1)
+        } else {
+            registers.committed.read(cursor, at) % SLOTS as u32
+        };
+        let slot_at = at * SLOTS + slot as usize;
+        let p = registers.slot_producer.read(cursor, slot_at) as usize;
+        let first = registers.slot_first.read(cursor, slot_at);
+        let items = registers.slot_items.read(cursor, slot_at);
         let tail = if planted(Canary::FlowsEarlyTail) {
             registers.taken.read(cursor, p)
         } else {
-            registers.tail_published.read(cursor, p)
+            first.wrapping_add(items)
         };
         let Some(producer) = self.producers.lookup(p) else {
             return;
         };
+        if thread.retain {
+            let committing = registers.committing.read(cursor, at);
+            let head = registers.head_published.read(cursor, at);
+            let consumer = thread.first_consumer.index();
+            let is_consumed = registers.tail.read(cursor, consumer) == head;
+            let is_next = registers.told.update(cursor, at, |told| {
+                let is_next = committing != 0 && is_consumed && *told == u32::MAX;
+                if is_next {
+                    *told = 0;
+                }
+                is_next
+            });
+            if !is_next {
+                return;
+            }
+        }
         let word = SwitchWord {
             counter: tail,
             state: SwitchState::Open,
@@ -119,14 +214,16 @@ impl Flows {
             lane: producer.ring.publish,
             first: producer.ring.order.to_bytes(word.into()),
             second: None,
+            cookie: u32::from(id.0),
         });
     }
 
-    /// Consumer and producer are told.
+    /// Consumers and producer are told.
     pub(super) fn commit_end(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
-        if self.threads.lookup(id.index()).is_none() {
+        let Some(thread) = self.threads.lookup(id.index()) else {
             return;
-        }
+        };
+        let (threads, retain) = (thread.threads, thread.retain);
         let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
         let committed = registers.committed.update(cursor, at, |committed| {
             let before = *committed;
@@ -136,12 +233,27 @@ impl Flows {
         let slot = committed % SLOTS as u32;
         let slot_at = at * SLOTS + slot as usize;
         registers.done.write(cursor, slot_at, 0);
+        let p = registers.slot_producer.read(cursor, slot_at) as usize;
+        let first = registers.slot_first.read(cursor, slot_at);
+        let items = registers.slot_items.read(cursor, slot_at);
+        registers
+            .tail_published
+            .write(cursor, p, first.wrapping_add(items));
         registers.committing.write(cursor, at, 0);
         let next = committed.wrapping_add(1) % SLOTS as u32;
         pass.mirror(FlowTask::TryCommit {
             thread: id,
+            left: threads,
             slot: next,
         });
-        pass.recirculate(FlowTask::Wake(id));
+        if retain {
+            let producer = ProducerId(p as u16);
+            pass.recirculate(FlowTask::Reopen {
+                producer,
+                thread: id,
+            });
+        } else {
+            pass.recirculate(FlowTask::Wake(id));
+        }
     }
 }

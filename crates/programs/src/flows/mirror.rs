@@ -1,6 +1,9 @@
 //! Mirrors of heads and tails, kept up to date by polling.
 
-use super::{FlowPass, FlowTask, Flows, ProducerId, Role, ThreadId};
+use super::entries::Role;
+use super::{
+    ConsumerId, FlowPass, FlowTask, Flows, ProducerId, RingPlace, ThreadEntry, ThreadId, Whose,
+};
 use crate::pipeline::Digest;
 use rackweave_base::Duration;
 use rackweave_switch::transfer::{EngineTask, LaneId};
@@ -18,35 +21,36 @@ const ASKED: u32 = 1 << 31;
 impl Flows {
     /// Polls the ring behind a lane, unless its mirror already shows a whole batch.
     pub(super) fn poll(&mut self, pass: &mut FlowPass<'_>, lane: LaneId) {
-        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let (enough, over) = match self.roles.lookup(lane.index()) {
-            Some(&Role::ProducerPoll(id)) => {
-                let Some(producer) = self.producers.lookup(id.index()) else {
-                    return;
-                };
-                let Some(thread) = self.threads.lookup(producer.thread.index()) else {
-                    return;
-                };
+        let Some(&role) = self.roles.lookup(lane.index()) else {
+            return;
+        };
+        let thread_id = match role {
+            Role::ProducerPoll(id) => self.producers.lookup(id.index()).map(|p| p.thread),
+            Role::ConsumerPoll(id) => self.consumers.lookup(id.index()).map(|c| c.thread),
+            _ => None,
+        };
+        let Some(thread_id) = thread_id else { return };
+        let Some(thread) = self.threads.lookup(thread_id.index()) else {
+            return;
+        };
+        let (at, registers, cursor) = (thread_id.index(), &mut self.registers, &mut pass.cursor);
+        let (enough, over) = match role {
+            Role::ProducerPoll(id) => {
                 let head = registers.head.read(cursor, id.index());
                 let finished = registers.finished.read(cursor, id.index()) != 0;
                 let available = head.wrapping_sub(registers.taken.read(cursor, id.index()));
                 // What a finished producer has said was its last word.
-                let over = registers.ended.read(cursor, producer.thread.index()) != 0 || finished;
-                (available >= thread.batch_items, over)
+                let over = registers.ended.read(cursor, at) != 0 && thread.threads == 1;
+                (available >= thread.batch_items, over || finished)
             }
-            Some(&Role::ConsumerPoll(id)) => {
-                let Some(thread) = self.threads.lookup(id.index()) else {
-                    return;
-                };
-                let reserved = registers.reserved.read(cursor, id.index());
+            Role::ConsumerPoll(id) => {
+                let reserved = registers.reserved.read(cursor, at);
                 let used = reserved.wrapping_sub(registers.tail.read(cursor, id.index()));
-                let over = registers.ended.read(cursor, id.index()) != 0;
+                let over = registers.ended.read(cursor, at) != 0;
                 // With nothing in the ring there is no tail to wait for; without a consumer's
                 // death in view, that is the state of an idle flow.
-                (
-                    used == 0 || thread.ring.slots - used >= thread.batch_items * 2,
-                    over,
-                )
+                let has_room = thread.slots.saturating_sub(used) >= thread.batch_items * 2;
+                (used == 0 || (has_room && !thread.retain), over)
             }
             _ => return,
         };
@@ -62,94 +66,133 @@ impl Flows {
             }
             (asked, *quiet & !ASKED)
         });
+        let interval = thread.interval_after(polls);
         match (asked, enough) {
             // The answer is on its way and sets the next poll.
             (true, _) => {}
-            (false, true) => self.arm_poll(pass, lane, polls),
+            (false, true) => self.arm_poll(pass, lane, polls, interval),
             (false, false) => pass.recirculate(EngineTask::ReadWord(lane)),
         }
     }
 
+    /// What a producer's unit word says, read on `lane` or brought by a doorbell.
     pub(super) fn producer_word(
         &mut self,
         pass: &mut FlowPass<'_>,
-        lane: LaneId,
+        lane: Option<LaneId>,
         id: ProducerId,
         bytes: [u8; 8],
     ) {
-        let Some(producer) = self.producers.lookup(id.index()) else {
+        let Some(producer) = self.producers.lookup(id.index()).copied() else {
             return;
         };
-        let thread = producer.thread;
-        let Ok(word) = UnitWord::try_from(producer.ring.order.from_bytes(bytes)) else {
-            return pass.digest(Digest::BadRingWord(thread));
+        let bad = Digest::BadRingWord {
+            thread: producer.thread,
+            whose: Whose::Producer(id),
         };
+        let Ok(word) = UnitWord::try_from(producer.ring.order.from_bytes(bytes)) else {
+            return pass.digest(bad);
+        };
+        let finished = u32::from(word.state == UnitState::Finished);
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let moved = registers.head.update(cursor, id.index(), |head| {
+            Mirror::move_to(head, word.counter, &producer.ring)
+        });
+        let was = registers.finished.update(cursor, id.index(), |cell| {
+            core::mem::replace(cell, *cell | finished)
+        });
         // A head further ahead than the ring has slots would have the switch move bytes that nobody
         // has written.
-        let finished = u32::from(word.state == UnitState::Finished);
-        let before = self
-            .registers
-            .head
-            .write(&mut pass.cursor, id.index(), word.counter);
-        let was = self
-            .registers
-            .finished
-            .write(&mut pass.cursor, id.index(), finished);
-        let taken = self.registers.taken.read(&mut pass.cursor, id.index());
-        if word.counter.wrapping_sub(taken) > producer.ring.slots {
-            return pass.digest(Digest::BadRingWord(thread));
+        let taken = registers.taken.read(cursor, id.index());
+        if moved != Mirror::Old && word.counter.wrapping_sub(taken) > producer.ring.slots {
+            return pass.digest(bad);
         }
-        self.polled(
-            pass,
-            lane,
-            thread,
-            before != word.counter || was != finished,
-        );
+        let news = moved == Mirror::Moved || was | finished != was;
+        let turn = ThreadId(registers.turn.read(cursor, id.index()) as u16);
+        let Some(thread) = self.threads.lookup(producer.thread.index()) else {
+            return;
+        };
+        let shares = |id: ThreadId| {
+            let thread = self.threads.lookup(id.index());
+            thread.is_some_and(|thread| thread.group == producer.group)
+        };
+        let first = if shares(turn) { turn } else { producer.thread };
+        let wake = FlowTask::WakeRing {
+            thread: first,
+            left: thread.threads,
+        };
+        self.polled(pass, lane, producer.thread, news, wake);
     }
 
+    /// What a consumer's unit word says.
     pub(super) fn consumer_word(
         &mut self,
         pass: &mut FlowPass<'_>,
-        lane: LaneId,
-        id: ThreadId,
+        lane: Option<LaneId>,
+        id: ConsumerId,
         bytes: [u8; 8],
     ) {
-        let Some(thread) = self.threads.lookup(id.index()) else {
+        let Some(consumer) = self.consumers.lookup(id.index()).copied() else {
             return;
         };
-        let Ok(word) = UnitWord::try_from(thread.ring.order.from_bytes(bytes)) else {
-            return pass.digest(Digest::BadRingWord(id));
+        let thread = consumer.thread;
+        let retain = self.threads.lookup(thread.index()).map(|t| t.retain);
+        let Some(retain) = retain else { return };
+        let whose = Whose::Consumer(id);
+        let bad = Digest::BadRingWord { thread, whose };
+        let Ok(word) = UnitWord::try_from(consumer.ring.order.from_bytes(bytes)) else {
+            return pass.digest(bad);
         };
         if word.state == UnitState::Finished {
-            return pass.digest(Digest::ConsumerLeft(id));
+            return pass.digest(Digest::ConsumerLeft {
+                thread,
+                consumer: id,
+            });
         }
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let reserved = registers.reserved.read(cursor, id.index());
-        let before = registers.tail.write(cursor, id.index(), word.counter);
-        if reserved.wrapping_sub(word.counter) > thread.ring.slots {
-            return pass.digest(Digest::BadRingWord(id));
+        let reserved = registers.reserved.read(cursor, thread.index());
+        let moved = registers.tail.update(cursor, id.index(), |tail| {
+            Mirror::move_to(tail, word.counter, &consumer.ring)
+        });
+        if moved != Mirror::Old && reserved.wrapping_sub(word.counter) > consumer.ring.slots {
+            return pass.digest(bad);
         }
-        self.polled(pass, lane, id, before != word.counter);
+        if retain && moved == Mirror::Moved {
+            pass.mirror(FlowTask::CommitTail(thread));
+        }
+        let wake = FlowTask::Wake(thread);
+        self.polled(pass, lane, thread, moved == Mirror::Moved, wake);
     }
 
-    /// Sets the next poll and wakes the thread if there was news.
-    fn polled(&mut self, pass: &mut FlowPass<'_>, lane: LaneId, thread: ThreadId, news: bool) {
-        let polls = self
-            .registers
-            .quiet
-            .update(&mut pass.cursor, lane.index(), |quiet| {
-                let polls = *quiet & !ASKED;
-                *quiet = if news { 0 } else { (polls + 1).min(QUIET_MAX) };
-                *quiet
-            });
-        self.arm_poll(pass, lane, polls);
+    /// Sets the next poll and wakes the threads concerned if there was news. A doorbell sets none.
+    fn polled(
+        &mut self,
+        pass: &mut FlowPass<'_>,
+        lane: Option<LaneId>,
+        thread: ThreadId,
+        news: bool,
+        wake: FlowTask,
+    ) {
+        if let Some(lane) = lane {
+            let polls = self
+                .registers
+                .quiet
+                .update(&mut pass.cursor, lane.index(), |quiet| {
+                    let polls = *quiet & !ASKED;
+                    *quiet = if news { 0 } else { (polls + 1).min(QUIET_MAX) };
+                    *quiet
+                });
+            if let Some(thread) = self.threads.lookup(thread.index()) {
+                let interval = thread.interval_after(polls);
+                self.arm_poll(pass, lane, polls, interval);
+            }
+        }
         if news {
-            pass.recirculate(FlowTask::Wake(thread));
+            pass.recirculate(wake);
         }
     }
 
-    fn arm_poll(&self, pass: &mut FlowPass<'_>, lane: LaneId, polls: u32) {
-        let interval = self.interval_after(polls);
+    fn arm_poll(&self, pass: &mut FlowPass<'_>, lane: LaneId, polls: u32, interval: Duration) {
         // Quiet rings are polled together, so that whoever drives an idle rack wakes once for all.
         let late = Duration::from_nanos(pass.now.as_nanos() % interval.as_nanos());
         let aligned = Duration::from_nanos(interval.as_nanos() - late.as_nanos());
@@ -158,14 +201,37 @@ impl Flows {
             if polls < QUIET { interval } else { aligned },
         );
     }
+}
 
-    /// Items are on the move: what the ring behind `lane` says will soon be of use.
-    pub(super) fn poll_soon(&self, pass: &mut FlowPass<'_>, lane: LaneId) {
-        pass.arm(self.poll_key(lane), self.config.poll_interval);
-    }
-
+impl ThreadEntry {
     /// The interval for a ring that has been quiet for `polls` polls.
     pub(super) fn interval_after(&self, polls: u32) -> Duration {
-        (self.config.poll_interval * (1 << polls.min(QUIET_MAX))).min(self.config.poll_interval_max)
+        (self.poll_interval * (1 << polls.min(QUIET_MAX))).min(self.poll_interval_max)
+    }
+}
+
+/// What a word did to a mirror.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mirror {
+    /// Nothing: it says what the mirror says.
+    Same,
+    /// It moved it forward.
+    Moved,
+    /// Nothing: a doorbell has overtaken it.
+    Old,
+}
+
+impl Mirror {
+    /// Moves a mirror. Where doorbells ring, an older word may come after a newer one.
+    fn move_to(mirror: &mut u32, counter: u32, ring: &RingPlace) -> Self {
+        let behind = mirror.wrapping_sub(counter);
+        if behind == 0 {
+            Mirror::Same
+        } else if ring.bell.is_some() && behind <= ring.slots {
+            Mirror::Old
+        } else {
+            *mirror = counter;
+            Mirror::Moved
+        }
     }
 }

@@ -1,32 +1,53 @@
 //! Zero-sided flows: the switch moves items from producers' rings to consumers' rings; neither
-//! side posts a work request (zero-sided RDMA, sections 3 to 5.1).
+//! side posts a work request (zero-sided RDMA, sections 3.2 to 6.2).
 //!
-//! **Threads.** There is one *thread* per consumer ring. It serves the producer rings that send to
-//! that consumer, in turn: one for a 1:1 flow, N for an N:M shuffle with N × M producer rings. The
-//! paper's thread is a packet that recirculates for ever. Ours recirculates only while there is
-//! something to do, and is woken by the events that can change that: a mirror that moved, a
-//! transfer that ended. A lock register makes sure that a thread runs once.
+//! **Threads.** A *thread* moves items to its consumers from its producers, in turn. The paper's
+//! thread is a packet that recirculates for ever. Ours recirculates only while there is something to
+//! do, and is woken by the events that can change that: a mirror that moved, a transfer that ended.
+//! A lock register makes sure that a thread runs once. The shapes of flows differ in who shares
+//! what:
 //!
-//! **One round.** *Scan* looks at the next producer and decides how many items to move: what is
-//! there, what there is room for, what lies before either ring's end, at most `batch_bytes`
-//! (adaptive batching). *Issue* takes them out of the books and starts the transfer. Each ring has
-//! several data lanes, so that the link does not idle while an acknowledgement travels; a lane is
-//! free as soon as its transfer is done. A done transfer waits in its *slot* to be *committed*,
-//! strictly in the order of issue: the consumer's head is written (with the commit record), then
-//! the producer's tail, then the slot is free. So items become visible in one order, and after a
-//! restart of the switch the rings tell exactly what was delivered.
+//! | shape | threads | producer rings | consumers of a thread |
+//! |---|---|---|---|
+//! | 1:1, N:M shuffle | one per consumer | N per thread, its own | 1 |
+//! | N:M load balancing | one per consumer | N, shared by all threads | 1 |
+//! | N:M replication | one | N | M, by multicast transfers |
+//!
+//! Members of anything form a circle in the tables: each entry names the next. So they come and go
+//! while the flow runs, and a pass needs to see one of them only.
+//!
+//! **One round.** *Room* finds the least room of several consumers. *Scan* looks at the next
+//! producer and decides how many items to move: what is there, what there is room for, what lies
+//! before either ring's end, at most `batch_bytes` (adaptive batching). A thread that shares its
+//! producers takes the producer's lock and looks again, and gives it back with the next pass.
+//! *Issue* takes
+//! the items out of the books and starts the transfer. Each ring has several data lanes, so that the
+//! link does not idle while an acknowledgement travels; a lane is free as soon as its transfer is
+//! done. A done transfer waits in its *slot* to be *committed*, strictly in the order of issue, and
+//! in the order of each producer's items: the consumers' heads are written (with the commit
+//! record), then the producer's tail, then the slot is free. So items become visible in one order,
+//! and after a restart of the switch the rings tell exactly what was delivered.
 //!
 //! **Mirrors.** Heads of producers and tails of consumers are mirrored by polling READs. The
-//! interval is configurable; a ring that does not change is polled less and less often, down to a
-//! configurable bound, and one whose mirror already shows a whole batch is not polled at all.
+//! interval is the flow's; a ring that does not change is polled less and less often, down to a
+//! bound, and one whose mirror already shows a whole batch is not polled at all. A node that can
+//! may ring a doorbell instead.
+//!
+//! **Weights.** Flows with a weight that share a link, directly or through others, form a *domain*.
+//! A flow that is more than a batch ahead of the one furthest behind, in proportion to their
+//! weights, waits (`served`, `floor`: start-time fair queueing over whole transfers). Only flows
+//! that could move items count, so that no bandwidth is left lying.
 //!
 //! **End.** A producer that says *finished* and whose items are all taken is *drained*. When all
-//! producers of a thread are drained and all its transfers committed, the consumer's word says
+//! producers of a thread are drained and all its transfers committed, the consumers' words say
 //! *ended*.
 //!
-//! Files: `registers` the state by stage, `schedule` scan and issue, `commit`, `mirror`.
+//! Files: `entries` the tables, `registers` the state by stage, `schedule` scan and issue,
+//! `commit`, `mirror`, `control` what the control plane changes while a flow runs.
 
 mod commit;
+mod control;
+mod entries;
 mod mirror;
 mod registers;
 mod schedule;
@@ -34,32 +55,22 @@ mod schedule;
 mod tests;
 
 use crate::pipeline::{Digest, Task};
-use rackweave_base::{Duration, Rkey};
-use rackweave_switch::table::{Direct, TableError};
+use entries::Role;
+use rackweave_switch::table::Direct;
 use rackweave_switch::transfer::{EngineEvent, FailReason, LaneId};
 use rackweave_switch::{Ledger, Pass};
-use rackweave_wire::fabric::ring::ByteOrder;
+use rackweave_wire::fabric::ring::{CommitRecord, SwitchWord};
 use registers::Registers;
 
-/// A thread, which is a consumer ring.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct ThreadId(pub u16);
+pub use entries::{
+    ConsumerEntry, ConsumerId, Counters, FlowConfig, ProducerEntry, ProducerId, RingPlace,
+    ThreadEntry, ThreadId, Weight, Whose,
+};
+pub use schedule::Scan;
 
-/// A producer ring.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct ProducerId(pub u16);
-
-impl ThreadId {
-    const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl ProducerId {
-    const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+/// In `ended`: the thread has announced the end, or cannot go on.
+const ENDED: u32 = 1;
+const FAILED: u32 = 2;
 
 /// Slots of a thread: transfers issued and not committed.
 const SLOTS: usize = 8;
@@ -67,100 +78,49 @@ const SLOTS: usize = 8;
 /// The most data lanes of a ring: transfers under way.
 pub const LANES_MAX: usize = 4;
 
-/// The sizes and intervals of the flows program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FlowConfig {
-    /// Consumer rings.
-    pub threads: u16,
-    /// Producer rings.
-    pub producers: u16,
-    /// How often a ring is polled that changes.
-    pub poll_interval: Duration,
-    /// How often a ring is polled that has not changed for long.
-    pub poll_interval_max: Duration,
-}
-
-/// Where a ring is, as the controller enters it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RingPlace {
-    /// The address of slot zero.
-    pub items: u64,
-    /// The key of the ring's region.
-    pub rkey: Rkey,
-    /// Slots, a power of two.
-    pub slots: u32,
-    /// The byte order of its words.
-    pub order: ByteOrder,
-    /// The word lane that reads the unit word.
-    pub poll: LaneId,
-    /// The word lane that writes the switch word.
-    pub publish: LaneId,
-    /// The first of the data lanes; the others follow.
-    pub lanes_first: LaneId,
-    /// Data lanes, at most [`LANES_MAX`].
-    pub lanes: u8,
-}
-
-/// A thread, as the controller enters it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ThreadEntry {
-    /// The consumer's ring.
-    pub ring: RingPlace,
-    /// The size of an item in bytes.
-    pub item_size: u32,
-    /// Items in one transfer at most.
-    pub batch_items: u32,
-    /// The first of its producers; the others follow.
-    pub producers_first: ProducerId,
-    /// How many producers it has.
-    pub producers: u16,
-    /// Which of them it looks at first, below `producers`. Threads that begin with different ones
-    /// do not all wait for the same node.
-    pub first_turn: u16,
-}
-
-/// A producer, as the controller enters it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ProducerEntry {
-    /// Its ring.
-    pub ring: RingPlace,
-    /// The thread that serves it.
-    pub thread: ThreadId,
-}
-
-/// Where counters stand when a thread is installed: zero for a new flow, read from the rings when
-/// the switch has restarted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
-    /// The head published to the consumer, or the tail published to the producer.
-    pub published: u32,
-    /// The counter in the unit word.
-    pub unit: u32,
-}
-
-/// What a lane means to the flows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Role {
-    ProducerPoll(ProducerId),
-    ProducerPublish(ProducerId),
-    Source(ProducerId),
-    ConsumerPoll(ThreadId),
-    ConsumerPublish(ThreadId),
-}
+/// The most consumers of one thread: each has a bit.
+pub const REPLICAS_MAX: usize = 32;
 
 /// What recirculates for the flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowTask {
     /// Something changed: let the thread run, if it does not run yet.
     Wake(ThreadId),
-    /// Look at the next producer; `tried` of them had nothing to do.
-    Scan {
-        /// The thread.
+    /// The same for so many threads, round the circle of those that share producers.
+    WakeRing {
+        /// The first.
         thread: ThreadId,
-        /// Producers looked at in vain.
-        tried: u16,
+        /// How many.
+        left: u16,
     },
-    /// Move `items` items of a producer.
+    /// The same for the threads of a domain.
+    WakeDomain {
+        /// The domain.
+        domain: ThreadId,
+        /// The next to wake.
+        at: ThreadId,
+    },
+    /// Look at the room of one of several consumers.
+    Room {
+        /// What is known so far.
+        scan: Scan,
+        /// The consumer.
+        at: ConsumerId,
+        /// Consumers that remain, this one included.
+        left: u16,
+    },
+    /// Look at a producer.
+    Scan(Scan),
+    /// Give back the lock of a producer.
+    Unlock {
+        /// The producer.
+        producer: ProducerId,
+        /// The thread that had it.
+        thread: ThreadId,
+        /// The next producer to look at, if there is one.
+        then: Option<Scan>,
+    },
+    /// Move `items` items of a producer, from ring counter `first` on.
     Issue {
         /// The thread.
         thread: ThreadId,
@@ -168,30 +128,84 @@ pub enum FlowTask {
         producer: ProducerId,
         /// How many.
         items: u32,
+        /// The first.
+        first: u32,
+        /// How far the domain is.
+        floor: u64,
     },
+    /// Let the other threads that share the producers go first.
+    Yield(ThreadId),
     /// Nothing to do: let the thread sleep, unless it was woken meanwhile.
     Park(ThreadId),
+    /// Look how far the flow of one thread of a domain is.
+    Level {
+        /// The domain.
+        domain: ThreadId,
+        /// The thread.
+        at: ThreadId,
+        /// The least so far.
+        least: u64,
+    },
+    /// The flow furthest behind has been served so much.
+    Raise {
+        /// The domain.
+        domain: ThreadId,
+        /// How much, by weight.
+        floor: u64,
+    },
     /// If every producer is drained and everything committed, end the thread.
     TryEnd(ThreadId),
-    /// The transfer of a slot is done; `slot` is only of use to a planted bug.
+    /// Tell the consumers that it has ended.
+    TellEnd {
+        /// The thread.
+        thread: ThreadId,
+        /// The word.
+        word: SwitchWord,
+    },
+    /// Commit the oldest transfer of so many threads, if it is done; `slot` is only of use to a
+    /// planted bug.
     TryCommit {
         /// The thread.
         thread: ThreadId,
+        /// How many threads, round the circle.
+        left: u16,
         /// The slot whose transfer ended.
         slot: u32,
     },
-    /// The consumer has the head; give the producer its tail.
+    /// Write the words of one consumer after the other.
+    Tell {
+        /// The thread.
+        thread: ThreadId,
+        /// The consumer.
+        at: ConsumerId,
+        /// Consumers that remain, this one included.
+        left: u16,
+        /// The commit record.
+        record: CommitRecord,
+        /// The switch word.
+        word: SwitchWord,
+        /// The slot.
+        slot: u32,
+    },
+    /// The consumers have the head; give the producer its tail.
     CommitTail(ThreadId),
     /// Both are told; the slot is free.
     CommitEnd(ThreadId),
+    /// What was taken from a producer is consumed: others may take from it.
+    Reopen {
+        /// The producer.
+        producer: ProducerId,
+        /// The thread that had taken.
+        thread: ThreadId,
+    },
     /// Poll a ring, if that is of use.
     Poll(LaneId),
-    /// The thread cannot go on.
+    /// A thread cannot go on.
     Abort {
         /// The thread.
         thread: ThreadId,
-        /// The producer whose lane failed, if it was one.
-        producer: Option<ProducerId>,
+        /// Whose lane failed.
+        whose: Whose,
         /// Why.
         reason: FailReason,
     },
@@ -202,6 +216,7 @@ pub struct Flows {
     config: FlowConfig,
     registers: Registers,
     threads: Direct<ThreadEntry>,
+    consumers: Direct<ConsumerEntry>,
     producers: Direct<ProducerEntry>,
     roles: Direct<Role>,
 }
@@ -216,7 +231,8 @@ impl Flows {
             config,
             registers: Registers::new(threads, producers, usize::from(lanes)),
             threads: Direct::new("flows.threads", 0, threads),
-            producers: Direct::new("flows.producers", 1, producers),
+            consumers: Direct::new("flows.consumers", 0, threads),
+            producers: Direct::new("flows.producers", 0, producers),
             roles: Direct::new("flows.roles", 0, usize::from(lanes)),
         }
     }
@@ -225,6 +241,7 @@ impl Flows {
     pub fn declare(&self, ledger: &mut Ledger) {
         self.registers.declare(ledger);
         ledger.direct(&self.threads);
+        ledger.direct(&self.consumers);
         ledger.direct(&self.producers);
         ledger.direct(&self.roles);
     }
@@ -234,105 +251,41 @@ impl Flows {
         self.roles.capacity()
     }
 
-    /// Enters a producer. Its thread must be installed afterwards.
-    ///
-    /// # Errors
-    /// If a number is beyond the tables.
-    pub fn install_producer(
-        &mut self,
-        id: ProducerId,
-        entry: ProducerEntry,
-        counters: Counters,
-    ) -> Result<(), TableError> {
-        self.producers.set(id.index(), Some(entry))?;
-        self.roles
-            .set(entry.ring.poll.index(), Some(Role::ProducerPoll(id)))?;
-        self.roles
-            .set(entry.ring.publish.index(), Some(Role::ProducerPublish(id)))?;
-        for lane in 0..u16::from(entry.ring.lanes) {
-            let lane = usize::from(entry.ring.lanes_first.0 + lane);
-            self.roles.set(lane, Some(Role::Source(id)))?;
-        }
-        self.registers
-            .reset_producer(id.index(), counters.unit, counters.published);
-        *self.registers.quiet.control(entry.ring.poll.index()) = 0;
-        Ok(())
-    }
-
-    /// Enters a thread. Injecting [`FlowTask::Poll`] for the poll lanes of all its rings starts it.
-    ///
-    /// # Errors
-    /// If a number is beyond the tables.
-    pub fn install_thread(
-        &mut self,
-        id: ThreadId,
-        entry: ThreadEntry,
-        counters: Counters,
-    ) -> Result<(), TableError> {
-        self.threads.set(id.index(), Some(entry))?;
-        self.roles
-            .set(entry.ring.poll.index(), Some(Role::ConsumerPoll(id)))?;
-        self.roles
-            .set(entry.ring.publish.index(), Some(Role::ConsumerPublish(id)))?;
-        self.registers
-            .reset_thread(id.index(), counters.unit, counters.published);
-        *self.registers.quiet.control(entry.ring.poll.index()) = 0;
-        *self.registers.cursor.control(id.index()) = u32::from(entry.first_turn);
-        Ok(())
-    }
-
-    /// Removes a thread and its producers. What of theirs is still under way comes to nothing.
-    pub fn remove(&mut self, id: ThreadId) {
-        let Some(thread) = self.threads.lookup(id.index()).copied() else {
-            return;
-        };
-        let mut rings = vec![thread.ring];
-        for producer in 0..thread.producers {
-            let index = usize::from(thread.producers_first.0 + producer);
-            if let Some(entry) = self.producers.lookup(index) {
-                rings.push(entry.ring);
-            }
-            let known = self.producers.set(index, None);
-            debug_assert!(known.is_ok());
-        }
-        for ring in rings {
-            let data = ring.lanes_first.0..ring.lanes_first.0 + u16::from(ring.lanes);
-            for lane in data.chain([ring.poll.0, ring.publish.0]) {
-                let known = self.roles.set(usize::from(lane), None);
-                debug_assert!(known.is_ok());
-            }
-        }
-        let known = self.threads.set(id.index(), None);
-        debug_assert!(known.is_ok());
+    /// The sizes and intervals.
+    pub fn config(&self) -> &FlowConfig {
+        &self.config
     }
 
     /// The engine has finished something for a lane.
     #[inline]
     pub fn event(&mut self, pass: &mut FlowPass<'_>, event: EngineEvent) {
-        let lane = match event {
-            EngineEvent::Done { lane, .. } | EngineEvent::Written(lane) => lane,
-            EngineEvent::Word { lane, .. } | EngineEvent::Failed { lane, .. } => lane,
-        };
+        let lane = event.lane();
         let Some(&role) = self.roles.lookup(lane.index()) else {
             return;
         };
         match (event, role) {
             (EngineEvent::Word { bytes, .. }, Role::ProducerPoll(id)) => {
-                self.producer_word(pass, lane, id, bytes);
+                self.producer_word(pass, Some(lane), id, bytes);
             }
             (EngineEvent::Word { bytes, .. }, Role::ConsumerPoll(id)) => {
-                self.consumer_word(pass, lane, id, bytes);
+                self.consumer_word(pass, Some(lane), id, bytes);
+            }
+            (EngineEvent::Word { bytes, .. }, Role::ProducerBell(id)) => {
+                self.producer_word(pass, None, id, bytes);
+            }
+            (EngineEvent::Word { bytes, .. }, Role::ConsumerBell(id)) => {
+                self.consumer_word(pass, None, id, bytes);
             }
             (EngineEvent::Done { cookie, .. }, Role::Source(id)) => {
                 self.transfer_done(pass, cookie, id)
             }
-            (EngineEvent::Written(_), Role::ConsumerPublish(id)) => self.head_written(pass, id),
-            (EngineEvent::Written(_), Role::ProducerPublish(id)) => {
-                if let Some(entry) = self.producers.lookup(id.index()) {
-                    pass.recirculate(FlowTask::CommitEnd(entry.thread));
-                }
+            (EngineEvent::Written { .. }, Role::ConsumerPublish(id)) => {
+                self.head_written(pass, id);
             }
-            (EngineEvent::Failed { reason, .. }, role) => self.lane_failed(pass, role, reason),
+            (EngineEvent::Written { cookie, .. }, Role::ProducerPublish(_)) => {
+                pass.recirculate(FlowTask::CommitEnd(ThreadId(cookie as u16)));
+            }
+            (EngineEvent::Failed { blame, reason, .. }, _) => self.failed(pass, blame, reason),
             (event, role) => debug_assert!(false, "{event:?} cannot happen on {role:?}"),
         }
     }
@@ -342,25 +295,48 @@ impl Flows {
     pub fn task(&mut self, pass: &mut FlowPass<'_>, task: FlowTask) {
         match task {
             FlowTask::Wake(id) => self.wake(pass, id),
-            FlowTask::Scan { thread, tried } => self.scan(pass, thread, tried),
+            FlowTask::WakeRing { thread, left } => self.wake_ring(pass, thread, left),
+            FlowTask::WakeDomain { domain, at } => self.wake_domain(pass, domain, at),
+            FlowTask::Room { scan, at, left } => self.room(pass, scan, at, left),
+            FlowTask::Scan(scan) => self.scan(pass, scan),
+            FlowTask::Unlock {
+                producer,
+                thread,
+                then,
+            } => self.unlock(pass, producer, thread, then),
             FlowTask::Issue {
                 thread,
                 producer,
                 items,
-            } => self.issue(pass, thread, producer, items),
+                first,
+                floor,
+            } => self.issue(pass, thread, producer, (items, first), floor),
+            FlowTask::Yield(id) => self.give_way(pass, id),
             FlowTask::Park(id) => self.park(pass, id),
+            FlowTask::Level { domain, at, least } => self.level(pass, domain, at, least),
+            FlowTask::Raise { domain, floor } => self.raise(pass, domain, floor),
             FlowTask::TryEnd(id) => self.try_end(pass, id),
-            FlowTask::TryCommit { thread, slot } => self.try_commit(pass, thread, slot),
+            FlowTask::TellEnd { thread, word } => self.tell_end(pass, thread, word),
+            FlowTask::TryCommit { thread, left, slot } => {
+                self.try_commit(pass, thread, left, slot);
+            }
+            FlowTask::Tell {
+                thread,
+                at,
+                left,
+                record,
+                word,
+                slot,
+            } => self.tell(pass, (thread, at, left), record, word, slot),
             FlowTask::CommitTail(id) => self.commit_tail(pass, id),
             FlowTask::CommitEnd(id) => self.commit_end(pass, id),
+            FlowTask::Reopen { producer, thread } => self.reopen(pass, producer, thread),
             FlowTask::Poll(lane) => self.poll(pass, lane),
             FlowTask::Abort {
                 thread,
-                producer,
+                whose,
                 reason,
-            } => {
-                self.abort(pass, thread, producer, reason);
-            }
+            } => self.abort(pass, thread, whose, reason),
         }
     }
 
@@ -374,42 +350,82 @@ impl Flows {
         self.roles.capacity() as u32 + u32::from(lane.0)
     }
 
-    fn lane_failed(&mut self, pass: &mut FlowPass<'_>, role: Role, reason: FailReason) {
-        let (thread, producer) = match role {
-            Role::ProducerPoll(id) | Role::ProducerPublish(id) | Role::Source(id) => {
-                let Some(entry) = self.producers.lookup(id.index()) else {
-                    return;
-                };
-                (entry.thread, Some(id))
+    /// A transfer or a word operation was given up.
+    fn failed(&mut self, pass: &mut FlowPass<'_>, blame: LaneId, reason: FailReason) {
+        let (whose, thread) = match self.roles.lookup(blame.index()) {
+            Some(
+                &Role::Target(id)
+                | &Role::ConsumerPoll(id)
+                | &Role::ConsumerPublish(id)
+                | &Role::ConsumerBell(id),
+            ) => {
+                let consumer = self.consumers.lookup(id.index());
+                (Whose::Consumer(id), consumer.map(|c| c.thread))
             }
-            Role::ConsumerPoll(id) | Role::ConsumerPublish(id) => (id, None),
+            Some(
+                &Role::ProducerPoll(id)
+                | &Role::ProducerPublish(id)
+                | &Role::Source(id)
+                | &Role::ProducerBell(id),
+            ) => {
+                let producer = self.producers.lookup(id.index());
+                (Whose::Producer(id), producer.map(|p| p.thread))
+            }
+            None => return,
         };
-        pass.recirculate(FlowTask::Abort {
-            thread,
-            producer,
-            reason,
-        });
+        if let Some(thread) = thread {
+            pass.recirculate(FlowTask::Abort {
+                thread,
+                whose,
+                reason,
+            });
+        }
     }
 
     fn abort(
         &mut self,
         pass: &mut FlowPass<'_>,
         thread: ThreadId,
-        producer: Option<ProducerId>,
+        whose: Whose,
         reason: FailReason,
     ) {
-        if self
-            .registers
-            .ended
-            .write(&mut pass.cursor, thread.index(), 1)
-            == 0
-        {
-            let producer = producer.map(|p| p.0);
+        let ended = &mut self.registers.ended;
+        if ended.write(&mut pass.cursor, thread.index(), FAILED) != FAILED {
             pass.digest(Digest::ThreadFailed {
                 thread,
-                producer,
+                whose,
                 reason,
             });
+        }
+    }
+
+    /// Whether the entries that a task is about are there.
+    pub fn is_alive(&self, task: &FlowTask) -> bool {
+        let thread = |id: ThreadId| self.threads.lookup(id.index()).is_some();
+        match *task {
+            FlowTask::Wake(id)
+            | FlowTask::Yield(id)
+            | FlowTask::Park(id)
+            | FlowTask::TryEnd(id)
+            | FlowTask::CommitTail(id)
+            | FlowTask::CommitEnd(id)
+            | FlowTask::Level { at: id, .. }
+            | FlowTask::WakeDomain { at: id, .. }
+            | FlowTask::Raise { domain: id, .. }
+            | FlowTask::Room {
+                scan: Scan { thread: id, .. },
+                ..
+            }
+            | FlowTask::Scan(Scan { thread: id, .. })
+            | FlowTask::Unlock { thread: id, .. }
+            | FlowTask::Reopen { thread: id, .. }
+            | FlowTask::WakeRing { thread: id, .. }
+            | FlowTask::Issue { thread: id, .. }
+            | FlowTask::TellEnd { thread: id, .. }
+            | FlowTask::Tell { thread: id, .. }
+            | FlowTask::TryCommit { thread: id, .. }
+            | FlowTask::Abort { thread: id, .. } => thread(id),
+            FlowTask::Poll(lane) => self.roles.lookup(lane.index()).is_some(),
         }
     }
 }

@@ -4,29 +4,28 @@
 use super::SLOTS;
 use rackweave_switch::{Ledger, Register};
 
-/// State per thread (c), per producer ring (p), per slot of a thread (s) and per lane (l).
+/// State per thread (t), per consumer ring (c), per producer ring (p), per slot of a thread (s) and
+/// per lane (l).
 #[derive(Debug)]
 pub(super) struct Registers {
-    /// c: 0 asleep, 1 running, 2 running and woken meanwhile.
-    pub lock: Register<u32>,
-    /// c: which producer to look at next.
-    pub cursor: Register<u32>,
-    /// c: transfers committed, modulo 2^32.
-    pub committed: Register<u32>,
-    /// c: mirror of the consumer's tail.
-    pub tail: Register<u32>,
-    /// c: transfers issued, modulo 2^32.
+    /// t: transfers issued, modulo 2^32.
     pub issued: Register<u32>,
-    /// c: the ring counter of the first slot of the consumer's ring that no transfer has taken.
-    pub reserved: Register<u32>,
+    /// t: transfers committed, modulo 2^32.
+    pub committed: Register<u32>,
+    /// t: which producer to look at next.
+    pub cursor: Register<u32>,
+    /// p: whether a thread is about to take from a producer that it shares with others.
+    pub taking: Register<u32>,
     /// s: whether the slot's transfer is done.
     pub done: Register<u32>,
-    /// c: one more than the slot that is being committed, or zero.
-    pub committing: Register<u32>,
     /// s: the producer of the slot's transfer.
     pub slot_producer: Register<u32>,
+    /// s: the producer's ring counter at the slot's first item.
+    pub slot_first: Register<u32>,
     /// s: the items of the slot's transfer.
     pub slot_items: Register<u32>,
+    /// p: the tail as the producer knows it: everything before it has been published.
+    pub tail_published: Register<u32>,
     /// p: mirror of the producer's head.
     pub head: Register<u32>,
     /// p: whether the producer has finished.
@@ -35,79 +34,109 @@ pub(super) struct Registers {
     pub taken: Register<u32>,
     /// p: which of the ring's data lanes carry a transfer, a bit each.
     pub sources_busy: Register<u32>,
-    /// c: the head as the consumer knows it.
-    pub head_published: Register<u32>,
-    /// p: the tail as the producer knows it, or is being told.
-    pub tail_published: Register<u32>,
-    /// c: which of the ring's data lanes carry a transfer, a bit each.
+    /// t: one more than the slot that is being committed, or zero.
+    pub committing: Register<u32>,
+    /// t: the ring counter of the first slot of the consumers' rings that no transfer has taken.
+    pub reserved: Register<u32>,
+    /// t: which of the target lanes carry a transfer, a bit each.
     pub targets_busy: Register<u32>,
     /// p: whether all items of a finished producer are taken.
     pub drained: Register<u32>,
-    /// c: how many producers are drained.
+    /// t: the head as the consumers know it, or are being told.
+    pub head_published: Register<u32>,
+    /// c: mirror of the consumer's tail.
+    pub tail: Register<u32>,
+    /// t: which consumers have been told the head, a bit each; bits of no consumer are set.
+    pub told: Register<u32>,
+    /// t: how many producers are drained.
     pub drained_count: Register<u32>,
-    /// c: whether the thread has ended or failed.
+    /// t: 0 at work, 1 ended, 2 failed.
     pub ended: Register<u32>,
+    /// t, as account: what the flow has been served, in bytes by weight.
+    pub served: Register<u64>,
+    /// t, as domain: what the flow that is behind all others has been served.
+    pub floor: Register<u64>,
+    /// t, as account: which threads of the flow have items to move and must wait, a bit each.
+    pub waiting: Register<u32>,
     /// l: how often in a row a poll found nothing new.
     pub quiet: Register<u32>,
+    /// t: 0 asleep, 1 running, 2 running and woken meanwhile.
+    pub lock: Register<u32>,
+    /// p: the thread that news of a shared producer wake first.
+    pub turn: Register<u32>,
 }
 
 impl Registers {
     pub fn new(threads: usize, producers: usize, lanes: usize) -> Self {
         let slots = threads * SLOTS;
         Self {
-            lock: Register::new("flows.lock", 0, threads),
-            cursor: Register::new("flows.cursor", 1, threads),
-            committed: Register::new("flows.committed", 2, threads),
-            issued: Register::new("flows.issued", 3, threads),
-            reserved: Register::new("flows.reserved", 3, threads),
-            done: Register::new("flows.done", 3, slots),
-            committing: Register::new("flows.committing", 5, threads),
-            slot_producer: Register::new("flows.slot_producer", 6, slots),
-            slot_items: Register::new("flows.slot_items", 6, slots),
-            head: Register::new("flows.head", 7, producers),
-            finished: Register::new("flows.finished", 7, producers),
-            taken: Register::new("flows.taken", 8, producers),
-            sources_busy: Register::new("flows.sources_busy", 8, producers),
-            head_published: Register::new("flows.head_published", 8, threads),
-            tail_published: Register::new("flows.tail_published", 8, producers),
-            targets_busy: Register::new("flows.targets_busy", 9, threads),
-            drained: Register::new("flows.drained", 9, producers),
-            tail: Register::new("flows.tail", 10, threads),
+            issued: Register::new("flows.issued", 0, threads),
+            committed: Register::new("flows.committed", 0, threads),
+            cursor: Register::new("flows.cursor", 0, threads),
+            taking: Register::new("flows.taking", 0, producers),
+            done: Register::new("flows.done", 1, slots),
+            slot_producer: Register::new("flows.slot_producer", 2, slots),
+            slot_first: Register::new("flows.slot_first", 3, slots),
+            slot_items: Register::new("flows.slot_items", 3, slots),
+            tail_published: Register::new("flows.tail_published", 5, producers),
+            head: Register::new("flows.head", 6, producers),
+            finished: Register::new("flows.finished", 6, producers),
+            taken: Register::new("flows.taken", 7, producers),
+            sources_busy: Register::new("flows.sources_busy", 7, producers),
+            committing: Register::new("flows.committing", 8, threads),
+            reserved: Register::new("flows.reserved", 8, threads),
+            targets_busy: Register::new("flows.targets_busy", 8, threads),
+            drained: Register::new("flows.drained", 8, producers),
+            head_published: Register::new("flows.head_published", 9, threads),
+            tail: Register::new("flows.tail", 9, threads),
+            told: Register::new("flows.told", 10, threads),
             drained_count: Register::new("flows.drained_count", 10, threads),
             ended: Register::new("flows.ended", 10, threads),
+            served: Register::new("flows.served", 10, threads),
+            floor: Register::new("flows.floor", 9, threads),
+            waiting: Register::new("flows.waiting", 11, threads),
             quiet: Register::new("flows.quiet", 11, lanes),
+            lock: Register::new("flows.lock", 11, threads),
+            turn: Register::new("flows.turn", 11, producers),
         }
     }
 
     pub fn declare(&self, ledger: &mut Ledger) {
         for register in [
-            &self.lock,
-            &self.cursor,
-            &self.committed,
-            &self.tail,
             &self.issued,
-            &self.reserved,
+            &self.committed,
+            &self.cursor,
+            &self.taking,
             &self.done,
-            &self.committing,
             &self.slot_producer,
+            &self.slot_first,
             &self.slot_items,
+            &self.tail_published,
             &self.head,
             &self.finished,
             &self.taken,
             &self.sources_busy,
-            &self.head_published,
-            &self.tail_published,
+            &self.committing,
+            &self.reserved,
             &self.targets_busy,
             &self.drained,
+            &self.head_published,
+            &self.tail,
+            &self.told,
             &self.drained_count,
             &self.ended,
+            &self.waiting,
             &self.quiet,
+            &self.lock,
+            &self.turn,
         ] {
             ledger.register(register);
         }
+        ledger.register(&self.served);
+        ledger.register(&self.floor);
     }
 
-    pub fn reset_thread(&mut self, at: usize, tail: u32, head: u32) {
+    pub fn reset_thread(&mut self, at: usize, head: u32) {
         for register in [
             &mut self.lock,
             &mut self.cursor,
@@ -117,15 +146,17 @@ impl Registers {
             &mut self.targets_busy,
             &mut self.drained_count,
             &mut self.ended,
+            &mut self.waiting,
         ] {
             *register.control(at) = 0;
         }
         for slot in at * SLOTS..(at + 1) * SLOTS {
             *self.done.control(slot) = 0;
         }
-        *self.tail.control(at) = tail;
         *self.reserved.control(at) = head;
         *self.head_published.control(at) = head;
+        *self.served.control(at) = 0;
+        *self.floor.control(at) = 0;
     }
 
     pub fn reset_producer(&mut self, at: usize, head: u32, tail: u32) {
@@ -133,6 +164,8 @@ impl Registers {
             &mut self.finished,
             &mut self.sources_busy,
             &mut self.drained,
+            &mut self.taking,
+            &mut self.turn,
         ] {
             *register.control(at) = 0;
         }

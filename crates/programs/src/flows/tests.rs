@@ -3,11 +3,11 @@
 
 use super::*;
 use crate::{Pipeline, PipelineConfig};
-use rackweave_base::{Instant, MacAddr, Memory, PortId};
+use rackweave_base::{Duration, Instant, MacAddr, Memory, PortId, Rkey};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, Switch, SwitchConfig};
 use rackweave_wire::Rewrite;
-use rackweave_wire::fabric::ring::{MAGIC, UnitState, UnitWord};
+use rackweave_wire::fabric::ring::{ByteOrder, MAGIC, UnitState, UnitWord};
 use std::net::Ipv4Addr;
 
 fn config(lanes: u16, threads: u16, producers: u16) -> PipelineConfig {
@@ -22,12 +22,7 @@ fn config(lanes: u16, threads: u16, producers: u16) -> PipelineConfig {
             rewrite: Rewrite::Update,
             mac: MacAddr([9; 6]),
         },
-        flows: FlowConfig {
-            threads,
-            producers,
-            poll_interval: Duration::from_micros(5),
-            poll_interval_max: Duration::from_micros(100),
-        },
+        flows: FlowConfig { threads, producers },
         hosts: 256,
         routes: 256,
     }
@@ -61,6 +56,30 @@ fn more_than_fits_is_refused_with_what_is_missing() {
     );
 }
 
+fn thread_entry() -> ThreadEntry {
+    ThreadEntry {
+        lanes_first: LaneId(6),
+        lanes: 2,
+        items: 0,
+        rkey: Rkey(1),
+        slots: 8,
+        first_consumer: ConsumerId(0),
+        consumers: 1,
+        members: 1,
+        item_size: 64,
+        batch_items: 4,
+        first_producer: ProducerId(0),
+        producers: 1,
+        next: ThreadId(0),
+        threads: 1,
+        group: ThreadId(0),
+        retain: false,
+        weight: None,
+        poll_interval: Duration::from_micros(5),
+        poll_interval_max: Duration::from_micros(100),
+    }
+}
+
 /// A switch with one thread over one producer. Its lanes are not connected, so nothing is sent.
 fn one_flow() -> Switch<Pipeline> {
     let mut switch = load(&config(16, 4, 4), Budget::Tofino1).unwrap();
@@ -71,27 +90,33 @@ fn one_flow() -> Switch<Pipeline> {
         order: ByteOrder::Little,
         poll: LaneId(first),
         publish: LaneId(first + 1),
+        bell: None,
         lanes_first: LaneId(first + 2),
         lanes: 2,
     };
     let flows = &mut switch.program_mut().flows;
     let producer = ProducerEntry {
         ring: ring(0),
+        group: ThreadId(0),
         thread: ThreadId(0),
+        next: ProducerId(0),
+        place: 1,
     };
+    let counters = Some(Counters::default());
     flows
-        .install_producer(ProducerId(0), producer, Counters::default())
+        .set_producer(ProducerId(0), producer, counters)
         .unwrap();
-    let thread = ThreadEntry {
+    let consumer = ConsumerEntry {
         ring: ring(4),
-        item_size: 64,
-        batch_items: 4,
-        producers_first: ProducerId(0),
-        producers: 1,
-        first_turn: 0,
+        thread: ThreadId(0),
+        bit: 0,
+        next: ConsumerId(0),
     };
     flows
-        .install_thread(ThreadId(0), thread, Counters::default())
+        .set_consumer(ConsumerId(0), consumer, Some(0))
+        .unwrap();
+    flows
+        .set_thread(ThreadId(0), thread_entry(), Some(0))
         .unwrap();
     switch
 }
@@ -109,22 +134,31 @@ fn answer(switch: &mut Switch<Pipeline>, lane: LaneId, word: u64) -> Option<Dige
 #[test]
 fn a_word_that_makes_no_sense_is_reported() {
     let (producer, consumer) = (LaneId(0), LaneId(4));
-    let bad = Some(Digest::BadRingWord(ThreadId(0)));
+    let bad = |whose| {
+        let thread = ThreadId(0);
+        Some(Digest::BadRingWord { thread, whose })
+    };
+    let bad_producer = bad(Whose::Producer(ProducerId(0)));
+    let bad_consumer = bad(Whose::Consumer(ConsumerId(0)));
     let word = |counter, state| u64::from(UnitWord { counter, state });
-    assert_eq!(answer(&mut one_flow(), producer, 0), bad, "no magic");
+    assert_eq!(
+        answer(&mut one_flow(), producer, 0),
+        bad_producer,
+        "no magic"
+    );
     assert_eq!(
         answer(&mut one_flow(), producer, u64::from(MAGIC) << 16 | 9),
-        bad,
+        bad_producer,
         "no state"
     );
     assert_eq!(
         answer(&mut one_flow(), producer, word(9, UnitState::Open)),
-        bad,
+        bad_producer,
         "eight slots"
     );
     assert_eq!(
         answer(&mut one_flow(), consumer, word(1, UnitState::Open)),
-        bad,
+        bad_consumer,
         "none was given"
     );
     assert_eq!(
@@ -144,7 +178,11 @@ fn a_consumer_that_leaves_is_reported() {
         state: UnitState::Finished,
     };
     let digest = answer(&mut one_flow(), LaneId(4), left.into());
-    assert_eq!(digest, Some(Digest::ConsumerLeft(ThreadId(0))));
+    let left = Digest::ConsumerLeft {
+        thread: ThreadId(0),
+        consumer: ConsumerId(0),
+    };
+    assert_eq!(digest, Some(left));
 }
 
 #[test]
@@ -152,11 +190,16 @@ fn a_failed_lane_ends_its_thread_once() {
     let mut switch = one_flow();
     let reason = FailReason::Unreachable;
     for lane in [LaneId(2), LaneId(5)] {
-        switch.inject(Instant::ZERO, EngineEvent::Failed { lane, reason }.into());
+        let failed = EngineEvent::Failed {
+            lane,
+            blame: lane,
+            reason,
+        };
+        switch.inject(Instant::ZERO, failed.into());
     }
     let failed = Digest::ThreadFailed {
         thread: ThreadId(0),
-        producer: Some(0),
+        whose: Whose::Producer(ProducerId(0)),
         reason,
     };
     assert_eq!(switch.poll_digest(), Some(failed));
@@ -166,13 +209,17 @@ fn a_failed_lane_ends_its_thread_once() {
 #[test]
 fn events_of_a_removed_thread_come_to_nothing() {
     let mut switch = one_flow();
-    switch.program_mut().flows.remove(ThreadId(0));
+    let flows = &mut switch.program_mut().flows;
+    flows.remove_thread(ThreadId(0));
+    flows.remove_consumer(ConsumerId(0));
+    flows.remove_producer(ProducerId(0));
     let reason = FailReason::Unreachable;
     for lane in 0..8 {
         switch.inject(
             Instant::ZERO,
             EngineEvent::Failed {
                 lane: LaneId(lane),
+                blame: LaneId(lane),
                 reason,
             }
             .into(),
@@ -192,9 +239,8 @@ fn events_of_a_removed_thread_come_to_nothing() {
 
 #[test]
 fn quiet_rings_are_polled_less_and_less_often() {
-    let switch = one_flow();
-    let flows = &switch.program().flows;
-    let micros = |polls| flows.interval_after(polls).as_nanos() / 1000;
+    let thread = thread_entry();
+    let micros = |polls| thread.interval_after(polls).as_nanos() / 1000;
     assert_eq!(
         [0, 1, 2, 3, 4, 5, 99].map(micros),
         [5, 10, 20, 40, 80, 100, 100]

@@ -11,7 +11,9 @@ use crate::build::{self, Kind, RackError};
 use crate::config::RackConfig;
 use rackweave_base::{Memory, NodeId};
 use rackweave_controller::connect::PairAttributes;
-use rackweave_controller::{FlowError, FlowId, FlowSpec, FlowState, LaneError};
+use rackweave_controller::{
+    Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, Loss, Site,
+};
 use rackweave_nic::Nic;
 use rackweave_switch::{Counters, Ledger, SwitchConfig, Tap};
 use rackweave_verbs::Progress;
@@ -114,6 +116,73 @@ impl EmbeddedRack {
         });
         self.shared.kick();
         made
+    }
+
+    /// A consumer joins a balanced or replicated flow; returns its number.
+    ///
+    /// # Errors
+    /// As for [`rackweave_controller::Controller::add_consumer`].
+    pub fn add_consumer(&self, flow: &mut Flow, node: NodeId) -> Result<usize, FlowError> {
+        self.change(|controller, site| {
+            let (index, ring) = controller.add_consumer(site, flow.id, node)?;
+            let regions = self.shared.regions();
+            flow.joined_consumer(&ring, |node, rkey| regions.block(node, rkey));
+            Ok(index)
+        })
+    }
+
+    /// A consumer leaves; its stream ends after what it has been shown.
+    ///
+    /// # Errors
+    /// As for [`rackweave_controller::Controller::remove_consumer`].
+    pub fn remove_consumer(&self, id: FlowId, index: usize) -> Result<(), FlowError> {
+        self.change(|controller, site| controller.remove_consumer(site, id, index))
+    }
+
+    /// A producer joins; returns its number.
+    ///
+    /// # Errors
+    /// As for [`rackweave_controller::Controller::add_producer`].
+    pub fn add_producer(&self, flow: &mut Flow, node: NodeId) -> Result<usize, FlowError> {
+        self.change(|controller, site| {
+            let (index, rings) = controller.add_producer(site, flow.id, node)?;
+            let regions = self.shared.regions();
+            flow.joined_producer(&rings, |node, rkey| regions.block(node, rkey));
+            Ok(index)
+        })
+    }
+
+    /// A producer that has finished leaves.
+    ///
+    /// # Errors
+    /// As for [`rackweave_controller::Controller::remove_producer`].
+    pub fn remove_producer(&self, id: FlowId, index: usize) -> Result<(), FlowError> {
+        self.change(|controller, site| controller.remove_producer(site, id, index))
+    }
+
+    /// Changes the weight of a running flow.
+    ///
+    /// # Errors
+    /// As for [`rackweave_controller::Controller::set_weight`].
+    pub fn set_weight(&self, id: FlowId, weight: Option<u32>) -> Result<(), FlowError> {
+        self.change(|controller, site| controller.set_weight(site, id, weight))
+    }
+
+    /// Members of a flow that were lost.
+    pub fn losses(&self, id: FlowId) -> Vec<Loss> {
+        self.shared.control(|controller, site| {
+            controller.handle_digests(site);
+            controller.losses(id).to_vec()
+        })
+    }
+
+    fn change<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
+        let result = self.shared.control(|controller, site| {
+            controller.handle_digests(site);
+            act(controller, site)
+        });
+        self.shared.kick();
+        result
     }
 
     /// How a flow is doing.

@@ -249,6 +249,7 @@ impl From<&RingName> for Ring {
             item_size,
             slots,
             order,
+            bell: None,
         }
     }
 }

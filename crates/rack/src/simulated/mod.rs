@@ -10,7 +10,7 @@ use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, NodeId, Qpn, Rkey, Rng};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{
-    Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, LocalRegions, NodeAddress,
+    Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, LocalRegions, Loss, NodeAddress,
     RegionError, RegionName, Site,
 };
 use rackweave_nic::Nic;
@@ -194,6 +194,65 @@ impl SimulatedRack {
         let made = self.control(|controller, site| controller.create_flow(site, spec));
         self.world.kick();
         made.map(|(id, rings)| Flow::local(id, &rings, |node, rkey| self.regions.block(node, rkey)))
+    }
+
+    /// A consumer joins a balanced or replicated flow; returns its number.
+    ///
+    /// # Errors
+    /// As for [`Controller::add_consumer`].
+    pub fn add_consumer(&mut self, flow: &mut Flow, node: NodeId) -> Result<usize, FlowError> {
+        let id = flow.id;
+        let (index, ring) =
+            self.change(|controller, site| controller.add_consumer(site, id, node))?;
+        flow.joined_consumer(&ring, |node, rkey| self.regions.block(node, rkey));
+        Ok(index)
+    }
+
+    /// A consumer leaves; its stream ends after what it has been shown.
+    ///
+    /// # Errors
+    /// As for [`Controller::remove_consumer`].
+    pub fn remove_consumer(&mut self, id: FlowId, index: usize) -> Result<(), FlowError> {
+        self.change(|controller, site| controller.remove_consumer(site, id, index))
+    }
+
+    /// A producer joins; returns its number.
+    ///
+    /// # Errors
+    /// As for [`Controller::add_producer`].
+    pub fn add_producer(&mut self, flow: &mut Flow, node: NodeId) -> Result<usize, FlowError> {
+        let id = flow.id;
+        let (index, rings) =
+            self.change(|controller, site| controller.add_producer(site, id, node))?;
+        flow.joined_producer(&rings, |node, rkey| self.regions.block(node, rkey));
+        Ok(index)
+    }
+
+    /// A producer that has finished leaves.
+    ///
+    /// # Errors
+    /// As for [`Controller::remove_producer`].
+    pub fn remove_producer(&mut self, id: FlowId, index: usize) -> Result<(), FlowError> {
+        self.change(|controller, site| controller.remove_producer(site, id, index))
+    }
+
+    /// Changes the weight of a running flow.
+    ///
+    /// # Errors
+    /// As for [`Controller::set_weight`].
+    pub fn set_weight(&mut self, id: FlowId, weight: Option<u32>) -> Result<(), FlowError> {
+        self.change(|controller, site| controller.set_weight(site, id, weight))
+    }
+
+    /// Members of a flow that were lost.
+    pub fn losses(&self, id: FlowId) -> &[Loss] {
+        self.controller.losses(id)
+    }
+
+    fn change<R>(&mut self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
+        let result = self.control(act);
+        self.wake_all();
+        result
     }
 
     /// How a flow is doing.

@@ -81,6 +81,48 @@ pub enum Violation {
         /// What another consumer popped at that place.
         expect: Stamp,
     },
+    /// A consumer popped a replicated item at a place where the order of the others, which have it,
+    /// does not have it.
+    #[error("consumer {consumer} popped {got:?}, which others popped at another place")]
+    OrderMissed {
+        /// Who popped.
+        consumer: u16,
+        /// What it popped.
+        got: Stamp,
+    },
+    /// Two consumers saw parts of a replicated flow that do not overlap, and each saw an item of
+    /// some ring that comes after what the other saw of that ring.
+    #[error("consumers {consumer} and {other} each saw items before the other did")]
+    OrdersCross {
+        /// One of them.
+        consumer: u16,
+        /// The other.
+        other: u16,
+    },
+    /// Two consumers saw a replicated flow to its end, but no item in common.
+    #[error("consumers {consumer} and {other} saw the same flow to its end and no item in common")]
+    OrdersApart {
+        /// One of them.
+        consumer: u16,
+        /// The other.
+        other: u16,
+    },
+    /// More is missing than went with dead consumers, as the flow reports.
+    #[error("{missing} items never came to any consumer; only {reported} are reported lost")]
+    LostUnreported {
+        /// Items that nobody popped.
+        missing: u64,
+        /// Items that are reported to have gone with dead consumers.
+        reported: u64,
+    },
+    /// Items are reported to have gone with a consumer that did not die.
+    #[error("{count} items are reported lost with consumer {consumer}, which did not die")]
+    LossWithoutDeath {
+        /// The consumer.
+        consumer: u16,
+        /// Items reported.
+        count: u64,
+    },
     /// An item never came.
     #[error(
         "{count} items of producer {producer}, ring {destination}, never came to {}; the first is \
@@ -135,6 +177,14 @@ pub enum Violation {
     /// An item came after the end.
     #[error("consumer {consumer} popped {stamp:?} after the end of its stream")]
     AfterEnd {
+        /// Who popped.
+        consumer: u16,
+        /// The item.
+        stamp: Stamp,
+    },
+    /// An item came after the consumer had left.
+    #[error("consumer {consumer} popped {stamp:?} after it had left")]
+    AfterLeave {
         /// Who popped.
         consumer: u16,
         /// The item.

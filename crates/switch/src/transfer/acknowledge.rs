@@ -55,11 +55,13 @@ impl Engine {
                 pass.recirculate(EngineTask::Reissue {
                     lane,
                     from: confirmed,
+                    slowest: None,
                 });
             }
             (Syndrome::Nak(code), Some(_)) => {
                 pass.recirculate(EngineTask::Abandon {
                     lane,
+                    blame: id,
                     reason: reason(code),
                 });
             }
@@ -133,9 +135,10 @@ impl Engine {
                 let is_write = |length: u32| length != 0;
                 let done = self.progress(pass, lane, confirmed) == Some(Progress::Done);
                 let length = self.registers.length.read(&mut pass.cursor, lane.index());
+                let cookie = self.registers.cookie.read(&mut pass.cursor, lane.index());
                 if done && is_write(length) {
                     pass.disarm(u32::from(lane.0));
-                    pass.recirculate(EngineEvent::Written(lane));
+                    pass.recirculate(EngineEvent::Written { lane, cookie });
                 } else {
                     pass.drop(port, DropReason::StaleAcknowledge, packet);
                 }
@@ -148,9 +151,14 @@ impl Engine {
                     return pass.drop(port, DropReason::StaleAcknowledge, packet);
                 }
                 pass.recirculate(match code {
-                    NakCode::SequenceError => EngineTask::Reissue { lane, from: 0 },
+                    NakCode::SequenceError => EngineTask::Reissue {
+                        lane,
+                        from: 0,
+                        slowest: None,
+                    },
                     _ => EngineTask::Abandon {
                         lane,
+                        blame: lane,
                         reason: reason(code),
                     },
                 });
@@ -200,7 +208,7 @@ impl Engine {
     }
 }
 
-fn reason(code: NakCode) -> FailReason {
+pub(super) fn reason(code: NakCode) -> FailReason {
     match code {
         NakCode::RemoteAccess => FailReason::RemoteAccess,
         NakCode::RemoteOperation => FailReason::RemoteOperation,

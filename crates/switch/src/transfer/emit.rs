@@ -3,7 +3,8 @@
 use super::{EngineConfig, Lane};
 use rackweave_base::packet::HEADER_MAX;
 use rackweave_base::{Memory, Packet, Payload, Psn, Rkey};
-use rackweave_wire::{Bth, Extension, Headers, Ipv4, Opcode, Reth, icrc};
+use rackweave_wire::aeth::CREDITS_UNUSED;
+use rackweave_wire::{Aeth, Bth, Extension, Headers, Ipv4, Opcode, Reth, Syndrome, icrc};
 
 fn headers(
     lane: &Lane,
@@ -93,6 +94,24 @@ pub(super) fn congestion(config: &EngineConfig, memory: &Memory, lane: &Lane) ->
         Extension::Cnp,
     );
     headers.bth.becn = true;
+    finish(config, memory, &headers, Payload::Empty)
+}
+
+/// The answer to a SEND: everything up to `psn` has arrived, `messages` in all.
+pub(super) fn acknowledge(
+    config: &EngineConfig,
+    memory: &Memory,
+    lane: &Lane,
+    psn: Psn,
+    messages: u32,
+) -> Packet {
+    let aeth = Extension::Aeth(Aeth {
+        syndrome: Syndrome::Ack {
+            credits: CREDITS_UNUSED,
+        },
+        msn: messages,
+    });
+    let headers = headers(lane, Opcode::Acknowledge, psn, false, aeth);
     finish(config, memory, &headers, Payload::Empty)
 }
 

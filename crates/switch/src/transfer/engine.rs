@@ -1,6 +1,6 @@
 //! The engine's passes: what each packet and task does with the registers.
 
-use super::registers::Registers;
+use super::registers::{HEARD, Registers};
 use super::{
     EngineConfig, EngineEvent, EngineTask, FailReason, Lane, LaneId, LaneKind, Start, emit,
 };
@@ -80,7 +80,54 @@ impl Engine {
         *self.registers.acked.control(at) = 0;
         *self.registers.retries.control(at) = 0;
         *self.registers.owner.control(at) = u32::MAX;
+        *self.registers.confirmed.control(at) = psn.get();
         Ok(())
+    }
+
+    /// Enters a lane that has no queue pair of its own: a group. `psn` is the first that its
+    /// members send with.
+    ///
+    /// # Errors
+    /// If its number is beyond the table.
+    pub fn set_group(&mut self, id: LaneId, psn: Psn, group: Lane) -> Result<(), TableError> {
+        self.lanes.set(id.index(), Some(group))?;
+        *self.registers.target_next.control(id.index()) = psn.get();
+        *self.registers.owner.control(id.index()) = u32::MAX;
+        Ok(())
+    }
+
+    /// Forgets a group.
+    pub fn remove_group(&mut self, id: LaneId) {
+        let known = self.lanes.set(id.index(), None);
+        debug_assert!(known.is_ok());
+    }
+
+    /// The entry of a lane.
+    pub fn lane(&self, id: LaneId) -> Option<&Lane> {
+        self.lanes.lookup(id.index())
+    }
+
+    /// Changes the kind of a connected lane: a member's neighbour.
+    pub fn set_kind(&mut self, id: LaneId, kind: LaneKind) {
+        if let Some(&lane) = self.lanes.lookup(id.index()) {
+            let known = self.lanes.set(id.index(), Some(Lane { kind, ..lane }));
+            debug_assert!(known.is_ok());
+        }
+    }
+
+    /// Whether the lanes that a task is about are connected.
+    pub fn is_alive(&self, task: &EngineTask) -> bool {
+        match *task {
+            EngineTask::Start(start) => {
+                self.lane(start.source).is_some() && self.lane(start.target).is_some()
+            }
+            EngineTask::ReadWord(lane)
+            | EngineTask::WriteWords { lane, .. }
+            | EngineTask::Gather { lane, .. }
+            | EngineTask::Complete(lane)
+            | EngineTask::Reissue { lane, .. }
+            | EngineTask::Abandon { lane, .. } => self.lane(lane).is_some(),
+        }
     }
 
     /// Forgets a lane and what it carries.
@@ -143,12 +190,24 @@ impl Engine {
             (LaneKind::Target, Extension::Aeth(aeth)) if opcode == Opcode::Acknowledge => {
                 self.target_acknowledge(pass, port, id, headers.bth.psn, aeth, &packet);
             }
+            (LaneKind::Member { group, bit, .. }, Extension::Aeth(aeth))
+                if opcode == Opcode::Acknowledge =>
+            {
+                let answer = (headers.bth.psn, aeth);
+                self.member_acknowledge(pass, port, (id, group, bit), answer, &packet);
+            }
+            (LaneKind::Doorbell { first }, Extension::None) if opcode == Opcode::SendOnly => {
+                self.doorbell(pass, port, (id, &lane, first), headers.bth.psn, &packet);
+            }
             (LaneKind::Source | LaneKind::Word { .. }, Extension::Aeth(aeth))
                 if opcode == Opcode::Acknowledge =>
             {
                 self.initiator_acknowledge(pass, port, id, headers.bth.psn, aeth, &packet);
             }
             (LaneKind::Target, Extension::Cnp) => self.congestion(pass, port, id, &packet),
+            (LaneKind::Member { group, .. }, Extension::Cnp) => {
+                self.congestion(pass, port, group, &packet);
+            }
             _ => pass.drop(port, DropReason::UnexpectedOpcode, &packet),
         }
         Outcome::Taken
@@ -184,10 +243,12 @@ impl Engine {
         if !is_whole || (fragments > 1 && (index == 0 || end == count)) {
             return pass.drop(port, DropReason::Malformed, &packet);
         }
+        registers.retries.update(cursor, at, |r| *r |= HEARD);
         registers.activity.write(cursor, at, clock(pass.now));
         let offset = registers.offset.read(cursor, at);
         let address = registers.target_address.read(cursor, at);
         let rkey = Rkey(registers.target_rkey.read(cursor, at));
+        let group = target as u16;
         let Some(target) = self.lanes.lookup(target as usize) else {
             return pass.drop(port, DropReason::StaleFragment, &packet);
         };
@@ -204,8 +265,31 @@ impl Engine {
                 length,
             },
         };
-        emit::rewrite(&self.config, target, headers, &fragment, &mut packet);
-        pass.forward(target.port, packet);
+        if !matches!(target.kind, LaneKind::Group { .. }) {
+            emit::rewrite(&self.config, target, headers, &fragment, &mut packet);
+            return pass.forward(target.port, packet);
+        }
+        let (config, lanes) = (&self.config, &self.lanes);
+        pass.multicast(group, packet, |member, copy| {
+            let Some(target) = lanes.lookup(usize::from(member)) else {
+                return;
+            };
+            let LaneKind::Member { address, rkey, .. } = target.kind else {
+                return;
+            };
+            let reth = Reth {
+                address: address + fragment.reth.address,
+                rkey,
+                ..fragment.reth
+            };
+            emit::rewrite(
+                config,
+                target,
+                headers,
+                &emit::Fragment { reth, ..fragment },
+                copy,
+            );
+        });
     }
 
     /// A task of the engine's takes its pass.
@@ -215,22 +299,44 @@ impl Engine {
     {
         match task {
             EngineTask::Start(start) => self.start(pass, &start),
-            EngineTask::ReadWord(lane) => self.word(pass, lane, 0, [0; 8], [0; 8]),
+            EngineTask::ReadWord(lane) => self.word(pass, lane, 0, ([0; 8], [0; 8]), 0),
             EngineTask::WriteWords {
                 lane,
                 first,
                 second,
+                cookie,
             } => {
                 let length = if second.is_some() { 16 } else { 8 };
-                self.word(pass, lane, length, first, second.unwrap_or_default());
+                let bytes = (first, second.unwrap_or_default());
+                self.word(pass, lane, length, bytes, cookie);
             }
-            EngineTask::Reissue { lane, from } => self.reissue(pass, lane, from),
-            EngineTask::Abandon { lane, reason } => {
+            EngineTask::Gather {
+                lane,
+                at,
+                left,
+                from,
+                slowest,
+            } => self.gather(pass, lane, (at, left), (from, slowest)),
+            EngineTask::Complete(lane) => self.complete(pass, lane),
+            EngineTask::Reissue {
+                lane,
+                from,
+                slowest,
+            } => self.reissue(pass, lane, from, slowest),
+            EngineTask::Abandon {
+                lane,
+                blame,
+                reason,
+            } => {
                 let (at, cursor) = (lane.index(), &mut pass.cursor);
                 let count = self.registers.count.read(cursor, at);
                 if self.registers.acked.write(cursor, at, count) != count {
                     pass.disarm(u32::from(lane.0));
-                    pass.recirculate(EngineEvent::Failed { lane, reason });
+                    pass.recirculate(EngineEvent::Failed {
+                        lane,
+                        blame,
+                        reason,
+                    });
                 }
             }
         }
@@ -243,6 +349,10 @@ impl Engine {
         };
         let count = start.length.div_ceil(lane.mtu);
         debug_assert!(count > 0, "a transfer has at least one byte");
+        let members = match self.lanes.lookup(to).map(|lane| lane.kind) {
+            Some(LaneKind::Group { members, .. }) => members,
+            _ => 0,
+        };
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let advance = |next: &mut u32| {
             let first = Psn::new(*next);
@@ -275,6 +385,7 @@ impl Engine {
             .write(cursor, at, start.target_address);
         registers.source_rkey.write(cursor, at, start.source_rkey.0);
         registers.target_rkey.write(cursor, at, start.target_rkey.0);
+        registers.complete.write(cursor, at, !members);
         let place = (start.source_address, start.source_rkey, start.length);
         let read = emit::read(&self.config, &self.memory, lane, first, place);
         pass.arm(at as u32, self.config.timeout);
@@ -287,8 +398,8 @@ impl Engine {
         pass: &mut Pass<'_, T, D>,
         id: LaneId,
         length: u32,
-        low: [u8; 8],
-        high: [u8; 8],
+        (low, high): ([u8; 8], [u8; 8]),
+        cookie: u32,
     ) {
         let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
         let Some(lane) = self.lanes.lookup(at) else {
@@ -306,6 +417,7 @@ impl Engine {
         registers.retries.write(cursor, at, 0);
         registers.activity.write(cursor, at, clock(pass.now));
         registers.length.write(cursor, at, length);
+        registers.cookie.write(cursor, at, cookie);
         registers
             .source_address
             .write(cursor, at, u64::from_le_bytes(low));
@@ -347,8 +459,13 @@ impl Engine {
     }
 
     /// Asks again for what is missing, or gives up.
-    fn reissue<T, D>(&mut self, pass: &mut Pass<'_, T, D>, id: LaneId, from: u32)
-    where
+    fn reissue<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        id: LaneId,
+        from: u32,
+        slowest: Option<LaneId>,
+    ) where
         T: From<EngineTask> + From<EngineEvent>,
     {
         let at = id.index();
@@ -357,6 +474,7 @@ impl Engine {
         };
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let first = Psn::new(registers.first.read(cursor, at));
+        let target = LaneId(registers.target.read(cursor, at) as u16);
         let count = registers.count.read(cursor, at);
         let from = registers.acked.read(cursor, at).max(from);
         let retries = registers.retries.update(cursor, at, |retries| {
@@ -366,9 +484,14 @@ impl Engine {
         if from >= count {
             return;
         }
-        if retries > self.config.retries {
-            let reason = FailReason::Unreachable;
-            return pass.recirculate(EngineTask::Abandon { lane: id, reason });
+        if retries & !HEARD > self.config.retries {
+            // Whoever was heard of is not the one that fails.
+            let heard = lane.kind == LaneKind::Source && retries & HEARD != 0;
+            return pass.recirculate(EngineTask::Abandon {
+                lane: id,
+                blame: if heard { slowest.unwrap_or(target) } else { id },
+                reason: FailReason::Unreachable,
+            });
         }
         registers.activity.write(cursor, at, clock(pass.now));
         let length = registers.length.read(cursor, at);
@@ -405,6 +528,8 @@ impl Engine {
         T: From<EngineTask> + From<EngineEvent>,
     {
         let (at, cursor) = (key as usize, &mut pass.cursor);
+        let lane = LaneId(key as u16);
+        let target = LaneId(self.registers.target.read(cursor, at) as u16);
         let count = self.registers.count.read(cursor, at);
         if self.registers.acked.read(cursor, at) == count {
             return;
@@ -417,11 +542,24 @@ impl Engine {
                 key,
                 Duration::from_nanos(self.config.timeout.as_nanos() - waited.as_nanos()),
             );
-        } else {
-            pass.recirculate(EngineTask::Reissue {
-                lane: LaneId(key as u16),
-                from: 0,
-            });
+            return;
         }
+        let is_source = |lane: &&Lane| lane.kind == LaneKind::Source;
+        let source = self.lanes.lookup(at).filter(is_source);
+        let group = source.and_then(|_| self.lanes.lookup(target.index()));
+        pass.recirculate(match group.map(|lane| lane.kind) {
+            Some(LaneKind::Group { first, members }) => EngineTask::Gather {
+                lane,
+                at: first,
+                left: members.count_ones() as u16,
+                from: u32::MAX,
+                slowest: first,
+            },
+            _ => EngineTask::Reissue {
+                lane,
+                from: 0,
+                slowest: None,
+            },
+        });
     }
 }

@@ -21,20 +21,30 @@
 //! not acknowledged: a NAK of the target tells at once, a timeout tells in the end, and the READ is
 //! re-issued for what is missing. A fragment that belongs to no transfer under way is dropped.
 //!
+//! A **multicast transfer** writes to several targets. Its target lane is a *group*, which stands
+//! for the *member* lanes of all targets: each fragment leaves as one copy per member, and the
+//! transfer is done when every member has acknowledged all of it. The members of a group carry the
+//! same transfers in the same order, so that one PSN serves them all: the group's. A timeout asks
+//! again from the first fragment that is missing anywhere; whoever has it already acknowledges it
+//! once more.
+//!
+//! A **doorbell** is a SEND of a node with the eight bytes that a READ of its ring would fetch.
+//!
 //! A **word operation** reads or writes the few bytes at the head of a ring on a lane of its own,
 //! and shares the machinery: it is a request of one packet whose answer ends in the switch.
 //!
 //! Files: `engine` the passes of fragments and tasks; `acknowledge` those of what ends in the
-//! switch; `registers` their state; `emit` the packets that the switch makes.
+//! switch; `multicast` what several targets and doorbells add; `registers` their state; `emit` the packets that the switch makes.
 
 mod acknowledge;
 mod emit;
 mod engine;
+mod multicast;
 mod registers;
 #[cfg(test)]
 mod tests;
 
-use rackweave_base::{Duration, MacAddr, PortId, Qpn, Rkey};
+use rackweave_base::{Duration, MacAddr, PortId, Psn, Qpn, Rkey};
 use rackweave_wire::{Ethernet, Ipv4, Udp};
 
 pub use engine::{Engine, Outcome};
@@ -64,6 +74,32 @@ pub enum LaneKind {
         /// The region's key.
         rkey: Rkey,
     },
+    /// Stands for all its members in multicast transfers; no packet comes or goes on it. The
+    /// multicast group that copies its fragments has its number.
+    Group {
+        /// Any of its members; each names the next.
+        first: LaneId,
+        /// A bit for each member.
+        members: u32,
+    },
+    /// WRITEs of multicast transfers to one target.
+    Member {
+        /// The lane that stands for all.
+        group: LaneId,
+        /// The member after this one, round in a circle.
+        next: LaneId,
+        /// Its bit.
+        bit: u8,
+        /// Added to the target address of transfers.
+        address: u64,
+        /// The key of the target region.
+        rkey: Rkey,
+    },
+    /// Doorbells of the node.
+    Doorbell {
+        /// The PSN of the first.
+        first: Psn,
+    },
 }
 
 /// A lane, as the controller enters it.
@@ -90,15 +126,15 @@ pub struct Lane {
 pub struct Start {
     /// The lane to READ on; it must be free.
     pub source: LaneId,
-    /// The lane to WRITE on; it must be free.
+    /// The lane to WRITE on, or the group of lanes; it must be free.
     pub target: LaneId,
     /// Where the bytes are.
     pub source_address: u64,
     /// The key of their region.
     pub source_rkey: Rkey,
-    /// Where the bytes go.
+    /// Where the bytes go; for a group, where from the address of each member.
     pub target_address: u64,
-    /// The key of that region.
+    /// The key of that region; for a group each member has its own.
     pub target_rkey: Rkey,
     /// How many, at least one.
     pub length: u32,
@@ -121,18 +157,39 @@ pub enum EngineTask {
         first: [u8; 8],
         /// The next eight bytes, if there are any.
         second: Option<[u8; 8]>,
+        /// Given back when they are written.
+        cookie: u32,
     },
+    /// Find out how far the slowest member of a multicast transfer has come, then ask again.
+    Gather {
+        /// The source lane.
+        lane: LaneId,
+        /// The member to look at.
+        at: LaneId,
+        /// Members that remain to be looked at, this one included.
+        left: u16,
+        /// Fragments that all members looked at so far have.
+        from: u32,
+        /// The member that has no more than these.
+        slowest: LaneId,
+    },
+    /// Every member of a multicast transfer has everything.
+    Complete(LaneId),
     /// Ask again for what is missing of the lane's transfer or word operation.
     Reissue {
         /// The source or word lane.
         lane: LaneId,
         /// The first fragment to ask for, if that is later than the first one not acknowledged.
         from: u32,
+        /// The target lane that lacks it, if that is known to be a certain one.
+        slowest: Option<LaneId>,
     },
     /// Give up the lane's transfer or word operation.
     Abandon {
         /// The source or word lane.
         lane: LaneId,
+        /// The lane whose node is to blame.
+        blame: LaneId,
         /// Why.
         reason: FailReason,
     },
@@ -148,22 +205,41 @@ pub enum EngineEvent {
         /// What the transfer was started with.
         cookie: u32,
     },
-    /// A word was read.
+    /// A word was read, or a doorbell brought one.
     Word {
-        /// The word lane.
+        /// The word or doorbell lane.
         lane: LaneId,
         /// The bytes as they lie in the node's memory.
         bytes: [u8; 8],
     },
     /// The words were written.
-    Written(LaneId),
-    /// The transfer or word operation on this lane is given up; the lane is of no more use.
+    Written {
+        /// The word lane.
+        lane: LaneId,
+        /// What they were given with.
+        cookie: u32,
+    },
+    /// A transfer or word operation is given up; the lane to blame is of no more use.
     Failed {
         /// The source or word lane.
         lane: LaneId,
+        /// The lane whose node is to blame: a source, target, member or word lane.
+        blame: LaneId,
         /// Why.
         reason: FailReason,
     },
+}
+
+impl EngineEvent {
+    /// The lane that it is about.
+    pub const fn lane(&self) -> LaneId {
+        match *self {
+            EngineEvent::Done { lane, .. }
+            | EngineEvent::Word { lane, .. }
+            | EngineEvent::Written { lane, .. }
+            | EngineEvent::Failed { lane, .. } => lane,
+        }
+    }
 }
 
 /// Why a transfer or word operation was given up.

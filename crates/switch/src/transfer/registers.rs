@@ -1,7 +1,7 @@
 //! The engine's register arrays, by stage.
 //!
 //! Arrays marked *i* are indexed by initiating lane (source or word), those marked *t* by target
-//! lane. 64-bit cells are register pairs.
+//! lane or group, *m* by member. 64-bit cells are register pairs.
 
 use crate::budget::Ledger;
 use crate::register::Register;
@@ -11,7 +11,7 @@ use crate::register::Register;
 pub(super) struct Registers {
     /// t: the source lane of the transfer that writes on this target lane.
     pub owner: Register<u32>,
-    /// i: the PSN of the next request on the lane.
+    /// i: the PSN of the next request on the lane; of a doorbell lane, of the next doorbell.
     pub next: Register<u32>,
     /// t: the PSN of the next WRITE on the lane.
     pub target_next: Register<u32>,
@@ -26,7 +26,8 @@ pub(super) struct Registers {
     pub count: Register<u32>,
     /// i: fragments that are safe at the target. Equal to `count` when nothing is under way.
     pub acked: Register<u32>,
-    /// i: how often something was asked for again since the last progress.
+    /// i: how often something was asked for again since the last progress, and whether the source
+    /// has answered since ([`HEARD`]).
     pub retries: Register<u32>,
     /// i: when there was a last sign of life, in units of 1024 ns.
     pub activity: Register<u32>,
@@ -40,11 +41,18 @@ pub(super) struct Registers {
     pub source_address: Register<u64>,
     /// i: target address; of a word WRITE the second eight bytes.
     pub target_address: Register<u64>,
+    /// m: the PSN up to which the member has confirmed.
+    pub confirmed: Register<u32>,
+    /// i: which members have everything, a bit each; bits of no member are set.
+    pub complete: Register<u32>,
     /// i: key of the source region.
     pub source_rkey: Register<u32>,
     /// i: key of the target region.
     pub target_rkey: Register<u32>,
 }
+
+/// In `retries`: fragments have come since the last progress, so it is not the source that fails.
+pub(super) const HEARD: u32 = 1 << 31;
 
 impl Registers {
     pub fn new(lanes: usize) -> Self {
@@ -62,6 +70,8 @@ impl Registers {
             length: Register::new("transfer.length", 4, lanes),
             offset: Register::new("transfer.offset", 5, lanes),
             cookie: Register::new("transfer.cookie", 5, lanes),
+            confirmed: Register::new("transfer.confirmed", 3, lanes),
+            complete: Register::new("transfer.complete", 9, lanes),
             source_address: Register::new("transfer.source_address", 6, lanes),
             target_address: Register::new("transfer.target_address", 6, lanes),
             source_rkey: Register::new("transfer.source_rkey", 7, lanes),
@@ -84,6 +94,8 @@ impl Registers {
             &self.offset,
             &self.target,
             &self.cookie,
+            &self.confirmed,
+            &self.complete,
             &self.source_rkey,
             &self.target_rkey,
         ] {

@@ -318,6 +318,7 @@ fn silence_is_asked_again_and_then_given_up() {
         bench.switch.poll_digest(),
         Some(EngineEvent::Failed {
             lane: SOURCE,
+            blame: SOURCE,
             reason
         })
     );
@@ -344,6 +345,7 @@ fn a_refusal_ends_the_transfer() {
         bench.target_says(0, Syndrome::Nak(code));
         let failed = EngineEvent::Failed {
             lane: SOURCE,
+            blame: TARGET,
             reason,
         };
         assert_eq!(bench.switch.poll_digest(), Some(failed));
@@ -442,6 +444,7 @@ fn words_are_read_and_written_once_each() {
         lane: WORD,
         first: [1; 8],
         second: Some([2; 8]),
+        cookie: 5,
     };
     bench.switch.inject(bench.now, write.into());
     bench.wait(TIMEOUT);
@@ -457,7 +460,13 @@ fn words_are_read_and_written_once_each() {
         (Opcode::Acknowledge, Psn::new(51), acknowledge(ACK)),
         0,
     );
-    assert_eq!(bench.switch.poll_digest(), Some(EngineEvent::Written(WORD)));
+    assert_eq!(
+        bench.switch.poll_digest(),
+        Some(EngineEvent::Written {
+            lane: WORD,
+            cookie: 5
+        })
+    );
 }
 
 #[test]

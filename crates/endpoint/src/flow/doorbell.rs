@@ -1,0 +1,50 @@
+//! Doorbells: telling the switch at once what its next poll would find (zero-sided RDMA, section
+//! 6.2). Only units that can post work requests ring them.
+
+use rackweave_base::{Lkey, Qpn};
+use rackweave_verbs::{Operation, PostError, Segment, Verbs, WorkRequest};
+use rackweave_wire::fabric::ring::UNIT_WORD;
+
+/// The doorbell of one ring.
+///
+/// The message is the ring's unit word as it lies in memory when the NIC sends it. So a bell that
+/// is rung late, or after several changes, says what is true then, and a bell too many does no harm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Doorbell {
+    qpn: Qpn,
+    address: u64,
+    lkey: Lkey,
+}
+
+impl Doorbell {
+    /// The doorbell of the ring at `address`, over a queue pair that is connected to the switch.
+    pub fn new(qpn: Qpn, address: u64, lkey: Lkey) -> Self {
+        Self { qpn, address, lkey }
+    }
+
+    /// The queue pair that it uses.
+    pub fn qpn(&self) -> Qpn {
+        self.qpn
+    }
+
+    /// The work request that rings it: a SEND of eight bytes without a completion.
+    pub fn request(&self) -> WorkRequest {
+        let word = Segment {
+            address: self.address + UNIT_WORD,
+            length: 8,
+            lkey: self.lkey,
+        };
+        let mut request = WorkRequest::new(0, Operation::Send { immediate: None }, &[word]);
+        request.signaled = false;
+        request
+    }
+
+    /// Rings it, after items were committed or released.
+    ///
+    /// # Errors
+    /// If the NIC does not take the request. A full send queue needs no second try: the bells in it
+    /// will say the same. Without a bell the switch finds out by polling.
+    pub fn ring(&self, verbs: &mut dyn Verbs) -> Result<(), PostError> {
+        verbs.post_send(self.qpn, self.request())
+    }
+}

@@ -1,0 +1,167 @@
+//! Calls that wait, and the word that doorbells carry.
+
+use super::played::{Act, Played};
+use super::*;
+
+fn layout(order: ByteOrder) -> RingLayout {
+    RingLayout {
+        item_size: 16,
+        slots: 4,
+        order,
+    }
+}
+
+fn played() -> Played {
+    Played::new(layout(ByteOrder::Little), layout(ByteOrder::Big), 0)
+}
+
+fn items(count: u8) -> Vec<u8> {
+    (0..count).flat_map(|item| [item; 16]).collect()
+}
+
+#[test]
+fn a_full_ring_is_waited_for() {
+    let played = played();
+    let mut producer = played.producer();
+    assert_eq!(producer.push_batch(&items(6)), Ok(4));
+    assert_eq!(producer.push_batch(&items(1)), Err(PushError::Full));
+    assert_eq!(producer.push_batch(&[0; 15]), Ok(0), "no whole item");
+    played.will(&[Act::Nothing, Act::Nothing, Act::Move(1)]);
+    assert_eq!(producer.push_wait(&played, &[9; 16]), Ok(()));
+    assert_eq!(
+        played.relaxed.load(core::sync::atomic::Ordering::Relaxed),
+        2
+    );
+    played.will(&[Act::Nothing, Act::Move(2)]);
+    assert_eq!(producer.reserve_wait(&played, 9).unwrap().len(), 2 * 16);
+    assert_eq!(producer.head(), 5);
+}
+
+#[test]
+fn everything_is_pushed_however_little_room_there_is() {
+    let played = played();
+    let (mut producer, mut consumer) = (played.producer(), played.consumer());
+    let sent = items(8);
+    assert_eq!(producer.push_all(&played, &sent[..7 * 16 + 3]), Ok(()));
+    producer.finish();
+    let mut got = vec![0xff; 16 * 16];
+    let mut count = 0;
+    loop {
+        match consumer.pop_batch_wait(&played, &mut got[count..]) {
+            Taken::Items(items) => count += items as usize * 16,
+            taken => break assert_eq!(taken, Taken::Ended),
+        }
+    }
+    assert_eq!(count, 8 * 16);
+    assert_eq!(got[..7 * 16 + 3], sent[..7 * 16 + 3]);
+    assert_eq!(got[7 * 16 + 3..count], [0; 13], "the last is filled up");
+}
+
+#[test]
+fn an_item_is_waited_for() {
+    let played = played();
+    let (mut producer, mut consumer) = (played.producer(), played.consumer());
+    producer.push_batch(&items(3)).unwrap();
+    played.will(&[Act::Nothing, Act::Move(2)]);
+    assert_eq!(consumer.peek_wait(&played, 9), Taken::Items(&items(2)[..]));
+    consumer.release(2);
+    let mut item = [0; 16];
+    assert_eq!(consumer.pop_wait(&played, &mut item), Taken::Items(()));
+    assert_eq!(item, [2; 16]);
+    producer.finish();
+    assert_eq!(consumer.peek_wait(&played, 9), Taken::Ended);
+    assert_eq!(consumer.pop_wait(&played, &mut item), Taken::Ended);
+}
+
+#[test]
+fn who_waits_hears_that_the_flow_was_broken_off() {
+    let broken = || {
+        let played = played();
+        let mut producer = played.producer();
+        producer.push_batch(&items(4)).unwrap();
+        played.will(&[Act::Nothing, Act::Abort]);
+        (played, producer)
+    };
+    let (played, mut producer) = broken();
+    assert_eq!(producer.push_wait(&played, &[1]), Err(PushError::Aborted));
+    let (played, mut producer) = broken();
+    assert_eq!(producer.reserve_wait(&played, 1), Err(PushError::Aborted));
+    let (played, mut producer) = broken();
+    assert_eq!(
+        producer.push_all(&played, &items(2)),
+        Err(PushError::Aborted)
+    );
+    assert_eq!(producer.head(), 4);
+    let (played, _producer) = broken();
+    let mut consumer = played.consumer();
+    assert_eq!(consumer.peek_wait(&played, 1), Taken::Aborted);
+    let (played, _producer) = broken();
+    assert_eq!(
+        played.consumer().pop_wait(&played, &mut [0; 16]),
+        Taken::Aborted
+    );
+    let (played, _producer) = broken();
+    let mut consumer = played.consumer();
+    assert_eq!(
+        consumer.pop_batch_wait(&played, &mut [0; 64]),
+        Taken::Aborted
+    );
+}
+
+#[test]
+fn a_finished_producer_does_not_wait() {
+    let played = played();
+    let mut producer = played.producer();
+    producer.push_batch(&items(4)).unwrap();
+    producer.finish();
+    let finished = Err(PushError::Finished);
+    assert_eq!(producer.push_wait(&played, &[1]), finished);
+    assert_eq!(producer.push_all(&played, &items(1)), finished);
+    assert_eq!(producer.push_batch(&items(1)), Err(PushError::Finished));
+    assert_eq!(producer.reserve_wait(&played, 1), Err(PushError::Finished));
+    let long = [0; 17];
+    let too_long = PushError::TooLong { len: 17, slot: 16 };
+    assert_eq!(producer.push_wait(&played, &long), Err(too_long));
+}
+
+#[test]
+fn what_was_shown_stays_shown() {
+    let played = played();
+    let (mut producer, mut consumer) = (played.producer(), played.consumer());
+    producer.push_batch(&items(3)).unwrap();
+    played.transfer(3);
+    assert_eq!(consumer.peek(1), Taken::Items(&items(1)[..]));
+    // The word goes back, and then is none.
+    played.target.say(1, ring::SwitchState::Aborted);
+    assert_eq!(consumer.pop_batch(&mut [0; 64]), Taken::Items(3));
+    played
+        .target
+        .block
+        .write(ring::SWITCH_WORD as usize, &[0; 8]);
+    assert_eq!(consumer.peek(1), Taken::Aborted);
+}
+
+#[test]
+fn the_unit_word_is_told_as_it_lies_in_memory() {
+    for (order, expect) in [
+        (ByteOrder::Little, [1, 0, 0x57, 0x52, 2, 0, 0, 0]),
+        (ByteOrder::Big, [0, 0, 0, 2, 0x52, 0x57, 0, 1]),
+    ] {
+        let played = Played::new(layout(order), layout(order), 0);
+        let (mut producer, mut consumer) = (played.producer(), played.consumer());
+        producer.push_batch(&items(2)).unwrap();
+        assert_eq!(producer.unit_word(), expect);
+        played.transfer(2);
+        consumer.peek(2);
+        consumer.release(2);
+        assert_eq!(consumer.unit_word(), expect);
+        for (ring, word) in [
+            (&played.source, producer.unit_word()),
+            (&played.target, consumer.unit_word()),
+        ] {
+            let mut bytes = [0; 8];
+            ring.block.read(ring::UNIT_WORD as usize, &mut bytes);
+            assert_eq!(bytes, word);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What the control plane enters, changes and reads while flows run.
+
+use super::entries::Role;
+use super::{
+    ConsumerEntry, ConsumerId, Counters, Flows, ProducerEntry, ProducerId, RingPlace, ThreadEntry,
+    ThreadId, Weight,
+};
+use rackweave_switch::table::TableError;
+
+impl Flows {
+    /// Enters a producer, or a changed entry of one that is there: then `counters` is none.
+    ///
+    /// # Errors
+    /// If a number is beyond the tables.
+    pub fn set_producer(
+        &mut self,
+        id: ProducerId,
+        entry: ProducerEntry,
+        counters: Option<Counters>,
+    ) -> Result<(), TableError> {
+        self.producers.set(id.index(), Some(entry))?;
+        let Some(counters) = counters else {
+            return Ok(());
+        };
+        let roles = RingRoles {
+            poll: Role::ProducerPoll(id),
+            publish: Role::ProducerPublish(id),
+            bell: Role::ProducerBell(id),
+            data: Role::Source(id),
+        };
+        self.set_roles(&entry.ring, Some(roles))?;
+        self.registers
+            .reset_producer(id.index(), counters.unit, counters.published);
+        Ok(())
+    }
+
+    /// Enters a consumer, or a changed entry of one that is there: then `tail` is none.
+    ///
+    /// # Errors
+    /// If a number is beyond the tables.
+    pub fn set_consumer(
+        &mut self,
+        id: ConsumerId,
+        entry: ConsumerEntry,
+        tail: Option<u32>,
+    ) -> Result<(), TableError> {
+        self.consumers.set(id.index(), Some(entry))?;
+        let Some(tail) = tail else { return Ok(()) };
+        let roles = RingRoles {
+            poll: Role::ConsumerPoll(id),
+            publish: Role::ConsumerPublish(id),
+            bell: Role::ConsumerBell(id),
+            data: Role::Target(id),
+        };
+        self.set_roles(&entry.ring, Some(roles))?;
+        *self.registers.tail.control(id.index()) = tail;
+        Ok(())
+    }
+
+    /// Enters a thread, or a changed entry of one that is there: then `head` is none. Injecting
+    /// [`super::FlowTask::Poll`] for the poll lanes of all its rings starts it.
+    ///
+    /// # Errors
+    /// If a number is beyond the tables.
+    pub fn set_thread(
+        &mut self,
+        id: ThreadId,
+        entry: ThreadEntry,
+        head: Option<u32>,
+    ) -> Result<(), TableError> {
+        self.threads.set(id.index(), Some(entry))?;
+        if let Some(head) = head {
+            self.registers.reset_thread(id.index(), head);
+            *self.registers.cursor.control(id.index()) = u32::from(entry.first_producer.0);
+        }
+        Ok(())
+    }
+
+    /// Changes what a thread is due.
+    pub fn set_weight(&mut self, id: ThreadId, weight: Option<Weight>) {
+        let Some(entry) = self.threads.lookup(id.index()).copied() else {
+            return;
+        };
+        let account = |weight: Weight| (weight.account, weight.bit);
+        if let Some(before) = entry.weight
+            && weight.map(account) != Some(account(before))
+        {
+            *self.registers.waiting.control(before.account.index()) &= !(1 << before.bit);
+        }
+        let known = self
+            .threads
+            .set(id.index(), Some(ThreadEntry { weight, ..entry }));
+        debug_assert!(known.is_ok());
+    }
+
+    fn set_roles(&mut self, ring: &RingPlace, roles: Option<RingRoles>) -> Result<(), TableError> {
+        let data = ring.lanes_first.0..ring.lanes_first.0 + u16::from(ring.lanes);
+        for lane in data {
+            self.roles
+                .set(usize::from(lane), roles.as_ref().map(|r| r.data))?;
+        }
+        if let Some(bell) = ring.bell {
+            self.roles
+                .set(bell.index(), roles.as_ref().map(|r| r.bell))?;
+        }
+        self.roles
+            .set(ring.publish.index(), roles.as_ref().map(|r| r.publish))?;
+        self.roles
+            .set(ring.poll.index(), roles.as_ref().map(|r| r.poll))?;
+        *self.registers.quiet.control(ring.poll.index()) = 0;
+        Ok(())
+    }
+
+    /// A thread as it is entered.
+    pub fn thread(&self, id: ThreadId) -> Option<ThreadEntry> {
+        self.threads.lookup(id.index()).copied()
+    }
+
+    /// A consumer as it is entered.
+    pub fn consumer(&self, id: ConsumerId) -> Option<ConsumerEntry> {
+        self.consumers.lookup(id.index()).copied()
+    }
+
+    /// A producer as it is entered.
+    pub fn producer(&self, id: ProducerId) -> Option<ProducerEntry> {
+        self.producers.lookup(id.index()).copied()
+    }
+
+    /// Removes a thread. What of its is still under way comes to nothing.
+    pub fn remove_thread(&mut self, id: ThreadId) {
+        if let Some(weight) = self.threads.lookup(id.index()).and_then(|t| t.weight) {
+            *self.registers.waiting.control(weight.account.index()) &= !(1 << weight.bit);
+        }
+        let known = self.threads.set(id.index(), None);
+        debug_assert!(known.is_ok());
+    }
+
+    /// Removes a consumer ring.
+    pub fn remove_consumer(&mut self, id: ConsumerId) {
+        if let Some(entry) = self.consumers.lookup(id.index()).copied() {
+            let known = self.set_roles(&entry.ring, None);
+            debug_assert!(known.is_ok());
+            let known = self.consumers.set(id.index(), None);
+            debug_assert!(known.is_ok());
+        }
+    }
+
+    /// Removes a producer ring. If it had been drained, its threads no longer count it.
+    pub fn remove_producer(&mut self, id: ProducerId) {
+        if let Some(entry) = self.producers.lookup(id.index()).copied() {
+            if self.registers.drained.peek(id.index()) != 0 {
+                let count = self.registers.drained_count.control(entry.group.index());
+                *count = count.saturating_sub(1);
+            }
+            let known = self.set_roles(&entry.ring, None);
+            debug_assert!(known.is_ok());
+            let known = self.producers.set(id.index(), None);
+            debug_assert!(known.is_ok());
+        }
+    }
+
+    /// The head as a thread's consumers know it, or are being told.
+    pub fn head(&self, id: ThreadId) -> u32 {
+        self.registers.head_published.peek(id.index())
+    }
+
+    /// Items that were given to a consumer and that it has not said to have taken; those under way
+    /// to it are not among them.
+    pub fn unconsumed(&self, thread: ThreadId, consumer: ConsumerId) -> u32 {
+        let registers = &self.registers;
+        let head = registers.head_published.peek(thread.index());
+        head.wrapping_sub(registers.tail.peek(consumer.index()))
+    }
+
+    /// The producer and its tail that a thread is telling its consumers and has not told the
+    /// producer; none if it is not about to.
+    pub fn being_told(&self, thread: ThreadId) -> Option<(ProducerId, u32)> {
+        let registers = &self.registers;
+        let slot = registers.committing.peek(thread.index()).checked_sub(1)? as usize;
+        let slot_at = thread.index() * super::SLOTS + slot;
+        let first = registers.slot_first.peek(slot_at);
+        let tail = first.wrapping_add(registers.slot_items.peek(slot_at));
+        let producer = registers.slot_producer.peek(slot_at) as u16;
+        Some((ProducerId(producer), tail))
+    }
+}
+
+struct RingRoles {
+    poll: Role,
+    publish: Role,
+    bell: Role,
+    data: Role,
+}

@@ -1,0 +1,189 @@
+//! What the controller enters: threads, consumers, producers, and what each lane is for.
+
+use rackweave_base::{Duration, Rkey};
+use rackweave_switch::transfer::LaneId;
+use rackweave_wire::fabric::ring::ByteOrder;
+
+/// A thread. Its number is that of a consumer ring which is its own, or was.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ThreadId(pub u16);
+
+/// A consumer ring.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ConsumerId(pub u16);
+
+/// A producer ring.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ProducerId(pub u16);
+
+impl ThreadId {
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl ConsumerId {
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl ProducerId {
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Whose lane failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// A consumer's.
+    Consumer(ConsumerId),
+    /// A producer's.
+    Producer(ProducerId),
+}
+
+/// The sizes of the flows program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowConfig {
+    /// Consumer rings.
+    pub threads: u16,
+    /// Producer rings.
+    pub producers: u16,
+}
+
+/// Where a ring is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RingPlace {
+    /// The address of slot zero.
+    pub items: u64,
+    /// The key of the ring's region.
+    pub rkey: Rkey,
+    /// Slots, a power of two.
+    pub slots: u32,
+    /// The byte order of its words.
+    pub order: ByteOrder,
+    /// The word lane that reads the unit word.
+    pub poll: LaneId,
+    /// The word lane that writes the switch word.
+    pub publish: LaneId,
+    /// The lane on which the node rings its doorbell, if it does.
+    pub bell: Option<LaneId>,
+    /// The first of the data lanes; the others follow.
+    pub lanes_first: LaneId,
+    /// Data lanes, at most [`super::LANES_MAX`].
+    pub lanes: u8,
+}
+
+/// The share of a flow in what its domain moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Weight {
+    /// Where what the flow has been served is counted.
+    pub account: ThreadId,
+    /// The bit of the thread among those of its flow, below 32.
+    pub bit: u8,
+    /// Where what the domain has been served is counted: the thread at which its circle begins.
+    pub domain: ThreadId,
+    /// The thread after this one, round the circle of all threads of the domain.
+    pub next: ThreadId,
+    /// What one item costs: its bytes by the weight.
+    pub cost: u64,
+    /// How far ahead of the others the flow may be.
+    pub window: u64,
+}
+
+/// A thread, as the controller enters it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ThreadEntry {
+    /// The first of its target lanes or groups; the others follow.
+    pub lanes_first: LaneId,
+    /// How many.
+    pub lanes: u8,
+    /// The address of slot zero; zero if its lanes are groups.
+    pub items: u64,
+    /// The key of the consumer's region; of no use if its lanes are groups.
+    pub rkey: Rkey,
+    /// Slots of each consumer, a power of two.
+    pub slots: u32,
+    /// One of its consumers; each names the next.
+    pub first_consumer: ConsumerId,
+    /// How many it has.
+    pub consumers: u16,
+    /// A bit for each.
+    pub members: u32,
+    /// The size of an item in bytes.
+    pub item_size: u32,
+    /// Items in one transfer at most.
+    pub batch_items: u32,
+    /// One of its producers; each names the next. Threads that begin with different ones do not
+    /// all wait for the same node.
+    pub first_producer: ProducerId,
+    /// How many it has.
+    pub producers: u16,
+    /// The thread after this one, round the circle of those that share its producers.
+    pub next: ThreadId,
+    /// How many share them: one if they are its own.
+    pub threads: u16,
+    /// One number for all threads that share producers.
+    pub group: ThreadId,
+    /// Whether items stay with their producer until the consumer has taken them. Then a producer has
+    /// at most one transfer that is not consumed.
+    pub retain: bool,
+    /// Its share in what the links carry; without one it takes what it gets.
+    pub weight: Option<Weight>,
+    /// How often a ring is polled that changes.
+    pub poll_interval: Duration,
+    /// How often a ring is polled that has not changed for long.
+    pub poll_interval_max: Duration,
+}
+
+/// A consumer, as the controller enters it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConsumerEntry {
+    /// Its ring.
+    pub ring: RingPlace,
+    /// The thread that serves it.
+    pub thread: ThreadId,
+    /// Its bit among the consumers of the thread.
+    pub bit: u8,
+    /// The consumer after this one, round the circle of the thread's.
+    pub next: ConsumerId,
+}
+
+/// A producer, as the controller enters it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProducerEntry {
+    /// Its ring.
+    pub ring: RingPlace,
+    /// The number of the threads that take from it: [`ThreadEntry::group`].
+    pub group: ThreadId,
+    /// The thread that news of it wake: the only one, or any of those that share it.
+    pub thread: ThreadId,
+    /// The producer after this one, round the circle of those of the same threads.
+    pub next: ProducerId,
+    /// Its number in the flow, counted from one, for commit records.
+    pub place: u16,
+}
+
+/// Where counters stand when a ring is entered: zero for a new one, read from the ring when the
+/// switch has restarted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// The head published to the consumer, or the tail published to the producer.
+    pub published: u32,
+    /// The counter in the unit word.
+    pub unit: u32,
+}
+
+/// What a lane means to the flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    ProducerPoll(ProducerId),
+    ProducerPublish(ProducerId),
+    ProducerBell(ProducerId),
+    Source(ProducerId),
+    ConsumerPoll(ConsumerId),
+    ConsumerPublish(ConsumerId),
+    ConsumerBell(ConsumerId),
+    Target(ConsumerId),
+}

@@ -1,0 +1,200 @@
+//! The judgement when a flow is over: what never came, and what only the whole run can tell.
+
+use super::order::{Owed, RingKey};
+use super::seen::{Ring, Seen};
+use super::{Consumer, FlowHistory, Shape, Violation};
+
+impl FlowHistory {
+    /// The flow is over: judges what never came, too.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the flow, the first violations in full.
+    pub fn finish(mut self) -> Result<(), Vec<Violation>> {
+        let mut found: Vec<Violation> = Vec::new();
+        let owed: Vec<Owed> = (0..self.consumers.len())
+            .map(|consumer| self.orders.owed(consumer))
+            .collect();
+        for (&key, ring) in &self.rings {
+            match self.shape {
+                Shape::Routed => found.extend(self.judge_routed(key, ring)),
+                Shape::Balanced => found.extend(self.judge_balanced(key, ring)),
+                Shape::Replicated => found.extend(self.judge_replicated(key, ring, &owed)),
+            }
+        }
+        found.extend(self.judge_losses());
+        found.extend(self.judge_orders());
+        found.extend(self.judge_ends());
+        found
+            .into_iter()
+            .for_each(|violation| self.violate(violation));
+        if self.violations.is_empty() {
+            Ok(())
+        } else {
+            Err(self.violations)
+        }
+    }
+
+    /// Whether a consumer is to see everything to the end.
+    fn stays(&self, consumer: &Consumer) -> bool {
+        !(consumer.abandoned || consumer.left || self.aborted)
+    }
+
+    fn judge_routed(&self, key: RingKey, ring: &Ring) -> Option<Violation> {
+        let (producer, destination) = key;
+        let stays = match self.consumers.get(usize::from(destination)) {
+            Some(consumer) => self.stays(consumer),
+            None => !self.aborted,
+        };
+        let stays = stays && !self.abandoned_producers.contains(&producer);
+        let to = if stays { Some(ring.len()) } else { None };
+        judge_range(key, ring, ring.seen(0), destination, 0, to)
+    }
+
+    /// Balanced consumers pop each at its own pace, so gaps prove nothing until all is over.
+    fn judge_balanced(&self, (producer, destination): RingKey, ring: &Ring) -> Option<Violation> {
+        if self.losses_excused() || self.aborted || self.abandoned_producers.contains(&producer) {
+            return None;
+        }
+        let pushed = ring.len();
+        let (first, count) = ring.seen(0).missing(0, pushed)?;
+        Some(Violation::Lost {
+            producer,
+            destination,
+            whom: None,
+            first,
+            count,
+            pushed,
+        })
+    }
+
+    /// Whether the dead may take items with them, as many as are reported.
+    fn losses_excused(&self) -> bool {
+        let dead = self.consumers.iter().any(|consumer| consumer.abandoned);
+        self.shape == Shape::Balanced && !self.redelivers && dead
+    }
+
+    fn judge_replicated(&self, key: RingKey, ring: &Ring, owed: &[Owed]) -> Vec<Violation> {
+        let gone = self.abandoned_producers.contains(&key.0);
+        // What one consumer saw of a dead producer all must see.
+        let staying = || {
+            let all = self.consumers.iter().enumerate();
+            all.filter(|(_, consumer)| self.stays(consumer))
+        };
+        let to = if gone {
+            staying().map(|(at, _)| ring.seen(at).end).max()
+        } else {
+            Some(ring.len())
+        };
+        let judge = |(at, consumer): (usize, &Consumer)| {
+            let to = if self.stays(consumer) { to } else { None };
+            let from = self.owed_from(at, &owed[at], key, ring.len());
+            judge_range(key, ring, ring.seen(at), at as u16, from, to)
+        };
+        let consumers = self.consumers.iter().enumerate();
+        consumers.filter_map(judge).collect()
+    }
+
+    /// The first item of a ring that a consumer of a replicated flow must see.
+    pub(super) fn owed_from(&self, consumer: usize, owed: &Owed, key: RingKey, pushed: u64) -> u64 {
+        let from = owed.from(key, pushed);
+        let joined = self.consumers[consumer].joined_at.as_ref();
+        // A ring that did not exist at that time is owed from its first item on.
+        let promised = joined.map(|rings| rings.get(&key).copied().unwrap_or(0));
+        from.min(promised.unwrap_or(pushed))
+    }
+
+    fn judge_losses(&self) -> Vec<Violation> {
+        let mut found = Vec::new();
+        let mut reported = 0;
+        for (at, consumer) in self.consumers.iter().enumerate() {
+            if consumer.abandoned {
+                reported += consumer.lost;
+            } else if consumer.lost > 0 {
+                found.push(Violation::LossWithoutDeath {
+                    consumer: at as u16,
+                    count: consumer.lost,
+                });
+            }
+        }
+        if self.losses_excused() && !self.aborted {
+            let alive = |&(&(producer, _), _): &(&RingKey, &Ring)| {
+                !self.abandoned_producers.contains(&producer)
+            };
+            let missing = |(_, ring): (&RingKey, &Ring)| {
+                let missing = ring.seen(0).missing(0, ring.len());
+                missing.map_or(0, |(_, count)| count)
+            };
+            let missing = self.rings.iter().filter(alive).map(missing).sum();
+            if missing > reported {
+                found.push(Violation::LostUnreported { missing, reported });
+            }
+        }
+        found
+    }
+
+    fn judge_orders(&self) -> Vec<Violation> {
+        if self.shape != Shape::Replicated {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        if let Some((consumer, other)) = self.orders.crossed() {
+            found.push(Violation::OrdersCross { consumer, other });
+        }
+        let all = self.consumers.iter().enumerate();
+        let mut staying = all
+            .filter(|(_, consumer)| self.stays(consumer))
+            .filter_map(|(at, _)| Some((at as u16, self.orders.segment(at)?)));
+        if let Some((other, segment)) = staying.next()
+            && let Some((consumer, _)) = staying.find(|&(_, at)| at != segment)
+        {
+            found.push(Violation::OrdersApart { consumer, other });
+        }
+        found
+    }
+
+    fn judge_ends(&self) -> Vec<Violation> {
+        let mut producers = self.rings.keys().map(|(producer, _)| producer);
+        let open = producers.any(|producer| !self.closed.contains(producer));
+        if open || self.closed.is_empty() {
+            return Vec::new();
+        }
+        let all = self.consumers.iter().enumerate();
+        let waiting = all.filter(|(_, consumer)| self.stays(consumer) && !consumer.ended);
+        waiting
+            .map(|(at, _)| Violation::NoEnd {
+                consumer: at as u16,
+            })
+            .collect()
+    }
+}
+
+/// What is wrong with what a consumer saw of a ring: it must have no hole from `from` on, and must
+/// reach `to`, if that is given.
+fn judge_range(
+    (producer, destination): RingKey,
+    ring: &Ring,
+    seen: &Seen,
+    whom: u16,
+    from: u64,
+    to: Option<u64>,
+) -> Option<Violation> {
+    let whom = Some(whom);
+    let (first, count) = seen.missing(from, to.unwrap_or(seen.end))?;
+    Some(match to {
+        Some(_) => Violation::Lost {
+            producer,
+            destination,
+            whom,
+            first,
+            count,
+            pushed: ring.len(),
+        },
+        None => Violation::NotPrefix {
+            producer,
+            destination,
+            whom,
+            first,
+            later: seen.end - 1,
+        },
+    })
+}

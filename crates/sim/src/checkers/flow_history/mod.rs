@@ -1,0 +1,338 @@
+//! The judge of a flow: hears of every item that goes in and of every item that comes out.
+//!
+//! What it demands: no item is lost, duplicated, changed or reordered within its ring; replicated
+//! items come in one order everywhere; the end of the stream comes after all items. Of a flow that
+//! was aborted it demands that what came out of a ring is a prefix of what went in.
+//!
+//! Consumers may come and go. What it demands of those:
+//!
+//! - *Routed*: a joiner's rings are new; one that left or died saw a prefix of each of its rings.
+//! - *Replicated*: a joiner sees the one order from its first item on, and every item pushed after
+//!   it was told that it has joined; one that left or died saw the order up to some item.
+//! - *Balanced*: a joiner takes its share; with one that left nothing is lost; one that died takes
+//!   no more items with it than are reported, and none if the flow redelivers.
+//!
+//! [`mod@seen`] counts what came out of each ring, [`order`] follows the order of replicated items,
+//! [`judge`] speaks when all is over.
+
+mod judge;
+mod order;
+mod seen;
+
+use super::stamp::{self, Stamp};
+use super::violation::Violation;
+use crate::TraceHash;
+use order::{Misplaced, Orders, RingKey};
+use seen::Ring;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How items find their consumers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// Each ring of a producer leads to the consumer that is its destination.
+    Routed,
+    /// Each item goes to one consumer, whichever.
+    Balanced,
+    /// Each item goes to all consumers, in one order.
+    Replicated,
+}
+
+/// Violations kept; further ones are only counted.
+const VIOLATIONS_MAX: usize = 64;
+
+/// Everything that happened in one flow.
+#[derive(Debug)]
+pub struct FlowHistory {
+    shape: Shape,
+    seed: u64,
+    rings: BTreeMap<RingKey, Ring>,
+    consumers: Vec<Consumer>,
+    closed: BTreeSet<u16>,
+    abandoned_producers: BTreeSet<u16>,
+    aborted: bool,
+    /// Whether items of consumers that are gone come to others.
+    redelivers: bool,
+    /// The order of replicated items.
+    orders: Orders,
+    violations: Vec<Violation>,
+    violation_count: u64,
+}
+
+#[derive(Clone, Default, Debug)]
+struct Consumer {
+    popped: u64,
+    ended: bool,
+    abandoned: bool,
+    left: bool,
+    /// Items that went with it, as the flow reports.
+    lost: u64,
+    /// How many items each ring had when it was told that it has joined.
+    joined_at: Option<BTreeMap<RingKey, u64>>,
+}
+
+impl FlowHistory {
+    /// The history of a flow with consumers `0..consumers`, whose items are stamped with `seed`.
+    pub fn new(shape: Shape, consumers: u16, seed: u64) -> Self {
+        Self {
+            shape,
+            seed,
+            rings: BTreeMap::new(),
+            consumers: vec![Consumer::default(); usize::from(consumers)],
+            closed: BTreeSet::new(),
+            abandoned_producers: BTreeSet::new(),
+            aborted: false,
+            redelivers: false,
+            orders: Orders::new(consumers),
+            violations: Vec::new(),
+            violation_count: 0,
+        }
+    }
+
+    /// The hash by which the history remembers an item.
+    pub fn item_hash(item: &[u8]) -> u64 {
+        let mut hash = TraceHash::default();
+        hash.bytes(item);
+        hash.value()
+    }
+
+    /// The flow hands items of consumers that are gone to others: nothing may be missing, and an
+    /// item may come a second time if it had come to a consumer that was abandoned by then.
+    pub fn redelivers(&mut self) {
+        self.redelivers = true;
+    }
+
+    /// One more consumer joins; returns its number.
+    pub fn join(&mut self) -> u16 {
+        self.consumers.push(Consumer::default());
+        self.orders.join();
+        self.consumers.len() as u16 - 1
+    }
+
+    /// A consumer that joined was told that it has: of a replicated flow it is to see every item
+    /// that is pushed from now on.
+    pub fn joined(&mut self, consumer: u16) {
+        let rings = self.rings.iter().map(|(&key, ring)| (key, ring.len()));
+        let rings = rings.collect();
+        if let Some(consumer) = self.consumers.get_mut(usize::from(consumer)) {
+            consumer.joined_at = Some(rings);
+        }
+    }
+
+    /// A consumer has left by its own will: it pops no more.
+    pub fn leave(&mut self, consumer: u16) {
+        if let Some(consumer) = self.consumers.get_mut(usize::from(consumer)) {
+            consumer.left = true;
+            self.loosen();
+        }
+    }
+
+    /// The flow reports that `count` items went with a consumer that died.
+    pub fn lost(&mut self, consumer: u16, count: u64) {
+        if let Some(consumer) = self.consumers.get_mut(usize::from(consumer)) {
+            consumer.lost += count;
+        }
+    }
+
+    /// A consumer is gone: what was pushed so far may come to others, behind later items.
+    fn loosen(&mut self) {
+        if self.redelivers && self.shape == Shape::Balanced {
+            self.rings
+                .values_mut()
+                .for_each(|ring| ring.loose_below = ring.len());
+        }
+    }
+
+    /// An item was pushed; `hash` is its [`FlowHistory::item_hash`].
+    pub fn push(&mut self, producer: u16, destination: u16, sequence: u64, hash: u64) {
+        let ring = self.rings.entry((producer, destination)).or_default();
+        let expect = ring.len();
+        if sequence == expect {
+            ring.pushed.push(hash);
+        } else {
+            self.violate(Violation::PushOrder {
+                producer,
+                destination,
+                sequence,
+                expect,
+            });
+        }
+    }
+
+    /// A producer will push no more.
+    pub fn close(&mut self, producer: u16) {
+        self.closed.insert(producer);
+    }
+
+    /// The whole flow was aborted: what did not come out need not.
+    pub fn abort(&mut self) {
+        self.aborted = true;
+    }
+
+    /// A consumer died: what did not come to it need not. The harness says so before anybody else
+    /// can see an item again that the dead one had popped.
+    pub fn abandon_consumer(&mut self, consumer: u16) {
+        if let Some(consumer) = self.consumers.get_mut(usize::from(consumer)) {
+            consumer.abandoned = true;
+            self.loosen();
+        }
+    }
+
+    /// A producer died: what it had pushed need not come out.
+    pub fn abandon_producer(&mut self, producer: u16) {
+        self.abandoned_producers.insert(producer);
+    }
+
+    /// A consumer popped an item.
+    pub fn pop(&mut self, consumer: u16, item: &[u8]) {
+        let consumers = self.consumers.len() as u16;
+        let Some(state) = self.consumers.get_mut(usize::from(consumer)) else {
+            return self.violate(Violation::UnknownConsumer {
+                consumer,
+                consumers,
+            });
+        };
+        let index = state.popped;
+        state.popped += 1;
+        let (ended, left) = (state.ended, state.left);
+        let stamp = match stamp::check(item, self.seed) {
+            Ok(stamp) => stamp,
+            Err(error) => {
+                return self.violate(Violation::Content {
+                    consumer,
+                    index,
+                    error,
+                });
+            }
+        };
+        if ended {
+            self.violate(Violation::AfterEnd { consumer, stamp });
+        }
+        if left {
+            self.violate(Violation::AfterLeave { consumer, stamp });
+        }
+        if self.shape == Shape::Routed && stamp.destination != consumer {
+            self.violate(Violation::WrongConsumer { consumer, stamp });
+        }
+        self.pop_from_ring(consumer, stamp, item);
+        if self.shape == Shape::Replicated {
+            self.pop_in_order(consumer, stamp);
+        }
+    }
+
+    fn pop_from_ring(&mut self, consumer: u16, stamp: Stamp, item: &[u8]) {
+        let Stamp { sequence, .. } = stamp;
+        let ring = self.rings.get_mut(&(stamp.producer, stamp.destination));
+        let pushed = |ring: &Ring| ring.pushed.get(sequence as usize).copied();
+        let Some((ring, hash)) = ring.and_then(|ring| pushed(ring).map(|hash| (ring, hash))) else {
+            return self.violate(Violation::NeverPushed { consumer, stamp });
+        };
+        let popped = ring.pop(self.shape, consumer, sequence);
+        if hash != Self::item_hash(item) {
+            self.violate(Violation::Changed { consumer, stamp });
+        }
+        if let Some(before) = popped.before
+            && !self.may_come_again(before)
+        {
+            self.violate(Violation::Duplicated { consumer, stamp });
+        } else if let Some(after) = popped.after {
+            self.violate(Violation::Reordered {
+                consumer,
+                stamp,
+                after,
+            });
+        }
+    }
+
+    /// Whether what `before` popped may come to another.
+    fn may_come_again(&self, before: u16) -> bool {
+        let dead = self.consumers[usize::from(before)].abandoned;
+        self.shape == Shape::Balanced && self.redelivers && dead
+    }
+
+    fn pop_in_order(&mut self, consumer: u16, got: Stamp) {
+        match self.orders.pop(consumer, got) {
+            Ok(()) => {}
+            Err(Misplaced::Differs { place, expect }) => self.violate(Violation::OrderDiffers {
+                consumer,
+                index: place,
+                got,
+                expect,
+            }),
+            Err(Misplaced::Elsewhere) => self.violate(Violation::OrderMissed { consumer, got }),
+        }
+    }
+
+    /// A consumer saw the end of its stream.
+    pub fn end(&mut self, consumer: u16) {
+        let consumers = self.consumers.len() as u16;
+        let Some(state) = self.consumers.get_mut(usize::from(consumer)) else {
+            return self.violate(Violation::UnknownConsumer {
+                consumer,
+                consumers,
+            });
+        };
+        state.ended = true;
+        if state.left || self.aborted {
+            return;
+        }
+        let mut left: BTreeMap<u16, u64> = BTreeMap::new();
+        let at = usize::from(consumer);
+        let owed = self.orders.owed(at);
+        for (&(producer, destination), ring) in &self.rings {
+            let (group, from) = match self.shape {
+                Shape::Routed if destination == consumer => (0, 0),
+                Shape::Replicated => (
+                    at,
+                    self.owed_from(at, &owed, (producer, destination), ring.len()),
+                ),
+                // Not for this consumer, or another may not have popped its share yet.
+                Shape::Routed | Shape::Balanced => (0, ring.len()),
+            };
+            let missing = ring.seen(group).missing(from, ring.len());
+            *left.entry(producer).or_default() += missing.map_or(0, |(_, count)| count);
+        }
+        for (producer, left) in left {
+            let excused = self.abandoned_producers.contains(&producer);
+            if !excused && (left > 0 || !self.closed.contains(&producer)) {
+                self.violate(Violation::EarlyEnd {
+                    consumer,
+                    producer,
+                    left,
+                });
+            }
+        }
+    }
+
+    /// What is wrong so far, as far as the history could be read as it happened.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// How much is wrong so far: all of it, where [`FlowHistory::violations`] keeps the first few.
+    pub fn violation_count(&self) -> u64 {
+        self.violation_count
+    }
+
+    /// How many items were pushed.
+    pub fn pushed(&self) -> u64 {
+        self.rings.values().map(Ring::len).sum()
+    }
+
+    /// How many items were popped, by all consumers together.
+    pub fn popped(&self) -> u64 {
+        self.consumers.iter().map(|consumer| consumer.popped).sum()
+    }
+
+    #[cold]
+    fn violate(&mut self, violation: Violation) {
+        self.violation_count += 1;
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(violation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod elastic_tests;
+#[cfg(test)]
+mod tests;

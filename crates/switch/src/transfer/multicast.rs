@@ -1,0 +1,179 @@
+//! Multicast transfers: one READ, a WRITE to every member of a group, all acknowledgements counted
+//! (zero-sided RDMA, section 6.1). And doorbells, which end in the switch as well.
+
+use super::acknowledge::reason;
+use super::engine::{Engine, clock};
+use super::{EngineEvent, EngineTask, Lane, LaneId, LaneKind, emit};
+use crate::counters::DropReason;
+use crate::pass::Pass;
+use rackweave_base::canary::{Canary, planted};
+use rackweave_base::{Packet, PortId, Psn};
+use rackweave_wire::{Aeth, NakCode, Syndrome};
+
+impl Engine {
+    /// A member tells how far its WRITE has come.
+    pub(super) fn member_acknowledge<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        port: PortId,
+        (id, group, bit): (LaneId, LaneId, u8),
+        (psn, aeth): (Psn, Aeth),
+        packet: &Packet,
+    ) where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let source = registers.owner.read(cursor, group.index()) as usize;
+        let end = Psn::new(registers.target_next.read(cursor, group.index()));
+        let stale = DropReason::StaleAcknowledge;
+        if source >= usize::from(self.config.lanes) {
+            return pass.drop(port, stale, packet);
+        }
+        let first = Psn::new(registers.target_first.read(cursor, group.index()));
+        let is_mine = registers.target.read(cursor, source) == u32::from(group.0);
+        // An ACK confirms its PSN, a NAK everything before it.
+        let confirmed = match aeth.syndrome {
+            Syndrome::Ack { .. } => psn.add(1),
+            Syndrome::Nak(_) | Syndrome::ReceiverNotReady { .. } => psn,
+        };
+        let all = end.distance_from(first);
+        let ahead = confirmed.distance_from(first);
+        if !is_mine || ahead > all {
+            return pass.drop(port, stale, packet);
+        }
+        let before = registers.confirmed.update(cursor, id.index(), |cell| {
+            let before = Psn::new(*cell).distance_from(first);
+            if ahead > before {
+                *cell = confirmed.get();
+            }
+            before
+        });
+        if ahead > before {
+            registers.retries.write(cursor, source, 0);
+            registers.activity.write(cursor, source, clock(pass.now));
+            if ahead == all {
+                let complete = registers.complete.update(cursor, source, |members| {
+                    *members |= 1 << bit;
+                    *members
+                });
+                let enough = planted(Canary::TransferFirstMember) || complete == u32::MAX;
+                if enough {
+                    pass.recirculate(EngineTask::Complete(LaneId(source as u16)));
+                }
+                return;
+            }
+        }
+        let lane = LaneId(source as u16);
+        match aeth.syndrome {
+            Syndrome::Ack { .. } if ahead <= before => pass.drop(port, stale, packet),
+            Syndrome::Ack { .. } | Syndrome::ReceiverNotReady { .. } => {}
+            // What it has confirmed already it does not miss: this NAK comes late.
+            Syndrome::Nak(NakCode::SequenceError) if ahead < before || before == all => {
+                pass.drop(port, stale, packet);
+            }
+            Syndrome::Nak(NakCode::SequenceError) => pass.recirculate(EngineTask::Reissue {
+                lane,
+                from: ahead,
+                slowest: Some(id),
+            }),
+            Syndrome::Nak(code) => pass.recirculate(EngineTask::Abandon {
+                lane,
+                blame: id,
+                reason: reason(code),
+            }),
+        }
+    }
+
+    /// Looks at one member: a pass can see only one cell of each array.
+    pub(super) fn gather<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        lane: LaneId,
+        (at, left): (LaneId, u16),
+        (from, slowest): (u32, LaneId),
+    ) where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        let member = self.lanes.lookup(at.index()).map(|lane| lane.kind);
+        let Some(LaneKind::Member { group, next, .. }) = member else {
+            // The group has changed meanwhile: from the first that anybody may miss.
+            return pass.recirculate(EngineTask::Reissue {
+                lane,
+                from: 0,
+                slowest: None,
+            });
+        };
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let first = Psn::new(registers.target_first.read(cursor, group.index()));
+        let confirmed = registers.confirmed.read(cursor, at.index());
+        let has = Psn::new(confirmed).distance_from(first);
+        let (from, slowest) = if has < from {
+            (has, at)
+        } else {
+            (from, slowest)
+        };
+        pass.recirculate(if left > 1 {
+            EngineTask::Gather {
+                lane,
+                at: next,
+                left: left - 1,
+                from,
+                slowest,
+            }
+        } else {
+            EngineTask::Reissue {
+                lane,
+                from,
+                slowest: Some(slowest),
+            }
+        });
+    }
+
+    /// Every member has everything: the transfer is over.
+    pub(super) fn complete<T, D>(&mut self, pass: &mut Pass<'_, T, D>, lane: LaneId)
+    where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        let (at, cursor) = (lane.index(), &mut pass.cursor);
+        let count = self.registers.count.read(cursor, at);
+        if self.registers.acked.write(cursor, at, count) != count {
+            let cookie = self.registers.cookie.read(cursor, at);
+            pass.disarm(u32::from(lane.0));
+            pass.recirculate(EngineEvent::Done { lane, cookie });
+        }
+    }
+
+    /// A node says what its ring's word is. It is acknowledged whatever came before it: the newest
+    /// word is all that counts, so lost and overtaken ones need not come again.
+    pub(super) fn doorbell<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        port: PortId,
+        (id, lane, first): (LaneId, &Lane, Psn),
+        psn: Psn,
+        packet: &Packet,
+    ) where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        let mut bytes = [0; 8];
+        if packet.payload.len() != 8 || !packet.payload.copy_to(&self.memory, &mut bytes) {
+            return pass.drop(port, DropReason::BadWord, packet);
+        }
+        let is_newer = self
+            .registers
+            .next
+            .update(&mut pass.cursor, id.index(), |next| {
+                let is_newer = psn.distance_from(Psn::new(*next)) < 1 << 23;
+                if is_newer {
+                    *next = psn.add(1).get();
+                }
+                is_newer
+            });
+        let messages = psn.add(1).distance_from(first);
+        let answer = emit::acknowledge(&self.config, &self.memory, lane, psn, messages);
+        if is_newer {
+            pass.mirror(EngineEvent::Word { lane: id, bytes });
+        }
+        pass.forward(lane.port, answer);
+    }
+}
