@@ -8,7 +8,7 @@ use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::{
     Controller, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, LossPolicy, Ring,
 };
-use rackweave_endpoint::flow::{Consumer, Producer, Taken};
+use rackweave_endpoint::flow::{Consumer, Doorbell, Producer, Taken};
 use rackweave_verbs::Mtu;
 use std::collections::BTreeMap;
 
@@ -295,11 +295,11 @@ fn a_restart_of_the_switch_at_any_packet_loses_and_repeats_nothing() {
 #[test]
 fn members_come_and_go_at_any_time_and_nobody_notices() {
     for shape in SHAPES {
-        for at in 0..40 {
+        for at in 0..25 {
             let mut run = start(spec(shape, &[0, 1], &[2, 3]));
             let what = format!("{shape:?}, changes from step {at}");
             for _ in 0..at {
-                run.step(1000);
+                run.step(700);
             }
             let (rack, controller) = (&mut run.rack, &mut run.controller);
             let (index, ring) = controller.add_consumer(rack, run.id, NodeId(4)).unwrap();
@@ -307,7 +307,7 @@ fn members_come_and_go_at_any_time_and_nobody_notices() {
             let joined = taker(rack, &ring);
             run.ends.consumers.push(joined);
             for _ in 0..7 {
-                run.step(1000);
+                run.step(700);
             }
             let (rack, controller) = (&mut run.rack, &mut run.controller);
             let (index, rings) = controller.add_producer(rack, run.id, NodeId(5)).unwrap();
@@ -315,11 +315,11 @@ fn members_come_and_go_at_any_time_and_nobody_notices() {
             run.ends.producers.push(producer(rack, &rings[0]));
             run.ends.pushed.push(0);
             for _ in 0..7 {
-                run.step(1000);
+                run.step(700);
             }
             let (rack, controller) = (&mut run.rack, &mut run.controller);
             controller.remove_consumer(rack, run.id, 0).unwrap();
-            run.finish(1000, &what);
+            run.finish(700, &what);
             if shape == FlowShape::Balance {
                 run.ends.assert_balanced(&what);
                 continue;
@@ -432,6 +432,62 @@ fn a_dead_producer_is_left_out() {
         let copies = if shape == FlowShape::Replicate { 2 } else { 1 };
         assert_eq!(first, 900 * copies, "{shape:?}");
         assert!(run.ends.producers[1].is_aborted());
+    }
+}
+
+/// Rings every bell of a flow, as its units would after every change.
+fn ring_bells(rack: &mut TestRack, rings: &FlowRings) {
+    for ring in rings.all() {
+        let bell = ring.bell.expect("the flow has doorbells");
+        let bell = Doorbell::new(bell.qpn, ring.region.address, ring.region.lkey);
+        // A full send queue is no harm.
+        let _ = bell.ring(&mut rack.nics[usize::from(ring.node.0)]);
+    }
+}
+
+#[test]
+fn with_doorbells_nothing_waits_for_polls() {
+    for shape in [FlowShape::Shuffle, FlowShape::Balance, FlowShape::Replicate] {
+        for seed in 0..10 {
+            let never = Duration::from_secs(1000);
+            let (mut rack, mut controller) = TestRack::new(6, 1);
+            let spec = FlowSpec {
+                doorbells: true,
+                poll_interval: never,
+                poll_interval_max: never,
+                ..spec(shape, &[0, 1], &[2])
+            };
+            let (id, rings) = controller.create_flow(&mut rack, spec).unwrap();
+            let ends = Ends::new(&rack, &rings);
+            let mut rng = Rng::new(seed);
+            // Bells come late, twice or not at all, too: then an older word follows a newer one.
+            rack.fate = Box::new(move |_, _| match rng.below(30) {
+                0 if seed > 0 => Fate::Lose,
+                1 if seed > 0 => Fate::Duplicate,
+                2..=4 if seed > 0 => Fate::Delay,
+                _ => Fate::Deliver,
+            });
+            let mut run = Run {
+                rack,
+                controller,
+                id,
+                ends,
+            };
+            let what = format!("{shape:?}, seed {seed}");
+            for _ in 0..200_000 {
+                run.ends.work(100);
+                run.rack.tick();
+                run.controller.handle_digests(&mut run.rack);
+                if run.controller.flow_state(id) != Some(FlowState::Running) {
+                    break;
+                }
+                ring_bells(&mut run.rack, &rings);
+            }
+            let state = run.controller.flow_state(id);
+            assert_eq!(state, Some(FlowState::Ended), "{what}: a poll was needed");
+            run.ends.work(100);
+            run.check(shape, &what);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::Finding;
 
 /// A crate and the crates of ours that it may depend on, with the reason. A new arrow gets the
 /// hardest review: it is entered here, and in ARCHITECTURE.md, or not at all.
-const ARROWS: [(&str, &[&str], &str); 18] = [
+const ARROWS: [(&str, &[&str], &str); 19] = [
     ("base", &[], "the ground floor knows no protocol"),
     (
         "wire",
@@ -80,6 +80,21 @@ const ARROWS: [(&str, &[&str], &str); 18] = [
         "campaigns know racks, endpoints and checkers, not the machines' insides",
     ),
     (
+        "bench",
+        &[
+            "base",
+            "wire",
+            "verbs",
+            "nic",
+            "controller",
+            "endpoint",
+            "sim",
+            "rack",
+            "workload",
+        ],
+        "experiments know racks, endpoints and the simulator, not the switch's insides",
+    ),
+    (
         "interop",
         &[
             "base",
@@ -111,6 +126,7 @@ const ARROWS: [(&str, &[&str], &str); 18] = [
             "rack",
             "chaos",
             "workload",
+            "bench",
         ],
         "the command line stands on everything but the tools of tests",
     ),

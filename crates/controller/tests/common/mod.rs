@@ -157,7 +157,17 @@ impl TestRack {
             .chain([self.switch.poll_timeout()]);
         let next = timeouts.flatten().min();
         let soon = self.now + Duration::from_micros(1);
-        self.now = next.map_or(soon, |next| next.max(soon));
+        self.pass_time(next.map_or(soon, |next| next.max(soon)));
+    }
+
+    /// Lets everything that can happen now happen, then lets a microsecond pass.
+    pub fn tick(&mut self) {
+        while self.move_packets() {}
+        self.pass_time(self.now + Duration::from_micros(1));
+    }
+
+    fn pass_time(&mut self, now: Instant) {
+        self.now = now;
         for (at, nic) in self.nics.iter_mut().enumerate() {
             if !self.dead[at] {
                 nic.handle_timeout(self.now);
