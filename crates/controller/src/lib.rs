@@ -20,7 +20,8 @@ use lanes::LaneBook;
 use rackweave_base::Rng;
 
 pub use flows::{
-    Bell, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Loss, LossPolicy, Ring,
+    AbortReason, Bell, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Loss,
+    LossPolicy, Ring,
 };
 pub use lanes::LaneError;
 pub use regions::{LocalRegions, RegionError, RegionName};

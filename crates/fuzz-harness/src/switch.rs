@@ -7,8 +7,8 @@
 use crate::input::Input;
 use crate::packets::{self, Place, Way};
 use crate::rack::{Fate, NODES, Rack, SWITCH, To, host};
-use rackweave_base::{Block, NodeId, Packet, PortId, Psn, Qpn};
-use rackweave_controller::{Controller, FlowId, FlowSpec, FlowState, Ring};
+use rackweave_base::{Block, Duration, NodeId, Packet, PortId, Psn, Qpn};
+use rackweave_controller::{Controller, FlowId, FlowShape, FlowSpec, FlowState, Ring};
 use rackweave_endpoint::flow::{Consumer, Producer, RingLayout, Taken};
 use rackweave_switch::DropReason;
 use rackweave_verbs::{Access, Mtu};
@@ -59,7 +59,7 @@ fn layout(ring: &Ring) -> RingLayout {
     }
 }
 
-fn spec(setup: u8) -> FlowSpec {
+fn spec(setup: u8, more: u8) -> FlowSpec {
     let shapes: [(&[u16], &[u16]); 4] = [
         (&[0], &[1]),
         (&[0, 1], &[2]),
@@ -68,7 +68,14 @@ fn spec(setup: u8) -> FlowSpec {
     ];
     let (producers, consumers) = shapes[usize::from(setup & 3)];
     let nodes = |ids: &[u16]| ids.iter().map(|&id| NodeId(id)).collect();
+    // With one consumer every shape promises the same.
+    let shape = match (consumers.len(), more >> 1 & 3) {
+        (1, 1) => FlowShape::Balance,
+        (1, 2) => FlowShape::Replicate,
+        _ => FlowShape::Shuffle,
+    };
     FlowSpec {
+        shape,
         producers: nodes(producers),
         consumers: nodes(consumers),
         item_size: [8, 600][usize::from(setup >> 2 & 1)],
@@ -77,6 +84,8 @@ fn spec(setup: u8) -> FlowSpec {
         batch_bytes: 2400,
         transfers: [1, 2, 4][usize::from(setup >> 4) % 3],
         mtu: [Mtu::B256, Mtu::B1024][usize::from(setup >> 6 & 1)],
+        poll_interval_max: Duration::from_micros(40),
+        ..FlowSpec::new(&[], &[], 8, 0)
     }
 }
 
@@ -98,7 +107,7 @@ impl Fuzzed {
             block
         });
         let guards = guards.collect();
-        let created = controller.create_flow(&mut rack, spec(setup));
+        let created = controller.create_flow(&mut rack, spec(setup, more));
         let (flow, rings) = created.expect("the specification is sound and there is room");
         let block = |ring: &Ring| {
             let block = rack.regions.block(ring.node, ring.region.rkey);

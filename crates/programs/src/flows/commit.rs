@@ -12,6 +12,21 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::transfer::EngineTask;
 use rackweave_wire::fabric::ring::{CommitRecord, SwitchState, SwitchWord};
 
+/// Transfers of one producer that are committed together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Batch {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The producer.
+    pub producer: ProducerId,
+    /// Slots, from the oldest that is not committed.
+    pub slots: u32,
+    /// Their items.
+    pub items: u32,
+    /// The producer's tail behind them.
+    pub tail: u32,
+}
+
 impl Flows {
     /// All bytes of a transfer are in the rings of all its consumers. Its lanes are free for the next
     /// one.
@@ -42,8 +57,8 @@ impl Flows {
         });
     }
 
-    /// Publishes the head of the oldest transfer, if it is done, if everything that its producer
-    /// put before it is published, and if no commit is under way.
+    /// Begins to commit, if the oldest transfer is done, if everything that its producer put before
+    /// it is published, and if no commit is under way.
     pub(super) fn try_commit(
         &mut self,
         pass: &mut FlowPass<'_>,
@@ -79,38 +94,77 @@ impl Flows {
         let is_next = published == first
             || planted(Canary::FlowsAnyTurn)
             || planted(Canary::FlowsUnorderedCommit);
-        let ready = issued != committed && is_done && is_next;
-        let before = registers.committing.update(cursor, at, |committing| {
-            let before = *committing;
-            if ready && before == 0 {
-                *committing = slot + 1;
-            }
-            before
-        });
-        if !ready || before != 0 {
+        let under_way = issued.wrapping_sub(committed);
+        let ready = under_way != 0 && is_done && is_next;
+        if !ready {
             return;
         }
+        let batch = Batch {
+            thread: id,
+            producer: ProducerId(p as u16),
+            slots: 1,
+            items,
+            tail: first.wrapping_add(items),
+        };
+        let before = registers.committing.update(cursor, at, |committing| {
+            let before = *committing;
+            *committing = before.max(1);
+            before
+        });
+        if before == 0 {
+            let is_last = under_way == 1 || planted(Canary::FlowsUnorderedCommit);
+            pass.recirculate(FlowTask::Commit { batch, is_last });
+        }
+    }
+
+    /// Takes the next slot into the batch, if its transfer is done and continues what the batch has
+    /// of its producer; else publishes the head. So transfers that have finished while others were
+    /// being committed are committed together.
+    pub(super) fn commit(&mut self, pass: &mut FlowPass<'_>, mut batch: Batch, is_last: bool) {
+        let (id, at) = (batch.thread, batch.thread.index());
+        let thread = self.threads.lookup(at);
+        let producer = self.producers.lookup(batch.producer.index());
+        let (Some(thread), Some(producer)) = (thread, producer) else {
+            return;
+        };
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        if !is_last {
+            let issued = registers.issued.read(cursor, at);
+            let committed = registers.committed.read(cursor, at);
+            let next = committed.wrapping_add(batch.slots);
+            let slot_at = at * SLOTS + (next % SLOTS as u32) as usize;
+            let is_done = registers.done.read(cursor, slot_at) != 0;
+            let p = registers.slot_producer.read(cursor, slot_at);
+            let first = registers.slot_first.read(cursor, slot_at);
+            let items = registers.slot_items.read(cursor, slot_at);
+            let continues = (p, first) == (u32::from(batch.producer.0), batch.tail);
+            if next != issued && is_done && continues {
+                batch.slots += 1;
+                batch.items += items;
+                batch.tail = first.wrapping_add(items);
+                let is_last = next.wrapping_add(1) == issued;
+                return pass.recirculate(FlowTask::Commit { batch, is_last });
+            }
+        }
+        registers.tail_next.write(cursor, at, batch.tail);
+        registers.committing.write(cursor, at, batch.slots);
         let head = registers.head_published.update(cursor, at, |head| {
-            *head = head.wrapping_add(items);
+            *head = head.wrapping_add(batch.items);
             *head
         });
         registers.told.write(cursor, at, !thread.members);
-        let Some(producer) = self.producers.lookup(p as usize) else {
-            return;
-        };
         pass.recirculate(FlowTask::Tell {
             thread: id,
             at: thread.first_consumer,
             left: thread.consumers,
             record: CommitRecord {
                 producer: producer.place,
-                tail: first.wrapping_add(items),
+                tail: batch.tail,
             },
             word: SwitchWord {
                 counter: head,
                 state: SwitchState::Open,
             },
-            slot,
         });
     }
 
@@ -121,7 +175,6 @@ impl Flows {
         (thread, at, left): (ThreadId, ConsumerId, u16),
         record: CommitRecord,
         word: SwitchWord,
-        slot: u32,
     ) {
         let Some(consumer) = self.consumers.lookup(at.index()) else {
             return;
@@ -133,7 +186,6 @@ impl Flows {
                 left: left - 1,
                 record,
                 word,
-                slot,
             });
         }
         let order = consumer.ring.order;
@@ -141,7 +193,7 @@ impl Flows {
             lane: consumer.ring.publish,
             first: order.to_bytes(record.into()),
             second: Some(order.to_bytes(word.into())),
-            cookie: slot,
+            cookie: 0,
         });
     }
 
@@ -172,31 +224,25 @@ impl Flows {
             return;
         };
         let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
-        let slot = if planted(Canary::FlowsUnorderedCommit) {
-            // The slot is known only at a later stage; a bug may know more than the hardware.
-            registers.committing.peek(at).saturating_sub(1)
-        } else {
-            registers.committed.read(cursor, at) % SLOTS as u32
-        };
+        let slot = registers.committed.read(cursor, at) % SLOTS as u32;
         let slot_at = at * SLOTS + slot as usize;
         let p = registers.slot_producer.read(cursor, slot_at) as usize;
-        let first = registers.slot_first.read(cursor, slot_at);
-        let items = registers.slot_items.read(cursor, slot_at);
+        let tail_next = registers.tail_next.read(cursor, at);
         let tail = if planted(Canary::FlowsEarlyTail) {
             registers.taken.read(cursor, p)
         } else {
-            first.wrapping_add(items)
+            tail_next
         };
+        let slots = registers.committing.read(cursor, at);
         let Some(producer) = self.producers.lookup(p) else {
             return;
         };
         if thread.retain {
-            let committing = registers.committing.read(cursor, at);
             let head = registers.head_published.read(cursor, at);
             let consumer = thread.first_consumer.index();
             let is_consumed = registers.tail.read(cursor, consumer) == head;
             let is_next = registers.told.update(cursor, at, |told| {
-                let is_next = committing != 0 && is_consumed && *told == u32::MAX;
+                let is_next = slots != 0 && is_consumed && *told == u32::MAX;
                 if is_next {
                     *told = 0;
                 }
@@ -214,12 +260,12 @@ impl Flows {
             lane: producer.ring.publish,
             first: producer.ring.order.to_bytes(word.into()),
             second: None,
-            cookie: u32::from(id.0),
+            cookie: slots << 16 | u32::from(id.0),
         });
     }
 
-    /// Consumers and producer are told.
-    pub(super) fn commit_end(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
+    /// Consumers and producer are told: so many slots are free.
+    pub(super) fn commit_end(&mut self, pass: &mut FlowPass<'_>, id: ThreadId, slots: u32) {
         let Some(thread) = self.threads.lookup(id.index()) else {
             return;
         };
@@ -227,20 +273,15 @@ impl Flows {
         let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
         let committed = registers.committed.update(cursor, at, |committed| {
             let before = *committed;
-            *committed = before.wrapping_add(1);
+            *committed = before.wrapping_add(slots);
             before
         });
-        let slot = committed % SLOTS as u32;
-        let slot_at = at * SLOTS + slot as usize;
-        registers.done.write(cursor, slot_at, 0);
+        let slot_at = at * SLOTS + (committed % SLOTS as u32) as usize;
         let p = registers.slot_producer.read(cursor, slot_at) as usize;
-        let first = registers.slot_first.read(cursor, slot_at);
-        let items = registers.slot_items.read(cursor, slot_at);
-        registers
-            .tail_published
-            .write(cursor, p, first.wrapping_add(items));
+        let tail = registers.tail_next.read(cursor, at);
+        registers.tail_published.write(cursor, p, tail);
         registers.committing.write(cursor, at, 0);
-        let next = committed.wrapping_add(1) % SLOTS as u32;
+        let next = committed.wrapping_add(slots) % SLOTS as u32;
         pass.mirror(FlowTask::TryCommit {
             thread: id,
             left: threads,

@@ -175,13 +175,13 @@ impl Flows {
     /// The producer and its tail that a thread is telling its consumers and has not told the
     /// producer; none if it is not about to.
     pub fn being_told(&self, thread: ThreadId) -> Option<(ProducerId, u32)> {
-        let registers = &self.registers;
-        let slot = registers.committing.peek(thread.index()).checked_sub(1)? as usize;
-        let slot_at = thread.index() * super::SLOTS + slot;
-        let first = registers.slot_first.peek(slot_at);
-        let tail = first.wrapping_add(registers.slot_items.peek(slot_at));
-        let producer = registers.slot_producer.peek(slot_at) as u16;
-        Some((ProducerId(producer), tail))
+        let (at, registers) = (thread.index(), &self.registers);
+        if registers.committing.peek(at) == 0 {
+            return None;
+        }
+        let slot = registers.committed.peek(at) as usize % super::SLOTS;
+        let producer = registers.slot_producer.peek(at * super::SLOTS + slot) as u16;
+        Some((ProducerId(producer), registers.tail_next.peek(at)))
     }
 }
 

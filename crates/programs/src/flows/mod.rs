@@ -25,7 +25,8 @@
 //! link does not idle while an acknowledgement travels; a lane is free as soon as its transfer is
 //! done. A done transfer waits in its *slot* to be *committed*, strictly in the order of issue, and
 //! in the order of each producer's items: the consumers' heads are written (with the commit
-//! record), then the producer's tail, then the slot is free. So items become visible in one order,
+//! record), then the producer's tail, then the slot is free; transfers of one producer that are done
+//! together are committed together. So items become visible in one order,
 //! and after a restart of the switch the rings tell exactly what was delivered.
 //!
 //! **Mirrors.** Heads of producers and tails of consumers are mirrored by polling READs. The
@@ -62,6 +63,7 @@ use rackweave_switch::{Ledger, Pass};
 use rackweave_wire::fabric::ring::{CommitRecord, SwitchWord};
 use registers::Registers;
 
+pub use commit::Batch;
 pub use entries::{
     ConsumerEntry, ConsumerId, Counters, FlowConfig, ProducerEntry, ProducerId, RingPlace,
     ThreadEntry, ThreadId, Weight, Whose,
@@ -172,6 +174,13 @@ pub enum FlowTask {
         /// The slot whose transfer ended.
         slot: u32,
     },
+    /// Look whether more can be committed at once, and publish.
+    Commit {
+        /// What is committed so far.
+        batch: Batch,
+        /// Whether nothing follows.
+        is_last: bool,
+    },
     /// Write the words of one consumer after the other.
     Tell {
         /// The thread.
@@ -184,13 +193,16 @@ pub enum FlowTask {
         record: CommitRecord,
         /// The switch word.
         word: SwitchWord,
-        /// The slot.
-        slot: u32,
     },
     /// The consumers have the head; give the producer its tail.
     CommitTail(ThreadId),
-    /// Both are told; the slot is free.
-    CommitEnd(ThreadId),
+    /// Both are told; so many slots are free.
+    CommitEnd {
+        /// The thread.
+        thread: ThreadId,
+        /// How many.
+        slots: u32,
+    },
     /// What was taken from a producer is consumed: others may take from it.
     Reopen {
         /// The producer.
@@ -283,7 +295,10 @@ impl Flows {
                 self.head_written(pass, id);
             }
             (EngineEvent::Written { cookie, .. }, Role::ProducerPublish(_)) => {
-                pass.recirculate(FlowTask::CommitEnd(ThreadId(cookie as u16)));
+                pass.recirculate(FlowTask::CommitEnd {
+                    thread: ThreadId(cookie as u16),
+                    slots: cookie >> 16,
+                });
             }
             (EngineEvent::Failed { blame, reason, .. }, _) => self.failed(pass, blame, reason),
             (event, role) => debug_assert!(false, "{event:?} cannot happen on {role:?}"),
@@ -326,10 +341,10 @@ impl Flows {
                 left,
                 record,
                 word,
-                slot,
-            } => self.tell(pass, (thread, at, left), record, word, slot),
+            } => self.tell(pass, (thread, at, left), record, word),
+            FlowTask::Commit { batch, is_last } => self.commit(pass, batch, is_last),
             FlowTask::CommitTail(id) => self.commit_tail(pass, id),
-            FlowTask::CommitEnd(id) => self.commit_end(pass, id),
+            FlowTask::CommitEnd { thread, slots } => self.commit_end(pass, thread, slots),
             FlowTask::Reopen { producer, thread } => self.reopen(pass, producer, thread),
             FlowTask::Poll(lane) => self.poll(pass, lane),
             FlowTask::Abort {
@@ -408,7 +423,11 @@ impl Flows {
             | FlowTask::Park(id)
             | FlowTask::TryEnd(id)
             | FlowTask::CommitTail(id)
-            | FlowTask::CommitEnd(id)
+            | FlowTask::CommitEnd { thread: id, .. }
+            | FlowTask::Commit {
+                batch: Batch { thread: id, .. },
+                ..
+            }
             | FlowTask::Level { at: id, .. }
             | FlowTask::WakeDomain { at: id, .. }
             | FlowTask::Raise { domain: id, .. }

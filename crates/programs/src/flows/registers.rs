@@ -34,7 +34,9 @@ pub(super) struct Registers {
     pub taken: Register<u32>,
     /// p: which of the ring's data lanes carry a transfer, a bit each.
     pub sources_busy: Register<u32>,
-    /// t: one more than the slot that is being committed, or zero.
+    /// t: the tail that the producer of the slots being committed will be told.
+    pub tail_next: Register<u32>,
+    /// t: how many slots are being committed.
     pub committing: Register<u32>,
     /// t: the ring counter of the first slot of the consumers' rings that no transfer has taken.
     pub reserved: Register<u32>,
@@ -78,6 +80,7 @@ impl Registers {
             slot_producer: Register::new("flows.slot_producer", 2, slots),
             slot_first: Register::new("flows.slot_first", 3, slots),
             slot_items: Register::new("flows.slot_items", 3, slots),
+            tail_next: Register::new("flows.tail_next", 4, threads),
             tail_published: Register::new("flows.tail_published", 5, producers),
             head: Register::new("flows.head", 6, producers),
             finished: Register::new("flows.finished", 6, producers),
@@ -111,6 +114,7 @@ impl Registers {
             &self.slot_producer,
             &self.slot_first,
             &self.slot_items,
+            &self.tail_next,
             &self.tail_published,
             &self.head,
             &self.finished,

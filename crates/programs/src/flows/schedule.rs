@@ -575,7 +575,6 @@ impl Flows {
             left: thread.consumers,
             record: CommitRecord::default(),
             word,
-            slot: 0,
         });
     }
 }

@@ -228,7 +228,10 @@ fn events_of_a_removed_thread_come_to_nothing() {
     for task in [
         FlowTask::Wake(ThreadId(0)),
         FlowTask::TryEnd(ThreadId(0)),
-        FlowTask::CommitEnd(ThreadId(0)),
+        FlowTask::CommitEnd {
+            thread: ThreadId(0),
+            slots: 1,
+        },
         FlowTask::Poll(LaneId(0)),
     ] {
         switch.inject(Instant::ZERO, task.into());

@@ -231,20 +231,21 @@ impl Engine {
         let index = headers.bth.psn.distance_from(first);
         let count = registers.count.read(cursor, at);
         let acked = registers.acked.read(cursor, at);
-        let length = registers.length.read(cursor, at);
         // A train counts for as many fragments as it has; it never has the first or the last.
         let fragments = packet.fragments();
         if index < acked || index >= count || fragments > count - index {
             return pass.drop(port, DropReason::StaleFragment, &packet);
         }
+        // A sign of life, whatever its length.
+        registers.retries.update(cursor, at, |r| *r |= HEARD);
+        registers.activity.write(cursor, at, clock(pass.now));
+        let length = registers.length.read(cursor, at);
         let end = index + fragments;
         let rest = u64::from(length).saturating_sub(u64::from(index) * u64::from(lane.mtu));
         let is_whole = packet.fragment_len() as u64 == rest.min(u64::from(lane.mtu));
         if !is_whole || (fragments > 1 && (index == 0 || end == count)) {
             return pass.drop(port, DropReason::Malformed, &packet);
         }
-        registers.retries.update(cursor, at, |r| *r |= HEARD);
-        registers.activity.write(cursor, at, clock(pass.now));
         let offset = registers.offset.read(cursor, at);
         let address = registers.target_address.read(cursor, at);
         let rkey = Rkey(registers.target_rkey.read(cursor, at));

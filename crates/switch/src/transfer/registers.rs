@@ -67,7 +67,7 @@ impl Registers {
             acked: Register::new("transfer.acked", 4, lanes),
             retries: Register::new("transfer.retries", 4, lanes),
             activity: Register::new("transfer.activity", 4, lanes),
-            length: Register::new("transfer.length", 4, lanes),
+            length: Register::new("transfer.length", 5, lanes),
             offset: Register::new("transfer.offset", 5, lanes),
             cookie: Register::new("transfer.cookie", 5, lanes),
             confirmed: Register::new("transfer.confirmed", 3, lanes),
