@@ -159,6 +159,19 @@ pub const HOST_POLL_COST: Duration = Duration::from_nanos(54);
 /// and on average half a round of the loop, which takes one miss too.
 pub const HOST_SPIN_LATENCY: Duration = Duration::from_nanos(40);
 
+/// Cycles to hash a key, to find its destination and to append the tuple to a write-combining
+/// buffer. Assumed: the hash is two multiplications and three shift-and-xor steps (about 10 cycles
+/// of latency, half of it hidden by the next tuple), then one multiplication, a load of the
+/// buffer's fill and two stores; about 14 cycles without a miss.
+pub const HOST_PARTITION_CYCLES: u64 = 14;
+
+/// Cycles to take one tuple out of a buffer and add it up. Assumed.
+pub const HOST_CONSUME_CYCLES: u64 = 4;
+
+/// Cycles of a load that hits the first level cache: a word that nobody has written since the last
+/// look. Source: Intel optimisation manual, Skylake, 4 to 5 cycles (unchecked).
+pub const HOST_UNCHANGED_CYCLES: u64 = 5;
+
 // ---- DPU: NVIDIA BlueField-2 -------------------------------------------------------------------
 
 /// Cores (ARM Cortex-A72). Source: bluefield.
@@ -249,6 +262,17 @@ pub const HOST_Q1_CYCLES_PER_ROW: u64 = 34;
 /// Bytes per second of the GPU's memory. Source: NVIDIA V100 product brief, 900 GB/s of HBM2
 /// (unchecked).
 pub const GPU_MEMORY_BYTES_PER_SECOND: u64 = 900_000_000_000;
+
+/// Bytes that a GPU's memory moves for one access to a random place. Source: NVIDIA's CUDA
+/// programming guide, sectors of 32 bytes (unchecked).
+pub const GPU_SECTOR_BYTES: u64 = 32;
+
+/// Accesses to a hash table to enter one tuple: a slot is read and written. Assumed: tables are
+/// half full, so that neighbouring slots of a collision share a sector.
+pub const GPU_BUILD_ACCESSES: u64 = 2;
+
+/// Accesses to a hash table to look one tuple up. Assumed as above.
+pub const GPU_PROBE_ACCESSES: u64 = 1;
 
 /// Times that a byte crosses the GPU's memory on its way from the NIC into a kernel: written once
 /// by the NIC through GPUDirect, read once by the kernel.

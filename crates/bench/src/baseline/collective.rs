@@ -1,0 +1,380 @@
+//! A shuffle in rounds, as with MPI's collective all-to-all.
+//!
+//! In a round every rank first partitions until a buffer is full, then all meet at a barrier, then
+//! everybody sends its buffers to everybody and waits for all of them, then all consume. Within a
+//! rank nothing overlaps: that is what a blocking collective means.
+//!
+//! Best case: the barrier (a dissemination barrier of 8-byte WRITEs) also stands for the clear-to-
+//! send of every pair; a buffer travels as one WRITE of the bytes in it, followed by a WRITE of a
+//! footer; all sends of a rank are posted at once, beginning with its own neighbour.
+
+use super::cores::{self, TupleCost};
+use super::ends::{Failure, Outlet};
+use super::set_up::{SetUpError, Station, connect};
+use super::tuples;
+use super::worker::{Ledger, Production};
+use core::cell::RefCell;
+use core::sync::atomic::Ordering::{Acquire, Release};
+use rackweave_base::memory::{ReadSlots, WriteSlots};
+use rackweave_base::{Duration, NodeId, Qpn, Rkey};
+use rackweave_rack::SimulatedRack;
+use rackweave_sim::Category;
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_verbs::{Completion, CompletionStatus, Operation, PostError, WorkRequest};
+use std::rc::Rc;
+
+/// A cache line: footers and barrier words have one each.
+const LINE: usize = 64;
+
+/// Bytes of a footer: tuple bytes and whether it is the rank's last round (32 bits each), then the
+/// number of the round from one (64 bits).
+const FOOTER: usize = 16;
+
+/// Steps of the barrier at most: up to 2^8 ranks.
+const STEPS_MAX: usize = 8;
+
+/// What every rank does.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Bytes of a buffer for one destination.
+    pub buffer_bytes: usize,
+    /// Bytes of a tuple.
+    pub tuple_size: usize,
+    /// Tuples of all ranks together.
+    pub tuples: u64,
+}
+
+/// A rank: one thread on one core.
+struct Rank {
+    plan: Plan,
+    own: usize,
+    ranks: usize,
+    station: Station,
+    peers: Vec<Peer>,
+    buffers: Buffers,
+    inputs: Vec<ReadSlots>,
+    production: Production,
+    /// The number of the round, from one.
+    round: u64,
+    state: State,
+    completions: Vec<Completion>,
+    ledger: Rc<RefCell<Ledger>>,
+}
+
+/// The way to another rank (or to itself).
+struct Peer {
+    qpn: Qpn,
+    address: u64,
+    rkey: Rkey,
+}
+
+/// The buffers being filled.
+struct Buffers {
+    slots: Vec<WriteSlots>,
+    used: Vec<usize>,
+    buffer_bytes: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Partition,
+    /// Waiting for the word of this step of the barrier.
+    Barrier(usize),
+    /// Waiting for so many completions, having seen the footers of so many ranks.
+    Exchange {
+        completions: usize,
+        seen: usize,
+    },
+    /// Consuming what this rank has sent.
+    Consume(usize),
+}
+
+/// Where things lie in a rank's region: what it sends, then what it receives.
+#[derive(Clone, Copy)]
+struct Layout {
+    ranks: usize,
+    stride: usize,
+}
+
+impl Layout {
+    fn new(ranks: usize, plan: &Plan) -> Self {
+        let stride = plan.buffer_bytes.next_multiple_of(LINE) + LINE;
+        Self { ranks, stride }
+    }
+
+    fn output(self, to: usize) -> usize {
+        to * self.stride
+    }
+
+    fn input(self, from: usize) -> usize {
+        (self.ranks + from) * self.stride
+    }
+
+    /// The word that step `step` of the barrier sends, of odd and even rounds.
+    fn barrier_source(self, step: usize, round: u64) -> usize {
+        2 * self.ranks * self.stride + (2 * step + (round % 2) as usize) * LINE
+    }
+
+    /// The word that it waits for.
+    fn barrier_word(self, step: usize) -> usize {
+        2 * self.ranks * self.stride + (2 * STEPS_MAX + step) * LINE
+    }
+
+    fn bytes(self) -> usize {
+        self.barrier_word(STEPS_MAX)
+    }
+}
+
+/// Starts a rank for every entry of `ranks`, nodes that may appear more than once.
+///
+/// # Errors
+/// If a node lacks room.
+///
+/// # Panics
+/// With more than 256 ranks.
+pub fn spawn(
+    rack: &mut SimulatedRack,
+    ranks: &[NodeId],
+    plan: Plan,
+    ledger: &Rc<RefCell<Ledger>>,
+) -> Result<(), SetUpError> {
+    let count = ranks.len();
+    assert!(count <= 1 << STEPS_MAX, "the barrier has {STEPS_MAX} steps");
+    let layout = Layout::new(count, &plan);
+    let sends = 3 * count as u32 + STEPS_MAX as u32;
+    let stations: Result<Vec<Station>, SetUpError> = ranks
+        .iter()
+        .map(|&node| Station::new(rack, node, layout.bytes(), 2 * sends))
+        .collect();
+    let stations = stations?;
+    for (own, station) in stations.iter().enumerate() {
+        let mut peers = Vec::new();
+        for far in &stations {
+            let (qpn, _) = connect(rack, station, far, 8)?;
+            peers.push(Peer {
+                qpn,
+                address: far.region.address,
+                rkey: far.region.rkey,
+            });
+        }
+        let block = &station.region.block;
+        let slots = |at| WriteSlots::new(block.clone(), at, layout.stride, 1);
+        let inputs = |at| ReadSlots::new(block.clone(), at, layout.stride, 1);
+        let rank = Rank {
+            plan,
+            own,
+            ranks: count,
+            peers,
+            buffers: Buffers {
+                slots: (0..count).map(|to| slots(layout.output(to))).collect(),
+                used: vec![0; count],
+                buffer_bytes: plan.buffer_bytes,
+            },
+            inputs: (0..count).map(|from| inputs(layout.input(from))).collect(),
+            production: Production::share(plan.tuples, own, count, plan.tuple_size),
+            station: station.clone(),
+            round: 1,
+            state: State::Partition,
+            completions: Vec::new(),
+            ledger: ledger.clone(),
+        };
+        rack.spawn(ranks[own], Box::new(rank));
+    }
+    Ok(())
+}
+
+impl Outlet for Buffers {
+    fn push(&mut self, _: &mut Context<'_>, key: u64, tuple: &[u8]) -> Result<bool, Failure> {
+        let to = tuples::destination(key, self.used.len());
+        let used = self.used[to];
+        let free = &mut self.slots[to].bytes_mut(0, 1)[used..self.buffer_bytes];
+        let Some(bytes) = free.get_mut(..tuple.len()) else {
+            return Ok(false);
+        };
+        bytes.copy_from_slice(tuple);
+        self.used[to] += tuple.len();
+        Ok(true)
+    }
+
+    fn end_phase(&mut self, _: &mut Context<'_>) -> Result<bool, Failure> {
+        Ok(true)
+    }
+}
+
+impl Rank {
+    fn layout(&self) -> Layout {
+        Layout::new(self.ranks, &self.plan)
+    }
+
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+        let again = Ok(Step::Compute(Duration::ZERO));
+        match self.state {
+            State::Partition => {
+                let pushed = self
+                    .production
+                    .batch(context, &mut self.buffers, tuples::make)?;
+                if pushed == 0 || self.production.is_done() {
+                    self.state = State::Barrier(0);
+                    self.enter_barrier(context, 0)?;
+                }
+                again
+            }
+            State::Barrier(step) => {
+                let word = self.layout().barrier_word(step);
+                if self.word(word) < self.round {
+                    context.charge(Category::Communication, cores::unchanged(context.cpu()));
+                    return Ok(Step::WaitForPacket);
+                }
+                context.charge(Category::Communication, context.cpu().cache_latency);
+                self.enter_barrier(context, step + 1)?;
+                again
+            }
+            State::Exchange { .. } => self.exchange(context),
+            State::Consume(from) => self.consume(context, from),
+        }
+    }
+
+    fn word(&self, offset: usize) -> u64 {
+        u64::from_le(self.station.region.block.word(offset).load(Acquire))
+    }
+
+    /// Sends the word of a step of the barrier, or leaves the barrier behind its last.
+    fn enter_barrier(&mut self, context: &mut Context<'_>, step: usize) -> Result<(), Failure> {
+        let distance = 1 << step;
+        if distance >= self.ranks {
+            return self.send_all(context);
+        }
+        let source = self.layout().barrier_source(step, self.round);
+        let word = self.station.region.block.word(source);
+        word.store(self.round.to_le(), Release);
+        let to = (self.own + distance) % self.ranks;
+        let target = self.layout().barrier_word(step);
+        self.post(context, to, (source, target, 8), false)?;
+        self.state = State::Barrier(step);
+        Ok(())
+    }
+
+    /// Posts every buffer and its footer.
+    fn send_all(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
+        let layout = self.layout();
+        let is_last = u64::from(self.production.is_done());
+        for distance in 1..=self.ranks {
+            let to = (self.own + distance) % self.ranks;
+            let used = self.buffers.used[to];
+            let (source, target) = (layout.output(to), layout.input(self.own));
+            let footer = source + layout.stride - LINE;
+            let block = &self.station.region.block;
+            let head = used as u64 | is_last << 32;
+            block.word(footer).store(head.to_le(), Release);
+            block.word(footer + 8).store(self.round.to_le(), Release);
+            if used > 0 {
+                self.post(context, to, (source, target, used), false)?;
+            }
+            let target = target + layout.stride - LINE;
+            self.post(context, to, (footer, target, FOOTER), true)?;
+        }
+        self.state = State::Exchange {
+            completions: self.ranks,
+            seen: 0,
+        };
+        Ok(())
+    }
+
+    fn post(
+        &mut self,
+        context: &mut Context<'_>,
+        to: usize,
+        (source, target, len): (usize, usize, usize),
+        signaled: bool,
+    ) -> Result<(), Failure> {
+        let peer = &self.peers[to];
+        let operation = Operation::Write {
+            address: peer.address + target as u64,
+            rkey: peer.rkey,
+            immediate: None,
+        };
+        let segment = self.station.region.segment(source as u64, len as u32);
+        let mut request = WorkRequest::new(0, operation, &[segment]);
+        request.signaled = signaled;
+        context
+            .post_send(peer.qpn, request)
+            .map_err(|error: PostError| error.to_string())
+    }
+
+    fn exchange(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+        let State::Exchange { completions, seen } = &mut self.state else {
+            return Ok(Step::Done);
+        };
+        if *completions > 0 {
+            self.completions.clear();
+            context.poll_cq(self.station.cq, self.ranks, &mut self.completions);
+            let failed = |c: &&Completion| c.status != CompletionStatus::Success;
+            if let Some(failed) = self.completions.iter().find(failed) {
+                return Err(format!("a WRITE ended with: {}", failed.status));
+            }
+            *completions -= self.completions.len();
+        }
+        let (completions, mut seen) = (*completions, *seen);
+        let layout = self.layout();
+        while seen < self.ranks {
+            // In the order in which the others send to this rank.
+            let from = (self.own + self.ranks - seen - 1) % self.ranks;
+            if self.word(layout.input(from) + layout.stride - LINE + 8) < self.round {
+                context.charge(Category::Communication, cores::unchanged(context.cpu()));
+                break;
+            }
+            context.charge(Category::Communication, context.cpu().cache_latency);
+            seen += 1;
+        }
+        if completions == 0 && seen == self.ranks {
+            self.buffers.used.fill(0);
+            self.state = State::Consume(0);
+            return Ok(Step::Compute(Duration::ZERO));
+        }
+        self.state = State::Exchange { completions, seen };
+        Ok(Step::WaitForPacket)
+    }
+
+    fn consume(&mut self, context: &mut Context<'_>, from: usize) -> Result<Step, Failure> {
+        if from == self.ranks {
+            return Ok(self.end_round(context));
+        }
+        let layout = self.layout();
+        let head = self.word(layout.input(from) + layout.stride - LINE);
+        let bytes = self.inputs[from].bytes(0, 1);
+        let used = bytes[..self.plan.buffer_bytes].get(..head as u32 as usize);
+        let used = used.ok_or("a footer says more bytes than a buffer has")?;
+        let mut ledger = self.ledger.borrow_mut();
+        let size = self.plan.tuple_size;
+        let count = ledger.tallies[self.own].add(used, size, self.own, self.ranks);
+        ledger.add(context.now(), used.len() as u64);
+        let cost = TupleCost::new(context.cpu(), size).consume(count);
+        context.charge(Category::Compute, cost);
+        self.state = State::Consume(from + 1);
+        Ok(Step::Compute(Duration::ZERO))
+    }
+
+    /// Begins the next round, or ends after a round that was the last of every rank.
+    fn end_round(&mut self, context: &mut Context<'_>) -> Step {
+        let layout = self.layout();
+        let is_last = |from| self.word(layout.input(from) + layout.stride - LINE) >> 32 == 1;
+        if (0..self.ranks).all(is_last) {
+            let mut ledger = self.ledger.borrow_mut();
+            ledger.finished_at = ledger.finished_at.max(context.now());
+            return Step::Done;
+        }
+        self.round += 1;
+        self.state = State::Partition;
+        Step::Compute(Duration::ZERO)
+    }
+}
+
+impl Actor for Rank {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let result = self.turn(context);
+        self.ledger.borrow_mut().note(result)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,347 @@
+//! A shuffle that the workers' own cores drive: buffered one-sided WRITEs, as DFI does them.
+//!
+//! Every worker has a ring of segments in the memory of every destination. It collects tuples in a
+//! local segment per destination; a full one goes out as a WRITE of the segment with a footer,
+//! which the destination finds by looking at the footers of all its rings. A destination counts
+//! what it has consumed in its own memory; a worker that runs short of room READs that counter,
+//! ahead of time if it can. One WRITE in some is signaled, so that local segments can be reused.
+//!
+//! Source: Thostrup et al., DFI: The Data Flow Interface for High-Speed Networks, SIGMOD 2021, and
+//! its public code (`BufferWriter`, flow optimisation "bandwidth"), which also sends a node's
+//! tuples for itself through the NIC. Where that code waits, this one goes on with other work.
+
+mod receiver;
+
+pub use receiver::Receiver;
+
+use super::ends::{Failure, Outlet};
+use super::set_up::{SetUpError, Station, connect};
+use super::tuples;
+use core::sync::atomic::Ordering::Acquire;
+use rackweave_base::memory::WriteSlots;
+use rackweave_base::{NodeId, Qpn, Rkey};
+use rackweave_rack::SimulatedRack;
+use rackweave_sim::Category;
+use rackweave_sim::world::Context;
+use rackweave_verbs::{Completion, CompletionStatus, Operation, PostError, WorkRequest};
+
+/// The shape of the rings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Bytes of tuples in a segment.
+    pub segment_bytes: usize,
+    /// Segments of a ring at a destination, a power of two.
+    pub segments: u32,
+    /// Segments of a worker for one destination, a power of two from two.
+    pub source_segments: u32,
+    /// Bytes of a tuple, which divide those of a segment.
+    pub tuple_size: usize,
+}
+
+/// Bytes of a footer: tuple bytes and flags (32 bits each), then the segment's number from one
+/// (64 bits), which arrives last.
+const FOOTER: usize = 16;
+
+/// A segment and its footer take whole cache lines.
+const LINE: usize = 64;
+
+/// The flag of a worker's last segment of a phase.
+const PHASE_END: u32 = 1;
+
+/// In a completion's id: the request was a READ of a counter.
+const COUNTER_READ: u64 = 1 << 63;
+
+impl Shape {
+    fn stride(&self) -> usize {
+        self.segment_bytes + LINE
+    }
+
+    fn ring_bytes(&self) -> usize {
+        // The counter of consumed segments has a cache line of its own.
+        LINE + self.stride() * self.segments as usize
+    }
+}
+
+/// A worker's sending side.
+pub struct Sender {
+    shape: Shape,
+    station: Station,
+    outputs: Vec<Output>,
+    completions: Vec<Completion>,
+    /// Outputs whose phase has ended.
+    ended: usize,
+}
+
+/// What goes to one destination.
+struct Output {
+    qpn: Qpn,
+    local: WriteSlots,
+    local_offset: u64,
+    /// Where the counter is READ into.
+    counter_offset: u64,
+    remote: u64,
+    rkey: Rkey,
+    /// Segments posted.
+    written: u64,
+    /// Segments whose WRITE is known to be complete.
+    completed: u64,
+    /// Tuple bytes in the segment being filled.
+    used: usize,
+    /// When the counter was last READ, in segments written; none if that is long answered for.
+    asked_at: Option<u64>,
+    /// Whether a signaled READ of the counter is under way.
+    reading: bool,
+}
+
+/// Makes the rings of `producers` at `consumers`, nodes that may appear more than once.
+///
+/// # Errors
+/// If a node lacks room.
+pub fn mesh(
+    rack: &mut SimulatedRack,
+    producers: &[NodeId],
+    consumers: &[NodeId],
+    shape: Shape,
+) -> Result<(Vec<Sender>, Vec<Receiver>), SetUpError> {
+    let mut receivers: Vec<Receiver> = Vec::new();
+    for &node in consumers {
+        let bytes = shape.ring_bytes() * producers.len();
+        let neighbour = receivers.iter().find(|other| other.station.node == node);
+        let station = match neighbour.map(|other| other.station.pd) {
+            Some(pd) => Station::in_domain(rack, node, pd, bytes, 1)?,
+            None => Station::new(rack, node, bytes, 1)?,
+        };
+        receivers.push(Receiver::new(station, producers.len(), shape));
+    }
+    let local_bytes = (shape.stride() * shape.source_segments as usize + LINE) * consumers.len();
+    let sends = (shape.source_segments + 2) * consumers.len() as u32;
+    let mut senders = Vec::new();
+    for (producer, &node) in producers.iter().enumerate() {
+        let station = Station::new(rack, node, local_bytes, 2 * sends)?;
+        // One queue pair per worker and node, as DFI has it.
+        let mut connected: Vec<(NodeId, Qpn)> = Vec::new();
+        let mut outputs = Vec::new();
+        for (consumer, receiver) in receivers.iter().enumerate() {
+            let far = receiver.station.node;
+            let known = connected.iter().find(|(node, _)| *node == far);
+            let qpn = match known {
+                Some(&(_, qpn)) => qpn,
+                None => {
+                    let target = &receiver.station;
+                    let (qpn, _) = connect(rack, &station, target, sends)?;
+                    connected.push((far, qpn));
+                    qpn
+                }
+            };
+            outputs.push(Output::new(
+                &station, consumer, qpn, receiver, producer, shape,
+            ));
+        }
+        senders.push(Sender {
+            shape,
+            station,
+            outputs,
+            completions: Vec::new(),
+            ended: 0,
+        });
+    }
+    Ok((senders, receivers))
+}
+
+impl Output {
+    fn new(
+        station: &Station,
+        consumer: usize,
+        qpn: Qpn,
+        receiver: &Receiver,
+        producer: usize,
+        shape: Shape,
+    ) -> Self {
+        let local_bytes = shape.stride() * shape.source_segments as usize + LINE;
+        let at = consumer * local_bytes;
+        let block = station.region.block.clone();
+        let remote = &receiver.station.region;
+        Self {
+            qpn,
+            local: WriteSlots::new(block, at + LINE, shape.stride(), shape.source_segments),
+            local_offset: (at + LINE) as u64,
+            counter_offset: at as u64,
+            remote: remote.address + (producer * shape.ring_bytes()) as u64,
+            rkey: remote.rkey,
+            written: 0,
+            completed: 0,
+            used: 0,
+            asked_at: None,
+            reading: false,
+        }
+    }
+}
+
+impl Sender {
+    /// Takes completions that are there.
+    fn poll(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
+        self.completions.clear();
+        context.poll_cq(self.station.cq, 32, &mut self.completions);
+        for completion in &self.completions {
+            if completion.status != CompletionStatus::Success {
+                return Err(format!("a WRITE or READ ended with: {}", completion.status));
+            }
+            let output = (completion.id & !COUNTER_READ) >> 40;
+            let output = &mut self.outputs[output as usize];
+            if completion.id & COUNTER_READ != 0 {
+                output.reading = false;
+            } else {
+                let low = (1 << 40) - 1;
+                output.completed = output.completed.max(completion.id & low);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the local segment of `to` may be filled.
+    fn has_segment(&mut self, context: &mut Context<'_>, to: usize) -> Result<bool, Failure> {
+        let all = u64::from(self.shape.source_segments);
+        if self.outputs[to].written - self.outputs[to].completed == all {
+            self.poll(context)?;
+        }
+        Ok(self.outputs[to].written - self.outputs[to].completed < all)
+    }
+
+    /// Whether the ring of `to` has a free segment. READs its counter where that is due: once at
+    /// half and once at a quarter of the ring ahead of time, and always when there is none.
+    fn has_credit(&mut self, context: &mut Context<'_>, to: usize) -> Result<bool, Failure> {
+        let all = u64::from(self.shape.segments);
+        // The NIC writes the word that is looked at.
+        context.charge(Category::Communication, context.cpu().cache_latency);
+        let word = self.outputs[to].counter_offset as usize;
+        let consumed = self.station.region.block.word(word).load(Acquire);
+        let output = &self.outputs[to];
+        let free = all - (output.written - consumed);
+        if free == 0 {
+            if output.reading {
+                self.poll(context)?;
+            }
+            if !self.outputs[to].reading {
+                self.read_counter(context, to, true)?;
+            }
+            return Ok(false);
+        }
+        let asked_lately = output
+            .asked_at
+            .is_some_and(|at| output.written - at < all / 4);
+        if free <= all / 2 && !asked_lately && !output.reading {
+            self.read_counter(context, to, false)?;
+        }
+        Ok(true)
+    }
+
+    fn read_counter(
+        &mut self,
+        context: &mut Context<'_>,
+        to: usize,
+        signaled: bool,
+    ) -> Result<(), Failure> {
+        let output = &mut self.outputs[to];
+        let operation = Operation::Read {
+            address: output.remote,
+            rkey: output.rkey,
+        };
+        let segment = self.station.region.segment(output.counter_offset, 8);
+        let id = COUNTER_READ | (to as u64) << 40;
+        let mut request = WorkRequest::new(id, operation, &[segment]);
+        request.signaled = signaled;
+        match context.post_send(output.qpn, request) {
+            Ok(()) => {
+                output.asked_at = Some(output.written);
+                output.reading = signaled;
+                Ok(())
+            }
+            // The completions that make room also wake the worker.
+            Err(PostError::Full(_)) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Sends the segment of `to`, full or not. False if the ring there is full.
+    fn flush(&mut self, context: &mut Context<'_>, to: usize, flags: u32) -> Result<bool, Failure> {
+        if !self.has_segment(context, to)? || !self.has_credit(context, to)? {
+            return Ok(false);
+        }
+        let shape = self.shape;
+        let output = &mut self.outputs[to];
+        let number = output.written + 1;
+        let slot = output.local.bytes_mut(output.written as u32, 1);
+        let footer = &mut slot[shape.segment_bytes..][..FOOTER];
+        footer[..4].copy_from_slice(&(output.used as u32).to_le_bytes());
+        footer[4..8].copy_from_slice(&flags.to_le_bytes());
+        footer[8..].copy_from_slice(&number.to_le_bytes());
+        let stride = shape.stride() as u64;
+        let local = output.written % u64::from(shape.source_segments);
+        let remote = output.written % u64::from(shape.segments);
+        let segment = self.station.region.segment(
+            output.local_offset + local * stride,
+            (shape.segment_bytes + FOOTER) as u32,
+        );
+        let operation = Operation::Write {
+            address: output.remote + LINE as u64 + remote * stride,
+            rkey: output.rkey,
+            immediate: None,
+        };
+        let id = (to as u64) << 40 | number;
+        let mut request = WorkRequest::new(id, operation, &[segment]);
+        request.signaled = number.is_multiple_of(u64::from(shape.source_segments / 2));
+        match context.post_send(output.qpn, request) {
+            Ok(()) => {
+                output.written = number;
+                output.used = 0;
+                Ok(true)
+            }
+            Err(PostError::Full(_)) => {
+                self.poll(context)?;
+                Ok(false)
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl Outlet for Sender {
+    fn push(&mut self, context: &mut Context<'_>, key: u64, tuple: &[u8]) -> Result<bool, Failure> {
+        let to = tuples::destination(key, self.outputs.len());
+        let Shape {
+            segment_bytes,
+            tuple_size,
+            ..
+        } = self.shape;
+        let used = self.outputs[to].used;
+        if used + tuple_size > segment_bytes && !self.flush(context, to, 0)? {
+            return Ok(false);
+        }
+        if self.outputs[to].used == 0 && !self.has_segment(context, to)? {
+            return Ok(false);
+        }
+        let output = &mut self.outputs[to];
+        let slot = output.local.bytes_mut(output.written as u32, 1);
+        slot[output.used..][..tuple_size].copy_from_slice(tuple);
+        output.used += tuple_size;
+        if output.used + tuple_size > segment_bytes {
+            // If there is no room now, the next tuple for this destination tries again.
+            self.flush(context, to, 0)?;
+        }
+        Ok(true)
+    }
+
+    fn end_phase(&mut self, context: &mut Context<'_>) -> Result<bool, Failure> {
+        while self.ended < self.outputs.len() {
+            if !self.flush(context, self.ended, PHASE_END)? {
+                return Ok(false);
+            }
+            self.ended += 1;
+        }
+        self.ended = 0;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests;

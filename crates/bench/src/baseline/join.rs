@@ -1,0 +1,330 @@
+//! A distributed hash join: cores of storage nodes shuffle both tables, accelerators join.
+//!
+//! A producer is a thread on a core; it partitions its share of the build table by the join key,
+//! then its share of the probe table, into whatever outlet it is given. A consumer is a part of a
+//! GPU: it builds its hash table while tuples come in and probes it likewise (zero-sided RDMA,
+//! section 7.2, "Distributed join"). The hash table is a real one, so the result is one as well.
+
+use super::ends::{Failure, Inlet, Outlet, Took};
+use super::tuples;
+use super::worker::{Ledger, Production};
+use core::cell::RefCell;
+use rackweave_base::{Duration, Instant};
+use rackweave_endpoint::flow::hash_key;
+use rackweave_sim::{Category, devices};
+use rackweave_sim::world::{Actor, Context, Step};
+use std::rc::Rc;
+
+/// Bytes of a tuple: key and payload.
+pub const TUPLE_BYTES: usize = 16;
+
+/// The two tables, by their sizes. Build keys are distinct; every probe tuple has one match, whose
+/// number is uniformly distributed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tables {
+    /// Tuples of the build side.
+    pub build: u64,
+    /// Tuples of the probe side.
+    pub probe: u64,
+}
+
+/// What a join gives.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Joined {
+    /// Matches.
+    pub matches: u64,
+    /// A sum over all matches of what depends on both payloads.
+    pub sum: u64,
+}
+
+impl Joined {
+    #[inline]
+    fn add(&mut self, build_payload: u64, probe_payload: u64) {
+        self.matches += 1;
+        let pair = hash_key(build_payload ^ probe_payload.rotate_left(32));
+        self.sum = self.sum.wrapping_add(pair);
+    }
+}
+
+impl Tables {
+    /// The number of the build tuple that probe tuple `number` matches.
+    #[inline]
+    fn partner(self, number: u64) -> u64 {
+        let draw = hash_key(number ^ 0x5851_f42d_4c95_7f2d);
+        ((u128::from(draw) * u128::from(self.build)) >> 64) as u64
+    }
+
+    /// The result, computed directly.
+    pub fn expected(self) -> Joined {
+        let mut joined = Joined::default();
+        for number in 0..self.probe {
+            joined.add(self.partner(number), number);
+        }
+        joined
+    }
+}
+
+/// A hash table with linear probing, at most half full. Zero is no key.
+#[derive(Debug, Default)]
+struct HashTable {
+    slots: Vec<(u64, u64)>,
+    len: usize,
+}
+
+impl HashTable {
+    /// The slot of `key`, or the free one where it belongs.
+    #[inline]
+    fn find(&self, key: u64) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut at = key as usize & mask;
+        while self.slots[at].0 != key && self.slots[at].0 != 0 {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    fn insert(&mut self, key: u64, payload: u64) {
+        if 2 * (self.len + 1) > self.slots.len() {
+            let grown = (4 * self.len).next_power_of_two().max(64);
+            let old = core::mem::replace(&mut self.slots, vec![(0, 0); grown]);
+            for (key, payload) in old.into_iter().filter(|slot| slot.0 != 0) {
+                let at = self.find(key);
+                self.slots[at] = (key, payload);
+            }
+        }
+        let at = self.find(key);
+        self.slots[at] = (key, payload);
+        self.len += 1;
+    }
+
+    #[inline]
+    fn get(&self, key: u64) -> Option<u64> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let slot = self.slots[self.find(key)];
+        (slot.0 == key).then_some(slot.1)
+    }
+}
+
+/// What all parts of one join tell the outside.
+#[derive(Default, Debug)]
+pub struct JoinLedger {
+    /// Failures, and when the last consumer saw the end.
+    pub run: Ledger,
+    /// The result.
+    pub joined: Joined,
+    /// Tuples that came to the wrong consumer.
+    pub wrong: u64,
+    /// Build tuples that came.
+    pub built: u64,
+    /// When the last consumer had its hash table.
+    pub built_at: Instant,
+}
+
+/// A core that scans and shuffles.
+pub struct Scanner<O> {
+    tables: Tables,
+    build: Production,
+    probe: Production,
+    outlet: O,
+    phase: usize,
+    ledger: Rc<RefCell<JoinLedger>>,
+}
+
+impl<O: Outlet> Scanner<O> {
+    /// Core `own` of `cores` that share both tables.
+    pub fn new(
+        tables: Tables,
+        outlet: O,
+        (own, cores): (usize, usize),
+        ledger: Rc<RefCell<JoinLedger>>,
+    ) -> Self {
+        Self {
+            tables,
+            build: Production::share(tables.build, own, cores, TUPLE_BYTES),
+            probe: Production::share(tables.probe, own, cores, TUPLE_BYTES),
+            outlet,
+            phase: 0,
+            ledger,
+        }
+    }
+
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+        let tables = self.tables;
+        let (production, is_build) = match self.phase {
+            0 => (&mut self.build, true),
+            1 => (&mut self.probe, false),
+            _ => return Ok(Step::Done),
+        };
+        let has_moved = if production.is_done() {
+            let has_ended = self.outlet.end_phase(context)?;
+            self.phase += usize::from(has_ended);
+            has_ended
+        } else {
+            let make = |number: u64, bytes: &mut [u8]| {
+                let partner = match is_build {
+                    true => number,
+                    false => tables.partner(number),
+                };
+                let key = tuples::key_of(partner);
+                bytes[..8].copy_from_slice(&key.to_le_bytes());
+                bytes[8..].copy_from_slice(&number.to_le_bytes());
+                key
+            };
+            production.batch(context, &mut self.outlet, make)? > 0
+        };
+        Ok(if has_moved {
+            Step::Compute(Duration::ZERO)
+        } else {
+            Step::WaitForPacket
+        })
+    }
+}
+
+impl<O: Outlet> Actor for Scanner<O> {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let result = self.turn(context);
+        self.ledger.borrow_mut().run.note(result)
+    }
+}
+
+/// A part of a GPU that joins.
+pub struct Joiner<I> {
+    inlet: I,
+    table: HashTable,
+    own: usize,
+    joiners: usize,
+    /// Of the GPU's memory, this part's share.
+    bytes_per_second: u64,
+    is_probing: bool,
+    joined: Joined,
+    wrong: u64,
+    ledger: Rc<RefCell<JoinLedger>>,
+}
+
+impl<I: Inlet> Joiner<I> {
+    /// Joiner `own` of `joiners`; as many as `share` have one GPU together.
+    pub fn new(
+        inlet: I,
+        (own, joiners): (usize, usize),
+        share: u64,
+        ledger: Rc<RefCell<JoinLedger>>,
+    ) -> Self {
+        Self {
+            inlet,
+            table: HashTable::default(),
+            own,
+            joiners,
+            bytes_per_second: devices::GPU_MEMORY_BYTES_PER_SECOND / share.max(1),
+            is_probing: false,
+            joined: Joined::default(),
+            wrong: 0,
+            ledger,
+        }
+    }
+
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+        let Self {
+            inlet,
+            table,
+            own,
+            joiners,
+            is_probing,
+            joined,
+            wrong,
+            ..
+        } = self;
+        let took = inlet.take(context, &mut |bytes| {
+            let tuples = bytes.as_chunks::<TUPLE_BYTES>().0;
+            for tuple in tuples {
+                let [key, payload] = [0, 8].map(|at| {
+                    let word = tuple[at..].first_chunk().copied();
+                    u64::from_le_bytes(word.unwrap_or_default())
+                });
+                if key == 0 || tuples::destination(key, *joiners) != *own {
+                    *wrong += 1;
+                } else if !*is_probing {
+                    table.insert(key, payload);
+                } else if let Some(build) = table.get(key) {
+                    joined.add(build, payload);
+                }
+            }
+            tuples.len() as u64
+        })?;
+        match took {
+            Took::Empty => Ok(Step::WaitForPacket),
+            Took::Tuples(count) => {
+                let time = self.time(count);
+                context.charge(Category::Compute, time);
+                Ok(Step::Compute(Duration::ZERO))
+            }
+            Took::PhaseEnded => Ok(self.end_phase(context.now())),
+        }
+    }
+
+    /// How long this part of the GPU takes for so many tuples.
+    fn time(&self, tuples: u64) -> Duration {
+        let accesses = match self.is_probing {
+            true => devices::GPU_PROBE_ACCESSES,
+            false => devices::GPU_BUILD_ACCESSES,
+        };
+        let bytes = tuples * (TUPLE_BYTES as u64 + accesses * devices::GPU_SECTOR_BYTES);
+        Duration::from_nanos((bytes * 1_000_000_000).div_ceil(self.bytes_per_second))
+    }
+
+    fn end_phase(&mut self, now: Instant) -> Step {
+        let mut ledger = self.ledger.borrow_mut();
+        if !self.is_probing {
+            ledger.built += self.table.len as u64;
+            ledger.built_at = ledger.built_at.max(now);
+            self.is_probing = true;
+            return Step::Compute(Duration::ZERO);
+        }
+        ledger.run.finished_at = ledger.run.finished_at.max(now);
+        ledger.joined.matches += self.joined.matches;
+        ledger.joined.sum = ledger.joined.sum.wrapping_add(self.joined.sum);
+        ledger.wrong += self.wrong;
+        Step::Done
+    }
+}
+
+impl<I: Inlet> Actor for Joiner<I> {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let result = self.turn(context);
+        self.ledger.borrow_mut().run.note(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_table_finds_what_was_put_in_and_nothing_else() {
+        let mut table = HashTable::default();
+        for number in 0..1000 {
+            table.insert(tuples::key_of(number), number);
+        }
+        for number in 0..1000 {
+            assert_eq!(table.get(tuples::key_of(number)), Some(number));
+        }
+        assert_eq!(table.get(tuples::key_of(1000)), None);
+        assert!(2 * table.len <= table.slots.len());
+    }
+
+    #[test]
+    fn the_expected_result_depends_on_every_pair() {
+        let tables = Tables {
+            build: 10,
+            probe: 1000,
+        };
+        let expected = tables.expected();
+        assert_eq!(expected.matches, 1000);
+        let mut swapped = Joined::default();
+        for number in 0..1000 {
+            swapped.add((tables.partner(number) + 1) % 10, number);
+        }
+        assert_ne!(swapped.sum, expected.sum);
+    }
+}

@@ -1,0 +1,13 @@
+//! The systems that the papers compare with, on the same simulated hardware.
+
+pub mod collective;
+pub mod cores;
+pub mod cpu_shuffle;
+pub mod ends;
+pub mod join;
+pub mod one_sided;
+pub mod put_shuffle;
+pub mod set_up;
+pub mod tuples;
+pub mod two_sided;
+pub mod worker;

@@ -1,0 +1,80 @@
+//! The baseline moves items in order, and its cost is what its core is charged.
+
+use super::*;
+use crate::experiment::{Run, Scale};
+
+fn goodput(flows: Flows, driving: Driving) -> f64 {
+    let mut progress = |_| true;
+    let mut run = Run {
+        scale: Scale::Quick,
+        seed: 1,
+        progress: &mut progress,
+    };
+    let span = Span {
+        warm_up: Duration::from_micros(200),
+        counted: Duration::from_micros(500),
+    };
+    // The consumers look at the number of every item, so a rate means that all came in order.
+    super::run(&mut Sweep::new(&mut run, 1), flows, driving, span).unwrap()
+}
+
+const SMALL: Flows = Flows {
+    count: 4,
+    item_size: 4096,
+    batch_bytes: 4096,
+    transfers: 1,
+};
+
+#[test]
+fn a_core_takes_the_time_that_it_is_charged() {
+    let one = |words| goodput(SMALL, Driving { cores: 1, words });
+    let cpu = CpuModel::default();
+    // Two posts, one completion, one store to the tail, the look at the head.
+    let fixed = cpu.post_cost * 2 + cpu.poll_cost + cpu.cache_latency;
+    for words in [Words::Device, Words::Host] {
+        let item = fixed + words.look(&cpu);
+        let bound = (4096.0 / item.as_secs_f64()).min(one_to_one::line_rate());
+        let share = one(words) / bound;
+        // READs of tails come on top: one for half a ring of items, at most.
+        assert!(
+            (0.9..1.002).contains(&share),
+            "{words:?}: {share} of {bound}"
+        );
+    }
+}
+
+#[test]
+fn more_cores_and_larger_writes_fill_the_link() {
+    let line_rate = one_to_one::line_rate();
+    let four = Driving {
+        cores: 4,
+        words: Words::Device,
+    };
+    let one = Driving { cores: 1, ..four };
+    let batched = Flows {
+        batch_bytes: 64 << 10,
+        ..SMALL
+    };
+    for (name, got) in [
+        ("four cores", goodput(SMALL, four)),
+        ("batches", goodput(batched, one)),
+    ] {
+        let share = got / line_rate;
+        assert!(
+            (0.93..1.002).contains(&share),
+            "{name}: {share} of line rate"
+        );
+    }
+}
+
+#[test]
+fn rings_of_several_flows_lie_side_by_side() {
+    let shape = RingShape::new(4096, 20_000);
+    assert_eq!(shape.slots, 4, "20000 bytes hold four items");
+    assert_eq!(shape.head(1), shape.slot(0, 3) + 4096);
+    assert_eq!(
+        shape.slot(1, 5),
+        shape.slot(1, 1),
+        "the fifth is in the second slot"
+    );
+}

@@ -1,0 +1,217 @@
+//! A shuffle that accelerators drive themselves: non-blocking one-sided puts, as with NVSHMEM.
+//!
+//! Every kernel writes items straight into a slot of its own at every destination and keeps a few
+//! puts in flight. Nobody coordinates: a slot is written again without asking whether it was
+//! consumed, which is the best case (zero-sided RDMA, section 7.1). A kernel goes through the
+//! destinations in turn, beginning with itself, so that no two kernels aim at one at a time.
+
+use super::ends::Failure;
+use super::set_up::{SetUpError, Station, connect};
+use super::tuples;
+use super::worker::Ledger;
+use core::cell::RefCell;
+use rackweave_base::memory::{ReadSlots, WriteSlots};
+use rackweave_base::{Duration, NodeId, Qpn, Rkey};
+use rackweave_rack::SimulatedRack;
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_verbs::{Completion, CompletionStatus, Operation, WorkRequest};
+use std::rc::Rc;
+
+/// Puts that a kernel has in flight, and items that it has memory for.
+const DEPTH: u32 = 4;
+
+/// What every kernel does.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Bytes of an item.
+    pub item_bytes: usize,
+    /// Items that a kernel sends to every destination.
+    pub items_per_destination: u64,
+    /// How long a kernel computes to fill an item.
+    pub fill_time: Duration,
+}
+
+/// A kernel.
+struct Kernel {
+    plan: Plan,
+    own: usize,
+    station: Station,
+    slots: WriteSlots,
+    targets: Vec<Target>,
+    posted: u64,
+    /// Puts that have completed with all before them.
+    completed: u64,
+    /// Those after them that have completed, a bit each.
+    done: u64,
+    completions: Vec<Completion>,
+    ledger: Rc<RefCell<Ledger>>,
+}
+
+struct Target {
+    qpn: Qpn,
+    address: u64,
+    rkey: Rkey,
+}
+
+/// The memory into which kernels put items, to be looked at in the end.
+pub struct Landing {
+    plan: Plan,
+    /// Per destination the slots of all kernels.
+    slots: Vec<ReadSlots>,
+    kernels: usize,
+}
+
+/// The key of the item that kernel `from` sends to `to` in round `round`. An item is one large
+/// tuple. Kernels are fewer than 256.
+pub fn item_key(from: usize, to: usize, round: u64) -> u64 {
+    round << 16 | (from as u64) << 8 | to as u64
+}
+
+/// Whether an item of this key is for kernel `own` of `count`.
+pub fn aims_at(key: u64, own: usize, count: usize) -> bool {
+    let [to, from, ..] = key.to_le_bytes();
+    usize::from(to) == own && usize::from(from) < count
+}
+
+/// Starts a kernel for every entry of `kernels`, nodes that may appear more than once. Every kernel
+/// is a destination as well.
+///
+/// # Errors
+/// If a node lacks room.
+pub fn spawn(
+    rack: &mut SimulatedRack,
+    kernels: &[NodeId],
+    plan: Plan,
+    ledger: &Rc<RefCell<Ledger>>,
+) -> Result<Landing, SetUpError> {
+    let count = kernels.len();
+    let mut landings = Vec::new();
+    let mut sources = Vec::new();
+    for &node in kernels {
+        let slots = count.next_power_of_two();
+        landings.push(Station::new(rack, node, plan.item_bytes * slots, 1)?);
+        let bytes = plan.item_bytes * DEPTH as usize;
+        sources.push(Station::new(rack, node, bytes, 2 * DEPTH)?);
+    }
+    for (own, station) in sources.into_iter().enumerate() {
+        let mut targets = Vec::new();
+        for landing in &landings {
+            let (qpn, _) = connect(rack, &station, landing, DEPTH + 1)?;
+            targets.push(Target {
+                qpn,
+                address: landing.region.address + (own * plan.item_bytes) as u64,
+                rkey: landing.region.rkey,
+            });
+        }
+        let block = station.region.block.clone();
+        let kernel = Kernel {
+            plan,
+            own,
+            slots: WriteSlots::new(block, 0, plan.item_bytes, DEPTH),
+            station,
+            targets,
+            posted: 0,
+            completed: 0,
+            done: 0,
+            completions: Vec::new(),
+            ledger: ledger.clone(),
+        };
+        rack.spawn(kernels[own], Box::new(kernel));
+    }
+    let slots = landings.iter().map(|landing| {
+        let block = landing.region.block.clone();
+        let count = count.next_power_of_two() as u32;
+        ReadSlots::new(block, 0, plan.item_bytes, count)
+    });
+    Ok(Landing {
+        plan,
+        slots: slots.collect(),
+        kernels: count,
+    })
+}
+
+impl Landing {
+    /// How many slots do not hold, byte for byte, the last item that was put there.
+    pub fn wrong(&self) -> usize {
+        let Some(round) = self.plan.items_per_destination.checked_sub(1) else {
+            return 0;
+        };
+        let wrong = |to: usize| {
+            (0..self.kernels).filter(move |&from| {
+                let item = self.slots[to].bytes(from as u32, 1);
+                tuples::read(item) != Some(item_key(from, to, round))
+            })
+        };
+        (0..self.kernels).map(|to| wrong(to).count()).sum()
+    }
+}
+
+impl Kernel {
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+        self.completions.clear();
+        context.poll_cq(self.station.cq, DEPTH as usize, &mut self.completions);
+        for completion in &self.completions {
+            if completion.status != CompletionStatus::Success {
+                return Err(format!("a put ended with: {}", completion.status));
+            }
+            let bytes = self.plan.item_bytes as u64;
+            self.ledger.borrow_mut().add(context.now(), bytes);
+        }
+        self.completed = self.in_order();
+        let count = self.targets.len() as u64;
+        let total = self.plan.items_per_destination * count;
+        if self.completed == total {
+            let mut ledger = self.ledger.borrow_mut();
+            ledger.finished_at = ledger.finished_at.max(context.now());
+            return Ok(Step::Done);
+        }
+        if self.posted == total || self.posted - self.completed == u64::from(DEPTH) {
+            return Ok(Step::WaitForPacket);
+        }
+        self.put(context)?;
+        Ok(Step::Compute(self.plan.fill_time))
+    }
+
+    /// Puts that have completed with all before them. Those to different destinations may overtake
+    /// each other, but the memory of items is used in turn.
+    fn in_order(&mut self) -> u64 {
+        for completion in &self.completions {
+            self.done |= 1 << (completion.id - self.completed);
+        }
+        let run = self.done.trailing_ones();
+        self.done >>= run;
+        self.completed + u64::from(run)
+    }
+
+    /// Fills the next item and puts it.
+    fn put(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
+        let count = self.targets.len();
+        let to = (self.own + self.posted as usize) % count;
+        let key = item_key(self.own, to, self.posted / count as u64);
+        tuples::write(key, self.slots.bytes_mut(self.posted as u32, 1));
+        let offset = self.posted % u64::from(DEPTH) * self.plan.item_bytes as u64;
+        let segment = self
+            .station
+            .region
+            .segment(offset, self.plan.item_bytes as u32);
+        let target = &self.targets[to];
+        let operation = Operation::Write {
+            address: target.address,
+            rkey: target.rkey,
+            immediate: None,
+        };
+        let request = WorkRequest::new(self.posted, operation, &[segment]);
+        context
+            .post_send(target.qpn, request)
+            .map_err(|error| error.to_string())?;
+        self.posted += 1;
+        Ok(())
+    }
+}
+
+impl Actor for Kernel {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let result = self.turn(context);
+        self.ledger.borrow_mut().note(result)
+    }
+}

@@ -1,0 +1,123 @@
+//! Regions and connected queue pairs for baselines, made before their time is taken.
+
+use rackweave_base::memory::MemoryError;
+use rackweave_base::{Duration, NodeId, Qpn};
+use rackweave_controller::LaneError;
+use rackweave_controller::connect::PairAttributes;
+use rackweave_nic::Nic;
+use rackweave_rack::SimulatedRack;
+use rackweave_verbs::{
+    Access, CqError, CqId, PdId, QpCapabilities, QpError, Region, RegisterError, Verbs,
+};
+
+/// Why a baseline could not be set up.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum SetUpError {
+    /// There is no such node.
+    #[error("{0:?} does not exist")]
+    NoNode(NodeId),
+    /// The rack has no memory left.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// A region could not be registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// A completion queue could not be made.
+    #[error(transparent)]
+    Cq(#[from] CqError),
+    /// A queue pair could not be made.
+    #[error(transparent)]
+    Qp(#[from] QpError),
+    /// Two queue pairs could not be connected.
+    #[error(transparent)]
+    Connect(#[from] LaneError),
+}
+
+/// A thread's own part of a NIC.
+#[derive(Clone, Debug)]
+pub struct Station {
+    /// Where it is.
+    pub node: NodeId,
+    /// Its protection domain.
+    pub pd: PdId,
+    /// Where its work completes.
+    pub cq: CqId,
+    /// Its memory.
+    pub region: Region,
+}
+
+impl Station {
+    /// A station with `bytes` of memory and room for `completions`.
+    ///
+    /// # Errors
+    /// If the node or the rack lacks room.
+    pub fn new(
+        rack: &mut SimulatedRack,
+        node: NodeId,
+        bytes: usize,
+        completions: u32,
+    ) -> Result<Self, SetUpError> {
+        let pd = nic(rack, node)?.create_pd();
+        Self::in_domain(rack, node, pd, bytes, completions)
+    }
+
+    /// A station in the protection domain of another one on the same node, so that one queue pair
+    /// leads to both.
+    ///
+    /// # Errors
+    /// As for [`Station::new`].
+    pub fn in_domain(
+        rack: &mut SimulatedRack,
+        node: NodeId,
+        pd: PdId,
+        bytes: usize,
+        completions: u32,
+    ) -> Result<Self, SetUpError> {
+        let block = rack.memory().allocate(bytes)?;
+        let nic = nic(rack, node)?;
+        let cq = nic.create_cq(completions)?;
+        let region = nic.register(pd, block, Access::all())?;
+        Ok(Self {
+            node,
+            pd,
+            cq,
+            region,
+        })
+    }
+}
+
+/// Connects a queue pair of `a` with one of `b`; each takes up to `sends` requests.
+///
+/// # Errors
+/// If a node lacks room.
+pub fn connect(
+    rack: &mut SimulatedRack,
+    a: &Station,
+    b: &Station,
+    sends: u32,
+) -> Result<(Qpn, Qpn), SetUpError> {
+    let capabilities = QpCapabilities {
+        send_max: sends,
+        receive_max: 1,
+        segments_max: 1,
+    };
+    let mut make = |station: &Station| -> Result<Qpn, SetUpError> {
+        let nic = nic(rack, station.node)?;
+        Ok(nic.create_qp(station.pd, station.cq, station.cq, capabilities)?)
+    };
+    let (near, far) = (make(a)?, make(b)?);
+    let attributes = PairAttributes {
+        timeout: TIMEOUT,
+        ..PairAttributes::default()
+    };
+    rack.connect((a.node, near), (b.node, far), &attributes)?;
+    Ok((near, far))
+}
+
+/// How long a NIC waits for an acknowledgement. Far above a round trip with full queues (a port's
+/// queue of 1 MiB takes 84 us), so that it fires only when the last packet of a message is lost.
+const TIMEOUT: Duration = Duration::from_millis(1);
+
+fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<&mut Nic, SetUpError> {
+    rack.nic_mut(node).ok_or(SetUpError::NoNode(node))
+}

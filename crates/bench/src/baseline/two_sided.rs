@@ -1,0 +1,398 @@
+//! Replication by two-sided SEND and RECEIVE, as CPUs do it: the baseline of figure 12.
+//!
+//! The paper compares with DFI (Thostrup et al., SIGMOD 2021), which sends unreliable datagrams to
+//! a multicast group of the switch and makes them reliable in software. Our soft NIC has reliable
+//! connections only and our forwarding has no multicast, so there are two stand-ins ([`Fanout`]):
+//!
+//! * the producer posts one SEND per consumer. A native multicast would save the sender's link,
+//!   which carries every message as often as there are consumers; at one consumer the two are
+//!   alike but for DFI's own acknowledgements.
+//! * the consumers pass messages on in a chain. No link then carries a message twice in one
+//!   direction, as with a multicast, but every consumer except the last spends a SEND on it.
+//!
+//! Global order comes from a sequencer: a word at a node, raised by fetch-and-add. A producer asks
+//! for the number of the next message while it sends one ([`Plan::numbers_ahead`] lets it ask for
+//! more, which DFI is not known to do). Consumers copy messages out of their receive buffers and
+//! deliver them in the order of the numbers, holding back what came too early.
+//!
+//! Messages are DFI's segments of 8 KiB; the paper does not say what figure 12 used. One core or a
+//! few make messages and as many per consumer take them ([`Plan::cores`]); credit keeps receivers from being overrun.
+
+mod actors;
+pub mod log;
+pub mod message;
+mod station;
+
+use crate::experiment::Scale;
+use actors::{Common, Consumer, Problem, Producer, Sequencer};
+use log::{Log, same_order};
+use rackweave_base::memory::MemoryError;
+use rackweave_base::{Duration, NodeId, Qpn};
+use rackweave_controller::LaneError;
+use rackweave_rack::config::{FaultSection, NodeConfig, Role};
+use rackweave_rack::{RackConfig, RackError, RunEnd, SimulatedRack};
+use rackweave_sim::CpuReport;
+use rackweave_verbs::{CompletionStatus, CqError, PostError, QpError, RegisterError};
+use station::{Inlet, Outlet, Station, WINDOW};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Bytes of a message: DFI's segment.
+pub const MESSAGE_BYTES: u32 = 8 << 10;
+
+/// Virtual time between two looks at the cores.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// Virtual time after which a run has failed. Even one message at a time takes less.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How a message comes to all consumers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fanout {
+    /// The producer sends it to each.
+    Each,
+    /// Each consumer sends it to the next.
+    Chain,
+}
+
+/// What is to be replicated, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Nodes that produce.
+    pub producers: u32,
+    /// Nodes that consume.
+    pub consumers: u32,
+    /// Whether all consumers deliver in one order.
+    pub ordered: bool,
+    /// Sequence numbers that a producer may have asked for and not used. With one it waits a round
+    /// trip per message.
+    pub numbers_ahead: u32,
+    /// How a message comes to all.
+    pub fanout: Fanout,
+    /// Bytes of a message, a multiple of eight of at least [`message::HEADER`].
+    pub message_bytes: u32,
+    /// Cores of each producer and of each consumer, which share the bytes of every message; the
+    /// first of them posts and polls.
+    pub cores: u32,
+    /// Messages of each producer.
+    pub messages: u64,
+}
+
+/// How a replication went.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Bytes per second that each consumer delivered in the steady state.
+    pub goodput: Vec<f64>,
+    /// When the last message was delivered, in seconds of virtual time.
+    pub seconds: f64,
+    /// Messages that each consumer delivered.
+    pub messages: u64,
+    /// Whether all consumers delivered in the same order. With one producer it is its own.
+    pub same_order: bool,
+    /// What the first core of each producer spent; the others spend as much on bytes.
+    pub producers: Vec<CpuReport>,
+    /// What the first core of each consumer spent.
+    pub consumers: Vec<CpuReport>,
+}
+
+/// Why a replication failed.
+#[derive(Debug, thiserror::Error)]
+pub enum TwoSidedError {
+    /// The plan makes no sense.
+    #[error("{what} is {value}; {rule}")]
+    Plan {
+        /// The setting.
+        what: &'static str,
+        /// Its value.
+        value: u32,
+        /// What it should be.
+        rule: &'static str,
+    },
+    /// The rack could not be built.
+    #[error(transparent)]
+    Rack(#[from] RackError),
+    /// There is no such node.
+    #[error("node {} does not exist", .0.0)]
+    NoNode(NodeId),
+    /// The rack has no memory left.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// A region could not be registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// A completion queue could not be made.
+    #[error(transparent)]
+    Cq(#[from] CqError),
+    /// A queue pair could not be made.
+    #[error(transparent)]
+    Qp(#[from] QpError),
+    /// Queue pairs could not be connected.
+    #[error(transparent)]
+    Connect(#[from] LaneError),
+    /// A request was refused.
+    #[error(transparent)]
+    Post(#[from] PostError),
+    /// A request failed.
+    #[error("queue pair {qpn}: {status}")]
+    Completion {
+        /// The queue pair.
+        qpn: Qpn,
+        /// How it ended.
+        status: CompletionStatus,
+    },
+    /// A message was not what its producer wrote.
+    #[error("a message came damaged")]
+    Damaged,
+    /// A sequence number came twice.
+    #[error("sequence number {0} came twice")]
+    Twice(u64),
+    /// A consumer delivered a producer's messages out of order, or not all of them.
+    #[error("consumer {0} delivered a producer's messages out of order or not all of them")]
+    Order(usize),
+    /// Nothing moves any more.
+    #[error("the replication has come to no end in {0} of virtual time")]
+    Stuck(Duration),
+}
+
+impl Plan {
+    /// One producer and DFI's segments, as many as `scale` says.
+    pub fn new(consumers: u32, ordered: bool, scale: Scale) -> Self {
+        Self {
+            producers: 1,
+            consumers,
+            ordered,
+            numbers_ahead: 1,
+            fanout: Fanout::Each,
+            message_bytes: MESSAGE_BYTES,
+            cores: 1,
+            messages: match scale {
+                Scale::Quick => 1_000,
+                Scale::Full => 8_000,
+            },
+        }
+    }
+
+    fn check(&self) -> Result<(), TwoSidedError> {
+        let (least, most) = (message::HEADER as u32, 1 << 20);
+        let bytes = self.message_bytes;
+        let is_size = (least..=most).contains(&bytes) && bytes.is_multiple_of(8);
+        let count = "1 to 16 are possible";
+        let size = "a multiple of 8 from 24 to 1048576 is possible";
+        let is_count = |count| (1..=16).contains(&count);
+        let (producers, consumers) = (self.producers, self.consumers);
+        let (ahead, cores) = (self.numbers_ahead, self.cores);
+        for (what, value, is_good, rule) in [
+            (
+                "the number of producers",
+                producers,
+                is_count(producers),
+                count,
+            ),
+            (
+                "the number of consumers",
+                consumers,
+                is_count(consumers),
+                count,
+            ),
+            ("the number of numbers ahead", ahead, is_count(ahead), count),
+            ("the number of cores", cores, is_count(cores), count),
+            ("the size of a message", bytes, is_size, size),
+        ] {
+            if !is_good {
+                return Err(TwoSidedError::Plan { what, value, rule });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replicates with one producer, one SEND per consumer.
+///
+/// # Errors
+/// As for [`run`].
+pub fn replicate(
+    consumers: u32,
+    ordered: bool,
+    scale: Scale,
+    seed: u64,
+) -> Result<Outcome, TwoSidedError> {
+    run(&Plan::new(consumers, ordered, scale), seed)
+}
+
+/// Replicates as the plan says, on a rack of its own.
+///
+/// # Errors
+/// If the plan makes no sense, the rack cannot be built, or a message is lost, damaged, doubled or
+/// out of order.
+pub fn run(plan: &Plan, seed: u64) -> Result<Outcome, TwoSidedError> {
+    run_with_faults(plan, seed, FaultSection::default())
+}
+
+fn run_with_faults(plan: &Plan, seed: u64, faults: FaultSection) -> Result<Outcome, TwoSidedError> {
+    plan.check()?;
+    let mut world = SetUp::new(plan, seed, faults)?;
+    world.spawn()?;
+    let until = world.rack.now() + PATIENCE;
+    loop {
+        let end = world.rack.run(world.rack.now() + SLICE);
+        if let Some(error) = world.problem.borrow_mut().take() {
+            return Err(error);
+        }
+        match end {
+            RunEnd::Done => break,
+            RunEnd::Stalled => return Err(TwoSidedError::Stuck(PATIENCE)),
+            _ if world.rack.now() > until => return Err(TwoSidedError::Stuck(PATIENCE)),
+            _ => {}
+        }
+    }
+    world.outcome()
+}
+
+/// Nodes in the order of their numbers: producers, consumers, the sequencer.
+struct SetUp<'a> {
+    plan: &'a Plan,
+    seed: u64,
+    rack: SimulatedRack,
+    producers: Vec<Station>,
+    consumers: Vec<Station>,
+    sequencer: Option<Station>,
+    logs: Vec<Rc<RefCell<Log>>>,
+    problem: Problem,
+}
+
+impl<'a> SetUp<'a> {
+    fn new(plan: &'a Plan, seed: u64, faults: FaultSection) -> Result<Self, TwoSidedError> {
+        let count = plan.producers + plan.consumers + u32::from(plan.ordered);
+        let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
+        let config = RackConfig {
+            seed,
+            node: (0..count).map(node).collect(),
+            faults,
+            ..RackConfig::default()
+        };
+        let mut rack = SimulatedRack::new(&config)?;
+        let mut station = |at: u32, windows: u32| {
+            let buffers = u64::from(windows) * WINDOW;
+            Station::new(&mut rack, NodeId(at as u16), plan.message_bytes, buffers)
+        };
+        let producers: Result<_, _> = (0..plan.producers).map(|at| station(at, 1)).collect();
+        let consumers: Result<_, _> = (0..plan.consumers)
+            .map(|at| station(plan.producers + at, plan.producers))
+            .collect();
+        let sequencer = plan.ordered.then(|| station(count - 1, 0)).transpose()?;
+        Ok(Self {
+            plan,
+            seed,
+            producers: producers?,
+            consumers: consumers?,
+            sequencer,
+            logs: Vec::new(),
+            problem: Problem::default(),
+            rack,
+        })
+    }
+
+    fn common(&self, station: &Station) -> Common {
+        Common {
+            cq: station.cq,
+            region: station.region.clone(),
+            message: self.plan.message_bytes,
+            cores: self.plan.cores,
+            seed: self.seed,
+            problem: self.problem.clone(),
+        }
+    }
+
+    /// Connects all nodes and lets their cores run.
+    fn spawn(&mut self) -> Result<(), TwoSidedError> {
+        let count = self.consumers.len();
+        let mut inlets: Vec<Vec<Inlet>> = (0..count).map(|_| Vec::new()).collect();
+        let mut next: Vec<Option<Outlet>> = (0..count).map(|_| None).collect();
+        let direct = match self.plan.fanout {
+            Fanout::Each => count,
+            Fanout::Chain => 1,
+        };
+        let word = self.sequencer.as_mut().map(Station::word);
+        for at in 0..self.producers.len() {
+            let from = &mut self.producers[at];
+            let mut outlets = Vec::new();
+            for (to, inlets) in self.consumers[..direct].iter_mut().zip(&mut inlets) {
+                let (outlet, inlet) = station::edge(&mut self.rack, from, to, inlets.len())?;
+                outlets.push(outlet);
+                inlets.push(inlet);
+            }
+            let sequencer = match (&self.sequencer, word) {
+                (Some(station), Some(word)) => Some(Sequencer {
+                    qpn: station::connect(&mut self.rack, from, station)?.0,
+                    address: station.region.address + word,
+                    rkey: station.region.rkey,
+                    answers: (0..self.plan.numbers_ahead).map(|_| from.word()).collect(),
+                    asked: 0,
+                    answered: 0,
+                    numbers: Default::default(),
+                }),
+                _ => None,
+            };
+            let (node, buffers) = (from.node, from.buffers(WINDOW));
+            let producer = Producer {
+                common: self.common(&self.producers[at]),
+                index: at as u32,
+                outlets,
+                sequencer,
+                buffers,
+                pending: [0; WINDOW as usize],
+                next: 0,
+                total: self.plan.messages,
+            };
+            self.rack.spawn(node, Box::new(producer));
+        }
+        for at in direct..count {
+            let (before, after) = self.consumers.split_at_mut(at);
+            let (from, to) = (&mut before[at - 1], &mut after[0]);
+            let (outlet, inlet) = station::edge(&mut self.rack, from, to, inlets[at].len())?;
+            next[at - 1] = Some(outlet);
+            inlets[at].push(inlet);
+        }
+        for (at, (inlets, outlet)) in inlets.into_iter().zip(next).enumerate() {
+            let log = Rc::new(RefCell::new(Log::default()));
+            let consumer = Consumer {
+                common: self.common(&self.consumers[at]),
+                inlets,
+                outlet,
+                to_forward: Default::default(),
+                forwarded: 0,
+                ordered: self.plan.ordered,
+                held: Default::default(),
+                next_sequence: 0,
+                total: self.plan.messages * u64::from(self.plan.producers),
+                log: log.clone(),
+            };
+            self.logs.push(log);
+            self.rack.spawn(self.consumers[at].node, Box::new(consumer));
+        }
+        Ok(())
+    }
+
+    fn outcome(self) -> Result<Outcome, TwoSidedError> {
+        let logs: Vec<Log> = self.logs.iter().map(|log| log.take()).collect();
+        let total = self.plan.messages * u64::from(self.plan.producers);
+        let is_whole = |log: &Log| log.count() == total && log.is_in_order_per_producer();
+        if let Some(at) = logs.iter().position(|log| !is_whole(log)) {
+            return Err(TwoSidedError::Order(at));
+        }
+        let report = |station: &Station| self.rack.cpu_report(station.node).unwrap_or_default();
+        let goodput = |log: &Log| log.goodput(self.plan.message_bytes);
+        let last = logs.iter().map(Log::last).max().unwrap_or_default();
+        Ok(Outcome {
+            goodput: logs.iter().map(goodput).collect(),
+            seconds: (last - Default::default()).as_secs_f64(),
+            messages: total,
+            same_order: same_order(&logs),
+            producers: self.producers.iter().map(report).collect(),
+            consumers: self.consumers.iter().map(report).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,303 @@
+//! The cores of a two-sided replication: producers that SEND, consumers that poll and deliver.
+
+use super::TwoSidedError;
+use super::log::Log;
+use super::message::{self, Stamp};
+use super::station::{CREDITED, FETCHED, Inlet, Outlet, RECEIVED, SENT, WINDOW};
+use core::cell::RefCell;
+use core::sync::atomic::Ordering;
+use rackweave_base::{Duration, Qpn, Rkey};
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::{Category, stream_time};
+use rackweave_verbs::{Completion, CompletionStatus, CqId, Operation, Region, WorkRequest};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// Why the run has failed: the first actor that finds out says so.
+pub type Problem = Rc<RefCell<Option<TwoSidedError>>>;
+
+/// Completions taken in one step.
+const POLL: usize = 4;
+
+/// What is the same for all cores.
+#[derive(Clone)]
+pub struct Common {
+    pub cq: CqId,
+    pub region: Region,
+    pub message: u32,
+    pub cores: u32,
+    pub seed: u64,
+    pub problem: Problem,
+}
+
+impl Common {
+    /// How long the cores together take to stream some bytes.
+    fn stream_time(&self, context: &Context<'_>, bytes: u64) -> Duration {
+        stream_time(context.cpu(), bytes.div_ceil(u64::from(self.cores)))
+    }
+
+    fn poll(&self, context: &mut Context<'_>) -> Result<Vec<Completion>, TwoSidedError> {
+        let mut completions = Vec::with_capacity(POLL);
+        context.poll_cq(self.cq, POLL, &mut completions);
+        match completions
+            .iter()
+            .find(|one| one.status != CompletionStatus::Success)
+        {
+            Some(one) => Err(TwoSidedError::Completion {
+                qpn: one.qpn,
+                status: one.status,
+            }),
+            None => Ok(completions),
+        }
+    }
+
+    fn ended(&self, result: Result<Step, TwoSidedError>) -> Step {
+        result.unwrap_or_else(|error| {
+            self.problem.borrow_mut().get_or_insert(error);
+            Step::Done
+        })
+    }
+}
+
+/// Where sequence numbers come from: a word at a node, raised by fetch-and-add. Some are asked for
+/// ahead, while earlier messages are being sent.
+pub struct Sequencer {
+    pub qpn: Qpn,
+    pub address: u64,
+    pub rkey: Rkey,
+    /// Where each answer under way lands in our region.
+    pub answers: Vec<u64>,
+    /// Numbers asked for and answered so far. Answers come in the order of the questions.
+    pub asked: u64,
+    pub answered: u64,
+    /// Answers not yet used.
+    pub numbers: VecDeque<u64>,
+}
+
+impl Sequencer {
+    fn ask(&mut self, context: &mut Context<'_>, region: &Region) -> Result<(), TwoSidedError> {
+        let operation = Operation::FetchAdd {
+            address: self.address,
+            rkey: self.rkey,
+            add: 1,
+        };
+        let answer = self.answers[(self.asked % self.answers.len() as u64) as usize];
+        let segment = region.segment(answer, 8);
+        context.post_send(self.qpn, WorkRequest::new(FETCHED, operation, &[segment]))?;
+        self.asked += 1;
+        Ok(())
+    }
+
+    fn answer(&mut self, region: &Region) {
+        let at = self.answers[(self.answered % self.answers.len() as u64) as usize];
+        let word = region.block.word(at as usize);
+        self.numbers.push_back(word.load(Ordering::Acquire));
+        self.answered += 1;
+    }
+
+    /// Whether one more may be asked for: numbers under way and numbers that wait count alike.
+    fn has_room(&self) -> bool {
+        let ahead = self.asked - self.answered + self.numbers.len() as u64;
+        ahead < self.answers.len() as u64
+    }
+}
+
+/// A core that makes messages and posts one SEND of each per outlet.
+pub struct Producer {
+    pub common: Common,
+    pub index: u32,
+    pub outlets: Vec<Outlet>,
+    pub sequencer: Option<Sequencer>,
+    /// Where its message buffers begin.
+    pub buffers: u64,
+    /// SENDs under way per buffer.
+    pub pending: [u32; WINDOW as usize],
+    pub next: u64,
+    pub total: u64,
+}
+
+impl Actor for Producer {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let result = self.work(context);
+        self.common.ended(result)
+    }
+}
+
+impl Producer {
+    fn work(&mut self, context: &mut Context<'_>) -> Result<Step, TwoSidedError> {
+        for completion in self.common.poll(context)? {
+            if completion.id == FETCHED {
+                if let Some(sequencer) = &mut self.sequencer {
+                    sequencer.answer(&self.common.region);
+                }
+            } else {
+                self.pending[(completion.id & (SENT - 1)) as usize] -= 1;
+            }
+        }
+        if self.next == self.total {
+            let is_done = self.pending.iter().all(|&count| count == 0);
+            return Ok(if is_done {
+                Step::Done
+            } else {
+                Step::WaitForPacket
+            });
+        }
+        let slot = self.next % WINDOW;
+        let may_send =
+            self.pending[slot as usize] == 0 && self.outlets.iter().all(Outlet::has_credit);
+        let sequence = match &mut self.sequencer {
+            Some(sequencer) => {
+                let number = may_send.then(|| sequencer.numbers.pop_front()).flatten();
+                // A number that is asked for and not used would hold everybody up.
+                while sequencer.asked < self.total && sequencer.has_room() {
+                    sequencer.ask(context, &self.common.region)?;
+                }
+                number
+            }
+            None => may_send.then_some(0),
+        };
+        match sequence {
+            Some(sequence) => self.send(context, slot, sequence),
+            None => Ok(Step::WaitForPacket),
+        }
+    }
+
+    fn send(
+        &mut self,
+        context: &mut Context<'_>,
+        slot: u64,
+        sequence: u64,
+    ) -> Result<Step, TwoSidedError> {
+        let Common {
+            message: bytes,
+            seed,
+            ..
+        } = self.common;
+        let offset = self.buffers + slot * u64::from(bytes);
+        let stamp = Stamp {
+            producer: self.index,
+            number: self.next,
+        };
+        let mut content = vec![0; bytes as usize];
+        message::write(&mut content, stamp, sequence, seed);
+        self.common.region.block.write(offset as usize, &content);
+        // The message is made in its buffer: its bytes go to memory once.
+        let made = self.common.stream_time(context, u64::from(bytes));
+        context.charge(Category::Compute, made);
+        for outlet in &mut self.outlets {
+            outlet.send(context, offset, slot)?;
+            self.pending[slot as usize] += 1;
+        }
+        self.next += 1;
+        Ok(Step::Compute(Duration::from_nanos(1)))
+    }
+}
+
+/// A core that takes messages, delivers them and, in a chain, sends them on.
+pub struct Consumer {
+    pub common: Common,
+    pub inlets: Vec<Inlet>,
+    /// The next in the chain.
+    pub outlet: Option<Outlet>,
+    /// Received and not yet sent on: inlet and slot.
+    pub to_forward: VecDeque<(usize, u64)>,
+    /// Sent on and not yet acknowledged.
+    pub forwarded: u64,
+    pub ordered: bool,
+    /// Messages that came before one with a lower number.
+    pub held: BTreeMap<u64, Stamp>,
+    pub next_sequence: u64,
+    pub total: u64,
+    pub log: Rc<RefCell<Log>>,
+}
+
+impl Actor for Consumer {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let result = self.work(context);
+        self.common.ended(result)
+    }
+}
+
+impl Consumer {
+    fn work(&mut self, context: &mut Context<'_>) -> Result<Step, TwoSidedError> {
+        let completions = self.common.poll(context)?;
+        for completion in &completions {
+            let slot = completion.id & (SENT - 1);
+            match completion.id & !(SENT - 1) {
+                CREDITED => {}
+                SENT => {
+                    self.forwarded -= 1;
+                    let (inlet, slot) = (slot / WINDOW, slot % WINDOW);
+                    self.inlets[inlet as usize].free(context, slot)?;
+                }
+                kind => {
+                    let inlet = ((kind - RECEIVED) >> 32) as usize;
+                    self.receive(context, inlet, slot)?;
+                    if self.outlet.is_some() {
+                        self.to_forward.push_back((inlet, slot));
+                    } else {
+                        self.inlets[inlet].free(context, slot)?;
+                    }
+                }
+            }
+        }
+        self.forward(context)?;
+        let is_idle = self.to_forward.is_empty() && self.forwarded == 0;
+        Ok(if self.log.borrow().count() == self.total && is_idle {
+            Step::Done
+        } else if completions.is_empty() {
+            Step::WaitForPacket
+        } else {
+            Step::Compute(Duration::from_nanos(1))
+        })
+    }
+
+    fn receive(
+        &mut self,
+        context: &mut Context<'_>,
+        inlet: usize,
+        slot: u64,
+    ) -> Result<(), TwoSidedError> {
+        let bytes = u64::from(self.common.message);
+        let mut content = vec![0; bytes as usize];
+        let offset = self.inlets[inlet].offset(slot);
+        self.common.region.block.read(offset as usize, &mut content);
+        let (stamp, sequence) =
+            message::read(&content, self.common.seed).ok_or(TwoSidedError::Damaged)?;
+        let now = context.now();
+        let mut log = self.log.borrow_mut();
+        if !self.ordered {
+            // It is consumed where it lies.
+            let read = self.common.stream_time(context, bytes);
+            context.charge(Category::Compute, read);
+            log.note(now, stamp);
+            return Ok(());
+        }
+        // It is copied out of the receive buffer, in the order of the sequence.
+        let copied = self.common.stream_time(context, 2 * bytes);
+        context.charge(Category::Communication, copied);
+        if sequence < self.next_sequence || self.held.insert(sequence, stamp).is_some() {
+            return Err(TwoSidedError::Twice(sequence));
+        }
+        while let Some(stamp) = self.held.remove(&self.next_sequence) {
+            log.note(now, stamp);
+            self.next_sequence += 1;
+        }
+        Ok(())
+    }
+
+    fn forward(&mut self, context: &mut Context<'_>) -> Result<(), TwoSidedError> {
+        let Some(outlet) = &mut self.outlet else {
+            return Ok(());
+        };
+        while let Some(&(inlet, slot)) = self.to_forward.front()
+            && outlet.has_credit()
+        {
+            let offset = self.inlets[inlet].offset(slot);
+            outlet.send(context, offset, inlet as u64 * WINDOW + slot)?;
+            self.to_forward.pop_front();
+            self.forwarded += 1;
+        }
+        Ok(())
+    }
+}

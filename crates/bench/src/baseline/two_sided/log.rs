@@ -1,0 +1,143 @@
+//! What a consumer delivered, and when: the same notes for every system that replicates.
+
+use super::message::Stamp;
+use rackweave_base::Instant;
+use std::collections::BTreeMap;
+
+/// The messages that a consumer delivered, in its order.
+#[derive(Clone, Default, Debug)]
+pub struct Log {
+    order: Vec<Stamp>,
+    times: Vec<Instant>,
+}
+
+impl Log {
+    /// A message was delivered.
+    pub fn note(&mut self, at: Instant, stamp: Stamp) {
+        self.order.push(stamp);
+        self.times.push(at);
+    }
+
+    /// Messages delivered so far.
+    pub fn count(&self) -> u64 {
+        self.order.len() as u64
+    }
+
+    /// The messages, in the order of delivery.
+    pub fn order(&self) -> &[Stamp] {
+        &self.order
+    }
+
+    /// When the last message was delivered.
+    pub fn last(&self) -> Instant {
+        self.times.last().copied().unwrap_or(Instant::ZERO)
+    }
+
+    /// Bytes per second after the first fifth of all messages: by then all buffers have been full
+    /// once. Messages come in bursts, so it is the time between the *mean* instants of the first
+    /// half and the second that counts: a burst at the window's edge hardly moves those.
+    pub fn goodput(&self, message_bytes: u32) -> f64 {
+        let half = self.times.len() * 2 / 5;
+        let steady = &self.times[self.times.len() - 2 * half..];
+        let nanos = |times: &[Instant]| -> u128 {
+            let all = times.iter().map(|time| u128::from(time.as_nanos()));
+            all.sum()
+        };
+        let (first, second) = steady.split_at(half);
+        let apart = nanos(second) - nanos(first);
+        if apart == 0 {
+            return 0.0;
+        }
+        let seconds = apart as f64 * 1e-9 / half as f64;
+        half as f64 * f64::from(message_bytes) / seconds
+    }
+
+    /// Bytes per second of each of `producers` producers while all of them sent: after the first
+    /// fifth of all messages and until the first producer's last.
+    pub fn shares(&self, message_bytes: u32, producers: u32) -> Vec<f64> {
+        let mut last = vec![0; producers as usize];
+        for (at, stamp) in self.order.iter().enumerate() {
+            if let Some(last) = last.get_mut(stamp.producer as usize) {
+                *last = at;
+            }
+        }
+        let begin = self.order.len() / 5;
+        let end = last.iter().copied().min().unwrap_or(0);
+        if end <= begin {
+            return vec![0.0; producers as usize];
+        }
+        let seconds = (self.times[end] - self.times[begin]).as_secs_f64();
+        let rate = |producer| {
+            let those = self.order[begin + 1..=end].iter();
+            let count = those.filter(|stamp| stamp.producer == producer).count();
+            count as f64 * f64::from(message_bytes) / seconds
+        };
+        (0..producers).map(rate).collect()
+    }
+
+    /// Whether every producer's messages came from number zero on, none left out and none twice.
+    pub fn is_in_order_per_producer(&self) -> bool {
+        let mut next: BTreeMap<u32, u64> = BTreeMap::new();
+        self.order.iter().all(|stamp| {
+            let expected = next.entry(stamp.producer).or_default();
+            *expected += 1;
+            stamp.number + 1 == *expected
+        })
+    }
+}
+
+/// Whether all delivered the same messages in the same order.
+pub fn same_order(logs: &[Log]) -> bool {
+    logs.windows(2).all(|pair| pair[0].order == pair[1].order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rackweave_base::Duration;
+
+    fn log(stamps: &[(u32, u64)]) -> Log {
+        let mut log = Log::default();
+        for (at, &(producer, number)) in stamps.iter().enumerate() {
+            let at = Instant::ZERO + Duration::from_micros(at as u64);
+            log.note(at, Stamp { producer, number });
+        }
+        log
+    }
+
+    #[test]
+    fn orders_are_compared_as_a_whole_and_per_producer() {
+        let (a, b) = (
+            log(&[(0, 0), (1, 0), (0, 1)]),
+            log(&[(1, 0), (0, 0), (0, 1)]),
+        );
+        assert!(a.is_in_order_per_producer() && b.is_in_order_per_producer());
+        assert!(!same_order(&[a.clone(), b]));
+        assert!(same_order(&[a.clone(), a.clone()]));
+        assert!(!same_order(&[a, log(&[(0, 0), (1, 0)])]));
+        assert!(!log(&[(0, 0), (0, 2)]).is_in_order_per_producer());
+        assert!(!log(&[(0, 0), (0, 0)]).is_in_order_per_producer());
+    }
+
+    #[test]
+    fn shares_are_taken_while_all_send() {
+        let mut stamps: Vec<_> = (0..100)
+            .flat_map(|n| [(0, 2 * n), (1, n), (0, 2 * n + 1)])
+            .collect();
+        // The second producer has ended; what the first sends alone does not count.
+        stamps.extend((200..500).map(|number| (0, number)));
+        let shares = log(&stamps).shares(1000, 2);
+        let ratio = shares[0] / shares[1];
+        assert!((1.8..2.2).contains(&ratio), "{shares:?}");
+        assert_eq!(log(&[]).shares(1000, 2), [0.0, 0.0]);
+        assert_eq!(log(&stamps).shares(1000, 3)[2], 0.0, "one that never sent");
+    }
+
+    #[test]
+    fn goodput_is_that_of_the_steady_part() {
+        let all = log(&(0..10).map(|number| (0, number)).collect::<Vec<_>>());
+        // Seven messages in the seven microseconds from the third message to the last.
+        assert_eq!(all.goodput(1000).round(), 1e9);
+        assert_eq!(log(&[(0, 0)]).goodput(1000), 0.0);
+    }
+}

@@ -1,0 +1,92 @@
+//! What is replicated: messages whose bytes say who sent them, as the how many-th, and differ
+//! everywhere.
+//!
+//! ```text
+//! sequence (8) | producer (4), zero (4) | number (8) | words that follow from all but the sequence
+//! ```
+//! All little-endian. The sequence is what a sequencer gave, or zero.
+
+/// Bytes in front of the words.
+pub const HEADER: usize = 24;
+
+/// A message's name: who sent it, and the how many-th of that producer it is, from zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Stamp {
+    /// The producer.
+    pub producer: u32,
+    /// The message's number at its producer.
+    pub number: u64,
+}
+
+/// Writes a whole message.
+///
+/// # Panics
+/// If `bytes` is shorter than a header.
+pub fn write(bytes: &mut [u8], stamp: Stamp, sequence: u64, seed: u64) {
+    let (header, words) = bytes.split_at_mut(HEADER);
+    header[..8].copy_from_slice(&sequence.to_le_bytes());
+    header[8..16].copy_from_slice(&u64::from(stamp.producer).to_le_bytes());
+    header[16..].copy_from_slice(&stamp.number.to_le_bytes());
+    let start = start(stamp, seed);
+    for (at, word) in words.chunks_mut(8).enumerate() {
+        word.copy_from_slice(&value(start, at)[..word.len()]);
+    }
+}
+
+/// Reads a whole message: its name and sequence, or nothing if a byte is not as it was written.
+pub fn read(bytes: &[u8], seed: u64) -> Option<(Stamp, u64)> {
+    let (header, words) = bytes.split_at_checked(HEADER)?;
+    let word = |at| -> Option<u64> {
+        let word: &[u8] = header.get(at..at + 8)?;
+        Some(u64::from_le_bytes(word.try_into().ok()?))
+    };
+    let stamp = Stamp {
+        producer: u32::try_from(word(8)?).ok()?,
+        number: word(16)?,
+    };
+    let start = start(stamp, seed);
+    let mut all = words.chunks(8).enumerate();
+    all.all(|(at, word)| value(start, at)[..word.len()] == *word)
+        .then_some((stamp, word(0)?))
+}
+
+fn start(stamp: Stamp, seed: u64) -> u64 {
+    mix(mix(seed ^ u64::from(stamp.producer)) ^ stamp.number)
+}
+
+fn value(start: u64, at: usize) -> [u8; 8] {
+    start
+        .wrapping_add((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .to_le_bytes()
+}
+
+/// The finaliser of SplitMix64.
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_who_sent_it_and_notices_every_wrong_byte() {
+        let stamp = Stamp {
+            producer: 3,
+            number: 77,
+        };
+        let mut bytes = [0; 101];
+        write(&mut bytes, stamp, 5, 1);
+        assert_eq!(read(&bytes, 1), Some((stamp, 5)));
+        assert_eq!(read(&bytes, 2), None);
+        assert_eq!(read(&bytes[..HEADER - 1], 1), None);
+        for at in 8..bytes.len() {
+            bytes[at] ^= 0x10;
+            assert_eq!(read(&bytes, 1), None, "byte {at}");
+            bytes[at] ^= 0x10;
+        }
+    }
+}

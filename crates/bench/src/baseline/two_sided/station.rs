@@ -1,0 +1,238 @@
+//! Edges between nodes: a queue pair, receive buffers at the one end, credit at the other.
+//!
+//! A receiver has [`WINDOW`] receive requests posted per edge. It tells the sender how many it has
+//! posted again by WRITEs of a counter, so that no SEND ever finds none.
+
+use super::TwoSidedError;
+use core::sync::atomic::Ordering;
+use rackweave_base::{Duration, NodeId, Qpn, Rkey};
+use rackweave_controller::connect::PairAttributes;
+use rackweave_nic::Nic;
+use rackweave_rack::SimulatedRack;
+use rackweave_sim::Category;
+use rackweave_sim::world::Context;
+use rackweave_verbs::{
+    Access, CqId, Operation, PdId, QpCapabilities, ReceiveRequest, Region, Verbs, WorkRequest,
+};
+
+/// Messages that may be under way on an edge.
+pub const WINDOW: u64 = 64;
+
+/// Receives posted again between two updates of the credit.
+const CREDIT_EVERY: u64 = WINDOW / 4;
+
+/// How long a NIC waits for an acknowledgement. Far above a round trip with full queues (a port's
+/// queue of 1 MiB takes 84 us).
+const TIMEOUT: Duration = Duration::from_millis(1);
+
+/// Bytes kept for counters at the beginning of a station's region.
+const WORDS: u64 = 4096;
+
+/// What a completion is about, in the upper half of its id; the lower half is a slot.
+pub const SENT: u64 = 1 << 32;
+pub const FETCHED: u64 = 2 << 32;
+pub const CREDITED: u64 = 3 << 32;
+/// Plus the number of the inlet.
+pub const RECEIVED: u64 = 4 << 32;
+
+/// A node's part: memory, a completion queue.
+pub struct Station {
+    pub node: NodeId,
+    pub cq: CqId,
+    pub region: Region,
+    pd: PdId,
+    message: u64,
+    words: u64,
+    buffers: u64,
+}
+
+impl Station {
+    /// A station with room for `buffers` messages and the counters of `edges` edges.
+    pub fn new(
+        rack: &mut SimulatedRack,
+        node: NodeId,
+        message: u32,
+        buffers: u64,
+    ) -> Result<Self, TwoSidedError> {
+        let message = u64::from(message);
+        let block = rack
+            .memory()
+            .allocate((WORDS + buffers * message) as usize)?;
+        let nic = nic(rack, node)?;
+        let pd = nic.create_pd();
+        Ok(Self {
+            node,
+            cq: nic.create_cq(4096)?,
+            region: nic.register(pd, block, Access::all())?,
+            pd,
+            message,
+            words: 0,
+            buffers: 0,
+        })
+    }
+
+    /// The offset of a counter that nobody has yet.
+    pub fn word(&mut self) -> u64 {
+        self.words += 8;
+        assert!(
+            self.words <= WORDS,
+            "more counters than a station has room for"
+        );
+        self.words - 8
+    }
+
+    /// The offset of `count` buffers that nobody has yet.
+    pub fn buffers(&mut self, count: u64) -> u64 {
+        self.buffers += count;
+        WORDS + (self.buffers - count) * self.message
+    }
+
+    fn queue_pair(&self, rack: &mut SimulatedRack) -> Result<Qpn, TwoSidedError> {
+        let capabilities = QpCapabilities {
+            send_max: 2 * WINDOW as u32,
+            receive_max: WINDOW as u32,
+            segments_max: 1,
+        };
+        let nic = nic(rack, self.node)?;
+        Ok(nic.create_qp(self.pd, self.cq, self.cq, capabilities)?)
+    }
+}
+
+fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<&mut Nic, TwoSidedError> {
+    rack.nic_mut(node).ok_or(TwoSidedError::NoNode(node))
+}
+
+/// Connects a queue pair of `a` with one of `b`.
+pub fn connect(
+    rack: &mut SimulatedRack,
+    a: &Station,
+    b: &Station,
+) -> Result<(Qpn, Qpn), TwoSidedError> {
+    let (near, far) = (a.queue_pair(rack)?, b.queue_pair(rack)?);
+    let attributes = PairAttributes {
+        timeout: TIMEOUT,
+        rnr_retries: 7,
+        ..PairAttributes::default()
+    };
+    rack.connect((a.node, near), (b.node, far), &attributes)?;
+    Ok((near, far))
+}
+
+/// The sending end of an edge.
+pub struct Outlet {
+    qpn: Qpn,
+    region: Region,
+    /// Where the receiver writes how many receives it has posted again.
+    credit: u64,
+    message: u32,
+    sent: u64,
+}
+
+/// The receiving end of an edge.
+pub struct Inlet {
+    qpn: Qpn,
+    region: Region,
+    index: u64,
+    /// Where its buffers begin.
+    buffers: u64,
+    message: u32,
+    /// Receives posted again, and how many of them the sender was told of.
+    freed: u64,
+    told: u64,
+    /// From where the counter is written, and where to.
+    counter: u64,
+    credit: (u64, Rkey),
+}
+
+/// An edge from `from` to `to`, whose receives are posted. `index` is the inlet's number there.
+pub fn edge(
+    rack: &mut SimulatedRack,
+    from: &mut Station,
+    to: &mut Station,
+    index: usize,
+) -> Result<(Outlet, Inlet), TwoSidedError> {
+    let (near, far) = connect(rack, from, to)?;
+    let credit = from.word();
+    let message = from.message as u32;
+    let outlet = Outlet {
+        qpn: near,
+        region: from.region.clone(),
+        credit,
+        message,
+        sent: 0,
+    };
+    let inlet = Inlet {
+        qpn: far,
+        region: to.region.clone(),
+        index: index as u64,
+        buffers: to.buffers(WINDOW),
+        message,
+        freed: 0,
+        told: 0,
+        counter: to.word(),
+        credit: (from.region.address + credit, from.region.rkey),
+    };
+    for slot in 0..WINDOW {
+        nic(rack, to.node)?.post_receive(far, inlet.receive(slot))?;
+    }
+    Ok((outlet, inlet))
+}
+
+impl Outlet {
+    /// Whether the receiver has room for one more message.
+    pub fn has_credit(&self) -> bool {
+        let freed = self.region.block.word(self.credit as usize);
+        self.sent < freed.load(Ordering::Acquire) + WINDOW
+    }
+
+    /// Sends the message at `offset`; its completion has the id `SENT | slot`.
+    pub fn send(
+        &mut self,
+        context: &mut Context<'_>,
+        offset: u64,
+        slot: u64,
+    ) -> Result<(), TwoSidedError> {
+        let segment = self.region.segment(offset, self.message);
+        let operation = Operation::Send { immediate: None };
+        context.post_send(
+            self.qpn,
+            WorkRequest::new(SENT | slot, operation, &[segment]),
+        )?;
+        self.sent += 1;
+        Ok(())
+    }
+}
+
+impl Inlet {
+    fn receive(&self, slot: u64) -> ReceiveRequest {
+        let segment = self.region.segment(self.offset(slot), self.message);
+        ReceiveRequest::new((RECEIVED + (self.index << 32)) | slot, &[segment])
+    }
+
+    /// Where the buffer of a slot lies in the region.
+    pub fn offset(&self, slot: u64) -> u64 {
+        self.buffers + slot * u64::from(self.message)
+    }
+
+    /// Posts the receive of a slot again and, now and then, tells the sender.
+    pub fn free(&mut self, context: &mut Context<'_>, slot: u64) -> Result<(), TwoSidedError> {
+        let cost = context.cpu().post_cost;
+        context.charge(Category::Communication, cost);
+        context.nic().post_receive(self.qpn, self.receive(slot))?;
+        self.freed += 1;
+        if self.freed - self.told < CREDIT_EVERY {
+            return Ok(());
+        }
+        let counter = self.region.block.word(self.counter as usize);
+        counter.store(self.freed, Ordering::Release);
+        let operation = Operation::Write {
+            address: self.credit.0,
+            rkey: self.credit.1,
+            immediate: None,
+        };
+        let segment = self.region.segment(self.counter, 8);
+        context.post_send(self.qpn, WorkRequest::new(CREDITED, operation, &[segment]))?;
+        self.told = self.freed;
+        Ok(())
+    }
+}

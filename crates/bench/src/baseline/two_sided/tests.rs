@@ -1,0 +1,166 @@
+use super::*;
+
+fn plan(producers: u32, consumers: u32, ordered: bool, fanout: Fanout) -> Plan {
+    Plan {
+        producers,
+        fanout,
+        messages: 300,
+        ..Plan::new(consumers, ordered, Scale::Quick)
+    }
+}
+
+#[test]
+fn everybody_gets_everything_whatever_the_way() {
+    for fanout in [Fanout::Each, Fanout::Chain] {
+        for ordered in [false, true] {
+            for (producers, consumers) in [(1, 1), (1, 4), (2, 3)] {
+                let plan = plan(producers, consumers, ordered, fanout);
+                let outcome = run(&plan, 11).unwrap_or_else(|error| panic!("{plan:?}: {error}"));
+                assert_eq!(outcome.messages, 300 * u64::from(producers), "{plan:?}");
+                assert_eq!(outcome.goodput.len(), consumers as usize);
+                assert!(outcome.goodput.iter().all(|&rate| rate > 0.0), "{plan:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_a_sequencer_makes_two_producers_orders_the_same() {
+    // Without losses the two producers and their consumers are too alike for orders to differ.
+    let faults = FaultSection {
+        loss: 0.005,
+        ..FaultSection::default()
+    };
+    let order = |ordered| {
+        let plan = plan(2, 3, ordered, Fanout::Each);
+        run_with_faults(&plan, 5, faults).unwrap().same_order
+    };
+    assert!(order(true));
+    assert!(
+        !order(false),
+        "if orders agree by themselves, the test above shows nothing"
+    );
+}
+
+#[test]
+fn what_the_links_carry_bounds_what_arrives() {
+    // 8 KiB are two packets; 100 Gbit/s less their headers.
+    let link = 12.5e9;
+    let rate = |consumers, fanout| {
+        let outcome = run(&plan(1, consumers, false, fanout), 1).unwrap();
+        outcome.goodput.into_iter().fold(f64::MAX, f64::min)
+    };
+    let (alone, four) = (rate(1, Fanout::Each), rate(4, Fanout::Each));
+    assert!(alone < link && four < link / 4.0, "{alone} {four}");
+    assert!(
+        four > 0.8 * link / 4.0,
+        "the producer's link is full: {four}"
+    );
+    assert!(
+        rate(4, Fanout::Chain) > 1.5 * four,
+        "a chain spares that link"
+    );
+}
+
+#[test]
+fn the_cpus_work_is_charged() {
+    let outcome = run(&plan(1, 2, true, Fanout::Each), 1).unwrap();
+    let cpu = rackweave_sim::CpuModel::default();
+    // Two SENDs and a fetch-and-add per message, and their completions.
+    let least = (cpu.post_cost + cpu.poll_cost) * (3 * outcome.messages);
+    assert!(outcome.producers[0].communication >= least);
+    for consumer in &outcome.consumers {
+        assert!(consumer.communication >= (cpu.post_cost + cpu.poll_cost) * outcome.messages);
+    }
+}
+
+#[test]
+fn numbers_asked_for_ahead_spare_round_trips_and_none_is_left_over() {
+    let ahead = |nodes, numbers_ahead| {
+        let ordered = Plan {
+            numbers_ahead,
+            ..plan(nodes, nodes, true, Fanout::Each)
+        };
+        run(&ordered, 3).unwrap()
+    };
+    let rate = |numbers_ahead| ahead(1, numbers_ahead).goodput[0];
+    assert!(rate(8) > 1.5 * rate(1));
+    assert!(ahead(2, 8).same_order);
+}
+
+#[test]
+fn plans_that_make_no_sense_are_refused() {
+    let good = plan(1, 1, false, Fanout::Each);
+    for (bad, says) in [
+        (
+            Plan {
+                consumers: 0,
+                ..good
+            },
+            "consumers is 0",
+        ),
+        (
+            Plan {
+                producers: 17,
+                ..good
+            },
+            "producers is 17",
+        ),
+        (
+            Plan {
+                numbers_ahead: 0,
+                ..good
+            },
+            "numbers ahead is 0",
+        ),
+        (
+            Plan {
+                message_bytes: 20,
+                ..good
+            },
+            "message is 20",
+        ),
+        (
+            Plan {
+                message_bytes: 25,
+                ..good
+            },
+            "message is 25",
+        ),
+    ] {
+        let error = run(&bad, 1).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+/// Measures; run it with `--ignored --nocapture`.
+#[test]
+#[ignore = "prints what it measures"]
+fn measure() {
+    for (name, ordered, fanout, numbers_ahead) in [
+        ("each", false, Fanout::Each, 1),
+        ("each, ordered", true, Fanout::Each, 1),
+        ("each, 8 ahead", true, Fanout::Each, 8),
+        ("chain", false, Fanout::Chain, 1),
+        ("chain, ordered", true, Fanout::Chain, 1),
+        ("chain, 8 ahead", true, Fanout::Chain, 8),
+    ] {
+        for consumers in 1..=4 {
+            let plan = Plan {
+                fanout,
+                numbers_ahead,
+                ..Plan::new(consumers, ordered, Scale::Full)
+            };
+            let outcome = run(&plan, 1).unwrap();
+            let rates: Vec<f64> = outcome.goodput.iter().map(|r| r * 1e-9).collect();
+            let busy =
+                |cpu: &CpuReport| (cpu.compute + cpu.communication).as_secs_f64() / outcome.seconds;
+            let consumer = outcome.consumers.iter().map(busy).fold(0.0, f64::max);
+            println!(
+                "{name:15} 1:{consumers} {rates:.2?} GB/s, producer {:.2} cores, consumer {:.2}",
+                busy(&outcome.producers[0]),
+                consumer,
+            );
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! A worker of a shuffle between CPUs: one thread on one core that produces and consumes.
+
+use super::cores::TupleCost;
+use super::ends::{Failure, Inlet, Outlet, Took};
+use super::tuples::{self, Tally};
+use core::cell::RefCell;
+use core::ops::Range;
+use rackweave_base::{Duration, Instant};
+use rackweave_sim::Category;
+use rackweave_sim::world::{Actor, Context, Step};
+use std::rc::Rc;
+
+/// Bytes of tuples that are produced before the worker looks for tuples to consume.
+const BATCH_BYTES: usize = 4096;
+
+/// What the workers of one run tell the outside.
+#[derive(Default, Debug)]
+pub struct Ledger {
+    /// What every consumer has seen.
+    pub tallies: Vec<Tally>,
+    /// When the last consumer saw the end.
+    pub finished_at: Instant,
+    /// The first failure.
+    pub failure: Option<Failure>,
+    /// Bytes that shall arrive in the whole run.
+    bytes: u64,
+    arrived: u64,
+    slope: Slope,
+}
+
+/// The slope of a line through points, by least squares: arrivals in bursts do not tilt it.
+#[derive(Clone, Copy, Default, Debug)]
+struct Slope {
+    count: f64,
+    mean: [f64; 2],
+    /// Sums of the products of both coordinates' distances from the mean.
+    xx: f64,
+    xy: f64,
+}
+
+impl Slope {
+    fn add(&mut self, x: f64, y: f64) {
+        // Welford's way: large sums of squares would lose their differences.
+        self.count += 1.0;
+        let from_old = x - self.mean[0];
+        self.mean[0] += from_old / self.count;
+        self.mean[1] += (y - self.mean[1]) / self.count;
+        self.xx += from_old * (x - self.mean[0]);
+        self.xy += from_old * (y - self.mean[1]);
+    }
+
+    fn value(&self) -> f64 {
+        if self.xx > 0.0 {
+            self.xy / self.xx
+        } else {
+            0.0
+        }
+    }
+}
+
+impl Ledger {
+    /// A ledger for so many consumers, at which so many bytes shall arrive.
+    pub fn new(consumers: usize, bytes: u64) -> Rc<RefCell<Self>> {
+        Rc::new(RefCell::new(Self {
+            tallies: vec![Tally::default(); consumers],
+            bytes,
+            ..Self::default()
+        }))
+    }
+
+    /// Bytes have arrived.
+    pub fn add(&mut self, now: Instant, bytes: u64) {
+        self.arrived += bytes;
+        let tenths = self.arrived as f64 * 10.0 / self.bytes.max(1) as f64;
+        if (1.0..=9.0).contains(&tenths) {
+            self.slope.add(now.as_nanos() as f64, self.arrived as f64);
+        }
+    }
+
+    /// Bytes per second between the first and the last tenth of what arrived, so that neither the
+    /// start nor the end of a run counts, which a longer run would not have.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.slope.value() * 1e9
+    }
+
+    /// All consumers together.
+    pub fn total(&self) -> Tally {
+        self.tallies
+            .iter()
+            .fold(Tally::default(), |a, b| a.with(*b))
+    }
+
+    /// What a step gave, or the end of the actor that failed.
+    pub fn note(&mut self, result: Result<Step, Failure>) -> Step {
+        result.unwrap_or_else(|failure| {
+            self.failure.get_or_insert(failure);
+            Step::Done
+        })
+    }
+}
+
+/// Makes numbered tuples and pushes them.
+pub struct Production {
+    numbers: Range<u64>,
+    /// The tuple of the first number, once it is made.
+    tuple: Box<[u8]>,
+    /// Its key.
+    key: Option<u64>,
+}
+
+impl Production {
+    /// The share of worker `at` of `workers` in tuples numbered from 0 to `count`.
+    pub fn share(count: u64, at: usize, workers: usize, tuple_size: usize) -> Self {
+        let bound = |at: usize| (u128::from(count) * at as u128 / workers as u128) as u64;
+        Self {
+            numbers: bound(at)..bound(at + 1),
+            tuple: vec![0; tuple_size].into(),
+            key: None,
+        }
+    }
+
+    /// Whether all tuples are pushed.
+    pub fn is_done(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// Pushes a batch and charges for it; returns how many tuples that were. `make` writes the
+    /// tuple of a number and returns its key.
+    ///
+    /// # Errors
+    /// As [`Outlet::push`].
+    pub fn batch<O: Outlet>(
+        &mut self,
+        context: &mut Context<'_>,
+        outlet: &mut O,
+        make: impl Fn(u64, &mut [u8]) -> u64,
+    ) -> Result<u64, Failure> {
+        let batch = (BATCH_BYTES / self.tuple.len()).max(1) as u64;
+        let first = self.numbers.start;
+        while self.numbers.start < self.numbers.end && self.numbers.start - first < batch {
+            let tuple = &mut self.tuple;
+            let made = || make(self.numbers.start, tuple);
+            let key = *self.key.get_or_insert_with(made);
+            if !outlet.push(context, key, &self.tuple)? {
+                break;
+            }
+            self.key = None;
+            self.numbers.start += 1;
+        }
+        let pushed = self.numbers.start - first;
+        let cost = TupleCost::new(context.cpu(), self.tuple.len()).partition(pushed);
+        context.charge(Category::Compute, cost);
+        Ok(pushed)
+    }
+}
+
+/// A worker that does both.
+pub struct Worker<O, I> {
+    production: Production,
+    outlet: O,
+    inlet: I,
+    /// Its number among all workers, which is also that of its destination.
+    own: usize,
+    workers: usize,
+    has_ended_output: bool,
+    has_seen_end: bool,
+    ledger: Rc<RefCell<Ledger>>,
+}
+
+impl<O: Outlet, I: Inlet> Worker<O, I> {
+    /// Worker `own` of `workers`.
+    pub fn new(
+        production: Production,
+        (outlet, inlet): (O, I),
+        (own, workers): (usize, usize),
+        ledger: Rc<RefCell<Ledger>>,
+    ) -> Self {
+        Self {
+            production,
+            outlet,
+            inlet,
+            own,
+            workers,
+            has_ended_output: false,
+            has_seen_end: false,
+            ledger,
+        }
+    }
+
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Step, Failure> {
+        let mut has_moved = self.consume(context)?;
+        if !self.production.is_done() {
+            has_moved |= self
+                .production
+                .batch(context, &mut self.outlet, tuples::make)?
+                > 0;
+        } else if !self.has_ended_output {
+            self.has_ended_output = self.outlet.end_phase(context)?;
+            has_moved |= self.has_ended_output;
+        }
+        Ok(
+            match (self.has_seen_end && self.has_ended_output, has_moved) {
+                (true, _) => Step::Done,
+                (_, true) => Step::Compute(Duration::ZERO),
+                _ => Step::WaitForPacket,
+            },
+        )
+    }
+
+    fn consume(&mut self, context: &mut Context<'_>) -> Result<bool, Failure> {
+        if self.has_seen_end {
+            return Ok(false);
+        }
+        let size = self.production.tuple.len();
+        let (own, workers) = (self.own, self.workers);
+        let mut ledger = self.ledger.borrow_mut();
+        let tally = &mut ledger.tallies[own];
+        match self
+            .inlet
+            .take(context, &mut |bytes| tally.add(bytes, size, own, workers))?
+        {
+            Took::Tuples(count) => {
+                let cost = TupleCost::new(context.cpu(), size).consume(count);
+                context.charge(Category::Compute, cost);
+                ledger.add(context.now(), count * size as u64);
+                Ok(true)
+            }
+            Took::Empty => Ok(false),
+            Took::PhaseEnded => {
+                self.has_seen_end = true;
+                ledger.finished_at = ledger.finished_at.max(context.now());
+                Ok(true)
+            }
+        }
+    }
+}
+
+impl<O: Outlet, I: Inlet> Actor for Worker<O, I> {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let result = self.turn(context);
+        self.ledger.borrow_mut().note(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_do_not_tilt_a_rate() {
+        // A burst of a hundred arrivals every 1000 ns, of a byte each: 0.1 bytes per ns.
+        let ledger = Ledger::new(0, 10_000);
+        let mut ledger = ledger.borrow_mut();
+        for at in 0..10_000_u64 {
+            ledger.add(Instant::from_nanos(at / 100 * 1000), 1);
+        }
+        let rate = ledger.bytes_per_second();
+        assert!((rate / 1e8 - 1.0).abs() < 0.01, "{rate}");
+    }
+}

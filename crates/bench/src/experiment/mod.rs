@@ -1,0 +1,91 @@
+//! One file per figure, and the list of all.
+//!
+//! `meter` measures and runs, `one_to_one` has the flows that several figures share.
+
+pub mod meter;
+pub mod one_to_one;
+pub mod ping_pong;
+pub mod replication;
+pub mod shuffle;
+pub mod units;
+pub mod zero_sided_10;
+pub mod zero_sided_12;
+pub mod zero_sided_14;
+pub mod zero_sided_15;
+pub mod zero_sided_6;
+pub mod zero_sided_7;
+pub mod zero_sided_8;
+pub mod zero_sided_9;
+pub mod zero_sided_flows;
+
+use crate::figure::Figure;
+
+/// How much is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scale {
+    /// Few points and short runs: seconds.
+    Quick,
+    /// The sweep of the figure.
+    Full,
+}
+
+/// What an experiment is told while it runs.
+pub struct Run<'a> {
+    /// How much is run.
+    pub scale: Scale,
+    /// The seed of the simulator.
+    pub seed: u64,
+    /// Called with the share that is done, from 0 to 1; says whether to go on.
+    pub progress: &'a mut dyn FnMut(f64) -> bool,
+}
+
+/// Why an experiment gave no figure.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// The rack could not be built.
+    #[error(transparent)]
+    Rack(#[from] rackweave_rack::RackError),
+    /// A flow could not be set up or changed.
+    #[error(transparent)]
+    Flow(#[from] rackweave_controller::FlowError),
+    /// The run came to no end, or to a wrong one.
+    #[error("{0}; the same seed replays it")]
+    Run(String),
+    /// The user wished to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl ExperimentError {
+    /// The same error with where it happened, if it is one of a run.
+    #[must_use]
+    pub fn with(self, what: impl core::fmt::Display) -> Self {
+        match self {
+            Self::Run(error) => Self::Run(format!("{what}: {error}")),
+            other => other,
+        }
+    }
+}
+
+/// One of the papers' figures.
+pub struct Experiment {
+    /// Its name on the command line, such as "zero-sided-6".
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub about: &'static str,
+    /// Runs it.
+    pub run: fn(&mut Run<'_>) -> Result<Figure, ExperimentError>,
+}
+
+/// Every experiment, in the papers' order.
+pub const ALL: &[Experiment] = &[
+    zero_sided_flows::EXPERIMENT,
+    zero_sided_6::EXPERIMENT,
+    zero_sided_7::EXPERIMENT,
+    zero_sided_8::EXPERIMENT,
+    zero_sided_9::EXPERIMENT,
+    zero_sided_10::EXPERIMENT,
+    zero_sided_12::EXPERIMENT,
+    zero_sided_14::EXPERIMENT,
+    zero_sided_15::EXPERIMENT,
+];

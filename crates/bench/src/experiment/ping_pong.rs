@@ -1,0 +1,138 @@
+//! Ping-pong between two nodes, over a flow each way: what figure 10 measures.
+//!
+//! One core of the first node pushes items at a fixed rate, each with the time at which it was due;
+//! a core of the second takes them and pushes them back; another core of the first takes them and
+//! notes how long they were away. What a core writes or takes is told to the switch when the core
+//! has done the work, not when it begins.
+
+mod actors;
+#[cfg(test)]
+mod tests;
+
+use super::ExperimentError;
+use super::meter::{Meter, Span, Sweep};
+use super::one_to_one::{self, ENDS};
+use actors::{Echo, Pinger, Schedule, Sink, Source, Taker};
+use core::cell::RefCell;
+use rackweave_base::{Duration, Instant, Rng};
+use std::rc::Rc;
+
+/// Bytes of a ring: at 12.5 GB/s what is pushed in three of the longest poll intervals. The two
+/// rings of a node fit its last level cache.
+pub const RING_BYTES: u32 = 8 << 20;
+
+/// The least time between two doorbells of one ring. What changes meanwhile is told by the next.
+pub const BELL_GAP: Duration = Duration::from_micros(1);
+
+/// How often the switch looks at a ring that has a doorbell.
+const BELL_POLL: Duration = Duration::from_micros(200);
+
+/// How the switch learns of what is new in a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// It looks this often.
+    Polls(Duration),
+    /// It is told.
+    Doorbells,
+}
+
+/// A ping-pong.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Course {
+    /// Bytes of an item.
+    pub item_size: u32,
+    /// Items that are due per second.
+    pub items_per_second: f64,
+    /// How the switch learns of them.
+    pub signal: Signal,
+}
+
+/// What was measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// Items per second that came back.
+    pub items_per_second: f64,
+    /// Half the time that items were away, in microseconds, ascending.
+    pub latencies_us: Vec<f64>,
+}
+
+impl Outcome {
+    /// The value that this part of all latencies does not exceed, in microseconds.
+    pub fn quantile(&self, part: f64) -> f64 {
+        let last = self.latencies_us.len().saturating_sub(1);
+        let at = (part * last as f64).round() as usize;
+        self.latencies_us.get(at).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// Runs a ping-pong.
+///
+/// # Errors
+/// If the rack or a flow cannot be set up, the run goes wrong, or the user wishes to stop.
+pub fn run(
+    sweep: &mut Sweep<'_, '_>,
+    course: Course,
+    span: Span,
+) -> Result<Outcome, ExperimentError> {
+    let seed = sweep.seed();
+    let mut rack = one_to_one::rack(seed)?;
+    let meter = Meter::new(span);
+    let failed = |error: &dyn core::fmt::Display| ExperimentError::Run(error.to_string());
+    let mut ends = Vec::new();
+    for (from, to) in [ENDS, (ENDS.1, ENDS.0)] {
+        let mut spec = rack.flow_spec(&[from], &[to], course.item_size, RING_BYTES);
+        let interval = match course.signal {
+            Signal::Polls(interval) => interval,
+            Signal::Doorbells => BELL_POLL,
+        };
+        (spec.poll_interval, spec.poll_interval_max) = (interval, interval);
+        spec.doorbells = course.signal == Signal::Doorbells;
+        let slots = spec.consumer_slots;
+        let flow = rack.create_flow(spec)?;
+        let producer = flow.producers(0).map_err(|error| failed(&error))?.remove(0);
+        let consumer = flow.consumer(0).map_err(|error| failed(&error))?;
+        let bell = flow
+            .producer_bells(0)
+            .and_then(|bells| bells.first().copied());
+        let source = Source::new(producer, bell);
+        ends.push((
+            source,
+            Sink::new(consumer, flow.consumer_bell(0), slots / 4),
+        ));
+    }
+    let (Some((back, home)), Some((out, far))) = (ends.pop(), ends.pop()) else {
+        return Err(ExperimentError::Run("there are no two flows".into()));
+    };
+    let pinger = Pinger {
+        source: out,
+        schedule: Schedule::new(course.items_per_second, Rng::new(seed).fork("pinger")),
+        meter: meter.clone(),
+        was_full: false,
+    };
+    let samples = Rc::new(RefCell::new(Vec::new()));
+    let taker = Taker {
+        sink: home,
+        meter: meter.clone(),
+        round_trips: samples.clone(),
+        from: Instant::ZERO + span.warm_up,
+        items: 0,
+    };
+    let echo = Echo {
+        sink: far,
+        source: back,
+        meter: meter.clone(),
+    };
+    rack.spawn(ENDS.0, Box::new(pinger));
+    rack.spawn(ENDS.0, Box::new(taker));
+    rack.spawn(ENDS.1, Box::new(echo));
+    let items_per_second = sweep.measure(&mut rack, span, &meter)?;
+    let mut round_trips = samples.take();
+    round_trips.sort_unstable();
+    Ok(Outcome {
+        items_per_second,
+        latencies_us: round_trips
+            .iter()
+            .map(|&nanos| nanos as f64 / 2e3)
+            .collect(),
+    })
+}

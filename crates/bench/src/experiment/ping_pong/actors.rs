@@ -1,0 +1,349 @@
+//! The programs of a ping-pong, and what their cores spend.
+
+use super::super::meter::Meter;
+use super::BELL_GAP;
+use crate::baseline::cores;
+use core::cell::RefCell;
+use rackweave_base::{Duration, Instant, Rng};
+use rackweave_endpoint::flow::{Consumer, Doorbell, Producer, PushError, Taken};
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::{Category, CpuModel, devices};
+use std::rc::Rc;
+
+/// Items that a core handles before it tells the switch of them.
+const BURST: u32 = 32;
+
+/// Cycles to read the clock. Source: Agner Fog's instruction tables, RDTSC on Skylake-X, 25
+/// (unchecked).
+const CLOCK_CYCLES: u64 = 25;
+
+/// Cycles for an item beside its bytes and the clock: index, bounds, loop. Assumed.
+const ITEM_CYCLES: u64 = 10;
+
+/// How long a core takes to read or write `bytes` in its last level cache, where the NIC puts them:
+/// by Little's law its lines in flight once per latency.
+fn copy_time(cpu: &CpuModel, bytes: u64) -> Duration {
+    let at_once = devices::HOST_LINES_IN_FLIGHT * devices::HOST_LINE_BYTES;
+    Duration::from_nanos((bytes * cpu.cache_latency.as_nanos()).div_ceil(at_once))
+}
+
+/// Has the core spend time on `items` items: so many cycles and so many bytes each.
+fn charge(context: &mut Context<'_>, items: u64, cycles: u64, bytes: u64) {
+    let cpu = context.cpu();
+    let cost = cpu.cycles(cycles * items) + copy_time(cpu, bytes * items);
+    context.charge(Category::Communication, cost);
+}
+
+/// A look at a word that the switch may have written, which was in vain.
+fn look(context: &mut Context<'_>) {
+    context.charge(Category::Communication, context.cpu().cache_latency);
+}
+
+/// A ring's doorbell, rung not too often.
+struct Bell {
+    bell: Option<Doorbell>,
+    /// When it may ring again.
+    next: Instant,
+    owed: bool,
+}
+
+impl Bell {
+    fn new(bell: Option<Doorbell>) -> Self {
+        Self {
+            bell,
+            next: Instant::ZERO,
+            owed: false,
+        }
+    }
+
+    /// Rings if there is something to tell and it may.
+    fn ring(&mut self, context: &mut Context<'_>) {
+        let Some(bell) = self
+            .bell
+            .filter(|_| self.owed && self.next <= context.now())
+        else {
+            return;
+        };
+        self.next = context.now() + BELL_GAP;
+        // A full send queue holds bells that will tell the same.
+        self.owed = context.post_send(bell.qpn(), bell.request()).is_err();
+    }
+
+    /// When it must ring, if it must.
+    fn due(&self) -> Option<Instant> {
+        (self.bell.is_some() && self.owed).then_some(self.next)
+    }
+}
+
+/// A producing end: items are written in one step and committed in the next.
+pub(super) struct Source {
+    ring: Producer,
+    bell: Bell,
+    written: u32,
+}
+
+impl Source {
+    pub(super) fn new(ring: Producer, bell: Option<Doorbell>) -> Self {
+        let bell = Bell::new(bell);
+        Self {
+            ring,
+            bell,
+            written: 0,
+        }
+    }
+
+    /// Tells the switch of what was written in the step before.
+    fn tell(&mut self, context: &mut Context<'_>) {
+        if self.written > 0 {
+            self.ring.commit(core::mem::take(&mut self.written));
+            context.charge(Category::Communication, cores::unchanged(context.cpu()));
+            self.bell.owed = true;
+        }
+        self.bell.ring(context);
+    }
+}
+
+/// A consuming end: items are read in one step and released in the next.
+pub(super) struct Sink {
+    ring: Consumer,
+    bell: Bell,
+    taken: u32,
+    freed: u32,
+    /// Items after which the switch is told that there is room.
+    bell_after: u32,
+}
+
+impl Sink {
+    pub(super) fn new(ring: Consumer, bell: Option<Doorbell>, bell_after: u32) -> Self {
+        let bell = Bell::new(bell);
+        Self {
+            ring,
+            bell,
+            taken: 0,
+            freed: 0,
+            bell_after,
+        }
+    }
+
+    /// Frees what was read in the step before.
+    fn tell(&mut self, context: &mut Context<'_>) {
+        if self.taken > 0 {
+            self.freed += self.taken;
+            self.ring.release(core::mem::take(&mut self.taken));
+            context.charge(Category::Communication, cores::unchanged(context.cpu()));
+            if self.freed >= self.bell_after {
+                (self.freed, self.bell.owed) = (0, true);
+            }
+        }
+        self.bell.ring(context);
+    }
+}
+
+/// When items are due: evenly, but for as much as an interval, so that they do not keep step with
+/// the switch's polls.
+pub(super) struct Schedule {
+    picos_per_item: u64,
+    rng: Rng,
+    items: u64,
+    /// By how much it was put off.
+    late: Duration,
+    due: Instant,
+}
+
+impl Schedule {
+    pub(super) fn new(items_per_second: f64, rng: Rng) -> Self {
+        let mut schedule = Self {
+            picos_per_item: ((1e12 / items_per_second) as u64).max(1),
+            rng,
+            items: 0,
+            late: Duration::ZERO,
+            due: Instant::ZERO,
+        };
+        schedule.enter();
+        schedule
+    }
+
+    fn enter(&mut self) {
+        let even = u128::from(self.picos_per_item) * u128::from(self.items);
+        let picos = even + u128::from(self.rng.below(self.picos_per_item));
+        self.due = Instant::from_nanos((picos / 1000) as u64) + self.late;
+    }
+
+    /// The number of the item that is due, and since when; then the next is waited for.
+    fn take(&mut self, now: Instant) -> Option<(u64, Instant)> {
+        let due = (self.items, self.due);
+        (due.1 <= now).then(|| {
+            self.items += 1;
+            self.enter();
+            due
+        })
+    }
+
+    /// What was due before `now` is due only now: there was no room.
+    fn put_off(&mut self, now: Instant) {
+        let due = self.due.min(now);
+        self.late += now.since(due);
+        self.due = self.due.max(now);
+    }
+}
+
+/// Pushes items when they are due.
+pub(super) struct Pinger {
+    pub(super) source: Source,
+    pub(super) schedule: Schedule,
+    pub(super) meter: Rc<RefCell<Meter>>,
+    pub(super) was_full: bool,
+}
+
+impl Actor for Pinger {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let (source, schedule) = (&mut self.source, &mut self.schedule);
+        source.tell(context);
+        let now = context.now();
+        if schedule.due > now {
+            let until = source.bell.due().unwrap_or(schedule.due).min(schedule.due);
+            return Step::Compute(until.max(now).since(now));
+        }
+        let size = source.ring.item_size() as usize;
+        let slots = match source.ring.reserve(BURST) {
+            Ok(slots) => slots,
+            Err(PushError::Full) => {
+                look(context);
+                self.was_full = true;
+                return Step::WaitForPacket;
+            }
+            Err(error) => {
+                self.meter.borrow_mut().fail(error.to_string());
+                return Step::Done;
+            }
+        };
+        if core::mem::take(&mut self.was_full) {
+            schedule.put_off(now);
+        }
+        for slot in slots.chunks_exact_mut(size) {
+            let Some((number, due)) = schedule.take(now) else {
+                break;
+            };
+            slot[..8].copy_from_slice(&number.to_le_bytes());
+            slot[8..16].copy_from_slice(&due.as_nanos().to_le_bytes());
+            source.written += 1;
+        }
+        let items = u64::from(source.written);
+        charge(context, items, ITEM_CYCLES + CLOCK_CYCLES, size as u64);
+        Step::Compute(Duration::ZERO)
+    }
+}
+
+/// Takes items and pushes them back.
+pub(super) struct Echo {
+    pub(super) sink: Sink,
+    pub(super) source: Source,
+    pub(super) meter: Rc<RefCell<Meter>>,
+}
+
+impl Actor for Echo {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let (sink, source) = (&mut self.sink, &mut self.source);
+        sink.tell(context);
+        source.tell(context);
+        let size = sink.ring.item_size() as usize;
+        let items = match sink.ring.peek(BURST) {
+            Taken::Items(items) => items,
+            Taken::Empty => {
+                context.charge(Category::Communication, cores::unchanged(context.cpu()));
+                let bells = [source.bell.due(), sink.bell.due()];
+                let now = context.now();
+                return match bells.into_iter().flatten().min() {
+                    Some(due) => Step::Compute(due.max(now).since(now)),
+                    None => Step::WaitForPacket,
+                };
+            }
+            Taken::Ended | Taken::Aborted => {
+                self.meter.borrow_mut().fail("a flow was broken off");
+                return Step::Done;
+            }
+        };
+        let slots = match source.ring.reserve((items.len() / size) as u32) {
+            Ok(slots) => slots,
+            Err(PushError::Full) => {
+                look(context);
+                return Step::WaitForPacket;
+            }
+            Err(error) => {
+                self.meter.borrow_mut().fail(error.to_string());
+                return Step::Done;
+            }
+        };
+        slots.copy_from_slice(&items[..slots.len()]);
+        let count = slots.len() / size;
+        (sink.taken, source.written) = (count as u32, count as u32);
+        look(context);
+        charge(context, count as u64, ITEM_CYCLES, 2 * size as u64);
+        Step::Compute(Duration::ZERO)
+    }
+}
+
+/// Takes the items that came back.
+pub(super) struct Taker {
+    pub(super) sink: Sink,
+    pub(super) meter: Rc<RefCell<Meter>>,
+    /// Nanoseconds that items were away.
+    pub(super) round_trips: Rc<RefCell<Vec<u64>>>,
+    /// Items that were due before are not noted.
+    pub(super) from: Instant,
+    pub(super) items: u64,
+}
+
+impl Actor for Taker {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let sink = &mut self.sink;
+        sink.tell(context);
+        let size = sink.ring.item_size() as usize;
+        let items = match sink.ring.peek(BURST) {
+            Taken::Items(items) => items,
+            Taken::Empty => {
+                context.charge(Category::Communication, cores::unchanged(context.cpu()));
+                return match sink.bell.due() {
+                    Some(due) => {
+                        let now = context.now();
+                        Step::Compute(due.max(now).since(now))
+                    }
+                    None => Step::WaitForPacket,
+                };
+            }
+            Taken::Ended | Taken::Aborted => {
+                self.meter.borrow_mut().fail("a flow was broken off");
+                return Step::Done;
+            }
+        };
+        let now = context.now();
+        let mut meter = self.meter.borrow_mut();
+        let mut round_trips = self.round_trips.borrow_mut();
+        for item in items.chunks_exact(size) {
+            let word = |at: usize| {
+                let bytes = item.get(at..at + 8).and_then(|bytes| bytes.first_chunk());
+                u64::from_le_bytes(bytes.copied().unwrap_or_default())
+            };
+            if word(0) != self.items {
+                meter.fail("an item is not the one that was expected");
+                return Step::Done;
+            }
+            self.items += 1;
+            let due = Instant::from_nanos(word(8));
+            if due >= self.from {
+                round_trips.push(now.since(due).as_nanos());
+            }
+        }
+        let count = items.len() / size;
+        sink.taken = count as u32;
+        meter.add(now, count as u64);
+        look(context);
+        charge(
+            context,
+            count as u64,
+            ITEM_CYCLES + CLOCK_CYCLES,
+            size as u64,
+        );
+        Step::Compute(Duration::ZERO)
+    }
+}

@@ -1,0 +1,57 @@
+//! The ping-pong: every item comes back, once and in order, at the rate that was asked for.
+
+use super::super::{Run, Scale};
+use super::*;
+
+fn ping_pong(course: Course) -> Outcome {
+    let mut progress = |_| true;
+    let mut run = Run {
+        scale: Scale::Quick,
+        seed: 1,
+        progress: &mut progress,
+    };
+    let span = Span {
+        warm_up: Duration::from_millis(1),
+        counted: Duration::from_millis(2),
+    };
+    super::run(&mut Sweep::new(&mut run, 1), course, span).unwrap()
+}
+
+#[test]
+fn what_is_sent_at_a_rate_comes_back_at_it() {
+    for item_size in [64, 1024] {
+        for signal in [Signal::Polls(Duration::from_micros(20)), Signal::Doorbells] {
+            let course = Course {
+                item_size,
+                items_per_second: 1e6,
+                signal,
+            };
+            let outcome = ping_pong(course);
+            let rate = outcome.items_per_second;
+            assert!((rate / 1e6 - 1.0).abs() < 0.02, "{rate} for {course:?}");
+            // Those of the last round trip are still away.
+            let count = outcome.latencies_us.len();
+            assert!((1800..=2001).contains(&count), "{count} for {course:?}");
+        }
+    }
+}
+
+#[test]
+fn polls_cost_half_their_interval_at_each_end_and_doorbells_less() {
+    let median = |signal| {
+        let course = Course {
+            item_size: 64,
+            items_per_second: 100e3,
+            signal,
+        };
+        ping_pong(course).quantile(0.5)
+    };
+    let polls = [20, 100].map(|micros| (micros, Signal::Polls(Duration::from_micros(micros))));
+    let polled = polls.map(|(micros, signal)| (micros as f64, median(signal)));
+    for (interval, median) in polled {
+        assert!(median > interval / 2.0, "{median} for {interval}");
+        assert!(median < interval * 1.6, "{median} for {interval}");
+    }
+    let told = median(Signal::Doorbells);
+    assert!(told < polled[0].1, "{told} and {}", polled[0].1);
+}

@@ -1,0 +1,245 @@
+//! Replication and fairness between producers (zero-sided RDMA, figures 12 and 14): the harness.
+//!
+//! Items go in at one or several producers and come out at all consumers; which flow lies between
+//! is the caller's: one that replicates ([`replicated`]), or, with one consumer, an ordinary one
+//! ([`ordinary`]). Every producer has one ring.
+//!
+//! What is checked: every byte, that every consumer gets every item, each producer's in order, and
+//! whether all consumers saw one order ([`Outcome::same_order`]). Producers make items in their
+//! slots and consumers read them in theirs, at the same cost per byte as the two-sided baseline's.
+//! One core streams fewer bytes than a link carries; [`Plan::cores`] of them share each item.
+
+mod actors;
+
+use super::{ExperimentError, Run, Scale};
+use crate::baseline::two_sided::log::{Log, same_order};
+use actors::{Problem, Sink, Source};
+use core::cell::RefCell;
+use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_controller::{FlowError, FlowShape, FlowSpec};
+use rackweave_endpoint::flow::Producer;
+use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
+use rackweave_sim::{CpuReport, LinkModel};
+use std::rc::Rc;
+
+/// Bytes of an item, like the baseline's messages.
+pub const ITEM_BYTES: u32 = crate::baseline::two_sided::MESSAGE_BYTES;
+
+/// Bytes of a ring: what a link carries in 84 us. With half of it, one flow between two nodes does
+/// not fill its link, because slots come back too late.
+pub const RING_BYTES: u32 = 128 * ITEM_BYTES;
+
+/// Bytes of one transfer at most.
+pub const BATCH_BYTES: u32 = 1 << 20;
+
+/// Virtual time between two looks at the user.
+const SLICE: Duration = Duration::from_micros(200);
+
+/// Virtual time without an item delivered after which a run has failed.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What is to be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Nodes that produce.
+    pub producers: u32,
+    /// Nodes that consume.
+    pub consumers: u32,
+    /// Bytes of an item, a multiple of eight of at least [`HEADER`](crate::baseline::two_sided::message::HEADER).
+    pub item_bytes: u32,
+    /// Bytes of a ring.
+    pub ring_bytes: u32,
+    /// Bytes of one transfer at most.
+    pub batch_bytes: u32,
+    /// Cores of each producer and of each consumer, which share every item.
+    pub cores: u32,
+    /// Items of each producer.
+    pub items: u64,
+}
+
+impl Plan {
+    /// Items and rings as for the baseline, and as many items.
+    pub fn new(producers: u32, consumers: u32, scale: Scale) -> Self {
+        Self {
+            producers,
+            consumers,
+            item_bytes: ITEM_BYTES,
+            ring_bytes: RING_BYTES,
+            batch_bytes: BATCH_BYTES,
+            cores: 1,
+            items: match scale {
+                Scale::Quick => 1_000,
+                Scale::Full => 8_000,
+            },
+        }
+    }
+
+    /// The nodes that produce.
+    pub fn producer_nodes(&self) -> Vec<NodeId> {
+        (0..self.producers).map(|at| NodeId(at as u16)).collect()
+    }
+
+    /// The nodes that consume.
+    pub fn consumer_nodes(&self) -> Vec<NodeId> {
+        let nodes = self.producers..self.producers + self.consumers;
+        nodes.map(|at| NodeId(at as u16)).collect()
+    }
+}
+
+/// How a flow did.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Bytes per second of each producer while all of them produced, as the first consumer saw
+    /// them.
+    pub producers: Vec<f64>,
+    /// Bytes per second that each consumer took in the steady state.
+    pub consumers: Vec<f64>,
+    /// Whether all consumers took the same items in the same order.
+    pub same_order: bool,
+    /// When the last item was taken, in seconds of virtual time.
+    pub seconds: f64,
+    /// Items that each consumer took.
+    pub items: u64,
+    /// What the first core of each producer spent; the others of a team spend as much on items.
+    pub producer_cpus: Vec<CpuReport>,
+    /// What the first core of each consumer spent.
+    pub consumer_cpus: Vec<CpuReport>,
+}
+
+/// Payload bytes per second of a link that carries nothing but full packets: a 4096-byte payload,
+/// Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, and what Ethernet puts around each packet.
+pub fn link_rate() -> f64 {
+    const MTU: usize = 4096;
+    let packet = 14 + 20 + 8 + 12 + MTU + 4;
+    MTU as f64 / (LinkModel::default().occupancy(packet) as f64 * 1e-12)
+}
+
+/// An ordinary flow over the nodes of a plan. With one consumer it is the smallest replication.
+///
+/// # Errors
+/// As for `SimulatedRack::create_flow`.
+pub fn ordinary(rack: &mut SimulatedRack, plan: &Plan) -> Result<Flow, FlowError> {
+    flow(rack, plan, FlowShape::Shuffle)
+}
+
+/// A flow over the nodes of a plan that replicates.
+///
+/// # Errors
+/// As for `SimulatedRack::create_flow`.
+pub fn replicated(rack: &mut SimulatedRack, plan: &Plan) -> Result<Flow, FlowError> {
+    flow(rack, plan, FlowShape::Replicate)
+}
+
+fn flow(rack: &mut SimulatedRack, plan: &Plan, shape: FlowShape) -> Result<Flow, FlowError> {
+    let (producers, consumers) = (plan.producer_nodes(), plan.consumer_nodes());
+    let spec = rack.flow_spec(&producers, &consumers, plan.item_bytes, plan.ring_bytes);
+    rack.create_flow(FlowSpec {
+        shape,
+        batch_bytes: plan.batch_bytes,
+        ..spec
+    })
+}
+
+/// Runs a plan on a rack of its own, over the flow that `make` makes there.
+///
+/// # Errors
+/// If the flow has more than one ring per producer, an item is lost, damaged, doubled or out of its
+/// producer's order, nothing moves any more, or the user wishes to stop.
+pub fn measure(
+    run: &mut Run<'_>,
+    plan: &Plan,
+    make: impl FnOnce(&mut SimulatedRack, &Plan) -> Result<Flow, FlowError>,
+) -> Result<Outcome, ExperimentError> {
+    let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
+    let config = RackConfig {
+        seed: run.seed,
+        node: (0..plan.producers + plan.consumers).map(node).collect(),
+        ..RackConfig::default()
+    };
+    let mut rack = SimulatedRack::new(&config)?;
+    let flow = make(&mut rack, plan)?;
+    let problem = Problem::default();
+    for (at, &node) in plan.producer_nodes().iter().enumerate() {
+        let rings = flow.producers(at).map_err(failed)?;
+        let [ring] = <[Producer; 1]>::try_from(rings).map_err(|rings| {
+            let count = rings.len();
+            failed(format!("a producer has {count} rings; items need one"))
+        })?;
+        let source = Source::new(ring, plan, run.seed, at as u32, &problem);
+        rack.spawn(node, Box::new(source));
+    }
+    let mut logs = Vec::new();
+    for (at, &node) in plan.consumer_nodes().iter().enumerate() {
+        let ring = flow.consumer(at).map_err(failed)?;
+        let (sink, log) = Sink::new(ring, plan, run.seed, &problem);
+        logs.push(log);
+        rack.spawn(node, Box::new(sink));
+    }
+    drive(run, &mut rack, plan, &logs, &problem)?;
+    outcome(&rack, plan, logs.iter().map(|log| log.take()).collect())
+}
+
+/// Runs until every actor is done.
+fn drive(
+    run: &mut Run<'_>,
+    rack: &mut SimulatedRack,
+    plan: &Plan,
+    logs: &[Rc<RefCell<Log>>],
+    problem: &Problem,
+) -> Result<(), ExperimentError> {
+    let total = plan.items * u64::from(plan.producers) * u64::from(plan.consumers);
+    let (mut last, mut since) = (0, rack.now());
+    loop {
+        let end = rack.run(rack.now() + SLICE);
+        if let Some(problem) = problem.borrow_mut().take() {
+            return Err(failed(problem));
+        }
+        match end {
+            RunEnd::Done => return Ok(()),
+            RunEnd::Stalled => return Err(failed("nothing happens any more")),
+            RunEnd::Deadline | RunEnd::Control(_) => {}
+        }
+        let taken = logs.iter().map(|log| log.borrow().count()).sum();
+        if !(run.progress)(taken as f64 / total.max(1) as f64) {
+            return Err(ExperimentError::Interrupted);
+        }
+        if taken > last {
+            (last, since) = (taken, rack.now());
+        } else if rack.now() - since > PATIENCE {
+            return Err(failed("no item has moved for a long time"));
+        }
+    }
+}
+
+fn outcome(rack: &SimulatedRack, plan: &Plan, logs: Vec<Log>) -> Result<Outcome, ExperimentError> {
+    let total = plan.items * u64::from(plan.producers);
+    for (at, log) in logs.iter().enumerate() {
+        if log.count() != total || !log.is_in_order_per_producer() {
+            let count = log.count();
+            return Err(failed(format!(
+                "consumer {at} took {count} items of {total}, or a producer's out of order"
+            )));
+        }
+    }
+    let cpu = |node: &NodeId| rack.cpu_report(*node).unwrap_or_default();
+    let rate = |log: &Log| log.goodput(plan.item_bytes);
+    let last = logs.iter().map(Log::last).max().unwrap_or_default();
+    let shares = |log: &Log| log.shares(plan.item_bytes, plan.producers);
+    Ok(Outcome {
+        producers: logs.first().map(shares).unwrap_or_default(),
+        consumers: logs.iter().map(rate).collect(),
+        same_order: same_order(&logs),
+        seconds: (last - Instant::ZERO).as_secs_f64(),
+        items: total,
+        producer_cpus: plan.producer_nodes().iter().map(cpu).collect(),
+        consumer_cpus: plan.consumer_nodes().iter().map(cpu).collect(),
+    })
+}
+
+fn failed(error: impl core::fmt::Display) -> ExperimentError {
+    ExperimentError::Run(format!("replication: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

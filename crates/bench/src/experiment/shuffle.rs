@@ -1,0 +1,162 @@
+//! What the shuffle experiments share: the rack they run on, and how they run on it.
+
+use super::{ExperimentError, Run};
+use crate::baseline::ends::Failure;
+use crate::baseline::set_up::SetUpError;
+use rackweave_base::{Duration, NodeId};
+use rackweave_rack::config::{BudgetName, NodeConfig, Role, SwitchSection};
+use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
+
+/// Virtual time between two looks at the user's wish to stop.
+const SLICE: Duration = Duration::from_micros(500);
+
+/// Virtual time after which a run has failed.
+const TIME_MAX: Duration = Duration::from_secs(20);
+
+/// The settings of flows that an experiment chooses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowShape {
+    /// Bytes of an item.
+    pub item_bytes: u32,
+    /// Slots of a producer's ring.
+    pub producer_slots: u32,
+    /// Slots of a consumer's ring.
+    pub consumer_slots: u32,
+    /// Bytes of one transfer at most.
+    pub batch_bytes: u32,
+    /// Transfers of one consumer under way at a time.
+    pub transfers: u8,
+}
+
+/// What a run has lost and used.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Traffic {
+    /// Packets dropped in front of full ports, all links.
+    pub drops: u64,
+    /// The longest queue, in bytes.
+    pub queue_bytes_max: u64,
+}
+
+impl From<SetUpError> for ExperimentError {
+    fn from(error: SetUpError) -> Self {
+        Self::Run(format!("a baseline could not be set up: {error}"))
+    }
+}
+
+/// A rack of `nodes` nodes of the testbed, with room for any flow of these experiments: the tables
+/// are those of a software switch.
+///
+/// # Errors
+/// If the configuration makes no sense.
+pub fn rack(nodes: usize, seed: u64) -> Result<SimulatedRack, ExperimentError> {
+    let mut config = RackConfig {
+        seed,
+        memory_limit: 8 << 30,
+        payload_buffers: 1 << 14,
+        node: (0..nodes)
+            .map(|at| NodeConfig::new(format!("node{at}"), Role::Compute))
+            .collect(),
+        switch: SwitchSection {
+            budget: BudgetName::Software,
+            memory: 1 << 30,
+            lanes: 8192,
+            consumer_rings: 64,
+            producer_rings: 1024,
+            ..SwitchSection::default()
+        },
+        ..RackConfig::default()
+    };
+    config.nic.queue_pairs = 8192;
+    config.nic.regions = 4096;
+    Ok(SimulatedRack::new(&config)?)
+}
+
+/// The node of each of `per_node` threads on every node, node by node.
+pub fn threads(nodes: usize, per_node: usize) -> Vec<NodeId> {
+    let node = |at| NodeId((at / per_node) as u16);
+    (0..nodes * per_node).map(node).collect()
+}
+
+/// A shuffle from everybody to everybody.
+///
+/// # Errors
+/// If the rack lacks room.
+pub fn flow(
+    rack: &mut SimulatedRack,
+    producers: &[NodeId],
+    consumers: &[NodeId],
+    shape: FlowShape,
+) -> Result<Flow, ExperimentError> {
+    let ring_bytes = shape.item_bytes * shape.producer_slots;
+    let mut spec = rack.flow_spec(producers, consumers, shape.item_bytes, ring_bytes);
+    spec.consumer_slots = shape.consumer_slots;
+    spec.batch_bytes = shape.batch_bytes.max(shape.item_bytes);
+    spec.transfers = shape.transfers;
+    Ok(rack.create_flow(spec)?)
+}
+
+/// Runs until all actors are done.
+///
+/// # Errors
+/// What `failure` tells, if nothing moves any more or for too long, or the user wishes to stop.
+pub fn drive(
+    rack: &mut SimulatedRack,
+    run: &mut Run<'_>,
+    share: f64,
+    failure: &dyn Fn() -> Option<Failure>,
+) -> Result<(), ExperimentError> {
+    let deadline = rack.now() + TIME_MAX;
+    loop {
+        let end = rack.run(rack.now() + SLICE);
+        if let Some(failure) = failure() {
+            return Err(ExperimentError::Run(failure));
+        }
+        if !(run.progress)(share) {
+            return Err(ExperimentError::Interrupted);
+        }
+        let stuck = match end {
+            RunEnd::Done => return Ok(()),
+            RunEnd::Stalled => true,
+            RunEnd::Deadline | RunEnd::Control(_) => rack.now() > deadline,
+        };
+        if stuck {
+            let text = format!("nothing moves any more at {:?}", rack.now());
+            return Err(ExperimentError::Run(text));
+        }
+    }
+}
+
+/// What all links of the rack have lost.
+pub fn traffic(rack: &SimulatedRack) -> Traffic {
+    let nodes = (0..rack.config().node.len()).map(|at| NodeId(at as u16));
+    let directions = nodes
+        .filter_map(|node| rack.link_report(node))
+        .flat_map(|report| [report.to_switch.link, report.from_switch.link]);
+    directions.fold(
+        Traffic {
+            drops: 0,
+            queue_bytes_max: 0,
+        },
+        |all, link| Traffic {
+            drops: all.drops + link.drops,
+            queue_bytes_max: all.queue_bytes_max.max(link.queue_bytes_max),
+        },
+    )
+}
+
+/// Fails a run whose result is not the one that was computed directly.
+///
+/// # Errors
+/// If the two differ.
+pub fn verify<T: PartialEq + core::fmt::Debug>(
+    what: &str,
+    seen: T,
+    expected: T,
+) -> Result<(), ExperimentError> {
+    if seen == expected {
+        return Ok(());
+    }
+    Err(ExperimentError::Run(format!(
+        "{what}: {seen:?} came, {expected:?} was expected"
+    )))
+}

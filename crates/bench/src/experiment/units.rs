@@ -1,0 +1,375 @@
+//! TPC-H query 1 on processing units of different kinds (zero-sided RDMA, sections 7.2 and 7.3).
+//!
+//! Cores of storage nodes put rows of `lineitem` into rings; a CPU, a GPU and an FPGA take them at
+//! the rates of their models and aggregate the real bytes. How the rows are divided is the flow's
+//! business, and a [`Division`] says how: [`STATIC`] gives every unit the same share, by a shuffle
+//! in which every producer has a ring per consumer; [`BALANCED`] has one ring per producer, from
+//! which each unit gets as much as it has room for. [`Rack::feed`] does not care how many rings
+//! there are. For units that come and go, enter control events and let [`Rack::run`]'s closure act.
+//!
+//! What the paper leaves open and is chosen here: four cores per storage node and four for the CPU
+//! as a unit (as many as in its shuffle of section 7.1), items of 16 KiB, rows of 64 bytes with all
+//! columns but the comment. The scale factor is small, since real bytes are moved;
+//! [`Outcome::seconds_at`] tells what that stands for.
+
+mod actors;
+mod rows;
+
+pub use actors::{Problem, QueryTaker, ScanFeeder, UnitReport, part};
+pub use rows::{Partial, ROW, Rows};
+
+use super::{ExperimentError, Run, Scale};
+use core::cell::RefCell;
+use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_controller::{FlowShape, FlowSpec};
+use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
+use rackweave_sim::{UnitModel, UnitWork};
+use rackweave_workload::tpch::{QueryResult, ScaleFactor, reference};
+use std::rc::Rc;
+
+/// Bytes of an item: a header and 255 rows.
+pub const ITEM_SIZE: u32 = 16 << 10;
+
+/// Bytes of a ring: what a link carries in 84 us. With half of it, one flow between two nodes does
+/// not fill its link, because slots come back too late.
+pub const RING_BYTES: u32 = 1 << 20;
+
+/// Cores that feed, per storage node.
+pub const FEEDERS_PER_NODE: usize = 4;
+
+/// Storage nodes of the load-balancing experiment. Source: zero-sided, section 7.3.
+pub const STORAGE_NODES: usize = 2;
+
+/// Cores of the CPU as a processing unit.
+pub const CPU_UNIT_CORES: u16 = 4;
+
+/// How rows are divided between units, and in which portions they travel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Division {
+    /// Whether a producer chooses the unit or the switch does.
+    pub shape: FlowShape,
+    /// Bytes of a producer's ring and of a consumer's.
+    pub ring_bytes: [u32; 2],
+    /// Bytes of one transfer at most.
+    pub batch_bytes: u32,
+    /// Items that a unit takes at a time.
+    pub unit_items: u32,
+}
+
+/// Equal shares for all, by the producers. A unit takes a quarter of its ring at a time.
+pub const STATIC: Division = Division {
+    shape: FlowShape::Shuffle,
+    ring_bytes: [RING_BYTES; 2],
+    batch_bytes: 1 << 20,
+    unit_items: RING_BYTES / ITEM_SIZE / 4,
+};
+
+/// To each as much as it takes, by the switch.
+pub const BALANCED: Division = Division {
+    shape: FlowShape::Balance,
+    ..STATIC
+};
+
+impl Division {
+    /// What a flow from `from` to `to` shall be that divides like this.
+    pub fn spec(&self, rack: &SimulatedRack, from: &[NodeId], to: &[NodeId]) -> FlowSpec {
+        let [producer, consumer] = self.ring_bytes;
+        let spec = rack.flow_spec(from, to, ITEM_SIZE, producer);
+        FlowSpec {
+            shape: self.shape,
+            consumer_slots: consumer / ITEM_SIZE,
+            batch_bytes: self.batch_bytes,
+            ..spec
+        }
+    }
+}
+
+/// Virtual time between two looks at the user.
+const SLICE: Duration = Duration::from_micros(200);
+
+/// Virtual time without a batch after which a run has failed.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// The units of section 7.3, in the order of its figure: FPGA, GPU, CPU.
+pub fn heterogeneous_units() -> Vec<UnitModel> {
+    vec![
+        UnitModel::fpga_u55c(),
+        UnitModel::gpu_v100(),
+        UnitModel::cpu(CPU_UNIT_CORES, UnitWork::q1(ROW as u64)),
+    ]
+}
+
+/// How a query went.
+pub struct Outcome {
+    /// When the last unit had aggregated its last row, in seconds of virtual time.
+    pub seconds: f64,
+    /// When the first unit had its first batch aggregated.
+    pub seconds_to_first: f64,
+    /// The units, in the order given.
+    pub units: Vec<UnitReport>,
+    /// Rows of `lineitem` that were sent.
+    pub rows: u64,
+    /// The answer, added up over the units.
+    pub answer: QueryResult,
+    /// Whether it is the reference's, over as many rows.
+    pub is_right: bool,
+    /// The scale factor.
+    pub scale_factor: f64,
+}
+
+impl Outcome {
+    /// What `seconds` of this run are at another scale factor: what passes before the first batch
+    /// is done stays as it is, the rest grows with the number of rows. Everything else of the run
+    /// is a steady state, since rings are much shorter than the table.
+    pub fn seconds_at(&self, seconds: f64, scale_factor: f64) -> f64 {
+        let start = self.seconds_to_first.min(seconds);
+        start + (seconds - start) * scale_factor / self.scale_factor
+    }
+
+    /// Bytes of rows per second that a unit aggregated while it was at work.
+    pub fn rate(&self, unit: usize) -> f64 {
+        let report = &self.units[unit];
+        let seconds = (report.finished() - Instant::ZERO).as_secs_f64();
+        if seconds > 0.0 {
+            report.bytes() as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+/// The table of an experiment and its reference answer, made once for several runs.
+pub struct Table {
+    rows: Rows,
+    expected: QueryResult,
+    scale: ScaleFactor,
+}
+
+impl Table {
+    /// The table for a scale: factor 0.05, or 0.5 in full.
+    ///
+    /// # Errors
+    /// If the rows cannot be generated.
+    pub fn for_scale(scale: Scale) -> Result<Self, ExperimentError> {
+        Self::new(match scale {
+            Scale::Quick => 0.05,
+            Scale::Full => 0.5,
+        })
+    }
+
+    /// The table of a scale factor.
+    ///
+    /// # Errors
+    /// If the factor is out of range or the rows cannot be generated.
+    pub fn new(factor: f64) -> Result<Self, ExperimentError> {
+        let scale = ScaleFactor::new(factor).map_err(|e| ExperimentError::Run(e.to_string()))?;
+        Ok(Self {
+            rows: Rows::generate(scale)?,
+            expected: reference(scale),
+            scale,
+        })
+    }
+}
+
+/// A simulated rack of storage nodes and units on which a query runs.
+pub struct Rack<'a> {
+    rack: SimulatedRack,
+    table: &'a Table,
+    storage: usize,
+    units: Vec<Rc<RefCell<UnitReport>>>,
+    problem: Problem,
+}
+
+impl<'a> Rack<'a> {
+    /// A rack with `storage` storage nodes and `units` nodes with a unit each.
+    ///
+    /// # Errors
+    /// If it cannot be built.
+    pub fn new(
+        table: &'a Table,
+        storage: usize,
+        units: usize,
+        seed: u64,
+    ) -> Result<Self, ExperimentError> {
+        let node = |kind: &str, role, at| NodeConfig::new(format!("{kind}{at}"), role);
+        let storage_nodes = (0..storage).map(|at| node("storage", Role::Storage, at));
+        let unit_nodes = (0..units).map(|at| node("unit", Role::Compute, at));
+        let config = RackConfig {
+            seed,
+            node: storage_nodes.chain(unit_nodes).collect(),
+            ..RackConfig::default()
+        };
+        Ok(Self {
+            rack: SimulatedRack::new(&config)?,
+            table,
+            storage,
+            units: Vec::new(),
+            problem: Problem::default(),
+        })
+    }
+
+    /// The rack itself, to make flows and to change them.
+    pub fn simulated(&mut self) -> &mut SimulatedRack {
+        &mut self.rack
+    }
+
+    /// The node of each producer: every storage node has several.
+    pub fn producers(&self) -> Vec<NodeId> {
+        let nodes = 0..self.storage * FEEDERS_PER_NODE;
+        nodes.map(|at| NodeId((at % self.storage) as u16)).collect()
+    }
+
+    /// The node of unit `at`.
+    pub fn unit_node(&self, at: usize) -> NodeId {
+        NodeId((self.storage + at) as u16)
+    }
+
+    /// Has all producers of a flow send their equal parts of the table. A producer with several
+    /// rings divides its part equally between them.
+    ///
+    /// # Errors
+    /// If a ring is of no use.
+    pub fn feed(&mut self, flow: &Flow) -> Result<(), ExperimentError> {
+        let nodes = self.producers();
+        let all = 0..self.table.rows.count();
+        for (at, &node) in nodes.iter().enumerate() {
+            let rings = flow.producers(at).map_err(ring)?;
+            let range = part(&all, at, nodes.len());
+            let feeder = ScanFeeder::new(&self.table.rows, range, rings, &self.problem);
+            self.rack.spawn(node, Box::new(feeder));
+        }
+        Ok(())
+    }
+
+    /// Has a unit on `node` take from consumer `consumer` of a flow. It may come while the flow
+    /// runs.
+    ///
+    /// # Errors
+    /// If the ring is of no use.
+    pub fn take(
+        &mut self,
+        flow: &Flow,
+        consumer: usize,
+        node: NodeId,
+        unit: UnitModel,
+        division: &Division,
+    ) -> Result<(), ExperimentError> {
+        let consumer = flow.consumer(consumer).map_err(ring)?;
+        let (taker, report) = QueryTaker::new(consumer, unit, division.unit_items, &self.problem);
+        self.units.push(report);
+        self.rack.spawn(node, Box::new(taker));
+        Ok(())
+    }
+
+    /// Runs until everybody is done. At each control event that was entered with
+    /// `SimulatedRack::at`, `control` may change the flow and let units come.
+    ///
+    /// # Errors
+    /// If an actor fails, nothing moves any more, or the user wishes to stop.
+    pub fn run(
+        mut self,
+        run: &mut Run<'_>,
+        control: &mut dyn FnMut(&mut Self, u64) -> Result<(), ExperimentError>,
+    ) -> Result<Outcome, ExperimentError> {
+        let (mut last, mut since) = (0, self.rack.now());
+        loop {
+            let end = self.rack.run(self.rack.now() + SLICE);
+            if let Some(problem) = self.problem.borrow_mut().take() {
+                return Err(ExperimentError::Run(problem));
+            }
+            match end {
+                RunEnd::Done => break,
+                RunEnd::Control(token) => control(&mut self, token)?,
+                RunEnd::Stalled => return Err(stuck("nothing happens any more")),
+                RunEnd::Deadline => {}
+            }
+            let taken: u64 = self.units.iter().map(|unit| unit.borrow().bytes()).sum();
+            let share = taken as f64 / (self.table.rows.count() * ROW) as f64;
+            if !(run.progress)(share.min(1.0)) {
+                return Err(ExperimentError::Interrupted);
+            }
+            if taken > last {
+                (last, since) = (taken, self.rack.now());
+            } else if self.rack.now() - since > PATIENCE {
+                return Err(stuck("no row has moved for a long time"));
+            }
+        }
+        Ok(self.outcome())
+    }
+
+    fn outcome(self) -> Outcome {
+        let units: Vec<UnitReport> = self.units.iter().map(|unit| unit.take()).collect();
+        let answer = QueryResult::merge(units.iter().map(|unit| unit.partial.result()));
+        let expected = &self.table.expected;
+        let seconds = |at: Instant| (at - Instant::ZERO).as_secs_f64();
+        let first = units.iter().filter_map(|unit| unit.batches.first());
+        Outcome {
+            seconds: units
+                .iter()
+                .map(|u| seconds(u.finished()))
+                .fold(0.0, f64::max),
+            seconds_to_first: first.map(|(at, _)| seconds(*at)).fold(f64::MAX, f64::min),
+            rows: self.table.rows.count() as u64,
+            is_right: answer.q1 == expected.q1 && answer.rows.lineitem == expected.rows.lineitem,
+            answer,
+            scale_factor: self.table.scale.get(),
+            units,
+        }
+    }
+}
+
+fn ring(error: impl core::fmt::Display) -> ExperimentError {
+    ExperimentError::Run(format!("a ring is of no use: {error}"))
+}
+
+fn stuck(what: &str) -> ExperimentError {
+    ExperimentError::Run(format!("{what} in the simulated rack"))
+}
+
+/// Query 1 over `storage` storage nodes and some units, divided as `division` says.
+///
+/// # Errors
+/// If the rack or the flow cannot be made or the run fails.
+pub fn query(
+    run: &mut Run<'_>,
+    table: &Table,
+    storage: usize,
+    units: &[UnitModel],
+    division: &Division,
+) -> Result<Outcome, ExperimentError> {
+    let mut rack = Rack::new(table, storage, units.len(), run.seed)?;
+    let producers = rack.producers();
+    let nodes: Vec<NodeId> = (0..units.len()).map(|at| rack.unit_node(at)).collect();
+    let spec = division.spec(rack.simulated(), &producers, &nodes);
+    let flow = rack.simulated().create_flow(spec)?;
+    rack.feed(&flow)?;
+    for (at, (unit, &node)) in units.iter().zip(&nodes).enumerate() {
+        rack.take(&flow, at, node, unit.clone(), division)?;
+    }
+    rack.run(run, &mut |_, _| Ok(()))
+}
+
+#[cfg(test)]
+mod tests;
+
+/// Runs a figure at `SCALE` and prints what it says.
+#[cfg(test)]
+pub fn print(run: fn(&mut Run<'_>) -> Result<crate::figure::Figure, ExperimentError>) {
+    let scale = match std::env::var("SCALE").as_deref() {
+        Ok("full") => Scale::Full,
+        _ => Scale::Quick,
+    };
+    let started = std::time::Instant::now();
+    let figure = run(&mut Run {
+        scale,
+        seed: 1,
+        progress: &mut |_| true,
+    })
+    .unwrap();
+    println!("{:?}", started.elapsed());
+    println!("{}", crate::figure::claims_table(&[figure.clone()]));
+    println!("{}", figure.notes.join("\n"));
+    println!("{}", figure.to_csv());
+    std::fs::write(format!("/tmp/{}.svg", figure.name), figure.to_svg()).unwrap();
+}

@@ -1,0 +1,264 @@
+//! The programs of the simulated nodes: storage cores that feed rings, units that take from them.
+//!
+//! An actor's step touches memory at its beginning and its time passes afterwards. Both ends here
+//! therefore work in two steps: the bytes first, then, when their time is over, the word of the
+//! ring that tells the switch.
+
+use super::rows::{Partial, ROW, Rows};
+use core::cell::RefCell;
+use rackweave_base::{Duration, Instant};
+use rackweave_endpoint::flow::{Consumer, ITEM_HEADER, Producer, PushError, Taken};
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::{Category, UnitModel, stream_time};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// What an item of rows begins with, as `Partitioner::rows` reads it.
+const ITEM_MAGIC: [u8; 4] = *b"RWit";
+
+/// A ring and the rows that are to go into it.
+struct Share {
+    producer: Producer,
+    rows: Range<usize>,
+    finished: bool,
+}
+
+/// A core of a storage node: copies rows from its memory into the rings of one producer.
+///
+/// Rings are served in turn, and one that is full is passed over. With one ring per consumer and as
+/// many rows for each this is static partitioning; with a single ring whoever takes from it
+/// decides.
+pub struct ScanFeeder {
+    rows: Rows,
+    shares: Vec<Share>,
+    next: usize,
+    /// The ring that has an item written and not announced.
+    written: Option<usize>,
+    problem: Problem,
+}
+
+/// Why a run has failed: the first actor that finds out says so.
+pub type Problem = Rc<RefCell<Option<String>>>;
+
+impl ScanFeeder {
+    /// Feeds `range` of `rows` into `producers`, each as many rows as the others.
+    pub fn new(
+        rows: &Rows,
+        range: Range<usize>,
+        producers: Vec<Producer>,
+        problem: &Problem,
+    ) -> Self {
+        let count = producers.len();
+        let share = |(at, producer)| Share {
+            producer,
+            rows: part(&range, at, count),
+            finished: false,
+        };
+        Self {
+            rows: rows.clone(),
+            shares: producers.into_iter().enumerate().map(share).collect(),
+            next: 0,
+            written: None,
+            problem: problem.clone(),
+        }
+    }
+
+    /// Writes an item into the next ring with rows left and room; its bytes, or nothing.
+    fn write(&mut self) -> Result<Option<usize>, PushError> {
+        for _ in 0..self.shares.len() {
+            let at = self.next;
+            self.next = (at + 1) % self.shares.len();
+            let share = &mut self.shares[at];
+            if share.rows.is_empty() {
+                if !share.finished {
+                    share.producer.finish();
+                    share.finished = true;
+                }
+                continue;
+            }
+            match share.producer.reserve(1) {
+                Ok(slot) => {
+                    let room = (slot.len() - ITEM_HEADER) / ROW;
+                    let end = share.rows.end.min(share.rows.start + room);
+                    let bytes = self.rows.bytes(share.rows.start..end);
+                    let count = (end - share.rows.start) as u32;
+                    slot[..ITEM_HEADER].fill(0);
+                    slot[..4].copy_from_slice(&ITEM_MAGIC);
+                    slot[4..8].copy_from_slice(&count.to_le_bytes());
+                    slot[ITEM_HEADER..ITEM_HEADER + bytes.len()].copy_from_slice(bytes);
+                    share.rows.start = end;
+                    self.written = Some(at);
+                    return Ok(Some(ITEM_HEADER + bytes.len()));
+                }
+                Err(PushError::Full) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Actor for ScanFeeder {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        if let Some(at) = self.written.take() {
+            self.shares[at].producer.commit(1);
+        }
+        match self.write() {
+            Ok(Some(bytes)) => {
+                // Each byte comes from memory once and goes there once.
+                Step::Compute(stream_time(context.cpu(), 2 * bytes as u64))
+            }
+            Ok(None) if self.shares.iter().all(|share| share.finished) => Step::Done,
+            Ok(None) => Step::WaitForPacket,
+            Err(error) => {
+                let text = format!("a storage node cannot go on: {error}");
+                self.problem.borrow_mut().get_or_insert(text);
+                Step::Done
+            }
+        }
+    }
+}
+
+/// Part `at` of `count` nearly equal parts of a range.
+pub fn part(range: &Range<usize>, at: usize, count: usize) -> Range<usize> {
+    let cut = |at| range.start + range.len() * at / count.max(1);
+    cut(at)..cut(at + 1)
+}
+
+/// What a processing unit has done so far.
+#[derive(Default)]
+pub struct UnitReport {
+    /// The unit's name.
+    pub name: String,
+    /// When each batch was done, and the bytes of its rows.
+    pub batches: Vec<(Instant, u64)>,
+    /// Its part of the query.
+    pub partial: Partial,
+    /// When it saw that no more would come.
+    pub ended: Option<Instant>,
+}
+
+impl UnitReport {
+    /// When its last row was aggregated.
+    pub fn finished(&self) -> Instant {
+        self.batches.last().map_or(Instant::ZERO, |batch| batch.0)
+    }
+
+    /// Bytes of rows aggregated.
+    pub fn bytes(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.1).sum()
+    }
+
+    /// Bytes per second in slices of `slice` from the start on: the middle of the slice in seconds,
+    /// and the rate. For area plots.
+    pub fn rates(&self, slice: Duration, until: Instant) -> Vec<(f64, f64)> {
+        let slice_ns = slice.as_nanos().max(1);
+        let count = until.as_nanos().div_ceil(slice_ns) as usize;
+        let mut bytes = vec![0_u64; count];
+        for (at, batch) in &self.batches {
+            let index = (at.as_nanos().saturating_sub(1) / slice_ns) as usize;
+            if let Some(sum) = bytes.get_mut(index) {
+                *sum += batch;
+            }
+        }
+        let seconds = slice_ns as f64 * 1e-9;
+        let point = |(at, bytes)| ((at as f64 + 0.5) * seconds, bytes as f64 / seconds);
+        bytes.into_iter().enumerate().map(point).collect()
+    }
+}
+
+/// A processing unit: takes items from its ring as fast as its model says and aggregates them.
+pub struct QueryTaker {
+    consumer: Consumer,
+    unit: UnitModel,
+    /// Items taken at a time, so that their slots are free again before the ring is empty.
+    items_max: u32,
+    /// Items and bytes of rows whose time passes.
+    taken: (u32, u64),
+    waited: bool,
+    report: Rc<RefCell<UnitReport>>,
+    problem: Problem,
+}
+
+impl QueryTaker {
+    /// A unit that takes up to `items_max` items at a time from `consumer`.
+    pub fn new(
+        consumer: Consumer,
+        unit: UnitModel,
+        items_max: u32,
+        problem: &Problem,
+    ) -> (Self, Rc<RefCell<UnitReport>>) {
+        let report = Rc::new(RefCell::new(UnitReport {
+            name: unit.name.clone(),
+            ..UnitReport::default()
+        }));
+        let taker = Self {
+            consumer,
+            unit,
+            items_max: items_max.max(1),
+            taken: (0, 0),
+            waited: false,
+            report: report.clone(),
+            problem: problem.clone(),
+        };
+        (taker, report)
+    }
+
+    fn take(&mut self) -> Result<Taken<u64>, String> {
+        let item_size = self.consumer.item_size() as usize;
+        let bytes = match self.consumer.peek(self.items_max) {
+            Taken::Items(bytes) => bytes,
+            Taken::Empty => return Ok(Taken::Empty),
+            Taken::Ended => return Ok(Taken::Ended),
+            Taken::Aborted => return Ok(Taken::Aborted),
+        };
+        let mut rows = 0;
+        let mut report = self.report.borrow_mut();
+        for item in bytes.chunks_exact(item_size) {
+            rows += report.partial.add_item(item)?;
+        }
+        self.taken = ((bytes.len() / item_size) as u32, rows * ROW as u64);
+        Ok(Taken::Items(bytes.len() as u64))
+    }
+
+    fn fail(&self, text: String) -> Step {
+        let name = &self.unit.name;
+        let text = format!("{name}: {text}");
+        self.problem.borrow_mut().get_or_insert(text);
+        Step::Done
+    }
+}
+
+impl Actor for QueryTaker {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        if self.taken.0 > 0 {
+            let (items, bytes) = core::mem::take(&mut self.taken);
+            self.consumer.release(items);
+            self.report
+                .borrow_mut()
+                .batches
+                .push((context.now(), bytes));
+        }
+        match self.take() {
+            Ok(Taken::Items(bytes)) => {
+                if core::mem::take(&mut self.waited) {
+                    // The world lets a node's core see a word as soon as a CPU would.
+                    let seen = context.cpu().spin_latency.as_nanos();
+                    let late = self.unit.spin_latency.as_nanos().saturating_sub(seen);
+                    context.charge(Category::Communication, Duration::from_nanos(late));
+                }
+                Step::Compute(self.unit.batch_time(bytes))
+            }
+            Ok(Taken::Empty) => {
+                self.waited = true;
+                Step::WaitForPacket
+            }
+            Ok(Taken::Ended) => {
+                self.report.borrow_mut().ended = Some(context.now());
+                Step::Done
+            }
+            Ok(Taken::Aborted) => self.fail("the flow was broken off".into()),
+            Err(text) => self.fail(text),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+use super::*;
+
+fn run<R>(seed: u64, act: impl FnOnce(&mut Run<'_>) -> R) -> R {
+    act(&mut Run {
+        scale: Scale::Quick,
+        seed,
+        progress: &mut |_| true,
+    })
+}
+
+fn unit(name: &str, bytes_per_second: u64) -> UnitModel {
+    UnitModel {
+        name: name.into(),
+        compute_bytes_per_second: bytes_per_second,
+        memory_bytes_per_second: u64::MAX,
+        ..UnitModel::gpu_v100()
+    }
+}
+
+#[test]
+fn parts_of_a_range_are_nearly_equal_and_leave_nothing_out() {
+    for (len, count) in [(0, 1), (1, 3), (10, 3), (255, 8)] {
+        let all = 5..5 + len;
+        let parts: Vec<_> = (0..count).map(|at| part(&all, at, count)).collect();
+        let rows: Vec<usize> = parts.iter().cloned().flatten().collect();
+        assert_eq!(rows, all.collect::<Vec<_>>());
+        let lens: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+        let (least, most) = (lens.iter().min().unwrap(), lens.iter().max().unwrap());
+        assert!(most - least <= 1, "{lens:?}");
+    }
+}
+
+#[test]
+fn the_answer_is_the_references_and_the_slowest_unit_decides() {
+    let table = Table::new(0.01).unwrap();
+    let fast = 10_000_000_000;
+    let units = [unit("slow", fast / 10), unit("a", fast), unit("b", fast)];
+    let outcome = run(7, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
+    assert!(outcome.is_right, "{}", outcome.answer);
+    let bytes: Vec<u64> = outcome.units.iter().map(UnitReport::bytes).collect();
+    assert_eq!(bytes.iter().sum::<u64>(), outcome.rows * ROW as u64);
+    let even = outcome.rows * ROW as u64 / 3;
+    for bytes in &bytes {
+        // Eight producers, each of which rounds its three shares.
+        assert!(
+            bytes.abs_diff(even) <= 8 * ROW as u64,
+            "{bytes} is not {even}"
+        );
+    }
+    let finished: Vec<Instant> = outcome.units.iter().map(UnitReport::finished).collect();
+    assert!(finished[0] > finished[1].max(finished[2]));
+    let alone = bytes[0] as f64 / (fast as f64 / 10.0);
+    assert!(
+        outcome.seconds >= alone,
+        "{} s, {alone} s alone",
+        outcome.seconds
+    );
+    assert!(
+        outcome.seconds < 1.5 * alone,
+        "{} s, {alone} s alone",
+        outcome.seconds
+    );
+}
+
+#[test]
+fn a_wrong_answer_is_noticed() {
+    let units = heterogeneous_units();
+    let mut table = Table::new(0.001).unwrap();
+    let more = Table::new(0.002).unwrap();
+    table.expected = more.expected;
+    let outcome = run(1, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
+    assert!(!outcome.is_right, "rows are missing");
+    table.expected = QueryResult::merge([Partial::default().result()]);
+    table.expected.rows.lineitem = outcome.rows;
+    let outcome = run(1, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
+    assert!(!outcome.is_right, "the groups are others");
+}
+
+#[test]
+fn a_unit_may_come_while_the_flow_runs() {
+    // Both rings are there from the start; until the second unit comes its ring just fills.
+    let table = Table::new(0.02).unwrap();
+    let late = Instant::ZERO + Duration::from_micros(400);
+    let mut rack = Rack::new(&table, 1, 2, 5).unwrap();
+    let (from, to) = (rack.producers(), [rack.unit_node(0), rack.unit_node(1)]);
+    let simulated = rack.simulated();
+    let spec = simulated.flow_spec(&from, &to, ITEM_SIZE, RING_BYTES);
+    let flow = simulated.create_flow(spec).unwrap();
+    simulated.at(late, 7);
+    rack.feed(&flow).unwrap();
+    rack.take(&flow, 0, to[0], UnitModel::gpu_v100(), &STATIC)
+        .unwrap();
+    let mut come = |rack: &mut Rack<'_>, token: u64| {
+        assert_eq!(token, 7);
+        rack.take(&flow, 1, to[1], UnitModel::gpu_v100(), &STATIC)
+    };
+    let outcome = run(5, |run| rack.run(run, &mut come)).unwrap();
+    assert!(outcome.is_right, "{}", outcome.answer);
+    assert!(outcome.units[0].batches[0].0 < late);
+    assert!(outcome.units[1].batches[0].0 > late);
+}
+
+#[test]
+fn a_seed_gives_the_same_run_again() {
+    let table = Table::new(0.001).unwrap();
+    let batches = || -> Vec<_> {
+        let units = heterogeneous_units();
+        let outcome = run(3, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
+        assert!(outcome.is_right);
+        outcome.units.into_iter().map(|unit| unit.batches).collect()
+    };
+    assert_eq!(batches(), batches());
+}
+
+#[test]
+fn rates_add_up_to_the_bytes() {
+    let at = |nanos| Instant::ZERO + Duration::from_nanos(nanos);
+    let report = UnitReport {
+        batches: vec![(at(10), 100), (at(100), 50), (at(101), 7), (at(250), 1)],
+        ..UnitReport::default()
+    };
+    let rates = report.rates(Duration::from_nanos(100), at(250));
+    let bytes: Vec<f64> = rates
+        .iter()
+        .map(|(_, rate)| (rate * 1e-7).round())
+        .collect();
+    assert_eq!(bytes, [150.0, 7.0, 1.0]);
+    assert_eq!(rates.len(), 3);
+}
+
+#[test]
+fn who_wishes_to_stop_is_heard() {
+    let table = Table::new(0.01).unwrap();
+    let mut run = Run {
+        scale: Scale::Quick,
+        seed: 1,
+        progress: &mut |_| false,
+    };
+    let stopped = query(&mut run, &table, 2, &heterogeneous_units(), &STATIC);
+    assert!(matches!(stopped, Err(ExperimentError::Interrupted)));
+}
+
+#[test]
+fn only_what_grows_with_the_table_is_scaled() {
+    let table = Table::new(0.001).unwrap();
+    let units = heterogeneous_units();
+    let outcome = run(1, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
+    let first = outcome.seconds_to_first;
+    assert!(first > 0.0 && first <= outcome.seconds);
+    assert_eq!(outcome.seconds_at(first, 100.0), first);
+    let same = outcome.seconds_at(outcome.seconds, outcome.scale_factor);
+    assert!((same - outcome.seconds).abs() < 1e-12);
+}
+
+/// Measures; run it with `--ignored --nocapture`.
+#[test]
+#[ignore = "prints what it measures"]
+fn measure() {
+    for factor in [0.05, 0.5] {
+        let started = std::time::Instant::now();
+        let table = Table::new(factor).unwrap();
+        let made = started.elapsed();
+        let units = heterogeneous_units();
+        let outcome = run(1, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
+        println!(
+            "SF {factor}: {} rows, {:.6} s, right {}, SF 100 {:.3} s; {made:?}, {:?}",
+            outcome.rows,
+            outcome.seconds,
+            outcome.is_right,
+            outcome.seconds_at(outcome.seconds, 100.0),
+            started.elapsed() - made,
+        );
+        for (at, unit) in outcome.units.iter().enumerate() {
+            let seconds = (unit.finished() - Instant::ZERO).as_secs_f64();
+            println!(
+                "  {:5} {:.6} s, SF 100 {:.3} s, {:.2} GB/s (model {:.2}), {} batches",
+                unit.name,
+                seconds,
+                outcome.seconds_at(seconds, 100.0),
+                outcome.rate(at) * 1e-9,
+                units[at].bytes_per_second() as f64 * 1e-9,
+                unit.batches.len(),
+            );
+        }
+    }
+}
+
+/// Explores.
+#[test]
+#[ignore = "prints what it measures"]
+fn explore() {
+    let var = |name: &str, or: u64| -> u64 {
+        std::env::var(name)
+            .ok()
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(or)
+    };
+    let table = Table::new(var("SF", 50) as f64 / 100.0).unwrap();
+    let ring = var("PRING", 1 << 20) as u32;
+    let rows = ROW as u64;
+    let cores = var("CORES", 4) as u16;
+    let units = [
+        UnitModel::fpga_u55c(),
+        UnitModel::gpu_v100(),
+        UnitModel::cpu(cores, UnitWork::q1(rows)),
+    ];
+    for (name, shape) in [
+        ("static", FlowShape::Shuffle),
+        ("balance", FlowShape::Balance),
+    ] {
+        for cring in [1 << 20, 1 << 19, 1 << 18] {
+            for unit_items in [1, 4, 8, 16] {
+                let division = Division {
+                    shape,
+                    ring_bytes: [ring, cring],
+                    batch_bytes: var("BATCH", 1 << 20) as u32,
+                    unit_items,
+                };
+                let outcome = run(1, |run| {
+                    query(run, &table, var("STORAGE", 2) as usize, &units, &division)
+                });
+                let outcome = match outcome {
+                    Ok(outcome) => outcome,
+                    Err(error) => {
+                        println!("{name} {cring} {unit_items}: {error}");
+                        continue;
+                    }
+                };
+                let each: Vec<String> = outcome
+                    .units
+                    .iter()
+                    .enumerate()
+                    .map(|(at, unit)| {
+                        let seconds = (unit.finished() - Instant::ZERO).as_secs_f64();
+                        format!("{:.6} s {:.2} GB/s", seconds, outcome.rate(at) * 1e-9)
+                    })
+                    .collect();
+                println!(
+                    "{name} ring {} KiB, {unit_items} items: {:.6} s, right {}, first {:.6}, SF 100 {:.3} s: {}",
+                    cring >> 10,
+                    outcome.seconds,
+                    outcome.is_right,
+                    outcome.seconds_to_first,
+                    outcome.seconds_at(outcome.seconds, 100.0),
+                    each.join("; ")
+                );
+            }
+        }
+    }
+}

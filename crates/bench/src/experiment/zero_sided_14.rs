@@ -1,0 +1,190 @@
+//! Zero-sided RDMA, figure 14: how producers share the bandwidth of a flow that replicates.
+//!
+//! One to four producers, each on a node of its own, and four consumers that get everything.
+
+use super::replication::{self, ITEM_BYTES, Outcome, Plan, RING_BYTES};
+use super::{Experiment, ExperimentError, Run};
+use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+
+/// The figure.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "zero-sided-14",
+    about: "Fairness between one to four producers that replicate to four consumers",
+    run,
+};
+
+/// The most producers, and the consumers.
+const PRODUCERS_MAX: u32 = 4;
+const CONSUMERS: u32 = 4;
+
+/// Cores of each producer and of each consumer, as in figure 12.
+const CORES: u32 = 2;
+
+/// Runs the figure.
+///
+/// # Errors
+/// If a run fails or consumers saw different orders.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let mut outcomes = Vec::new();
+    for producers in 1..=PRODUCERS_MAX {
+        let done = f64::from(producers - 1) / f64::from(PRODUCERS_MAX);
+        let outcome = measure(run, producers, done)
+            .map_err(|error| error.with(format!("{producers}:{CONSUMERS}")))?;
+        outcomes.push(outcome);
+    }
+    Ok(figure(run.seed, &outcomes))
+}
+
+fn measure(run: &mut Run<'_>, producers: u32, done: f64) -> Result<Outcome, ExperimentError> {
+    let plan = Plan {
+        cores: CORES,
+        ..Plan::new(producers, CONSUMERS, run.scale)
+    };
+    let progress = &mut |share| (run.progress)(done + share / f64::from(PRODUCERS_MAX));
+    let (scale, seed) = (run.scale, run.seed);
+    let mut part = Run {
+        scale,
+        seed,
+        progress,
+    };
+    let outcome = replication::measure(&mut part, &plan, replication::replicated)?;
+    if !outcome.same_order {
+        return Err(ExperimentError::Run("consumers saw two orders".into()));
+    }
+    Ok(outcome)
+}
+
+/// The greatest deviation from the mean, as a share of it.
+fn spread(rates: &[f64]) -> f64 {
+    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+    let deviations = rates.iter().map(|rate| (rate / mean - 1.0).abs());
+    deviations.fold(0.0, f64::max)
+}
+
+fn figure(seed: u64, outcomes: &[Outcome]) -> Figure {
+    let bars = |panel: &str, letter: &str, index: usize, of: &dyn Fn(&Outcome) -> Vec<f64>| {
+        let points = (1..).zip(outcomes);
+        Series {
+            name: format!("{panel} | {letter}{}", index + 1),
+            points: points
+                .filter_map(|(n, outcome)| Some((f64::from(n), of(outcome).get(index)? * 1e-9)))
+                .collect(),
+        }
+    };
+    let producers = (0..PRODUCERS_MAX as usize)
+        .map(|index| bars("per producer", "P", index, &|one| one.producers.clone()));
+    let consumers = (0..CONSUMERS as usize)
+        .map(|index| bars("per consumer", "C", index, &|one| one.consumers.clone()));
+    Figure {
+        name: EXPERIMENT.name.into(),
+        title: "Replication by 1 to 4 producers to 4 consumers".into(),
+        x: axis("producers", ""),
+        y: axis("bandwidth", "GB/s"),
+        drawing: Drawing::Bars,
+        x_names: (1..=PRODUCERS_MAX).map(|n| n.to_string()).collect(),
+        series: producers.chain(consumers).collect(),
+        claims: claims(outcomes),
+        notes: notes(outcomes),
+        seed,
+    }
+}
+
+fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
+    let claim = |what: &str, paper: f64, ours: f64, unit: &str| Claim {
+        what: what.into(),
+        source: "section 7.2, figure 14".into(),
+        paper,
+        ours,
+        unit: unit.into(),
+    };
+    let worst = |of: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(of).fold(0.0, f64::max);
+    let slowest = |one: &Outcome| one.consumers.iter().copied().fold(f64::INFINITY, f64::min);
+    let least = outcomes.iter().map(slowest).fold(f64::INFINITY, f64::min);
+    vec![
+        claim(
+            "a producer's share off the mean of all, at most (paper: barely noticeable)",
+            0.0,
+            worst(&|one| spread(&one.producers)) * 100.0,
+            "%",
+        ),
+        claim(
+            "a consumer's bandwidth off the mean of all, at most (paper: fair)",
+            0.0,
+            worst(&|one| spread(&one.consumers)) * 100.0,
+            "%",
+        ),
+        claim(
+            "slowest consumer over the link's payload rate (paper: the available bandwidth)",
+            1.0,
+            least / replication::link_rate(),
+            "x",
+        ),
+    ]
+}
+
+fn notes(outcomes: &[Outcome]) -> Vec<String> {
+    let spreads = outcomes
+        .iter()
+        .map(|one| format!("{:.2} %", spread(&one.producers) * 100.0))
+        .collect::<Vec<_>>();
+    vec![
+        format!(
+            "The link carries {:.2} GB/s of payload in packets of 4096 bytes.",
+            replication::link_rate() * 1e-9
+        ),
+        format!(
+            "Items of {ITEM_BYTES} bytes, rings of {} KiB, {CORES} cores per producer and per \
+             consumer; the paper names none of them.",
+            RING_BYTES >> 10
+        ),
+        "A producer's bandwidth is counted at the first consumer while all producers have items; \
+         every byte is checked, and that all consumers saw one order over all producers."
+            .into(),
+        format!(
+            "Shares of 1 to {PRODUCERS_MAX} producers off their mean, at most: {}. Transfers go \
+             round the producers in turn, so that a count may be off by a transfer.",
+            spreads.join(", ")
+        ),
+    ]
+}
+
+fn axis(label: &str, unit: &str) -> Axis {
+    Axis {
+        label: label.into(),
+        unit: unit.into(),
+        log: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Scale;
+    use super::*;
+
+    /// Runs the figure and writes it down; run it with `--ignored --nocapture`.
+    #[test]
+    #[ignore = "prints what it measures"]
+    fn measure_figure() {
+        crate::experiment::units::print(EXPERIMENT.run);
+    }
+
+    #[test]
+    fn producers_get_the_same() {
+        let mut run = Run {
+            scale: Scale::Quick,
+            seed: 4,
+            progress: &mut |_| true,
+        };
+        let outcome = measure(&mut run, 3, 0.0).unwrap();
+        assert_eq!(outcome.producers.len(), 3);
+        assert_eq!(outcome.consumers.len(), CONSUMERS as usize);
+        assert!(spread(&outcome.producers) < 0.05, "{outcome:?}");
+        assert!(spread(&outcome.consumers) < 0.01, "{outcome:?}");
+    }
+
+    #[test]
+    fn the_spread_is_the_worst_deviation() {
+        assert_eq!(spread(&[2.0, 2.0]), 0.0);
+        assert_eq!(spread(&[1.0, 2.0, 3.0]), 0.5);
+    }
+}

@@ -1,0 +1,280 @@
+//! Zero-sided RDMA, figure 9: a shuffle between CPUs, by tuple size.
+//!
+//! Four nodes, four workers each. A worker is one thread on one core that reads tuples of a table,
+//! partitions them over all workers, and consumes what the others send. Against zero-sided RDMA
+//! stand a shuffle that the same cores drive (DFI) and one in rounds (MPI's all-to-all).
+
+use super::shuffle::{self, FlowShape, Traffic};
+use super::{Experiment, ExperimentError, Run, Scale};
+use crate::baseline::collective;
+use crate::baseline::cpu_shuffle::{self, Shape};
+use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
+use crate::baseline::tuples::Tally;
+use crate::baseline::worker::{Ledger, Production, Worker};
+use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use core::cell::RefCell;
+use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner};
+use rackweave_rack::SimulatedRack;
+use std::rc::Rc;
+
+/// The figure.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "zero-sided-9",
+    about: "CPU-to-CPU shuffle by tuple size, against CPU-driven and collective shuffles",
+    run,
+};
+
+/// Nodes, and workers of a node.
+const NODES: usize = 4;
+const WORKERS: usize = 4;
+
+/// Bytes of tuples in a segment of the CPU-driven shuffle, and in an item of the flow. Source: DFI,
+/// section 6.1, segments of 8 KiB (unchecked).
+const SEGMENT_BYTES: usize = 8192;
+
+/// Segments of a ring. Source: DFI, section 6.1 (unchecked). A worker has a quarter as many for
+/// each destination.
+const SEGMENTS: u32 = 32;
+
+/// Bytes of a buffer of the collective shuffle. Assumed: a message that is long enough to use the
+/// link well.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Rings of the flow: a producer's are as long as those of the CPU-driven shuffle. A transfer takes
+/// what a producer's ring holds, 64 KiB at most, so that all transfers under way to one node (four
+/// consumers, four each) just fit the queue of its port, whoever sends them.
+const FLOW: FlowShape = FlowShape {
+    item_bytes: (SEGMENT_BYTES + ITEM_HEADER) as u32,
+    producer_slots: SEGMENTS,
+    consumer_slots: 128,
+    batch_bytes: 64 << 10,
+    transfers: 4,
+};
+
+/// Who moves the bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum System {
+    ZeroSided,
+    CpuDriven,
+    Collective,
+}
+
+const SYSTEMS: [(System, &str); 3] = [
+    (System::ZeroSided, "zero-sided"),
+    (System::CpuDriven, "CPU-driven (like DFI)"),
+    (System::Collective, "collective (like MPI)"),
+];
+
+/// What one run gave.
+struct Point {
+    gigabytes_per_second: f64,
+    traffic: Traffic,
+}
+
+/// Runs the figure.
+///
+/// # Errors
+/// If a run fails or gives a wrong result.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let (sizes, bytes): (&[usize], u64) = match run.scale {
+        Scale::Quick => (&[16, 256, 4096], 128 << 20),
+        Scale::Full => (&[16, 32, 64, 128, 256, 512, 1024, 2048, 4096], 256 << 20),
+    };
+    let total = (sizes.len() * SYSTEMS.len()) as f64;
+    let mut series: Vec<Series> = Vec::new();
+    let mut drops = Vec::new();
+    for (system, name) in SYSTEMS {
+        let mut points = Vec::new();
+        for (at, &size) in sizes.iter().enumerate() {
+            let share = (series.len() * sizes.len() + at) as f64 / total;
+            let point = measure(run, system, size, bytes, share)?;
+            points.push((size as f64, point.gigabytes_per_second));
+            if point.traffic.drops > 0 {
+                drops.push(format!("{name}, {size} B: {}", point.traffic.drops));
+            }
+        }
+        let name = name.to_string();
+        series.push(Series { name, points });
+    }
+    Ok(figure(run.seed, series, bytes, &drops))
+}
+
+fn figure(seed: u64, series: Vec<Series>, bytes: u64, drops: &[String]) -> Figure {
+    let mut notes = vec![
+        format!(
+            "{NODES} nodes, {WORKERS} workers each that produce and consume on one core; {} MiB of \
+             tuples in all; every tuple is checked, byte by byte, at its destination",
+            bytes >> 20
+        ),
+        "Spark is left out: its cost is that of a whole query engine, not of a shuffle".into(),
+        "the CPU-driven shuffle is best case: it never waits where it could go on".into(),
+        "the collective shuffle is best case: no rendezvous but its barrier; 64 KiB per pair and \
+         round; tuples for the own node go through the NIC as in the other systems, where an MPI \
+         would take shared memory"
+            .into(),
+        "zero-sided and CPU-driven have 5 MiB of rings for each worker; longer ones bring the \
+         zero-sided shuffle closer to the link"
+            .into(),
+        "transfers of at most 64 KiB, up to four under way to each of sixteen consumers".into(),
+        "bandwidth is that between the first and the last tenth of the bytes to arrive".into(),
+        "the paper gives no numbers in its text, only that zero-sided RDMA is always fastest"
+            .into(),
+    ];
+    notes.push(match drops {
+        [] => "no packet was dropped".into(),
+        _ => format!(
+            "packets dropped in front of full ports: {}",
+            drops.join("; ")
+        ),
+    });
+    Figure {
+        name: "zero-sided-9".into(),
+        title: "CPU-to-CPU shuffle between four nodes".into(),
+        x: axis("tuple size", "B", true),
+        y: axis("bandwidth per node", "GB/s", false),
+        drawing: Drawing::Lines,
+        x_names: Vec::new(),
+        claims: claims(&series),
+        series,
+        notes,
+        seed,
+    }
+}
+
+fn axis(label: &str, unit: &str, log: bool) -> Axis {
+    Axis {
+        label: label.into(),
+        unit: unit.into(),
+        log,
+    }
+}
+
+/// Zero-sided over each of the others, where the two are closest.
+fn claims(series: &[Series]) -> Vec<Claim> {
+    let [zero_sided, others @ ..] = series else {
+        return Vec::new();
+    };
+    let claim = |other: &Series| {
+        let pairs = zero_sided.points.iter().zip(&other.points);
+        let least = pairs.map(|(own, other)| own.1 / other.1);
+        Claim {
+            what: format!(
+                "zero-sided over {}, tuple size with the least gain (paper: at least)",
+                other.name
+            ),
+            source: "section 7.1, figure 9".into(),
+            paper: 1.0,
+            ours: least.fold(f64::INFINITY, f64::min),
+            unit: "x".into(),
+        }
+    };
+    others.iter().map(claim).collect()
+}
+
+fn measure(
+    run: &mut Run<'_>,
+    system: System,
+    tuple_size: usize,
+    bytes: u64,
+    share: f64,
+) -> Result<Point, ExperimentError> {
+    let mut rack = shuffle::rack(NODES, run.seed)?;
+    let tuples = bytes / tuple_size as u64;
+    let ledger = Ledger::new(NODES * WORKERS, tuples * tuple_size as u64);
+    spawn(&mut rack, system, tuple_size, tuples, &ledger)?;
+    shuffle::drive(&mut rack, run, share, &|| ledger.borrow().failure.clone())?;
+    let ledger = ledger.borrow();
+    shuffle::verify("tuples", ledger.total(), Tally::expected(tuples))?;
+    Ok(Point {
+        gigabytes_per_second: ledger.bytes_per_second() / NODES as f64 / 1e9,
+        traffic: shuffle::traffic(&rack),
+    })
+}
+
+fn spawn(
+    rack: &mut SimulatedRack,
+    system: System,
+    tuple_size: usize,
+    tuples: u64,
+    ledger: &Rc<RefCell<Ledger>>,
+) -> Result<(), ExperimentError> {
+    let workers = shuffle::threads(NODES, WORKERS);
+    match system {
+        System::ZeroSided => {
+            let flow = shuffle::flow(rack, &workers, &workers, FLOW)?;
+            for own in 0..workers.len() {
+                let wrong = |error| ExperimentError::Run(format!("a ring: {error}"));
+                let producers = flow.producers(own).map_err(wrong)?;
+                let consumer = flow.consumer(own).map_err(wrong)?;
+                let partitioner = Partitioner::new(producers, tuple_size);
+                let item = FLOW.item_bytes as usize;
+                let outlet = FlowOutlet::new(vec![partitioner], tuple_size, item);
+                let inlet = FlowInlet::new(vec![consumer], tuple_size);
+                spawn_worker(rack, own, (outlet, inlet), tuple_size, tuples, ledger);
+            }
+        }
+        System::CpuDriven => {
+            let shape = Shape {
+                segment_bytes: SEGMENT_BYTES,
+                segments: SEGMENTS,
+                source_segments: SEGMENTS / 4,
+                tuple_size,
+            };
+            let (senders, receivers) = cpu_shuffle::mesh(rack, &workers, &workers, shape)?;
+            for (own, ends) in senders.into_iter().zip(receivers).enumerate() {
+                spawn_worker(rack, own, ends, tuple_size, tuples, ledger);
+            }
+        }
+        System::Collective => {
+            let plan = collective::Plan {
+                buffer_bytes: BUFFER_BYTES,
+                tuple_size,
+                tuples,
+            };
+            collective::spawn(rack, &workers, plan, ledger)?;
+        }
+    }
+    Ok(())
+}
+
+fn spawn_worker<O: Outlet + 'static, I: Inlet + 'static>(
+    rack: &mut SimulatedRack,
+    own: usize,
+    ends: (O, I),
+    tuple_size: usize,
+    tuples: u64,
+    ledger: &Rc<RefCell<Ledger>>,
+) {
+    let workers = shuffle::threads(NODES, WORKERS);
+    let production = Production::share(tuples, own, workers.len(), tuple_size);
+    let worker = Worker::new(production, ends, (own, workers.len()), ledger.clone());
+    rack.spawn(workers[own], Box::new(worker));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_system_delivers_every_tuple() {
+        let mut progress = |_| true;
+        let mut run = Run {
+            scale: Scale::Quick,
+            seed: 5,
+            progress: &mut progress,
+        };
+        for (system, name) in SYSTEMS {
+            for size in [16, 4096] {
+                let point = measure(&mut run, system, size, 4 << 20, 0.0);
+                let point = point.unwrap_or_else(|error| panic!("{name}: {error}"));
+                let rate = point.gigabytes_per_second;
+                // So few bytes are less than one round of the collective shuffle.
+                let has_rate = system != System::Collective;
+                assert!(
+                    !has_rate || (0.1..12.5).contains(&rate),
+                    "{name}, {size} B: {rate} GB/s"
+                );
+            }
+        }
+    }
+}

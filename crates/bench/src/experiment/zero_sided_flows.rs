@@ -1,0 +1,262 @@
+//! Zero-sided RDMA, section 4: how many flows fit the switch, and what each takes there.
+//!
+//! 1:1 flows of one transfer at a time between four nodes, all at work at once, in a switch whose
+//! programs fit the first Tofino. Every item is checked.
+
+use super::{Experiment, ExperimentError, Run, Scale};
+use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use core::cell::Cell;
+use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
+use rackweave_rack::config::{BudgetName, NodeConfig, Role};
+use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
+use rackweave_sim::checkers::stamp;
+use rackweave_sim::world::{Actor, Context, Step};
+use std::rc::Rc;
+
+/// The figure.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "zero-sided-flows",
+    about: "concurrent flows in one switch, and the state that each takes (section 4)",
+    run,
+};
+
+const NODES: u16 = 4;
+const ITEM_BYTES: u32 = 1024;
+const RING_SLOTS: u32 = 8;
+
+/// Lanes of a flow of one transfer: at each end one for data and two for words.
+const LANES: u16 = 6;
+
+/// How often a core looks at all its rings.
+const ROUND: Duration = Duration::from_micros(10);
+
+/// Virtual time after which flows that have not ended are taken for stuck.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Producers of one node.
+struct Feeder {
+    rings: Vec<(u16, Producer)>,
+    items: u64,
+    sent: Vec<u64>,
+    item: Vec<u8>,
+    seed: u64,
+}
+
+/// Consumers of one node.
+struct Taker {
+    rings: Vec<(u16, Consumer, u64)>,
+    seed: u64,
+    right: Rc<Cell<u64>>,
+    wrong: Rc<Cell<u64>>,
+}
+
+impl Actor for Feeder {
+    fn step(&mut self, _: &mut Context<'_>) -> Step {
+        let mut left = false;
+        for (at, (flow, ring)) in self.rings.iter_mut().enumerate() {
+            while self.sent[at] < self.items {
+                stamp::fill(&mut self.item, *flow, 0, self.sent[at], self.seed);
+                match ring.push(&self.item) {
+                    Ok(()) => self.sent[at] += 1,
+                    Err(PushError::Full) => break,
+                    Err(_) => return Step::Done,
+                }
+                if self.sent[at] == self.items {
+                    ring.finish();
+                }
+            }
+            left |= self.sent[at] < self.items;
+        }
+        if left { Step::Sleep(ROUND) } else { Step::Done }
+    }
+}
+
+impl Actor for Taker {
+    fn step(&mut self, _: &mut Context<'_>) -> Step {
+        let (seed, right, wrong) = (self.seed, &self.right, &self.wrong);
+        self.rings.retain_mut(|(flow, ring, next)| loop {
+            let taken = match ring.peek(RING_SLOTS) {
+                Taken::Items(items) => {
+                    for item in items.chunks_exact(ITEM_BYTES as usize) {
+                        let is = |s: stamp::Stamp| (s.producer, s.sequence) == (*flow, *next);
+                        let good = stamp::check(item, seed).is_ok_and(is);
+                        let count = if good { right } else { wrong };
+                        count.set(count.get() + 1);
+                        *next += 1;
+                    }
+                    items.len() as u32 / ITEM_BYTES
+                }
+                Taken::Empty => return true,
+                Taken::Ended | Taken::Aborted => return false,
+            };
+            ring.release(taken);
+        });
+        if self.rings.is_empty() {
+            Step::Done
+        } else {
+            Step::Sleep(ROUND)
+        }
+    }
+}
+
+struct Point {
+    gigabytes_per_second: f64,
+    registers: f64,
+    tables: f64,
+}
+
+fn config(flows: u16, seed: u64) -> RackConfig {
+    let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
+    let mut config = RackConfig {
+        seed,
+        node: (0..NODES).map(node).collect(),
+        ..RackConfig::default()
+    };
+    config.switch.budget = BudgetName::Tofino1;
+    config.switch.lanes = flows * LANES;
+    (config.switch.consumer_rings, config.switch.producer_rings) = (flows, flows);
+    (config.nic.queue_pairs, config.nic.regions) = (1 << 14, 1 << 12);
+    config
+}
+
+/// Bytes of registers and tables in a switch for so many flows.
+fn state(flows: u16) -> Result<(f64, f64), ExperimentError> {
+    let rack = SimulatedRack::new(&config(flows, 1))?;
+    let ledger = rack.switch().ledger();
+    Ok((ledger.bytes_registers() as f64, ledger.bytes_tables() as f64))
+}
+
+fn point(flows: u16, items: u64, seed: u64) -> Result<Point, ExperimentError> {
+    let mut rack = SimulatedRack::new(&config(flows, seed))?;
+    let mut made: Vec<(NodeId, NodeId, Flow)> = Vec::new();
+    for at in 0..flows {
+        let (from, to) = (NodeId(at % NODES), NodeId((at + 1) % NODES));
+        let mut spec = rack.flow_spec(&[from], &[to], ITEM_BYTES, RING_SLOTS * ITEM_BYTES);
+        spec.transfers = 1;
+        made.push((from, to, rack.create_flow(spec)?));
+    }
+    let bad = |error: rackweave_endpoint::flow::RingError| ExperimentError::Run(error.to_string());
+    let (right, wrong) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    for node in (0..NODES).map(NodeId) {
+        let mut feeder = Feeder {
+            rings: Vec::new(),
+            items,
+            sent: Vec::new(),
+            item: vec![0; ITEM_BYTES as usize],
+            seed,
+        };
+        let mut taker = Taker {
+            rings: Vec::new(),
+            seed,
+            right: right.clone(),
+            wrong: wrong.clone(),
+        };
+        for (at, (from, to, flow)) in made.iter().enumerate() {
+            if *from == node {
+                for ring in flow.producers(0).map_err(bad)? {
+                    feeder.rings.push((at as u16, ring));
+                    feeder.sent.push(0);
+                }
+            }
+            if *to == node {
+                let ring = flow.consumer(0).map_err(bad)?;
+                taker.rings.push((at as u16, ring, 0));
+            }
+        }
+        rack.spawn(node, Box::new(feeder));
+        rack.spawn(node, Box::new(taker));
+    }
+    match rack.run(Instant::ZERO + PATIENCE) {
+        RunEnd::Done => {}
+        end => return Err(ExperimentError::Run(format!("{flows} flows: {end:?}"))),
+    }
+    let all = u64::from(flows) * items;
+    if (right.get(), wrong.get()) != (all, 0) {
+        let (right, wrong) = (right.get(), wrong.get());
+        let text = format!("{flows} flows: {right} of {all} items right, {wrong} wrong");
+        return Err(ExperimentError::Run(text));
+    }
+    let ledger = rack.switch().ledger();
+    let seconds = (rack.now() - Instant::ZERO).as_nanos() as f64 / 1e9;
+    // What does not grow with the flows belongs to none: the difference to a switch for one does.
+    let (registers, tables) = state(1)?;
+    let more = f64::from(flows - 1).max(1.);
+    Ok(Point {
+        gigabytes_per_second: all as f64 * f64::from(ITEM_BYTES) / seconds / 1e9,
+        registers: (ledger.bytes_registers() as f64 - registers) / more,
+        tables: (ledger.bytes_tables() as f64 - tables) / more,
+    })
+}
+
+fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let (counts, items): (&[u16], u64) = match run.scale {
+        Scale::Quick => (&[1500], 24),
+        Scale::Full => (&[1, 10, 100, 500, 1000, 1500], 100),
+    };
+    let mut points = Vec::new();
+    for (at, &flows) in counts.iter().enumerate() {
+        if !(run.progress)(at as f64 / counts.len() as f64) {
+            return Err(ExperimentError::Interrupted);
+        }
+        points.push((flows, point(flows, items, run.seed)?));
+    }
+    let (most, last) = points.last().expect("there are counts");
+    let claim = |what: &str, paper, ours, unit: &str| Claim {
+        what: what.into(),
+        source: "section 4".into(),
+        paper,
+        ours,
+        unit: unit.into(),
+    };
+    Ok(Figure {
+        name: EXPERIMENT.name.into(),
+        title: "Concurrent 1:1 flows in one switch within the budget of Tofino 1".into(),
+        x: Axis {
+            label: "concurrent flows".into(),
+            unit: String::new(),
+            log: true,
+        },
+        y: Axis {
+            label: "goodput of all flows".into(),
+            unit: "GB/s".into(),
+            log: false,
+        },
+        drawing: Drawing::Lines,
+        x_names: Vec::new(),
+        series: vec![Series {
+            name: "1 KiB items".into(),
+            points: points
+                .iter()
+                .map(|(flows, point)| (f64::from(*flows), point.gigabytes_per_second))
+                .collect(),
+        }],
+        claims: vec![
+            claim("concurrent flows that fit, at least", 1500., f64::from(*most), "flows"),
+            claim("register memory of one flow", 50., last.registers, "B"),
+            claim("table memory of one flow", 700., last.tables, "B"),
+        ],
+        notes: vec![
+            "Every flow moves real items, all checked; the switch is loaded with the budget tofino1, \
+             which refuses what does not fit."
+                .into(),
+            "Registers: eight slots for transfers that wait to be committed and six lanes of 20 \
+             cells each make most of the difference to the paper, which has one transfer under way \
+             and keeps a connection's addresses in tables."
+                .into(),
+        ],
+        seed: run.seed,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_items_of_many_flows_arrive_and_state_grows_with_the_flows() {
+        let point = point(40, 20, 3).unwrap();
+        assert!(point.gigabytes_per_second > 0.);
+        assert!(point.registers > 50. && point.tables > 100.);
+    }
+}

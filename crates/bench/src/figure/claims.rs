@@ -1,0 +1,143 @@
+//! The papers' claims beside ours: as a table for people and as CSV.
+
+use super::{Claim, Figure, csv, number};
+use std::fmt::Write as _;
+
+/// Characters of a line of a claim's text, and of its source.
+const WHAT: usize = 44;
+const SOURCE: usize = 22;
+
+/// A table of all claims: what | paper | ours | ratio | source. Empty if there is none.
+pub fn claims_table(figures: &[Figure]) -> String {
+    let rows: Vec<Row> = figures.iter().flat_map(Row::all).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = String::new();
+    line(
+        &mut table,
+        &["figure", "claim", "paper", "ours", "ratio", "source"],
+    );
+    for row in &rows {
+        let (what, source) = (wrapped(&row.what, WHAT), wrapped(&row.source, SOURCE));
+        for at in 0..what.len().max(source.len()) {
+            let first = |text: &'_ str| {
+                if at == 0 {
+                    text.to_owned()
+                } else {
+                    String::new()
+                }
+            };
+            let part = |lines: &[String]| lines.get(at).cloned().unwrap_or_default();
+            let cells = [
+                first(&row.figure),
+                part(&what),
+                first(&row.paper),
+                first(&row.ours),
+                first(&row.ratio),
+                part(&source),
+            ];
+            line(&mut table, &cells.each_ref().map(String::as_str));
+        }
+    }
+    table
+}
+
+/// The same as CSV, units in a column of their own.
+pub fn claims_csv(figures: &[Figure]) -> String {
+    let mut text = String::new();
+    let head = [
+        "figure", "claim", "unit", "paper", "ours", "ratio", "source",
+    ];
+    csv::row(&mut text, head.into_iter().map(str::to_owned));
+    for figure in figures {
+        for claim in &figure.claims {
+            let cells = [
+                figure.name.clone(),
+                claim.what.clone(),
+                claim.unit.clone(),
+                number(claim.paper),
+                number(claim.ours),
+                ratio(claim),
+                claim.source.clone(),
+            ];
+            csv::row(&mut text, cells.into_iter());
+        }
+    }
+    text
+}
+
+struct Row {
+    figure: String,
+    what: String,
+    paper: String,
+    ours: String,
+    ratio: String,
+    source: String,
+}
+
+impl Row {
+    fn all(figure: &Figure) -> impl Iterator<Item = Self> {
+        figure.claims.iter().map(|claim| Self {
+            figure: figure.name.clone(),
+            what: claim.what.clone(),
+            paper: value(claim.paper, &claim.unit),
+            ours: value(claim.ours, &claim.unit),
+            ratio: ratio(claim),
+            source: claim.source.clone(),
+        })
+    }
+}
+
+fn line(table: &mut String, cells: &[&str; 6]) {
+    let [figure, what, paper, ours, ratio, source] = cells;
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write!(
+        text,
+        "{figure:<13} {what:<WHAT$} {paper:>13} {ours:>13} {ratio:>6}  {source}"
+    );
+    table.push_str(text.trim_end());
+    table.push('\n');
+}
+
+/// A value with three significant digits and its unit.
+fn value(value: f64, unit: &str) -> String {
+    let text = if value == 0.0 || !value.is_finite() {
+        format!("{value}")
+    } else {
+        let digits = value.abs().log10().floor() as i32 + 1;
+        format!("{value:.*}", (3 - digits).clamp(0, 9) as usize)
+    };
+    match unit {
+        "" => text,
+        unit => format!("{text} {unit}"),
+    }
+}
+
+/// The ratio with two digits; a dash if the paper's value is none to divide by.
+fn ratio(claim: &Claim) -> String {
+    let ratio = claim.ratio();
+    if ratio.is_finite() {
+        format!("{ratio:.2}")
+    } else {
+        "-".to_owned()
+    }
+}
+
+/// The text in lines of at most `width` characters, broken between words.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is always one");
+        if last.is_empty() {
+            last.push_str(word);
+        } else if last.chars().count() + 1 + word.chars().count() <= width {
+            last.push(' ');
+            last.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}

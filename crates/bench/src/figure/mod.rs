@@ -1,0 +1,143 @@
+//! A figure: curves, claims and notes, and how they are written down.
+//!
+//! `csv` writes the curves for machines, `svg` draws them, `claims` sets the paper's claims beside
+//! ours.
+
+mod claims;
+mod csv;
+mod svg;
+
+pub use claims::{claims_csv, claims_table};
+
+use serde::Serialize;
+
+/// An axis: what it shows, in which unit.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Axis {
+    /// What is shown, such as "item size".
+    pub label: String,
+    /// Its unit, such as "B" or "GB/s"; empty for a count.
+    pub unit: String,
+    /// Whether the axis is logarithmic (to the base two or ten, as its values ask).
+    pub log: bool,
+}
+
+/// One curve, or one group of bars.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Series {
+    /// Its name in the legend. A name `panel | name` puts it into a panel of its own, side by side
+    /// with the others and with the same axes.
+    pub name: String,
+    /// The points, by x.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// How a figure is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Drawing {
+    /// Lines with a marker at each point.
+    Lines,
+    /// Bars side by side, one group per x.
+    Bars,
+    /// Filled areas, one upon the other; x is time.
+    Areas,
+}
+
+/// A sentence of the paper with a number in it, and ours.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Claim {
+    /// What is claimed.
+    pub what: String,
+    /// Where: section or figure of the paper.
+    pub source: String,
+    /// The paper's value.
+    pub paper: f64,
+    /// What we measured.
+    pub ours: f64,
+    /// The unit of both.
+    pub unit: String,
+}
+
+/// What an experiment gives.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Figure {
+    /// The name on the command line, such as "zero-sided-6".
+    pub name: String,
+    /// A title in words.
+    pub title: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// How it is drawn.
+    pub drawing: Drawing,
+    /// Names for the x values of bars, if they are no numbers.
+    pub x_names: Vec<String>,
+    /// The curves.
+    pub series: Vec<Series>,
+    /// The paper's headline claims beside ours.
+    pub claims: Vec<Claim>,
+    /// What a reader must know: scale, model, what was left out.
+    pub notes: Vec<String>,
+    /// The seed of the simulator.
+    pub seed: u64,
+}
+
+impl Claim {
+    /// Ours over the paper's.
+    pub fn ratio(&self) -> f64 {
+        self.ours / self.paper
+    }
+}
+
+impl Axis {
+    /// What is shown, with its unit in brackets.
+    pub fn title(&self) -> String {
+        if self.unit.is_empty() {
+            self.label.clone()
+        } else {
+            format!("{} [{}]", self.label, self.unit)
+        }
+    }
+}
+
+impl Series {
+    /// The panel that it is drawn in, empty if it names none, and its name there.
+    pub fn panel(&self) -> (&str, &str) {
+        self.name.split_once(" | ").unwrap_or(("", &self.name))
+    }
+}
+
+impl Figure {
+    /// Every x of any curve, ascending, each once.
+    fn xs(&self) -> Vec<f64> {
+        let points = self.series.iter().flat_map(|series| &series.points);
+        let mut xs: Vec<f64> = points.map(|&(x, _)| x).collect();
+        xs.sort_by(f64::total_cmp);
+        xs.dedup();
+        xs
+    }
+
+    /// The name of an x: the one given, if there is one for the `at`-th, or its number.
+    fn x_name(&self, at: usize, x: f64) -> String {
+        self.x_names.get(at).cloned().unwrap_or_else(|| number(x))
+    }
+}
+
+/// A number with six significant digits and no zeros at its end.
+fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let digits_before = value.abs().log10().floor() as i32 + 1;
+    let digits_after = (6 - digits_before).clamp(0, 12) as usize;
+    let text = format!("{value:.digits_after$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;

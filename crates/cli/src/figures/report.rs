@@ -1,0 +1,187 @@
+//! What the experiments found, as text or as one JSON object.
+
+use rackweave_bench::experiment::{ALL, Scale};
+use rackweave_bench::figure::{Claim, Figure, Series, claims_table};
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Characters of a line of notes.
+const WIDTH: usize = 98;
+
+/// Every figure with a line about it.
+#[derive(Serialize)]
+pub struct List {
+    figures: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: &'static str,
+    about: &'static str,
+}
+
+/// What the command found.
+#[derive(Serialize)]
+pub struct FiguresReport {
+    /// `quick` or `full`.
+    pub scale: &'static str,
+    pub seed: u64,
+    pub figures: Vec<FigureReport>,
+    /// Experiments that gave no figure.
+    pub failures: Vec<Failure>,
+    /// Where the claims of all figures are, if there are figures.
+    pub claims_csv: Option<PathBuf>,
+    pub interrupted: bool,
+    /// Whether no experiment failed.
+    pub verified: bool,
+    #[serde(skip)]
+    table: String,
+}
+
+/// A figure, and where it is.
+#[derive(Serialize)]
+pub struct FigureReport {
+    name: String,
+    title: String,
+    /// Label and unit of each axis.
+    x: String,
+    y: String,
+    series: Vec<Series>,
+    /// Names of the x values in order, if they are no numbers.
+    x_names: Vec<String>,
+    claims: Vec<ClaimReport>,
+    notes: Vec<String>,
+    csv: PathBuf,
+    svg: PathBuf,
+    /// Real time that it took.
+    elapsed_s: f64,
+}
+
+#[derive(Serialize)]
+struct ClaimReport {
+    #[serde(flatten)]
+    claim: Claim,
+    /// Ours over the paper's; null if the paper's is none to divide by.
+    ratio: Option<f64>,
+}
+
+/// An experiment that gave no figure.
+#[derive(Serialize)]
+pub struct Failure {
+    pub name: &'static str,
+    pub error: String,
+}
+
+impl List {
+    /// All figures there are.
+    pub fn all() -> Self {
+        let entry = |one: &rackweave_bench::experiment::Experiment| Entry {
+            name: one.name,
+            about: one.about,
+        };
+        Self {
+            figures: ALL.iter().map(entry).collect(),
+        }
+    }
+}
+
+impl FigureReport {
+    /// The report about a figure that was written.
+    pub fn new(figure: &Figure, csv: PathBuf, svg: PathBuf, elapsed_s: f64) -> Self {
+        let claims = figure.claims.iter().map(|claim| ClaimReport {
+            claim: claim.clone(),
+            ratio: Some(claim.ratio()).filter(|ratio| ratio.is_finite()),
+        });
+        Self {
+            name: figure.name.clone(),
+            title: figure.title.clone(),
+            x: figure.x.title(),
+            y: figure.y.title(),
+            series: figure.series.clone(),
+            x_names: figure.x_names.clone(),
+            claims: claims.collect(),
+            notes: figure.notes.clone(),
+            csv,
+            svg,
+            elapsed_s,
+        }
+    }
+}
+
+impl FiguresReport {
+    /// Nothing was run yet.
+    pub fn new(scale: Scale, seed: u64) -> Self {
+        Self {
+            scale: match scale {
+                Scale::Quick => "quick",
+                Scale::Full => "full",
+            },
+            seed,
+            figures: Vec::new(),
+            failures: Vec::new(),
+            claims_csv: None,
+            interrupted: false,
+            verified: false,
+            table: String::new(),
+        }
+    }
+
+    /// Everything that will be run has been run.
+    pub fn conclude(&mut self, figures: &[Figure], interrupted: bool) {
+        self.table = claims_table(figures);
+        self.interrupted = interrupted;
+        self.verified = self.failures.is_empty();
+    }
+}
+
+impl fmt::Display for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Entry { name, about } in &self.figures {
+            writeln!(f, "{name:<14} {about}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for FiguresReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for figure in &self.figures {
+            writeln!(f, "{}: {}", figure.name, figure.title)?;
+            for note in &figure.notes {
+                paragraph(f, note)?;
+            }
+            let (csv, svg) = (figure.csv.display(), figure.svg.display());
+            writeln!(f, "  {svg}, {csv} ({:.1} s)\n", figure.elapsed_s)?;
+        }
+        for Failure { name, error } in &self.failures {
+            writeln!(f, "{name} failed: {error}\n")?;
+        }
+        if !self.table.is_empty() {
+            writeln!(f, "{}", self.table)?;
+        }
+        if let Some(path) = &self.claims_csv {
+            writeln!(f, "claims: {}", path.display())?;
+        }
+        if self.interrupted {
+            writeln!(f, "interrupted: what is missing was not run to its end")?;
+        }
+        write!(f, "scale {}, seed {}", self.scale, self.seed)
+    }
+}
+
+/// A note as an item of a list, broken between words.
+fn paragraph(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        if column > 0 && column + 1 + word.chars().count() <= WIDTH {
+            write!(f, " {word}")?;
+            column += 1 + word.chars().count();
+        } else {
+            let lead = if column == 0 { "  - " } else { "\n    " };
+            write!(f, "{lead}{word}")?;
+            column = 4 + word.chars().count();
+        }
+    }
+    writeln!(f)
+}
