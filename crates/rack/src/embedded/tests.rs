@@ -179,3 +179,73 @@ fn a_restart_of_the_switch_goes_unnoticed() {
         rack.restart_switch().unwrap();
     }
 }
+
+/// Threads that push and pop while members of the flow come and go.
+#[test]
+fn members_come_and_go_under_threads() {
+    use rackweave_controller::FlowShape;
+    use std::thread;
+    const ITEMS: u64 = 20_000;
+    for shape in [FlowShape::Balance, FlowShape::Replicate] {
+        let rack = rack(1, FaultSection::default());
+        let mut spec = rack.flow_spec(&[NodeId(0), NodeId(1)], &[NodeId(2)], 64, 16 << 10);
+        spec.shape = shape;
+        let mut flow = rack.create_flow(spec).unwrap();
+        let take = |consumer: rackweave_endpoint::flow::Consumer| {
+            let progress = rack.progress();
+            move || {
+                let mut consumer = consumer;
+                let mut popped = Vec::new();
+                let mut item = [0; 64];
+                wait_until(&*progress, || {
+                    match consumer.pop(&mut item) {
+                        Taken::Items(()) => {
+                            popped.push(u64::from_le_bytes(*item.first_chunk().unwrap()));
+                        }
+                        Taken::Empty => return None,
+                        Taken::Ended => return Some(()),
+                        Taken::Aborted => panic!("aborted"),
+                    }
+                    None
+                });
+                popped
+            }
+        };
+        let popped = thread::scope(|scope| {
+            for at in 0..2 {
+                let mut producer = flow.producers(at).unwrap().remove(0);
+                let progress = rack.progress();
+                scope.spawn(move || {
+                    for number in 0..ITEMS {
+                        let item = (at as u64) << 32 | number;
+                        let pushed = producer.push_wait(&*progress, &item.to_le_bytes());
+                        pushed.unwrap();
+                    }
+                    producer.finish();
+                });
+            }
+            let mut takers = vec![scope.spawn(take(flow.consumer(0).unwrap()))];
+            for node in [3, 0] {
+                let joined = rack.add_consumer(&mut flow, NodeId(node)).unwrap();
+                takers.push(scope.spawn(take(flow.consumer(joined).unwrap())));
+            }
+            // It may have ended already; then there is nothing to leave.
+            let _ = rack.remove_consumer(flow.id, 1);
+            let done = takers.into_iter().map(|taker| taker.join().unwrap());
+            done.collect::<Vec<_>>()
+        });
+        match shape {
+            FlowShape::Replicate => {
+                let all = &popped[0];
+                assert_eq!(all.len() as u64, 2 * ITEMS);
+                assert!(all.ends_with(&popped[2]));
+            }
+            _ => {
+                let mut all = popped.concat();
+                all.sort_unstable();
+                let expect = (0..2).flat_map(|p| (0..ITEMS).map(move |n| p << 32 | n));
+                assert!(all.into_iter().eq(expect), "each item once");
+            }
+        }
+    }
+}
