@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// What a campaign attacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum System {
-    /// Zero-sided flows: 1:1 and N:M shuffle.
+    /// Zero-sided flows of all shapes, with members that come and go.
     Flows,
 }
 
@@ -90,6 +90,8 @@ pub struct SeedReport {
     pub restarts: u64,
     /// Nodes that crashed.
     pub crashes: u64,
+    /// Members that joined or left and weights that changed, at the controller's command.
+    pub changes: u64,
     /// Why the workload was broken off, if it was.
     pub aborted: Option<String>,
     /// Everything that must not be.

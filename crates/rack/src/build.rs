@@ -1,6 +1,6 @@
 //! What embedded and simulated racks have in common: addresses, NICs, the switch, the controller.
 
-use crate::config::{BudgetName, ConfigError, IcrcMethod, RackConfig};
+use crate::config::{BudgetName, ConfigError, IcrcMethod, RackConfig, Role};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Duration, MacAddr, Memory, NodeId, PortId, Rng};
 use rackweave_controller::{Controller, FlowSpec, NodeAddress, SwitchAddress};
@@ -104,7 +104,10 @@ impl Kind {
 
 pub(crate) fn nic_config(config: &RackConfig, node: NodeId, kind: Kind) -> NicConfig {
     let address = Address::of_node(node);
-    let line_rate = (config.link.gigabits_per_second * 1e9) as u64;
+    let line_rate = match config.node[usize::from(node.0)].role {
+        Role::Dpu => rackweave_sim::devices::DPU_LINK_BITS_PER_SECOND,
+        _ => (config.link.gigabits_per_second * 1e9) as u64,
+    };
     NicConfig {
         qps_max: config.nic.queue_pairs,
         cqs_max: config.nic.completion_queues,
@@ -237,7 +240,9 @@ pub(crate) fn flow_spec(
 ) -> FlowSpec {
     let by_sockets = kind == Kind::Hosted && config.leaves_the_machine();
     let batch_bytes = match (config.flow.batch_bytes, kind) {
-        (0, Kind::Embedded | Kind::Simulated) => 1 << 20,
+        (0, Kind::Embedded) => 1 << 20,
+        // All transfers of a consumer fit the queue of its port, wherever they come from.
+        (0, Kind::Simulated) => 256 << 10,
         (0, Kind::Hosted) if by_sockets => 256 << 10,
         (0, Kind::Hosted) => 4 << 20,
         (bytes, _) => bytes,

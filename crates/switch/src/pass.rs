@@ -155,6 +155,16 @@ impl<'a, T, D> Pass<'a, T, D> {
         self.fabric.timers.set(key, self.now + delay);
     }
 
+    /// The same, unless one is set that comes sooner.
+    #[inline]
+    pub fn hasten(&mut self, key: u32, delay: Duration) {
+        let due = self.now + delay;
+        let timers = &mut self.fabric.timers;
+        if timers.deadline(key).is_none_or(|set| due < set) {
+            timers.set(key, due);
+        }
+    }
+
     /// Takes back what `arm` set.
     #[inline]
     pub fn disarm(&mut self, key: u32) {

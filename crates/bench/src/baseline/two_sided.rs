@@ -15,8 +15,9 @@
 //! more, which DFI is not known to do). Consumers copy messages out of their receive buffers and
 //! deliver them in the order of the numbers, holding back what came too early.
 //!
-//! Messages are DFI's segments of 8 KiB; the paper does not say what figure 12 used. One core or a
-//! few make messages and as many per consumer take them ([`Plan::cores`]); credit keeps receivers from being overrun.
+//! Messages are DFI's segments of 8 KiB; the paper does not say what figure 12 used. One core or
+//! a few make messages and as many per consumer take them ([`Plan::cores`]); credit keeps receivers
+//! from being overrun.
 
 mod actors;
 pub mod log;

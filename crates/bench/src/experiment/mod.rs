@@ -9,9 +9,12 @@ pub mod replication;
 pub mod shuffle;
 pub mod units;
 pub mod zero_sided_10;
+pub mod zero_sided_11;
 pub mod zero_sided_12;
+pub mod zero_sided_13;
 pub mod zero_sided_14;
 pub mod zero_sided_15;
+pub mod zero_sided_16;
 pub mod zero_sided_6;
 pub mod zero_sided_7;
 pub mod zero_sided_8;
@@ -85,7 +88,10 @@ pub const ALL: &[Experiment] = &[
     zero_sided_8::EXPERIMENT,
     zero_sided_9::EXPERIMENT,
     zero_sided_10::EXPERIMENT,
+    zero_sided_11::EXPERIMENT,
     zero_sided_12::EXPERIMENT,
+    zero_sided_13::EXPERIMENT,
     zero_sided_14::EXPERIMENT,
     zero_sided_15::EXPERIMENT,
+    zero_sided_16::EXPERIMENT,
 ];

@@ -26,9 +26,9 @@ use std::rc::Rc;
 /// Bytes of an item, like the baseline's messages.
 pub const ITEM_BYTES: u32 = crate::baseline::two_sided::MESSAGE_BYTES;
 
-/// Bytes of a ring: what a link carries in 84 us. With half of it, one flow between two nodes does
-/// not fill its link, because slots come back too late.
-pub const RING_BYTES: u32 = 128 * ITEM_BYTES;
+/// Bytes of a ring: what a link carries in a third of a millisecond. With a quarter of it, slots
+/// come back too late for a flow to fill the links of four consumers.
+pub const RING_BYTES: u32 = 512 * ITEM_BYTES;
 
 /// Bytes of one transfer at most.
 pub const BATCH_BYTES: u32 = 1 << 20;
@@ -46,7 +46,8 @@ pub struct Plan {
     pub producers: u32,
     /// Nodes that consume.
     pub consumers: u32,
-    /// Bytes of an item, a multiple of eight of at least [`HEADER`](crate::baseline::two_sided::message::HEADER).
+    /// Bytes of an item, a multiple of eight of at least
+    /// [`HEADER`](crate::baseline::two_sided::message::HEADER).
     pub item_bytes: u32,
     /// Bytes of a ring.
     pub ring_bytes: u32,
@@ -59,7 +60,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Items and rings as for the baseline, and as many items.
+    /// Items as for the baseline.
     pub fn new(producers: u32, consumers: u32, scale: Scale) -> Self {
         Self {
             producers,
@@ -69,7 +70,8 @@ impl Plan {
             batch_bytes: BATCH_BYTES,
             cores: 1,
             items: match scale {
-                Scale::Quick => 1_000,
+                // Several times as many as a ring has.
+                Scale::Quick => 3_000,
                 Scale::Full => 8_000,
             },
         }
@@ -131,12 +133,14 @@ pub fn replicated(rack: &mut SimulatedRack, plan: &Plan) -> Result<Flow, FlowErr
     flow(rack, plan, FlowShape::Replicate)
 }
 
+/// As in the paper, rings are polled at one interval, quiet or not.
 fn flow(rack: &mut SimulatedRack, plan: &Plan, shape: FlowShape) -> Result<Flow, FlowError> {
     let (producers, consumers) = (plan.producer_nodes(), plan.consumer_nodes());
     let spec = rack.flow_spec(&producers, &consumers, plan.item_bytes, plan.ring_bytes);
     rack.create_flow(FlowSpec {
         shape,
         batch_bytes: plan.batch_bytes,
+        poll_interval_max: spec.poll_interval,
         ..spec
     })
 }

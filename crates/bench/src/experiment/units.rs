@@ -18,7 +18,7 @@ mod rows;
 pub use actors::{Problem, QueryTaker, ScanFeeder, UnitReport, part};
 pub use rows::{Partial, ROW, Rows};
 
-use super::{ExperimentError, Run, Scale};
+use super::{ExperimentError, Run, Scale, shuffle};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::{FlowShape, FlowSpec};
@@ -80,6 +80,8 @@ impl Division {
             shape: self.shape,
             consumer_slots: consumer / ITEM_SIZE,
             batch_bytes: self.batch_bytes,
+            // As in the paper, rings are polled at one interval, quiet or not.
+            poll_interval_max: spec.poll_interval,
             ..spec
         }
     }
@@ -114,6 +116,10 @@ pub struct Outcome {
     pub answer: QueryResult,
     /// Whether it is the reference's, over as many rows.
     pub is_right: bool,
+    /// What all cores of all storage nodes spent on communication.
+    pub storage_communication: Duration,
+    /// Packets that full queues dropped.
+    pub drops: u64,
     /// The scale factor.
     pub scale_factor: f64,
 }
@@ -147,13 +153,13 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table for a scale: factor 0.05, or 0.5 in full.
+    /// The table for a scale: factor 0.2, or 0.5 in full.
     ///
     /// # Errors
     /// If the rows cannot be generated.
     pub fn for_scale(scale: Scale) -> Result<Self, ExperimentError> {
         Self::new(match scale {
-            Scale::Quick => 0.05,
+            Scale::Quick => 0.2,
             Scale::Full => 0.5,
         })
     }
@@ -212,6 +218,11 @@ impl<'a> Rack<'a> {
     /// The rack itself, to make flows and to change them.
     pub fn simulated(&mut self) -> &mut SimulatedRack {
         &mut self.rack
+    }
+
+    /// The bytes of all rows.
+    pub fn table_bytes(&self) -> u64 {
+        (self.table.rows.count() * ROW) as u64
     }
 
     /// The node of each producer: every storage node has several.
@@ -304,6 +315,8 @@ impl<'a> Rack<'a> {
         let expected = &self.table.expected;
         let seconds = |at: Instant| (at - Instant::ZERO).as_secs_f64();
         let first = units.iter().filter_map(|unit| unit.batches.first());
+        let storage = (0..self.storage).map(|at| NodeId(at as u16));
+        let cpus = storage.filter_map(|node| self.rack.cpu_report(node));
         Outcome {
             seconds: units
                 .iter()
@@ -314,6 +327,8 @@ impl<'a> Rack<'a> {
             is_right: answer.q1 == expected.q1 && answer.rows.lineitem == expected.rows.lineitem,
             answer,
             scale_factor: self.table.scale.get(),
+            storage_communication: cpus.fold(Duration::ZERO, |all, cpu| all + cpu.communication),
+            drops: shuffle::traffic(&self.rack).drops,
             units,
         }
     }
@@ -352,24 +367,3 @@ pub fn query(
 
 #[cfg(test)]
 mod tests;
-
-/// Runs a figure at `SCALE` and prints what it says.
-#[cfg(test)]
-pub fn print(run: fn(&mut Run<'_>) -> Result<crate::figure::Figure, ExperimentError>) {
-    let scale = match std::env::var("SCALE").as_deref() {
-        Ok("full") => Scale::Full,
-        _ => Scale::Quick,
-    };
-    let started = std::time::Instant::now();
-    let figure = run(&mut Run {
-        scale,
-        seed: 1,
-        progress: &mut |_| true,
-    })
-    .unwrap();
-    println!("{:?}", started.elapsed());
-    println!("{}", crate::figure::claims_table(&[figure.clone()]));
-    println!("{}", figure.notes.join("\n"));
-    println!("{}", figure.to_csv());
-    std::fs::write(format!("/tmp/{}.svg", figure.name), figure.to_svg()).unwrap();
-}

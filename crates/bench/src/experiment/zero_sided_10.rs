@@ -241,7 +241,7 @@ fn notes(points: &[Point]) -> Vec<String> {
     });
     let mut notes: Vec<String> = limits.collect();
     notes.push(format!(
-        "Stable: within {STABLE} times the median at the lowest rate, with {HELD} of the rate held. \
+        "Stable: within {STABLE} times the median at the lowest rate, {HELD} of the rate held. \
          A rate that was not held is drawn where it ended up. The paper's medians are described in \
          words; its 1 stands for \"slightly less than the polling interval\"."
     ));

@@ -212,7 +212,8 @@ fn notes(points: &[Vec<Point>]) -> Vec<String> {
             replication::link_rate() * 1e-9
         ),
         format!(
-            "Items and messages of {ITEM_BYTES} bytes, rings of {} KiB; the paper names neither.",
+            "Items and messages of {ITEM_BYTES} bytes, rings of {} KiB, polled every 5 us; the \
+             paper names none of them.",
             RING_BYTES >> 10
         ),
         format!(
@@ -254,13 +255,6 @@ fn axis(label: &str, unit: &str) -> Axis {
 mod tests {
     use super::super::Scale;
     use super::*;
-
-    /// Runs the figure and writes it down; run it with `--ignored --nocapture`.
-    #[test]
-    #[ignore = "prints what it measures"]
-    fn measure_figure() {
-        crate::experiment::units::print(EXPERIMENT.run);
-    }
 
     #[test]
     fn all_systems_replicate_and_only_sends_cost_cores() {

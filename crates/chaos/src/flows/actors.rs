@@ -1,16 +1,60 @@
 //! Producers and consumers of a campaign: at odd paces, telling the checker everything.
 
 use super::History;
-use super::plan::Plan;
+use super::plan::FlowPlan;
+use core::cell::Cell;
 use rackweave_base::{Duration, Rng};
-use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
+use rackweave_endpoint::flow::{Consumer, Doorbell, Producer, PushError, Taken};
 use rackweave_sim::checkers::{FlowHistory, stamp};
 use rackweave_sim::world::{Actor, Context, Step};
+use std::rc::Rc;
 
-/// A producer with a ring for each consumer.
+/// How an actor came to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    /// A producer has given everything to the switch.
+    Finished,
+    /// A consumer saw the end of its stream.
+    Ended,
+    /// It was told that the flow is broken off.
+    Aborted,
+    /// A consumer took its leave.
+    Left,
+}
+
+/// What harness and actor tell each other.
+#[derive(Default, Debug)]
+pub(super) struct Mark {
+    pub outcome: Cell<Option<Outcome>>,
+    /// A consumer is to take its leave with its next step.
+    pub shall_leave: Cell<bool>,
+    /// The controller has let the consumer go.
+    pub removed: Cell<bool>,
+}
+
+impl Mark {
+    fn done(&self, outcome: Outcome) -> Step {
+        self.outcome.set(Some(outcome));
+        Step::Done
+    }
+}
+
+/// Rings a bell, most of the time.
+fn ring(bell: Option<&Doorbell>, chance: f64, rng: &mut Rng, context: &mut Context<'_>) {
+    if let Some(bell) = bell
+        && rng.chance(chance)
+    {
+        // A full queue, or a switch that is about to be connected again: it will poll.
+        let _ = context.post_send(bell.qpn(), bell.request());
+    }
+}
+
+/// A producer with its rings.
 pub(super) struct Feeder {
     index: u16,
     rings: Vec<Producer>,
+    bells: Option<Vec<Doorbell>>,
+    bell_chance: f64,
     /// Items still to be sent, by ring.
     left: Vec<u64>,
     items: u64,
@@ -19,67 +63,85 @@ pub(super) struct Feeder {
     seed: u64,
     rng: Rng,
     history: History,
+    mark: Rc<Mark>,
 }
 
 impl Feeder {
-    pub fn new(index: u16, rings: Vec<Producer>, plan: &Plan, history: History) -> Self {
+    pub fn new(
+        index: u16,
+        rings: Vec<Producer>,
+        bells: Option<Vec<Doorbell>>,
+        plan: &FlowPlan,
+        history: History,
+        mark: Rc<Mark>,
+    ) -> Self {
+        let items = plan.items_of(index);
         Self {
             index,
-            left: vec![plan.items; rings.len()],
-            items: plan.items,
+            bells,
+            bell_chance: plan.bell_chance,
+            left: vec![items; rings.len()],
+            items,
             item: vec![0; plan.spec.item_size as usize],
             pause_max: plan.pause_max,
             seed: plan.seed,
             rng: Rng::new(plan.seed ^ u64::from(index)).fork("feeder"),
             rings,
             history,
+            mark,
         }
     }
 
-    /// Sends one item to a ring that has room, beginning at a random one.
-    fn push_one(&mut self) -> Result<(), PushError> {
+    /// Sends one item to a ring that has room, beginning at a random one; says which.
+    fn push_one(&mut self) -> Result<usize, PushError> {
         let rings = self.rings.len();
         let first = self.rng.below(rings as u64) as usize;
-        let mut result = Err(PushError::Finished);
+        let mut result = PushError::Finished;
         for at in (0..rings).map(|offset| (first + offset) % rings) {
             if self.left[at] == 0 {
                 continue;
             }
             let (destination, sequence) = (at as u16, self.items - self.left[at]);
             stamp::fill(&mut self.item, self.index, destination, sequence, self.seed);
-            result = self.rings[at].push(&self.item);
-            if result.is_ok() {
-                let hash = FlowHistory::item_hash(&self.item);
-                self.history
-                    .borrow_mut()
-                    .push(self.index, destination, sequence, hash);
-                self.left[at] -= 1;
-                return result;
-            }
-            if result == Err(PushError::Aborted) {
-                return result;
+            match self.rings[at].push(&self.item) {
+                Ok(()) => {
+                    let hash = FlowHistory::item_hash(&self.item);
+                    self.history
+                        .borrow_mut()
+                        .push(self.index, destination, sequence, hash);
+                    self.left[at] -= 1;
+                    return Ok(at);
+                }
+                Err(PushError::Aborted) => return Err(PushError::Aborted),
+                Err(error) => result = error,
             }
         }
-        result
+        Err(result)
+    }
+
+    fn ring(&mut self, at: usize, context: &mut Context<'_>) {
+        let bell = self.bells.as_ref().map(|bells| &bells[at]);
+        ring(bell, self.bell_chance, &mut self.rng, context);
     }
 }
 
 impl Actor for Feeder {
-    fn step(&mut self, _: &mut Context<'_>) -> Step {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
         match self.push_one() {
-            Ok(()) => Step::Compute(Duration::from_nanos(
-                1 + self.rng.below(self.pause_max.as_nanos()),
-            )),
+            Ok(at) => {
+                self.ring(at, context);
+                Step::Compute(Duration::from_nanos(
+                    1 + self.rng.below(self.pause_max.as_nanos()),
+                ))
+            }
             Err(PushError::Full) => Step::WaitForPacket,
             Err(PushError::Finished) => {
                 self.rings.iter_mut().for_each(Producer::finish);
+                (0..self.rings.len()).for_each(|at| self.ring(at, context));
                 self.history.borrow_mut().close(self.index);
-                Step::Done
+                self.mark.done(Outcome::Finished)
             }
-            Err(PushError::Aborted) => {
-                self.history.borrow_mut().abort();
-                Step::Done
-            }
+            Err(PushError::Aborted) => self.mark.done(Outcome::Aborted),
             Err(PushError::TooLong { .. }) => unreachable!("items fit their slots"),
         }
     }
@@ -88,30 +150,56 @@ impl Actor for Feeder {
 /// A consumer.
 pub(super) struct Taker {
     index: u16,
-    ring: Consumer,
+    /// Nothing once it has left.
+    ring: Option<Consumer>,
+    bell: Option<Doorbell>,
+    bell_chance: f64,
     pause_max: Duration,
     rng: Rng,
     history: History,
+    mark: Rc<Mark>,
 }
 
 impl Taker {
-    pub fn new(index: u16, ring: Consumer, plan: &Plan, history: History) -> Self {
+    pub fn new(
+        index: u16,
+        ring: Consumer,
+        bell: Option<Doorbell>,
+        plan: &FlowPlan,
+        history: History,
+        mark: Rc<Mark>,
+    ) -> Self {
         let rng = Rng::new(plan.seed ^ u64::from(index)).fork("taker");
         Self {
             index,
-            ring,
+            ring: Some(ring),
+            bell,
+            bell_chance: plan.bell_chance,
             pause_max: plan.pause_max,
             rng,
             history,
+            mark,
         }
     }
 }
 
 impl Actor for Taker {
-    fn step(&mut self, _: &mut Context<'_>) -> Step {
-        let item_size = self.ring.item_size() as usize;
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        if self.mark.shall_leave.get() && !self.mark.removed.get() {
+            // From now on the flow may give what it had been shown to others.
+            self.history.borrow_mut().abandon_consumer(self.index);
+            if let Some(ring) = self.ring.take() {
+                ring.leave();
+            }
+            ring(self.bell.as_ref(), self.bell_chance, &mut self.rng, context);
+            return self.mark.done(Outcome::Left);
+        }
+        let Some(consumer) = &mut self.ring else {
+            return Step::Done;
+        };
+        let item_size = consumer.item_size() as usize;
         let wanted = self.rng.between(1, 4) as u32;
-        let taken = match self.ring.peek(wanted) {
+        let taken = match consumer.peek(wanted) {
             Taken::Items(items) => {
                 let mut history = self.history.borrow_mut();
                 items
@@ -121,15 +209,18 @@ impl Actor for Taker {
             }
             Taken::Empty => return Step::WaitForPacket,
             Taken::Ended => {
-                self.history.borrow_mut().end(self.index);
-                return Step::Done;
+                let mut history = self.history.borrow_mut();
+                if self.mark.removed.get() {
+                    history.leave(self.index);
+                } else {
+                    history.end(self.index);
+                }
+                return self.mark.done(Outcome::Ended);
             }
-            Taken::Aborted => {
-                self.history.borrow_mut().abort();
-                return Step::Done;
-            }
+            Taken::Aborted => return self.mark.done(Outcome::Aborted),
         };
-        self.ring.release(taken);
+        consumer.release(taken);
+        ring(self.bell.as_ref(), self.bell_chance, &mut self.rng, context);
         let pause = self.rng.below(self.pause_max.as_nanos()) * u64::from(taken);
         Step::Compute(Duration::from_nanos(1 + pause))
     }

@@ -1,29 +1,42 @@
-//! The campaign against flows: rings of all sizes, all rates of packet faults, cut cables, crashed
-//! nodes, restarts of the switch.
+//! The campaign against flows: all shapes, rings of all sizes, all rates of packet faults, members
+//! that come and go, cut cables, crashed nodes, restarts of the switch.
 //!
 //! What must hold (DESIGN, section 10): no item lost, duplicated, reordered within its ring or
-//! changed; the end of stream comes after the last item and only then; a flow is broken off only if
-//! a node has died, and then what was delivered is a prefix of what each producer sent; every run
-//! comes to its end.
+//! changed; replicated items in one order everywhere; the end of stream comes after the last item
+//! and only then; a flow is broken off, or a member given up, only for good reason; a change is
+//! refused only for good reason; every run comes to its end.
+//!
+//! [`plan`] makes rack and flows of a seed, [`disturb`] what goes wrong; [`actors`] produce and
+//! consume; [`running`] knows what a flow may do, [`change`] what it may refuse.
 
 mod actors;
+mod change;
+mod disturb;
 mod plan;
+mod running;
 
 use crate::SeedReport;
-use actors::{Feeder, Taker};
+use change::Change;
 use core::cell::RefCell;
-use plan::{Disturbance, Plan};
-use rackweave_base::{Duration, Instant};
-use rackweave_controller::FlowState;
-use rackweave_rack::{Flow, RunEnd, SimulatedRack};
-use rackweave_sim::checkers::{FlowHistory, Shape};
+use disturb::Disturbance;
+use plan::Plan;
+use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_rack::{RunEnd, SimulatedRack};
+use rackweave_sim::checkers::FlowHistory;
+use running::Running;
 use std::rc::Rc;
 
 /// Virtual time after which a run that has not ended is taken for stuck. The longest honest runs
 /// take tens of milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What all actors of a run share.
+/// After how long a producer that was busy is asked to be removed again.
+const AGAIN: Duration = Duration::from_micros(60);
+
+/// Within this time the switch gives up a node that does not answer, and has served the others.
+const DETECTION: Duration = Duration::from_millis(30);
+
+/// What all actors of a flow share.
 pub(crate) type History = Rc<RefCell<FlowHistory>>;
 
 pub(super) fn run(seed: u64) -> SeedReport {
@@ -37,24 +50,26 @@ pub(super) fn run(seed: u64) -> SeedReport {
         Ok(rack) => rack,
         Err(error) => return fail(report, format!("no rack: {error}")),
     };
-    let flow = match rack.create_flow(plan.spec.clone()) {
-        Ok(flow) => flow,
-        Err(error) => return fail(report, format!("no flow: {error}")),
+    let mut flows = Vec::new();
+    for flow in &plan.flows {
+        match Running::start(&mut rack, flow.clone()) {
+            Ok(flow) => flows.push(flow),
+            Err(error) => return fail(report, error),
+        }
+    }
+    let mut campaign = Campaign {
+        rack,
+        flows,
+        due: Vec::new(),
+        dead: Vec::new(),
+        cut_off: Vec::new(),
+        report: &mut report,
     };
-    let consumers = plan.spec.consumers.len() as u16;
-    let history = Rc::new(RefCell::new(FlowHistory::new(
-        Shape::Routed,
-        consumers,
-        seed,
-    )));
-    if let Err(error) = spawn(&mut rack, &flow, &plan, &history) {
-        return fail(report, error);
+    for &(time, disturbance) in &plan.disturbances {
+        campaign.at(time, disturbance);
     }
-    for (at, (time, _)) in plan.disturbances.iter().enumerate() {
-        rack.at(*time, at as u64);
-    }
-    drive(&mut rack, &plan, &history, &mut report);
-    judge(&mut rack, &flow, &plan, &history, &mut report);
+    campaign.drive();
+    campaign.judge(plan.config.node.len());
     report
 }
 
@@ -63,113 +78,141 @@ fn fail(mut report: SeedReport, violation: String) -> SeedReport {
     report
 }
 
-fn spawn(
-    rack: &mut SimulatedRack,
-    flow: &Flow,
-    plan: &Plan,
-    history: &History,
-) -> Result<(), String> {
-    for (at, &node) in plan.spec.producers.iter().enumerate() {
-        let producers = flow.producers(at).map_err(|error| error.to_string())?;
-        rack.spawn(
-            node,
-            Box::new(Feeder::new(at as u16, producers, plan, history.clone())),
-        );
-    }
-    for (at, &node) in plan.spec.consumers.iter().enumerate() {
-        let consumer = flow.consumer(at).map_err(|error| error.to_string())?;
-        rack.spawn(
-            node,
-            Box::new(Taker::new(at as u16, consumer, plan, history.clone())),
-        );
-    }
-    Ok(())
+/// A run.
+struct Campaign<'a> {
+    rack: SimulatedRack,
+    flows: Vec<Running>,
+    /// What will be done, by the token of its control event.
+    due: Vec<Disturbance>,
+    dead: Vec<NodeId>,
+    /// Nodes that may be given up though they are alive.
+    cut_off: Vec<NodeId>,
+    report: &'a mut SeedReport,
 }
 
-/// Runs to the end, doing what the plan says when it is due.
-fn drive(rack: &mut SimulatedRack, plan: &Plan, history: &History, report: &mut SeedReport) {
-    loop {
-        match rack.run(Instant::ZERO + PATIENCE) {
-            RunEnd::Done => return,
-            RunEnd::Deadline => {
-                return report
-                    .violations
-                    .push(format!("stuck: not at its end after {PATIENCE}"));
+impl Campaign<'_> {
+    fn at(&mut self, time: Instant, disturbance: Disturbance) {
+        self.rack.at(time, self.due.len() as u64);
+        self.due.push(disturbance);
+    }
+
+    /// Runs to the end, doing what the plan says when it is due.
+    fn drive(&mut self) {
+        loop {
+            let stuck = match self.rack.run(Instant::ZERO + PATIENCE) {
+                RunEnd::Done => return self.wait_for_verdicts(),
+                RunEnd::Control(token) => {
+                    self.disturb(self.due[token as usize]);
+                    continue;
+                }
+                RunEnd::Deadline => format!("not at its end after {PATIENCE}"),
+                RunEnd::Stalled => "nothing will ever happen again".into(),
+            };
+            return self.report.violations.push(format!("stuck: {stuck}"));
+        }
+    }
+
+    /// All actors are done: those who are dead, too, and the controller may not know yet.
+    fn wait_for_verdicts(&mut self) {
+        let waits = |flow: &Running| flow.loss_pending && flow.runs(&self.rack);
+        if self.flows.iter().any(waits) {
+            let end = self.rack.now() + DETECTION;
+            while !matches!(self.rack.run(end), RunEnd::Deadline | RunEnd::Stalled) {}
+        }
+    }
+
+    fn disturb(&mut self, disturbance: Disturbance) {
+        let rack = &mut self.rack;
+        match disturbance {
+            Disturbance::RestartSwitch => {
+                self.report.restarts += 1;
+                for flow in &mut self.flows {
+                    flow.about_to_be_set_up_again(rack);
+                }
+                if let Err(error) = rack.restart_switch() {
+                    let violation = format!("the switch did not restart: {error}");
+                    self.report.violations.push(violation);
+                }
             }
-            RunEnd::Stalled => {
-                return report
-                    .violations
-                    .push("stuck: nothing will ever happen again".into());
+            Disturbance::CutCable { node, long } => {
+                if long {
+                    self.cut_off.push(node);
+                    for flow in &mut self.flows {
+                        flow.about_to_be_cut_off(node);
+                    }
+                }
+                rack.set_link_down(node, true);
             }
-            RunEnd::Control(token) => {
-                let (_, disturbance) = plan.disturbances[token as usize];
-                match disturbance {
-                    Disturbance::RestartSwitch => {
-                        report.restarts += 1;
-                        if let Err(error) = rack.restart_switch() {
-                            report
-                                .violations
-                                .push(format!("the switch did not restart: {error}"));
-                        }
-                    }
-                    Disturbance::CutCable(node) => rack.set_link_down(node, true),
-                    Disturbance::MendCable(node) => rack.set_link_down(node, false),
-                    Disturbance::Crash { node, told } => {
-                        report.crashes += 1;
-                        let mut history = history.borrow_mut();
-                        for at in plan.producers_on(node) {
-                            history.abandon_producer(at);
-                        }
-                        for at in plan.consumers_on(node) {
-                            history.abandon_consumer(at);
-                        }
-                        drop(history);
-                        if told {
-                            rack.crash_node(node);
-                        } else {
-                            rack.crash_node_silently(node);
-                        }
-                    }
+            Disturbance::MendCable(node) => rack.set_link_down(node, false),
+            Disturbance::Crash { node, told } => {
+                self.report.crashes += 1;
+                self.dead.push(node);
+                for flow in &mut self.flows {
+                    flow.about_to_crash(rack, node, told);
+                }
+                if told {
+                    rack.crash_node(node);
+                } else {
+                    rack.crash_node_silently(node);
+                }
+            }
+            Disturbance::LeaveConsumer { flow, index } => self.flows[flow].about_to_leave(index),
+            Disturbance::JoinConsumer { flow, .. }
+            | Disturbance::RemoveConsumer { flow, .. }
+            | Disturbance::JoinProducer { flow, .. }
+            | Disturbance::RemoveProducer { flow, .. }
+            | Disturbance::SetWeight { flow, .. } => self.change(flow, disturbance),
+        }
+    }
+
+    fn change(&mut self, flow: usize, disturbance: Disturbance) {
+        let change = self.flows[flow].change(&mut self.rack, disturbance, &self.dead);
+        match (change, disturbance) {
+            (Change::Done, _) => {
+                self.report.changes += 1;
+                // Whoever joined there cannot be reached either.
+                for &node in &self.cut_off {
+                    self.flows[flow].about_to_be_cut_off(node);
+                }
+            }
+            (Change::Refused, _) => {}
+            (Change::Wrong(violation), _) => self.report.violations.push(violation),
+            (Change::Later, Disturbance::RemoveProducer { flow, index, tries }) if tries > 1 => {
+                let tries = tries - 1;
+                let again = Disturbance::RemoveProducer { flow, index, tries };
+                self.at(self.rack.now() + AGAIN, again);
+            }
+            (Change::Later, _) => {}
+        }
+    }
+
+    fn judge(self, nodes: usize) {
+        let (rack, report) = (self.rack, self.report);
+        report.trace_hash = rack.trace_hash();
+        report.events = rack.events();
+        report.time = rack.now() - Instant::ZERO;
+        for node in 0..nodes {
+            if let Some(links) = rack.link_report(NodeId(node as u16)) {
+                for faults in [links.to_switch.faults, links.from_switch.faults] {
+                    report.packets_disturbed +=
+                        faults.lost + faults.duplicated + faults.reordered + faults.corrupted;
                 }
             }
         }
-    }
-}
-
-fn judge(
-    rack: &mut SimulatedRack,
-    flow: &Flow,
-    plan: &Plan,
-    history: &History,
-    report: &mut SeedReport,
-) {
-    report.trace_hash = rack.trace_hash();
-    report.events = rack.events();
-    report.time = rack.now() - Instant::ZERO;
-    for node in 0..plan.config.node.len() {
-        if let Some(links) = rack.link_report(rackweave_base::NodeId(node as u16)) {
-            for faults in [links.to_switch.faults, links.from_switch.faults] {
-                report.packets_disturbed +=
-                    faults.lost + faults.duplicated + faults.reordered + faults.corrupted;
+        for flow in self.flows {
+            let (history, violations, aborted) = flow.judge(&rack);
+            report.pushed += history.pushed();
+            report.popped += history.popped();
+            report.violations.extend(violations);
+            report.aborted = report
+                .aborted
+                .take()
+                .or(aborted.map(|reason| reason.to_string()));
+            if let Err(violations) = history.finish() {
+                let violations = violations.iter().map(ToString::to_string);
+                report.violations.extend(violations);
             }
         }
-    }
-    if let Some(FlowState::Aborted(reason)) = rack.flow_state(flow.id) {
-        report.aborted = Some(reason.to_string());
-        history.borrow_mut().abort();
-        if report.crashes == 0 {
-            report
-                .violations
-                .push(format!("broken off without cause: {reason}"));
-        }
-    }
-    let history = history.replace(FlowHistory::new(Shape::Routed, 0, 0));
-    report.pushed = history.pushed();
-    report.popped = history.popped();
-    if let Err(violations) = history.finish() {
-        report
-            .violations
-            .extend(violations.iter().map(ToString::to_string));
     }
 }
 

@@ -1,119 +1,99 @@
-//! What a seed makes of a rack.
+//! What a seed makes of a rack and of the flows on it. What goes wrong is planned in `disturb`.
 
+use super::disturb::{self, Disturbance};
 use core::fmt;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
-use rackweave_controller::FlowSpec;
+use rackweave_controller::{FlowShape, FlowSpec, LossPolicy};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{Endianness, FaultSection, IcrcMethod, NodeConfig, Role};
 use rackweave_verbs::Mtu;
 
-/// Something that goes wrong at a certain time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Disturbance {
-    RestartSwitch,
-    CutCable(NodeId),
-    MendCable(NodeId),
-    /// `told`: whether the controller hears of it at once or must find out.
-    Crash {
-        node: NodeId,
-        told: bool,
-    },
-}
-
-/// A rack, a flow, and what goes wrong.
+/// A rack, its flows, and what goes wrong.
 pub(super) struct Plan {
     pub config: RackConfig,
-    pub spec: FlowSpec,
-    /// Items that each producer sends to each consumer.
-    pub items: u64,
-    /// How long a producer or consumer works on an item at most.
-    pub pause_max: Duration,
-    pub seed: u64,
+    /// One flow, sometimes a second over the same nodes.
+    pub flows: Vec<FlowPlan>,
     pub disturbances: Vec<(Instant, Disturbance)>,
 }
 
-/// Bytes that one producer sends to one consumer at most: enough to go round every ring.
-const BYTES_PER_RING: u64 = 192 << 10;
+/// A flow and who works at its ends.
+#[derive(Clone)]
+pub(super) struct FlowPlan {
+    pub spec: FlowSpec,
+    /// Items that a producer sends to each of its rings at most.
+    pub items_max: u64,
+    /// How long a producer or consumer works on an item at most.
+    pub pause_max: Duration,
+    /// How often a unit rings its doorbell after a change, if it has one.
+    pub bell_chance: f64,
+    /// Everything that the units do by chance comes from it, and what the items contain.
+    pub seed: u64,
+}
+
+/// Bytes that a flow moves at most, by the number of its rings; a ring gets enough to go round.
+const BYTES: u64 = 640 << 10;
+
+/// Bytes of a ring at most.
+const RING_BYTES: u32 = 320 << 10;
 
 impl Plan {
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let nodes = rng.between(1, 5);
-        let node = |rng: &mut Rng, at: u64| NodeConfig {
-            byte_order: if rng.chance(0.2) {
-                Endianness::Big
-            } else {
-                Endianness::Little
-            },
-            ..NodeConfig::new(format!("node{at}"), Role::Compute)
-        };
-        let mut config = RackConfig {
-            seed: rng.next_u64() >> 1,
-            memory_limit: 64 << 20,
-            node: (0..nodes).map(|at| node(&mut rng, at)).collect(),
-            faults: faults(&mut rng),
-            ..RackConfig::default()
-        };
-        config.switch.icrc = *rng.pick(&[IcrcMethod::Update, IcrcMethod::Balance]);
-        config.flow.poll_interval_us = rng.between(1, 20);
-        config.flow.poll_interval_max_us = rng.between(20, 200);
-        config.nic.congestion_control = rng.chance(0.3);
-        config.transfer.acknowledge_every = *rng.pick(&[1, 4, 32]);
-        let spec = spec(&mut rng, nodes);
-        let items_max = (BYTES_PER_RING / u64::from(spec.item_size)).clamp(8, 300);
-        let items = rng.between(1, items_max);
-        let pause_max = Duration::from_nanos(*rng.pick(&[1, 200, 2000, 20_000]));
-        let mut plan = Self {
-            config,
-            spec,
-            items,
-            pause_max,
-            seed,
-            disturbances: Vec::new(),
-        };
-        plan.disturb(&mut rng);
-        plan
-    }
-
-    fn disturb(&mut self, rng: &mut Rng) {
-        let nodes = self.config.node.len() as u64;
-        let some_time = |rng: &mut Rng| {
-            // Most runs last from tens to hundreds of microseconds; early is as likely as late.
-            let exponent = rng.between(12, 20);
-            Instant::from_nanos(rng.between(0, 1 << exponent))
-        };
-        if rng.chance(0.35) {
-            for _ in 0..rng.between(1, 3) {
-                self.disturbances
-                    .push((some_time(rng), Disturbance::RestartSwitch));
+        let nodes = rng.between(2, 6);
+        let config = config(&mut rng, nodes);
+        let mut flows = vec![flow(&mut rng, &config, seed)];
+        if rng.chance(0.25) {
+            let weight = |rng: &mut Rng| Some(rng.between(1, 20) as u32);
+            flows[0].spec.weight = weight(&mut rng);
+            if rng.chance(0.6) {
+                let mut second = flow(&mut rng, &config, !seed);
+                second.spec.weight = weight(&mut rng);
+                flows.push(second);
             }
         }
-        if rng.chance(0.2) {
-            let (at, node) = (some_time(rng), NodeId(rng.below(nodes) as u16));
-            let back = at + Duration::from_nanos(rng.between(1000, 1_000_000));
-            self.disturbances.push((at, Disturbance::CutCable(node)));
-            self.disturbances.push((back, Disturbance::MendCable(node)));
+        let disturbances = disturb::plan(&mut rng, nodes, &flows);
+        Self {
+            config,
+            flows,
+            disturbances,
         }
-        if rng.chance(0.2) {
-            let node = NodeId(rng.below(nodes) as u16);
-            let told = rng.chance(0.5);
-            self.disturbances
-                .push((some_time(rng), Disturbance::Crash { node, told }));
-        }
-    }
-
-    pub fn producers_on(&self, node: NodeId) -> impl Iterator<Item = u16> + '_ {
-        places(&self.spec.producers, node)
-    }
-
-    pub fn consumers_on(&self, node: NodeId) -> impl Iterator<Item = u16> + '_ {
-        places(&self.spec.consumers, node)
     }
 }
 
-fn places(nodes: &[NodeId], node: NodeId) -> impl Iterator<Item = u16> + '_ {
-    let places = nodes.iter().enumerate().filter(move |&(_, &n)| n == node);
-    places.map(|(at, _)| at as u16)
+impl FlowPlan {
+    /// How many items producer `index` sends to each of its rings: some finish early.
+    pub fn items_of(&self, index: u16) -> u64 {
+        let mut rng = Rng::new(self.seed ^ u64::from(index)).fork("items");
+        if rng.chance(0.5) {
+            self.items_max
+        } else {
+            rng.between(1, self.items_max)
+        }
+    }
+}
+
+fn config(rng: &mut Rng, nodes: u64) -> RackConfig {
+    let node = |rng: &mut Rng, at: u64| NodeConfig {
+        byte_order: if rng.chance(0.2) {
+            Endianness::Big
+        } else {
+            Endianness::Little
+        },
+        ..NodeConfig::new(format!("node{at}"), Role::Compute)
+    };
+    let mut config = RackConfig {
+        seed: rng.next_u64() >> 1,
+        memory_limit: 64 << 20,
+        node: (0..nodes).map(|at| node(rng, at)).collect(),
+        faults: faults(rng),
+        ..RackConfig::default()
+    };
+    config.switch.icrc = *rng.pick(&[IcrcMethod::Update, IcrcMethod::Balance]);
+    config.flow.poll_interval_us = rng.between(1, 20);
+    config.flow.poll_interval_max_us = rng.between(20, 200);
+    config.nic.congestion_control = rng.chance(0.3);
+    config.transfer.acknowledge_every = *rng.pick(&[1, 4, 32]);
+    config
 }
 
 fn faults(rng: &mut Rng) -> FaultSection {
@@ -136,9 +116,27 @@ fn faults(rng: &mut Rng) -> FaultSection {
     }
 }
 
-fn spec(rng: &mut Rng, nodes: u64) -> FlowSpec {
+fn flow(rng: &mut Rng, config: &RackConfig, seed: u64) -> FlowPlan {
+    let spec = spec(rng, config);
+    let rings = spec.producers.len() as u64
+        * match spec.shape {
+            FlowShape::Balance => 1,
+            FlowShape::Shuffle | FlowShape::Replicate => spec.consumers.len() as u64,
+        };
+    let items_max = (BYTES / rings.max(3) / u64::from(spec.item_size)).clamp(8, 300);
+    FlowPlan {
+        items_max: rng.between(1, items_max),
+        pause_max: Duration::from_nanos(*rng.pick(&[1, 200, 2000, 20_000])),
+        bell_chance: *rng.pick(&[1.0, 0.5, 0.1]),
+        spec,
+        seed,
+    }
+}
+
+fn spec(rng: &mut Rng, config: &RackConfig) -> FlowSpec {
+    let nodes = config.node.len() as u64;
     let some_nodes = |rng: &mut Rng| {
-        let count = rng.between(1, 3);
+        let count = rng.between(1, 4);
         (0..count)
             .map(|_| NodeId(rng.below(nodes) as u16))
             .collect::<Vec<_>>()
@@ -150,8 +148,13 @@ fn spec(rng: &mut Rng, nodes: u64) -> FlowSpec {
         2 => *rng.pick(&[256, 1024, 4096, 8192]),
         _ => 8 * rng.between(500, 2500) as u32,
     };
-    let slots = |rng: &mut Rng| 1 << rng.between(1, 6);
+    let slots = |rng: &mut Rng| {
+        let slots: u32 = 1 << rng.between(1, 6);
+        slots.min(1 << (RING_BYTES / item_size).ilog2())
+    };
+    let micros = |value: u64| Duration::from_micros(value);
     FlowSpec {
+        shape: *rng.pick(&[FlowShape::Shuffle, FlowShape::Balance, FlowShape::Replicate]),
         producers,
         consumers,
         item_size,
@@ -160,31 +163,61 @@ fn spec(rng: &mut Rng, nodes: u64) -> FlowSpec {
         batch_bytes: item_size * rng.between(1, 20) as u32,
         transfers: *rng.pick(&[1, 2, 4]),
         mtu: *rng.pick(&Mtu::ALL),
+        poll_interval: micros(config.flow.poll_interval_us),
+        poll_interval_max: micros(config.flow.poll_interval_max_us),
+        doorbells: rng.chance(0.35),
+        on_loss: *rng.pick(&[
+            LossPolicy::Abort,
+            LossPolicy::Report,
+            LossPolicy::Redeliver,
+            LossPolicy::Redeliver,
+        ]),
         ..FlowSpec::new(&[], &[], item_size, 0)
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for FlowPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (spec, faults) = (&self.spec, &self.config.faults);
+        let spec = &self.spec;
+        let nodes = |nodes: &[NodeId]| nodes.iter().map(|n| n.0.to_string()).collect::<Vec<_>>();
         write!(
             f,
-            "{}:{} on {} nodes, {} items of {} bytes per ring, {} and {} slots, batch {}, {} transfers, \
-             MTU {}, loss {:.3} duplicate {:.3} reorder {:.3} corrupt {:.3}",
-            spec.producers.len(),
-            spec.consumers.len(),
-            self.config.node.len(),
-            self.items,
+            "{} {:?} of [{}] to [{}], {} items of {} bytes per ring, {} and {} slots, batch {}, \
+             {} transfers, MTU {}, polls {} to {}, pauses {}{}",
+            spec.shape.name(),
+            spec.on_loss,
+            nodes(&spec.producers).join(" "),
+            nodes(&spec.consumers).join(" "),
+            self.items_max,
             spec.item_size,
             spec.producer_slots,
             spec.consumer_slots,
             spec.batch_bytes,
             spec.transfers,
             spec.mtu.bytes(),
-            faults.loss,
-            faults.duplicate,
-            faults.reorder,
-            faults.corrupt,
+            spec.poll_interval,
+            spec.poll_interval_max,
+            self.pause_max,
+            if spec.doorbells { ", doorbells" } else { "" },
+        )?;
+        match spec.weight {
+            Some(weight) => write!(f, ", weight {weight}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} nodes", self.config.node.len())?;
+        for flow in &self.flows {
+            write!(f, "; {flow}")?;
+        }
+        let faults = &self.config.faults;
+        write!(
+            f,
+            "; loss {:.3} duplicate {:.3} reorder {:.3} ({} us) corrupt {:.3}",
+            faults.loss, faults.duplicate, faults.reorder, faults.reorder_delay_us, faults.corrupt,
         )?;
         for (at, disturbance) in &self.disturbances {
             write!(f, ", {disturbance:?} at {at:?}")?;

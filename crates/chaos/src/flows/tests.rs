@@ -4,7 +4,7 @@ use crate::{System, replay_command, run};
 
 #[test]
 fn a_hundred_seeds_without_a_violation() {
-    let (mut popped, mut disturbed, mut restarts, mut crashes) = (0, 0, 0, 0);
+    let (mut popped, mut disturbed, mut restarts, mut crashes, mut changes) = (0, 0, 0, 0, 0);
     for seed in 0..100 {
         let report = run(System::Flows, seed);
         assert!(
@@ -18,9 +18,10 @@ fn a_hundred_seeds_without_a_violation() {
         disturbed += report.packets_disturbed;
         restarts += report.restarts;
         crashes += report.crashes;
+        changes += report.changes;
     }
     assert!(
-        popped > 1000 && disturbed > 1000 && restarts > 5 && crashes > 5,
+        popped > 1000 && disturbed > 1000 && restarts > 5 && crashes > 5 && changes > 50,
         "it must hurt"
     );
 }

@@ -9,7 +9,7 @@ use super::{AbortReason, FlowError, FlowId, FlowShape, FlowState, LossPolicy, Ri
 use crate::{Controller, Site};
 use rackweave_base::NodeId;
 use rackweave_programs::flows::{REPLICAS_MAX, ThreadId};
-use rackweave_wire::fabric::ring::{SwitchState, UnitState};
+use rackweave_wire::fabric::ring::{CommitRecord, SwitchState, UnitState};
 
 /// A member that was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +67,10 @@ impl Controller {
         let spec = flow.spec.clone();
         let ring = self.make_ring(site, &spec, node, spec.consumer_slots, 0)?;
         self.detach(site, id);
+        if self.has_ended_meanwhile(site, id) {
+            forget_ring(site, &ring);
+            return Err(FlowError::NotRunning);
+        }
         if shape == FlowShape::Replicate {
             // All have the same head now.
             let flow = &self.flows.flows[id.0 as usize];
@@ -101,7 +105,7 @@ impl Controller {
         if !flow.live_consumers().any(|at| at == index) {
             return Err(FlowError::NoSuchMember { role, index });
         }
-        if flow.live_consumers().count() == 1 {
+        if !self.others_wait(site, id, &[index]) {
             return Err(FlowError::LastMember { role });
         }
         self.detach(site, id);
@@ -116,7 +120,8 @@ impl Controller {
     /// A producer joins. Returns its number in the flow and its rings.
     ///
     /// # Errors
-    /// If the flow does not run, or the switch or the node lacks room.
+    /// If the stream of a consumer of a shuffle has ended, the flow does not run, or the switch or
+    /// the node lacks room.
     pub fn add_producer(
         &mut self,
         site: &mut dyn Site,
@@ -128,6 +133,17 @@ impl Controller {
         }
         let flow = &self.flows.flows[id.0 as usize];
         let spec = flow.spec.clone();
+        let mut seats = flow.consumers.iter().zip(&flow.rings.consumers);
+        if spec.shape == FlowShape::Shuffle
+            && seats.any(|(seat, ring)| !seat.running || ring.has_ended(site))
+        {
+            // Nobody would take what the newcomer sends there.
+            return Err(FlowError::ShapeForbids {
+                shape: spec.shape,
+                change: "take another producer",
+                rule: "one of its consumers has seen the end of its stream",
+            });
+        }
         let count = flow.rings.producers.len();
         self.check_room(0, count)?;
         let mut rings = Vec::new();
@@ -141,6 +157,10 @@ impl Controller {
             }
         }
         self.detach(site, id);
+        if self.has_ended_meanwhile(site, id) {
+            rings.iter().for_each(|ring| forget_ring(site, ring));
+            return Err(FlowError::NotRunning);
+        }
         let seat = take_producer(&mut self.flows.producers, count);
         let flow = &mut self.flows.flows[id.0 as usize];
         flow.producers.push(seat);
@@ -188,6 +208,23 @@ impl Controller {
         self.attach(site, id)
     }
 
+    /// Whether the rings of a detached flow say that it has ended, which nobody had heard of yet.
+    fn has_ended_meanwhile(&mut self, site: &mut dyn Site, id: FlowId) -> bool {
+        let has_ended = !self.flows.flows[id.0 as usize].has_work();
+        if has_ended {
+            self.take_down(site, id, FlowState::Ended);
+        }
+        has_ended
+    }
+
+    /// Whether any consumer but `these` can still be given items.
+    fn others_wait(&self, site: &mut dyn Site, id: FlowId, these: &[usize]) -> bool {
+        let flow = &self.flows.flows[id.0 as usize];
+        let mut others = flow.live_consumers().filter(|at| !these.contains(at));
+        // Its ring may tell of an end that nobody has heard of yet.
+        others.any(|at| !flow.rings.consumers[at].has_ended(site))
+    }
+
     /// Whether consumers of the flow may come and go.
     fn changeable(&self, id: FlowId, change: &'static str) -> Result<FlowShape, FlowError> {
         if self.flow_state(id) != Some(FlowState::Running) {
@@ -214,7 +251,7 @@ impl Controller {
         reason: AbortReason,
     ) {
         let flow = &self.flows.flows[id.0 as usize];
-        let others = flow.live_consumers().any(|at| !consumers.contains(&at));
+        let others = self.others_wait(site, id, consumers);
         let goes_on = flow.spec.on_loss != LossPolicy::Abort
             && (consumers.is_empty() || flow.spec.shape != FlowShape::Shuffle)
             && flow.live_producers().count() > producers.len()
@@ -229,6 +266,9 @@ impl Controller {
             told.extend(tail);
             self.flows.flows[id.0 as usize].losses.push(loss);
         }
+        let agreed = (!consumers.is_empty())
+            .then(|| self.being_told_to_all(site, id))
+            .flatten();
         // From now on nobody asks what its rings say.
         let flow = &mut self.flows.flows[id.0 as usize];
         let mut rings = Vec::new();
@@ -251,6 +291,15 @@ impl Controller {
         for (ring, tail) in told {
             ring.raise_switch_counter(site, tail);
         }
+        if let Some((head, record, (ring, tail))) = agreed {
+            let flow = &self.flows.flows[id.0 as usize];
+            for at in flow.live_consumers() {
+                let replica = &flow.rings.consumers[at];
+                replica.set_record(site, record);
+                replica.raise_switch_counter(site, head);
+            }
+            ring.raise_switch_counter(site, tail);
+        }
         for ring in &rings {
             // The node may be alive after all.
             ring.tell(site, SwitchState::Aborted);
@@ -258,6 +307,36 @@ impl Controller {
         }
         // If that fails, the flow is broken off, and whoever asks is told.
         let _ = self.attach(site, id);
+    }
+
+    /// The head that all replicas were about to be told, what it contains, and the producer's tail
+    /// that goes with it. Who is lost may have seen it, and all the others have the items: so that
+    /// nobody saw what others never see, they are told, too.
+    fn being_told_to_all(
+        &self,
+        site: &mut dyn Site,
+        id: FlowId,
+    ) -> Option<(u32, CommitRecord, (Ring, u32))> {
+        let flow = &self.flows.flows[id.0 as usize];
+        if flow.spec.shape != FlowShape::Replicate {
+            return None;
+        }
+        let thread = ThreadId(flow.consumers.first()?.id.0);
+        let mut telling = None;
+        site.switch(&mut |_, switch| {
+            let flows = &switch.program().flows;
+            telling = flows
+                .being_told(thread)
+                .map(|told| (flows.head(thread), told));
+        });
+        let (head, (producer, tail)) = telling?;
+        let mut seats = flow.producers.iter();
+        let at = seats.position(|seat| seat.ids[0] == producer)?;
+        let record = CommitRecord {
+            producer: at as u16 + 1,
+            tail,
+        };
+        Some((head, record, (flow.rings.producers[0][at].clone(), tail)))
     }
 
     /// What goes with a consumer, and the producer's tail that was about to be told because of it.

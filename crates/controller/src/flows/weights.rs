@@ -9,7 +9,8 @@ use super::spec::check_weight;
 use super::{FlowError, FlowId, FlowState};
 use crate::{Controller, Site};
 use rackweave_base::NodeId;
-use rackweave_programs::flows::{ThreadId, Weight};
+use rackweave_programs::flows::{FlowTask, ThreadId, Weight};
+use rackweave_programs::pipeline::Task;
 use std::collections::BTreeSet;
 
 /// What an item's bytes are multiplied with before they are divided by the weight, so that the
@@ -64,12 +65,23 @@ impl Controller {
         let running = |flow: &&Flow| flow.state == FlowState::Running;
         let threads = flows.iter().filter(running).flat_map(Flow::threads);
         let all: Vec<ThreadId> = threads.map(|(thread, _)| thread).collect();
-        site.switch(&mut |_, switch| {
+        site.switch(&mut |now, switch| {
+            let mut changed = Vec::new();
             let flows = &mut switch.program_mut().flows;
             for &thread in &all {
                 let share = shares.iter().find(|(id, _)| *id == thread);
                 let weight = share.map(|&(_, weight)| weight);
+                if flows
+                    .thread(thread)
+                    .is_some_and(|entry| entry.weight != weight)
+                {
+                    changed.push(thread);
+                }
                 flows.set_weight(thread, weight);
+            }
+            // Whoever waited for another may wait no longer, and nobody else would tell it.
+            for &thread in &changed {
+                switch.inject(now, Task::Flow(FlowTask::Wake(thread)));
             }
         });
     }

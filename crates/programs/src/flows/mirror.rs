@@ -19,7 +19,8 @@ const QUIET_MAX: u32 = 20;
 const ASKED: u32 = 1 << 31;
 
 impl Flows {
-    /// Polls the ring behind a lane, unless its mirror already shows a whole batch.
+    /// Polls the ring behind a lane, unless its mirror already shows work for all lanes. With less,
+    /// a flow that has items could look as if it had none, and would be passed over by others.
     pub(super) fn poll(&mut self, pass: &mut FlowPass<'_>, lane: LaneId) {
         let Some(&role) = self.roles.lookup(lane.index()) else {
             return;
@@ -41,7 +42,12 @@ impl Flows {
                 let available = head.wrapping_sub(registers.taken.read(cursor, id.index()));
                 // What a finished producer has said was its last word.
                 let over = registers.ended.read(cursor, at) != 0 && thread.threads == 1;
-                (available >= thread.batch_items, over || finished)
+                let all = thread.batch_items.saturating_mul(u32::from(thread.lanes));
+                let slots = self
+                    .producers
+                    .lookup(id.index())
+                    .map_or(0, |p| p.ring.slots);
+                (available >= all.min(slots), over || finished)
             }
             Role::ConsumerPoll(id) => {
                 let reserved = registers.reserved.read(cursor, at);
@@ -49,7 +55,9 @@ impl Flows {
                 let over = registers.ended.read(cursor, at) != 0;
                 // With nothing in the ring there is no tail to wait for; without a consumer's
                 // death in view, that is the state of an idle flow.
-                let has_room = thread.slots.saturating_sub(used) >= thread.batch_items * 2;
+                let all = u32::from(thread.lanes) + 1;
+                let room = thread.slots.saturating_sub(used);
+                let has_room = room >= thread.batch_items.saturating_mul(all);
                 (used == 0 || (has_room && !thread.retain), over)
             }
             _ => return,
@@ -227,7 +235,8 @@ impl Mirror {
         let behind = mirror.wrapping_sub(counter);
         if behind == 0 {
             Mirror::Same
-        } else if ring.bell.is_some() && behind <= ring.slots {
+        } else if ring.bell.is_some() && behind < 1 << 31 {
+            // However far behind: the answer to a poll may be late by many rounds of the ring.
             Mirror::Old
         } else {
             *mirror = counter;

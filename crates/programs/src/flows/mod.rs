@@ -31,8 +31,8 @@
 //!
 //! **Mirrors.** Heads of producers and tails of consumers are mirrored by polling READs. The
 //! interval is the flow's; a ring that does not change is polled less and less often, down to a
-//! bound, and one whose mirror already shows a whole batch is not polled at all. A node that can
-//! may ring a doorbell instead.
+//! bound, and one whose mirror already shows work for all lanes is not polled at all. A node that
+//! can may ring a doorbell instead.
 //!
 //! **Weights.** Flows with a weight that share a link, directly or through others, form a *domain*.
 //! A flow that is more than a batch ahead of the one furthest behind, in proportion to their
@@ -132,6 +132,8 @@ pub enum FlowTask {
         items: u32,
         /// The first.
         first: u32,
+        /// Whether there would be more if no ring ended here.
+        is_cut: bool,
         /// How far the domain is.
         floor: u64,
     },
@@ -324,8 +326,9 @@ impl Flows {
                 producer,
                 items,
                 first,
+                is_cut,
                 floor,
-            } => self.issue(pass, thread, producer, (items, first), floor),
+            } => self.issue(pass, thread, producer, (items, first, is_cut), floor),
             FlowTask::Yield(id) => self.give_way(pass, id),
             FlowTask::Park(id) => self.park(pass, id),
             FlowTask::Level { domain, at, least } => self.level(pass, domain, at, least),

@@ -175,11 +175,17 @@ impl Flows {
         left: u16,
     ) {
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let next = self.consumers.lookup(at.index()).map(|c| c.next);
+        let consumer = self.consumers.lookup(at.index());
+        let next = consumer.map(|consumer| consumer.next);
         let reserved = registers.reserved.read(cursor, scan.thread.index());
-        if next.is_some() {
+        if let Some(poll) = consumer.map(|consumer| consumer.ring.poll) {
             let tail = registers.tail.read(cursor, at.index());
-            scan.used = scan.used.max(reserved.wrapping_sub(tail));
+            let used = reserved.wrapping_sub(tail);
+            scan.used = scan.used.max(used);
+            let thread = self.threads.lookup(scan.thread.index());
+            if let Some(interval) = thread.filter(|_| used > 0).map(|t| t.poll_interval) {
+                pass.hasten(self.poll_key(poll), interval);
+            }
         }
         let left = if planted(Canary::FlowsFirstRoom) {
             1
@@ -247,13 +253,16 @@ impl Flows {
             let tail = registers.tail.read(cursor, thread.first_consumer.index());
             reserved.wrapping_sub(tail)
         };
+        let (available, room) = (head.wrapping_sub(taken), thread.slots.saturating_sub(used));
         let items = ring::run_length(
-            head.wrapping_sub(taken),
-            thread.slots.saturating_sub(used),
+            available,
+            room,
             (taken, producer.ring.slots),
             (reserved, thread.slots),
             thread.batch_items,
         );
+        // A run that ends with a ring takes only a part of the producer's turn.
+        let is_cut = items < available.min(room).min(thread.batch_items);
         let floor = thread.weight.map_or(0, |weight| {
             registers.floor.read(cursor, weight.domain.index())
         });
@@ -297,6 +306,7 @@ impl Flows {
                 producer: producer_id,
                 items,
                 first: taken,
+                is_cut,
                 floor,
             });
         } else {
@@ -373,7 +383,7 @@ impl Flows {
         pass: &mut FlowPass<'_>,
         id: ThreadId,
         producer_id: ProducerId,
-        (items, first): (u32, u32),
+        (items, first, is_cut): (u32, u32, bool),
         floor: u64,
     ) {
         let thread = self.threads.lookup(id.index());
@@ -392,9 +402,10 @@ impl Flows {
         };
         let issued = registers.issued.update(cursor, at, post_add(1));
         // Whoever was served last is looked at last the next time.
+        let next_producer = if is_cut { producer_id } else { producer.next };
         registers
             .cursor
-            .write(cursor, at, u32::from(producer.next.0));
+            .write(cursor, at, u32::from(next_producer.0));
         let taking = if thread.retain { HELD } else { FREE };
         registers.taking.write(cursor, p, taking);
         let slot = issued % SLOTS as u32;
@@ -447,7 +458,7 @@ impl Flows {
         let consumer = self.consumers.lookup(thread.first_consumer.index());
         let polls = [Some(poll), consumer.map(|consumer| consumer.ring.poll)];
         let interval = thread.poll_interval;
-        let next = self.begin(id, thread, u32::from(producer.next.0));
+        let next = self.begin(id, thread, u32::from(next_producer.0));
         pass.mirror(EngineTask::Start(start));
         if thread.threads > 1 {
             // Those that share the producer come first, each in turn.
@@ -455,8 +466,9 @@ impl Flows {
         } else {
             pass.recirculate(next);
         }
+        // What these rings say will soon be of use.
         for lane in polls.into_iter().flatten() {
-            pass.arm(self.poll_key(lane), interval);
+            pass.hasten(self.poll_key(lane), interval);
         }
     }
 
@@ -482,7 +494,10 @@ impl Flows {
         least: u64,
     ) {
         let weight = self.threads.lookup(at.index()).and_then(|t| t.weight);
-        let Some(weight) = weight else { return };
+        // A domain that has changed meanwhile has other members, and this circle may not close.
+        let Some(weight) = weight.filter(|weight| weight.domain == domain) else {
+            return;
+        };
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let account = weight.account.index();
         let served = registers.served.read(cursor, account);
@@ -522,7 +537,9 @@ impl Flows {
     /// Wakes one thread after the other, round the circle of those whose flows share a link.
     pub(super) fn wake_domain(&mut self, pass: &mut FlowPass<'_>, domain: ThreadId, at: ThreadId) {
         let weight = self.threads.lookup(at.index()).and_then(|t| t.weight);
-        let Some(weight) = weight else { return };
+        let Some(weight) = weight.filter(|weight| weight.domain == domain) else {
+            return;
+        };
         if weight.next != domain {
             pass.mirror(FlowTask::WakeDomain {
                 domain,

@@ -187,9 +187,10 @@ pub struct FlowSection {
     /// Microseconds between two polls of a ring that has not changed for long. Zero: chosen by the
     /// kind of rack (embedded 4000, so that an idle rack sleeps; simulated 200).
     pub poll_interval_max_us: u64,
-    /// Bytes of one transfer at most. Zero: chosen by the kind of rack (embedded and simulated
-    /// 1 MiB; hosted over shared memory 4 MiB, since every transfer costs processes their turns;
-    /// hosted over other links 256 KiB, so that a socket's buffer holds it).
+    /// Bytes of one transfer at most. Zero: chosen by the kind of rack (embedded 1 MiB; simulated
+    /// 256 KiB, so that a port's queue holds all transfers of a consumer; hosted over shared memory
+    /// 4 MiB, since every transfer costs processes their turns; hosted over other links 256 KiB, so
+    /// that a socket's buffer holds it).
     pub batch_bytes: u32,
     /// Transfers of one consumer under way at a time: 1, 2 or 4. Zero: chosen by the kind of rack
     /// (embedded 2, so that they stay within a cache; simulated 4, so that no link idles; hosted

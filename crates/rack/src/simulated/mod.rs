@@ -391,4 +391,6 @@ impl SimulatedRack {
 }
 
 #[cfg(test)]
+mod congestion_tests;
+#[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! The engine's passes: what each packet and task does with the registers.
 
-use super::registers::{HEARD, Registers};
+use super::registers::{HEARD_AT, RETRIES, Registers};
 use super::{
     EngineConfig, EngineEvent, EngineTask, FailReason, Lane, LaneId, LaneKind, Start, emit,
 };
@@ -237,7 +237,10 @@ impl Engine {
             return pass.drop(port, DropReason::StaleFragment, &packet);
         }
         // A sign of life, whatever its length.
-        registers.retries.update(cursor, at, |r| *r |= HEARD);
+        registers.retries.update(cursor, at, |retries| {
+            let count = *retries & RETRIES;
+            *retries = count << HEARD_AT | count;
+        });
         registers.activity.write(cursor, at, clock(pass.now));
         let length = registers.length.read(cursor, at);
         let end = index + fragments;
@@ -485,9 +488,12 @@ impl Engine {
         if from >= count {
             return;
         }
-        if retries & !HEARD > self.config.retries {
-            // Whoever was heard of is not the one that fails.
-            let heard = lane.kind == LaneKind::Source && retries & HEARD != 0;
+        let (tries, heard_at) = (retries & RETRIES, retries >> HEARD_AT);
+        if tries > self.config.retries {
+            // Whoever was heard of to the end is not the one that fails. Some of its answers may
+            // have been lost on the way; those from before it fell silent prove nothing.
+            let is_heard = tries - heard_at <= tries / 2;
+            let heard = lane.kind == LaneKind::Source && is_heard;
             return pass.recirculate(EngineTask::Abandon {
                 lane: id,
                 blame: if heard { slowest.unwrap_or(target) } else { id },

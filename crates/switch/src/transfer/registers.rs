@@ -26,8 +26,8 @@ pub(super) struct Registers {
     pub count: Register<u32>,
     /// i: fragments that are safe at the target. Equal to `count` when nothing is under way.
     pub acked: Register<u32>,
-    /// i: how often something was asked for again since the last progress, and whether the source
-    /// has answered since ([`HEARD`]).
+    /// i: how often something was asked for again since the last progress ([`RETRIES`]), and how
+    /// often when the source answered last ([`HEARD_AT`]).
     pub retries: Register<u32>,
     /// i: when there was a last sign of life, in units of 1024 ns.
     pub activity: Register<u32>,
@@ -51,8 +51,12 @@ pub(super) struct Registers {
     pub target_rkey: Register<u32>,
 }
 
-/// In `retries`: fragments have come since the last progress, so it is not the source that fails.
-pub(super) const HEARD: u32 = 1 << 31;
+/// In `retries`: the bits that count.
+pub(super) const RETRIES: u32 = 0xffff;
+
+/// In `retries`: from this bit on, what the count was when a fragment came last. A source that is
+/// heard of to the end is not the one that fails.
+pub(super) const HEARD_AT: u32 = 16;
 
 impl Registers {
     pub fn new(lanes: usize) -> Self {

@@ -34,22 +34,10 @@ impl Log {
     }
 
     /// Bytes per second after the first fifth of all messages: by then all buffers have been full
-    /// once. Messages come in bursts, so it is the time between the *mean* instants of the first
-    /// half and the second that counts: a burst at the window's edge hardly moves those.
+    /// once.
     pub fn goodput(&self, message_bytes: u32) -> f64 {
-        let half = self.times.len() * 2 / 5;
-        let steady = &self.times[self.times.len() - 2 * half..];
-        let nanos = |times: &[Instant]| -> u128 {
-            let all = times.iter().map(|time| u128::from(time.as_nanos()));
-            all.sum()
-        };
-        let (first, second) = steady.split_at(half);
-        let apart = nanos(second) - nanos(first);
-        if apart == 0 {
-            return 0.0;
-        }
-        let seconds = apart as f64 * 1e-9 / half as f64;
-        half as f64 * f64::from(message_bytes) / seconds
+        let steady = &self.times[self.times.len() / 5..];
+        per_second(steady) * f64::from(message_bytes)
     }
 
     /// Bytes per second of each of `producers` producers while all of them sent: after the first
@@ -66,11 +54,11 @@ impl Log {
         if end <= begin {
             return vec![0.0; producers as usize];
         }
-        let seconds = (self.times[end] - self.times[begin]).as_secs_f64();
         let rate = |producer| {
-            let those = self.order[begin + 1..=end].iter();
-            let count = those.filter(|stamp| stamp.producer == producer).count();
-            count as f64 * f64::from(message_bytes) / seconds
+            let those = begin + 1..=end;
+            let those = those.filter(|&at| self.order[at].producer == producer);
+            let times: Vec<Instant> = those.map(|at| self.times[at]).collect();
+            per_second(&times) * f64::from(message_bytes)
         };
         (0..producers).map(rate).collect()
     }
@@ -84,6 +72,23 @@ impl Log {
             stamp.number + 1 == *expected
         })
     }
+}
+
+/// Instants per second. They come in bursts, so it is the time between the *means* of the first
+/// half and of the second that counts: a burst at the window's edge hardly moves those.
+fn per_second(times: &[Instant]) -> f64 {
+    let half = times.len() / 2;
+    let sum = |times: &[Instant]| -> u128 {
+        let nanos = times.iter().map(|time| u128::from(time.as_nanos()));
+        nanos.sum()
+    };
+    let apart = sum(&times[times.len() - half..]) - sum(&times[..half]);
+    if apart == 0 {
+        return 0.0;
+    }
+    // Of an odd number the middle one is left out, and the means are further apart.
+    let messages = (times.len() - half) as f64;
+    messages * half as f64 / (apart as f64 * 1e-9)
 }
 
 /// Whether all delivered the same messages in the same order.
@@ -136,8 +141,10 @@ mod tests {
     #[test]
     fn goodput_is_that_of_the_steady_part() {
         let all = log(&(0..10).map(|number| (0, number)).collect::<Vec<_>>());
-        // Seven messages in the seven microseconds from the third message to the last.
+        // One message of 1000 bytes per microsecond.
         assert_eq!(all.goodput(1000).round(), 1e9);
+        let odd = log(&(0..9).map(|number| (0, number)).collect::<Vec<_>>());
+        assert_eq!(odd.goodput(1000).round(), 1e9);
         assert_eq!(log(&[(0, 0)]).goodput(1000), 0.0);
     }
 }

@@ -70,35 +70,3 @@ fn measure_ordinary() {
         }
     }
 }
-
-#[test]
-#[ignore = "explores"]
-fn explore() {
-    let var = |name: &str, or: u64| -> u64 {
-        std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(or)
-    };
-    for (producers, consumers) in [(1, 1), (1, 2), (1, 4), (2, 4), (3, 4), (4, 4)] {
-        let plan = Plan {
-            item_bytes: var("ITEM", 8192) as u32,
-            ring_bytes: var("RING", 1 << 20) as u32,
-            batch_bytes: var("BATCH", 1 << 20) as u32,
-            cores: 2,
-            items: var("ITEMS", 8000),
-            ..Plan::new(producers, consumers, Scale::Full)
-        };
-        let mut run = Run { scale: Scale::Quick, seed: 1, progress: &mut |_| true };
-        let outcome = measure(&mut run, &plan, |rack, plan| {
-            let (p, c) = (plan.producer_nodes(), plan.consumer_nodes());
-            let mut spec = rack.flow_spec(&p, &c, plan.item_bytes, plan.ring_bytes);
-            spec.shape = FlowShape::Replicate;
-            spec.batch_bytes = plan.batch_bytes;
-            spec.consumer_slots = var("CSLOTS", u64::from(spec.consumer_slots)) as u32;
-            spec.transfers = var("TRANSFERS", 4) as u8;
-            spec.poll_interval = Duration::from_nanos(var("POLL", 5000));
-            spec.poll_interval_max = Duration::from_nanos(var("POLLMAX", 200_000));
-            rack.create_flow(spec)
-        }).unwrap();
-        let giga = |rates: &[f64]| rates.iter().map(|r| r * 1e-9).collect::<Vec<_>>();
-        println!("{producers}:{consumers} P {:.3?} C {:.3?} order {}", giga(&outcome.producers), giga(&outcome.consumers), outcome.same_order);
-    }
-}

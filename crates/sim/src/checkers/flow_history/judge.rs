@@ -2,7 +2,7 @@
 
 use super::order::{Owed, RingKey};
 use super::seen::{Ring, Seen};
-use super::{Consumer, FlowHistory, Shape, Violation};
+use super::{Consumer, FlowHistory, Member, Shape, Violation};
 
 impl FlowHistory {
     /// The flow is over: judges what never came, too.
@@ -10,7 +10,7 @@ impl FlowHistory {
     /// # Errors
     /// Everything that is wrong with the flow, the first violations in full.
     pub fn finish(mut self) -> Result<(), Vec<Violation>> {
-        let mut found: Vec<Violation> = Vec::new();
+        let mut found = self.still_wrong();
         let owed: Vec<Owed> = (0..self.consumers.len())
             .map(|consumer| self.orders.owed(consumer))
             .collect();
@@ -32,6 +32,19 @@ impl FlowHistory {
         } else {
             Err(self.violations)
         }
+    }
+
+    /// What would have been right if a suspect had been given up, which was not.
+    fn still_wrong(&mut self) -> Vec<Violation> {
+        let doubtful = core::mem::take(&mut self.doubtful);
+        let given_up = |member: &Option<Member>| match *member {
+            Some(Member::Producer(at)) => self.abandoned_producers.contains(&at),
+            Some(Member::Consumer(at)) => self.consumers[usize::from(at)].abandoned,
+            None => false,
+        };
+        let wrong = doubtful.into_iter();
+        let wrong = wrong.filter(|(_, members)| !members.iter().any(given_up));
+        wrong.map(|(violation, _)| violation).collect()
     }
 
     /// Whether a consumer is to see everything to the end.
@@ -69,8 +82,9 @@ impl FlowHistory {
 
     /// Whether the dead may take items with them, as many as are reported.
     fn losses_excused(&self) -> bool {
-        let dead = self.consumers.iter().any(|consumer| consumer.abandoned);
-        self.shape == Shape::Balanced && !self.redelivers && dead
+        let excuses =
+            |consumer: &Consumer| consumer.abandoned && (!self.redelivers || consumer.excused > 0);
+        self.shape == Shape::Balanced && self.consumers.iter().any(excuses)
     }
 
     fn judge_replicated(&self, key: RingKey, ring: &Ring, owed: &[Owed]) -> Vec<Violation> {
@@ -108,7 +122,8 @@ impl FlowHistory {
         let mut reported = 0;
         for (at, consumer) in self.consumers.iter().enumerate() {
             if consumer.abandoned {
-                reported += consumer.lost;
+                reported += consumer.excused;
+                reported += if self.redelivers { 0 } else { consumer.lost };
             } else if consumer.lost > 0 {
                 found.push(Violation::LossWithoutDeath {
                     consumer: at as u16,

@@ -13,9 +13,10 @@
 //!   no more items with it than are reported, and none if the flow redelivers.
 //!
 //! [`mod@seen`] counts what came out of each ring, [`order`] follows the order of replicated items,
-//! [`judge`] speaks when all is over.
+//! [`members`] hears who comes and goes, [`judge`] speaks when all is over.
 
 mod judge;
+mod members;
 mod order;
 mod seen;
 
@@ -56,6 +57,18 @@ pub struct FlowHistory {
     orders: Orders,
     violations: Vec<Violation>,
     violation_count: u64,
+    /// What is wrong unless one of the members, which are suspects, turns out to be given up.
+    doubtful: Vec<(Violation, [Option<Member>; 2])>,
+    suspects: BTreeSet<Member>,
+    /// Producers that joined when all others had closed.
+    late: BTreeSet<u16>,
+}
+
+/// A member of the flow.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Member {
+    Producer(u16),
+    Consumer(u16),
 }
 
 #[derive(Clone, Default, Debug)]
@@ -66,6 +79,8 @@ struct Consumer {
     left: bool,
     /// Items that went with it, as the flow reports.
     lost: u64,
+    /// Items that may have gone with it unreported.
+    excused: u64,
     /// How many items each ring had when it was told that it has joined.
     joined_at: Option<BTreeMap<RingKey, u64>>,
 }
@@ -85,6 +100,9 @@ impl FlowHistory {
             orders: Orders::new(consumers),
             violations: Vec::new(),
             violation_count: 0,
+            doubtful: Vec::new(),
+            suspects: BTreeSet::new(),
+            late: BTreeSet::new(),
         }
     }
 
@@ -93,53 +111,6 @@ impl FlowHistory {
         let mut hash = TraceHash::default();
         hash.bytes(item);
         hash.value()
-    }
-
-    /// The flow hands items of consumers that are gone to others: nothing may be missing, and an
-    /// item may come a second time if it had come to a consumer that was abandoned by then.
-    pub fn redelivers(&mut self) {
-        self.redelivers = true;
-    }
-
-    /// One more consumer joins; returns its number.
-    pub fn join(&mut self) -> u16 {
-        self.consumers.push(Consumer::default());
-        self.orders.join();
-        self.consumers.len() as u16 - 1
-    }
-
-    /// A consumer that joined was told that it has: of a replicated flow it is to see every item
-    /// that is pushed from now on.
-    pub fn joined(&mut self, consumer: u16) {
-        let rings = self.rings.iter().map(|(&key, ring)| (key, ring.len()));
-        let rings = rings.collect();
-        if let Some(consumer) = self.consumers.get_mut(usize::from(consumer)) {
-            consumer.joined_at = Some(rings);
-        }
-    }
-
-    /// A consumer has left by its own will: it pops no more.
-    pub fn leave(&mut self, consumer: u16) {
-        if let Some(consumer) = self.consumers.get_mut(usize::from(consumer)) {
-            consumer.left = true;
-            self.loosen();
-        }
-    }
-
-    /// The flow reports that `count` items went with a consumer that died.
-    pub fn lost(&mut self, consumer: u16, count: u64) {
-        if let Some(consumer) = self.consumers.get_mut(usize::from(consumer)) {
-            consumer.lost += count;
-        }
-    }
-
-    /// A consumer is gone: what was pushed so far may come to others, behind later items.
-    fn loosen(&mut self) {
-        if self.redelivers && self.shape == Shape::Balanced {
-            self.rings
-                .values_mut()
-                .for_each(|ring| ring.loose_below = ring.len());
-        }
     }
 
     /// An item was pushed; `hash` is its [`FlowHistory::item_hash`].
@@ -166,20 +137,6 @@ impl FlowHistory {
     /// The whole flow was aborted: what did not come out need not.
     pub fn abort(&mut self) {
         self.aborted = true;
-    }
-
-    /// A consumer died: what did not come to it need not. The harness says so before anybody else
-    /// can see an item again that the dead one had popped.
-    pub fn abandon_consumer(&mut self, consumer: u16) {
-        if let Some(consumer) = self.consumers.get_mut(usize::from(consumer)) {
-            consumer.abandoned = true;
-            self.loosen();
-        }
-    }
-
-    /// A producer died: what it had pushed need not come out.
-    pub fn abandon_producer(&mut self, producer: u16) {
-        self.abandoned_producers.insert(producer);
     }
 
     /// A consumer popped an item.
@@ -233,7 +190,11 @@ impl FlowHistory {
         if let Some(before) = popped.before
             && !self.may_come_again(before)
         {
-            self.violate(Violation::Duplicated { consumer, stamp });
+            let redelivered = self.shape == Shape::Balanced && self.redelivers;
+            // One that was given up while it lived takes what it had been shown, too.
+            let members = [before, consumer].map(Member::Consumer).map(Some);
+            let members = if redelivered { members } else { [None; 2] };
+            self.doubt(Violation::Duplicated { consumer, stamp }, members);
         } else if let Some(after) = popped.after {
             self.violate(Violation::Reordered {
                 consumer,
@@ -292,13 +253,15 @@ impl FlowHistory {
             *left.entry(producer).or_default() += missing.map_or(0, |(_, count)| count);
         }
         for (producer, left) in left {
-            let excused = self.abandoned_producers.contains(&producer);
+            let is_late = self.shape == Shape::Balanced && self.late.contains(&producer);
+            let excused = is_late || self.abandoned_producers.contains(&producer);
             if !excused && (left > 0 || !self.closed.contains(&producer)) {
-                self.violate(Violation::EarlyEnd {
+                let violation = Violation::EarlyEnd {
                     consumer,
                     producer,
                     left,
-                });
+                };
+                self.doubt(violation, [Some(Member::Producer(producer)), None]);
             }
         }
     }
@@ -321,6 +284,17 @@ impl FlowHistory {
     /// How many items were popped, by all consumers together.
     pub fn popped(&self) -> u64 {
         self.consumers.iter().map(|consumer| consumer.popped).sum()
+    }
+
+    /// Notes a violation, for later if one of `members` may have been given up by now.
+    #[cold]
+    fn doubt(&mut self, violation: Violation, members: [Option<Member>; 2]) {
+        let doubtful = members.map(|member| member.filter(|m| self.suspects.contains(m)));
+        if doubtful == [None; 2] {
+            self.violate(violation);
+        } else if self.doubtful.len() < VIOLATIONS_MAX {
+            self.doubtful.push((violation, doubtful));
+        }
     }
 
     #[cold]

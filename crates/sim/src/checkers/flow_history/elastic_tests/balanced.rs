@@ -128,3 +128,61 @@ fn redelivery_does_not_excuse_disorder_of_later_items() {
     };
     story.check(&[0], &[disorder]);
 }
+
+#[test]
+fn what_the_flow_did_not_promise_to_keep_may_go_with_the_dead() {
+    let excused = |count: u64| {
+        let mut story = balanced(&[(1, &[1]), (0, &[0, 4, 5, 6, 7])]);
+        story.0.redelivers();
+        story.0.abandon_consumer(1);
+        story.0.excuse(1, count);
+        story
+    };
+    excused(2).check(&[0], &[]);
+    let unreported = Violation::LostUnreported {
+        missing: 2,
+        reported: 1,
+    };
+    excused(1).check(&[0], &[unreported]);
+    excused(0).check(&[0], &[lost(0, None, 2, 2, 8)]);
+}
+
+#[test]
+fn a_suspect_is_judged_when_it_is_known_what_became_of_it() {
+    let given_up = |is_suspect: bool, is_given_up: bool| {
+        let mut story = balanced(&[(1, &[1, 2]), (0, &[0])]);
+        story.0.redelivers();
+        if is_suspect {
+            story.0.suspect_consumer(1);
+        }
+        story.pop(0, &[2, 3, 4, 5, 6, 7].map(|sequence| (0, sequence)));
+        if is_given_up {
+            story.0.abandon_consumer(1);
+        }
+        story
+    };
+    let twice = Violation::Duplicated {
+        consumer: 0,
+        stamp: stamp((0, 2)),
+    };
+    given_up(true, true).check(&[0], &[]);
+    given_up(true, false).check(&[0, 1], &[twice.clone()]);
+    given_up(false, true).check(&[0], &[twice]);
+}
+
+#[test]
+fn the_end_may_come_before_a_late_producer() {
+    let joined = |is_late: bool| {
+        let mut story = balanced(&[(1, &[0, 1, 2, 3, 4, 5, 6, 7])]);
+        story.0.close(0);
+        if is_late {
+            story.0.joined_late(1);
+        }
+        story.push(&[(1, 0)]);
+        story.0.end(0);
+        story.pop(1, &[(1, 0)]);
+        story
+    };
+    joined(true).check(&[1], &[]);
+    joined(false).check(&[1], &[early(0, 1, 0)]);
+}

@@ -1,0 +1,228 @@
+//! Zero-sided RDMA, figure 13: processing units that join and leave while a query runs.
+//!
+//! Four storage nodes stream `lineitem` to GPUs that compute TPC-H query 1. One GPU begins; three
+//! more join, one after the other, and leave again. Producers run the same program as with fixed
+//! consumers.
+
+use super::replication::link_rate;
+use super::units::{BALANCED, FEEDERS_PER_NODE, ITEM_SIZE, Outcome, Rack, Table};
+use super::{Experiment, ExperimentError, Run};
+use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use rackweave_base::{Duration, Instant};
+use rackweave_sim::UnitModel;
+
+/// The figure.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "zero-sided-13",
+    about: "Elasticity: TPC-H query 1 while GPUs join and leave",
+    run,
+};
+
+/// Storage nodes, and GPUs at most. Source: zero-sided, figure 13 (4:N).
+const STORAGE_NODES: usize = 4;
+const UNITS_MAX: usize = 4;
+
+/// Phases: 1, 2, 3, 4, 3, 2, 1 units.
+const PHASES: usize = 2 * UNITS_MAX - 1;
+
+/// Slices of a phase in the plot.
+const SLICES: u64 = 6;
+
+/// Runs the figure.
+///
+/// # Errors
+/// If the run fails or the query's answer is wrong.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let table = Table::for_scale(run.scale)?;
+    let (outcome, phase) = measure(run, &table)?;
+    Ok(figure(run.seed, &outcome, phase))
+}
+
+/// Runs the query; how it went, and how long each phase but the last took.
+fn measure(run: &mut Run<'_>, table: &Table) -> Result<(Outcome, Duration), ExperimentError> {
+    let mut rack = Rack::new(table, STORAGE_NODES, UNITS_MAX, run.seed)?;
+    // If every unit fills its link, all phases together move the table: the last one what is left.
+    let links = (UNITS_MAX * UNITS_MAX) as f64;
+    let seconds = rack.table_bytes() as f64 / (links * link_rate());
+    let phase = Duration::from_nanos((seconds * 1e9) as u64);
+    for token in 1..PHASES as u64 {
+        rack.simulated().at(Instant::ZERO + phase * token, token);
+    }
+    let (from, to) = (rack.producers(), [rack.unit_node(0)]);
+    let spec = BALANCED.spec(rack.simulated(), &from, &to);
+    let mut flow = rack.simulated().create_flow(spec)?;
+    rack.feed(&flow)?;
+    rack.take(&flow, 0, to[0], UnitModel::gpu_v100(), &BALANCED)?;
+    let mut change = |rack: &mut Rack<'_>, token: u64| -> Result<(), ExperimentError> {
+        let at = token as usize;
+        if at < UNITS_MAX {
+            let node = rack.unit_node(at);
+            let index = rack.simulated().add_consumer(&mut flow, node)?;
+            return rack.take(&flow, index, node, UnitModel::gpu_v100(), &BALANCED);
+        }
+        // Those that came last go first; consumers have the numbers of their coming.
+        let index = PHASES - at;
+        Ok(rack.simulated().remove_consumer(flow.id, index)?)
+    };
+    let outcome = rack.run(run, &mut change)?;
+    if !outcome.is_right {
+        return Err(ExperimentError::Run(format!(
+            "query 1 gave a wrong answer: {}",
+            outcome.answer
+        )));
+    }
+    Ok((outcome, phase))
+}
+
+/// Bytes per second of all units in each phase.
+fn phases(outcome: &Outcome, phase: Duration) -> Vec<f64> {
+    let mut bytes = [0; PHASES];
+    for (at, batch) in outcome.units.iter().flat_map(|unit| &unit.batches) {
+        let index = (at.as_nanos() / phase.as_nanos().max(1)) as usize;
+        bytes[index.min(PHASES - 1)] += batch;
+    }
+    let seconds = phase.as_secs_f64();
+    let last = outcome.seconds - seconds * (PHASES - 1) as f64;
+    let each = (1..).zip(bytes);
+    each.map(|(at, bytes)| bytes as f64 / if at == PHASES { last } else { seconds })
+        .collect()
+}
+
+fn figure(seed: u64, outcome: &Outcome, phase: Duration) -> Figure {
+    let slice = Duration::from_nanos(phase.as_nanos() / SLICES);
+    let end = Instant::ZERO + Duration::from_nanos((outcome.seconds * 1e9) as u64);
+    let series = outcome.units.iter().zip(1..).map(|(unit, number)| Series {
+        name: format!("GPU {number}"),
+        points: unit
+            .rates(slice, end)
+            .into_iter()
+            .map(|(at, rate)| (at * 1e3, rate * 1e-9))
+            .collect(),
+    });
+    let rates = phases(outcome, phase);
+    Figure {
+        name: EXPERIMENT.name.into(),
+        title: "Elasticity: TPC-H query 1 on 1 to 4 to 1 GPUs".into(),
+        x: axis("time", "ms"),
+        y: axis("bandwidth of the consumers", "GB/s"),
+        drawing: Drawing::Areas,
+        x_names: Vec::new(),
+        series: series.collect(),
+        claims: claims(outcome, &rates),
+        notes: notes(outcome, phase, &rates),
+        seed,
+    }
+}
+
+fn claims(outcome: &Outcome, rates: &[f64]) -> Vec<Claim> {
+    let claim = |what: &str, paper: f64, ours: f64, unit: &str| Claim {
+        what: what.into(),
+        source: "section 7.2, figure 13".into(),
+        paper,
+        ours,
+        unit: unit.into(),
+    };
+    vec![
+        claim(
+            "bandwidth with four consumers over that with one (paper: scales up)",
+            4.0,
+            rates[UNITS_MAX - 1] / rates[0],
+            "x",
+        ),
+        claim(
+            "time that storage cores spend on communication",
+            0.0,
+            outcome.storage_communication.as_secs_f64(),
+            "s",
+        ),
+    ]
+}
+
+fn notes(outcome: &Outcome, phase: Duration, rates: &[f64]) -> Vec<String> {
+    let rates: Vec<String> = rates
+        .iter()
+        .map(|rate| format!("{:.1}", rate * 1e-9))
+        .collect();
+    let ended: Vec<String> = outcome
+        .units
+        .iter()
+        .filter_map(|unit| unit.ended)
+        .map(|at| format!("{:.3}", (at - Instant::ZERO).as_secs_f64() * 1e3))
+        .collect();
+    vec![
+        format!(
+            "Scale factor {} instead of 100 ({} rows of 64 bytes), since real bytes are moved and \
+             aggregated; phases of {:.3} ms.",
+            outcome.scale_factor,
+            outcome.rows,
+            phase.as_secs_f64() * 1e3
+        ),
+        "The answer of query 1 was the reference's, over all rows.".into(),
+        format!(
+            "{STORAGE_NODES} storage nodes with {FEEDERS_PER_NODE} cores each, which run the same \
+             program as with fixed consumers (figure 16): it writes rows and moves a head; a ring \
+             that was broken off would have ended the run. It posts nothing and is told nothing."
+        ),
+        format!(
+            "Items of {} KiB, rings of {} KiB at producers and {} KiB at consumers, polled every \
+             5 us.",
+            ITEM_SIZE >> 10,
+            BALANCED.ring_bytes[0] >> 10,
+            BALANCED.ring_bytes[1] >> 10
+        ),
+        format!(
+            "GB/s in the phases of 1, 2, 3, 4, 3, 2, 1 consumers: {}. A consumer's link carries \
+             {:.2} GB/s of payload.",
+            rates.join(", "),
+            link_rate() * 1e-9
+        ),
+        format!(
+            "A consumer that leaves drains what it was shown; the consumers ended at {} ms. \
+             Packets dropped: {}.",
+            ended.join(", "),
+            outcome.drops
+        ),
+    ]
+}
+
+fn axis(label: &str, unit: &str) -> Axis {
+    Axis {
+        label: label.into(),
+        unit: unit.into(),
+        log: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Scale;
+    use super::*;
+
+    #[test]
+    fn units_come_and_go_and_producers_do_nothing() {
+        let table = Table::new(0.1).unwrap();
+        let mut run = Run {
+            scale: Scale::Quick,
+            seed: 6,
+            progress: &mut |_| true,
+        };
+        let (outcome, phase) = measure(&mut run, &table).unwrap();
+        assert!(outcome.is_right);
+        assert_eq!(outcome.storage_communication, Duration::ZERO);
+        assert_eq!(outcome.units.len(), UNITS_MAX);
+        for (at, unit) in outcome.units.iter().enumerate() {
+            let came = Instant::ZERO + phase * at as u64;
+            let goes = Instant::ZERO + phase * (PHASES - at) as u64;
+            let (first, _) = unit.batches[0];
+            assert!(first > came, "unit {at} worked before it came");
+            // What it had been shown it drains; that is less than a ring.
+            assert!(
+                at == 0 || unit.finished() < goes + phase,
+                "unit {at} stayed"
+            );
+            assert!(unit.ended.is_some(), "unit {at} was not told of its end");
+        }
+        let rates = phases(&outcome, phase);
+        assert!(rates[3] > 2.5 * rates[0], "{rates:?}");
+    }
+}

@@ -1,0 +1,310 @@
+//! Zero-sided RDMA, figure 16: static partitioning against load balancing, over units that differ.
+//!
+//! Two storage nodes stream `lineitem` to an FPGA, a GPU and a CPU that compute TPC-H query 1: once
+//! a third of the rows to each, once to each what it takes.
+
+use super::replication::link_rate;
+use super::units::{
+    BALANCED, CPU_UNIT_CORES, Division, FEEDERS_PER_NODE, ITEM_SIZE, Outcome, ROW, STATIC,
+    STORAGE_NODES, Table, query,
+};
+use super::{Experiment, ExperimentError, Run};
+use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use rackweave_base::{Duration, Instant};
+use rackweave_sim::{UnitModel, UnitWork};
+
+/// The figure.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "zero-sided-16",
+    about: "Static partitioning against load balancing of TPC-H query 1 over FPGA, GPU and CPU",
+    run,
+};
+
+/// The paper's scale factor, to which times are projected.
+const SCALE_FACTOR: f64 = 100.0;
+
+/// The paper's total times in seconds. Source: section 7.3.
+const PAPER_STATIC: f64 = 3.2;
+const PAPER_BALANCED: f64 = 2.1;
+
+/// Slices of the static run in the plot.
+const SLICES: u64 = 24;
+
+/// Cores of the CPU as a unit in the other configurations.
+const OTHER_CORES: [u16; 2] = [1, 2];
+
+/// The same query, divided in both ways.
+struct Pair {
+    fixed: Outcome,
+    balanced: Outcome,
+}
+
+impl Pair {
+    /// Seconds at the paper's scale factor.
+    fn seconds(&self) -> [f64; 2] {
+        [&self.fixed, &self.balanced].map(|one| one.seconds_at(one.seconds, SCALE_FACTOR))
+    }
+
+    /// How many times as long static partitioning takes.
+    fn ratio(&self) -> f64 {
+        let [fixed, balanced] = self.seconds();
+        fixed / balanced
+    }
+}
+
+/// Runs the figure.
+///
+/// # Errors
+/// If a run fails or an answer is wrong.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let table = Table::for_scale(run.scale)?;
+    let main = pair(run, &table, &units(CPU_UNIT_CORES))?;
+    let mut others = Vec::new();
+    for cores in OTHER_CORES {
+        let name = format!("a CPU unit of {cores} core(s) instead of {CPU_UNIT_CORES}");
+        others.push((name, pair(run, &table, &units(cores))?));
+    }
+    let mut slow = units(CPU_UNIT_CORES);
+    slow[0].memory_bytes_per_second = implied_fpga_rate() as u64;
+    let name = format!(
+        "an FPGA of {:.1} GB/s, the rate that the paper's {PAPER_STATIC} s are for a third of the \
+         table in our rows",
+        implied_fpga_rate() * 1e-9
+    );
+    others.push((name, pair(run, &table, &slow)?));
+    Ok(figure(run.seed, &main, &others))
+}
+
+/// The units in the order of the paper's figure.
+fn units(cores: u16) -> [UnitModel; 3] {
+    [
+        UnitModel::fpga_u55c(),
+        UnitModel::gpu_v100(),
+        UnitModel::cpu(cores, UnitWork::q1(ROW as u64)),
+    ]
+}
+
+/// Bytes per second of the paper's FPGA if its rows were as long as ours: a third of the table in
+/// all of its time.
+fn implied_fpga_rate() -> f64 {
+    table_bytes() / 3.0 / PAPER_STATIC
+}
+
+/// Bytes of `lineitem` at scale factor 100 in our rows: about six million rows per factor (TPC-H
+/// specification 4.2.5).
+fn table_bytes() -> f64 {
+    SCALE_FACTOR * 6e6 * ROW as f64
+}
+
+fn pair(run: &mut Run<'_>, table: &Table, units: &[UnitModel]) -> Result<Pair, ExperimentError> {
+    let mut divided = |division: &Division| {
+        let outcome = query(run, table, STORAGE_NODES, units, division)?;
+        if outcome.is_right {
+            return Ok(outcome);
+        }
+        let answer = &outcome.answer;
+        Err(ExperimentError::Run(format!(
+            "query 1 gave a wrong answer: {answer}"
+        )))
+    };
+    Ok(Pair {
+        fixed: divided(&STATIC)?,
+        balanced: divided(&BALANCED)?,
+    })
+}
+
+fn figure(seed: u64, main: &Pair, others: &[(String, Pair)]) -> Figure {
+    let nanos = main.fixed.seconds.max(main.balanced.seconds) * 1e9;
+    let end = Instant::ZERO + Duration::from_nanos(nanos as u64);
+    let slice = Duration::from_nanos(nanos as u64 / SLICES);
+    let panels = [
+        ("static partitioning", &main.fixed),
+        ("load balancing", &main.balanced),
+    ];
+    let series = panels.into_iter().flat_map(|(panel, outcome)| {
+        outcome.units.iter().map(move |unit| Series {
+            name: format!("{panel} | {}", unit.name),
+            points: unit
+                .rates(slice, end)
+                .into_iter()
+                // One scale for both panels.
+                .map(|(at, rate)| (main.fixed.seconds_at(at, SCALE_FACTOR), rate * 1e-9))
+                .collect(),
+        })
+    });
+    Figure {
+        name: EXPERIMENT.name.into(),
+        title: "TPC-H query 1 on FPGA, GPU and CPU".into(),
+        x: axis("time at scale factor 100", "s"),
+        y: axis("bandwidth of the units", "GB/s"),
+        drawing: Drawing::Areas,
+        x_names: Vec::new(),
+        series: series.collect(),
+        claims: claims(main, others),
+        notes: notes(main, others),
+        seed,
+    }
+}
+
+fn claims(main: &Pair, others: &[(String, Pair)]) -> Vec<Claim> {
+    let claim = |what: String, paper: f64, ours: f64, unit: &str| Claim {
+        what,
+        source: "section 7.3, figure 16".into(),
+        paper,
+        ours,
+        unit: unit.into(),
+    };
+    let ratio = PAPER_STATIC / PAPER_BALANCED;
+    let [fixed, balanced] = main.seconds();
+    let mut claims = vec![
+        claim(
+            "static partitioning over load balancing, total time".into(),
+            ratio,
+            main.ratio(),
+            "x",
+        ),
+        claim(
+            "static partitioning, total time".into(),
+            PAPER_STATIC,
+            fixed,
+            "s",
+        ),
+        claim(
+            "load balancing, total time".into(),
+            PAPER_BALANCED,
+            balanced,
+            "s",
+        ),
+    ];
+    for (name, pair) in others {
+        claims.push(claim(
+            format!("static over balanced with {name}"),
+            ratio,
+            pair.ratio(),
+            "x",
+        ));
+    }
+    claims
+}
+
+fn notes(main: &Pair, others: &[(String, Pair)]) -> Vec<String> {
+    let storage_links = STORAGE_NODES as f64 * link_rate();
+    let slowest = units(CPU_UNIT_CORES)
+        .iter()
+        .map(UnitModel::bytes_per_second)
+        .min()
+        .unwrap_or(0) as f64;
+    let ratio = PAPER_STATIC / PAPER_BALANCED;
+    let mut notes = vec![
+        format!(
+            "Scale factor {} ({} rows of {ROW} bytes), projected to {SCALE_FACTOR}: what passes \
+             before the first batch stays, the rest grows with the rows. Every answer was the \
+             reference's.",
+            main.fixed.scale_factor, main.fixed.rows
+        ),
+        format!(
+            "Units are models from data sheets, none fitted: FPGA {}, GPU {}, CPU {} GB/s \
+             ({CPU_UNIT_CORES} cores; the paper does not say how many).",
+            rate(0),
+            rate(1),
+            rate(2)
+        ),
+        format!(
+            "{STORAGE_NODES} storage nodes with {FEEDERS_PER_NODE} cores each; items of {} KiB, \
+             rings of {} KiB, a quarter of which a unit takes at a time. Smaller rings \
+             cost bandwidth.",
+            ITEM_SIZE >> 10,
+            BALANCED.ring_bytes[1] >> 10
+        ),
+        format!(
+            "Why the ratio is what it is: {STORAGE_NODES} storage nodes send {:.1} GB/s of payload \
+             at most, so balancing cannot gain more than {:.2} over a slowest unit of {:.2} GB/s \
+             with a third of the rows; the paper's {ratio:.2} needs one below {:.2} GB/s.",
+            storage_links * 1e-9,
+            storage_links / 3.0 / slowest,
+            slowest * 1e-9,
+            storage_links / 3.0 / ratio * 1e-9
+        ),
+        format!(
+            "What the paper's times say of its units, if rows had {ROW} bytes: FPGA {:.1} GB/s, \
+             all together {:.1} GB/s, less than the storage links carry. Its units were slower \
+             than ours, and not the network but they were the limit. Rows cannot have been \
+             longer than {:.0} bytes, or the links would not have carried them in \
+             {PAPER_BALANCED} s.",
+            implied_fpga_rate() * 1e-9,
+            table_bytes() / PAPER_BALANCED * 1e-9,
+            storage_links * PAPER_BALANCED / (SCALE_FACTOR * 6e6)
+        ),
+        times("as above", main),
+    ];
+    notes.extend(others.iter().map(|(name, pair)| times(name, pair)));
+    notes
+}
+
+fn rate(unit: usize) -> String {
+    let units = units(CPU_UNIT_CORES);
+    format!("{:.2}", units[unit].bytes_per_second() as f64 * 1e-9)
+}
+
+/// When each unit finished, in both runs.
+fn times(name: &str, pair: &Pair) -> String {
+    let each = |outcome: &Outcome| -> String {
+        let units = outcome.units.iter().map(|unit| {
+            let seconds = (unit.finished() - Instant::ZERO).as_secs_f64();
+            let seconds = outcome.seconds_at(seconds, SCALE_FACTOR);
+            format!("{} {seconds:.2} s", unit.name)
+        });
+        units.collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "Finished with {name}: static {}; balanced {}; ratio {:.2}; packets dropped {} and {}.",
+        each(&pair.fixed),
+        each(&pair.balanced),
+        pair.ratio(),
+        pair.fixed.drops,
+        pair.balanced.drops
+    )
+}
+
+fn axis(label: &str, unit: &str) -> Axis {
+    Axis {
+        label: label.into(),
+        unit: unit.into(),
+        log: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Scale;
+    use super::*;
+
+    #[test]
+    fn balancing_gives_slow_units_less_and_all_end_together() {
+        let table = Table::new(0.05).unwrap();
+        let mut run = Run {
+            scale: Scale::Quick,
+            seed: 8,
+            progress: &mut |_| true,
+        };
+        // One core is the slowest by far: with a third of the rows, everybody waits for it.
+        let pair = pair(&mut run, &table, &units(1)).unwrap();
+        assert!(pair.ratio() > 1.2, "{}", pair.ratio());
+        let bytes: Vec<u64> = pair
+            .balanced
+            .units
+            .iter()
+            .map(|unit| unit.bytes())
+            .collect();
+        assert!(bytes[2] < bytes[0] && bytes[2] < bytes[1], "{bytes:?}");
+        let end = pair.balanced.seconds;
+        for unit in &pair.balanced.units {
+            let seconds = (unit.finished() - Instant::ZERO).as_secs_f64();
+            assert!(
+                seconds > 0.8 * end,
+                "{} ended at {seconds} of {end}",
+                unit.name
+            );
+        }
+    }
+}

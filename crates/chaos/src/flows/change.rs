@@ -1,0 +1,180 @@
+//! Members that come and go at the controller's command, and refusals that must fit.
+
+use super::actors::Outcome;
+use super::disturb::Disturbance;
+use super::running::{Member, Running};
+use rackweave_base::NodeId;
+use rackweave_controller::{FlowError, FlowShape};
+use rackweave_rack::SimulatedRack;
+
+/// What came of a change.
+pub(super) enum Change {
+    Done,
+    /// Refused for good reason.
+    Refused,
+    /// To be asked for again.
+    Later,
+    /// Done or refused as it must not be.
+    Wrong(String),
+}
+
+impl Running {
+    /// Does what `disturbance` says to the members or the weight of this flow.
+    pub fn change(
+        &mut self,
+        rack: &mut SimulatedRack,
+        disturbance: Disturbance,
+        dead: &[NodeId],
+    ) -> Change {
+        let ran = self.runs(rack);
+        let result = match disturbance {
+            Disturbance::JoinConsumer { node, .. } => self.join_consumer(rack, node),
+            Disturbance::RemoveConsumer { index, .. } => self.remove_consumer(rack, index),
+            Disturbance::JoinProducer { node, .. } => self.join_producer(rack, node),
+            Disturbance::RemoveProducer { index, .. } => self.remove_producer(rack, index),
+            Disturbance::SetWeight { weight, .. } => rack.set_weight(self.flow.id, weight),
+            _ => return Change::Refused,
+        };
+        let shuffles = self.plan.spec.shape == FlowShape::Shuffle;
+        let error = match result {
+            Ok(()) => {
+                let changes_consumers = matches!(
+                    disturbance,
+                    Disturbance::JoinConsumer { .. } | Disturbance::RemoveConsumer { .. }
+                );
+                return match !ran || (shuffles && changes_consumers) {
+                    true => Change::Wrong(format!("{disturbance:?} was not refused")),
+                    false => Change::Done,
+                };
+            }
+            Err(error) => error,
+        };
+        let fits = match &error {
+            // It may have ended, and the controller hear of it only now.
+            FlowError::NotRunning => !self.runs(rack),
+            FlowError::ShapeForbids { .. } => {
+                let joins = matches!(disturbance, Disturbance::JoinProducer { .. });
+                shuffles && (!joins || self.may_have_ended())
+            }
+            FlowError::ProducerBusy { index } => {
+                if !self.has_delivered(*index) {
+                    return Change::Later;
+                }
+                false
+            }
+            FlowError::NoSuchMember { role, index } => self.may_be_unknown(rack, role, *index),
+            FlowError::LastMember { role } => self.may_be_last(rack, role),
+            FlowError::Region { .. } | FlowError::Lane(_) => {
+                let node_is_dead = match disturbance {
+                    Disturbance::JoinConsumer { node, .. }
+                    | Disturbance::JoinProducer { node, .. } => dead.contains(&node),
+                    _ => false,
+                };
+                node_is_dead || self.silent_death
+            }
+            _ => false,
+        };
+        match fits {
+            true => Change::Refused,
+            false => Change::Wrong(format!("{disturbance:?} was refused: {error}")),
+        }
+    }
+
+    fn join_consumer(&mut self, rack: &mut SimulatedRack, node: NodeId) -> Result<(), FlowError> {
+        self.about_to_be_set_up_again(rack);
+        let index = rack.add_consumer(&mut self.flow, node)?;
+        let mut history = self.history.borrow_mut();
+        let joined = history.join();
+        history.joined(joined);
+        drop(history);
+        assert_eq!(
+            usize::from(joined),
+            index,
+            "members are numbered as they come"
+        );
+        self.spawn_consumer(rack, node)
+            .expect("a ring that was just made");
+        Ok(())
+    }
+
+    fn remove_consumer(&mut self, rack: &mut SimulatedRack, index: usize) -> Result<(), FlowError> {
+        self.about_to_be_set_up_again(rack);
+        let removed = rack.remove_consumer(self.flow.id, index);
+        // If the others cannot go on, it is gone all the same.
+        if matches!(removed, Ok(()) | Err(FlowError::Lane(_))) {
+            let member = &mut self.consumers[index];
+            member.removed = true;
+            member.mark.removed.set(true);
+            self.lose(&[], &[]);
+        }
+        removed
+    }
+
+    fn join_producer(&mut self, rack: &mut SimulatedRack, node: NodeId) -> Result<(), FlowError> {
+        self.about_to_be_set_up_again(rack);
+        let index = rack.add_producer(&mut self.flow, node)?;
+        assert_eq!(
+            index,
+            self.producers.len(),
+            "members are numbered as they come"
+        );
+        if self.has_finished() {
+            self.history.borrow_mut().joined_late(index as u16);
+        }
+        self.spawn_producer(rack, node)
+            .expect("rings that were just made");
+        Ok(())
+    }
+
+    fn remove_producer(&mut self, rack: &mut SimulatedRack, index: usize) -> Result<(), FlowError> {
+        if self.producers.get(index).is_some() && self.has_delivered(index) {
+            self.about_to_be_set_up_again(rack);
+        }
+        rack.remove_producer(self.flow.id, index)?;
+        assert!(self.has_delivered(index), "a busy producer was removed");
+        self.producers[index].removed = true;
+        self.lose(&[], &[]);
+        Ok(())
+    }
+
+    /// Whether a producer has finished and the switch has said that it has taken everything.
+    fn has_delivered(&self, producer: usize) -> bool {
+        let finished = self.producers[producer].mark.outcome.get() == Some(Outcome::Finished);
+        let rings = self.flow.producers(producer).unwrap_or_default();
+        finished && rings.into_iter().all(|mut ring| ring.is_delivered())
+    }
+
+    /// Whether the stream of some consumer may have ended.
+    fn may_have_ended(&self) -> bool {
+        let ended = |member: &Member| member.mark.outcome.get() == Some(Outcome::Ended);
+        self.has_finished() || self.consumers.iter().any(ended)
+    }
+
+    fn may_be_unknown(&self, rack: &SimulatedRack, role: &str, index: usize) -> bool {
+        let given_up = self.is_given_up(rack, role, index);
+        match role {
+            "consumer" => {
+                let member = self.consumers.get(index);
+                given_up || self.has_finished() || member.is_none_or(|member| !member.is_waiting())
+            }
+            _ => {
+                given_up
+                    || self
+                        .producers
+                        .get(index)
+                        .is_none_or(|member| member.removed)
+            }
+        }
+    }
+
+    fn may_be_last(&self, rack: &SimulatedRack, role: &str) -> bool {
+        if role == "consumer" {
+            let waiting = self.consumers.iter().filter(|member| member.is_waiting());
+            return self.has_finished() || waiting.count() <= 1;
+        }
+        let producers = self.producers.iter().enumerate();
+        let left = producers
+            .filter(|&(at, member)| !member.removed && !self.is_given_up(rack, "producer", at));
+        left.count() <= 1
+    }
+}

@@ -1,0 +1,360 @@
+//! One flow of a run: its members, what is known of them, and what the flow may therefore do.
+
+use super::History;
+use super::actors::{Feeder, Mark, Outcome, Taker};
+use super::plan::FlowPlan;
+use core::cell::RefCell;
+use rackweave_base::NodeId;
+use rackweave_controller::{AbortReason, FlowShape, FlowState, LossPolicy};
+use rackweave_endpoint::flow::Taken;
+use rackweave_rack::{Flow, SimulatedRack};
+use rackweave_sim::checkers::{FlowHistory, Shape};
+use std::rc::Rc;
+
+/// A producer or consumer.
+pub(super) struct Member {
+    pub node: NodeId,
+    pub mark: Rc<Mark>,
+    /// It is dead, has left, or cannot be reached: the flow may give it up, or has.
+    pub lost: bool,
+    /// The controller has let it go.
+    pub removed: bool,
+    /// Of a consumer: how many items were its own for good when the flow was last set up again.
+    pub owned: u32,
+}
+
+/// A flow under test.
+pub(super) struct Running {
+    pub plan: FlowPlan,
+    pub flow: Flow,
+    pub history: History,
+    pub consumers: Vec<Member>,
+    pub producers: Vec<Member>,
+    /// Why the flow may be broken off; nothing if it must not.
+    pub excuse: Option<&'static str>,
+    /// A member is dead and the controller does not know.
+    pub silent_death: bool,
+    /// Some member may be given up at a time that the harness does not learn of.
+    pub loss_pending: bool,
+}
+
+impl Running {
+    pub fn start(rack: &mut SimulatedRack, plan: FlowPlan) -> Result<Self, String> {
+        let flow = rack.create_flow(plan.spec.clone());
+        let flow = flow.map_err(|error| format!("no flow: {error}"))?;
+        let shape = match plan.spec.shape {
+            FlowShape::Shuffle => Shape::Routed,
+            FlowShape::Balance => Shape::Balanced,
+            FlowShape::Replicate => Shape::Replicated,
+        };
+        let consumers = plan.spec.consumers.len() as u16;
+        let mut history = FlowHistory::new(shape, consumers, plan.seed);
+        if plan.spec.on_loss == LossPolicy::Redeliver {
+            history.redelivers();
+        }
+        let spec = plan.spec.clone();
+        let mut running = Self {
+            plan,
+            flow,
+            history: Rc::new(RefCell::new(history)),
+            consumers: Vec::new(),
+            producers: Vec::new(),
+            excuse: None,
+            silent_death: false,
+            loss_pending: false,
+        };
+        for &node in &spec.producers {
+            running.spawn_producer(rack, node)?;
+        }
+        for &node in &spec.consumers {
+            running.spawn_consumer(rack, node)?;
+        }
+        Ok(running)
+    }
+
+    pub fn spawn_producer(&mut self, rack: &mut SimulatedRack, node: NodeId) -> Result<(), String> {
+        let index = self.producers.len();
+        let member = Member::new(node);
+        let rings = self
+            .flow
+            .producers(index)
+            .map_err(|error| error.to_string())?;
+        let bells = self.flow.producer_bells(index);
+        let (history, mark) = (self.history.clone(), member.mark.clone());
+        let feeder = Feeder::new(index as u16, rings, bells, &self.plan, history, mark);
+        rack.spawn(node, Box::new(feeder));
+        self.producers.push(member);
+        Ok(())
+    }
+
+    pub fn spawn_consumer(&mut self, rack: &mut SimulatedRack, node: NodeId) -> Result<(), String> {
+        let index = self.consumers.len();
+        let member = Member::new(node);
+        let ring = self
+            .flow
+            .consumer(index)
+            .map_err(|error| error.to_string())?;
+        let bell = self.flow.consumer_bell(index);
+        let (history, mark) = (self.history.clone(), member.mark.clone());
+        let taker = Taker::new(index as u16, ring, bell, &self.plan, history, mark);
+        rack.spawn(node, Box::new(taker));
+        self.consumers.push(member);
+        Ok(())
+    }
+
+    pub fn runs(&self, rack: &SimulatedRack) -> bool {
+        rack.flow_state(self.flow.id) == Some(FlowState::Running)
+    }
+
+    /// Whether the controller has given a member up.
+    pub fn is_given_up(&self, rack: &SimulatedRack, role: &str, index: usize) -> bool {
+        let mut losses = rack.losses(self.flow.id).iter();
+        losses.any(|loss| loss.role == role && loss.index == index)
+    }
+
+    /// The switch forgets the flow and is told of it again: what a consumer has been shown by now
+    /// is its own, and is kept for nobody else.
+    pub fn about_to_be_set_up_again(&mut self, rack: &SimulatedRack) {
+        if !self.runs(rack) {
+            return;
+        }
+        if self.silent_death {
+            self.excuse = self
+                .excuse
+                .or(Some("set up again with a node that is dead"));
+        }
+        if self.plan.spec.shape != FlowShape::Balance {
+            return;
+        }
+        for index in 0..self.consumers.len() {
+            if !self.consumers[index].removed && !self.is_given_up(rack, "consumer", index) {
+                let (_, head) = self.counters(index);
+                let owned = &mut self.consumers[index].owned;
+                *owned = head.max(*owned);
+            }
+        }
+    }
+
+    /// How many items a consumer has taken and, at least that many and at most a ring more, how
+    /// many it has been shown.
+    fn counters(&self, consumer: usize) -> (u32, u32) {
+        let Ok(mut ring) = self.flow.consumer(consumer) else {
+            return (0, 0);
+        };
+        let (tail, item_size) = (ring.tail(), ring.item_size());
+        let shown = match ring.peek(u32::MAX) {
+            Taken::Items(bytes) => bytes.len() as u32 / item_size,
+            _ => 0,
+        };
+        let slots = self.plan.spec.consumer_slots;
+        // Beyond the ring's end there may be more.
+        let hidden = shown > 0 && (tail + shown).is_multiple_of(slots);
+        (tail, tail + if hidden { slots } else { shown })
+    }
+
+    /// The members on a node that the controller counts, as far as the harness knows: consumers and
+    /// producers.
+    fn members_on(&self, node: NodeId) -> [Vec<usize>; 2] {
+        [&self.consumers, &self.producers].map(|members| {
+            let members = members.iter().enumerate();
+            let here = members.filter(|(_, member)| member.node == node && !member.removed);
+            here.map(|(at, _)| at).collect()
+        })
+    }
+
+    /// A node is about to crash.
+    pub fn about_to_crash(&mut self, rack: &SimulatedRack, node: NodeId, told: bool) {
+        let mut history = self.history.borrow_mut();
+        for (at, member) in self.consumers.iter().enumerate() {
+            // Whoever has seen the end has taken everything.
+            if member.node == node && member.mark.outcome.get().is_none() {
+                history.abandon_consumer(at as u16);
+            }
+        }
+        for (at, member) in self.producers.iter().enumerate() {
+            if member.node == node && !member.removed {
+                history.abandon_producer(at as u16);
+            }
+        }
+        drop(history);
+        let [consumers, producers] = self.members_on(node);
+        let count = consumers.len() + producers.len();
+        if count == 0 || !self.runs(rack) {
+            return;
+        }
+        self.lose(&consumers, &producers);
+        if told {
+            self.about_to_be_set_up_again(rack);
+        } else {
+            // The controller hears of one member at a time, and sets up again with the others.
+            if count > 1 || self.loss_pending || self.silent_death {
+                self.excuse = self
+                    .excuse
+                    .or(Some("set up again with a node that is dead"));
+            }
+            self.silent_death = true;
+            self.loss_pending = true;
+        }
+    }
+
+    /// A node cannot be reached for so long that the switch may give it up.
+    pub fn about_to_be_cut_off(&mut self, node: NodeId) {
+        let [consumers, producers] = self.members_on(node);
+        let mut history = self.history.borrow_mut();
+        consumers
+            .iter()
+            .for_each(|&at| history.suspect_consumer(at as u16));
+        producers
+            .iter()
+            .for_each(|&at| history.suspect_producer(at as u16));
+        drop(history);
+        if consumers.len() + producers.len() > 0 {
+            self.lose_some_time(&consumers, &producers);
+        }
+    }
+
+    /// A consumer is to take its leave.
+    pub fn about_to_leave(&mut self, consumer: usize) {
+        let Some(member) = self.consumers.get(consumer) else {
+            return;
+        };
+        if !member.removed && member.mark.outcome.get().is_none() {
+            member.mark.shall_leave.set(true);
+            self.lose_some_time(&[consumer], &[]);
+        }
+    }
+
+    fn lose_some_time(&mut self, consumers: &[usize], producers: &[usize]) {
+        if self.silent_death {
+            self.excuse = self
+                .excuse
+                .or(Some("set up again with a node that is dead"));
+        }
+        self.loss_pending = true;
+        self.lose(consumers, producers);
+    }
+
+    /// Members are lost, or those that remain are fewer: whether the flow must go on.
+    pub fn lose(&mut self, consumers: &[usize], producers: &[usize]) {
+        consumers
+            .iter()
+            .for_each(|&at| self.consumers[at].lost = true);
+        producers
+            .iter()
+            .for_each(|&at| self.producers[at].lost = true);
+        if !self
+            .consumers
+            .iter()
+            .chain(&self.producers)
+            .any(|member| member.lost)
+        {
+            return;
+        }
+        let remain = |members: &[Member]| members.iter().any(|m| !m.lost && !m.removed);
+        let any_waits = self.consumers.iter().any(Member::is_waiting);
+        let excuse = if self.plan.spec.on_loss == LossPolicy::Abort {
+            Some("its policy says so")
+        } else if self.plan.spec.shape == FlowShape::Shuffle && !consumers.is_empty() {
+            Some("a shuffle needs all its consumers")
+        } else if !remain(&self.producers) {
+            Some("no producer is left")
+        } else if !any_waits || self.has_finished() {
+            Some("no consumer is left, or the others have seen the end")
+        } else {
+            None
+        };
+        self.excuse = self.excuse.or(excuse);
+    }
+
+    /// Whether all producers that are left have finished: then the stream may end for some
+    /// consumers at any time.
+    pub fn has_finished(&self) -> bool {
+        let mut left = self.producers.iter().filter(|p| !p.lost && !p.removed);
+        left.all(|p| p.mark.outcome.get() == Some(Outcome::Finished))
+    }
+
+    /// Judges the flow when the run is over. Returns everything that must not be, and why the flow
+    /// was broken off, if it was.
+    pub fn judge(self, rack: &SimulatedRack) -> (FlowHistory, Vec<String>, Option<AbortReason>) {
+        let mut violations = Vec::new();
+        let mut aborted = None;
+        if let Some(FlowState::Aborted(reason)) = rack.flow_state(self.flow.id) {
+            aborted = Some(reason);
+            self.history.borrow_mut().abort();
+            if self.excuse.is_none() {
+                violations.push(format!("broken off without cause: {reason}"));
+            }
+        }
+        let mut unseen_before = false;
+        for loss in rack.losses(self.flow.id) {
+            let members = if loss.role == "consumer" {
+                &self.consumers
+            } else {
+                &self.producers
+            };
+            let member = &members[loss.index];
+            if !member.lost {
+                violations.push(format!("given up without cause: {loss:?}"));
+            }
+            let mut history = self.history.borrow_mut();
+            let index = loss.index as u16;
+            if loss.role == "producer" {
+                history.abandon_producer(index);
+            } else if member.mark.outcome.get() != Some(Outcome::Ended) {
+                history.abandon_consumer(index);
+                history.lost(index, loss.items);
+                if unseen_before {
+                    // What it had been shown became its own at a time that nobody knows.
+                    history.excuse(index, u64::from(self.plan.spec.consumer_slots));
+                }
+            }
+            unseen_before |= !matches!(loss.reason, AbortReason::NodeDied(_));
+        }
+        for (at, member) in self.consumers.iter().enumerate() {
+            let given_up = self.is_given_up(rack, "consumer", at);
+            let (tail, head) = self.counters(at);
+            let owned = if given_up || member.removed {
+                member.owned
+            } else {
+                head
+            };
+            let unseen = u64::from(owned.saturating_sub(tail));
+            if member.lost || member.mark.outcome.get().is_none() {
+                self.history.borrow_mut().excuse(at as u16, unseen);
+            }
+            let told = member.mark.outcome.get() == Some(Outcome::Aborted);
+            if told && aborted.is_none() && !given_up {
+                violations.push(format!(
+                    "consumer {at} was told of an end that there was not"
+                ));
+            }
+        }
+        for (at, member) in self.producers.iter().enumerate() {
+            let told = member.mark.outcome.get() == Some(Outcome::Aborted);
+            if told && aborted.is_none() && !self.is_given_up(rack, "producer", at) {
+                violations.push(format!(
+                    "producer {at} was told of an end that there was not"
+                ));
+            }
+        }
+        let empty = FlowHistory::new(Shape::Routed, 0, 0);
+        (self.history.replace(empty), violations, aborted)
+    }
+}
+
+impl Member {
+    fn new(node: NodeId) -> Self {
+        Self {
+            node,
+            mark: Rc::default(),
+            lost: false,
+            removed: false,
+            owned: 0,
+        }
+    }
+
+    /// Whether it is a consumer that the flow counts and whose stream has not ended.
+    pub fn is_waiting(&self) -> bool {
+        !self.lost && !self.removed && self.mark.outcome.get().is_none()
+    }
+}
