@@ -16,7 +16,9 @@ Examples:
   rackweave                                  the demo with its defaults
   rackweave demo --simulated --loss 0.01     the demo in virtual time over bad links
   rackweave perf read_lat                    latency of a READ from node to node
+  rackweave flow flows.toml --simulated      timed actions on flows, every item checked
   rackweave chaos --seeds 1000               a thousand seeded fault schedules
+  rackweave figures zero-sided-6 --quick     a figure of a paper, measured in virtual time
   rackweave info --config rack.toml          what the configuration comes to
   rackweave up                               a rack of processes; then, elsewhere:
   rackweave demo --hosted                    the demo over it
@@ -70,8 +72,12 @@ pub enum Command {
     Demo(DemoArgs),
     /// Measure the rack
     Perf(PerfArgs),
+    /// Run a script of timed actions on flows: create, weigh, let members come and go, close
+    Flow(FlowArgs),
     /// Run seeded fault schedules and check what happened
     Chaos(ChaosArgs),
+    /// Run the papers' experiments in virtual time: curves, pictures, claims beside ours
+    Figures(FiguresArgs),
     /// Show the effective configuration and what it takes; of a hosted rack also how it is doing
     Info(InfoArgs),
     /// Start a hosted rack on this machine: a process for the switch and one per node
@@ -252,6 +258,50 @@ impl Default for DemoArgs {
     }
 }
 
+/// What `flow` may be told.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave flow --example > flows.toml
+  rackweave flow flows.toml --simulated
+  rackweave flow flows.toml --drivers 0 --format json
+
+A script is a list of timed actions, in TOML or, if its name ends in .json, in JSON:
+
+  [[action]]
+  at_ms = 0
+  action = \"create\"
+  flow = \"scan\"
+  shape = \"balance\"
+  producers = [\"storage0\", \"storage1\"]
+  consumers = [\"compute0\"]
+  items = 20000
+
+  [[action]]
+  at_ms = 1
+  action = \"add-consumer\"
+  flow = \"scan\"
+  node = \"compute1\"
+  consumer_rate_mb_s = 500
+
+Actions: create, weight, add-consumer, remove-consumer, add-producer, close, report. Producers push
+stamped items, and consumers check every byte, the order, and that nothing is lost or comes twice.
+An action that is refused is shown, and the flow goes on; the verdict fails unless the action has
+expect_error = true.")]
+pub struct FlowArgs {
+    /// The script
+    #[arg(value_name = "SCRIPT", required_unless_present = "example")]
+    pub script: Option<PathBuf>,
+    /// Print a script that shows every action, and run nothing
+    #[arg(long)]
+    pub example: bool,
+    /// In virtual time, on a modelled 100 Gbit/s testbed
+    #[arg(long)]
+    pub simulated: bool,
+    #[command(flatten)]
+    pub rack: RackArgs,
+}
+
 /// What a campaign of chaos may be told.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
@@ -276,6 +326,35 @@ pub struct ChaosArgs {
     /// Threads, each with schedules of its own; without it, one per core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
+}
+
+/// What `figures` may be told.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  rackweave figures --list
+  rackweave figures                                  all of them: minutes
+  rackweave figures zero-sided-6 --quick --out /tmp/figures
+  rackweave figures zero-sided-7 --format json
+
+Of each figure NAME.csv has the curves and NAME.svg the picture; claims.csv has what the papers say
+beside what was measured. The racks are the papers' testbeds: --config changes nothing here. A ratio
+that is far from one is no failure.")]
+pub struct FiguresArgs {
+    /// Which figures; without names, all
+    #[arg(value_name = "NAME",
+          value_parser = clap::builder::PossibleValuesParser::new(
+              rackweave_bench::experiment::ALL.iter().map(|one| one.name)))]
+    pub names: Vec<String>,
+    /// Few points and short runs
+    #[arg(long)]
+    pub quick: bool,
+    /// Where the files go
+    #[arg(long, value_name = "DIR", default_value = "figures")]
+    pub out: PathBuf,
+    /// Print what there is, and run nothing
+    #[arg(long)]
+    pub list: bool,
 }
 
 /// What `info` may be told.
@@ -314,6 +393,10 @@ pub enum Test {
     FlowBw,
     /// A shuffle from every node to every node, beside the 1:1 flow
     ShuffleBw,
+    /// A load-balanced flow from one producer to several consumers, beside memcpy
+    BalanceBw,
+    /// A replicated flow from one producer to several consumers, beside each one's share of memcpy
+    ReplicateBw,
     /// READ responses turned into WRITEs by the switch's pipeline, ICRC included
     Rewrite,
     /// Events per second of the simulator
@@ -341,6 +424,7 @@ Examples:
   rackweave perf write_lat --simulated --format json
   rackweave perf flow_bw -s 65536 --drivers 0
   rackweave perf shuffle_bw --simulated --nodes 4
+  rackweave perf replicate_bw --consumers 3
   rackweave perf rewrite
   rackweave perf flow_bw --hosted            on the rack that `rackweave up` runs, and embedded
   rackweave perf write_lat --config rack.toml -s 64
@@ -392,6 +476,9 @@ pub struct PerfArgs {
     /// Threads of producer and consumer: 1 has both, 2 gives each its own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
     pub threads: Option<u8>,
+    /// Consumers of a balanced or replicated flow; without it two
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32))]
+    pub consumers: Option<u16>,
     /// Nodes of the shuffle; without it those of the configuration
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub nodes: Option<u16>,

@@ -1,15 +1,17 @@
 //! The `rackweave` command: a whole rack at the command line.
 //!
 //! `args` is what can be said, `outcome` what a command ends with. Each command has a folder of its
-//! own: `demo`, `perf`, `chaos`, `info`, and `hosted` for the processes of a hosted rack; all end
-//! in `output`, as text or as one JSON object (docs/JSON.md). This room knows every other; no other
-//! knows it.
+//! own: `demo`, `perf`, `flow`, `chaos`, `figures`, `info`, and `hosted` for the processes of a
+//! hosted rack; all end in `output`, as text or as one JSON object (docs/JSON.md). This room knows
+//! every other; no other knows it.
 
 mod args;
 mod canary;
 mod capture;
 mod chaos;
 mod demo;
+mod figures;
+mod flow;
 mod globals;
 mod hosted;
 mod info;
@@ -42,10 +44,12 @@ fn run(command: Option<Command>, globals: &Globals) -> Result<Verdict, CliError>
         None => demo::run(&DemoArgs::default(), globals),
         Some(Command::Demo(args)) => demo::run(&args, globals),
         Some(Command::Perf(args)) => perf::run(&args, globals),
+        Some(Command::Flow(args)) => flow::run(&args, globals),
         Some(Command::Chaos(args)) => match canary::prepare(args.canary.as_deref())? {
             canary::Prepared::Listed => Ok(Verdict::Passed),
             canary::Prepared::Ready => chaos::run(&args, globals),
         },
+        Some(Command::Figures(args)) => figures::run(&args, globals),
         Some(Command::Info(args)) => info::run(&args, globals),
         Some(Command::Up(args)) => hosted::up::run(&args, globals),
         Some(Command::Switch(args)) => hosted::switch::run(&args, globals),

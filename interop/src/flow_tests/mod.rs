@@ -87,6 +87,8 @@ pub fn run(suite: &mut Suite, label: &str, rack: &mut Rack, guests: &[Guest; 2])
 fn flow(rack: &mut Rack, guests: &[Guest; 2], case: &Case, loss: f64) -> Outcome {
     let spec = FlowSpec {
         mtu: case.mtu,
+        poll_interval: rackweave_base::Duration::from_millis(1),
+        poll_interval_max: rackweave_base::Duration::from_millis(4),
         ..FlowSpec::new(case.producers, case.consumers, ITEM, RING)
     };
     let (id, rings) = match rack.controller.create_flow(&mut rack.site, spec) {

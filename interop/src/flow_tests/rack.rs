@@ -47,8 +47,6 @@ fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
         flows: FlowConfig {
             threads: 8,
             producers: 16,
-            poll_interval: Duration::from_millis(1),
-            poll_interval_max: Duration::from_millis(4),
         },
         hosts: 8,
         routes: 8,

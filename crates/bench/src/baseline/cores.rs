@@ -25,12 +25,14 @@ impl TupleCost {
     /// Reading `count` tuples of a table and partitioning them: the bytes cross the core's way to
     /// memory twice, in from the table and out by a non-temporal store of a full line.
     pub fn partition(&self, count: u64) -> Duration {
-        self.cpu.cycles(devices::HOST_PARTITION_CYCLES * count) + stream_time(&self.cpu, 2 * self.tuple_size * count)
+        self.cpu.cycles(devices::HOST_PARTITION_CYCLES * count)
+            + stream_time(&self.cpu, 2 * self.tuple_size * count)
     }
 
     /// Taking `count` tuples out of a buffer and adding them up.
     pub fn consume(&self, count: u64) -> Duration {
-        self.cpu.cycles(devices::HOST_CONSUME_CYCLES * count) + stream_time(&self.cpu, self.tuple_size * count)
+        self.cpu.cycles(devices::HOST_CONSUME_CYCLES * count)
+            + stream_time(&self.cpu, self.tuple_size * count)
     }
 }
 

@@ -11,8 +11,8 @@ use super::worker::{Ledger, Production};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::flow::hash_key;
-use rackweave_sim::{Category, devices};
 use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::{Category, devices};
 use std::rc::Rc;
 
 /// Bytes of a tuple: key and payload.

@@ -16,7 +16,7 @@ mod actors;
 mod rows;
 
 pub use actors::{Problem, QueryTaker, ScanFeeder, UnitReport, part};
-pub use rows::{Partial, ROW, Rows};
+pub use rows::{ROW, Rows};
 
 use super::{ExperimentError, Run, Scale, shuffle};
 use core::cell::RefCell;
@@ -25,7 +25,7 @@ use rackweave_controller::{FlowShape, FlowSpec};
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::{UnitModel, UnitWork};
-use rackweave_workload::tpch::{QueryResult, ScaleFactor, reference};
+use rackweave_workload::tpch::{Q1Partial, QueryResult, ScaleFactor, reference};
 use std::rc::Rc;
 
 /// Bytes of an item: a header and 255 rows.
@@ -171,7 +171,7 @@ impl Table {
     pub fn new(factor: f64) -> Result<Self, ExperimentError> {
         let scale = ScaleFactor::new(factor).map_err(|e| ExperimentError::Run(e.to_string()))?;
         Ok(Self {
-            rows: Rows::generate(scale)?,
+            rows: Rows::generate(scale),
             expected: reference(scale),
             scale,
         })
@@ -310,8 +310,11 @@ impl<'a> Rack<'a> {
     }
 
     fn outcome(self) -> Outcome {
-        let units: Vec<UnitReport> = self.units.iter().map(|unit| unit.take()).collect();
-        let answer = QueryResult::merge(units.iter().map(|unit| unit.partial.result()));
+        let mut units: Vec<UnitReport> = self.units.iter().map(|unit| unit.take()).collect();
+        let partials = units
+            .iter_mut()
+            .map(|unit| core::mem::take(&mut unit.partial));
+        let answer = QueryResult::merge(partials.map(Q1Partial::into_result));
         let expected = &self.table.expected;
         let seconds = |at: Instant| (at - Instant::ZERO).as_secs_f64();
         let first = units.iter().filter_map(|unit| unit.batches.first());

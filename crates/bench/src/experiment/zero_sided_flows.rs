@@ -28,6 +28,12 @@ const RING_SLOTS: u32 = 8;
 /// Lanes of a flow of one transfer: at each end one for data and two for words.
 const LANES: u16 = 6;
 
+/// The fewest lanes that a switch is configured with.
+const LANES_MIN: u16 = 8;
+
+/// Flows of the switch that others are compared with, to see what grows with the flows.
+const FEW: u16 = 2;
+
 /// How often a core looks at all its rings.
 const ROUND: Duration = Duration::from_micros(10);
 
@@ -75,22 +81,24 @@ impl Actor for Feeder {
 impl Actor for Taker {
     fn step(&mut self, _: &mut Context<'_>) -> Step {
         let (seed, right, wrong) = (self.seed, &self.right, &self.wrong);
-        self.rings.retain_mut(|(flow, ring, next)| loop {
-            let taken = match ring.peek(RING_SLOTS) {
-                Taken::Items(items) => {
-                    for item in items.chunks_exact(ITEM_BYTES as usize) {
-                        let is = |s: stamp::Stamp| (s.producer, s.sequence) == (*flow, *next);
-                        let good = stamp::check(item, seed).is_ok_and(is);
-                        let count = if good { right } else { wrong };
-                        count.set(count.get() + 1);
-                        *next += 1;
+        self.rings.retain_mut(|(flow, ring, next)| {
+            loop {
+                let taken = match ring.peek(RING_SLOTS) {
+                    Taken::Items(items) => {
+                        for item in items.chunks_exact(ITEM_BYTES as usize) {
+                            let is = |s: stamp::Stamp| (s.producer, s.sequence) == (*flow, *next);
+                            let good = stamp::check(item, seed).is_ok_and(is);
+                            let count = if good { right } else { wrong };
+                            count.set(count.get() + 1);
+                            *next += 1;
+                        }
+                        items.len() as u32 / ITEM_BYTES
                     }
-                    items.len() as u32 / ITEM_BYTES
-                }
-                Taken::Empty => return true,
-                Taken::Ended | Taken::Aborted => return false,
-            };
-            ring.release(taken);
+                    Taken::Empty => return true,
+                    Taken::Ended | Taken::Aborted => return false,
+                };
+                ring.release(taken);
+            }
         });
         if self.rings.is_empty() {
             Step::Done
@@ -98,12 +106,6 @@ impl Actor for Taker {
             Step::Sleep(ROUND)
         }
     }
-}
-
-struct Point {
-    gigabytes_per_second: f64,
-    registers: f64,
-    tables: f64,
 }
 
 fn config(flows: u16, seed: u64) -> RackConfig {
@@ -114,20 +116,30 @@ fn config(flows: u16, seed: u64) -> RackConfig {
         ..RackConfig::default()
     };
     config.switch.budget = BudgetName::Tofino1;
-    config.switch.lanes = flows * LANES;
+    config.switch.lanes = (flows * LANES).max(LANES_MIN);
     (config.switch.consumer_rings, config.switch.producer_rings) = (flows, flows);
     (config.nic.queue_pairs, config.nic.regions) = (1 << 14, 1 << 12);
     config
 }
 
-/// Bytes of registers and tables in a switch for so many flows.
-fn state(flows: u16) -> Result<(f64, f64), ExperimentError> {
-    let rack = SimulatedRack::new(&config(flows, 1))?;
-    let ledger = rack.switch().ledger();
-    Ok((ledger.bytes_registers() as f64, ledger.bytes_tables() as f64))
+/// Bytes of registers and of tables that one flow takes in a switch for so many. What does not grow
+/// with the flows belongs to none: the difference to a switch for few of them does.
+fn state_of_one(flows: u16) -> Result<(f64, f64), ExperimentError> {
+    let state = |flows| -> Result<(f64, f64), ExperimentError> {
+        let rack = SimulatedRack::new(&config(flows, 1))?;
+        let ledger = rack.switch().ledger();
+        Ok((
+            ledger.bytes_registers() as f64,
+            ledger.bytes_tables() as f64,
+        ))
+    };
+    let (many, few) = (state(flows)?, state(FEW)?);
+    let more = f64::from(flows - FEW);
+    Ok(((many.0 - few.0) / more, (many.1 - few.1) / more))
 }
 
-fn point(flows: u16, items: u64, seed: u64) -> Result<Point, ExperimentError> {
+/// Goodput of so many flows together, in GB/s.
+fn goodput(flows: u16, items: u64, seed: u64) -> Result<f64, ExperimentError> {
     let mut rack = SimulatedRack::new(&config(flows, seed))?;
     let mut made: Vec<(NodeId, NodeId, Flow)> = Vec::new();
     for at in 0..flows {
@@ -177,16 +189,8 @@ fn point(flows: u16, items: u64, seed: u64) -> Result<Point, ExperimentError> {
         let text = format!("{flows} flows: {right} of {all} items right, {wrong} wrong");
         return Err(ExperimentError::Run(text));
     }
-    let ledger = rack.switch().ledger();
     let seconds = (rack.now() - Instant::ZERO).as_nanos() as f64 / 1e9;
-    // What does not grow with the flows belongs to none: the difference to a switch for one does.
-    let (registers, tables) = state(1)?;
-    let more = f64::from(flows - 1).max(1.);
-    Ok(Point {
-        gigabytes_per_second: all as f64 * f64::from(ITEM_BYTES) / seconds / 1e9,
-        registers: (ledger.bytes_registers() as f64 - registers) / more,
-        tables: (ledger.bytes_tables() as f64 - tables) / more,
-    })
+    Ok(all as f64 * f64::from(ITEM_BYTES) / seconds / 1e9)
 }
 
 fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
@@ -199,9 +203,10 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         if !(run.progress)(at as f64 / counts.len() as f64) {
             return Err(ExperimentError::Interrupted);
         }
-        points.push((flows, point(flows, items, run.seed)?));
+        points.push((f64::from(flows), goodput(flows, items, run.seed)?));
     }
-    let (most, last) = points.last().expect("there are counts");
+    let most = counts[counts.len() - 1];
+    let (registers, tables) = state_of_one(most)?;
     let claim = |what: &str, paper, ours, unit: &str| Claim {
         what: what.into(),
         source: "section 4".into(),
@@ -226,15 +231,12 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         x_names: Vec::new(),
         series: vec![Series {
             name: "1 KiB items".into(),
-            points: points
-                .iter()
-                .map(|(flows, point)| (f64::from(*flows), point.gigabytes_per_second))
-                .collect(),
+            points,
         }],
         claims: vec![
-            claim("concurrent flows that fit, at least", 1500., f64::from(*most), "flows"),
-            claim("register memory of one flow", 50., last.registers, "B"),
-            claim("table memory of one flow", 700., last.tables, "B"),
+            claim("concurrent flows that fit, at least", 1500., f64::from(most), "flows"),
+            claim("register memory of one flow", 50., registers, "B"),
+            claim("table memory of one flow", 700., tables, "B"),
         ],
         notes: vec![
             "Every flow moves real items, all checked; the switch is loaded with the budget tofino1, \
@@ -255,8 +257,8 @@ mod tests {
 
     #[test]
     fn all_items_of_many_flows_arrive_and_state_grows_with_the_flows() {
-        let point = point(40, 20, 3).unwrap();
-        assert!(point.gigabytes_per_second > 0.);
-        assert!(point.registers > 50. && point.tables > 100.);
+        assert!(goodput(40, 20, 3).unwrap() > 0.);
+        let (registers, tables) = state_of_one(40).unwrap();
+        assert!(registers > 50. && tables > 100.);
     }
 }

@@ -1,5 +1,6 @@
 //! The demo on threads: one per storage node and one per compute node.
 
+use super::fan_out::{self, Taker, Workers};
 use super::report::{DemoReport, NodeReport};
 use super::work::{self, End};
 use super::{Flows, Found, Plan};
@@ -10,8 +11,8 @@ use crate::mode::EMBEDDED;
 use crate::outcome::CliError;
 use crate::patience::Wish;
 use crate::progress::Progress;
-use rackweave_controller::FlowState;
-use rackweave_rack::EmbeddedRack;
+use rackweave_controller::{FlowShape, FlowState};
+use rackweave_rack::{EmbeddedRack, Flow};
 use rackweave_workload::tpch::{ComputeResult, ComputeWorker, StorageWorker};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,7 +42,7 @@ pub(super) fn run(
     report.generate_seconds = started.elapsed().as_secs_f64();
     report.driver_threads = Some(rack.driver_threads());
     let started = Instant::now();
-    let (storage, found) = shuffle(&rack, storage, compute, globals);
+    let (mut storage, found) = shuffle(&rack, storage, compute, globals);
     report.shuffle_seconds = started.elapsed().as_secs_f64();
     if found.is_err() || globals.interrupt.is_set() {
         flows.ids().into_iter().for_each(|id| rack.close_flow(id));
@@ -60,6 +61,9 @@ pub(super) fn run(
     let pushed = storage.iter().map(StorageWorker::pushed);
     report.fill_nodes(plan, pushed, &found, |_| NodeReport::default());
     report.conclude(found);
+    if report.problems.is_empty() && !globals.interrupt.is_set() {
+        fan_out(&rack, plan, &mut storage, globals, &mut report)?;
+    }
     rack.set_tap(None);
     if let Some(recording) = recording {
         report.capture = Some(recording.finish()?.into());
@@ -163,4 +167,76 @@ fn join(
 
 fn wish(stop: bool) -> Wish {
     if stop { Wish::Stop } else { Wish::GoOn }
+}
+
+/// The runs over flows whose producers do not choose a consumer.
+fn fan_out(
+    rack: &EmbeddedRack,
+    plan: &Plan,
+    storage: &mut [StorageWorker],
+    globals: &Globals,
+    report: &mut DemoReport,
+) -> Result<(), CliError> {
+    let Some((orders, lineitem)) = fan_out::rows_of(storage) else {
+        return Ok(());
+    };
+    let consumers = plan.fan_out_consumers().len();
+    let create = |shape| {
+        let make = |from: &[_], to: &[_], item, ring| rack.flow_spec(from, to, item, ring);
+        rack.create_flow(plan.fan_out_spec(shape, make))
+    };
+    let flow = create(FlowShape::Balance)?;
+    let workers = fan_out::balanced_workers(&flow, lineitem, consumers)?;
+    let (found, seconds) = spread(rack, &flow, workers, true, globals);
+    if globals.interrupt.is_set() {
+        return Ok(());
+    }
+    report.note_balanced(plan, found, seconds);
+    let flow = create(FlowShape::Replicate)?;
+    let (workers, pushed) = fan_out::replicated_workers(&flow, orders, consumers)?;
+    let (found, seconds) = spread(rack, &flow, workers, false, globals);
+    if !globals.interrupt.is_set() {
+        report.note_replicated(plan, (found, pushed), seconds);
+    }
+    Ok(())
+}
+
+/// All workers at once, until they are done or one fails; the first consumer may be a slow one.
+fn spread<T: Taker>(
+    rack: &EmbeddedRack,
+    flow: &Flow,
+    workers: Workers<T>,
+    first_is_slow: bool,
+    globals: &Globals,
+) -> (fan_out::FoundBy<T::Found>, f64) {
+    let drive = rack.progress();
+    let stop = AtomicBool::new(false);
+    let wish = || wish(stop.load(Ordering::Relaxed) || globals.interrupt.is_set());
+    // One worker that gives up ends the work of all.
+    let conclude = |end| stop.fetch_or(end == End::Aborted, Ordering::Relaxed);
+    let (wish, conclude, drive) = (&wish, &conclude, &*drive);
+    let started = Instant::now();
+    let found = thread::scope(|scope| {
+        for mut worker in workers.sources {
+            scope.spawn(move || conclude(work::push_table(&mut worker, drive, wish, |_| {})));
+        }
+        let take = |(at, mut worker): (usize, T)| {
+            scope.spawn(move || {
+                let is_slow = first_is_slow && at == 0;
+                conclude(work::take_share(&mut worker, is_slow, drive, wish));
+                worker.found().map_err(|error| error.to_string())
+            })
+        };
+        let sinks: Vec<_> = workers.sinks.into_iter().enumerate().map(take).collect();
+        let join = |sink: thread::ScopedJoinHandle<'_, Result<T::Found, String>>| {
+            let joined = sink.join();
+            joined.unwrap_or_else(|_| Err("a worker panicked".into()))
+        };
+        sinks.into_iter().map(join).collect::<Result<Vec<_>, _>>()
+    });
+    let seconds = started.elapsed().as_secs_f64();
+    if found.is_err() {
+        rack.close_flow(flow.id);
+    }
+    (found, seconds)
 }

@@ -24,6 +24,8 @@ type Source = (NodeId, TaskId, u64);
 pub(super) fn run(plan: &Plan, globals: &Globals) -> Result<DemoReport, CliError> {
     let mut crew = Crew::gather(&plan.config, globals)?;
     let mut report = DemoReport::new(plan, HOSTED);
+    report.left_out =
+        vec!["the load-balanced and replicated runs: flows of hosted racks are shuffles so far"];
     let before = crew.found().switch_counters.clone();
     match shuffle(&mut crew, plan, globals, &mut report) {
         Ok(()) => {}

@@ -1,10 +1,13 @@
 //! The command `demo`: TPC-H rows from storage nodes, shuffled by the switch to compute nodes,
-//! which answer two queries. Checked against a computation of its own over the same rows.
+//! which answer two queries. Checked against a computation of its own over the same rows. Then, on
+//! the same rack, the line items again, balanced over consumers, and the orders, replicated to all.
 //!
 //! `embedded` runs it on threads in real time, `simulated` as actors in virtual time, `hosted` as
 //! jobs of nodes that run elsewhere; all fill the same [`report`].
 
 mod embedded;
+mod fan_out;
+mod fan_out_simulated;
 mod hosted;
 mod report;
 mod simulated;
@@ -61,7 +64,9 @@ pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Mode::Hosted(_) => hosted::run(&plan, globals)?,
     };
     if !globals.interrupt.is_set() && report.result.is_some() {
-        report.judge(&reference(&plan, globals), plan.scale);
+        let reference = reference(&plan, globals);
+        report.judge_balanced(&reference);
+        report.judge(&reference, plan.scale);
     }
     output::print(globals, "demo", &report)?;
     Ok(Verdict::of(report.verified))

@@ -1,5 +1,6 @@
 //! What the demo found.
 
+use super::fan_out::{Balanced, Replicated};
 use super::{Found, Plan};
 use crate::mode::HOSTED;
 use rackweave_link::CaptureSummary;
@@ -43,6 +44,12 @@ pub struct DemoReport {
     pub result_checksum: Option<String>,
     /// Whether Q1 is what the TPC-H specification publishes; only at scale factor 1.
     pub matches_published_q1: Option<bool>,
+    /// Q1 once more, over a load-balanced flow.
+    pub balanced: Option<Balanced>,
+    /// The orders at every consumer of a replicated flow.
+    pub replicated: Option<Replicated>,
+    /// Runs that this kind of rack cannot do, in words.
+    pub left_out: Vec<&'static str>,
     pub switch_counters: BTreeMap<String, u64>,
     pub capture: Option<Capture>,
     /// Everything that went wrong, in words.
@@ -50,6 +57,8 @@ pub struct DemoReport {
     pub verified: bool,
     #[serde(skip)]
     pub result: Option<QueryResult>,
+    #[serde(skip)]
+    pub balanced_result: Option<QueryResult>,
 }
 
 /// What a node did.
@@ -177,11 +186,15 @@ impl DemoReport {
             join: Vec::new(),
             result_checksum: None,
             matches_published_q1: None,
+            balanced: None,
+            replicated: None,
+            left_out: Vec::new(),
             switch_counters: BTreeMap::new(),
             capture: None,
             problems: Vec::new(),
             verified: false,
             result: None,
+            balanced_result: None,
         }
     }
 
@@ -366,6 +379,7 @@ impl fmt::Display for DemoReport {
                 "  memcpy     {memcpy:.2} GB/s on this machine; the shuffle is {ratio:.2} of that"
             )?;
         }
+        self.show_fan_out(f, virtually)?;
         if let (Some(events), Some(real), Some(hash)) =
             (self.events, self.real_seconds, &self.trace_hash)
         {
@@ -397,6 +411,20 @@ impl fmt::Display for DemoReport {
 }
 
 impl DemoReport {
+    /// The runs over flows whose producers do not choose.
+    fn show_fan_out(&self, f: &mut fmt::Formatter<'_>, virtually: &str) -> fmt::Result {
+        if let Some(balanced) = &self.balanced {
+            writeln!(f, "  balanced   {}", balanced.in_words(virtually))?;
+        }
+        if let Some(replicated) = &self.replicated {
+            writeln!(f, "  replicated {}", replicated.in_words(virtually))?;
+        }
+        for left_out in &self.left_out {
+            writeln!(f, "  left out   {left_out}")?;
+        }
+        Ok(())
+    }
+
     /// Both answers, narrow enough for a terminal; the JSON form has every column.
     fn show_answers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.result.is_none() {

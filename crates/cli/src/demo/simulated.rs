@@ -1,7 +1,7 @@
 //! The demo in virtual time: four workers per node on the testbed of zero-sided RDMA.
 
 use super::report::{DemoReport, LinkUse, NodeReport};
-use super::{Flows, Found, Plan};
+use super::{Flows, Found, Plan, fan_out, fan_out_simulated};
 use crate::capture::Recording;
 use crate::globals::Globals;
 use crate::mode::SIMULATED;
@@ -20,23 +20,24 @@ use std::rc::Rc;
 /// with `cargo bench -p rackweave-workload` (61 and 106 million rows/s) on a processor whose clock
 /// is assumed to have been 3.5 GHz, and scaled to the 2.2 GHz of the testbed's Xeon Gold 5120. They
 /// decide how busy the links of a simulated demo are, and no answer.
-const PUSH_ROW_PICOS: u64 = 26_000;
-const QUERY_ROW_PICOS: u64 = 15_000;
+pub(super) const PUSH_ROW_PICOS: u64 = 26_000;
+pub(super) const QUERY_ROW_PICOS: u64 = 15_000;
 
 /// Rows between two looks at the world.
-const ROWS_PER_STEP: usize = 256;
+pub(super) const ROWS_PER_STEP: usize = 256;
 
 /// Virtual time between two looks at the user.
-const SLICE: Duration = Duration::from_millis(1);
+pub(super) const SLICE: Duration = Duration::from_millis(1);
 
 /// Virtual time without a row moved after which the demo gives up.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 struct Source(Rc<RefCell<StorageWorker>>);
 
 struct Sink(Rc<RefCell<Option<ComputeWorker>>>);
 
-fn next(step: WorkerStep, picos_per_row: u64) -> Step {
+/// What an actor does after a step of its worker.
+pub(super) fn next(step: WorkerStep, picos_per_row: u64) -> Step {
     match step {
         WorkerStep::Worked { rows, .. } => {
             Step::Compute(Duration::from_nanos((rows * picos_per_row / 1000).max(1)))
@@ -113,15 +114,22 @@ pub(super) fn run(
         .filter_map(|worker| worker.borrow_mut().take())
         .map(|worker| worker.into_result().map_err(|error| error.to_string()))
         .collect();
-    report.trace_hash = Some(format!("{:016x}", rack.trace_hash()));
-    report.events = Some(rack.events());
-    let workers: Vec<_> = storage.iter().map(|worker| worker.borrow()).collect();
-    let workers: Vec<&StorageWorker> = workers.iter().map(|worker| &**worker).collect();
-    report.note_problems(workers.iter().copied());
+    for worker in &storage {
+        report.note_problems([&*worker.borrow()]);
+    }
     report.fill_rows(&found);
-    let pushed = workers.iter().map(|worker| worker.pushed());
+    let pushed: Vec<_> = storage.iter().map(|w| w.borrow().pushed()).collect();
     report.fill_nodes(plan, pushed, &found, |node| node_report(&rack, node, span));
     report.conclude(found);
+    if report.problems.is_empty() && !globals.interrupt.is_set() {
+        let mut workers: Vec<_> = storage.iter().map(|worker| worker.borrow_mut()).collect();
+        let rows = fan_out::rows_of(workers.iter_mut().map(|worker| &mut **worker));
+        if let Some(rows) = rows {
+            fan_out_simulated::run(&mut rack, plan, rows, globals, &mut report)?;
+        }
+    }
+    report.trace_hash = Some(format!("{:016x}", rack.trace_hash()));
+    report.events = Some(rack.events());
     rack.set_tap(None);
     if let Some(recording) = recording {
         report.capture = Some(recording.finish()?.into());

@@ -1,8 +1,11 @@
 //! What the threads of workers do in real time, in a rack of one process and in nodes of their own.
 
+use super::fan_out::{SLOWNESS, Taker};
 use crate::patience::{Patience, Wish};
 use rackweave_verbs::Progress;
-use rackweave_workload::tpch::{ComputeWorker, StorageWorker, WorkerStep};
+use rackweave_workload::tpch::{ComputeWorker, StorageWorker, TableWorker, WorkerStep};
+use std::thread;
+use std::time::Instant;
 
 /// Rows between two looks at the world.
 const ROWS_PER_STEP: usize = 2048;
@@ -35,13 +38,51 @@ pub fn push(
     wish: impl Fn() -> Wish,
     count: impl FnMut(u64),
 ) -> End {
-    let end = work(driver, &wish, |rows| worker.step(rows), count);
-    if end != End::Done {
-        return end;
+    match work(driver, &wish, |rows| worker.step(rows), count) {
+        End::Done => deliver(driver, &wish, || worker.is_delivered()),
+        end => end,
     }
-    // What the switch has not taken yet must not be lost with the thread.
+}
+
+/// Has a worker push its table, until the switch has taken the last row.
+pub fn push_table(
+    worker: &mut TableWorker,
+    driver: &dyn Progress,
+    wish: impl Fn() -> Wish,
+    count: impl FnMut(u64),
+) -> End {
+    match work(driver, &wish, |rows| worker.step(rows), count) {
+        End::Done => deliver(driver, &wish, || worker.is_delivered()),
+        end => end,
+    }
+}
+
+/// Has a worker take what its consumer gets; a slow one rests after each step.
+pub fn take_share(
+    worker: &mut impl Taker,
+    is_slow: bool,
+    driver: &dyn Progress,
+    wish: impl Fn() -> Wish,
+) -> End {
+    let step = |rows| {
+        let started = Instant::now();
+        let step = worker.step(rows);
+        if is_slow && matches!(step, WorkerStep::Worked { .. }) {
+            thread::sleep(started.elapsed() * (SLOWNESS - 1));
+        }
+        step
+    };
+    work(driver, &wish, step, |_| {})
+}
+
+/// What the switch has not taken yet must not be lost with the thread.
+fn deliver(
+    driver: &dyn Progress,
+    wish: &dyn Fn() -> Wish,
+    mut is_delivered: impl FnMut() -> bool,
+) -> End {
     let mut patience = Patience::new(driver);
-    while !worker.is_delivered() {
+    while !is_delivered() {
         if wish() != Wish::GoOn {
             return End::Stopped;
         }

@@ -107,6 +107,12 @@ impl Source {
     pub fn pushed(&self) -> u64 {
         self.pushed
     }
+
+    /// Of the stamps of all items pushed so far.
+    pub fn digest(&self) -> u64 {
+        let stamps = (0..self.pushed).map(|number| self.index << NUMBER_BITS | number);
+        stamps.fold(0, |digest, stamp| digest.wrapping_add(mixed(stamp)))
+    }
 }
 
 /// What became of a turn of a sink.
@@ -126,10 +132,19 @@ pub struct Sink {
     manner: Manner,
     /// The number of the next item of each producer.
     expected: Vec<u64>,
+    /// Whether other sinks get some of the items.
+    shares: bool,
+    digest: u64,
     popped: u64,
     is_sound: bool,
     first: u64,
     last: u64,
+}
+
+/// What a stamp adds to a digest: digests of sets of stamps are equal if the sets are, and
+/// otherwise only by chance.
+fn mixed(stamp: u64) -> u64 {
+    rackweave_endpoint::flow::hash_key(stamp ^ 0x9e37_79b9_7f4a_7c15)
 }
 
 impl Sink {
@@ -140,10 +155,22 @@ impl Sink {
             consumer,
             manner,
             expected,
+            shares: false,
+            digest: 0,
             popped: 0,
             is_sound: true,
             first: 0,
             last: 0,
+        }
+    }
+
+    /// A sink that shares the items with others: its own come in the order of their producer, but
+    /// not all of them. Whether nothing was lost and nothing came twice, their digests together
+    /// tell.
+    pub fn sharing(consumer: Consumer, producers: usize, manner: Manner) -> Self {
+        Self {
+            shares: true,
+            ..Self::new(consumer, producers, manner)
         }
     }
 
@@ -166,6 +193,11 @@ impl Sink {
             let stamp = u64::from_le_bytes(*head) ^ MARK;
             let number = stamp & ((1 << NUMBER_BITS) - 1);
             match self.expected.get_mut((stamp >> NUMBER_BITS) as usize) {
+                Some(expected) if self.shares => {
+                    self.is_sound &= number >= *expected;
+                    *expected = number + 1;
+                    self.digest = self.digest.wrapping_add(mixed(stamp));
+                }
                 Some(expected) => {
                     self.is_sound &= number == *expected;
                     *expected = number + 1;
@@ -202,6 +234,11 @@ impl Sink {
     /// From the first item taken to the last.
     pub fn span(&self) -> u64 {
         self.last - self.first
+    }
+
+    /// Of the stamps taken, if the sink shares the items with others.
+    pub fn digest(&self) -> u64 {
+        self.digest
     }
 
     /// Whether every item came in the order of its producer.

@@ -1,4 +1,4 @@
-//! The 1:1 flow and the N:N shuffle, in real and in virtual time.
+//! Flows of every shape, in real and in virtual time.
 
 use super::amount::Amount;
 use super::ends::{Manner, Popped, Pushed, Sink, Source};
@@ -11,7 +11,7 @@ use crate::perf::report::CaptureReport;
 use crate::progress::Progress;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::NodeId;
-use rackweave_controller::FlowState;
+use rackweave_controller::{FlowShape, FlowSpec, FlowState};
 use rackweave_rack::{EmbeddedRack, Flow, RackConfig};
 use rackweave_sim::CpuReport;
 use rackweave_sim::world::LinkReport;
@@ -22,6 +22,8 @@ use std::time::Instant;
 /// What flows.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
+    /// How items find their consumers.
+    pub shape: FlowShape,
     /// The producers' nodes.
     pub producers: Vec<NodeId>,
     /// The consumers' nodes.
@@ -32,7 +34,7 @@ pub struct FlowPlan {
     pub ring_bytes: u32,
     /// How items are written and read.
     pub manner: Manner,
-    /// Items of each producer for each consumer, or how long.
+    /// Items of each producer, in a shuffle for each consumer; or how long.
     pub amount: Amount,
     /// Threads of the ends in an embedded rack, 1 or 2.
     pub threads: u8,
@@ -41,7 +43,7 @@ pub struct FlowPlan {
 /// What came of it.
 #[derive(Clone, Debug, Default)]
 pub struct FlowMeasured {
-    /// Items that arrived.
+    /// Items that arrived, at every replica of a replicated flow.
     pub items: u64,
     /// Nanoseconds from the first push to the last item taken; from the first item taken in a
     /// hosted rack, where each consumer has a clock of its own.
@@ -60,7 +62,9 @@ pub struct FlowMeasured {
 
 /// The ends of a running flow.
 pub struct Ends {
-    /// Of each producer, one per consumer.
+    /// How items find from sources to sinks.
+    pub shape: FlowShape,
+    /// Of each producer: one per consumer in a shuffle, else one.
     pub sources: Vec<Vec<Source>>,
     /// Of each consumer.
     pub sinks: Vec<Sink>,
@@ -82,16 +86,22 @@ impl Ends {
             .map(source)
             .collect::<Result<_, _>>()?;
         let sink = |index| -> Result<Sink, CliError> {
-            Ok(Sink::new(
-                flow.consumer(index)?,
-                plan.producers.len(),
-                plan.manner,
-            ))
+            let (consumer, producers) = (flow.consumer(index)?, plan.producers.len());
+            Ok(match plan.shape {
+                FlowShape::Balance => Sink::sharing(consumer, producers, plan.manner),
+                FlowShape::Shuffle | FlowShape::Replicate => {
+                    Sink::new(consumer, producers, plan.manner)
+                }
+            })
         };
         let sinks = (0..plan.consumers.len())
             .map(sink)
             .collect::<Result<_, _>>()?;
-        Ok(Self { sources, sinks })
+        Ok(Self {
+            shape: plan.shape,
+            sources,
+            sinks,
+        })
     }
 
     /// What they saw.
@@ -99,11 +109,21 @@ impl Ends {
         let pushed: u64 = self.sources.iter().flatten().map(Source::pushed).sum();
         let items: u64 = self.sinks.iter().map(Sink::popped).sum();
         let is_sound = self.sinks.iter().all(Sink::is_sound);
+        let is_complete = match self.shape {
+            FlowShape::Shuffle => pushed == items,
+            FlowShape::Replicate => self.sinks.iter().all(|sink| sink.popped() == pushed),
+            FlowShape::Balance => {
+                let sources = self.sources.iter().flatten().map(Source::digest);
+                let sinks = self.sinks.iter().map(Sink::digest);
+                let together = |sum: u64, part: u64| sum.wrapping_add(part);
+                pushed == items && sources.fold(0, together) == sinks.fold(0, together)
+            }
+        };
         FlowMeasured {
             items,
             nanos: self.sinks.iter().map(Sink::last).max().unwrap_or(0),
             nanos_taking: self.sinks.iter().map(Sink::span).max().unwrap_or(0),
-            verified: is_sound && pushed == items && items > 0,
+            verified: is_sound && is_complete && items > 0,
             ..FlowMeasured::default()
         }
     }
@@ -112,8 +132,26 @@ impl Ends {
 impl FlowPlan {
     /// Which part is done, for the progress bar.
     pub fn fraction(&self, items: u64, nanos: u64) -> f64 {
-        let rings = (self.producers.len() * self.consumers.len()) as u64;
+        let copies = match self.shape {
+            FlowShape::Shuffle | FlowShape::Replicate => self.consumers.len(),
+            FlowShape::Balance => 1,
+        };
+        let rings = (self.producers.len() * copies) as u64;
         self.amount.fraction(items / rings.max(1), nanos)
+    }
+
+    /// The flow that it asks for; `make` knows the rack.
+    pub fn spec(&self, make: impl FnOnce(&[NodeId], &[NodeId], u32, u32) -> FlowSpec) -> FlowSpec {
+        let spec = make(
+            &self.producers,
+            &self.consumers,
+            self.item_size,
+            self.ring_bytes,
+        );
+        FlowSpec {
+            shape: self.shape,
+            ..spec
+        }
     }
 }
 
@@ -129,12 +167,7 @@ pub fn run(
     progress: &mut Progress,
 ) -> Result<(FlowMeasured, Option<CaptureReport>), CliError> {
     let rack = EmbeddedRack::new(config)?;
-    let spec = rack.flow_spec(
-        &plan.producers,
-        &plan.consumers,
-        plan.item_size,
-        plan.ring_bytes,
-    );
+    let spec = plan.spec(|from, to, item, ring| rack.flow_spec(from, to, item, ring));
     let flow = rack.create_flow(spec)?;
     let recording = capture
         .map(|path| Recording::start(path, config, rack.memory()))
@@ -208,7 +241,7 @@ fn in_two_threads(
 ) -> Result<(), CliError> {
     let start = Instant::now();
     let broken = AtomicBool::new(false);
-    let Ends { sources, sinks } = ends;
+    let Ends { sources, sinks, .. } = ends;
     std::thread::scope(|scope| {
         let broken = &broken;
         let wish = move || match (broken.load(Ordering::Relaxed), globals.interrupt.is_set()) {

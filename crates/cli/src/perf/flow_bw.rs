@@ -1,4 +1,4 @@
-//! The tests `flow_bw` and `shuffle_bw`.
+//! The tests `flow_bw`, `shuffle_bw`, `balance_bw` and `replicate_bw`.
 
 use super::amount::Amount;
 use super::ends::Manner;
@@ -7,13 +7,14 @@ use super::flow_report::{Communication, FlowReport, Links, Moved, Parameters};
 use super::list;
 use super::report::{CaptureReport, Setting, per_second, ratio};
 use super::{flow_hosted, flow_simulated};
-use crate::args::PerfArgs;
+use crate::args::{PerfArgs, Test};
 use crate::globals::Globals;
 use crate::memcpy;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::progress::Progress;
 use rackweave_base::{Duration, NodeId};
+use rackweave_controller::FlowShape;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_sim::LinkModel;
@@ -23,9 +24,12 @@ use std::path::Path;
 /// Ethernet, IPv4, UDP and BTH: what stands before the payload of a fragment in the middle.
 const HEADER_BYTES: usize = 14 + 20 + 8 + 12;
 
-/// Rounds of a hosted flow and the embedded one beside it. In the first, processes touch memory
-/// that the system has yet to give them.
+/// Rounds of a flow and what it is compared with. In the first, memory is touched that the system
+/// has yet to give.
 const ROUNDS: usize = 3;
+
+/// Consumers whose rings of 64 MiB fit the memory that a rack may take by default.
+const RINGS_LARGE: usize = 8;
 
 /// The ICRC behind it.
 const CHECK_BYTES: usize = 4;
@@ -60,15 +64,24 @@ pub fn plan(
             "-s is {item_size}: items need a multiple of 8 bytes"
         )));
     }
-    let rings = (producers.len() * consumers.len()) as u64;
-    let is_shuffle = rings > 1;
+    let shape = match args.test {
+        Test::BalanceBw => FlowShape::Balance,
+        Test::ReplicateBw => FlowShape::Replicate,
+        _ => FlowShape::Shuffle,
+    };
+    let arrivals = match shape {
+        FlowShape::Shuffle | FlowShape::Replicate => (producers.len() * consumers.len()) as u64,
+        FlowShape::Balance => producers.len() as u64,
+    };
+    let is_shuffle = shape == FlowShape::Shuffle && arrivals > 1;
     let ring_default = match (args.simulated, is_shuffle) {
-        (false, false) => 64 << 20,
+        (false, false) if consumers.len() <= RINGS_LARGE => 64 << 20,
+        (false, false) => 16 << 20,
         (false, true) => 4 << 20,
         (true, _) => 4 << 20,
     };
     let ring_bytes = args.ring.unwrap_or(ring_default).max(2 * item_size);
-    let items_default = (bytes_default / u64::from(item_size) / rings).clamp(1, 20_000_000);
+    let items_default = (bytes_default / u64::from(item_size) / arrivals).clamp(1, 20_000_000);
     let batch_default = ((256 << 10) / item_size).clamp(1, 4096);
     let threads = match args.threads {
         Some(threads) => threads,
@@ -76,6 +89,7 @@ pub fn plan(
         None => 2,
     };
     Ok(FlowPlan {
+        shape,
         producers,
         consumers,
         item_size,
@@ -167,6 +181,23 @@ impl<'a> Subject<'a> {
         Ok((hosted, embedded))
     }
 
+    /// How often a flow runs, and memcpy beside it. One round is enough where nothing disturbs it
+    /// or the user says how long.
+    fn rounds(&self, plan: &FlowPlan) -> usize {
+        let is_alone = self.args.simulated || self.args.capture.is_some();
+        match plan.amount {
+            Amount::Count(_) if !is_alone => ROUNDS,
+            _ => 1,
+        }
+    }
+
+    /// What this machine copies as the flow does, in gigabytes per second; nothing if time is
+    /// virtual.
+    fn memcpy(&self, plan: &FlowPlan) -> Option<f64> {
+        let (ring, size) = (plan.ring_bytes as usize, plan.item_size as usize);
+        (!self.args.simulated).then(|| memcpy::bandwidth(ring, size) / 1e9)
+    }
+
     fn report(&self, plan: &FlowPlan, (measured, capture): Ran) -> FlowReport {
         let communication_cpu = communication(plan, &measured);
         // A flow costs its ends no communication at all; that is what zero-sided means.
@@ -175,6 +206,7 @@ impl<'a> Subject<'a> {
         FlowReport {
             setting: Setting::new(self.args.test, self.mode.name(), &self.config),
             parameters: Parameters {
+                shape: plan.shape.name(),
                 producers: plan.producers.len(),
                 consumers: plan.consumers.len(),
                 item_size_bytes: plan.item_size,
@@ -189,6 +221,8 @@ impl<'a> Subject<'a> {
             moved: Moved::new(&measured, plan.item_size),
             memcpy_gigabytes_per_s: None,
             ratio_to_memcpy: None,
+            consumer_gigabytes_per_s: None,
+            memcpy_share_gigabytes_per_s: None,
             embedded: None,
             ratio_to_embedded: None,
             link: links(plan, &self.config, &measured),
@@ -263,11 +297,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let last = NodeId(subject.config.node.len() as u16 - 1);
     let ends = (vec![NodeId(0)], vec![last]);
     let plan = plan(args, &subject.config, ends, bytes_default(args))?;
-    let copy = || {
-        let (ring, size) = (plan.ring_bytes as usize, plan.item_size as usize);
-        (!args.simulated).then(|| memcpy::bandwidth(ring, size) / 1e9)
-    };
-    let before = copy();
+    let before = subject.memcpy(&plan);
     let (ran, embedded) = if matches!(subject.mode, Mode::Hosted(_)) {
         let (hosted, embedded) = subject.beside(&plan)?;
         ((hosted, None), embedded)
@@ -275,13 +305,9 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         (subject.run(&plan, args.capture.as_deref())?, None)
     };
     let hosted_rate = rate(&ran.0);
-    let after = copy();
+    let after = subject.memcpy(&plan);
     let mut report = subject.report(&plan, ran);
-    report.memcpy_gigabytes_per_s = before.zip(after).map(|(before, after)| before.max(after));
-    let gigabytes = report.moved.gigabytes_per_s;
-    report.ratio_to_memcpy = report
-        .memcpy_gigabytes_per_s
-        .map(|copy| ratio(gigabytes, copy));
+    report.compare_to_memcpy(before, after);
     if let Some(embedded) = embedded {
         report.verified &= embedded.verified;
         report.ratio_to_embedded = Some(ratio(hosted_rate, rate(&embedded)));
@@ -319,5 +345,51 @@ pub fn shuffle(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> 
         count as f64 * one_to_one.gigabytes_per_s,
     ));
     report.one_to_one = Some(one_to_one);
+    finish(globals, &report)
+}
+
+/// Runs `balance_bw` or `replicate_bw`: node 0 to some of the others, beside memcpy. All copies of
+/// an item count, so what is compared with memcpy is what the machine moved, and the ratio is that
+/// of one consumer to its share of memcpy as well. Both are the best of some rounds in turn.
+///
+/// # Errors
+/// As for [`run`].
+pub fn fan_out(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let subject = Subject::new(args, globals)?;
+    if matches!(subject.mode, Mode::Hosted(_)) {
+        return Err(CliError::usage(format!(
+            "{} needs a rack of its own: the flows of hosted racks are shuffles so far",
+            super::name_of(args.test)
+        )));
+    }
+    let count = args.consumers.unwrap_or(2);
+    // Every node but the producer's, from the last one down; then again.
+    let last = subject.config.node.len() as u16 - 1;
+    let place = |at: u16| NodeId(last - at % last.max(1));
+    let consumers: Vec<NodeId> = (0..count).map(place).collect();
+    let ends = (vec![NodeId(0)], consumers);
+    let plan = plan(args, &subject.config, ends, bytes_default(args))?;
+    let mut copy = subject.memcpy(&plan);
+    let mut best: Option<Ran> = None;
+    for _ in 0..subject.rounds(&plan) {
+        let (measured, capture) = subject.run(&plan, args.capture.as_deref())?;
+        let measured = match best {
+            Some((best, _)) => better(best, measured),
+            None => measured,
+        };
+        best = Some((measured, capture));
+        copy = copy
+            .zip(subject.memcpy(&plan))
+            .map(|(one, other)| one.max(other));
+        if globals.interrupt.is_set() {
+            break;
+        }
+    }
+    let ran = best.expect("there is a round at least");
+    let mut report = subject.report(&plan, ran);
+    report.compare_to_memcpy(copy, copy);
+    let share = f64::from(count);
+    report.consumer_gigabytes_per_s = Some(report.moved.gigabytes_per_s / share);
+    report.memcpy_share_gigabytes_per_s = report.memcpy_gigabytes_per_s.map(|copy| copy / share);
     finish(globals, &report)
 }

@@ -1,7 +1,7 @@
 //! What the tests of flows say. The fields are described in docs/JSON.md.
 
 use super::flow::FlowMeasured;
-use super::report::{CaptureReport, Setting, per_second, scaled, verdict};
+use super::report::{CaptureReport, Setting, per_second, ratio, scaled, verdict};
 use crate::mode::EMBEDDED;
 use serde::Serialize;
 use std::fmt;
@@ -36,7 +36,7 @@ pub struct Communication {
     pub consumers_s: f64,
 }
 
-/// The result of either test.
+/// The result of such a test.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowReport {
     #[serde(flatten)]
@@ -50,6 +50,12 @@ pub struct FlowReport {
     pub memcpy_gigabytes_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_memcpy: Option<f64>,
+    /// What one consumer of several of a balanced or replicated flow got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumer_gigabytes_per_s: Option<f64>,
+    /// memcpy over the number of those consumers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memcpy_share_gigabytes_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedded: Option<Moved>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,6 +74,7 @@ pub struct FlowReport {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Parameters {
+    pub shape: &'static str,
     pub producers: usize,
     pub consumers: usize,
     pub item_size_bytes: u32,
@@ -92,6 +99,15 @@ impl Moved {
     }
 }
 
+impl FlowReport {
+    /// Puts memcpy beside the flow: the better of what was measured before and after it.
+    pub fn compare_to_memcpy(&mut self, before: Option<f64>, after: Option<f64>) {
+        let copy = before.zip(after).map(|(before, after)| before.max(after));
+        self.memcpy_gigabytes_per_s = copy;
+        self.ratio_to_memcpy = copy.map(|copy| ratio(self.moved.gigabytes_per_s, copy));
+    }
+}
+
 impl fmt::Display for Moved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
@@ -112,7 +128,8 @@ impl fmt::Display for FlowReport {
         write!(f, "{}", self.setting)?;
         writeln!(
             f,
-            "{} producers, {} consumers, items of {} bytes, rings of {} bytes, batches of {}",
+            "{}: {} producers, {} consumers, items of {} bytes, rings of {} bytes, batches of {}",
+            parameters.shape,
             parameters.producers,
             parameters.consumers,
             parameters.item_size_bytes,
@@ -132,7 +149,23 @@ impl fmt::Display for FlowReport {
             )?;
         }
         write!(f, "flow: {}", self.moved)?;
-        if let (Some(copy), Some(ratio)) = (self.memcpy_gigabytes_per_s, self.ratio_to_memcpy) {
+        if let Some(each) = self.consumer_gigabytes_per_s {
+            writeln!(f, "each consumer: {each:.3} GB/s")?;
+        }
+        if let (Some(copy), Some(share), Some(ratio)) = (
+            self.memcpy_gigabytes_per_s,
+            self.memcpy_share_gigabytes_per_s,
+            self.ratio_to_memcpy,
+        ) {
+            writeln!(
+                f,
+                "memcpy: {copy:.3} GB/s, {share:.3} GB/s for each of {} consumers; each reaches \
+                 {ratio:.2} of its share",
+                parameters.consumers
+            )?;
+        } else if let (Some(copy), Some(ratio)) =
+            (self.memcpy_gigabytes_per_s, self.ratio_to_memcpy)
+        {
             writeln!(
                 f,
                 "memcpy: {copy:.3} GB/s; the flow reaches {ratio:.2} of it"

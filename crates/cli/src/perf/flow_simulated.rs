@@ -89,12 +89,7 @@ pub fn run(
     progress: &mut Progress,
 ) -> Result<(FlowMeasured, Option<CaptureReport>), CliError> {
     let mut rack = SimulatedRack::new(config)?;
-    let spec = rack.flow_spec(
-        &plan.producers,
-        &plan.consumers,
-        plan.item_size,
-        plan.ring_bytes,
-    );
+    let spec = plan.spec(|from, to, item, ring| rack.flow_spec(from, to, item, ring));
     let flow = rack.create_flow(spec)?;
     let recording = capture
         .map(|path| Recording::start(path, config, &rack.arena()))

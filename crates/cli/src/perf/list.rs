@@ -53,22 +53,55 @@ impl fmt::Display for Tests {
 /// The first such argument.
 pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
     use Test::{
-        AtomicLat, Events, FlowBw, Idle, ReadBw, ReadLat, Rewrite, SendBw, SendLat, ShuffleBw,
-        WriteBw, WriteLat,
+        AtomicLat, BalanceBw, Events, FlowBw, Idle, ReadBw, ReadLat, ReplicateBw, Rewrite, SendBw,
+        SendLat, ShuffleBw, WriteBw, WriteLat,
     };
     const BANDWIDTH: &[Test] = &[ReadBw, WriteBw, SendBw];
     const SIZED: &[Test] = &[
-        ReadBw, WriteBw, SendBw, ReadLat, WriteLat, SendLat, FlowBw, ShuffleBw,
+        ReadBw,
+        WriteBw,
+        SendBw,
+        ReadLat,
+        WriteLat,
+        SendLat,
+        FlowBw,
+        ShuffleBw,
+        BalanceBw,
+        ReplicateBw,
     ];
     const RACK: &[Test] = &[
-        ReadBw, WriteBw, SendBw, ReadLat, WriteLat, SendLat, AtomicLat, FlowBw, ShuffleBw,
+        ReadBw,
+        WriteBw,
+        SendBw,
+        ReadLat,
+        WriteLat,
+        SendLat,
+        AtomicLat,
+        FlowBw,
+        ShuffleBw,
+        BalanceBw,
+        ReplicateBw,
     ];
-    const FLOWS: &[Test] = &[FlowBw, ShuffleBw];
+    const FLOWS: &[Test] = &[FlowBw, ShuffleBw, BalanceBw, ReplicateBw];
+    const TWO_ENDS: &[Test] = &[FlowBw, BalanceBw, ReplicateBw];
+    const FAN_OUT: &[Test] = &[BalanceBw, ReplicateBw];
     const TIMED: &[Test] = &[
-        ReadBw, WriteBw, SendBw, ReadLat, WriteLat, SendLat, AtomicLat, FlowBw, ShuffleBw, Events,
-        Idle, Rewrite,
+        ReadBw,
+        WriteBw,
+        SendBw,
+        ReadLat,
+        WriteLat,
+        SendLat,
+        AtomicLat,
+        FlowBw,
+        ShuffleBw,
+        BalanceBw,
+        ReplicateBw,
+        Events,
+        Idle,
+        Rewrite,
     ];
-    let given: [(bool, &str, &[Test]); 13] = [
+    let given: [(bool, &str, &[Test]); 14] = [
         (args.simulated, "--simulated", RACK),
         (args.size.is_some(), "-s", SIZED),
         (args.iterations.is_some(), "-n", RACK),
@@ -81,6 +114,7 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
         (args.ring.is_some(), "--ring", FLOWS),
         (args.touch, "--touch", FLOWS),
         (args.nodes.is_some(), "--nodes", &[ShuffleBw]),
+        (args.consumers.is_some(), "--consumers", FAN_OUT),
         (args.capture.is_some(), "--capture", RACK),
     ];
     for (is_given, flag, tests) in given {
@@ -93,9 +127,9 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
             )));
         }
     }
-    if args.threads.is_some() && (args.test != FlowBw || args.simulated) {
+    if args.threads.is_some() && (args.simulated || !TWO_ENDS.contains(&args.test)) {
         return Err(CliError::usage(
-            "--threads goes with flow_bw on an embedded rack",
+            "--threads goes with flow_bw, balance_bw and replicate_bw on an embedded rack",
         ));
     }
     if args.simulated && args.rack.drivers.is_some() {
@@ -114,7 +148,10 @@ pub fn check_hosted(args: &PerfArgs, mode: &Mode) -> Result<(), CliError> {
     if !matches!(mode, Mode::Hosted(_)) {
         return Ok(());
     }
-    let is_flow = matches!(args.test, Test::FlowBw | Test::ShuffleBw);
+    let is_flow = matches!(
+        args.test,
+        Test::FlowBw | Test::ShuffleBw | Test::BalanceBw | Test::ReplicateBw
+    );
     for (is_given, problem) in [
         (
             args.capture.is_some(),

@@ -4,8 +4,8 @@
 //! a shuffle, one per producer else. The controller allocates and registers the rings on their
 //! nodes, connects the lanes, fills the tables and lets the polling begin; from then on the switch
 //! runs the flow. It comes back to let producers and consumers join and leave (`members`), to
-//! change weights (`weights`), to tear down what has ended, to break off what has failed, and to set
-//! up again what a restart of the switch has wiped out (`recover`).
+//! change weights (`weights`), to tear down what has ended, to break off what has failed, and to
+//! set up again what a restart of the switch has wiped out (`recover`).
 
 mod book;
 mod members;

@@ -6,7 +6,7 @@ use super::{FlowId, FlowShape, LossPolicy, Ring};
 use crate::{Controller, Site};
 use rackweave_base::Rkey;
 use rackweave_programs::flows::{
-    ConsumerEntry, ConsumerId, Counters, ProducerEntry, ProducerId, RingPlace, ThreadEntry,
+    ConsumerEntry, ConsumerId, Counters, Flows, ProducerEntry, ProducerId, RingPlace, ThreadEntry,
     ThreadId,
 };
 use rackweave_switch::table::TableError;
@@ -18,6 +18,22 @@ struct Entries {
     threads: Vec<(ThreadId, ThreadEntry, u32)>,
     consumers: Vec<(ConsumerId, ConsumerEntry, u32)>,
     producers: Vec<(ProducerId, ProducerEntry, Counters)>,
+}
+
+impl Entries {
+    /// Enters all of it.
+    fn enter(&self, flows: &mut Flows) -> Result<(), TableError> {
+        for &(id, entry, counters) in &self.producers {
+            flows.set_producer(id, entry, Some(counters))?;
+        }
+        for &(id, entry, tail) in &self.consumers {
+            flows.set_consumer(id, entry, Some(tail))?;
+        }
+        for &(id, entry, head) in &self.threads {
+            flows.set_thread(id, entry, Some(head))?;
+        }
+        Ok(())
+    }
 }
 
 /// The one after `at`, round the circle.
@@ -58,20 +74,7 @@ impl Controller {
                     }
                 }
             }
-            let flows = &mut switch.program_mut().flows;
-            let mut enter = || {
-                for &(id, entry, counters) in &entries.producers {
-                    flows.set_producer(id, entry, Some(counters))?;
-                }
-                for &(id, entry, tail) in &entries.consumers {
-                    flows.set_consumer(id, entry, Some(tail))?;
-                }
-                for &(id, entry, head) in &entries.threads {
-                    flows.set_thread(id, entry, Some(head))?;
-                }
-                Ok(())
-            };
-            entered = enter();
+            entered = entries.enter(&mut switch.program_mut().flows);
         });
         entered
     }

@@ -8,7 +8,8 @@ use rackweave_wire::fabric::ring::UNIT_WORD;
 /// The doorbell of one ring.
 ///
 /// The message is the ring's unit word as it lies in memory when the NIC sends it. So a bell that
-/// is rung late, or after several changes, says what is true then, and a bell too many does no harm.
+/// is rung late, or after several changes, says what is true then, and a bell too many does no
+/// harm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Doorbell {
     qpn: Qpn,

@@ -28,8 +28,8 @@ pub struct Batch {
 }
 
 impl Flows {
-    /// All bytes of a transfer are in the rings of all its consumers. Its lanes are free for the next
-    /// one.
+    /// All bytes of a transfer are in the rings of all its consumers. Its lanes are free for the
+    /// next one.
     pub(super) fn transfer_done(&mut self, pass: &mut FlowPass<'_>, cookie: u32, id: ProducerId) {
         let Cookie {
             thread,

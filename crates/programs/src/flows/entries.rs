@@ -126,8 +126,8 @@ pub struct ThreadEntry {
     pub threads: u16,
     /// One number for all threads that share producers.
     pub group: ThreadId,
-    /// Whether items stay with their producer until the consumer has taken them. Then a producer has
-    /// at most one transfer that is not consumed.
+    /// Whether items stay with their producer until the consumer has taken them. Then a producer
+    /// has at most one transfer that is not consumed.
     pub retain: bool,
     /// Its share in what the links carry; without one it takes what it gets.
     pub weight: Option<Weight>,

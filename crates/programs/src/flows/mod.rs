@@ -2,10 +2,10 @@
 //! side posts a work request (zero-sided RDMA, sections 3.2 to 6.2).
 //!
 //! **Threads.** A *thread* moves items to its consumers from its producers, in turn. The paper's
-//! thread is a packet that recirculates for ever. Ours recirculates only while there is something to
-//! do, and is woken by the events that can change that: a mirror that moved, a transfer that ended.
-//! A lock register makes sure that a thread runs once. The shapes of flows differ in who shares
-//! what:
+//! thread is a packet that recirculates for ever. Ours recirculates only while there is something
+//! to do, and is woken by the events that can change that: a mirror that moved, a transfer that
+//! ended. A lock register makes sure that a thread runs once. The shapes of flows differ in who
+//! shares what:
 //!
 //! | shape | threads | producer rings | consumers of a thread |
 //! |---|---|---|---|
@@ -21,13 +21,13 @@
 //! before either ring's end, at most `batch_bytes` (adaptive batching). A thread that shares its
 //! producers takes the producer's lock and looks again, and gives it back with the next pass.
 //! *Issue* takes
-//! the items out of the books and starts the transfer. Each ring has several data lanes, so that the
-//! link does not idle while an acknowledgement travels; a lane is free as soon as its transfer is
-//! done. A done transfer waits in its *slot* to be *committed*, strictly in the order of issue, and
-//! in the order of each producer's items: the consumers' heads are written (with the commit
-//! record), then the producer's tail, then the slot is free; transfers of one producer that are done
-//! together are committed together. So items become visible in one order,
-//! and after a restart of the switch the rings tell exactly what was delivered.
+//! the items out of the books and starts the transfer. Each ring has several data lanes, so that
+//! the link does not idle while an acknowledgement travels; a lane is free as soon as its transfer
+//! is done. A done transfer waits in its *slot* to be *committed*, strictly in the order of issue,
+//! and in the order of each producer's items: the consumers' heads are written (with the commit
+//! record), then the producer's tail, then the slot is free; transfers of one producer that are
+//! done together are committed together. So items become visible in one order, and after a restart
+//! of the switch the rings tell exactly what was delivered.
 //!
 //! **Mirrors.** Heads of producers and tails of consumers are mirrored by polling READs. The
 //! interval is the flow's; a ring that does not change is polled less and less often, down to a

@@ -1,6 +1,6 @@
 //! What a configuration must hold to, and how it is told.
 
-use super::nearest::nearest;
+use super::nearest::hint;
 use super::{FaultSection, RackConfig};
 use rackweave_verbs::Mtu;
 use std::collections::BTreeSet;
@@ -81,10 +81,7 @@ fn unknown_field_hint(message: &str) -> Option<String> {
     let rest = message.strip_prefix("unknown field `")?;
     let (unknown, rest) = rest.split_once('`')?;
     let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-    let hint = match nearest(unknown, &known) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => format!("known settings here: {}", known.join(", ")),
-    };
+    let hint = hint(unknown, &known, "settings here");
     Some(format!("unknown setting `{unknown}`; {hint}"))
 }
 

@@ -5,7 +5,7 @@
 
 mod check;
 mod hosted;
-pub(crate) mod nearest;
+pub mod nearest;
 
 use rackweave_base::Duration;
 use rackweave_link::FaultConfig;

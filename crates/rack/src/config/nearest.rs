@@ -1,7 +1,7 @@
 //! The name that was probably meant.
 
 /// The nearest of `known` to `word`, if one is near enough.
-pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let limit = (word.len() / 3).max(2);
     known
         .iter()
@@ -9,6 +9,14 @@ pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .filter(|&(distance, _)| distance <= limit)
         .min()
         .map(|(_, name)| name)
+}
+
+/// A question for the nearest name, or all names there are.
+pub fn hint(word: &str, known: &[&str], what: &str) -> String {
+    match nearest(word, known) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("known {what}: {}", known.join(", ")),
+    }
 }
 
 /// How many insertions, deletions and replacements lie between two words (Levenshtein).

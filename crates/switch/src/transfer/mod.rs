@@ -34,7 +34,8 @@
 //! and shares the machinery: it is a request of one packet whose answer ends in the switch.
 //!
 //! Files: `engine` the passes of fragments and tasks; `acknowledge` those of what ends in the
-//! switch; `multicast` what several targets and doorbells add; `registers` their state; `emit` the packets that the switch makes.
+//! switch; `multicast` what several targets and doorbells add; `registers` their state; `emit` the
+//! packets that the switch makes.
 
 mod acknowledge;
 mod emit;

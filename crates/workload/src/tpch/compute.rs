@@ -29,8 +29,9 @@ enum Phase {
     Failed(WorkerError),
 }
 
+/// A consuming end and what it brings.
 #[derive(Debug)]
-struct Input {
+pub(super) struct Input {
     table: &'static str,
     consumer: Consumer,
     /// Items taken.
@@ -38,7 +39,7 @@ struct Input {
 }
 
 /// What an input had.
-enum Batch {
+pub(super) enum Batch {
     Rows(u64),
     Empty,
     Ended,
@@ -47,14 +48,9 @@ enum Batch {
 impl ComputeWorker {
     /// A worker over the consuming ends of both flows.
     pub fn new(orders: Consumer, lineitem: Consumer) -> Self {
-        let input = |table, consumer| Input {
-            table,
-            consumer,
-            items: 0,
-        };
         Self {
-            orders: Some(input(ORDERS, orders)),
-            lineitem: Some(input(LINEITEM, lineitem)),
+            orders: Some(Input::new(ORDERS, orders)),
+            lineitem: Some(Input::new(LINEITEM, lineitem)),
             phase: Phase::Orders,
             aggregate: Aggregate::new(),
             consumed: RowCounts::default(),
@@ -121,7 +117,7 @@ impl ComputeWorker {
             .into_iter()
             .flatten()
         {
-            input.consumer.leave();
+            input.leave();
         }
     }
 
@@ -165,8 +161,21 @@ const _: () = assert!(
 );
 
 impl Input {
+    pub(super) fn new(table: &'static str, consumer: Consumer) -> Self {
+        Self {
+            table,
+            consumer,
+            items: 0,
+        }
+    }
+
+    /// Takes no more: producers hear of it.
+    pub(super) fn leave(self) {
+        self.consumer.leave();
+    }
+
     /// Takes neighbouring items of about `rows_max` rows and shows each row to `add`.
-    fn take<const ROW: usize>(
+    pub(super) fn take<const ROW: usize>(
         input: &mut Option<Self>,
         rows_max: usize,
         mut add: impl FnMut(&[u8; ROW]) -> Result<(), RowError>,
@@ -196,7 +205,7 @@ impl Input {
 }
 
 /// Shows each row of an item to `add`; how many they are.
-fn item_rows<const ROW: usize>(
+pub(super) fn item_rows<const ROW: usize>(
     table: &'static str,
     item: u64,
     bytes: &[u8],

@@ -41,6 +41,22 @@ pub(super) fn lineitem(scale: ScaleFactor, part: Part) -> LineItemGeneratorItera
     .iter()
 }
 
+/// The encoded rows of `orders` of a share, in the order of their keys.
+pub fn order_rows(
+    scale: ScaleFactor,
+    part: Part,
+) -> impl Iterator<Item = [u8; OrderRow::BYTES]> + Send {
+    orders(scale, part).map(|order| OrderRow::from(&order).encode())
+}
+
+/// The encoded rows of `lineitem` of a share, in the order of their keys.
+pub fn lineitem_rows(
+    scale: ScaleFactor,
+    part: Part,
+) -> impl Iterator<Item = [u8; LineitemRow::BYTES]> + Send {
+    lineitem(scale, part).map(|line| LineitemRow::from(&line).encode())
+}
+
 const IN_RANGE: &str = "keys fit 32 bits up to the largest scale factor";
 const KNOWN: &str = "the generator and we read one specification";
 

@@ -33,12 +33,14 @@
 //!
 //! Files in the order in which a row meets them: `scale` (how many rows), `generate`, `codes` and
 //! `rows` (their bytes), `storage`, `compute` with `order_table` and `aggregate`, `result` with
-//! `exact` (how sums travel); then `reference` and `published`, which judge.
+//! `exact` (how sums travel); `fan_out` for flows whose producers do not choose a consumer; then
+//! `reference` and `published`, which judge.
 
 mod aggregate;
 mod codes;
 mod compute;
 mod exact;
+mod fan_out;
 mod generate;
 mod order_table;
 mod published;
@@ -51,6 +53,8 @@ mod worker;
 
 pub use codes::{LineStatus, OrderPriority, OrderStatus, ReturnFlag, ShipInstruct, ShipMode};
 pub use compute::ComputeWorker;
+pub use fan_out::{Q1Partial, Q1Worker, ReplicaWorker, RowsDigest, TableWorker};
+pub use generate::{lineitem_rows, order_rows};
 pub use published::{Q1Answer, published_q1_sf1};
 pub use reference::{Reference, reference};
 pub use result::{ComputeResult, JoinRow, Q1Row, QueryResult};

@@ -181,6 +181,17 @@ impl StorageWorker {
         self.pushed
     }
 
+    /// The encoded rows of `orders` and of `lineitem` that were generated beforehand, in the order
+    /// of their keys, for another use once they are all pushed; nothing before that.
+    pub fn take_prepared(&mut self) -> Option<[Vec<u8>; 2]> {
+        (self.phase == Phase::Done).then(|| {
+            [
+                core::mem::take(&mut self.orders.prepared),
+                core::mem::take(&mut self.lineitem.prepared),
+            ]
+        })
+    }
+
     /// Bytes of rows that are kept in memory.
     pub fn prepared_bytes(&self) -> usize {
         self.orders.prepared.len() + self.lineitem.prepared.len()

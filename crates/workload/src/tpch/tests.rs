@@ -1,5 +1,6 @@
 //! Scale, parts and results; rows, workers and bad input in files of their own.
 
+mod fan_out;
 mod malformed;
 mod played_switch;
 mod results;

@@ -1,3 +1,5 @@
+//! The two-sided baseline: contents, orders, and what loss does to them.
+
 use super::*;
 
 fn plan(producers: u32, consumers: u32, ordered: bool, fanout: Fanout) -> Plan {

@@ -1,3 +1,5 @@
+//! The harness of replication: it finds the order that it is to find.
+
 use super::*;
 
 fn plan(producers: u32, consumers: u32, items: u64) -> Plan {

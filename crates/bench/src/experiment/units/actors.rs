@@ -4,12 +4,13 @@
 //! therefore work in two steps: the bytes first, then, when their time is over, the word of the
 //! ring that tells the switch.
 
-use super::rows::{Partial, ROW, Rows};
+use super::rows::{ROW, Rows};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::flow::{Consumer, ITEM_HEADER, Producer, PushError, Taken};
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, UnitModel, stream_time};
+use rackweave_workload::tpch::Q1Partial;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -133,7 +134,7 @@ pub struct UnitReport {
     /// When each batch was done, and the bytes of its rows.
     pub batches: Vec<(Instant, u64)>,
     /// Its part of the query.
-    pub partial: Partial,
+    pub partial: Q1Partial,
     /// When it saw that no more would come.
     pub ended: Option<Instant>,
 }
@@ -215,7 +216,10 @@ impl QueryTaker {
         let mut rows = 0;
         let mut report = self.report.borrow_mut();
         for item in bytes.chunks_exact(item_size) {
-            rows += report.partial.add_item(item)?;
+            rows += report
+                .partial
+                .add_item(item)
+                .map_err(|error| error.to_string())?;
         }
         self.taken = ((bytes.len() / item_size) as u32, rows * ROW as u64);
         Ok(Taken::Items(bytes.len() as u64))

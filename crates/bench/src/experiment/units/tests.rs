@@ -1,4 +1,7 @@
+//! Q1 on processing units: right answers, and units that are told apart.
+
 use super::*;
+use rackweave_workload::tpch::Q1Partial;
 
 fn run<R>(seed: u64, act: impl FnOnce(&mut Run<'_>) -> R) -> R {
     act(&mut Run {
@@ -70,7 +73,7 @@ fn a_wrong_answer_is_noticed() {
     table.expected = more.expected;
     let outcome = run(1, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
     assert!(!outcome.is_right, "rows are missing");
-    table.expected = QueryResult::merge([Partial::default().result()]);
+    table.expected = QueryResult::merge([Q1Partial::default().into_result()]);
     table.expected.rows.lineitem = outcome.rows;
     let outcome = run(1, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
     assert!(!outcome.is_right, "the groups are others");

@@ -100,7 +100,7 @@ pub(super) fn play(
         for (&id, weight) in ids.iter().zip(phase.weights) {
             rack.set_weight(id, weight)?;
         }
-        end = end + phase.length;
+        end += phase.length;
         while rack.now() < end {
             if !progress(rack.now().since(Instant::ZERO).as_secs_f64() / all) {
                 return Err(ExperimentError::Interrupted);
@@ -157,7 +157,7 @@ impl History {
         while from + window <= end {
             let middle = from.since(Instant::ZERO).as_secs_f64() + window.as_secs_f64() / 2.0;
             rates.push((middle, self.rate(flow, from, from + window)));
-            from = from + window;
+            from += window;
         }
         rates
     }
@@ -184,7 +184,7 @@ impl History {
             if self.deviation(phase, from, from + window) <= kept {
                 return Some(from.since(start));
             }
-            from = from + step;
+            from += step;
         }
         None
     }

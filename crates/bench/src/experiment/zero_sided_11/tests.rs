@@ -19,10 +19,10 @@ const ALL: [Demand; 3] = [Demand::All; 3];
 fn shares_follow_the_weights_and_their_changes() {
     let length = Duration::from_millis(6);
     let history = played(WEIGHTS.map(|weights| phase(weights, length)).to_vec(), ALL);
-    for at in 0..WEIGHTS.len() {
+    for (at, weights) in WEIGHTS.iter().enumerate() {
         let (from, to) = counted(&history, at);
         let off = history.deviation(at, from, to);
-        assert!(off < KEPT, "{off} with {:?}", WEIGHTS[at]);
+        assert!(off < KEPT, "{off} with {weights:?}");
         let all: f64 = (0..3).map(|flow| history.rate(flow, from, to)).sum();
         let share = all / super::super::one_to_one::line_rate();
         assert!(share > 0.95, "the link is used: {share}");

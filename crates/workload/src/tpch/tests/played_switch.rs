@@ -85,6 +85,11 @@ impl PlayedFlow {
         Partitioner::new(producers, row_bytes)
     }
 
+    /// One ring of a producer.
+    pub fn producer(&self, producer: usize, consumer: usize) -> Producer {
+        Producer::new(&self.sources[producer][consumer].block, self.layout).unwrap()
+    }
+
     pub fn consumer(&self, consumer: usize) -> Consumer {
         Consumer::new(&self.targets[consumer].block, self.layout).unwrap()
     }

@@ -166,7 +166,7 @@ fn a_suspect_is_judged_when_it_is_known_what_became_of_it() {
         stamp: stamp((0, 2)),
     };
     given_up(true, true).check(&[0], &[]);
-    given_up(true, false).check(&[0, 1], &[twice.clone()]);
+    given_up(true, false).check(&[0, 1], std::slice::from_ref(&twice));
     given_up(false, true).check(&[0], &[twice]);
 }
 

@@ -1,0 +1,329 @@
+//! What comes after the shuffle on the same rack: line items balanced over consumers, one of which
+//! is slow, and orders replicated to all of them.
+//!
+//! The rows are those that the storage workers have pushed before. `embedded` and `simulated` run
+//! the workers; here is what both have in common, and what it all comes to.
+
+use super::Plan;
+use super::report::DemoReport;
+use crate::outcome::CliError;
+use rackweave_base::NodeId;
+use rackweave_controller::{FlowShape, FlowSpec};
+use rackweave_rack::Flow;
+use rackweave_workload::tpch::{
+    ComputeResult, Q1Worker, QueryResult, ReplicaWorker, RowsDigest, StorageWorker, TableWorker,
+    WorkerError, WorkerStep,
+};
+use serde::Serialize;
+
+/// The slow consumer takes so many times as long for its rows as the others.
+pub const SLOWNESS: u32 = 4;
+
+/// Items that a ring holds, so that what waits in rings is little beside what flows; large items
+/// are fewer.
+const ITEMS: u32 = 16;
+
+/// Bytes of a ring beyond which it holds four items only.
+const RING_MAX: u32 = 4 << 20;
+
+/// The load-balanced run.
+#[derive(Serialize)]
+pub struct Balanced {
+    /// Real time, or virtual time if simulated.
+    pub seconds: f64,
+    pub gigabytes_per_second: f64,
+    pub consumers: Vec<Share>,
+    /// Whether the parts are the Q1 of the direct computation; none if that was not made.
+    pub verified: Option<bool>,
+}
+
+/// What a consumer of a balanced flow got.
+#[derive(Serialize)]
+pub struct Share {
+    pub node: String,
+    pub rows: u64,
+    /// Of all rows.
+    pub share: f64,
+    /// Whether it was made slow.
+    pub slowed: bool,
+}
+
+/// The replicated run.
+#[derive(Serialize)]
+pub struct Replicated {
+    pub rows: u64,
+    pub seconds: f64,
+    /// What each replica got.
+    pub gigabytes_per_second: f64,
+    pub replicas: Vec<Replica>,
+    pub verified: bool,
+}
+
+/// What a replica saw.
+#[derive(Serialize)]
+pub struct Replica {
+    pub node: String,
+    pub rows: u64,
+    /// The same for the same rows in the same order.
+    pub checksum: String,
+}
+
+/// A worker that takes what one consumer gets.
+pub trait Taker: Send + 'static {
+    /// What it finds.
+    type Found: Send;
+    /// Takes about so many rows.
+    fn step(&mut self, rows_max: usize) -> WorkerStep;
+    /// What it has found.
+    ///
+    /// # Errors
+    /// If it has given up or is not done.
+    fn found(self) -> Result<Self::Found, WorkerError>;
+}
+
+impl Taker for Q1Worker {
+    type Found = ComputeResult;
+
+    fn step(&mut self, rows_max: usize) -> WorkerStep {
+        Q1Worker::step(self, rows_max)
+    }
+
+    fn found(self) -> Result<ComputeResult, WorkerError> {
+        self.into_result()
+    }
+}
+
+impl Taker for ReplicaWorker {
+    type Found = RowsDigest;
+
+    fn step(&mut self, rows_max: usize) -> WorkerStep {
+        ReplicaWorker::step(self, rows_max)
+    }
+
+    fn found(self) -> Result<RowsDigest, WorkerError> {
+        self.into_result()
+    }
+}
+
+/// The workers of one of the two runs.
+pub struct Workers<S> {
+    pub sources: Vec<TableWorker>,
+    pub sinks: Vec<S>,
+}
+
+/// Encoded rows, by the worker that pushes them.
+pub type Rows = Vec<Vec<u8>>;
+
+/// What a worker at the end of a run found.
+pub type FoundBy<T> = Result<Vec<T>, String>;
+
+/// The rows that the storage workers pushed: orders and line items of each.
+pub fn rows_of<'a>(
+    storage: impl IntoIterator<Item = &'a mut StorageWorker>,
+) -> Option<(Rows, Rows)> {
+    let parts = storage.into_iter().map(StorageWorker::take_prepared);
+    let parts: Option<Vec<[_; 2]>> = parts.collect();
+    Some(
+        parts?
+            .into_iter()
+            .map(|[orders, lines]| (orders, lines))
+            .unzip(),
+    )
+}
+
+impl Plan {
+    /// The consumers of both runs: one on each compute node, but two at least.
+    pub(super) fn fan_out_consumers(&self) -> Vec<NodeId> {
+        let times = if self.compute.len() == 1 { 2 } else { 1 };
+        self.compute.repeat(times)
+    }
+
+    pub(super) fn fan_out_spec(
+        &self,
+        shape: FlowShape,
+        make: impl FnOnce(&[NodeId], &[NodeId], u32, u32) -> FlowSpec,
+    ) -> FlowSpec {
+        let (from, to) = (self.places(&self.storage), self.fan_out_consumers());
+        let item = self.item_size;
+        let ring = (item * ITEMS).min(RING_MAX.max(item * 4));
+        let spec = make(&from, &to, item, ring);
+        FlowSpec { shape, ..spec }
+    }
+
+    fn consumer_names(&self) -> Vec<String> {
+        let names = self.fan_out_consumers().into_iter();
+        names
+            .map(|node| self.config.node[usize::from(node.0)].name.clone())
+            .collect()
+    }
+}
+
+/// The workers over a balanced flow of line items.
+///
+/// # Errors
+/// If a ring does not fit its block.
+pub fn balanced_workers(
+    flow: &Flow,
+    rows: Rows,
+    consumers: usize,
+) -> Result<Workers<Q1Worker>, CliError> {
+    let mut workers = Workers {
+        sources: Vec::new(),
+        sinks: Vec::new(),
+    };
+    for (at, rows) in rows.into_iter().enumerate() {
+        let ring = flow.producers(at)?.remove(0);
+        workers.sources.push(TableWorker::lineitem(rows, ring));
+    }
+    for at in 0..consumers {
+        workers.sinks.push(Q1Worker::new(flow.consumer(at)?));
+    }
+    Ok(workers)
+}
+
+/// The workers over a replicated flow of orders, and what they push.
+///
+/// # Errors
+/// If a ring does not fit its block.
+pub fn replicated_workers(
+    flow: &Flow,
+    rows: Rows,
+    consumers: usize,
+) -> Result<(Workers<ReplicaWorker>, RowsDigest), CliError> {
+    let mut workers = Workers {
+        sources: Vec::new(),
+        sinks: Vec::new(),
+    };
+    let mut pushed = RowsDigest::default();
+    for (at, rows) in rows.into_iter().enumerate() {
+        let ring = flow.producers(at)?.remove(0);
+        let source = TableWorker::orders(rows, ring);
+        pushed = pushed.with(source.digest());
+        workers.sources.push(source);
+    }
+    for at in 0..consumers {
+        workers.sinks.push(ReplicaWorker::new(flow.consumer(at)?));
+    }
+    Ok((workers, pushed))
+}
+
+impl Balanced {
+    /// A line about it; `virtually` stands behind its time.
+    pub fn in_words(&self, virtually: &str) -> String {
+        let share = |one: &Share| {
+            let slow = if one.slowed { ", made slow" } else { "" };
+            format!("{} {:.1} %{slow}", one.node, one.share * 100.0)
+        };
+        let shares: Vec<String> = self.consumers.iter().map(share).collect();
+        format!(
+            "Q1 again in {:.3} s{virtually}, {:.2} GB/s: {}",
+            self.seconds,
+            self.gigabytes_per_second,
+            shares.join("; ")
+        )
+    }
+}
+
+impl Replicated {
+    /// A line about it; `virtually` stands behind its time.
+    pub fn in_words(&self, virtually: &str) -> String {
+        let same = if self.verified {
+            "the same in one order"
+        } else {
+            "not the same"
+        };
+        format!(
+            "{} orders to {} consumers in {:.3} s{virtually}, {:.2} GB/s each: {same}",
+            self.rows,
+            self.replicas.len(),
+            self.seconds,
+            self.gigabytes_per_second
+        )
+    }
+}
+
+impl DemoReport {
+    /// Enters the load-balanced run, which took `seconds`.
+    pub(super) fn note_balanced(
+        &mut self,
+        plan: &Plan,
+        found: FoundBy<ComputeResult>,
+        seconds: f64,
+    ) {
+        let parts = match found {
+            Ok(parts) => parts,
+            Err(error) => return self.problems.push(format!("balanced: {error}")),
+        };
+        let rows: Vec<u64> = parts.iter().map(|part| part.rows.lineitem).collect();
+        let bytes: u64 = parts.iter().map(|part| part.rows.bytes()).sum();
+        let all: u64 = rows.iter().sum();
+        let shares = plan.consumer_names().into_iter().zip(rows).enumerate();
+        self.balanced = Some(Balanced {
+            seconds,
+            gigabytes_per_second: bytes as f64 / 1e9 / seconds.max(1e-9),
+            consumers: shares
+                .map(|(at, (node, rows))| Share {
+                    node,
+                    rows,
+                    share: rows as f64 / all.max(1) as f64,
+                    slowed: at == 0,
+                })
+                .collect(),
+            verified: None,
+        });
+        self.balanced_result = Some(QueryResult::merge(parts));
+    }
+
+    /// Enters the replicated run, which took `seconds`.
+    pub(super) fn note_replicated(
+        &mut self,
+        plan: &Plan,
+        (found, pushed): (FoundBy<RowsDigest>, RowsDigest),
+        seconds: f64,
+    ) {
+        let seen = match found {
+            Ok(seen) => seen,
+            Err(error) => return self.problems.push(format!("replicated: {error}")),
+        };
+        let same_rows = |seen: &&RowsDigest| (seen.rows, seen.sum) == (pushed.rows, pushed.sum);
+        if seen.iter().filter(same_rows).count() != seen.len() {
+            let problem = "replicated: a replica did not see the rows that were pushed";
+            self.problems.push(problem.into());
+        }
+        if seen.windows(2).any(|two| two[0].order != two[1].order) {
+            let problem = "replicated: the replicas saw different orders";
+            self.problems.push(problem.into());
+        }
+        let bytes = pushed.rows * rackweave_workload::tpch::OrderRow::BYTES as u64;
+        let verified = seen
+            .iter()
+            .all(|one| same_rows(&one) && one.order == seen[0].order);
+        let replicas = plan.consumer_names().into_iter().zip(&seen);
+        self.replicated = Some(Replicated {
+            rows: pushed.rows,
+            seconds,
+            gigabytes_per_second: bytes as f64 / 1e9 / seconds.max(1e-9),
+            replicas: replicas
+                .map(|(node, seen)| Replica {
+                    node,
+                    rows: seen.rows,
+                    checksum: format!("{:016x}", seen.order),
+                })
+                .collect(),
+            verified,
+        });
+    }
+
+    /// Compares the parts of the balanced run with the direct computation.
+    pub(super) fn judge_balanced(&mut self, reference: &QueryResult) {
+        let (Some(balanced), Some(result)) = (&mut self.balanced, &self.balanced_result) else {
+            return;
+        };
+        let is_right = result.q1 == reference.q1 && result.rows.lineitem == reference.rows.lineitem;
+        balanced.verified = Some(is_right);
+        if !is_right {
+            let problem = "balanced: Q1 differs from the direct computation";
+            self.problems.push(problem.into());
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! A script in real time: this thread is every end, and drives the rack while nothing moves.
+
+use super::Play;
+use super::control::Control;
+use super::items::{Sink, Source, Turn};
+use super::report::ScriptReport;
+use super::stage::{Newcomer, Shared};
+use crate::globals::Globals;
+use crate::mode::EMBEDDED;
+use crate::outcome::CliError;
+use crate::patience::Patience;
+use crate::perf::loops::{NowAndThen, nanos};
+use crate::progress::Progress;
+use rackweave_base::NodeId;
+use rackweave_controller::{FlowError, FlowId, FlowSpec, FlowState, Loss};
+use rackweave_endpoint::flow::Doorbell;
+use rackweave_rack::{EmbeddedRack, Flow, NodeHandle};
+use std::time::{Duration, Instant};
+
+/// How long nothing may move before the script gives up, in nanoseconds.
+const PATIENCE: u64 = 10_000_000_000;
+
+/// How long the controller has after the last item to hear of it.
+const NEWS: Duration = Duration::from_secs(5);
+
+impl Control for EmbeddedRack {
+    fn spec(&self, (from, to): (&[NodeId], &[NodeId]), item: u32, ring: u32) -> FlowSpec {
+        self.flow_spec(from, to, item, ring)
+    }
+
+    fn create(&mut self, spec: FlowSpec) -> Result<Flow, FlowError> {
+        self.create_flow(spec)
+    }
+
+    fn add_consumer(&mut self, flow: &mut Flow, node: NodeId) -> Result<usize, FlowError> {
+        EmbeddedRack::add_consumer(self, flow, node)
+    }
+
+    fn remove_consumer(&mut self, id: FlowId, index: usize) -> Result<(), FlowError> {
+        EmbeddedRack::remove_consumer(self, id, index)
+    }
+
+    fn add_producer(&mut self, flow: &mut Flow, node: NodeId) -> Result<usize, FlowError> {
+        EmbeddedRack::add_producer(self, flow, node)
+    }
+
+    fn set_weight(&mut self, id: FlowId, weight: Option<u32>) -> Result<(), FlowError> {
+        EmbeddedRack::set_weight(self, id, weight)
+    }
+
+    fn close(&mut self, id: FlowId) {
+        self.close_flow(id);
+    }
+
+    fn state(&mut self, id: FlowId) -> Option<FlowState> {
+        self.flow_state(id)
+    }
+
+    fn lost(&mut self, id: FlowId) -> Vec<Loss> {
+        self.losses(id)
+    }
+}
+
+/// The ends that this thread is.
+#[derive(Default)]
+struct Ends {
+    sources: Vec<(NodeHandle, Shared<Source>)>,
+    sinks: Vec<(NodeHandle, Shared<Sink>)>,
+}
+
+impl Ends {
+    fn take_in(&mut self, rack: &EmbeddedRack, newcomer: Newcomer) {
+        match newcomer {
+            Newcomer::Source(node, source) => self.sources.push((rack.node(node), source)),
+            Newcomer::Sink(node, sink) => self.sinks.push((rack.node(node), sink)),
+        }
+    }
+
+    /// A turn of each; whether anything moved.
+    fn turn(&mut self, now: u64, hurry: bool) -> bool {
+        let mut moved = false;
+        // A bell that does not fit the send queue is not missed: those in it will say the same.
+        let ring = |node: &NodeHandle, bell: &Doorbell| {
+            let _ = node.with(|nic| bell.ring(nic));
+        };
+        let mut keep = |turn: Turn| {
+            moved |= turn == Turn::Moved;
+            !matches!(turn, Turn::Done | Turn::Aborted)
+        };
+        self.sources.retain(|(node, source)| {
+            let turn = source.borrow_mut().turn(now, &mut |bell| ring(node, bell));
+            keep(turn)
+        });
+        self.sinks.retain(|(node, sink)| {
+            let turn = sink
+                .borrow_mut()
+                .turn(now, hurry, &mut |bell| ring(node, bell));
+            keep(turn)
+        });
+        moved
+    }
+}
+
+/// Runs the script.
+///
+/// # Errors
+/// If the rack cannot be, or the script cannot be meant for it.
+pub fn run(play: &mut Play, globals: &Globals) -> Result<ScriptReport, CliError> {
+    let mut rack = EmbeddedRack::new(&play.config)?;
+    play.check_specs(&rack)?;
+    let driver = rack.progress();
+    let mut patience = Patience::new(&*driver);
+    let mut progress = Progress::new(globals, "running the script");
+    let mut watching = NowAndThen::default();
+    let (mut ends, mut next, mut moved_at) = (Ends::default(), 0, 0);
+    let mut hurry = false;
+    let start = Instant::now();
+    let span = loop {
+        let now = nanos(start);
+        // Ctrl-C lets nothing new begin.
+        while let Some(action) = play.script.actions.get(next).filter(|_| !hurry) {
+            if action.at > now {
+                break;
+            }
+            for newcomer in play.stage.act(action, &mut rack, now) {
+                ends.take_in(&rack, newcomer);
+            }
+            (next, moved_at) = (next + 1, now);
+        }
+        let moved = ends.turn(now, hurry);
+        let is_pending = next < play.script.actions.len() && !hurry;
+        if !is_pending && ends.sources.is_empty() && ends.sinks.is_empty() {
+            play.is_over = true;
+            break now;
+        }
+        if moved || is_pending {
+            moved_at = now;
+        } else if now - moved_at > PATIENCE + play.item_nanos_max() {
+            break now;
+        }
+        patience.wait(moved);
+        if watching.is_due() {
+            progress.set(|| play.fraction(now));
+        }
+        if globals.interrupt.is_set() && !hurry {
+            hurry = true;
+            play.finish_all();
+        }
+    };
+    let over = Instant::now();
+    while play.is_over && !play.is_settled(&mut rack) && over.elapsed() < NEWS {
+        patience.wait(false);
+    }
+    drop(progress);
+    let mut report = play.report(&mut rack, EMBEDDED, span, globals);
+    report.driver_threads = Some(rack.driver_threads());
+    Ok(report)
+}

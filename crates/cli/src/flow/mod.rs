@@ -1,0 +1,176 @@
+//! The command `flow`: runs a script of timed actions on the flows of a rack and checks every item.
+//!
+//! `script` and `keys` read the file, `check` and the controller's own rules judge it before
+//! anything runs; `stage` does what the actions say, `embedded` and `simulated` run the ends that
+//! it brings (`items`,
+//! `stamps`); `verify` judges what was pushed and seen, and `report` tells.
+
+mod check;
+mod control;
+mod embedded;
+mod items;
+mod keys;
+mod report;
+mod script;
+mod simulated;
+mod stage;
+mod stamps;
+mod verify;
+
+use crate::args::FlowArgs;
+use crate::globals::Globals;
+use crate::mode::Mode;
+use crate::outcome::{CliError, Verdict};
+use crate::output;
+use control::Control;
+use rackweave_rack::RackConfig;
+use report::ScriptReport;
+use script::{Script, What};
+use stage::{FlowEnd, Stage};
+
+/// A script that shows every action.
+const EXAMPLE: &str = include_str!("example.toml");
+
+/// A script on its rack.
+struct Play {
+    config: RackConfig,
+    script: Script,
+    stage: Stage,
+    /// Whether every end has come to its end.
+    is_over: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the script, the arguments or the configuration make no sense, or the rack cannot be built.
+pub fn run(args: &FlowArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    if args.example {
+        output::line(EXAMPLE)?;
+        return Ok(Verdict::Passed);
+    }
+    let path = args.script.as_deref().ok_or_else(|| {
+        CliError::usage("a script is needed; `rackweave flow --example` prints one")
+    })?;
+    let mode = Mode::of(args.simulated, &args.rack, globals)?;
+    if matches!(mode, Mode::Hosted(_)) {
+        return Err(CliError::usage(
+            "flow runs on a rack of its own, embedded or simulated; leave --hosted out, and use a \
+             configuration without a [hosted] section",
+        ));
+    }
+    let config = mode.config(&args.rack, globals)?;
+    let script = Script::read(path)?;
+    check::check(&script, &config)?;
+    let mut play = Play {
+        stage: Stage::new(&config),
+        config,
+        script,
+        is_over: false,
+    };
+    let report = match mode {
+        Mode::Simulated => simulated::run(&mut play, globals)?,
+        _ => embedded::run(&mut play, globals)?,
+    };
+    output::print(globals, "flow", &report)?;
+    Ok(Verdict::of(report.verified))
+}
+
+impl Play {
+    /// Checks every flow against what the rack can do at all, before one is made. A flow that is to
+    /// be refused is left to the controller.
+    fn check_specs(&self, rack: &dyn Control) -> Result<(), CliError> {
+        for action in &self.script.actions {
+            let What::Create(create) = &action.what else {
+                continue;
+            };
+            if action.expect_error {
+                continue;
+            }
+            stage::check_spec(create, &self.config, rack).map_err(|error| {
+                // The script's word for it.
+                let problem = error.to_string().replace("item_size", "item_bytes");
+                self.script.error(action.place, problem)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Items taken so far, for those who watch whether anything moves.
+    fn items(&self) -> u64 {
+        let sinks = self.stage.flows.iter().flat_map(|flow| &flow.sinks);
+        sinks.map(|(_, _, sink)| sink.borrow().items()).sum()
+    }
+
+    /// How long the slowest end works on one item, in nanoseconds.
+    fn item_nanos_max(&self) -> u64 {
+        let mut slowest = f64::INFINITY;
+        let mut largest = 0;
+        for action in &self.script.actions {
+            let rates = match &action.what {
+                What::Create(create) => {
+                    largest = largest.max(create.item_bytes);
+                    let rates = create.consumer_rates.iter().copied();
+                    rates.chain([create.producer_rate]).flatten().collect()
+                }
+                What::AddConsumer(joiner) => joiner.rate.into_iter().collect::<Vec<f64>>(),
+                What::AddProducer(joiner) => joiner.rate.into_iter().collect(),
+                _ => Vec::new(),
+            };
+            slowest = rates.into_iter().fold(slowest, f64::min);
+        }
+        (f64::from(largest) * 1e9 / slowest) as u64
+    }
+
+    /// Whether every end has come to its end.
+    fn has_ended(&self) -> bool {
+        self.stage.flows.iter().all(|flow| {
+            let mut sources = flow.sources.iter();
+            let mut sinks = flow.sinks.iter();
+            sources.all(|(_, source)| source.borrow().state() != "running")
+                && sinks.all(|(_, _, sink)| sink.borrow().has_ended())
+        })
+    }
+
+    /// Which part is done, for the progress bar.
+    fn fraction(&self, now: u64) -> f64 {
+        let all: usize = self
+            .script
+            .actions
+            .iter()
+            .map(|action| action.sources())
+            .sum();
+        let flows = self.stage.flows.iter();
+        let sources = flows.flat_map(|flow| &flow.sources);
+        let done: f64 = sources
+            .map(|(_, source)| source.borrow().fraction(now))
+            .sum();
+        done / all.max(1) as f64
+    }
+
+    /// Has all producers begin nothing new.
+    fn finish_all(&self) {
+        let sources = self.stage.flows.iter().flat_map(|flow| &flow.sources);
+        sources.for_each(|(_, source)| source.borrow_mut().finish());
+    }
+
+    /// Whether the controller has heard of the end of every flow.
+    fn is_settled(&self, rack: &mut dyn Control) -> bool {
+        let mut flows = self.stage.flows.iter();
+        flows.all(|flow| flow.state(rack) != FlowEnd::Running)
+    }
+
+    /// What has become of it; what the stage has noted goes into it.
+    fn report(
+        &mut self,
+        rack: &mut dyn Control,
+        mode: &'static str,
+        span: u64,
+        globals: &Globals,
+    ) -> ScriptReport {
+        let mut report = ScriptReport::new(self, rack, mode, span, globals.interrupt.is_set());
+        report.actions = core::mem::take(&mut self.stage.actions);
+        report.snapshots = core::mem::take(&mut self.stage.snapshots);
+        report
+    }
+}

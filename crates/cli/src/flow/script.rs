@@ -1,0 +1,300 @@
+//! A script of timed actions: TOML or JSON, by the file's ending. Each key is known, each action
+//! has what it needs and nothing else (`keys`); what it says about nodes and flows, `check` looks
+//! at.
+
+use super::keys::Raw;
+use crate::outcome::CliError;
+use crate::perf::amount::Amount;
+use rackweave_controller::{FlowShape, LossPolicy};
+use rackweave_rack::config::nearest::hint;
+use serde::Deserialize;
+use std::fmt;
+use std::path::Path;
+
+/// What happens, in the order of time.
+#[derive(Debug)]
+pub struct Script {
+    /// The file.
+    pub name: String,
+    /// In the order of time.
+    pub actions: Vec<Action>,
+}
+
+/// Something that happens at a time.
+#[derive(Debug)]
+pub struct Action {
+    /// Where it stands in the file.
+    pub place: Place,
+    /// Nanoseconds since the start.
+    pub at: u64,
+    /// The flow that it is about; none if about all.
+    pub flow: Option<String>,
+    /// Whether it is to be refused.
+    pub expect_error: bool,
+    /// What is done.
+    pub what: What,
+}
+
+/// Where an action stands in the file.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Counted from one.
+    pub number: usize,
+    /// The line of a TOML file in which it begins.
+    pub line: Option<usize>,
+}
+
+/// What is done.
+#[derive(Debug)]
+pub enum What {
+    /// A flow is set up and its producers begin.
+    Create(Box<Create>),
+    /// The flow's weight changes, or is taken away.
+    Weight(Option<u32>),
+    /// A consumer joins.
+    AddConsumer(Consumer),
+    /// A consumer leaves.
+    RemoveConsumer(Leaver),
+    /// A producer joins.
+    AddProducer(Producer),
+    /// The flow is broken off.
+    Close,
+    /// What there is by then goes into the report.
+    Report,
+}
+
+impl Action {
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self.what {
+            What::Create(_) => "create",
+            What::Weight(_) => "weight",
+            What::AddConsumer(_) => "add-consumer",
+            What::RemoveConsumer(_) => "remove-consumer",
+            What::AddProducer(_) => "add-producer",
+            What::Close => "close",
+            What::Report => "report",
+        }
+    }
+
+    /// Producers that it brings.
+    pub fn sources(&self) -> usize {
+        match &self.what {
+            What::Create(create) => create.producers.len(),
+            What::AddProducer(_) => 1,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for Create {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} of items of {} bytes from {} to {}",
+            self.shape.name(),
+            self.item_bytes,
+            self.producers.join(", "),
+            self.consumers.join(", ")
+        )?;
+        match self.weight {
+            Some(weight) => write!(f, ", weight {weight}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A flow to be set up. Nodes are names.
+#[derive(Debug)]
+pub struct Create {
+    pub shape: FlowShape,
+    pub producers: Vec<String>,
+    pub consumers: Vec<String>,
+    pub item_bytes: u32,
+    pub ring_bytes: u32,
+    pub weight: Option<u32>,
+    pub on_loss: LossPolicy,
+    pub doorbells: bool,
+    pub poll_interval_us: Option<u64>,
+    pub batch_bytes: Option<u32>,
+    /// Items of each producer, in a shuffle for each consumer; or how long it pushes.
+    pub amount: Amount,
+    /// Bytes per second of each producer at most.
+    pub producer_rate: Option<f64>,
+    /// The same of each consumer.
+    pub consumer_rates: Vec<Option<f64>>,
+}
+
+/// A consumer that joins.
+#[derive(Debug)]
+pub struct Consumer {
+    pub node: String,
+    /// Bytes per second at most.
+    pub rate: Option<f64>,
+}
+
+/// A producer that joins.
+#[derive(Debug)]
+pub struct Producer {
+    pub node: String,
+    pub amount: Amount,
+    /// Bytes per second at most.
+    pub rate: Option<f64>,
+}
+
+/// Which consumer leaves.
+#[derive(Debug)]
+pub enum Leaver {
+    /// By its number in the flow.
+    Index(usize),
+    /// The first that is left on a node.
+    Node(String),
+}
+
+/// What is wrong with a script, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScriptError {
+    name: String,
+    line: Option<usize>,
+    action: Option<usize>,
+    problem: String,
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(action) = self.action {
+            write!(f, ": action {action}")?;
+        }
+        write!(f, ": {}", self.problem.replace('\n', " "))
+    }
+}
+
+impl std::error::Error for ScriptError {}
+
+impl From<ScriptError> for CliError {
+    fn from(error: ScriptError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl Script {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no script.
+    pub fn read(path: &Path) -> Result<Self, CliError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| CliError::usage(format!("{name}: {error}; check the path")))?;
+        let is_json = path.extension().is_some_and(|ending| ending == "json");
+        Ok(Self::parse(&text, &name, is_json)?)
+    }
+
+    /// Reads text; `name` stands for it in messages.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn parse(text: &str, name: &str, is_json: bool) -> Result<Self, ScriptError> {
+        let raw = if is_json {
+            from_json(text, name)?
+        } else {
+            from_toml(text, name)?
+        };
+        let mut script = Self {
+            name: name.to_owned(),
+            actions: Vec::new(),
+        };
+        for (at, (line, raw)) in raw.into_iter().enumerate() {
+            let number = at + 1;
+            let place = Place { number, line };
+            let action = raw
+                .understand(place)
+                .map_err(|problem| script.error(place, problem))?;
+            script.actions.push(action);
+        }
+        if script.actions.is_empty() {
+            return Err(ScriptError {
+                name: script.name,
+                line: None,
+                action: None,
+                problem: "there is no action; `rackweave flow --example` prints a script".into(),
+            });
+        }
+        Ok(script)
+    }
+
+    /// A problem with the action at `place`.
+    pub fn error(&self, place: Place, problem: String) -> ScriptError {
+        ScriptError {
+            name: self.name.clone(),
+            line: place.line,
+            action: Some(place.number),
+            problem,
+        }
+    }
+}
+
+type Raws = Vec<(Option<usize>, Raw)>;
+
+fn from_toml(text: &str, name: &str) -> Result<Raws, ScriptError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        #[serde(default)]
+        action: Vec<toml::Spanned<Raw>>,
+    }
+    let line_of = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+    let file: File = toml::from_str(text).map_err(|error| ScriptError {
+        name: name.to_owned(),
+        line: Some(line_of(error.span().map_or(0, |span| span.start))),
+        action: None,
+        problem: explained(error.message()),
+    })?;
+    let raw = file.action.into_iter();
+    Ok(raw
+        .map(|raw| (Some(line_of(raw.span().start)), raw.into_inner()))
+        .collect())
+}
+
+fn from_json(text: &str, name: &str) -> Result<Raws, ScriptError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        action: Vec<Raw>,
+    }
+    let parsed = if text.trim_start().starts_with('[') {
+        serde_json::from_str(text)
+    } else {
+        serde_json::from_str(text).map(|file: File| file.action)
+    };
+    let actions: Vec<Raw> = parsed.map_err(|error: serde_json::Error| {
+        let message = error.to_string();
+        // The line is told in front.
+        let message = message.split(" at line ").next().unwrap_or_default();
+        ScriptError {
+            name: name.to_owned(),
+            line: Some(error.line()),
+            action: None,
+            problem: explained(message),
+        }
+    })?;
+    Ok(actions.into_iter().map(|raw| (None, raw)).collect())
+}
+
+/// "unknown field `x`, expected one of `a`, `b`" becomes a question for the nearest name.
+fn explained(message: &str) -> String {
+    let unknown = message
+        .strip_prefix("unknown field `")
+        .and_then(|rest| rest.split_once('`'));
+    match unknown {
+        Some((unknown, rest)) => {
+            let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+            format!("unknown key `{unknown}`; {}", hint(unknown, &known, "keys"))
+        }
+        None => message.to_owned(),
+    }
+}

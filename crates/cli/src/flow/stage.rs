@@ -1,0 +1,397 @@
+//! What a script's actions come to: flows with their ends, members that come and go. The stage
+//! knows no clock and no kind of rack; whoever runs it has both.
+
+use super::control::Control;
+use super::items::{Sink, Source};
+use super::report::{ActionReport, Snapshot};
+use super::script::{Action, Create, Leaver, What};
+use super::verify::{Evidence, Seen};
+use core::cell::RefCell;
+use rackweave_base::{Duration, NodeId};
+use rackweave_controller::flows::AbortReason;
+use rackweave_controller::{FlowError, FlowShape, FlowSpec, FlowState, Loss};
+use rackweave_rack::{Flow, RackConfig};
+use std::rc::Rc;
+
+/// An end that both its runner and the stage look at.
+pub type Shared<T> = Rc<RefCell<T>>;
+
+/// An end that has to be run from now on.
+pub enum Newcomer {
+    /// A producer on a node.
+    Source(NodeId, Shared<Source>),
+    /// A consumer on a node.
+    Sink(NodeId, Shared<Sink>),
+}
+
+/// A flow of the script.
+pub struct Played {
+    /// Its name in the script.
+    pub name: String,
+    /// How items find their consumers.
+    pub shape: FlowShape,
+    /// The latest.
+    pub weight: Option<u32>,
+    /// Bytes of an item.
+    pub item_bytes: u32,
+    /// Its producers, by number, with their nodes.
+    pub sources: Vec<(NodeId, Shared<Source>)>,
+    /// Its consumers, by number, with their nodes, and whether they joined later.
+    pub sinks: Vec<(NodeId, bool, Shared<Sink>)>,
+    /// Nanoseconds since the start.
+    pub begun: u64,
+    /// None if it could not be set up.
+    flow: Option<Flow>,
+}
+
+/// Everything that has happened so far.
+pub struct Stage {
+    config: RackConfig,
+    /// In the order of their making.
+    pub flows: Vec<Played>,
+    /// In the order of time.
+    pub actions: Vec<ActionReport>,
+    /// What `report` found.
+    pub snapshots: Vec<Snapshot>,
+}
+
+type Done = Result<String, FlowError>;
+
+impl Stage {
+    /// Nothing has happened on the rack of `config`.
+    pub fn new(config: &RackConfig) -> Self {
+        Self {
+            config: config.clone(),
+            flows: Vec::new(),
+            actions: Vec::new(),
+            snapshots: Vec::new(),
+        }
+    }
+
+    /// Does what an action says. Refusals are noted; the ends that it brings are to be run.
+    pub fn act(&mut self, action: &Action, rack: &mut dyn Control, now: u64) -> Vec<Newcomer> {
+        let mut newcomers = Vec::new();
+        let done = match (&action.what, &action.flow) {
+            (What::Create(create), Some(name)) => {
+                self.create(name, create, rack, now, &mut newcomers)
+            }
+            (What::Report, name) => {
+                let named = |flow: &&Played| name.as_ref().is_none_or(|name| *name == flow.name);
+                let shown: Vec<Snapshot> = self
+                    .flows
+                    .iter()
+                    .filter(named)
+                    .map(|flow| Snapshot::of(flow, flow.state(rack), now))
+                    .collect();
+                let found = shown.iter().map(ToString::to_string).collect::<Vec<_>>();
+                self.snapshots.extend(shown);
+                Ok(found.join("; "))
+            }
+            (what, name) => {
+                let flows = self.flows.iter_mut();
+                match flows.rev().find(|flow| Some(&flow.name) == name.as_ref()) {
+                    Some(flow) => flow.change(what, &self.config, rack, now, &mut newcomers),
+                    None => Err(FlowError::NotRunning),
+                }
+            }
+        };
+        let done = done.map_err(|error| self.config.name_nodes(&error.to_string()));
+        self.actions.push(ActionReport::new(action, now, done));
+        newcomers
+    }
+
+    fn create(
+        &mut self,
+        name: &str,
+        create: &Create,
+        rack: &mut dyn Control,
+        now: u64,
+        newcomers: &mut Vec<Newcomer>,
+    ) -> Done {
+        let nodes = |names: &[String]| -> Vec<NodeId> {
+            names
+                .iter()
+                .map(|name| node_of(name, &self.config))
+                .collect()
+        };
+        let (producers, consumers) = (nodes(&create.producers), nodes(&create.consumers));
+        let spec = spec_of(create, &producers, &consumers, rack);
+        let (said, made) = (create.to_string(), rack.create(spec));
+        let mut played = Played {
+            name: name.to_owned(),
+            shape: create.shape,
+            weight: create.weight,
+            item_bytes: create.item_bytes,
+            sources: Vec::new(),
+            sinks: Vec::new(),
+            begun: now,
+            flow: None,
+        };
+        let made = made.map(|flow| {
+            // Consumers first, so that the first item does not wait for the one who takes it.
+            for (at, (&node, &rate)) in consumers.iter().zip(&create.consumer_rates).enumerate() {
+                newcomers.push(played.sink(&flow, at, (node, false), rate, now));
+            }
+            let manner = (create.amount, create.producer_rate);
+            for (at, &node) in producers.iter().enumerate() {
+                newcomers.push(played.source(&flow, at, node, manner, now));
+            }
+            played.flow = Some(flow);
+            said
+        });
+        self.flows.push(played);
+        made
+    }
+
+    /// What went wrong, in words, after everything has ended; `is_over` says whether it has.
+    pub fn judge(&self, rack: &mut dyn Control, is_over: bool) -> Vec<String> {
+        let mut problems = Vec::new();
+        for action in &self.actions {
+            problems.extend(action.problem());
+        }
+        for flow in &self.flows {
+            let name = &flow.name;
+            match flow.state(rack) {
+                FlowEnd::Broken(reason) => {
+                    let reason = self.config.name_nodes(&reason.to_string());
+                    problems.push(format!("{name}: it was broken off: {reason}"));
+                }
+                FlowEnd::Running if !is_over => {
+                    problems.push(format!("{name}: it has not come to its end"));
+                }
+                _ => {}
+            }
+            for (at, (_, _, sink)) in flow.sinks.iter().enumerate() {
+                let sink = sink.borrow();
+                problems.extend(
+                    sink.problem()
+                        .map(|problem| format!("{name}: consumer {at}: {problem}")),
+                );
+            }
+            let found = flow.judge(rack, is_over);
+            problems.extend(
+                found
+                    .into_iter()
+                    .map(|problem| format!("{name}: {problem}")),
+            );
+        }
+        problems
+    }
+}
+
+/// How a flow ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlowEnd {
+    /// It was never set up.
+    Refused,
+    /// It has not ended.
+    Running,
+    /// All was delivered.
+    Ended,
+    /// The script closed it.
+    Closed,
+    /// Something else broke it off.
+    Broken(AbortReason),
+}
+
+impl Played {
+    /// How it is doing.
+    pub fn state(&self, rack: &mut dyn Control) -> FlowEnd {
+        let Some(flow) = &self.flow else {
+            return FlowEnd::Refused;
+        };
+        match rack.state(flow.id) {
+            None | Some(FlowState::Running) => FlowEnd::Running,
+            Some(FlowState::Ended) => FlowEnd::Ended,
+            Some(FlowState::Aborted(AbortReason::Closed)) => FlowEnd::Closed,
+            Some(FlowState::Aborted(reason)) => FlowEnd::Broken(reason),
+        }
+    }
+
+    /// Members that were lost.
+    pub fn losses(&self, rack: &mut dyn Control) -> Vec<Loss> {
+        self.flow
+            .as_ref()
+            .map_or_else(Vec::new, |flow| rack.lost(flow.id))
+    }
+
+    fn change(
+        &mut self,
+        what: &What,
+        config: &RackConfig,
+        rack: &mut dyn Control,
+        now: u64,
+        newcomers: &mut Vec<Newcomer>,
+    ) -> Done {
+        let mut flow = self.flow.take().ok_or(FlowError::NotRunning)?;
+        let done = self.change_flow(&mut flow, what, config, rack, now, newcomers);
+        self.flow = Some(flow);
+        done
+    }
+
+    fn change_flow(
+        &mut self,
+        flow: &mut Flow,
+        what: &What,
+        config: &RackConfig,
+        rack: &mut dyn Control,
+        now: u64,
+        newcomers: &mut Vec<Newcomer>,
+    ) -> Done {
+        match what {
+            What::Weight(weight) => {
+                rack.set_weight(flow.id, *weight)?;
+                self.weight = *weight;
+                Ok(match weight {
+                    Some(weight) => format!("weight {weight}"),
+                    None => "no weight".into(),
+                })
+            }
+            What::AddConsumer(joiner) => {
+                let node = node_of(&joiner.node, config);
+                let at = rack.add_consumer(flow, node)?;
+                newcomers.push(self.sink(flow, at, (node, true), joiner.rate, now));
+                Ok(format!("consumer {at} on {}", joiner.node))
+            }
+            What::AddProducer(joiner) => {
+                let node = node_of(&joiner.node, config);
+                let at = rack.add_producer(flow, node)?;
+                let manner = (joiner.amount, joiner.rate);
+                newcomers.push(self.source(flow, at, node, manner, now));
+                Ok(format!("producer {at} on {}", joiner.node))
+            }
+            What::RemoveConsumer(leaver) => {
+                let at = match leaver {
+                    Leaver::Index(at) => *at,
+                    Leaver::Node(name) => self.on_node(node_of(name, config)),
+                };
+                rack.remove_consumer(flow.id, at)?;
+                self.sinks[at].2.borrow_mut().set_removed();
+                let node = &config.node[usize::from(self.sinks[at].0.0)].name;
+                Ok(format!("consumer {at} on {node} leaves"))
+            }
+            What::Close => {
+                rack.close(flow.id);
+                Ok("closed".into())
+            }
+            What::Create(_) | What::Report => unreachable!("the stage does these itself"),
+        }
+    }
+
+    /// The first consumer on a node that has not been removed. If there is none, one that has: the
+    /// controller will say so.
+    fn on_node(&self, node: NodeId) -> usize {
+        let here = |sink: &(NodeId, bool, Shared<Sink>)| sink.0 == node;
+        let left = |sink: &(NodeId, bool, Shared<Sink>)| !sink.2.borrow().is_removed();
+        let sinks = self.sinks.iter();
+        let living = sinks.clone().position(|sink| here(sink) && left(sink));
+        let any = || sinks.clone().position(here);
+        living.or_else(any).unwrap_or(self.sinks.len())
+    }
+
+    fn sink(
+        &mut self,
+        flow: &Flow,
+        at: usize,
+        (node, joined): (NodeId, bool),
+        rate: Option<f64>,
+        now: u64,
+    ) -> Newcomer {
+        let consumer = flow
+            .consumer(at)
+            .expect("the controller just made its ring");
+        let whose = (at, self.shape == FlowShape::Shuffle);
+        let sink = Sink::new(consumer, flow.consumer_bell(at), whose, rate, now);
+        let sink = Rc::new(RefCell::new(sink));
+        self.sinks.push((node, joined, sink.clone()));
+        Newcomer::Sink(node, sink)
+    }
+
+    fn source(
+        &mut self,
+        flow: &Flow,
+        at: usize,
+        node: NodeId,
+        manner: (crate::perf::amount::Amount, Option<f64>),
+        now: u64,
+    ) -> Newcomer {
+        let rings = flow
+            .producers(at)
+            .expect("the controller just made its rings");
+        let source = Source::new(rings, flow.producer_bells(at), at, manner, now);
+        let source = Rc::new(RefCell::new(source));
+        self.sources.push((node, source.clone()));
+        Newcomer::Source(node, source)
+    }
+
+    /// Lays what was pushed beside what was seen.
+    fn judge(&self, rack: &mut dyn Control, is_over: bool) -> Vec<String> {
+        let sinks: Vec<_> = self
+            .sinks
+            .iter()
+            .map(|(_, _, sink)| sink.borrow())
+            .collect();
+        let seen = self
+            .sinks
+            .iter()
+            .zip(&sinks)
+            .map(|((_, joined, _), sink)| Seen {
+                runs: sink.runs(),
+                joined: *joined,
+                left: sink.is_removed(),
+            });
+        let pushed = self
+            .sources
+            .iter()
+            .map(|(_, source)| source.borrow().pushed().to_vec());
+        let is_cut = !is_over || matches!(self.state(rack), FlowEnd::Closed | FlowEnd::Broken(_));
+        super::verify::judge(&Evidence {
+            shape: self.shape,
+            pushed: pushed.collect(),
+            seen: seen.collect(),
+            is_cut,
+        })
+    }
+}
+
+fn spec_of(
+    create: &Create,
+    producers: &[NodeId],
+    consumers: &[NodeId],
+    rack: &dyn Control,
+) -> FlowSpec {
+    let ends = (producers, consumers);
+    let mut spec = rack.spec(ends, create.item_bytes, create.ring_bytes);
+    spec.shape = create.shape;
+    spec.weight = create.weight;
+    spec.on_loss = create.on_loss;
+    spec.doorbells = create.doorbells;
+    if let Some(micros) = create.poll_interval_us {
+        spec.poll_interval = Duration::from_micros(micros);
+        spec.poll_interval_max = spec.poll_interval_max.max(spec.poll_interval);
+    }
+    spec.batch_bytes = create.batch_bytes.unwrap_or(spec.batch_bytes);
+    spec
+}
+
+/// The node of a name that has been checked.
+fn node_of(name: &str, config: &RackConfig) -> NodeId {
+    let at = config.node.iter().position(|node| node.name == name);
+    NodeId(at.expect("the script was checked against this rack") as u16)
+}
+
+/// Whether a flow of the script could be: for `check`, before anything runs.
+///
+/// # Errors
+/// As [`FlowSpec::check`].
+pub fn check_spec(
+    create: &Create,
+    config: &RackConfig,
+    rack: &dyn Control,
+) -> Result<(), FlowError> {
+    let nodes = |names: &[String]| -> Vec<NodeId> {
+        names.iter().map(|name| node_of(name, config)).collect()
+    };
+    let (producers, consumers) = (nodes(&create.producers), nodes(&create.consumers));
+    spec_of(create, &producers, &consumers, rack).check()
+}

@@ -1,0 +1,95 @@
+//! What scripted items contain, and what a consumer notes of them: every byte follows from the
+//! item's number, its producer and its destination.
+
+use rackweave_endpoint::flow::hash_key;
+
+/// Bytes of an item at least: a stamp is two words.
+pub const ITEM_MIN: u32 = 16;
+
+/// Laid over the first word, so that an item never begins like an encapsulated packet: Wireshark
+/// takes a payload whose third and fourth byte are zero for one.
+const MARK: u64 = 0xa5c3 << 16;
+
+/// Neighbouring items of one producer, as a consumer saw them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Its number in the flow.
+    pub producer: u32,
+    /// The first item's number.
+    pub first: u64,
+    /// The last item's number plus one.
+    pub end: u64,
+}
+
+/// Adds an item to what was seen.
+pub fn note(runs: &mut Vec<Run>, producer: u32, number: u64) {
+    match runs.last_mut() {
+        Some(run) if run.producer == producer && run.end == number => run.end += 1,
+        _ => runs.push(Run {
+            producer,
+            first: number,
+            end: number + 1,
+        }),
+    }
+}
+
+/// Fills an item: number, producer and destination, and then what follows from them.
+pub fn stamp(item: &mut [u8], producer: u32, destination: u32, number: u64) {
+    let whose = u64::from(producer) << 32 | u64::from(destination);
+    let seed = hash_key(number ^ hash_key(whose));
+    let (head, rest) = item.split_at_mut(ITEM_MIN as usize);
+    head[..8].copy_from_slice(&(number ^ MARK).to_le_bytes());
+    head[8..].copy_from_slice(&whose.to_le_bytes());
+    for (at, word) in (0u64..).zip(rest.chunks_exact_mut(8)) {
+        word.copy_from_slice(&seed.wrapping_add(at).to_le_bytes());
+    }
+}
+
+/// Producer, destination and number of an item; nothing if a byte is not as it should be.
+pub fn read(item: &[u8]) -> Option<(u32, u32, u64)> {
+    let (head, rest) = item.split_first_chunk::<{ ITEM_MIN as usize }>()?;
+    let word = |at: usize| Some(u64::from_le_bytes(*head[at..].first_chunk()?));
+    let (number, whose) = (word(0)? ^ MARK, word(8)?);
+    let seed = hash_key(number ^ hash_key(whose));
+    let wrong = (0u64..)
+        .zip(rest.chunks_exact(8))
+        .fold(0, |wrong, (at, word)| {
+            let word = u64::from_le_bytes(*word.first_chunk().expect("a word has eight bytes"));
+            wrong | (word ^ seed.wrapping_add(at))
+        });
+    (wrong == 0).then_some(((whose >> 32) as u32, whose as u32, number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_is_wrong_is_noticed() {
+        let mut item = [0; 64];
+        stamp(&mut item, 3, 1, 77);
+        assert_eq!(read(&item), Some((3, 1, 77)));
+        for at in 0..64 {
+            let mut damaged = item;
+            damaged[at] ^= 0x10;
+            assert_ne!(read(&damaged), Some((3, 1, 77)), "byte {at}");
+            assert!(at < 16 || read(&damaged).is_none(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn runs_are_cut_where_items_do_not_follow_each_other() {
+        let mut runs = Vec::new();
+        for (producer, number) in [(0, 0), (0, 1), (1, 0), (0, 2), (0, 4), (0, 4)] {
+            note(&mut runs, producer, number);
+        }
+        let ends: Vec<_> = runs
+            .iter()
+            .map(|run| (run.producer, run.first, run.end))
+            .collect();
+        assert_eq!(
+            ends,
+            [(0, 0, 2), (1, 0, 1), (0, 2, 3), (0, 4, 5), (0, 4, 5)]
+        );
+    }
+}

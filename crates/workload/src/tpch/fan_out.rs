@@ -1,0 +1,323 @@
+//! Workers of flows whose producers do not choose a consumer: load-balanced and replicated ones.
+//!
+//! A [`TableWorker`] pushes rows into one ring. Of a balanced flow each [`Q1Worker`] gets some of
+//! the line items and sums them up; their parts together are the answer of Q1. Of a replicated flow
+//! each [`ReplicaWorker`] gets all rows and says what it saw.
+
+use super::aggregate::Aggregate;
+use super::compute::{Batch, Input};
+use super::result::ComputeResult;
+use super::rows::{LineitemRow, OrderRow};
+use super::scale::RowCounts;
+use super::worker::{LINEITEM, ORDERS, WorkerError, WorkerStep};
+use rackweave_endpoint::flow::{Consumer, Partitioner, Producer, PushError, hash_key};
+
+/// Pushes encoded rows of one table, one after the other, into one ring.
+#[derive(Debug)]
+pub struct TableWorker {
+    table: &'static str,
+    row_bytes: usize,
+    rows: Vec<u8>,
+    /// Bytes of `rows` that have been pushed.
+    pushed: usize,
+    target: Partitioner,
+    is_finished: bool,
+    error: Option<WorkerError>,
+}
+
+impl TableWorker {
+    /// A worker that pushes rows of `lineitem`.
+    ///
+    /// # Panics
+    /// If an item of the ring has no room for a row.
+    pub fn lineitem(rows: Vec<u8>, ring: Producer) -> Self {
+        Self::new(LINEITEM, LineitemRow::BYTES, rows, ring)
+    }
+
+    /// A worker that pushes rows of `orders`.
+    ///
+    /// # Panics
+    /// If an item of the ring has no room for a row.
+    pub fn orders(rows: Vec<u8>, ring: Producer) -> Self {
+        Self::new(ORDERS, OrderRow::BYTES, rows, ring)
+    }
+
+    fn new(table: &'static str, row_bytes: usize, rows: Vec<u8>, ring: Producer) -> Self {
+        Self {
+            table,
+            row_bytes,
+            rows,
+            pushed: 0,
+            target: Partitioner::new(vec![ring], row_bytes),
+            is_finished: false,
+            error: None,
+        }
+    }
+
+    /// Pushes up to `rows_max` rows, at least one.
+    pub fn step(&mut self, rows_max: usize) -> WorkerStep {
+        let before = self.pushed;
+        let stop = self.advance(rows_max.max(1));
+        let bytes = (self.pushed - before) as u64;
+        match stop {
+            Err(PushError::Full) if bytes == 0 => WorkerStep::Blocked,
+            Err(PushError::Full) | Ok(()) if bytes > 0 => WorkerStep::Worked {
+                rows: bytes / self.row_bytes as u64,
+                bytes,
+            },
+            Ok(()) => WorkerStep::Done,
+            Err(_) => {
+                self.error = Some(WorkerError::Aborted { table: self.table });
+                WorkerStep::Aborted
+            }
+        }
+    }
+
+    fn advance(&mut self, rows_max: usize) -> Result<(), PushError> {
+        let end = self.pushed + rows_max * self.row_bytes;
+        let end = end.min(self.rows.len());
+        for row in self.rows[self.pushed..end].chunks_exact(self.row_bytes) {
+            self.target.push(0, |slot| slot.copy_from_slice(row))?;
+            self.pushed += self.row_bytes;
+        }
+        if self.pushed == self.rows.len() && !self.is_finished {
+            self.target.finish()?;
+            self.is_finished = true;
+        }
+        // A ring with room left does not look whether its flow still lives.
+        if self.target.is_aborted() {
+            return Err(PushError::Aborted);
+        }
+        Ok(())
+    }
+
+    /// What it pushes: rows, and a number that does not depend on their order.
+    pub fn digest(&self) -> RowsDigest {
+        let mut digest = RowsDigest::default();
+        for row in self.rows.chunks_exact(self.row_bytes) {
+            digest.add(row);
+        }
+        digest
+    }
+
+    /// Whether everything was pushed and the switch has taken it all to the consumers.
+    pub fn is_delivered(&mut self) -> bool {
+        self.is_finished && self.target.is_delivered()
+    }
+
+    /// Why the worker has given up, if it has.
+    pub fn error(&self) -> Option<WorkerError> {
+        self.error
+    }
+}
+
+/// What some rows come to.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct RowsDigest {
+    /// How many.
+    pub rows: u64,
+    /// The same for the same rows in any order.
+    pub sum: u64,
+    /// The same only for the same rows in the same order.
+    pub order: u64,
+}
+
+impl RowsDigest {
+    fn add(&mut self, row: &[u8]) {
+        let mut hash = 0;
+        for word in row.chunks_exact(8) {
+            let word = u64::from_le_bytes(*word.first_chunk().expect("a word has eight bytes"));
+            hash = hash_key(hash ^ word);
+        }
+        self.rows += 1;
+        self.sum = self.sum.wrapping_add(hash);
+        self.order = hash_key(self.order ^ hash);
+    }
+
+    /// Both together, as if pushed by one worker in an order that nobody knows.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            rows: self.rows + other.rows,
+            sum: self.sum.wrapping_add(other.sum),
+            order: 0,
+        }
+    }
+}
+
+/// One unit's part of Q1, over the line items that it was given.
+#[derive(Debug)]
+pub struct Q1Partial {
+    aggregate: Aggregate,
+    rows: u64,
+}
+
+impl Default for Q1Partial {
+    fn default() -> Self {
+        Self {
+            aggregate: Aggregate::new(),
+            rows: 0,
+        }
+    }
+}
+
+impl Q1Partial {
+    /// Adds an encoded row.
+    ///
+    /// # Errors
+    /// If a column that Q1 needs is malformed.
+    #[inline]
+    pub fn add(&mut self, row: &[u8; LineitemRow::BYTES]) -> Result<(), super::RowError> {
+        self.aggregate.line(row)?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Adds all rows of an item and gives their number.
+    ///
+    /// # Errors
+    /// If the item or a row is malformed.
+    pub fn add_item(&mut self, item: &[u8]) -> Result<u64, WorkerError> {
+        super::compute::item_rows(LINEITEM, 0, item, &mut |row| self.add(row))
+    }
+
+    /// Rows seen, also those that no group counts.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The part, as [`super::QueryResult::merge`] adds parts up; of the join it has nothing.
+    pub fn into_result(self) -> ComputeResult {
+        ComputeResult {
+            rows: RowCounts {
+                orders: 0,
+                lineitem: self.rows,
+            },
+            q1: self.aggregate.into_rows().0,
+            join: Vec::new(),
+        }
+    }
+}
+
+/// Takes the line items that one consumer of a balanced flow gets, and answers its part of Q1.
+#[derive(Debug)]
+pub struct Q1Worker {
+    input: Option<Input>,
+    partial: Q1Partial,
+    end: Option<Result<(), WorkerError>>,
+}
+
+impl Q1Worker {
+    /// A worker over a consuming end.
+    pub fn new(consumer: Consumer) -> Self {
+        Self {
+            input: Some(Input::new(LINEITEM, consumer)),
+            partial: Q1Partial::default(),
+            end: None,
+        }
+    }
+
+    /// Consumes whole items of together about `rows_max` rows, at least one item.
+    pub fn step(&mut self, rows_max: usize) -> WorkerStep {
+        let partial = &mut self.partial;
+        step(
+            &mut self.input,
+            &mut self.end,
+            LineitemRow::BYTES,
+            |input| Input::take(input, rows_max, |row| partial.add(row)),
+        )
+    }
+
+    /// Rows taken so far.
+    pub fn rows(&self) -> u64 {
+        self.partial.rows()
+    }
+
+    /// Its part of the answer.
+    ///
+    /// # Errors
+    /// If the worker has given up or is not done.
+    pub fn into_result(self) -> Result<ComputeResult, WorkerError> {
+        self.end
+            .unwrap_or(Err(WorkerError::NotDone { table: LINEITEM }))
+            .map(|()| self.partial.into_result())
+    }
+}
+
+/// Takes all orders at one consumer of a replicated flow, and says what it saw.
+#[derive(Debug)]
+pub struct ReplicaWorker {
+    input: Option<Input>,
+    digest: RowsDigest,
+    end: Option<Result<(), WorkerError>>,
+}
+
+impl ReplicaWorker {
+    /// A worker over a consuming end.
+    pub fn new(consumer: Consumer) -> Self {
+        Self {
+            input: Some(Input::new(ORDERS, consumer)),
+            digest: RowsDigest::default(),
+            end: None,
+        }
+    }
+
+    /// Consumes whole items of together about `rows_max` rows, at least one item.
+    pub fn step(&mut self, rows_max: usize) -> WorkerStep {
+        let digest = &mut self.digest;
+        step(&mut self.input, &mut self.end, OrderRow::BYTES, |input| {
+            Input::take(input, rows_max, |row: &[u8; OrderRow::BYTES]| {
+                digest.add(row);
+                Ok(())
+            })
+        })
+    }
+
+    /// Rows taken so far.
+    pub fn rows(&self) -> u64 {
+        self.digest.rows
+    }
+
+    /// What it saw.
+    ///
+    /// # Errors
+    /// If the worker has given up or is not done.
+    pub fn into_result(self) -> Result<RowsDigest, WorkerError> {
+        self.end
+            .unwrap_or(Err(WorkerError::NotDone { table: ORDERS }))
+            .map(|()| self.digest)
+    }
+}
+
+/// What a worker's step comes to that takes from one flow. On a malformed item it leaves the flow,
+/// so that producers hear of it.
+fn step(
+    input: &mut Option<Input>,
+    end: &mut Option<Result<(), WorkerError>>,
+    row_bytes: usize,
+    take: impl FnOnce(&mut Option<Input>) -> Result<Batch, WorkerError>,
+) -> WorkerStep {
+    match end {
+        Some(Ok(())) => return WorkerStep::Done,
+        Some(Err(_)) => return WorkerStep::Aborted,
+        None => {}
+    }
+    match take(input) {
+        Ok(Batch::Rows(rows)) => WorkerStep::Worked {
+            rows,
+            bytes: rows * row_bytes as u64,
+        },
+        Ok(Batch::Empty) => WorkerStep::Blocked,
+        Ok(Batch::Ended) => {
+            *end = Some(Ok(()));
+            WorkerStep::Done
+        }
+        Err(error) => {
+            *end = Some(Err(error));
+            if let Some(input) = input.take() {
+                input.leave();
+            }
+            WorkerStep::Aborted
+        }
+    }
+}
