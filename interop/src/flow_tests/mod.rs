@@ -10,7 +10,7 @@ use crate::guest::Guest;
 use crate::suite::Suite;
 use rack::{GUESTS, OURS, Rack};
 use rackweave_base::NodeId;
-use rackweave_controller::{FlowId, FlowRings, FlowSpec, FlowState};
+use rackweave_controller::{FlowId, FlowRings, FlowShape, FlowSpec, FlowState};
 use rackweave_verbs::Mtu;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -35,41 +35,61 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Case {
     name: &'static str,
+    shape: FlowShape,
     producers: &'static [NodeId],
     consumers: &'static [NodeId],
     mtu: Mtu,
 }
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 7] = [
     Case {
         name: "guest to ours",
+        shape: FlowShape::Shuffle,
         producers: &[GUESTS[0]],
         consumers: &[OURS[0]],
         mtu: Mtu::B4096,
     },
     Case {
         name: "ours to guest",
+        shape: FlowShape::Shuffle,
         producers: &[OURS[0]],
         consumers: &[GUESTS[0]],
         mtu: Mtu::B4096,
     },
     Case {
         name: "guest to guest",
+        shape: FlowShape::Shuffle,
         producers: &[GUESTS[0]],
         consumers: &[GUESTS[1]],
         mtu: Mtu::B1024,
     },
     Case {
         name: "2:2, guest and ours to guest and ours",
+        shape: FlowShape::Shuffle,
         producers: &[GUESTS[0], OURS[0]],
         consumers: &[GUESTS[1], OURS[1]],
         mtu: Mtu::B4096,
     },
     Case {
         name: "2:2, both guests to both guests",
+        shape: FlowShape::Shuffle,
         producers: &GUESTS,
         consumers: &GUESTS,
         mtu: Mtu::B4096,
+    },
+    Case {
+        name: "replicated, guest and ours to guest and ours",
+        shape: FlowShape::Replicate,
+        producers: &[GUESTS[0], OURS[0]],
+        consumers: &[GUESTS[1], OURS[1]],
+        mtu: Mtu::B4096,
+    },
+    Case {
+        name: "replicated, ours to both guests",
+        shape: FlowShape::Replicate,
+        producers: &[OURS[0]],
+        consumers: &GUESTS,
+        mtu: Mtu::B1024,
     },
 ];
 
@@ -86,6 +106,7 @@ pub fn run(suite: &mut Suite, label: &str, rack: &mut Rack, guests: &[Guest; 2])
 /// A flow, from set-up to tear-down.
 fn flow(rack: &mut Rack, guests: &[Guest; 2], case: &Case, loss: f64) -> Outcome {
     let spec = FlowSpec {
+        shape: case.shape,
         mtu: case.mtu,
         poll_interval: rackweave_base::Duration::from_millis(1),
         poll_interval_max: rackweave_base::Duration::from_millis(4),
