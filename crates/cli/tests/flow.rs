@@ -224,6 +224,10 @@ fn scripts_that_cannot_be_meant_are_refused_before_anything_runs() {
         ),
         refused("spec.toml", &with_flow("balance", "").replace("512", "513")),
         refused(
+            "ring.toml",
+            &with_flow("balance", "").replace("16384", "600"),
+        ),
+        refused(
             "weight.toml",
             &after("at_ms = 1\naction = \"weight\"\nweight = \"much\""),
         ),

@@ -46,6 +46,13 @@ fn one<'a>(action: &'a Action, config: &RackConfig, flows: &mut Flows<'a>) -> Re
             }
             nodes.iter().try_for_each(|node| known_node(node, config))?;
         }
+        let (item, ring) = (create.item_bytes, create.ring_bytes);
+        if u64::from(ring) < 2 * u64::from(item) && !action.expect_error {
+            return Err(format!(
+                "ring_bytes is {ring}: a ring holds two items of {item} bytes at least; raise it or \
+                 lower item_bytes"
+            ));
+        }
         let consumers = create.consumers.iter().map(String::as_str).collect();
         if flow.is_empty() {
             return Err("a flow needs a name; say flow = \"...\"".into());
