@@ -115,6 +115,7 @@ fn config(flows: u16, seed: u64) -> RackConfig {
         node: (0..NODES).map(node).collect(),
         ..RackConfig::default()
     };
+    config.flow.transfers = 1;
     config.switch.budget = BudgetName::Tofino1;
     config.switch.lanes = (flows * LANES).max(LANES_MIN);
     (config.switch.consumer_rings, config.switch.producer_rings) = (flows, flows);
@@ -144,8 +145,7 @@ fn goodput(flows: u16, items: u64, seed: u64) -> Result<f64, ExperimentError> {
     let mut made: Vec<(NodeId, NodeId, Flow)> = Vec::new();
     for at in 0..flows {
         let (from, to) = (NodeId(at % NODES), NodeId((at + 1) % NODES));
-        let mut spec = rack.flow_spec(&[from], &[to], ITEM_BYTES, RING_SLOTS * ITEM_BYTES);
-        spec.transfers = 1;
+        let spec = rack.flow_spec(&[from], &[to], ITEM_BYTES, RING_SLOTS * ITEM_BYTES);
         made.push((from, to, rack.create_flow(spec)?));
     }
     let bad = |error: rackweave_endpoint::flow::RingError| ExperimentError::Run(error.to_string());

@@ -1,10 +1,11 @@
 //! Members that join, leave or die while a flow runs.
 //!
-//! A change sets the flow up again from what its rings say, as after a restart of the switch
+//! A consumer that joins a balanced flow gets a thread of its own, and the others need not pause. Any
+//! other change sets the flow up again from what its rings say, as after a restart of the switch
 //! (`recover`): with the members that there are now. Nobody else's ring is touched, so producers
 //! and consumers notice nothing but a pause.
 
-use super::set_up::{forget_ring, take_consumer, take_producer};
+use super::set_up::{End, forget_ring, take_consumer, take_producer};
 use super::{AbortReason, FlowError, FlowId, FlowShape, FlowState, LossPolicy, Ring};
 use crate::{Controller, Site};
 use rackweave_base::NodeId;
@@ -66,6 +67,9 @@ impl Controller {
         self.check_room(1, 0)?;
         let spec = flow.spec.clone();
         let ring = self.make_ring(site, &spec, node, spec.consumer_slots, 0)?;
+        if shape == FlowShape::Balance {
+            return self.join_balanced(site, id, ring);
+        }
         self.detach(site, id);
         if self.has_ended_meanwhile(site, id) {
             forget_ring(site, &ring);
@@ -86,6 +90,37 @@ impl Controller {
         self.attach(site, id)?;
         let flow = &self.flows.flows[id.0 as usize];
         Ok((flow.consumers.len() - 1, ring))
+    }
+
+    /// One more consumer with a thread of its own: the others need not even pause.
+    fn join_balanced(
+        &mut self,
+        site: &mut dyn Site,
+        id: FlowId,
+        ring: Ring,
+    ) -> Result<(usize, Ring), FlowError> {
+        let nodes = site.nodes();
+        let lanes_before = self.flows.flows[id.0 as usize].lanes.len();
+        let connected = self.connect_ring(site, id, &ring, End::Consumer, &nodes);
+        let place = match connected {
+            Ok(place) => place,
+            Err(error) => {
+                let flow = &mut self.flows.flows[id.0 as usize];
+                for lane in flow.lanes.split_off(lanes_before) {
+                    self.disconnect_lane(site, &lane);
+                }
+                forget_ring(site, &ring);
+                return Err(error.into());
+            }
+        };
+        let seat = take_consumer(&mut self.flows.threads);
+        let flow = &mut self.flows.flows[id.0 as usize];
+        flow.consumers.extend(seat);
+        flow.spec.consumers.push(ring.node);
+        flow.rings.consumers.push(ring.clone());
+        self.enter_balanced(site, id, place)?;
+        let index = self.flows.flows[id.0 as usize].consumers.len() - 1;
+        Ok((index, ring))
     }
 
     /// A consumer leaves: what it has been shown it may still take, then its stream ends. What was

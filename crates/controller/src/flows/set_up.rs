@@ -259,7 +259,7 @@ impl Controller {
     }
 
     /// Connects the lanes of one ring: its words, its data, its doorbell.
-    fn connect_ring(
+    pub(super) fn connect_ring(
         &mut self,
         site: &mut dyn Site,
         id: FlowId,

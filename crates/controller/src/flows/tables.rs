@@ -2,13 +2,14 @@
 
 use super::book::Flow;
 use super::set_up::Places;
-use super::{FlowId, FlowShape, LossPolicy, Ring};
-use crate::{Controller, Site};
+use super::{FlowError, FlowId, FlowShape, LossPolicy, Ring};
+use crate::{Controller, LaneError, Site};
 use rackweave_base::Rkey;
 use rackweave_programs::flows::{
-    ConsumerEntry, ConsumerId, Counters, Flows, ProducerEntry, ProducerId, RingPlace, ThreadEntry,
-    ThreadId,
+    ConsumerEntry, ConsumerId, Counters, FlowTask, Flows, ProducerEntry, ProducerId, RingPlace,
+    ThreadEntry, ThreadId,
 };
+use rackweave_programs::pipeline::Task;
 use rackweave_switch::table::TableError;
 use rackweave_switch::transfer::{Lane, LaneId, LaneKind};
 
@@ -77,6 +78,64 @@ impl Controller {
             entered = entries.enter(&mut switch.program_mut().flows);
         });
         entered
+    }
+}
+
+impl Controller {
+    /// Enters the newest consumer of a balanced flow, with a thread of its own, into the circle of
+    /// those that are at work, and starts it.
+    pub(super) fn enter_balanced(
+        &mut self,
+        site: &mut dyn Site,
+        id: FlowId,
+        place: RingPlace,
+    ) -> Result<(), FlowError> {
+        let flow = &self.flows.flows[id.0 as usize];
+        let batch_items = flow.spec.batch_items();
+        let mut threads: Vec<ThreadId> = flow.threads().map(|(thread, _)| thread).collect();
+        let Some(newest) = threads.pop() else {
+            return Ok(());
+        };
+        let consumer = ConsumerEntry {
+            ring: place,
+            thread: newest,
+            bit: 0,
+            next: ConsumerId(newest.0),
+        };
+        let mut entered: Result<(), TableError> = Ok(());
+        site.switch(&mut |now, switch| {
+            let flows = &mut switch.program_mut().flows;
+            let Some(model) = threads.first().and_then(|&id| flows.thread(id)) else {
+                return;
+            };
+            let joiner = ThreadEntry {
+                lanes_first: place.lanes_first,
+                items: place.items,
+                rkey: place.rkey,
+                first_consumer: ConsumerId(newest.0),
+                weight: None,
+                ..model
+            };
+            // Threads that have ended drop out of the circle.
+            let circle: Vec<ThreadId> = threads.iter().copied().chain([newest]).collect();
+            let mut enter = |(at, &id): (usize, &ThreadId)| {
+                let entry = ThreadEntry {
+                    next: next(&circle, at),
+                    threads: circle.len() as u16,
+                    batch_items,
+                    ..flows.thread(id).unwrap_or(joiner)
+                };
+                flows.set_thread(id, entry, (id == newest).then_some(0))
+            };
+            entered = circle.iter().enumerate().try_for_each(&mut enter);
+            let flows = &mut switch.program_mut().flows;
+            entered =
+                entered.and_then(|()| flows.set_consumer(ConsumerId(newest.0), consumer, Some(0)));
+            switch.inject(now, Task::Flow(FlowTask::Poll(place.poll)));
+            switch.inject(now, Task::Flow(FlowTask::Wake(newest)));
+        });
+        self.share_out(site);
+        Ok(entered.map_err(LaneError::from)?)
     }
 }
 
