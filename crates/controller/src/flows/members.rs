@@ -1,9 +1,9 @@
 //! Members that join, leave or die while a flow runs.
 //!
-//! A consumer that joins a balanced flow gets a thread of its own, and the others need not pause. Any
-//! other change sets the flow up again from what its rings say, as after a restart of the switch
-//! (`recover`): with the members that there are now. Nobody else's ring is touched, so producers
-//! and consumers notice nothing but a pause.
+//! A consumer that joins a balanced flow gets a thread of its own, and the others need not pause.
+//! Any other change sets the flow up again from what its rings say, as after a restart of the
+//! switch (`recover`): with the members that there are now. Nobody else's ring is touched, so
+//! producers and consumers notice nothing but a pause.
 
 use super::set_up::{End, forget_ring, take_consumer, take_producer};
 use super::{AbortReason, FlowError, FlowId, FlowShape, FlowState, LossPolicy, Ring};
