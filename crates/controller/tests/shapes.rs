@@ -537,3 +537,61 @@ fn what_a_shape_forbids_is_refused_and_changes_nothing() {
     run.finish(40, "a balanced flow that was asked for what cannot be");
     run.ends.assert_balanced("balance");
 }
+
+#[test]
+fn whoever_joins_when_all_is_over_but_nobody_has_heard_of_it() {
+    for shape in [FlowShape::Shuffle, FlowShape::Balance, FlowShape::Replicate] {
+        let mut run = start(spec(shape, &[0], &[2]));
+        while !run.ends.all_ended() {
+            run.ends.work(20);
+            run.rack.step();
+        }
+        let (rack, controller) = (&mut run.rack, &mut run.controller);
+        assert_eq!(controller.flow_state(run.id), Some(FlowState::Running));
+        let producer = controller.add_producer(rack, run.id, NodeId(3));
+        match shape {
+            FlowShape::Shuffle => assert_eq!(
+                producer.unwrap_err().to_string(),
+                "a flow of shape shuffle cannot take another producer: one of its consumers has \
+                 seen the end of its stream"
+            ),
+            _ => assert_eq!(producer.unwrap_err(), FlowError::NotRunning),
+        }
+        run.finish(20, "all over");
+    }
+    let mut run = start(spec(FlowShape::Balance, &[0], &[2]));
+    while !run.ends.all_ended() {
+        run.ends.work(20);
+        run.rack.step();
+    }
+    let (rack, controller) = (&mut run.rack, &mut run.controller);
+    let (_, ring) = controller.add_consumer(rack, run.id, NodeId(3)).unwrap();
+    let joined = taker(rack, &ring);
+    run.ends.consumers.push(joined);
+    run.finish(20, "joined at the end");
+    assert_eq!(run.ends.consumers[1].ended, Some(true));
+    assert!(run.ends.consumers[1].popped.is_empty());
+}
+
+/// A source that dies in the middle of a transfer was heard of; its consumer must not be blamed.
+#[test]
+fn a_source_that_falls_silent_in_mid_transfer_is_the_one_to_blame() {
+    for steps in 0..25 {
+        let mut run = start(FlowSpec {
+            on_loss: LossPolicy::Report,
+            batch_bytes: 4800,
+            ..spec(FlowShape::Balance, &[0, 1], &[2, 3])
+        });
+        for _ in 0..steps {
+            run.step(400);
+        }
+        run.rack.dead[1] = true;
+        run.finish(400, "a silent source");
+        let losses = run.controller.losses(run.id);
+        let blamed: Vec<_> = losses.iter().map(|loss| (loss.role, loss.node)).collect();
+        assert!(
+            blamed.iter().all(|&who| who == ("producer", NodeId(1))),
+            "after {steps} steps: {blamed:?}"
+        );
+    }
+}
