@@ -438,7 +438,7 @@ fn info_is_a_configuration_file() {
         json(&["info", "--seed", "77", "--loss", "0.25"])["config_hash"]
     );
     assert_ne!(value["config_hash"], json(&["info"])["config_hash"]);
-    assert_eq!(value["switch"]["stages"].as_array().map(Vec::len), Some(14));
+    assert_eq!(value["switch"]["stages"].as_array().map(Vec::len), Some(12));
     let memory = &value["memory"];
     assert!(memory["overhead_bytes"].as_u64() <= memory["overhead_bytes_max"].as_u64());
 }

@@ -196,6 +196,13 @@ fn batches_that_the_queue_holds_need_no_control() {
         assert_eq!(outcome.drops, 0, "{outcome:?}");
         assert!(outcome.queue_bytes_max <= 9 * (64 << 10), "{outcome:?}");
         assert!(outcome.used > 0.95, "{outcome:?}");
-        assert_eq!(outcome.items[0], outcome.items[1], "{outcome:?}");
+        // Marks below the queue's end slow one down before the other; without control both take
+        // turns.
+        let [first, second] = outcome.items.map(|items| items as f64);
+        let least = if congestion_control { 0.7 } else { 0.99 };
+        assert!(
+            (least..1.0 / least).contains(&(first / second)),
+            "fair shares: {outcome:?}"
+        );
     }
 }
