@@ -29,6 +29,7 @@ pub struct CampaignReport {
     pub packets_disturbed: u64,
     pub switch_restarts: u64,
     pub node_crashes: u64,
+    pub member_changes: u64,
     /// Workloads broken off for good reason.
     pub aborted: u64,
     pub events: u64,
@@ -65,6 +66,7 @@ impl CampaignReport {
             packets_disturbed: 0,
             switch_restarts: 0,
             node_crashes: 0,
+            member_changes: 0,
             aborted: 0,
             events: 0,
             virtual_seconds: 0.0,
@@ -83,6 +85,7 @@ impl CampaignReport {
         self.packets_disturbed += seed.packets_disturbed;
         self.switch_restarts += seed.restarts;
         self.node_crashes += seed.crashes;
+        self.member_changes += seed.changes;
         self.aborted += u64::from(seed.aborted.is_some());
         self.events += seed.events;
         self.virtual_seconds += seed.time.as_secs_f64();
@@ -137,6 +140,7 @@ impl fmt::Display for CampaignReport {
             ("packets disturbed", self.packets_disturbed),
             ("switch restarts", self.switch_restarts),
             ("node crashes", self.node_crashes),
+            ("changes at work", self.member_changes),
             ("flows broken off", self.aborted),
             ("simulated events", self.events),
         ] {
