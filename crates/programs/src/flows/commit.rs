@@ -5,7 +5,7 @@
 //! the head tells what the producer's tail should be. In the other order items would be lost. With
 //! several consumers the head goes to all of them, and the tail follows when all have it.
 
-use super::schedule::Cookie;
+use super::issue::Cookie;
 use super::{ConsumerId, FlowPass, FlowTask, Flows, ProducerId, SLOTS, ThreadId};
 use crate::pipeline::Digest;
 use rackweave_base::canary::{Canary, planted};

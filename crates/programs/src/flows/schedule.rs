@@ -1,47 +1,19 @@
-//! Scan and issue: which producer is next, and how many of its items move.
+//! Scan: which producer is next, and how many of its items move.
 
-use super::{
-    ConsumerId, ENDED, FlowPass, FlowTask, Flows, ProducerId, SLOTS, ThreadEntry, ThreadId,
-};
+use super::{ConsumerId, FlowPass, FlowTask, Flows, ProducerId, SLOTS, ThreadEntry, ThreadId};
 use rackweave_base::canary::{Canary, planted};
-use rackweave_switch::transfer::{EngineTask, LaneId, Start};
-use rackweave_wire::fabric::ring::{self, CommitRecord, SwitchState, SwitchWord};
+use rackweave_wire::fabric::ring;
 
 const ASLEEP: u32 = 0;
 const RUNNING: u32 = 1;
 const WOKEN: u32 = 2;
 
 /// A producer that threads share may be taken from,
-const FREE: u32 = 0;
+pub(super) const FREE: u32 = 0;
 /// a thread is about to,
 const TAKING: u32 = 1;
 /// or its items are not consumed yet.
-const HELD: u32 = 2;
-
-/// What a transfer gives back when it is done: its thread and slot, and its lanes within their
-/// rings.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Cookie {
-    pub thread: ThreadId,
-    pub slot: u32,
-    pub source: u32,
-    pub target: u32,
-}
-
-impl Cookie {
-    const fn pack(self) -> u32 {
-        (self.thread.0 as u32) << 16 | self.slot << 8 | self.source << 4 | self.target
-    }
-
-    pub const fn unpack(cookie: u32) -> Self {
-        Self {
-            thread: ThreadId((cookie >> 16) as u16),
-            slot: cookie >> 8 & 0xff,
-            source: cookie >> 4 & 0xf,
-            target: cookie & 0xf,
-        }
-    }
-}
+pub(super) const HELD: u32 = 2;
 
 /// What a scan carries from pass to pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,23 +34,9 @@ pub struct Scan {
 }
 
 /// The first of `lanes` lanes whose bit is not set. On hardware a table of sixteen entries.
-fn free_lane(busy: u32, lanes: u8) -> Option<u32> {
+pub(super) fn free_lane(busy: u32, lanes: u8) -> Option<u32> {
     let first = busy.trailing_ones();
     (first < u32::from(lanes)).then_some(first)
-}
-
-/// Sets the bit of the first free lane and says which it is.
-fn take_lane(lanes: u8) -> impl FnOnce(&mut u32) -> u32 {
-    move |busy| {
-        let lane = free_lane(*busy, lanes);
-        debug_assert!(
-            lane.is_some(),
-            "only one scan at a time takes lanes of a thread or a producer"
-        );
-        let lane = lane.unwrap_or(0);
-        *busy |= 1 << lane;
-        lane
-    }
 }
 
 impl Flows {
@@ -141,7 +99,7 @@ impl Flows {
     }
 
     /// The first task of a round: a look at all consumers, if there are several, or at a producer.
-    fn begin(&self, id: ThreadId, thread: &ThreadEntry, cursor: u32) -> FlowTask {
+    pub(super) fn begin(&self, id: ThreadId, thread: &ThreadEntry, cursor: u32) -> FlowTask {
         let at = ProducerId(cursor as u16);
         let known = self.producers.lookup(at.index());
         let known = known.is_some_and(|p| p.group == thread.group);
@@ -375,223 +333,5 @@ impl Flows {
         if let Some(left) = self.threads.lookup(thread.index()).map(|t| t.threads) {
             pass.recirculate(FlowTask::WakeRing { thread, left });
         }
-    }
-
-    /// Takes the items out of the books and starts their transfer.
-    pub(super) fn issue(
-        &mut self,
-        pass: &mut FlowPass<'_>,
-        id: ThreadId,
-        producer_id: ProducerId,
-        (items, first, is_cut): (u32, u32, bool),
-        floor: u64,
-    ) {
-        let thread = self.threads.lookup(id.index());
-        let producer = self.producers.lookup(producer_id.index());
-        let (Some(thread), Some(producer)) = (thread, producer) else {
-            return;
-        };
-        let (at, p) = (id.index(), producer_id.index());
-        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let post_add = |by: u32| {
-            move |cell: &mut u32| {
-                let before = *cell;
-                *cell = before.wrapping_add(by);
-                before
-            }
-        };
-        let issued = registers.issued.update(cursor, at, post_add(1));
-        // Whoever was served last is looked at last the next time.
-        let next_producer = if is_cut { producer_id } else { producer.next };
-        registers
-            .cursor
-            .write(cursor, at, u32::from(next_producer.0));
-        let taking = if thread.retain { HELD } else { FREE };
-        registers.taking.write(cursor, p, taking);
-        let slot = issued % SLOTS as u32;
-        let slot_at = at * SLOTS + slot as usize;
-        registers
-            .done
-            .write(cursor, slot_at, u32::from(planted(Canary::FlowsEarlyHead)));
-        registers
-            .slot_producer
-            .write(cursor, slot_at, u32::from(producer_id.0));
-        registers.slot_first.write(cursor, slot_at, first);
-        registers.slot_items.write(cursor, slot_at, items);
-        let taken = registers.taken.update(cursor, p, post_add(items));
-        let source = registers
-            .sources_busy
-            .update(cursor, p, take_lane(producer.ring.lanes));
-        let reserved = registers.reserved.update(cursor, at, post_add(items));
-        let target = registers
-            .targets_busy
-            .update(cursor, at, take_lane(thread.lanes));
-        if let Some(weight) = thread.weight {
-            let cost = weight.cost * u64::from(items);
-            registers
-                .served
-                .update(cursor, weight.account.index(), |served| {
-                    *served = (*served).max(floor) + cost;
-                });
-        }
-        registers.turn.write(cursor, p, u32::from(thread.next.0));
-        let place = |items: u64, slots: u32, counter: u32| {
-            items + u64::from(counter & (slots - 1)) * u64::from(thread.item_size)
-        };
-        let start = Start {
-            source: LaneId(producer.ring.lanes_first.0 + source as u16),
-            target: LaneId(thread.lanes_first.0 + target as u16),
-            source_address: place(producer.ring.items, producer.ring.slots, taken),
-            source_rkey: producer.ring.rkey,
-            target_address: place(thread.items, thread.slots, reserved),
-            target_rkey: thread.rkey,
-            length: items * thread.item_size,
-            cookie: Cookie {
-                thread: id,
-                slot,
-                source,
-                target,
-            }
-            .pack(),
-        };
-        let poll = producer.ring.poll;
-        let consumer = self.consumers.lookup(thread.first_consumer.index());
-        let polls = [Some(poll), consumer.map(|consumer| consumer.ring.poll)];
-        let interval = thread.poll_interval;
-        let next = self.begin(id, thread, u32::from(next_producer.0));
-        pass.mirror(EngineTask::Start(start));
-        if thread.threads > 1 {
-            // Those that share the producer come first, each in turn.
-            pass.recirculate(FlowTask::Yield(id));
-        } else {
-            pass.recirculate(next);
-        }
-        // What these rings say will soon be of use.
-        for lane in polls.into_iter().flatten() {
-            pass.hasten(self.poll_key(lane), interval);
-        }
-    }
-
-    /// After taking from a shared producer: the other threads are woken before this one goes on.
-    pub(super) fn give_way(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
-        let Some(thread) = self.threads.lookup(id.index()) else {
-            return;
-        };
-        pass.mirror(FlowTask::WakeRing {
-            thread: thread.next,
-            left: thread.threads,
-        });
-        pass.recirculate(FlowTask::Park(id));
-    }
-
-    /// Finds out which flow of a domain is furthest behind, in proportion to its weight, among
-    /// those that have items to move and must wait. The others may be one batch ahead of it.
-    pub(super) fn level(
-        &mut self,
-        pass: &mut FlowPass<'_>,
-        domain: ThreadId,
-        at: ThreadId,
-        least: u64,
-    ) {
-        let weight = self.threads.lookup(at.index()).and_then(|t| t.weight);
-        // A domain that has changed meanwhile has other members, and this circle may not close.
-        let Some(weight) = weight.filter(|weight| weight.domain == domain) else {
-            return;
-        };
-        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let account = weight.account.index();
-        let served = registers.served.read(cursor, account);
-        let is_last = weight.next == domain;
-        let waits = registers.waiting.read(cursor, account) != 0;
-        let least = if waits { least.min(served) } else { least };
-        if !is_last {
-            pass.recirculate(FlowTask::Level {
-                domain,
-                at: weight.next,
-                least,
-            });
-        } else if least != u64::MAX {
-            pass.recirculate(FlowTask::Raise {
-                domain,
-                floor: least,
-            });
-        }
-    }
-
-    /// Enters the result of [`Flows::level`], and wakes the threads of the domain if that lets
-    /// anybody go on.
-    pub(super) fn raise(&mut self, pass: &mut FlowPass<'_>, domain: ThreadId, floor: u64) {
-        let before = self
-            .registers
-            .floor
-            .update(&mut pass.cursor, domain.index(), |cell| {
-                let before = *cell;
-                *cell = before.max(floor);
-                before
-            });
-        if floor > before {
-            pass.recirculate(FlowTask::WakeDomain { domain, at: domain });
-        }
-    }
-
-    /// Wakes one thread after the other, round the circle of those whose flows share a link.
-    pub(super) fn wake_domain(&mut self, pass: &mut FlowPass<'_>, domain: ThreadId, at: ThreadId) {
-        let weight = self.threads.lookup(at.index()).and_then(|t| t.weight);
-        let Some(weight) = weight.filter(|weight| weight.domain == domain) else {
-            return;
-        };
-        if weight.next != domain {
-            pass.mirror(FlowTask::WakeDomain {
-                domain,
-                at: weight.next,
-            });
-        }
-        self.wake(pass, at);
-    }
-
-    /// Announces the end of the stream, once.
-    pub(super) fn try_end(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
-        let Some(thread) = self.threads.lookup(id.index()) else {
-            return;
-        };
-        let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
-        let issued = registers.issued.read(cursor, at);
-        if registers.committed.read(cursor, at) != issued {
-            return;
-        }
-        let head = registers.head_published.read(cursor, at);
-        let drained = registers.drained_count.read(cursor, thread.group.index());
-        let end = |ended: &mut u32| {
-            let before = *ended;
-            *ended = before.max(ENDED);
-            before
-        };
-        let is_over = drained >= u32::from(thread.producers);
-        if !is_over || registers.ended.update(cursor, at, end) != 0 {
-            return;
-        }
-        let word = SwitchWord {
-            counter: head,
-            state: SwitchState::Ended,
-        };
-        // Nothing is under way any more, so the commit record has served its purpose.
-        pass.recirculate(FlowTask::TellEnd { thread: id, word });
-    }
-
-    /// The consumers are told that no more will come.
-    pub(super) fn tell_end(&mut self, pass: &mut FlowPass<'_>, id: ThreadId, word: SwitchWord) {
-        let Some(thread) = self.threads.lookup(id.index()) else {
-            return;
-        };
-        self.registers
-            .told
-            .write(&mut pass.cursor, id.index(), !thread.members);
-        pass.recirculate(FlowTask::Tell {
-            thread: id,
-            at: thread.first_consumer,
-            left: thread.consumers,
-            record: CommitRecord::default(),
-            word,
-        });
     }
 }

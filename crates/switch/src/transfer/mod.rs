@@ -33,15 +33,16 @@
 //! A **word operation** reads or writes the few bytes at the head of a ring on a lane of its own,
 //! and shares the machinery: it is a request of one packet whose answer ends in the switch.
 //!
-//! Files: `engine` the passes of fragments and tasks; `acknowledge` those of what ends in the
-//! switch; `multicast` what several targets and doorbells add; `registers` their state; `emit` the
-//! packets that the switch makes.
+//! Files: `engine` the tables and the passes of packets; `tasks` those of tasks; `acknowledge`
+//! those of what ends in the switch; `multicast` what several targets and doorbells add;
+//! `registers` the state by stage; `emit` the packets that the switch makes.
 
 mod acknowledge;
 mod emit;
 mod engine;
 mod multicast;
 mod registers;
+mod tasks;
 #[cfg(test)]
 mod tests;
 

@@ -1,0 +1,52 @@
+//! The end of a stream.
+
+use super::{ENDED, FlowPass, FlowTask, Flows, ThreadId};
+use rackweave_wire::fabric::ring::{CommitRecord, SwitchState, SwitchWord};
+
+impl Flows {
+    /// Announces the end of the stream, once.
+    pub(super) fn try_end(&mut self, pass: &mut FlowPass<'_>, id: ThreadId) {
+        let Some(thread) = self.threads.lookup(id.index()) else {
+            return;
+        };
+        let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
+        let issued = registers.issued.read(cursor, at);
+        if registers.committed.read(cursor, at) != issued {
+            return;
+        }
+        let head = registers.head_published.read(cursor, at);
+        let drained = registers.drained_count.read(cursor, thread.group.index());
+        let end = |ended: &mut u32| {
+            let before = *ended;
+            *ended = before.max(ENDED);
+            before
+        };
+        let is_over = drained >= u32::from(thread.producers);
+        if !is_over || registers.ended.update(cursor, at, end) != 0 {
+            return;
+        }
+        let word = SwitchWord {
+            counter: head,
+            state: SwitchState::Ended,
+        };
+        // Nothing is under way any more, so the commit record has served its purpose.
+        pass.recirculate(FlowTask::TellEnd { thread: id, word });
+    }
+
+    /// The consumers are told that no more will come.
+    pub(super) fn tell_end(&mut self, pass: &mut FlowPass<'_>, id: ThreadId, word: SwitchWord) {
+        let Some(thread) = self.threads.lookup(id.index()) else {
+            return;
+        };
+        self.registers
+            .told
+            .write(&mut pass.cursor, id.index(), !thread.members);
+        pass.recirculate(FlowTask::Tell {
+            thread: id,
+            at: thread.first_consumer,
+            left: thread.consumers,
+            record: CommitRecord::default(),
+            word,
+        });
+    }
+}

@@ -1,0 +1,71 @@
+//! Shares: flows with a weight wait for those that are behind (start-time fair queueing over whole
+//! transfers).
+
+use super::{FlowPass, FlowTask, Flows, ThreadId};
+
+impl Flows {
+    /// Finds out which flow of a domain is furthest behind, in proportion to its weight, among
+    /// those that have items to move and must wait. The others may be one batch ahead of it.
+    pub(super) fn level(
+        &mut self,
+        pass: &mut FlowPass<'_>,
+        domain: ThreadId,
+        at: ThreadId,
+        least: u64,
+    ) {
+        let weight = self.threads.lookup(at.index()).and_then(|t| t.weight);
+        // A domain that has changed meanwhile has other members, and this circle may not close.
+        let Some(weight) = weight.filter(|weight| weight.domain == domain) else {
+            return;
+        };
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let account = weight.account.index();
+        let served = registers.served.read(cursor, account);
+        let is_last = weight.next == domain;
+        let waits = registers.waiting.read(cursor, account) != 0;
+        let least = if waits { least.min(served) } else { least };
+        if !is_last {
+            pass.recirculate(FlowTask::Level {
+                domain,
+                at: weight.next,
+                least,
+            });
+        } else if least != u64::MAX {
+            pass.recirculate(FlowTask::Raise {
+                domain,
+                floor: least,
+            });
+        }
+    }
+
+    /// Enters the result of [`Flows::level`], and wakes the threads of the domain if that lets
+    /// anybody go on.
+    pub(super) fn raise(&mut self, pass: &mut FlowPass<'_>, domain: ThreadId, floor: u64) {
+        let before = self
+            .registers
+            .floor
+            .update(&mut pass.cursor, domain.index(), |cell| {
+                let before = *cell;
+                *cell = before.max(floor);
+                before
+            });
+        if floor > before {
+            pass.recirculate(FlowTask::WakeDomain { domain, at: domain });
+        }
+    }
+
+    /// Wakes one thread after the other, round the circle of those whose flows share a link.
+    pub(super) fn wake_domain(&mut self, pass: &mut FlowPass<'_>, domain: ThreadId, at: ThreadId) {
+        let weight = self.threads.lookup(at.index()).and_then(|t| t.weight);
+        let Some(weight) = weight.filter(|weight| weight.domain == domain) else {
+            return;
+        };
+        if weight.next != domain {
+            pass.mirror(FlowTask::WakeDomain {
+                domain,
+                at: weight.next,
+            });
+        }
+        self.wake(pass, at);
+    }
+}

@@ -1,0 +1,287 @@
+//! The passes of the engine's tasks: starting transfers and word operations, asking again, giving
+//! up.
+
+use super::engine::{Engine, clock};
+use super::registers::{HEARD_AT, RETRIES};
+use super::{
+    EngineConfig, EngineEvent, EngineTask, FailReason, Lane, LaneId, LaneKind, Start, emit,
+};
+use crate::pass::Pass;
+use rackweave_base::canary::{Canary, planted};
+use rackweave_base::{Duration, Memory, Packet, Psn, Rkey};
+
+impl Engine {
+    /// A task of the engine's takes its pass.
+    pub fn task<T, D>(&mut self, pass: &mut Pass<'_, T, D>, task: EngineTask)
+    where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        match task {
+            EngineTask::Start(start) => self.start(pass, &start),
+            EngineTask::ReadWord(lane) => self.word(pass, lane, 0, ([0; 8], [0; 8]), 0),
+            EngineTask::WriteWords {
+                lane,
+                first,
+                second,
+                cookie,
+            } => {
+                let length = if second.is_some() { 16 } else { 8 };
+                let bytes = (first, second.unwrap_or_default());
+                self.word(pass, lane, length, bytes, cookie);
+            }
+            EngineTask::Gather {
+                lane,
+                at,
+                left,
+                from,
+                slowest,
+            } => self.gather(pass, lane, (at, left), (from, slowest)),
+            EngineTask::Complete(lane) => self.complete(pass, lane),
+            EngineTask::Reissue {
+                lane,
+                from,
+                slowest,
+            } => self.reissue(pass, lane, from, slowest),
+            EngineTask::Abandon {
+                lane,
+                blame,
+                reason,
+            } => {
+                let (at, cursor) = (lane.index(), &mut pass.cursor);
+                let count = self.registers.count.read(cursor, at);
+                if self.registers.acked.write(cursor, at, count) != count {
+                    pass.disarm(u32::from(lane.0));
+                    pass.recirculate(EngineEvent::Failed {
+                        lane,
+                        blame,
+                        reason,
+                    });
+                }
+            }
+        }
+    }
+
+    fn start<T, D>(&mut self, pass: &mut Pass<'_, T, D>, start: &Start) {
+        let (at, to) = (start.source.index(), start.target.index());
+        let Some(lane) = self.lanes.lookup(at) else {
+            return;
+        };
+        let count = start.length.div_ceil(lane.mtu);
+        debug_assert!(count > 0, "a transfer has at least one byte");
+        let members = match self.lanes.lookup(to).map(|lane| lane.kind) {
+            Some(LaneKind::Group { members, .. }) => members,
+            _ => 0,
+        };
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let advance = |next: &mut u32| {
+            let first = Psn::new(*next);
+            *next = first.add(count).get();
+            first
+        };
+        registers.owner.write(cursor, to, at as u32);
+        let first = registers.next.update(cursor, at, advance);
+        let target_first = registers.target_next.update(cursor, to, advance);
+        registers.first.write(cursor, at, first.get());
+        registers.target_first.write(cursor, to, target_first.get());
+        registers.target.write(cursor, at, to as u32);
+        let before = registers.count.write(cursor, at, count);
+        let acked = registers.acked.write(cursor, at, 0);
+        debug_assert_eq!(before, acked, "lane {at} is busy");
+        registers.retries.write(cursor, at, 0);
+        registers.activity.write(cursor, at, clock(pass.now));
+        registers.length.write(cursor, at, start.length);
+        if !planted(Canary::TransferStaleOffset) || before == 0 {
+            registers
+                .offset
+                .write(cursor, at, target_first.distance_from(first));
+        }
+        registers.cookie.write(cursor, at, start.cookie);
+        registers
+            .source_address
+            .write(cursor, at, start.source_address);
+        registers
+            .target_address
+            .write(cursor, at, start.target_address);
+        registers.source_rkey.write(cursor, at, start.source_rkey.0);
+        registers.target_rkey.write(cursor, at, start.target_rkey.0);
+        registers.complete.write(cursor, at, !members);
+        let place = (start.source_address, start.source_rkey, start.length);
+        let read = emit::read(&self.config, &self.memory, lane, first, place);
+        pass.arm(at as u32, self.config.timeout);
+        pass.forward(lane.port, read);
+    }
+
+    /// A word READ (`length` zero) or WRITE.
+    fn word<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        id: LaneId,
+        length: u32,
+        (low, high): ([u8; 8], [u8; 8]),
+        cookie: u32,
+    ) {
+        let (at, registers, cursor) = (id.index(), &mut self.registers, &mut pass.cursor);
+        let Some(lane) = self.lanes.lookup(at) else {
+            return;
+        };
+        let psn = registers.next.update(cursor, at, |next| {
+            let psn = Psn::new(*next);
+            *next = psn.add(1).get();
+            psn
+        });
+        registers.first.write(cursor, at, psn.get());
+        let before = registers.count.write(cursor, at, 1);
+        let acked = registers.acked.write(cursor, at, 0);
+        debug_assert_eq!(before, acked, "word lane {at} is busy");
+        registers.retries.write(cursor, at, 0);
+        registers.activity.write(cursor, at, clock(pass.now));
+        registers.length.write(cursor, at, length);
+        registers.cookie.write(cursor, at, cookie);
+        registers
+            .source_address
+            .write(cursor, at, u64::from_le_bytes(low));
+        registers
+            .target_address
+            .write(cursor, at, u64::from_le_bytes(high));
+        let packet = Self::word_packet(&self.config, &self.memory, lane, psn, length, (low, high));
+        pass.arm(at as u32, self.config.timeout);
+        if let Some(packet) = packet {
+            pass.forward(lane.port, packet);
+        }
+    }
+
+    fn word_packet(
+        config: &EngineConfig,
+        memory: &Memory,
+        lane: &Lane,
+        psn: Psn,
+        length: u32,
+        (low, high): ([u8; 8], [u8; 8]),
+    ) -> Option<Packet> {
+        let LaneKind::Word { address, rkey } = lane.kind else {
+            return None;
+        };
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&low);
+        bytes[8..].copy_from_slice(&high);
+        Some(match length {
+            0 => emit::read(config, memory, lane, psn, (address, rkey, 8)),
+            _ => emit::write(
+                config,
+                memory,
+                lane,
+                psn,
+                (address, rkey),
+                &bytes[..length as usize],
+            ),
+        })
+    }
+
+    /// Asks again for what is missing, or gives up.
+    fn reissue<T, D>(
+        &mut self,
+        pass: &mut Pass<'_, T, D>,
+        id: LaneId,
+        from: u32,
+        slowest: Option<LaneId>,
+    ) where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        let at = id.index();
+        let Some(&lane) = self.lanes.lookup(at) else {
+            return;
+        };
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let first = Psn::new(registers.first.read(cursor, at));
+        let target = LaneId(registers.target.read(cursor, at) as u16);
+        let count = registers.count.read(cursor, at);
+        let from = registers.acked.read(cursor, at).max(from);
+        let retries = registers.retries.update(cursor, at, |retries| {
+            *retries += 1;
+            *retries
+        });
+        if from >= count {
+            return;
+        }
+        let (tries, heard_at) = (retries & RETRIES, retries >> HEARD_AT);
+        if tries > self.config.retries {
+            // Whoever was heard of to the end is not the one that fails. Some of its answers may
+            // have been lost on the way; those from before it fell silent prove nothing.
+            let is_heard = tries - heard_at <= tries / 2;
+            let heard = lane.kind == LaneKind::Source && is_heard;
+            return pass.recirculate(EngineTask::Abandon {
+                lane: id,
+                blame: if heard { slowest.unwrap_or(target) } else { id },
+                reason: FailReason::Unreachable,
+            });
+        }
+        registers.activity.write(cursor, at, clock(pass.now));
+        let length = registers.length.read(cursor, at);
+        let source = registers.source_address.read(cursor, at);
+        let high = registers.target_address.read(cursor, at);
+        let rkey = Rkey(registers.source_rkey.read(cursor, at));
+        let packet = if lane.kind == LaneKind::Source {
+            let skipped = if planted(Canary::TransferReissueFromStart) {
+                0
+            } else {
+                from * lane.mtu
+            };
+            let place = (source + u64::from(skipped), rkey, length - from * lane.mtu);
+            Some(emit::read(
+                &self.config,
+                &self.memory,
+                &lane,
+                first.add(from),
+                place,
+            ))
+        } else {
+            let values = (source.to_le_bytes(), high.to_le_bytes());
+            Self::word_packet(&self.config, &self.memory, &lane, first, length, values)
+        };
+        pass.arm(at as u32, self.config.timeout);
+        if let Some(packet) = packet {
+            pass.forward(lane.port, packet);
+        }
+    }
+
+    /// The packet generator fired for lane `key`: was there a sign of life?
+    pub fn generated<T, D>(&mut self, pass: &mut Pass<'_, T, D>, key: u32)
+    where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
+        let (at, cursor) = (key as usize, &mut pass.cursor);
+        let lane = LaneId(key as u16);
+        let target = LaneId(self.registers.target.read(cursor, at) as u16);
+        let count = self.registers.count.read(cursor, at);
+        if self.registers.acked.read(cursor, at) == count {
+            return;
+        }
+        let since = clock(pass.now).wrapping_sub(self.registers.activity.read(cursor, at));
+        let waited = Duration::from_nanos(u64::from(since) << 10);
+        // The clock of `activity` ticks every 1024 ns; a tick early is a tick late next time.
+        if waited + Duration::from_nanos(1024) < self.config.timeout {
+            pass.arm(
+                key,
+                Duration::from_nanos(self.config.timeout.as_nanos() - waited.as_nanos()),
+            );
+            return;
+        }
+        let is_source = |lane: &&Lane| lane.kind == LaneKind::Source;
+        let source = self.lanes.lookup(at).filter(is_source);
+        let group = source.and_then(|_| self.lanes.lookup(target.index()));
+        pass.recirculate(match group.map(|lane| lane.kind) {
+            Some(LaneKind::Group { first, members }) => EngineTask::Gather {
+                lane,
+                at: first,
+                left: members.count_ones() as u16,
+                from: u32::MAX,
+                slowest: first,
+            },
+            _ => EngineTask::Reissue {
+                lane,
+                from: 0,
+                slowest: None,
+            },
+        });
+    }
+}
