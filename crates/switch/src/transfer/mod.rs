@@ -232,6 +232,19 @@ pub enum EngineEvent {
     },
 }
 
+impl EngineTask {
+    /// The first look at the members of a multicast transfer.
+    const fn gather(lane: LaneId, first: LaneId, members: u32) -> Self {
+        EngineTask::Gather {
+            lane,
+            at: first,
+            left: members.count_ones() as u16,
+            from: u32::MAX,
+            slowest: first,
+        }
+    }
+}
+
 impl EngineEvent {
     /// The lane that it is about.
     pub const fn lane(&self) -> LaneId {

@@ -71,11 +71,14 @@ impl Engine {
             Syndrome::Nak(NakCode::SequenceError) if ahead < before || before == all => {
                 pass.drop(port, stale, packet);
             }
-            Syndrome::Nak(NakCode::SequenceError) => pass.recirculate(EngineTask::Reissue {
-                lane,
-                from: ahead,
-                slowest: Some(id),
-            }),
+            // Another member may miss more: what is asked for again must never begin before what was
+            // asked for last, or Linux does not answer it.
+            Syndrome::Nak(NakCode::SequenceError) => {
+                let entry = self.lanes.lookup(group.index()).map(|lane| lane.kind);
+                if let Some(LaneKind::Group { first, members }) = entry {
+                    pass.recirculate(EngineTask::gather(lane, first, members));
+                }
+            }
             Syndrome::Nak(code) => pass.recirculate(EngineTask::Abandon {
                 lane,
                 blame: id,

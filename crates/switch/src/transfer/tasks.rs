@@ -270,13 +270,7 @@ impl Engine {
         let source = self.lanes.lookup(at).filter(is_source);
         let group = source.and_then(|_| self.lanes.lookup(target.index()));
         pass.recirculate(match group.map(|lane| lane.kind) {
-            Some(LaneKind::Group { first, members }) => EngineTask::Gather {
-                lane,
-                at: first,
-                left: members.count_ones() as u16,
-                from: u32::MAX,
-                slowest: first,
-            },
+            Some(LaneKind::Group { first, members }) => EngineTask::gather(lane, first, members),
             _ => EngineTask::Reissue {
                 lane,
                 from: 0,
