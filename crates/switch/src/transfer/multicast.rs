@@ -71,8 +71,8 @@ impl Engine {
             Syndrome::Nak(NakCode::SequenceError) if ahead < before || before == all => {
                 pass.drop(port, stale, packet);
             }
-            // Another member may miss more: what is asked for again must never begin before what was
-            // asked for last, or Linux does not answer it.
+            // Another member may miss more: what is asked for again must never begin before what
+            // was asked for last, or Linux does not answer it.
             Syndrome::Nak(NakCode::SequenceError) => {
                 let entry = self.lanes.lookup(group.index()).map(|lane| lane.kind);
                 if let Some(LaneKind::Group { first, members }) = entry {
