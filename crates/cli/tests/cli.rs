@@ -1,5 +1,8 @@
 //! The command from outside: exit statuses, one line for every mistake, JSON that parses.
 
+mod common;
+
+use common::interrupted;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -490,19 +493,9 @@ fn an_interruption_ends_a_measurement_in_an_orderly_way() {
         ],
         &["perf", "flow_bw", "-D", "3600", "--simulated"],
     ] {
-        let child = Command::new(env!("CARGO_BIN_EXE_rackweave"))
-            .args(args)
-            .args(["--format", "json"])
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
-        std::thread::sleep(std::time::Duration::from_millis(700));
-        let kill = Command::new("kill")
-            .args(["-INT", &child.id().to_string()])
-            .status();
-        assert!(kill.expect("there is a kill").success());
-        let output = child.wait_with_output().expect("it ends");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rackweave"));
+        command.args(args).args(["--format", "json"]);
+        let output = interrupted(&mut command, std::time::Duration::from_millis(700));
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(130), "{args:?}: {error}");
         let value: Value = serde_json::from_slice(&output.stdout).expect("JSON, whatever happens");

@@ -1,5 +1,8 @@
 //! The command `figures` from outside: files, claims, mistakes, interruption.
 
+mod common;
+
+use common::interrupted;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -128,18 +131,9 @@ fn a_folder_that_cannot_be_is_told_before_anything_runs() {
 #[test]
 fn an_interruption_leaves_no_half_figure() {
     let folder = folder("figures-interrupted");
-    let child = command(&["zero-sided-6", "--out", folder.to_str().expect("text")])
-        .args(["--format", "json"])
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    std::thread::sleep(std::time::Duration::from_millis(700));
-    let kill = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(kill.expect("there is a kill").success());
-    let output = child.wait_with_output().expect("it ends");
+    let mut command = command(&["zero-sided-6", "--out", folder.to_str().expect("text")]);
+    command.args(["--format", "json"]);
+    let output = interrupted(&mut command, std::time::Duration::from_millis(700));
     assert_eq!(output.status.code(), Some(130));
     let value: Value = serde_json::from_slice(&output.stdout).expect("JSON, whatever happens");
     assert_eq!(value["interrupted"], true);

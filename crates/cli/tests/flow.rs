@@ -1,8 +1,11 @@
 //! The command `flow` from outside: scripts that run, scripts that are refused, interruption.
 
+mod common;
+
+use common::interrupted;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rackweave"));
@@ -273,17 +276,8 @@ fn wrong_usage_is_told() {
 fn an_interruption_ends_cleanly() {
     let long = with_flow("balance", "").replace("items = 3000", "run_ms = 60000");
     let script = file("flow-long.toml", &long);
-    let child = command(&[&script, "--format", "json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    let kill = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(kill.expect("there is a kill").success());
-    let output = child.wait_with_output().expect("it ends");
+    let mut command = command(&[&script, "--format", "json"]);
+    let output = interrupted(&mut command, std::time::Duration::from_millis(1500));
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{error}");
     let value: Value = serde_json::from_slice(&output.stdout).expect("JSON, whatever happens");

@@ -29,6 +29,10 @@ const CHECK_LEN: usize = 4;
 /// The most bytes of region memory that a test uses.
 pub const ARENA_LIMIT: usize = 1 << 20;
 
+/// The longest that a system takes to carry a packet from one socket to another.
+#[cfg(test)]
+const CARRIED_WITHIN: std::time::Duration = std::time::Duration::from_secs(20);
+
 /// The longest that a test sleeps when it should be woken.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
@@ -155,6 +159,20 @@ impl<A: Link, B: Link> Bench<A, B> {
             let packet = self.receive_at_b().expect("a lossless link loses nothing");
             assert_eq!(sequence(&packet), expect, "a lossless link keeps the order");
         }
+    }
+}
+
+/// Asks `poll` until it gives something, for as long as a busy system may take to carry a packet
+/// from one socket to another: it may leave that to a thread of its own.
+#[cfg(test)]
+pub(crate) fn patiently<T>(mut poll: impl FnMut() -> Option<T>) -> Option<T> {
+    let until = std::time::Instant::now() + CARRIED_WITHIN;
+    loop {
+        let polled = poll();
+        if polled.is_some() || std::time::Instant::now() >= until {
+            return polled;
+        }
+        std::thread::yield_now();
     }
 }
 

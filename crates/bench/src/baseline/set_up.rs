@@ -86,7 +86,7 @@ impl Station {
     }
 }
 
-/// Connects a queue pair of `a` with one of `b`; each takes up to `sends` requests.
+/// Connects a queue pair of `a` with one of `b` for one-sided requests; each takes up to `sends`.
 ///
 /// # Errors
 /// If a node lacks room.
@@ -96,9 +96,23 @@ pub fn connect(
     b: &Station,
     sends: u32,
 ) -> Result<(Qpn, Qpn), SetUpError> {
+    connect_two_sided(rack, a, b, (sends, 1))
+}
+
+/// Connects a queue pair of `a` with one of `b`; each takes so many requests to send and to
+/// receive.
+///
+/// # Errors
+/// If a node lacks room.
+pub fn connect_two_sided(
+    rack: &mut SimulatedRack,
+    a: &Station,
+    b: &Station,
+    (sends, receives): (u32, u32),
+) -> Result<(Qpn, Qpn), SetUpError> {
     let capabilities = QpCapabilities {
         send_max: sends,
-        receive_max: 1,
+        receive_max: receives,
         segments_max: 1,
     };
     let mut make = |station: &Station| -> Result<Qpn, SetUpError> {
@@ -108,6 +122,8 @@ pub fn connect(
     let (near, far) = (make(a)?, make(b)?);
     let attributes = PairAttributes {
         timeout: TIMEOUT,
+        // A receiver that is late is waited for.
+        rnr_retries: 7,
         ..PairAttributes::default()
     };
     rack.connect((a.node, near), (b.node, far), &attributes)?;
@@ -118,6 +134,7 @@ pub fn connect(
 /// queue of 1 MiB takes 84 us), so that it fires only when the last packet of a message is lost.
 const TIMEOUT: Duration = Duration::from_millis(1);
 
-fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<&mut Nic, SetUpError> {
+/// A node's NIC.
+pub(super) fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<&mut Nic, SetUpError> {
     rack.nic_mut(node).ok_or(SetUpError::NoNode(node))
 }

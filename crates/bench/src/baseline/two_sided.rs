@@ -24,16 +24,15 @@ pub mod log;
 pub mod message;
 mod station;
 
+use crate::baseline::set_up::SetUpError;
 use crate::experiment::Scale;
 use actors::{Common, Consumer, Problem, Producer, Sequencer};
 use log::{Log, same_order};
-use rackweave_base::memory::MemoryError;
 use rackweave_base::{Duration, NodeId, Qpn};
-use rackweave_controller::LaneError;
 use rackweave_rack::config::{FaultSection, NodeConfig, Role};
 use rackweave_rack::{RackConfig, RackError, RunEnd, SimulatedRack};
 use rackweave_sim::CpuReport;
-use rackweave_verbs::{CompletionStatus, CqError, PostError, QpError, RegisterError};
+use rackweave_verbs::{CompletionStatus, PostError};
 use station::{Inlet, Outlet, Station, WINDOW};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -112,24 +111,9 @@ pub enum TwoSidedError {
     /// The rack could not be built.
     #[error(transparent)]
     Rack(#[from] RackError),
-    /// There is no such node.
-    #[error("node {} does not exist", .0.0)]
-    NoNode(NodeId),
-    /// The rack has no memory left.
+    /// A node's part could not be set up.
     #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// A region could not be registered.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-    /// A completion queue could not be made.
-    #[error(transparent)]
-    Cq(#[from] CqError),
-    /// A queue pair could not be made.
-    #[error(transparent)]
-    Qp(#[from] QpError),
-    /// Queue pairs could not be connected.
-    #[error(transparent)]
-    Connect(#[from] LaneError),
+    SetUp(#[from] SetUpError),
     /// A request was refused.
     #[error(transparent)]
     Post(#[from] PostError),
@@ -295,8 +279,8 @@ impl<'a> SetUp<'a> {
 
     fn common(&self, station: &Station) -> Common {
         Common {
-            cq: station.cq,
-            region: station.region.clone(),
+            cq: station.base.cq,
+            region: station.base.region.clone(),
             message: self.plan.message_bytes,
             cores: self.plan.cores,
             seed: self.seed,
@@ -325,8 +309,8 @@ impl<'a> SetUp<'a> {
             let sequencer = match (&self.sequencer, word) {
                 (Some(station), Some(word)) => Some(Sequencer {
                     qpn: station::connect(&mut self.rack, from, station)?.0,
-                    address: station.region.address + word,
-                    rkey: station.region.rkey,
+                    address: station.base.region.address + word,
+                    rkey: station.base.region.rkey,
                     answers: (0..self.plan.numbers_ahead).map(|_| from.word()).collect(),
                     asked: 0,
                     answered: 0,
@@ -334,7 +318,7 @@ impl<'a> SetUp<'a> {
                 }),
                 _ => None,
             };
-            let (node, buffers) = (from.node, from.buffers(WINDOW));
+            let (node, buffers) = (from.base.node, from.buffers(WINDOW));
             let producer = Producer {
                 common: self.common(&self.producers[at]),
                 index: at as u32,
@@ -369,7 +353,8 @@ impl<'a> SetUp<'a> {
                 log: log.clone(),
             };
             self.logs.push(log);
-            self.rack.spawn(self.consumers[at].node, Box::new(consumer));
+            self.rack
+                .spawn(self.consumers[at].base.node, Box::new(consumer));
         }
         Ok(())
     }
@@ -381,7 +366,8 @@ impl<'a> SetUp<'a> {
         if let Some(at) = logs.iter().position(|log| !is_whole(log)) {
             return Err(TwoSidedError::Order(at));
         }
-        let report = |station: &Station| self.rack.cpu_report(station.node).unwrap_or_default();
+        let report =
+            |station: &Station| self.rack.cpu_report(station.base.node).unwrap_or_default();
         let goodput = |log: &Log| log.goodput(self.plan.message_bytes);
         let last = logs.iter().map(Log::last).max().unwrap_or_default();
         Ok(Outcome {

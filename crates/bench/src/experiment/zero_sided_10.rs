@@ -152,16 +152,8 @@ fn figure(points: &[Point], seed: u64) -> Figure {
     Figure {
         name: EXPERIMENT.name.into(),
         title: "Ping-pong between CPU nodes: median one-way latency".into(),
-        x: Axis {
-            label: "throughput".into(),
-            unit: "items/s".into(),
-            log: true,
-        },
-        y: Axis {
-            label: "half a round trip, median".into(),
-            unit: "us".into(),
-            log: true,
-        },
+        x: Axis::log("throughput", "items/s"),
+        y: Axis::log("half a round trip, median", "us"),
         drawing: Drawing::Lines,
         x_names: Vec::new(),
         series,

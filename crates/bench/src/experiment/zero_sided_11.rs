@@ -128,16 +128,11 @@ fn figure(measured: &Measured, second: Duration, seed: u64) -> Figure {
     Figure {
         name: EXPERIMENT.name.into(),
         title: "Three flows between two nodes, weights changing every five seconds".into(),
-        x: Axis {
-            label: "time".into(),
-            unit: format!("s, {} ms each here", second.as_nanos() / 1_000_000),
-            log: false,
-        },
-        y: Axis {
-            label: "goodput".into(),
-            unit: "GB/s".into(),
-            log: false,
-        },
+        x: Axis::linear(
+            "time",
+            &format!("s, {} ms each here", second.as_nanos() / 1_000_000),
+        ),
+        y: Axis::linear("goodput", "GB/s"),
         drawing: Drawing::Areas,
         x_names: Vec::new(),
         series: series.collect(),

@@ -153,8 +153,8 @@ fn figure(seed: u64, points: &[Vec<Point>]) -> Figure {
     Figure {
         name: EXPERIMENT.name.into(),
         title: "Replication to N consumers".into(),
-        x: axis("consumers", ""),
-        y: axis("bandwidth of a consumer", "GB/s"),
+        x: Axis::linear("consumers", ""),
+        y: Axis::linear("bandwidth of a consumer", "GB/s"),
         drawing: Drawing::Bars,
         x_names: (1..=CONSUMERS_MAX).map(|n| format!("1:{n}")).collect(),
         series: series.collect(),
@@ -241,14 +241,6 @@ fn notes(points: &[Vec<Point>]) -> Vec<String> {
         ));
     }
     notes
-}
-
-fn axis(label: &str, unit: &str) -> Axis {
-    Axis {
-        label: label.into(),
-        unit: unit.into(),
-        log: false,
-    }
 }
 
 #[cfg(test)]

@@ -103,8 +103,8 @@ fn figure(seed: u64, outcome: &Outcome, phase: Duration) -> Figure {
     Figure {
         name: EXPERIMENT.name.into(),
         title: "Elasticity: TPC-H query 1 on 1 to 4 to 1 GPUs".into(),
-        x: axis("time", "ms"),
-        y: axis("bandwidth of the consumers", "GB/s"),
+        x: Axis::linear("time", "ms"),
+        y: Axis::linear("bandwidth of the consumers", "GB/s"),
         drawing: Drawing::Areas,
         x_names: Vec::new(),
         series: series.collect(),
@@ -183,14 +183,6 @@ fn notes(outcome: &Outcome, phase: Duration, rates: &[f64]) -> Vec<String> {
             outcome.drops
         ),
     ]
-}
-
-fn axis(label: &str, unit: &str) -> Axis {
-    Axis {
-        label: label.into(),
-        unit: unit.into(),
-        log: false,
-    }
 }
 
 #[cfg(test)]

@@ -110,8 +110,8 @@ fn figure(seed: u64, outcomes: &[Outcome], small: &[Outcome]) -> Figure {
     Figure {
         name: EXPERIMENT.name.into(),
         title: "Replication by 1 to 4 producers to 4 consumers".into(),
-        x: axis("producers", ""),
-        y: axis("bandwidth", "GB/s"),
+        x: Axis::linear("producers", ""),
+        y: Axis::linear("bandwidth", "GB/s"),
         drawing: Drawing::Bars,
         x_names: (1..=PRODUCERS_MAX).map(|n| n.to_string()).collect(),
         series: producers.chain(consumers).collect(),
@@ -194,14 +194,6 @@ fn notes(outcomes: &[Outcome], small: &[Outcome]) -> Vec<String> {
             rates.join(", ")
         ),
     ]
-}
-
-fn axis(label: &str, unit: &str) -> Axis {
-    Axis {
-        label: label.into(),
-        unit: unit.into(),
-        log: false,
-    }
 }
 
 #[cfg(test)]

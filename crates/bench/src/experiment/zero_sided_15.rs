@@ -5,6 +5,7 @@
 //! tuples out of rings, or the cores also drive the shuffle, with as many cores or twice as many.
 
 use super::shuffle::{self, FlowShape, Traffic};
+use super::zero_sided_9::{SEGMENT_BYTES, SEGMENTS};
 use super::{Experiment, ExperimentError, Run, Scale};
 use crate::baseline::cpu_shuffle::{self, Shape};
 use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
@@ -29,10 +30,6 @@ const PROBE_TUPLES: u64 = 10_000_000_000;
 
 /// Buffers of a node's GPU.
 const JOINERS: usize = 4;
-
-/// As in figure 9.
-const SEGMENT_BYTES: usize = 8192;
-const SEGMENTS: u32 = 32;
 
 /// Rings of the flow of the probe side, as in figure 9.
 const PROBE_FLOW: FlowShape = FlowShape {
@@ -143,22 +140,14 @@ fn figure(seed: u64, series: Vec<Series>, scale: u64, tables: Tables, drops: &[S
     Figure {
         name: "zero-sided-15".into(),
         title: "Distributed join".into(),
-        x: axis("nodes", ""),
-        y: axis("throughput", "million tuples/s"),
+        x: Axis::linear("nodes", ""),
+        y: Axis::linear("throughput", "million tuples/s"),
         drawing: Drawing::Bars,
         x_names: Vec::new(),
         claims: claims(&series),
         series,
         notes,
         seed,
-    }
-}
-
-fn axis(label: &str, unit: &str) -> Axis {
-    Axis {
-        label: label.into(),
-        unit: unit.into(),
-        log: false,
     }
 }
 

@@ -135,8 +135,8 @@ fn figure(seed: u64, main: &Pair, others: &[(String, Pair)]) -> Figure {
     Figure {
         name: EXPERIMENT.name.into(),
         title: "TPC-H query 1 on FPGA, GPU and CPU".into(),
-        x: axis("time at scale factor 100", "s"),
-        y: axis("bandwidth of the units", "GB/s"),
+        x: Axis::linear("time at scale factor 100", "s"),
+        y: Axis::linear("bandwidth of the units", "GB/s"),
         drawing: Drawing::Areas,
         x_names: Vec::new(),
         series: series.collect(),
@@ -264,14 +264,6 @@ fn times(name: &str, pair: &Pair) -> String {
         pair.fixed.drops,
         pair.balanced.drops
     )
-}
-
-fn axis(label: &str, unit: &str) -> Axis {
-    Axis {
-        label: label.into(),
-        unit: unit.into(),
-        log: false,
-    }
 }
 
 #[cfg(test)]

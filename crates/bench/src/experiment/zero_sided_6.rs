@@ -210,16 +210,8 @@ fn figure(series: Vec<Series>, most: u32, in_host: f64, seed: u64) -> Figure {
     Figure {
         name: EXPERIMENT.name.into(),
         title: "1:1 transfers between GPUs: by the switch and by CPU cores".into(),
-        x: Axis {
-            label: "concurrent flows".into(),
-            unit: String::new(),
-            log: true,
-        },
-        y: Axis {
-            label: "goodput".into(),
-            unit: "GB/s".into(),
-            log: false,
-        },
+        x: Axis::log("concurrent flows", ""),
+        y: Axis::linear("goodput", "GB/s"),
         drawing: Drawing::Lines,
         x_names: Vec::new(),
         series,

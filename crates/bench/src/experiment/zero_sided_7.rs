@@ -131,16 +131,8 @@ fn figure(series: Vec<Series>, seed: u64) -> Figure {
     Figure {
         name: EXPERIMENT.name.into(),
         title: "Adaptive batching: one flow between GPUs".into(),
-        x: Axis {
-            label: "batch size".into(),
-            unit: "B".into(),
-            log: true,
-        },
-        y: Axis {
-            label: "goodput".into(),
-            unit: "GB/s".into(),
-            log: false,
-        },
+        x: Axis::log("batch size", "B"),
+        y: Axis::linear("goodput", "GB/s"),
         drawing: Drawing::Lines,
         x_names: Vec::new(),
         series,

@@ -161,16 +161,8 @@ fn figure(seed: u64, series: Vec<Series>, bytes_per_node: u64, drops: &[String])
     Figure {
         name: "zero-sided-8".into(),
         title: "GPU-to-GPU shuffle".into(),
-        x: Axis {
-            label: "nodes".into(),
-            unit: String::new(),
-            log: false,
-        },
-        y: Axis {
-            label: "bandwidth per node".into(),
-            unit: "GB/s".into(),
-            log: false,
-        },
+        x: Axis::linear("nodes", ""),
+        y: Axis::linear("bandwidth per node", "GB/s"),
         drawing: Drawing::Bars,
         x_names: Vec::new(),
         series,

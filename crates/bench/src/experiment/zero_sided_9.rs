@@ -30,11 +30,11 @@ const WORKERS: usize = 4;
 
 /// Bytes of tuples in a segment of the CPU-driven shuffle, and in an item of the flow. Source: DFI,
 /// section 6.1, segments of 8 KiB (unchecked).
-const SEGMENT_BYTES: usize = 8192;
+pub(super) const SEGMENT_BYTES: usize = 8192;
 
 /// Segments of a ring. Source: DFI, section 6.1 (unchecked). A worker has a quarter as many for
 /// each destination.
-const SEGMENTS: u32 = 32;
+pub(super) const SEGMENTS: u32 = 32;
 
 /// Bytes of a buffer of the collective shuffle. Assumed: a message that is long enough to use the
 /// link well.
@@ -130,22 +130,14 @@ fn figure(seed: u64, series: Vec<Series>, bytes: u64, drops: &[String]) -> Figur
     Figure {
         name: "zero-sided-9".into(),
         title: "CPU-to-CPU shuffle between four nodes".into(),
-        x: axis("tuple size", "B", true),
-        y: axis("bandwidth per node", "GB/s", false),
+        x: Axis::log("tuple size", "B"),
+        y: Axis::linear("bandwidth per node", "GB/s"),
         drawing: Drawing::Lines,
         x_names: Vec::new(),
         claims: claims(&series),
         series,
         notes,
         seed,
-    }
-}
-
-fn axis(label: &str, unit: &str, log: bool) -> Axis {
-    Axis {
-        label: label.into(),
-        unit: unit.into(),
-        log,
     }
 }
 

@@ -217,16 +217,8 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     Ok(Figure {
         name: EXPERIMENT.name.into(),
         title: "Concurrent 1:1 flows in one switch within the budget of Tofino 1".into(),
-        x: Axis {
-            label: "concurrent flows".into(),
-            unit: String::new(),
-            log: true,
-        },
-        y: Axis {
-            label: "goodput of all flows".into(),
-            unit: "GB/s".into(),
-            log: false,
-        },
+        x: Axis::log("concurrent flows", ""),
+        y: Axis::linear("goodput of all flows", "GB/s"),
         drawing: Drawing::Lines,
         x_names: Vec::new(),
         series: vec![Series {

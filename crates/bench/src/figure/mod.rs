@@ -84,6 +84,25 @@ pub struct Figure {
     pub seed: u64,
 }
 
+impl Axis {
+    /// An axis in even steps.
+    pub fn linear(label: &str, unit: &str) -> Self {
+        Self {
+            label: label.into(),
+            unit: unit.into(),
+            log: false,
+        }
+    }
+
+    /// An axis in equal ratios.
+    pub fn log(label: &str, unit: &str) -> Self {
+        Self {
+            log: true,
+            ..Self::linear(label, unit)
+        }
+    }
+}
+
 impl Claim {
     /// Ours over the paper's.
     pub fn ratio(&self) -> f64 {

@@ -85,27 +85,12 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
     const FLOWS: &[Test] = &[FlowBw, ShuffleBw, BalanceBw, ReplicateBw];
     const TWO_ENDS: &[Test] = &[FlowBw, BalanceBw, ReplicateBw];
     const FAN_OUT: &[Test] = &[BalanceBw, ReplicateBw];
-    const TIMED: &[Test] = &[
-        ReadBw,
-        WriteBw,
-        SendBw,
-        ReadLat,
-        WriteLat,
-        SendLat,
-        AtomicLat,
-        FlowBw,
-        ShuffleBw,
-        BalanceBw,
-        ReplicateBw,
-        Events,
-        Idle,
-        Rewrite,
-    ];
+    let timed = [RACK, &[Events, Idle, Rewrite]].concat();
     let given: [(bool, &str, &[Test]); 14] = [
         (args.simulated, "--simulated", RACK),
         (args.size.is_some(), "-s", SIZED),
         (args.iterations.is_some(), "-n", RACK),
-        (args.duration.is_some(), "-D", TIMED),
+        (args.duration.is_some(), "-D", &timed),
         (args.queue_pairs.is_some(), "-q", BANDWIDTH),
         (args.tx_depth.is_some(), "-t", BANDWIDTH),
         (args.mtu.is_some(), "-m", RACK),

@@ -169,12 +169,6 @@ impl Controller {
         self.flows.flows.get(id.0 as usize).map(|flow| flow.state)
     }
 
-    /// The specification of a flow with all members that ever joined; nothing if there is no such
-    /// flow.
-    pub fn flow_spec(&self, id: FlowId) -> Option<&FlowSpec> {
-        self.flows.flows.get(id.0 as usize).map(|flow| &flow.spec)
-    }
-
     /// Acts on what the switch has reported.
     pub fn handle_digests(&mut self, site: &mut dyn Site) {
         loop {

@@ -25,10 +25,10 @@ impl Entries {
     /// Enters all of it.
     fn enter(&self, flows: &mut Flows) -> Result<(), TableError> {
         for &(id, entry, counters) in &self.producers {
-            flows.set_producer(id, entry, Some(counters))?;
+            flows.set_producer(id, entry, counters)?;
         }
         for &(id, entry, tail) in &self.consumers {
-            flows.set_consumer(id, entry, Some(tail))?;
+            flows.set_consumer(id, entry, tail)?;
         }
         for &(id, entry, head) in &self.threads {
             flows.set_thread(id, entry, Some(head))?;
@@ -129,8 +129,7 @@ impl Controller {
             };
             entered = circle.iter().enumerate().try_for_each(&mut enter);
             let flows = &mut switch.program_mut().flows;
-            entered =
-                entered.and_then(|()| flows.set_consumer(ConsumerId(newest.0), consumer, Some(0)));
+            entered = entered.and_then(|()| flows.set_consumer(ConsumerId(newest.0), consumer, 0));
             switch.inject(now, Task::Flow(FlowTask::Poll(place.poll)));
             switch.inject(now, Task::Flow(FlowTask::Wake(newest)));
         });

@@ -156,7 +156,8 @@ impl Consumer {
         wait_until(progress, || done(self.pop_batch(items)))
     }
 
-    /// Takes no more items: the flow is broken off for this consumer.
+    /// Takes no more items, without having been removed from the flow: the flow treats it as one
+    /// that has died, and is broken off or goes on without it as it was told to.
     pub fn leave(self) {
         self.announce(UnitState::Finished);
     }

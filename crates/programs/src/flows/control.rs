@@ -8,7 +8,7 @@ use super::{
 use rackweave_switch::table::TableError;
 
 impl Flows {
-    /// Enters a producer, or a changed entry of one that is there: then `counters` is none.
+    /// Enters a producer.
     ///
     /// # Errors
     /// If a number is beyond the tables.
@@ -16,12 +16,9 @@ impl Flows {
         &mut self,
         id: ProducerId,
         entry: ProducerEntry,
-        counters: Option<Counters>,
+        counters: Counters,
     ) -> Result<(), TableError> {
         self.producers.set(id.index(), Some(entry))?;
-        let Some(counters) = counters else {
-            return Ok(());
-        };
         let roles = RingRoles {
             poll: Role::ProducerPoll(id),
             publish: Role::ProducerPublish(id),
@@ -34,7 +31,7 @@ impl Flows {
         Ok(())
     }
 
-    /// Enters a consumer, or a changed entry of one that is there: then `tail` is none.
+    /// Enters a consumer, whose tail is known.
     ///
     /// # Errors
     /// If a number is beyond the tables.
@@ -42,10 +39,9 @@ impl Flows {
         &mut self,
         id: ConsumerId,
         entry: ConsumerEntry,
-        tail: Option<u32>,
+        tail: u32,
     ) -> Result<(), TableError> {
         self.consumers.set(id.index(), Some(entry))?;
-        let Some(tail) = tail else { return Ok(()) };
         let roles = RingRoles {
             poll: Role::ConsumerPoll(id),
             publish: Role::ConsumerPublish(id),
@@ -114,16 +110,6 @@ impl Flows {
     /// A thread as it is entered.
     pub fn thread(&self, id: ThreadId) -> Option<ThreadEntry> {
         self.threads.lookup(id.index()).copied()
-    }
-
-    /// A consumer as it is entered.
-    pub fn consumer(&self, id: ConsumerId) -> Option<ConsumerEntry> {
-        self.consumers.lookup(id.index()).copied()
-    }
-
-    /// A producer as it is entered.
-    pub fn producer(&self, id: ProducerId) -> Option<ProducerEntry> {
-        self.producers.lookup(id.index()).copied()
     }
 
     /// Removes a thread. What of its is still under way comes to nothing.

@@ -90,7 +90,6 @@ pub const REPLICAS_MAX: usize = 32;
 
 /// The flows program.
 pub struct Flows {
-    config: FlowConfig,
     registers: Registers,
     threads: Direct<ThreadEntry>,
     consumers: Direct<ConsumerEntry>,
@@ -105,7 +104,6 @@ impl Flows {
     pub fn new(config: FlowConfig, lanes: u16) -> Self {
         let (threads, producers) = (usize::from(config.threads), usize::from(config.producers));
         Self {
-            config,
             registers: Registers::new(threads, producers, usize::from(lanes)),
             threads: Direct::new("flows.threads", 0, threads),
             consumers: Direct::new("flows.consumers", 0, threads),
@@ -126,11 +124,6 @@ impl Flows {
     /// Packet generator entries: one per lane.
     pub fn generator_keys(&self) -> usize {
         self.roles.capacity()
-    }
-
-    /// The sizes and intervals.
-    pub fn config(&self) -> &FlowConfig {
-        &self.config
     }
 
     /// The engine has finished something for a lane.

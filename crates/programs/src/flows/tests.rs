@@ -102,7 +102,7 @@ fn one_flow() -> Switch<Pipeline> {
         next: ProducerId(0),
         place: 1,
     };
-    let counters = Some(Counters::default());
+    let counters = Counters::default();
     flows
         .set_producer(ProducerId(0), producer, counters)
         .unwrap();
@@ -112,9 +112,7 @@ fn one_flow() -> Switch<Pipeline> {
         bit: 0,
         next: ConsumerId(0),
     };
-    flows
-        .set_consumer(ConsumerId(0), consumer, Some(0))
-        .unwrap();
+    flows.set_consumer(ConsumerId(0), consumer, 0).unwrap();
     flows
         .set_thread(ThreadId(0), thread_entry(), Some(0))
         .unwrap();

@@ -4,26 +4,19 @@
 //! posted again by WRITEs of a counter, so that no SEND ever finds none.
 
 use super::TwoSidedError;
+use crate::baseline::set_up::{self, SetUpError};
 use core::sync::atomic::Ordering;
-use rackweave_base::{Duration, NodeId, Qpn, Rkey};
-use rackweave_controller::connect::PairAttributes;
-use rackweave_nic::Nic;
+use rackweave_base::{NodeId, Qpn, Rkey};
 use rackweave_rack::SimulatedRack;
 use rackweave_sim::Category;
 use rackweave_sim::world::Context;
-use rackweave_verbs::{
-    Access, CqId, Operation, PdId, QpCapabilities, ReceiveRequest, Region, Verbs, WorkRequest,
-};
+use rackweave_verbs::{Operation, ReceiveRequest, Region, Verbs, WorkRequest};
 
 /// Messages that may be under way on an edge.
 pub const WINDOW: u64 = 64;
 
 /// Receives posted again between two updates of the credit.
 const CREDIT_EVERY: u64 = WINDOW / 4;
-
-/// How long a NIC waits for an acknowledgement. Far above a round trip with full queues (a port's
-/// queue of 1 MiB takes 84 us).
-const TIMEOUT: Duration = Duration::from_millis(1);
 
 /// Bytes kept for counters at the beginning of a station's region.
 const WORDS: u64 = 4096;
@@ -35,36 +28,29 @@ pub const CREDITED: u64 = 3 << 32;
 /// Plus the number of the inlet.
 pub const RECEIVED: u64 = 4 << 32;
 
-/// A node's part: memory, a completion queue.
+/// Completions that wait to be taken at most.
+const COMPLETIONS: u32 = 4096;
+
+/// A node's part, with its memory divided into counters and buffers.
 pub struct Station {
-    pub node: NodeId,
-    pub cq: CqId,
-    pub region: Region,
-    pd: PdId,
+    pub base: set_up::Station,
     message: u64,
     words: u64,
     buffers: u64,
 }
 
 impl Station {
-    /// A station with room for `buffers` messages and the counters of `edges` edges.
+    /// A station with room for `buffers` messages, and for counters.
     pub fn new(
         rack: &mut SimulatedRack,
         node: NodeId,
         message: u32,
         buffers: u64,
-    ) -> Result<Self, TwoSidedError> {
+    ) -> Result<Self, SetUpError> {
         let message = u64::from(message);
-        let block = rack
-            .memory()
-            .allocate((WORDS + buffers * message) as usize)?;
-        let nic = nic(rack, node)?;
-        let pd = nic.create_pd();
+        let bytes = (WORDS + buffers * message) as usize;
         Ok(Self {
-            node,
-            cq: nic.create_cq(4096)?,
-            region: nic.register(pd, block, Access::all())?,
-            pd,
+            base: set_up::Station::new(rack, node, bytes, COMPLETIONS)?,
             message,
             words: 0,
             buffers: 0,
@@ -86,20 +72,6 @@ impl Station {
         self.buffers += count;
         WORDS + (self.buffers - count) * self.message
     }
-
-    fn queue_pair(&self, rack: &mut SimulatedRack) -> Result<Qpn, TwoSidedError> {
-        let capabilities = QpCapabilities {
-            send_max: 2 * WINDOW as u32,
-            receive_max: WINDOW as u32,
-            segments_max: 1,
-        };
-        let nic = nic(rack, self.node)?;
-        Ok(nic.create_qp(self.pd, self.cq, self.cq, capabilities)?)
-    }
-}
-
-fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<&mut Nic, TwoSidedError> {
-    rack.nic_mut(node).ok_or(TwoSidedError::NoNode(node))
 }
 
 /// Connects a queue pair of `a` with one of `b`.
@@ -107,15 +79,9 @@ pub fn connect(
     rack: &mut SimulatedRack,
     a: &Station,
     b: &Station,
-) -> Result<(Qpn, Qpn), TwoSidedError> {
-    let (near, far) = (a.queue_pair(rack)?, b.queue_pair(rack)?);
-    let attributes = PairAttributes {
-        timeout: TIMEOUT,
-        rnr_retries: 7,
-        ..PairAttributes::default()
-    };
-    rack.connect((a.node, near), (b.node, far), &attributes)?;
-    Ok((near, far))
+) -> Result<(Qpn, Qpn), SetUpError> {
+    let room = (2 * WINDOW as u32, WINDOW as u32);
+    set_up::connect_two_sided(rack, &a.base, &b.base, room)
 }
 
 /// The sending end of an edge.
@@ -156,24 +122,24 @@ pub fn edge(
     let message = from.message as u32;
     let outlet = Outlet {
         qpn: near,
-        region: from.region.clone(),
+        region: from.base.region.clone(),
         credit,
         message,
         sent: 0,
     };
     let inlet = Inlet {
         qpn: far,
-        region: to.region.clone(),
+        region: to.base.region.clone(),
         index: index as u64,
         buffers: to.buffers(WINDOW),
         message,
         freed: 0,
         told: 0,
         counter: to.word(),
-        credit: (from.region.address + credit, from.region.rkey),
+        credit: (from.base.region.address + credit, from.base.region.rkey),
     };
     for slot in 0..WINDOW {
-        nic(rack, to.node)?.post_receive(far, inlet.receive(slot))?;
+        set_up::nic(rack, to.base.node)?.post_receive(far, inlet.receive(slot))?;
     }
     Ok((outlet, inlet))
 }

@@ -134,35 +134,3 @@ fn plans_that_make_no_sense_are_refused() {
         assert!(error.contains(says), "{error}");
     }
 }
-
-/// Measures; run it with `--ignored --nocapture`.
-#[test]
-#[ignore = "prints what it measures"]
-fn measure() {
-    for (name, ordered, fanout, numbers_ahead) in [
-        ("each", false, Fanout::Each, 1),
-        ("each, ordered", true, Fanout::Each, 1),
-        ("each, 8 ahead", true, Fanout::Each, 8),
-        ("chain", false, Fanout::Chain, 1),
-        ("chain, ordered", true, Fanout::Chain, 1),
-        ("chain, 8 ahead", true, Fanout::Chain, 8),
-    ] {
-        for consumers in 1..=4 {
-            let plan = Plan {
-                fanout,
-                numbers_ahead,
-                ..Plan::new(consumers, ordered, Scale::Full)
-            };
-            let outcome = run(&plan, 1).unwrap();
-            let rates: Vec<f64> = outcome.goodput.iter().map(|r| r * 1e-9).collect();
-            let busy =
-                |cpu: &CpuReport| (cpu.compute + cpu.communication).as_secs_f64() / outcome.seconds;
-            let consumer = outcome.consumers.iter().map(busy).fold(0.0, f64::max);
-            println!(
-                "{name:15} 1:{consumers} {rates:.2?} GB/s, producer {:.2} cores, consumer {:.2}",
-                busy(&outcome.producers[0]),
-                consumer,
-            );
-        }
-    }
-}

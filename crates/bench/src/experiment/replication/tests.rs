@@ -54,21 +54,3 @@ fn a_flow_that_does_not_replicate_is_refused() {
     let error = measured(&plan(1, 2, 10), 9).unwrap_err();
     assert!(error.to_string().contains("2 rings"), "{error}");
 }
-
-/// Measures; run it with `--ignored --nocapture`.
-#[test]
-#[ignore = "prints what it measures"]
-fn measure_ordinary() {
-    for items in [64, 128, 256, 512] {
-        for producers in [1, 2, 4] {
-            let plan = Plan {
-                ring_bytes: items * ITEM_BYTES,
-                ..Plan::new(producers, 1, Scale::Full)
-            };
-            let outcome = measured(&plan, 1).unwrap();
-            let giga = |rates: &[f64]| rates.iter().map(|r| r * 1e-9).collect::<Vec<_>>();
-            let (each, all) = (giga(&outcome.producers), giga(&outcome.consumers));
-            println!("{producers}:1, {items} slots: producers {each:.2?}, consumer {all:.2?} GB/s");
-        }
-    }
-}

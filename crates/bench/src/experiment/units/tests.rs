@@ -154,36 +154,3 @@ fn only_what_grows_with_the_table_is_scaled() {
     let same = outcome.seconds_at(outcome.seconds, outcome.scale_factor);
     assert!((same - outcome.seconds).abs() < 1e-12);
 }
-
-/// Measures; run it with `--ignored --nocapture`.
-#[test]
-#[ignore = "prints what it measures"]
-fn measure() {
-    for factor in [0.05, 0.5] {
-        let started = std::time::Instant::now();
-        let table = Table::new(factor).unwrap();
-        let made = started.elapsed();
-        let units = heterogeneous_units();
-        let outcome = run(1, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
-        println!(
-            "SF {factor}: {} rows, {:.6} s, right {}, SF 100 {:.3} s; {made:?}, {:?}",
-            outcome.rows,
-            outcome.seconds,
-            outcome.is_right,
-            outcome.seconds_at(outcome.seconds, 100.0),
-            started.elapsed() - made,
-        );
-        for (at, unit) in outcome.units.iter().enumerate() {
-            let seconds = (unit.finished() - Instant::ZERO).as_secs_f64();
-            println!(
-                "  {:5} {:.6} s, SF 100 {:.3} s, {:.2} GB/s (model {:.2}), {} batches",
-                unit.name,
-                seconds,
-                outcome.seconds_at(seconds, 100.0),
-                outcome.rate(at) * 1e-9,
-                units[at].bytes_per_second() as f64 * 1e-9,
-                unit.batches.len(),
-            );
-        }
-    }
-}
