@@ -38,11 +38,17 @@ pub enum Canary {
     FlowsAnyTurn,
     /// Replication looks for room at one consumer only.
     FlowsFirstRoom,
+    /// Anybody can give a page's latch back.
+    PagesUnlockAnyone,
+    /// The completion of a page request carries the latch word from when it was asked.
+    PagesStaleCompletion,
+    /// Nobody looks whether a buffer frame still holds the page that is read from it.
+    PagesNoHeaderCheck,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 15] = [
+    pub const ALL: [Canary; 18] = [
         Canary::FlowsEarlyHead,
         Canary::FlowsEarlyTail,
         Canary::FlowsUnorderedCommit,
@@ -58,6 +64,9 @@ impl Canary {
         Canary::FlowsNoProducerLock,
         Canary::FlowsAnyTurn,
         Canary::FlowsFirstRoom,
+        Canary::PagesUnlockAnyone,
+        Canary::PagesStaleCompletion,
+        Canary::PagesNoHeaderCheck,
     ];
 
     /// The name under which the command line knows it.
@@ -78,12 +87,20 @@ impl Canary {
             Canary::FlowsNoProducerLock => "flows-no-producer-lock",
             Canary::FlowsAnyTurn => "flows-any-turn",
             Canary::FlowsFirstRoom => "flows-first-room",
+            Canary::PagesUnlockAnyone => "pages-unlock-anyone",
+            Canary::PagesStaleCompletion => "pages-stale-completion",
+            Canary::PagesNoHeaderCheck => "pages-no-header-check",
         }
     }
 
     /// The system whose chaos campaign must catch it.
     pub const fn system(self) -> &'static str {
-        "flows"
+        match self {
+            Canary::PagesUnlockAnyone
+            | Canary::PagesStaleCompletion
+            | Canary::PagesNoHeaderCheck => "pages",
+            _ => "flows",
+        }
     }
 }
 

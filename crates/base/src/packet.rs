@@ -247,6 +247,21 @@ impl Payload {
         }
     }
 
+    /// The first eight bytes as a little-endian number, or nothing if there are fewer or they are
+    /// in a block that is gone.
+    pub fn first_word(&self, memory: &Memory) -> Option<u64> {
+        let mut bytes = [0; 8];
+        match self {
+            Self::Region(source) if source.len() >= 8 => {
+                if !memory.read(source.part(0, 8), &mut bytes) {
+                    return None;
+                }
+            }
+            _ => bytes = *self.as_slice()?.first_chunk()?,
+        }
+        Some(u64::from_le_bytes(bytes))
+    }
+
     /// Copies the bytes into a block, as a NIC's DMA does. `target` must be as long as the
     /// payload. False if either side's block is gone.
     #[must_use]

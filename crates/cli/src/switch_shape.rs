@@ -32,6 +32,7 @@ pub fn pipeline_config(config: &RackConfig) -> PipelineConfig {
             threads: config.switch.consumer_rings,
             producers: config.switch.producer_rings,
         },
+        pages: rackweave_programs::pages::PagesConfig::NONE,
         hosts: 256,
         routes: 256,
     }

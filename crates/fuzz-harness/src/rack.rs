@@ -82,6 +82,7 @@ fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
             threads: 4,
             producers: 8,
         },
+        pages: rackweave_programs::pages::PagesConfig::NONE,
         hosts: 8,
         routes: 8,
     }

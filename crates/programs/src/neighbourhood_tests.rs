@@ -47,6 +47,7 @@ impl Bench {
                 threads: 1,
                 producers: 1,
             },
+            pages: crate::pages::PagesConfig::NONE,
             hosts: usize::from(HOSTS),
             routes: usize::from(HOSTS),
         };

@@ -7,17 +7,21 @@
 //! 4. A packet for the switch's Ethernet address but another IP address is routed.
 //! 5. A packet for the switch belongs to a lane of the transfer engine: a fragment becomes part of
 //!    a WRITE and leaves; an acknowledgement or a word ends here and becomes an event.
-//! 6. An event recirculates to the program that owns the lane: the flows.
+//! 6. A packet on a lane of the page directory's is a request for a page, or what an NVMe target
+//!    and a node say to each other about one.
+//! 7. An event recirculates to the program that owns the lane: the flows or the page directory.
 
 use crate::arp::Arp;
 use crate::flows::{FlowConfig, FlowTask, Flows};
 use crate::forward::Forward;
 use crate::guard::Guard;
+use crate::pages::{PageTask, Pages, PagesConfig};
 use rackweave_base::{Memory, Packet, PortId};
 use rackweave_switch::transfer::{
-    Engine, EngineConfig, EngineEvent, EngineTask, FailReason, Outcome,
+    Engine, EngineConfig, EngineEvent, EngineTask, FailReason, LaneId, Outcome,
 };
 use rackweave_switch::{DropReason, Ledger, Pass, Program};
+use rackweave_wire::fabric::page::PageId;
 use rackweave_wire::{Headers, arp, ethernet};
 use std::net::Ipv4Addr;
 
@@ -32,6 +36,8 @@ pub struct PipelineConfig {
     pub engine: EngineConfig,
     /// The flows.
     pub flows: FlowConfig,
+    /// The page directory.
+    pub pages: PagesConfig,
     /// Ethernet addresses known to forwarding, IP addresses known to ARP, and ports that the guard
     /// knows: each host may have a port of its own.
     pub hosts: usize,
@@ -48,6 +54,8 @@ pub enum Task {
     Event(EngineEvent),
     /// For the flows.
     Flow(FlowTask),
+    /// For the page directory.
+    Page(PageTask),
 }
 
 impl From<EngineTask> for Task {
@@ -59,6 +67,12 @@ impl From<EngineTask> for Task {
 impl From<EngineEvent> for Task {
     fn from(event: EngineEvent) -> Self {
         Task::Event(event)
+    }
+}
+
+impl From<PageTask> for Task {
+    fn from(task: PageTask) -> Self {
+        Task::Page(task)
     }
 }
 
@@ -96,6 +110,30 @@ pub enum Digest {
         /// Whose ring it is.
         whose: Whose,
     },
+    /// A page that is not indexed is asked for often.
+    HotPage(PageId),
+    /// A page could not be moved between the memories of two nodes. The slot waits for its
+    /// completion.
+    PageMoveFailed {
+        /// The slot.
+        slot: u16,
+        /// The source lane.
+        source: LaneId,
+        /// The lane whose node is to blame.
+        blame: LaneId,
+    },
+    /// A node does not take a completion.
+    RequesterSilent {
+        /// The slot.
+        slot: u16,
+    },
+    /// An NVMe target does not answer. The slot waits for its completion.
+    StorageSilent {
+        /// The slot.
+        slot: u16,
+        /// The store.
+        store: u8,
+    },
 }
 
 /// All programs of the switch.
@@ -111,18 +149,29 @@ pub struct Pipeline {
     pub engine: Engine,
     /// Zero-sided flows.
     pub flows: Flows,
+    /// Where pages are, and who has their latches.
+    pub pages: Pages,
 }
 
 impl Pipeline {
     /// The programs with empty tables.
     pub fn new(config: &PipelineConfig, memory: Memory) -> Self {
+        let engine = Engine::new(config.engine, memory);
+        let flows = Flows::new(config.flows, config.engine.lanes);
+        let first_key = engine.generator_keys() + flows.generator_keys();
+        let pages = Pages::new(config.pages, config.engine.lanes, first_key as u32);
         Self {
             ip: config.ip,
             guard: Guard::new(config.hosts),
             arp: Arp::new(config.engine.mac, config.ip, config.hosts),
             forward: Forward::new(config.engine.mac, config.hosts, config.routes),
-            engine: Engine::new(config.engine, memory),
-            flows: Flows::new(config.flows, config.engine.lanes),
+            engine: if pages.is_present() {
+                engine.with_header_checks()
+            } else {
+                engine
+            },
+            flows,
+            pages,
         }
     }
 }
@@ -137,10 +186,12 @@ impl Program for Pipeline {
         self.forward.declare(ledger);
         self.engine.declare(ledger);
         self.flows.declare(ledger);
+        self.pages.declare(ledger);
     }
 
     fn generator_keys(&self) -> usize {
-        self.engine.generator_keys() + self.flows.generator_keys()
+        let pages = self.pages.generator_keys();
+        self.engine.generator_keys() + self.flows.generator_keys() + pages
     }
 
     #[inline]
@@ -161,8 +212,13 @@ impl Program for Pipeline {
         if headers.ipv4.target != self.ip {
             return self.forward.packet(pass, port, packet);
         }
-        if let Outcome::NotMine(packet) = self.engine.packet(pass, port, &headers, packet) {
-            pass.drop(port, DropReason::UnknownQp, &packet);
+        match self.engine.packet(pass, port, &headers, packet) {
+            Outcome::Taken => {}
+            Outcome::Program(lane, packet) => {
+                let at = (port, lane);
+                self.pages.packet(pass, &self.engine, at, &headers, packet);
+            }
+            Outcome::NotMine(packet) => pass.drop(port, DropReason::UnknownQp, &packet),
         }
     }
 
@@ -170,8 +226,12 @@ impl Program for Pipeline {
     fn task(&mut self, pass: &mut Pass<'_, Task, Digest>, task: Task) {
         match task {
             Task::Engine(task) => self.engine.task(pass, task),
+            Task::Event(event) if self.pages.role(event.lane()).is_some() => {
+                self.pages.event(pass, event);
+            }
             Task::Event(event) => self.flows.event(pass, event),
             Task::Flow(task) => self.flows.task(pass, task),
+            Task::Page(task) => self.pages.task(pass, &self.engine, task),
         }
     }
 
@@ -180,14 +240,18 @@ impl Program for Pipeline {
             Task::Engine(task) => self.engine.is_alive(task),
             Task::Event(event) => self.engine.lane(event.lane()).is_some(),
             Task::Flow(task) => self.flows.is_alive(task),
+            Task::Page(task) => self.pages.is_alive(task),
         }
     }
 
     fn generated(&mut self, pass: &mut Pass<'_, Task, Digest>, key: u32) {
         let engine_keys = self.engine.generator_keys() as u32;
-        match key.checked_sub(engine_keys) {
-            None => self.engine.generated(pass, key),
-            Some(poll) => self.flows.generated(pass, poll),
+        let Some(key) = key.checked_sub(engine_keys) else {
+            return self.engine.generated(pass, key);
+        };
+        match key.checked_sub(self.flows.generator_keys() as u32) {
+            None => self.flows.generated(pass, key),
+            Some(queue) => self.pages.generated(pass, &self.engine, queue),
         }
     }
 }

@@ -156,6 +156,7 @@ pub(crate) fn pipeline_config(config: &RackConfig, kind: Kind) -> PipelineConfig
             threads: config.switch.consumer_rings,
             producers: config.switch.producer_rings,
         },
+        pages: rackweave_programs::pages::PagesConfig::NONE,
         hosts: 256,
         routes: 256,
     }

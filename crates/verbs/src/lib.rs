@@ -4,7 +4,7 @@
 //! [`Verbs`]; a libibverbs one can stand beside it. The names and the rules are those of the
 //! InfiniBand Architecture Specification 1.4, chapters 10 and 11, as rdma-core presents them.
 //!
-//! It knows nothing of packets, links, switches or time.
+//! It knows nothing of packets, links or switches; a [`Service`] is told the time.
 
 mod completion;
 mod error;
@@ -17,5 +17,5 @@ pub use completion::{Completion, CompletionOpcode, CompletionStatus};
 pub use error::{CqError, ModifyError, PostError, QpError, RegisterError};
 pub use qp::{Mtu, Peer, QpCapabilities, QpEvent, QpModify, QpState, ReceiveSide, SendSide};
 pub use region::{Access, CqId, PdId, Region};
-pub use traits::{Progress, Verbs};
+pub use traits::{Progress, Service, Verbs};
 pub use work::{Operation, ReceiveRequest, SEGMENTS_MAX, Segment, WorkRequest};

@@ -4,7 +4,7 @@ use crate::{
     Access, Completion, CqError, CqId, ModifyError, PdId, PostError, QpCapabilities, QpError,
     QpModify, QpState, ReceiveRequest, Region, RegisterError, WorkRequest,
 };
-use rackweave_base::{Block, Qpn};
+use rackweave_base::{Block, Instant, Qpn};
 
 /// What a NIC does for an endpoint.
 pub trait Verbs {
@@ -82,6 +82,16 @@ pub trait Verbs {
     /// Takes up to `limit` completions, oldest first, and appends them to `completions`. Returns
     /// how many.
     fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize;
+}
+
+/// A machine that lives behind a NIC and serves whoever asks it, such as an NVMe target. Whoever
+/// drives the node drives it, too.
+pub trait Service: Send {
+    /// Does what there is to do. True if anything happened.
+    fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool;
+
+    /// When [`Service::poll`] is due even if no completion comes.
+    fn poll_timeout(&self) -> Option<Instant>;
 }
 
 /// How one who waits helps: an embedded rack runs on the threads of those who wait for it.

@@ -48,6 +48,7 @@ fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
             threads: 8,
             producers: 16,
         },
+        pages: rackweave_programs::pages::PagesConfig::NONE,
         hosts: 8,
         routes: 8,
     }

@@ -135,6 +135,7 @@ impl Bench {
             target_rkey: Rkey(2),
             length: mtu * FRAGMENTS,
             cookie: 0,
+            header: None,
         };
         self.switch
             .inject(Instant::ZERO, Task::Engine(EngineTask::Start(start)));

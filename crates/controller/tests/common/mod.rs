@@ -42,6 +42,7 @@ pub fn pipeline_config() -> PipelineConfig {
             threads: 16,
             producers: 64,
         },
+        pages: rackweave_programs::pages::PagesConfig::NONE,
         hosts: 16,
         routes: 16,
     }

@@ -121,6 +121,7 @@ impl Flows {
                 target,
             }
             .pack(),
+            header: None,
         };
         let poll = producer.ring.poll;
         let consumer = self.consumers.lookup(thread.first_consumer.index());

@@ -23,6 +23,7 @@ fn config(lanes: u16, threads: u16, producers: u16) -> PipelineConfig {
             mac: MacAddr([9; 6]),
         },
         flows: FlowConfig { threads, producers },
+        pages: crate::pages::PagesConfig::NONE,
         hosts: 256,
         routes: 256,
     }
@@ -190,6 +191,7 @@ fn a_failed_lane_ends_its_thread_once() {
     for lane in [LaneId(2), LaneId(5)] {
         let failed = EngineEvent::Failed {
             lane,
+            cookie: 0,
             blame: lane,
             reason,
         };
@@ -217,6 +219,7 @@ fn events_of_a_removed_thread_come_to_nothing() {
             Instant::ZERO,
             EngineEvent::Failed {
                 lane: LaneId(lane),
+                cookie: 0,
                 blame: LaneId(lane),
                 reason,
             }

@@ -92,6 +92,12 @@ impl<V: Copy> Exact<V> {
         true
     }
 
+    /// Every key with its value, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &V)> + '_ {
+        let places = self.places.iter().flatten();
+        places.map(|(key, value)| (*key, value))
+    }
+
     /// The number of entries.
     pub fn len(&self) -> usize {
         self.used

@@ -1,10 +1,10 @@
-//! The packets that the switch makes on a lane, and the rewriting of a response into a WRITE.
+//! The packets that the switch makes on a lane, and the rewriting of those that pass through it.
 
 use super::{EngineConfig, Lane};
 use rackweave_base::packet::HEADER_MAX;
 use rackweave_base::{Memory, Packet, Payload, Psn, Rkey};
 use rackweave_wire::aeth::CREDITS_UNUSED;
-use rackweave_wire::{Aeth, Bth, Extension, Headers, Ipv4, Opcode, Reth, Syndrome, icrc};
+use rackweave_wire::{Aeth, Bth, Extension, Headers, Ipv4, NakCode, Opcode, Reth, Syndrome, icrc};
 
 fn headers(
     lane: &Lane,
@@ -46,7 +46,7 @@ fn finish(config: &EngineConfig, memory: &Memory, headers: &Headers, payload: Pa
 }
 
 /// A READ of `length` bytes at `address`.
-pub(super) fn read(
+pub(crate) fn read(
     config: &EngineConfig,
     memory: &Memory,
     lane: &Lane,
@@ -67,7 +67,7 @@ pub(super) fn read(
 }
 
 /// A WRITE of a few bytes at `address`.
-pub(super) fn write(
+pub(crate) fn write(
     config: &EngineConfig,
     memory: &Memory,
     lane: &Lane,
@@ -85,7 +85,7 @@ pub(super) fn write(
 }
 
 /// A congestion notification to the node at the end of `lane`.
-pub(super) fn congestion(config: &EngineConfig, memory: &Memory, lane: &Lane) -> Packet {
+pub fn congestion(config: &EngineConfig, memory: &Memory, lane: &Lane) -> Packet {
     let mut headers = headers(
         lane,
         Opcode::CongestionNotification,
@@ -98,7 +98,7 @@ pub(super) fn congestion(config: &EngineConfig, memory: &Memory, lane: &Lane) ->
 }
 
 /// The answer to a SEND: everything up to `psn` has arrived, `messages` in all.
-pub(super) fn acknowledge(
+pub fn acknowledge(
     config: &EngineConfig,
     memory: &Memory,
     lane: &Lane,
@@ -115,8 +115,82 @@ pub(super) fn acknowledge(
     finish(config, memory, &headers, Payload::Empty)
 }
 
+/// The answer to a READ that fits one packet. `messages` is the message sequence number.
+pub fn read_response(
+    config: &EngineConfig,
+    memory: &Memory,
+    lane: &Lane,
+    (psn, messages): (Psn, u32),
+    bytes: &[u8],
+) -> Packet {
+    let aeth = Extension::Aeth(Aeth {
+        syndrome: Syndrome::Ack {
+            credits: CREDITS_UNUSED,
+        },
+        msn: messages & 0x00ff_ffff,
+    });
+    let headers = headers(lane, Opcode::ReadResponseOnly, psn, false, aeth);
+    finish(config, memory, &headers, Payload::copied(bytes))
+}
+
+/// A refusal: of the request at `psn`, or because that one is missing.
+pub fn refuse(
+    config: &EngineConfig,
+    memory: &Memory,
+    lane: &Lane,
+    (psn, messages): (Psn, u32),
+    code: NakCode,
+) -> Packet {
+    let aeth = Extension::Aeth(Aeth {
+        syndrome: Syndrome::Nak(code),
+        msn: messages & 0x00ff_ffff,
+    });
+    let headers = headers(lane, Opcode::Acknowledge, psn, false, aeth);
+    finish(config, memory, &headers, Payload::Empty)
+}
+
+/// A SEND of one packet.
+pub fn send(
+    config: &EngineConfig,
+    memory: &Memory,
+    lane: &Lane,
+    psn: Psn,
+    bytes: &[u8],
+) -> Packet {
+    let headers = headers(lane, Opcode::SendOnly, psn, true, Extension::None);
+    finish(config, memory, &headers, Payload::copied(bytes))
+}
+
+/// Passes a packet of one queue pair on to another: addresses, queue pair, PSN and extension
+/// change, opcode and payload do not. The ICRC is kept right without a look at the payload.
+pub fn relay(
+    config: &EngineConfig,
+    lane: &Lane,
+    old: &Headers,
+    psn: Psn,
+    extension: Extension,
+    packet: &mut Packet,
+) {
+    let mut new = headers(lane, old.bth.opcode, psn, old.bth.ack_request, extension);
+    new.ipv4.ecn = old.ipv4.ecn;
+    new.ipv4.identification = old.ipv4.identification;
+    replace(config, &new, packet);
+}
+
+/// Gives a packet another header.
+fn replace(config: &EngineConfig, new: &Headers, packet: &mut Packet) {
+    if packet.check.is_none() {
+        return new.write_to(packet);
+    }
+    let mut old = [0; HEADER_MAX];
+    let old_len = packet.header().len();
+    old[..old_len].copy_from_slice(packet.header());
+    new.write_to(packet);
+    config.rewrite.apply(packet, &old[..old_len]);
+}
+
 /// Which fragment of which WRITE a response becomes.
-pub(super) struct Fragment {
+pub(crate) struct Fragment {
     pub index: u32,
     pub count: u32,
     pub psn: Psn,
@@ -127,7 +201,7 @@ pub(super) struct Fragment {
 
 /// Turns a READ response into the fragment of the WRITE, in place: header and ICRC, never the
 /// payload.
-pub(super) fn rewrite(
+pub(crate) fn rewrite(
     config: &EngineConfig,
     lane: &Lane,
     response: &Headers,
@@ -147,13 +221,5 @@ pub(super) fn rewrite(
         identification: response.ipv4.identification,
         ..write.ipv4
     };
-    if packet.check.is_none() {
-        write.write_to(packet);
-        return;
-    }
-    let mut old = [0; HEADER_MAX];
-    let old_len = packet.header().len();
-    old[..old_len].copy_from_slice(packet.header());
-    write.write_to(packet);
-    config.rewrite.apply(packet, &old[..old_len]);
+    replace(config, &write, packet);
 }

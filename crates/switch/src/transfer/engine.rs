@@ -1,11 +1,12 @@
 //! The engine: its tables, and the passes of packets.
 
 use super::registers::{HEARD_AT, RETRIES, Registers};
-use super::{EngineConfig, EngineEvent, EngineTask, Lane, LaneId, LaneKind, emit};
+use super::{EngineConfig, EngineEvent, EngineTask, FailReason, Lane, LaneId, LaneKind, emit};
 use crate::budget::Ledger;
 use crate::counters::DropReason;
 use crate::pass::Pass;
 use crate::table::{Direct, Exact, TableError};
+use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Instant, Memory, Packet, PortId, Psn, Qpn, Rkey};
 use rackweave_wire::{Extension, Headers, Opcode, Reth, icrc};
 
@@ -14,6 +15,7 @@ pub struct Engine {
     pub(super) config: EngineConfig,
     pub(super) memory: Memory,
     pub(super) registers: Registers,
+    pub(super) header_checks: bool,
     /// Queue pair number of the switch to lane.
     lane_of: Exact<LaneId>,
     pub(super) lanes: Direct<Lane>,
@@ -24,6 +26,8 @@ pub struct Engine {
 pub enum Outcome {
     /// It was for one of the engine's queue pairs.
     Taken,
+    /// It is for the program, on a lane of kind [`LaneKind::Program`]. Its ICRC is not checked.
+    Program(LaneId, Packet),
     /// It is for a queue pair that the engine does not know.
     NotMine(Packet),
 }
@@ -39,10 +43,20 @@ impl Engine {
         Self {
             config,
             memory,
-            registers: Registers::new(lanes),
+            registers: Registers::new(lanes, 0),
+            header_checks: false,
             lane_of: Exact::new("transfer.lane_of", 0, 24, lanes),
             lanes: Direct::new("transfer.lanes", 8, lanes),
         }
+    }
+
+    /// The same engine, able to check what transfers begin with, at the cost of one more register
+    /// array.
+    pub fn with_header_checks(mut self) -> Self {
+        let lanes = usize::from(self.config.lanes);
+        self.registers = Registers::new(lanes, lanes);
+        self.header_checks = true;
+        self
     }
 
     /// Enters tables and registers.
@@ -123,6 +137,7 @@ impl Engine {
             | EngineTask::Gather { lane, .. }
             | EngineTask::Complete(lane)
             | EngineTask::Reissue { lane, .. }
+            | EngineTask::Refuse { lane, .. }
             | EngineTask::Abandon { lane, .. } => self.lane(lane).is_some(),
         }
     }
@@ -134,6 +149,11 @@ impl Engine {
         debug_assert!(known.is_ok());
         *self.registers.acked.control(id.index()) = 0;
         *self.registers.count.control(id.index()) = 0;
+    }
+
+    /// The arena that resolves payloads.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The configuration.
@@ -162,6 +182,9 @@ impl Engine {
         if lane.ipv4.target != headers.ipv4.source || lane.port != port {
             pass.drop(port, DropReason::Stranger, &packet);
             return Outcome::Taken;
+        }
+        if lane.kind == LaneKind::Program {
+            return Outcome::Program(id, packet);
         }
         let opcode = headers.bth.opcode;
         let is_fragment = matches!(
@@ -220,14 +243,31 @@ impl Engine {
         lane: &Lane,
         headers: &Headers,
         mut packet: Packet,
-    ) {
+    ) where
+        T: From<EngineTask> + From<EngineEvent>,
+    {
         let (at, cursor) = (id.index(), &mut pass.cursor);
         let registers = &mut self.registers;
         let first = Psn::new(registers.first.read(cursor, at));
         let target = registers.target.read(cursor, at);
         let index = headers.bth.psn.distance_from(first);
         let count = registers.count.read(cursor, at);
-        let acked = registers.acked.read(cursor, at);
+        let header = if self.header_checks {
+            registers.header.read(cursor, at)
+        } else {
+            0
+        };
+        let is_wrong = header != 0
+            && index == 0
+            && packet.payload.first_word(&self.memory) != Some(header.wrapping_sub(1))
+            && !planted(Canary::PagesNoHeaderCheck);
+        let acked = registers.acked.update(cursor, at, |acked| {
+            let before = *acked;
+            if is_wrong && before == 0 {
+                *acked = count;
+            }
+            before
+        });
         // A train counts for as many fragments as it has; it never has the first or the last.
         let fragments = packet.fragments();
         if index < acked || index >= count || fragments > count - index {
@@ -247,8 +287,34 @@ impl Engine {
             return pass.drop(port, DropReason::Malformed, &packet);
         }
         let offset = registers.offset.read(cursor, at);
+        let cookie = registers.cookie.read(cursor, at);
         let address = registers.target_address.read(cursor, at);
         let rkey = Rkey(registers.target_rkey.read(cursor, at));
+        let psn = headers.bth.psn.add(offset);
+        if header != 0 {
+            // The first fragment decides; one that comes again decides again.
+            let seen = registers.complete.update(cursor, at, |seen| {
+                core::mem::replace(seen, *seen | u32::from(index == 0))
+            });
+            let lane = id;
+            let target = LaneId(target as u16);
+            match (is_wrong, seen) {
+                (false, 1) => {}
+                (false, _) if index == 0 => {}
+                (false, _) => return pass.drop(port, DropReason::StaleFragment, &packet),
+                (true, 0) => return pass.recirculate(EngineTask::Refuse { lane, target, psn }),
+                // Fragments are under way already: the lane cannot go on as if nothing had been.
+                (true, _) => {
+                    pass.disarm(u32::from(lane.0));
+                    return pass.recirculate(EngineEvent::Failed {
+                        lane,
+                        cookie,
+                        blame: lane,
+                        reason: FailReason::InvalidRequest,
+                    });
+                }
+            }
+        }
         let group = target as u16;
         let Some(target) = self.lanes.lookup(target as usize) else {
             return pass.drop(port, DropReason::StaleFragment, &packet);
@@ -258,7 +324,7 @@ impl Engine {
         let fragment = emit::Fragment {
             index,
             count,
-            psn: headers.bth.psn.add(offset),
+            psn,
             ack_request,
             reth: Reth {
                 address,

@@ -30,6 +30,10 @@
 //!
 //! A **doorbell** is a SEND of a node with the eight bytes that a READ of its ring would fetch.
 //!
+//! A **checked transfer** begins with bytes that must be what the program expects, such as the
+//! header of a page. If they are not, nothing is written, and the program is told. Until the first
+//! fragment has passed, later ones that overtook it are dropped: they would have to be taken back.
+//!
 //! A **word operation** reads or writes the few bytes at the head of a ring on a lane of its own,
 //! and shares the machinery: it is a request of one packet whose answer ends in the switch.
 //!
@@ -38,7 +42,7 @@
 //! `registers` the state by stage; `emit` the packets that the switch makes.
 
 mod acknowledge;
-mod emit;
+pub mod emit;
 mod engine;
 mod multicast;
 mod registers;
@@ -97,6 +101,8 @@ pub enum LaneKind {
         /// The key of the target region.
         rkey: Rkey,
     },
+    /// Whatever comes on it is for the program.
+    Program,
     /// Doorbells of the node.
     Doorbell {
         /// The PSN of the first.
@@ -142,6 +148,9 @@ pub struct Start {
     pub length: u32,
     /// Given back when the transfer is done.
     pub cookie: u32,
+    /// What the first eight bytes must be, little-endian, if that is to be checked: nothing is
+    /// written otherwise. Needs [`Engine::with_header_checks`].
+    pub header: Option<u64>,
 }
 
 /// What recirculates for the engine.
@@ -186,6 +195,15 @@ pub enum EngineTask {
         /// The target lane that lacks it, if that is known to be a certain one.
         slowest: Option<LaneId>,
     },
+    /// End a transfer whose first bytes are wrong, and of which nothing has been written.
+    Refuse {
+        /// The source lane.
+        lane: LaneId,
+        /// The target lane.
+        target: LaneId,
+        /// What the target expects next.
+        psn: Psn,
+    },
     /// Give up the lane's transfer or word operation.
     Abandon {
         /// The source or word lane.
@@ -221,10 +239,19 @@ pub enum EngineEvent {
         /// What they were given with.
         cookie: u32,
     },
+    /// The first bytes at the source are not what they had to be; nothing was written.
+    Refused {
+        /// The source lane.
+        lane: LaneId,
+        /// What the transfer was started with.
+        cookie: u32,
+    },
     /// A transfer or word operation is given up; the lane to blame is of no more use.
     Failed {
         /// The source or word lane.
         lane: LaneId,
+        /// What it was started with.
+        cookie: u32,
         /// The lane whose node is to blame: a source, target, member or word lane.
         blame: LaneId,
         /// Why.
@@ -252,6 +279,7 @@ impl EngineEvent {
             EngineEvent::Done { lane, .. }
             | EngineEvent::Word { lane, .. }
             | EngineEvent::Written { lane, .. }
+            | EngineEvent::Refused { lane, .. }
             | EngineEvent::Failed { lane, .. } => lane,
         }
     }

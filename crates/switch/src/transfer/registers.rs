@@ -43,8 +43,11 @@ pub(super) struct Registers {
     pub target_address: Register<u64>,
     /// m: the PSN up to which the member has confirmed.
     pub confirmed: Register<u32>,
-    /// i: which members have everything, a bit each; bits of no member are set.
+    /// i: which members have everything, a bit each; bits of no member are set. Of a checked
+    /// transfer, whether its first fragment has passed.
     pub complete: Register<u32>,
+    /// i: what a checked transfer must begin with, as [`stored`] has it.
+    pub header: Register<u64>,
     /// i: key of the source region.
     pub source_rkey: Register<u32>,
     /// i: key of the target region.
@@ -58,8 +61,17 @@ pub(super) const RETRIES: u32 = 0xffff;
 /// heard of to the end is not the one that fails.
 pub(super) const HEARD_AT: u32 = 16;
 
+/// An expectation as a cell holds it: zero is none. Headers are numbers below `u64::MAX`.
+pub(super) const fn stored(header: Option<u64>) -> u64 {
+    match header {
+        Some(header) => header.wrapping_add(1),
+        None => 0,
+    }
+}
+
 impl Registers {
-    pub fn new(lanes: usize) -> Self {
+    /// For `lanes` lanes, of which `checked` may carry checked transfers.
+    pub fn new(lanes: usize, checked: usize) -> Self {
         Self {
             owner: Register::new("transfer.owner", 1, lanes),
             next: Register::new("transfer.next", 1, lanes),
@@ -76,6 +88,7 @@ impl Registers {
             cookie: Register::new("transfer.cookie", 5, lanes),
             confirmed: Register::new("transfer.confirmed", 3, lanes),
             complete: Register::new("transfer.complete", 9, lanes),
+            header: Register::new("transfer.header", 3, checked),
             source_address: Register::new("transfer.source_address", 6, lanes),
             target_address: Register::new("transfer.target_address", 6, lanes),
             source_rkey: Register::new("transfer.source_rkey", 7, lanes),
@@ -104,6 +117,9 @@ impl Registers {
             &self.target_rkey,
         ] {
             ledger.register(register);
+        }
+        if self.header.bytes() > 0 {
+            ledger.register(&self.header);
         }
         ledger.register(&self.source_address);
         ledger.register(&self.target_address);

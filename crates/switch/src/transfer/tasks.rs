@@ -2,7 +2,7 @@
 //! up.
 
 use super::engine::{Engine, clock};
-use super::registers::{HEARD_AT, RETRIES};
+use super::registers::{HEARD_AT, RETRIES, stored};
 use super::{
     EngineConfig, EngineEvent, EngineTask, FailReason, Lane, LaneId, LaneKind, Start, emit,
 };
@@ -42,6 +42,15 @@ impl Engine {
                 from,
                 slowest,
             } => self.reissue(pass, lane, from, slowest),
+            EngineTask::Refuse { lane, target, psn } => {
+                let cursor = &mut pass.cursor;
+                self.registers
+                    .target_next
+                    .write(cursor, target.index(), psn.get());
+                let cookie = self.registers.cookie.read(cursor, lane.index());
+                pass.disarm(u32::from(lane.0));
+                pass.recirculate(EngineEvent::Refused { lane, cookie });
+            }
             EngineTask::Abandon {
                 lane,
                 blame,
@@ -50,9 +59,11 @@ impl Engine {
                 let (at, cursor) = (lane.index(), &mut pass.cursor);
                 let count = self.registers.count.read(cursor, at);
                 if self.registers.acked.write(cursor, at, count) != count {
+                    let cookie = self.registers.cookie.read(cursor, at);
                     pass.disarm(u32::from(lane.0));
                     pass.recirculate(EngineEvent::Failed {
                         lane,
+                        cookie,
                         blame,
                         reason,
                     });
@@ -85,6 +96,9 @@ impl Engine {
         registers.target_first.write(cursor, to, target_first.get());
         registers.target.write(cursor, at, to as u32);
         let before = registers.count.write(cursor, at, count);
+        if self.header_checks {
+            registers.header.write(cursor, at, stored(start.header));
+        }
         let acked = registers.acked.write(cursor, at, 0);
         debug_assert_eq!(before, acked, "lane {at} is busy");
         registers.retries.write(cursor, at, 0);
@@ -104,7 +118,8 @@ impl Engine {
             .write(cursor, at, start.target_address);
         registers.source_rkey.write(cursor, at, start.source_rkey.0);
         registers.target_rkey.write(cursor, at, start.target_rkey.0);
-        registers.complete.write(cursor, at, !members);
+        let seen = if start.header.is_some() { 0 } else { !members };
+        registers.complete.write(cursor, at, seen);
         let place = (start.source_address, start.source_rkey, start.length);
         let read = emit::read(&self.config, &self.memory, lane, first, place);
         pass.arm(at as u32, self.config.timeout);

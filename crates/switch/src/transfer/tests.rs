@@ -183,6 +183,7 @@ impl Bench {
             target_rkey: Rkey(2),
             length,
             cookie: 77,
+            header: None,
         };
         self.switch
             .inject(self.now, EngineTask::Start(start).into());
@@ -318,6 +319,7 @@ fn silence_is_asked_again_and_then_given_up() {
         bench.switch.poll_digest(),
         Some(EngineEvent::Failed {
             lane: SOURCE,
+            cookie: 0,
             blame: SOURCE,
             reason
         })
@@ -345,6 +347,7 @@ fn a_refusal_ends_the_transfer() {
         bench.target_says(0, Syndrome::Nak(code));
         let failed = EngineEvent::Failed {
             lane: SOURCE,
+            cookie: 0,
             blame: TARGET,
             reason,
         };

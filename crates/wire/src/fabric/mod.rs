@@ -3,4 +3,5 @@
 //! Each file gives the layout of one thing and its pure transitions; the machines on both sides
 //! use the same functions.
 
+pub mod page;
 pub mod ring;

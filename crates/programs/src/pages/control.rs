@@ -1,0 +1,281 @@
+//! What the controller does with the directory. It is not bound to passes: between two of them it
+//! may read and change any cell.
+
+use super::registers::{ACTIVE, PSN};
+use super::{ChannelEntry, NodeEntry, PageRole, Pages, SlotEntry, StoreEntry};
+use rackweave_base::Psn;
+use rackweave_switch::table::TableError;
+use rackweave_switch::transfer::LaneId;
+use rackweave_wire::fabric::page::{LatchWord, PageId, Place};
+
+/// All that the directory knows of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EntryState {
+    /// The latch word.
+    pub latch: LatchWord,
+    /// The node that has the latch.
+    pub holder: Option<u16>,
+    /// Where the newest version is.
+    pub place: Place,
+}
+
+/// A page whose newest version went down with a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LostPage {
+    /// The page.
+    pub page: PageId,
+    /// The version that is lost.
+    pub version: u64,
+}
+
+/// What a node's death did to the directory.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeDeath {
+    /// Pages whose latch it had.
+    pub released: Vec<PageId>,
+    /// Pages that only it had in their newest version.
+    pub lost: Vec<LostPage>,
+}
+
+impl EntryState {
+    /// The state after the death of a node.
+    pub const fn died(self, node: u16) -> Self {
+        let is_holder = matches!(self.holder, Some(holder) if holder == node);
+        Self {
+            // What the holder changed was never shown to anybody.
+            latch: if is_holder {
+                self.latch.released()
+            } else {
+                self.latch
+            },
+            holder: if is_holder { None } else { self.holder },
+            place: self.place.died(node),
+        }
+    }
+}
+
+impl Pages {
+    /// Says what a lane is for.
+    ///
+    /// # Errors
+    /// If its number is beyond the table.
+    pub fn set_role(&mut self, lane: LaneId, role: Option<PageRole>) -> Result<(), TableError> {
+        self.roles.set(lane.index(), role)
+    }
+
+    /// Enters a node's buffer frames; no transfer reads them.
+    ///
+    /// # Errors
+    /// If its number is beyond the table.
+    pub fn set_node(&mut self, node: u16, entry: Option<NodeEntry>) -> Result<(), TableError> {
+        self.nodes.set(usize::from(node), entry)?;
+        *self.registers.sources.control(usize::from(node)) = 0;
+        Ok(())
+    }
+
+    /// Enters a channel.
+    ///
+    /// # Errors
+    /// If its number is beyond the table.
+    pub fn set_channel(
+        &mut self,
+        number: u16,
+        entry: Option<ChannelEntry>,
+    ) -> Result<(), TableError> {
+        self.channels.set(usize::from(number), entry)?;
+        if let Some(entry) = entry {
+            *self.registers.expected.control(usize::from(number)) = entry.first.get();
+        }
+        Ok(())
+    }
+
+    /// Enters a slot, at rest; `relay` is the first PSN of what is passed on to its node.
+    ///
+    /// # Errors
+    /// If its number is beyond the table.
+    pub fn set_slot(
+        &mut self,
+        slot: u16,
+        entry: Option<SlotEntry>,
+        relay: Psn,
+    ) -> Result<(), TableError> {
+        let at = usize::from(slot);
+        self.slots.set(at, entry)?;
+        *self.registers.phase.control(at) = 0;
+        *self.registers.command.control(at) = u32::MAX;
+        *self.registers.relay.control(at) = relay.get();
+        Ok(())
+    }
+
+    /// The lanes of a slot.
+    pub fn slot(&self, slot: u16) -> Option<SlotEntry> {
+        self.slots.lookup(usize::from(slot)).copied()
+    }
+
+    /// The next request passed on to the slot's node begins a new connection.
+    pub fn reset_relay(&mut self, slot: u16, psn: Psn) {
+        *self.registers.relay.control(usize::from(slot)) = psn.get();
+    }
+
+    /// A slot's I/O queue has a new connection: `send` is the switch's first PSN, `base` the
+    /// target's.
+    pub fn set_queue(&mut self, slot: u16, store: u8, send: Psn, base: Psn) {
+        let at = self.queue(slot, store);
+        *self.registers.send.control(at) = send.get();
+        *self.registers.base.control(at) = base.get();
+        *self.registers.acked.control(at) = 0;
+        *self.registers.pending.control(at) = 0;
+    }
+
+    /// Enters a store.
+    ///
+    /// # Errors
+    /// If its number is beyond the table.
+    pub fn set_store(&mut self, store: u8, entry: Option<StoreEntry>) -> Result<(), TableError> {
+        self.stores.set(usize::from(store), entry)
+    }
+
+    /// A store.
+    pub fn store(&self, store: u8) -> Option<StoreEntry> {
+        self.stores.lookup(usize::from(store)).copied()
+    }
+
+    /// Whether a command of the slot is under way at a store.
+    pub fn has_command(&self, slot: u16, store: u8) -> bool {
+        let at = self.queue(slot, store);
+        at < self.generator_keys() && self.registers.acked.peek(at) & ACTIVE != 0
+    }
+
+    /// Forgets the slot's command.
+    pub fn forget_command(&mut self, slot: u16, store: u8) {
+        let at = self.queue(slot, store);
+        *self.registers.acked.control(at) = 0;
+    }
+
+    /// The transfer on a source lane is over, whatever the engine says.
+    pub fn free_source(&mut self, node: u16, bit: u8) {
+        let cell = self.registers.sources.control(usize::from(node));
+        super::sources::release(cell, bit);
+    }
+
+    /// The PSN of the slot's last request, its command id at the node.
+    pub fn last_command(&self, slot: u16) -> Option<Psn> {
+        let psn = self.registers.command.peek(usize::from(slot));
+        (psn & !PSN == 0).then(|| Psn::new(psn))
+    }
+
+    /// Indexes a page.
+    ///
+    /// # Errors
+    /// If the directory is full.
+    pub fn insert(&mut self, page: PageId, state: EntryState) -> Result<(), TableError> {
+        let entry = self.index.insert(page)?;
+        self.set_entry(entry, state);
+        *self.registers.touched.control(entry) = 1;
+        Ok(())
+    }
+
+    /// Takes a page out of the directory: what was known of it. A page whose home is being written
+    /// stays, since the end of that write must find it.
+    pub fn remove(&mut self, page: PageId) -> Option<EntryState> {
+        let entry = self.index.lookup(page)?;
+        let state = self.peek_entry(entry);
+        if state.place.is_writing() {
+            return None;
+        }
+        self.index.remove(page);
+        Some(state)
+    }
+
+    /// What is known of a page.
+    pub fn entry(&self, page: PageId) -> Option<EntryState> {
+        self.index.lookup(page).map(|entry| self.peek_entry(entry))
+    }
+
+    /// Changes what is known of an indexed page. False if it is not indexed.
+    pub fn change(&mut self, page: PageId, change: impl FnOnce(EntryState) -> EntryState) -> bool {
+        let Some(entry) = self.index.lookup(page) else {
+            return false;
+        };
+        let state = change(self.peek_entry(entry));
+        self.set_entry(entry, state);
+        true
+    }
+
+    /// Pages indexed.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether no page is indexed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every indexed page.
+    pub fn pages(&self) -> impl Iterator<Item = (PageId, EntryState)> + '_ {
+        let pages = self.index.pages();
+        pages.map(|(page, entry)| (page, self.peek_entry(entry)))
+    }
+
+    /// A node is dead: its latches open, and what only it had is lost.
+    pub fn node_died(&mut self, node: u16) -> NodeDeath {
+        let mut death = NodeDeath::default();
+        let pages: Vec<_> = self.index.pages().collect();
+        for (page, entry) in pages {
+            let before = self.peek_entry(entry);
+            let after = before.died(node);
+            if after == before {
+                continue;
+            }
+            if after.holder != before.holder {
+                death.released.push(page);
+            }
+            if after.place.is_lost() && !before.place.is_lost() {
+                let version = before.latch.version();
+                death.lost.push(LostPage { page, version });
+            }
+            self.set_entry(entry, after);
+        }
+        death
+    }
+
+    /// Up to `limit` indexed pages that nobody has asked for since this was called last, and that
+    /// may be taken out.
+    pub fn cold(&mut self, limit: usize) -> Vec<PageId> {
+        let pages: Vec<_> = self.index.pages().collect();
+        let mut cold = Vec::new();
+        for (page, entry) in pages {
+            let touched = core::mem::take(self.registers.touched.control(entry));
+            let writing = self.peek_entry(entry).place.is_writing();
+            if touched == 0 && !writing && cold.len() < limit {
+                cold.push(page);
+            }
+        }
+        cold
+    }
+
+    /// Halves what the sketch has counted.
+    pub fn decay(&mut self) {
+        for row in &mut self.registers.sketch {
+            for at in 0..row.bytes() / row.cell_bytes() {
+                *row.control(at) /= 2;
+            }
+        }
+    }
+
+    fn peek_entry(&self, entry: usize) -> EntryState {
+        EntryState {
+            latch: LatchWord(self.registers.latch.peek(entry)),
+            holder: self.registers.holder.peek(entry).checked_sub(1),
+            place: Place(self.registers.place.peek(entry)),
+        }
+    }
+
+    fn set_entry(&mut self, entry: usize, state: EntryState) {
+        let holder = state.holder.map_or(0, |node| node + 1);
+        *self.registers.holder.control(entry) = holder;
+        *self.registers.latch.control(entry) = state.latch.0;
+        *self.registers.place.control(entry) = state.place.0;
+    }
+}

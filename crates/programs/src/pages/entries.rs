@@ -1,0 +1,119 @@
+//! What the controller enters for pages: nodes, channels, slots, stores, and the roles of lanes.
+
+use rackweave_base::{Psn, Rkey};
+use rackweave_switch::transfer::LaneId;
+
+/// The sizes of the page directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PagesConfig {
+    /// Pages indexed at a time; zero: there is no page directory in this switch.
+    pub entries: u32,
+    /// Channels: workers that ask for pages.
+    pub channels: u16,
+    /// Slots of all channels together: requests under way.
+    pub slots: u16,
+    /// Stores: namespaces of NVMe targets.
+    pub stores: u8,
+    /// Nodes with buffer frames, numbered from zero.
+    pub nodes: u16,
+    /// Bytes of a page.
+    pub page_size: u32,
+    /// Requests for a page that is not indexed after which the controller is told that it is hot.
+    pub promote_at: u32,
+}
+
+impl PagesConfig {
+    /// No page directory.
+    pub const NONE: PagesConfig = PagesConfig {
+        entries: 0,
+        channels: 0,
+        slots: 0,
+        stores: 0,
+        nodes: 0,
+        page_size: 0,
+        promote_at: 0,
+    };
+}
+
+/// A node's buffer frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeEntry {
+    /// Address of the first.
+    pub address: u64,
+    /// The key of their region.
+    pub rkey: Rkey,
+    /// How many.
+    pub frames: u32,
+    /// The first of its [`super::SOURCES`] source lanes.
+    pub first_source: LaneId,
+}
+
+/// A worker's connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChannelEntry {
+    /// Its node.
+    pub node: u16,
+    /// The lane that its requests come on.
+    pub lane: LaneId,
+    /// The PSN of its first request.
+    pub first: Psn,
+    /// Its first slot.
+    pub first_slot: u16,
+    /// How many slots it has.
+    pub slots: u16,
+}
+
+/// A slot: the lanes that carry what one request moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotEntry {
+    /// The requester's node.
+    pub node: u16,
+    /// WRITEs of transfers into the requester's buffer frames.
+    pub target: LaneId,
+    /// Its completions.
+    pub word: LaneId,
+    /// An NVMe target's WRITEs and READs, passed on.
+    pub relay: LaneId,
+}
+
+/// A store: a namespace of an NVMe target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoreEntry {
+    /// Pages.
+    pub pages: u64,
+    /// Logical blocks of a page.
+    pub blocks_per_page: u32,
+    /// The namespace.
+    pub nsid: u32,
+    /// The I/O queue of the first slot; the other slots' follow.
+    pub first_queue: LaneId,
+    /// Whether the target is there.
+    pub connected: bool,
+}
+
+/// What a lane is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageRole {
+    /// Requests of a channel.
+    Requests(u16),
+    /// Transfers into the buffer frames of a slot's node.
+    Target(u16),
+    /// Completions of a slot.
+    Word(u16),
+    /// Transfers out of the buffer frames of a node: which of its source lanes.
+    Source {
+        /// The node.
+        node: u16,
+        /// The lane's bit.
+        bit: u8,
+    },
+    /// An NVMe target's requests, passed on to the slot's node.
+    Relay(u16),
+    /// An I/O queue of an NVMe target.
+    Queue {
+        /// The slot that it serves.
+        slot: u16,
+        /// The store.
+        store: u8,
+    },
+}

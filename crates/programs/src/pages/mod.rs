@@ -1,0 +1,216 @@
+//! The page directory: where every page is, and who has its latch (Seamless, section 2).
+//!
+//! A node's request is a READ that the switch answers itself: status, command id, latch word. In
+//! the same pass the directory's entry changes, which is what makes latches atomic: one packet after
+//! another passes. If data is to move, that pass also sets it going:
+//!
+//! - from the **memory** of the node that caches the page: a checked transfer of the engine, which
+//!   refuses a buffer frame that holds another page by now;
+//! - from or to the **SSD**: the switch is the host of an NVMe-oF target. It sends a command on the
+//!   slot's own I/O queue, so that there is one command at a time on each, and passes the target's
+//!   WRITEs and READs on to the slot's node, with a constant added to their PSNs, and the node's
+//!   answers back. What is lost on the way is thus repaired by the two NICs.
+//!
+//! ```text
+//!   node                     switch                          target
+//!    │── READ page, frame ────▶│  latch, place                  │
+//!    │◀─ status, command id ───│── SEND command ───────────────▶│
+//!    │                         │◀───────────── ACK ─────────────│
+//!    │◀─ WRITE psn+offset ─────│◀──────── WRITE psn ────────────│
+//!    │── ACK psn+offset ──────▶│───────── ACK psn ─────────────▶│
+//!    │                         │◀──────── SEND response ────────│
+//!    │◀─ WRITE completion ─────│──────────── ACK ──────────────▶│
+//! ```
+//!
+//! In the end the node gets the same completion whatever the source was, with the latch word *of
+//! that moment*: so it knows whether the page was changed while it was on its way.
+//!
+//! Files: `request` a request's pass; `complete` the end of a movement; `queue` the NVMe host's side
+//! of an I/O queue; `relay` the node's side; `sources` lanes and epochs; `index`, `registers`,
+//! `entries` the state; `control` what the controller does.
+
+mod complete;
+mod control;
+mod entries;
+mod index;
+mod queue;
+mod registers;
+mod relay;
+mod request;
+mod sources;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use crate::pipeline::{Digest, Task};
+use index::Index;
+use rackweave_base::{Packet, PortId};
+use rackweave_switch::table::Direct;
+use rackweave_switch::transfer::{Engine, EngineEvent, LaneId};
+use rackweave_switch::{DropReason, Ledger, Pass};
+use rackweave_wire::Headers;
+use registers::Registers;
+
+pub use control::{EntryState, LostPage, NodeDeath};
+pub use entries::{ChannelEntry, NodeEntry, PageRole, PagesConfig, SlotEntry, StoreEntry};
+pub use task::{End, PageTask};
+
+/// Source lanes of a node: transfers out of its buffer frames at a time.
+pub const SOURCES: u8 = 31;
+
+/// The page directory.
+pub struct Pages {
+    config: PagesConfig,
+    registers: Registers,
+    index: Index,
+    channels: Direct<ChannelEntry>,
+    slots: Direct<SlotEntry>,
+    nodes: Direct<NodeEntry>,
+    stores: Direct<StoreEntry>,
+    roles: Direct<PageRole>,
+    /// The packet generator key of the first I/O queue.
+    first_key: u32,
+}
+
+type PagePass<'a> = Pass<'a, Task, Digest>;
+
+impl Pages {
+    /// An empty directory over an engine with `lanes` lanes, whose packet generator keys begin with
+    /// `first_key`.
+    pub fn new(config: PagesConfig, lanes: u16, first_key: u32) -> Self {
+        let lanes = if config.entries == 0 { 0 } else { lanes };
+        Self {
+            registers: Registers::new(&config),
+            index: Index::new(&config),
+            channels: Direct::new("pages.channels", 0, usize::from(config.channels)),
+            slots: Direct::new("pages.slots", 1, usize::from(config.slots)),
+            nodes: Direct::new("pages.nodes", 1, usize::from(config.nodes)),
+            stores: Direct::new("pages.stores", 1, usize::from(config.stores)),
+            roles: Direct::new("pages.roles", 0, usize::from(lanes)),
+            config,
+            first_key,
+        }
+    }
+
+    /// Whether this switch has a page directory at all.
+    pub fn is_present(&self) -> bool {
+        self.config.entries > 0
+    }
+
+    /// The sizes.
+    pub fn config(&self) -> &PagesConfig {
+        &self.config
+    }
+
+    /// Enters tables and registers.
+    pub fn declare(&self, ledger: &mut Ledger) {
+        if !self.is_present() {
+            return;
+        }
+        self.registers.declare(ledger);
+        self.index.declare(ledger);
+        ledger.direct(&self.channels);
+        ledger.direct(&self.slots);
+        ledger.direct(&self.nodes);
+        ledger.direct(&self.stores);
+        ledger.direct(&self.roles);
+    }
+
+    /// Packet generator entries: one per I/O queue.
+    pub fn generator_keys(&self) -> usize {
+        usize::from(self.config.slots) * usize::from(self.config.stores)
+    }
+
+    /// What a lane is for, if it is one of the directory's.
+    #[inline]
+    pub fn role(&self, lane: LaneId) -> Option<PageRole> {
+        self.roles.lookup(lane.index()).copied()
+    }
+
+    /// The I/O queue of a slot at a store.
+    fn queue(&self, slot: u16, store: u8) -> usize {
+        usize::from(store) * usize::from(self.config.slots) + usize::from(slot)
+    }
+
+    fn queue_lane(&self, slot: u16, store: u8) -> Option<LaneId> {
+        let store = self.stores.lookup(usize::from(store))?;
+        store
+            .connected
+            .then_some(LaneId(store.first_queue.0 + slot))
+    }
+
+    /// A packet on one of the directory's lanes.
+    pub fn packet(
+        &mut self,
+        pass: &mut PagePass<'_>,
+        engine: &Engine,
+        (port, lane): (PortId, LaneId),
+        headers: &Headers,
+        packet: Packet,
+    ) {
+        match self.role(lane) {
+            Some(PageRole::Requests(channel)) => {
+                self.request(pass, engine, (port, channel), headers, &packet);
+            }
+            Some(PageRole::Queue { slot, store }) => {
+                self.from_target(pass, engine, (port, lane, slot, store), headers, packet);
+            }
+            Some(PageRole::Relay(slot)) => {
+                self.from_node(pass, engine, (port, slot), headers, packet);
+            }
+            _ => pass.drop(port, DropReason::UnexpectedOpcode, &packet),
+        }
+    }
+
+    /// A task of the directory's takes its pass.
+    pub fn task(&mut self, pass: &mut PagePass<'_>, engine: &Engine, task: PageTask) {
+        match task {
+            PageTask::Command { slot, store } => self.command(pass, engine, slot, store),
+            PageTask::Finish {
+                slot,
+                store,
+                psn,
+                relay,
+                status,
+            } => self.finish(pass, engine, (slot, store), (psn, relay), status),
+            PageTask::Complete { slot, end } => self.complete(pass, slot, end),
+        }
+    }
+
+    /// The engine has finished something for one of the directory's lanes.
+    pub fn event(&mut self, pass: &mut PagePass<'_>, event: EngineEvent) {
+        let Some(role) = self.role(event.lane()) else {
+            return;
+        };
+        match (event, role) {
+            (EngineEvent::Done { cookie, .. }, PageRole::Source { node, bit }) => {
+                self.transfer_done(pass, cookie as u16, (node, bit));
+            }
+            (EngineEvent::Refused { cookie, .. }, PageRole::Source { node, bit }) => {
+                self.transfer_refused(pass, cookie as u16, (node, bit));
+            }
+            (EngineEvent::Failed { cookie, blame, .. }, PageRole::Source { node, bit }) => {
+                self.transfer_failed(pass, cookie as u16, (node, bit), (event.lane(), blame));
+            }
+            (EngineEvent::Written { cookie, .. }, PageRole::Word(_)) => {
+                self.completion_written(pass, cookie as u16);
+            }
+            (EngineEvent::Failed { .. }, PageRole::Word(slot)) => {
+                pass.digest(Digest::RequesterSilent { slot });
+            }
+            (event, role) => debug_assert!(false, "{event:?} cannot happen on {role:?}"),
+        }
+    }
+
+    /// The packet generator fired for an I/O queue.
+    pub fn generated(&mut self, pass: &mut PagePass<'_>, engine: &Engine, key: u32) {
+        let slots = u32::from(self.config.slots);
+        let (slot, store) = ((key % slots) as u16, (key / slots) as u8);
+        self.queue_timeout(pass, engine, slot, store);
+    }
+
+    /// Whether what a task is about is still in the tables.
+    pub fn is_alive(&self, task: &PageTask) -> bool {
+        self.slots.lookup(usize::from(task.slot())).is_some()
+    }
+}

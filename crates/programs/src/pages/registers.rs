@@ -1,0 +1,200 @@
+//! The page directory's register arrays, by stage. They use the register units that the transfer
+//! engine leaves free.
+
+use super::PagesConfig;
+use rackweave_switch::{Cursor, Ledger, Register};
+
+/// A register array that is too large for one stage's memory: two arrays in two neighbouring
+/// stages. A pass may touch one cell of the two.
+#[derive(Debug)]
+pub(super) struct Split<T> {
+    low: Register<T>,
+    high: Register<T>,
+    boundary: usize,
+}
+
+impl<T: Copy + Default> Split<T> {
+    /// `count` cells, the first `boundary` of them in `stage`, the others in the next.
+    fn new(names: [&'static str; 2], stage: u8, boundary: usize, count: usize) -> Self {
+        Self {
+            low: Register::new(names[0], stage, boundary),
+            high: Register::new(names[1], stage + 1, count - boundary),
+            boundary,
+        }
+    }
+
+    fn half(&mut self, index: usize) -> (&mut Register<T>, usize) {
+        if index < self.boundary {
+            (&mut self.low, index)
+        } else {
+            (&mut self.high, index - self.boundary)
+        }
+    }
+
+    /// The one access of this pass.
+    pub fn update<R>(
+        &mut self,
+        cursor: &mut Cursor,
+        index: usize,
+        update: impl FnOnce(&mut T) -> R,
+    ) -> R {
+        let (half, index) = self.half(index);
+        half.update(cursor, index, update)
+    }
+
+    /// A cell for the control plane.
+    pub fn control(&mut self, index: usize) -> &mut T {
+        let (half, index) = self.half(index);
+        half.control(index)
+    }
+
+    /// A cell's value for the control plane.
+    pub fn peek(&self, index: usize) -> T {
+        match index.checked_sub(self.boundary) {
+            None => self.low.peek(index),
+            Some(index) => self.high.peek(index),
+        }
+    }
+
+    fn declare(&self, ledger: &mut Ledger) {
+        ledger.register(&self.low);
+        ledger.register(&self.high);
+    }
+}
+
+/// State per channel (c), slot (s), entry (e), node (n), and per I/O queue (q).
+#[derive(Debug)]
+pub(super) struct Registers {
+    /// c: the PSN of the next request; [`TOLD`] if its absence was complained about.
+    pub expected: Register<u32>,
+    /// s: whether the completion's lane is busy ([`WORD_BUSY`]), and whether another completion
+    /// waits for it ([`WAITING`]).
+    pub phase: Register<u32>,
+    /// s: the page of the last request.
+    pub page: Register<u64>,
+    /// s: its buffer frame, and in the upper byte its operation ([`KEEP`] for an argument of 1).
+    pub frame: Register<u32>,
+    /// s: the PSN of the last request.
+    pub command: Register<u32>,
+    /// s: the PSN of the next request passed on to the slot's node; in the upper byte the store.
+    pub relay: Register<u32>,
+    /// q: the PSN of the target's first request of the command under way, or the next.
+    pub base: Register<u32>,
+    /// q: what to add to it for the slot's node.
+    pub offset: Register<u32>,
+    /// q: how many of the target's WRITEs the node has; [`ACTIVE`] while a command is under way.
+    pub acked: Register<u32>,
+    /// q: a response capsule that came before the last acknowledgement of the data: its PSN,
+    /// status (bits 24 to 39) and [`PENDING`].
+    pub pending: Register<u64>,
+    /// e: the node that has the latch, plus one.
+    pub holder: Register<u16>,
+    /// e: the latch word.
+    pub latch: Split<u64>,
+    /// q: the PSN of the next command; [`UNHEARD`] until the last one is acknowledged.
+    pub send: Register<u32>,
+    /// q: how often the command was sent again.
+    pub tries: Register<u32>,
+    /// s: the latch word at the request; of an Aim, the place aimed at.
+    pub since: Register<u64>,
+    /// A count-min sketch of requests for pages that are not indexed, four rows.
+    pub sketch: [Register<u32>; 4],
+    /// e: the place.
+    pub place: Split<u64>,
+    /// s: the end that waits.
+    pub outcome: Register<u32>,
+    /// s: the status of the last response, and whether the latch was granted.
+    pub result: Register<u32>,
+    /// s: its latch word.
+    pub result_latch: Register<u64>,
+    /// n: which source lanes carry a transfer: see [`super::sources`].
+    pub sources: Register<u64>,
+    /// e: whether the page was asked for since the controller looked.
+    pub touched: Register<u8>,
+}
+
+pub(super) const TOLD: u32 = 1 << 31;
+pub(super) const WORD_BUSY: u32 = 1;
+pub(super) const WAITING: u32 = 2;
+pub(super) const KEEP: u32 = 0x80 << 24;
+pub(super) const ACTIVE: u32 = 1 << 31;
+pub(super) const UNHEARD: u32 = 1 << 31;
+pub(super) const PENDING: u64 = 1 << 63;
+/// The bits of a PSN in a cell that holds more.
+pub(super) const PSN: u32 = 0x00ff_ffff;
+
+/// Counters in a row of the sketch, a power of two.
+pub(super) const SKETCH_WIDTH: usize = 4096;
+
+impl Registers {
+    pub fn new(config: &PagesConfig) -> Self {
+        let (channels, slots) = (usize::from(config.channels), usize::from(config.slots));
+        let queues = slots * usize::from(config.stores);
+        let entries = config.entries as usize;
+        let sketch = if entries == 0 { 0 } else { SKETCH_WIDTH };
+        // Stage 8 has the engine's lanes beside its share of the latch words.
+        let (latches, places) = (entries * 15 / 28, entries / 2);
+        Self {
+            expected: Register::new("pages.expected", 0, channels),
+            phase: Register::new("pages.phase", 0, slots),
+            page: Register::new("pages.page", 0, slots),
+            frame: Register::new("pages.frame", 0, slots),
+            command: Register::new("pages.command", 1, slots),
+            relay: Register::new("pages.relay", 2, slots),
+            base: Register::new("pages.base", 3, queues),
+            offset: Register::new("pages.offset", 4, queues),
+            acked: Register::new("pages.acked", 5, queues),
+            pending: Register::new("pages.pending", 6, queues),
+            holder: Register::new("pages.holder", 6, entries),
+            latch: Split::new(["pages.latch.0", "pages.latch.1"], 7, latches, entries),
+            send: Register::new("pages.send", 7, queues),
+            tries: Register::new("pages.tries", 8, queues),
+            since: Register::new("pages.since", 8, slots),
+            sketch: [
+                Register::new("pages.sketch.0", 8, sketch),
+                Register::new("pages.sketch.1", 9, sketch),
+                Register::new("pages.sketch.2", 9, sketch),
+                Register::new("pages.sketch.3", 10, sketch),
+            ],
+            place: Split::new(["pages.place.0", "pages.place.1"], 9, places, entries),
+            outcome: Register::new("pages.outcome", 10, slots),
+            result: Register::new("pages.result", 11, slots),
+            result_latch: Register::new("pages.result_latch", 11, slots),
+            sources: Register::new("pages.sources", 11, usize::from(config.nodes)),
+            touched: Register::new("pages.touched", 11, entries),
+        }
+    }
+
+    pub fn declare(&self, ledger: &mut Ledger) {
+        for register in [
+            &self.expected,
+            &self.phase,
+            &self.frame,
+            &self.command,
+            &self.relay,
+            &self.base,
+            &self.offset,
+            &self.acked,
+            &self.send,
+            &self.tries,
+            &self.outcome,
+            &self.result,
+        ] {
+            ledger.register(register);
+        }
+        for register in [
+            &self.page,
+            &self.pending,
+            &self.since,
+            &self.result_latch,
+            &self.sources,
+        ] {
+            ledger.register(register);
+        }
+        self.sketch.iter().for_each(|row| ledger.register(row));
+        ledger.register(&self.holder);
+        ledger.register(&self.touched);
+        self.latch.declare(ledger);
+        self.place.declare(ledger);
+    }
+}

@@ -1,0 +1,432 @@
+//! A request's pass: a READ that the switch answers itself.
+//!
+//! The order of stages is the order of questions. Is it the channel's next request? Is the page
+//! indexed? Who has the latch (`holder`), and what follows for the version (`latch`)? Where is the
+//! page (`place`)? Is there a lane to move it on (`sources`)? Whatever the answers are, the response
+//! leaves in the same pass; it is kept, so that a request that comes again is answered again and
+//! does nothing.
+
+use super::registers::{KEEP, PSN, SKETCH_WIDTH, TOLD};
+use super::{PagePass, PageTask, Pages, SlotEntry, sources};
+use crate::pipeline::{Digest, Task};
+use rackweave_base::canary::{Canary, planted};
+use rackweave_base::{Packet, PortId, Psn};
+use rackweave_switch::DropReason;
+use rackweave_switch::transfer::{Engine, EngineTask, LaneId, Start, emit};
+use rackweave_wire::fabric::page::request::RESPONSE_LEN;
+use rackweave_wire::fabric::page::{
+    LatchWord, Operation, PageId, Place, Request, Response, Status,
+};
+use rackweave_wire::{Extension, Headers, NakCode, Opcode, Verdict, icrc};
+
+/// How a request's PSN compares to the one expected.
+enum Order {
+    Next,
+    Again,
+    Early { expected: Psn, is_told: bool },
+}
+
+/// A request that is neither late nor early.
+#[derive(Clone, Copy)]
+struct Asked {
+    slot: u16,
+    lanes: SlotEntry,
+    request: Request,
+}
+
+/// What a request's pass comes to.
+struct Taken {
+    status: Status,
+    granted: bool,
+    latch: LatchWord,
+    task: Option<Task>,
+}
+
+impl Taken {
+    const fn plain(status: Status, latch: LatchWord) -> Self {
+        Self {
+            status,
+            granted: false,
+            latch,
+            task: None,
+        }
+    }
+}
+
+/// Where the data of a request that moves some is.
+enum From {
+    Home,
+    Frame(u16, u32),
+}
+
+impl Pages {
+    pub(super) fn request(
+        &mut self,
+        pass: &mut PagePass<'_>,
+        engine: &Engine,
+        (port, number): (PortId, u16),
+        headers: &Headers,
+        packet: &Packet,
+    ) {
+        let at = usize::from(number);
+        let Some(&channel) = self.channels.lookup(at) else {
+            return pass.drop(port, DropReason::UnknownQp, packet);
+        };
+        let Some(&lane) = engine.lane(channel.lane) else {
+            return pass.drop(port, DropReason::UnknownQp, packet);
+        };
+        let (config, memory) = (engine.config(), engine.memory());
+        if config.check && icrc::verify(packet, memory) != Verdict::Right {
+            return pass.drop(port, DropReason::BadCheck, packet);
+        }
+        let psn = headers.bth.psn;
+        let (Opcode::ReadRequest, Extension::Reth(reth)) = (headers.bth.opcode, headers.extension)
+        else {
+            return pass.drop(port, DropReason::UnexpectedOpcode, packet);
+        };
+        let order = self
+            .registers
+            .expected
+            .update(&mut pass.cursor, at, |expected| {
+                let next = Psn::new(*expected & PSN);
+                if psn == next {
+                    *expected = next.add(1).get();
+                    return Order::Next;
+                }
+                if next.distance_from(psn) < 1 << 23 {
+                    return Order::Again;
+                }
+                let is_told = *expected & TOLD != 0;
+                *expected |= TOLD;
+                Order::Early {
+                    expected: next,
+                    is_told,
+                }
+            });
+        let messages = |psn: Psn| psn.distance_from(channel.first).wrapping_add(1);
+        if let Order::Early { expected, is_told } = order {
+            if is_told {
+                return pass.drop(port, DropReason::StaleFragment, packet);
+            }
+            let answer = (expected, messages(expected).wrapping_sub(1));
+            let code = NakCode::SequenceError;
+            let refusal = emit::refuse(config, memory, &lane, answer, code);
+            return pass.forward(lane.port, refusal);
+        }
+        let request = Request::parse(reth.address, reth.rkey.0);
+        let request = request.filter(|request| {
+            reth.length == RESPONSE_LEN && u16::from(request.slot) < channel.slots
+        });
+        let slot = request.map_or(0, |request| channel.first_slot + u16::from(request.slot));
+        let lanes = self.slots.lookup(usize::from(slot)).copied();
+        let (Some(request), Some(lanes)) = (request, lanes) else {
+            let answer = (psn, messages(psn));
+            let code = NakCode::InvalidRequest;
+            let refusal = emit::refuse(config, memory, &lane, answer, code);
+            return pass.forward(lane.port, refusal);
+        };
+        let asked = Asked {
+            slot,
+            lanes,
+            request,
+        };
+        let taken = match order {
+            Order::Next => self.take(pass, &asked, psn),
+            _ => match self.taken_before(pass, slot, psn) {
+                Some(taken) => taken,
+                None => return pass.drop(port, DropReason::StaleWord, packet),
+            },
+        };
+        let response = Response {
+            status: taken.status,
+            granted: taken.granted,
+            command: command(psn),
+            latch: taken.latch,
+        };
+        let answer = (psn, messages(psn));
+        let bytes = response.emit();
+        let answer = emit::read_response(config, memory, &lane, answer, &bytes);
+        if let Some(task) = taken.task {
+            pass.mirror(task);
+        }
+        pass.forward(lane.port, answer);
+    }
+
+    /// The response to a request that comes again, if it is the slot's last one.
+    fn taken_before(&mut self, pass: &mut PagePass<'_>, slot: u16, psn: Psn) -> Option<Taken> {
+        let (s, cursor) = (usize::from(slot), &mut pass.cursor);
+        if self.registers.command.read(cursor, s) != psn.get() {
+            return None;
+        }
+        let result = self.registers.result.read(cursor, s);
+        let latch = self.registers.result_latch.read(cursor, s);
+        let again = Response::parse(u64::from(result), latch)?;
+        Some(Taken {
+            granted: again.granted,
+            ..Taken::plain(again.status, again.latch)
+        })
+    }
+
+    /// The slot's next request.
+    fn take(&mut self, pass: &mut PagePass<'_>, asked: &Asked, psn: Psn) -> Taken {
+        let s = usize::from(asked.slot);
+        let Request {
+            operation,
+            page,
+            frame,
+            argument,
+            ..
+        } = asked.request;
+        let keep = if argument == 1 { KEEP } else { 0 };
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        registers.page.write(cursor, s, page.number());
+        let kind = (operation as u32) << 24 | keep | frame;
+        registers.frame.write(cursor, s, kind);
+        registers.command.write(cursor, s, psn.get());
+        let node = self.nodes.lookup(usize::from(asked.lanes.node));
+        let stored = self.stores.lookup(usize::from(page.store()));
+        let exists = stored.is_some_and(|store| page.index() < store.pages);
+        let fits = node.is_some_and(|node| frame < node.frames);
+        let makes_sense = match operation {
+            Operation::Aim => true,
+            Operation::Quiesce => node.is_some(),
+            Operation::Verify | Operation::Release => exists,
+            _ => exists && fits,
+        };
+        let taken = if !makes_sense {
+            Taken::plain(Status::Invalid, LatchWord::default())
+        } else if operation.needs_entry() {
+            match self.index.lookup(page) {
+                Some(entry) => self.take_indexed(pass, asked, entry),
+                None => {
+                    self.count(pass, page, operation);
+                    Taken::plain(Status::NotIndexed, LatchWord::default())
+                }
+            }
+        } else {
+            self.take_explicit(pass, asked)
+        };
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let result = taken.status as u32 | u32::from(taken.granted) << 8;
+        registers.result.write(cursor, s, result);
+        registers.result_latch.write(cursor, s, taken.latch.0);
+        taken
+    }
+
+    /// A request about an entry of the directory.
+    fn take_indexed(&mut self, pass: &mut PagePass<'_>, asked: &Asked, entry: usize) -> Taken {
+        let me = asked.lanes.node;
+        let Request {
+            operation,
+            frame,
+            argument,
+            ..
+        } = asked.request;
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let gives_back = matches!(operation, Operation::Unfix | Operation::Release);
+        let (is_mine, is_others) = registers.holder.update(cursor, entry, |holder| {
+            let before = *holder;
+            let mine = me + 1;
+            if operation.is_exclusive() && before == 0 {
+                *holder = mine;
+                return (true, false);
+            }
+            let anyone = planted(Canary::PagesUnlockAnyone) && before != 0;
+            if gives_back && (before == mine || anyone) {
+                *holder = 0;
+                return (true, false);
+            }
+            (before == mine, before != 0 && before != mine)
+        });
+        let latch = registers.latch.update(cursor, entry, |latch| {
+            let before = LatchWord(*latch);
+            let after = match operation {
+                Operation::Unfix if is_mine => before.changed(),
+                Operation::Release if is_mine => before.released(),
+                _ if operation.is_exclusive() && is_mine => before.locked(),
+                _ => before,
+            };
+            *latch = after.0;
+            after
+        });
+        registers
+            .since
+            .write(cursor, usize::from(asked.slot), latch.0);
+        let is_current = match operation {
+            Operation::RefreshShared | Operation::RefreshExclusive => {
+                argument == Request::have(latch)
+            }
+            _ => false,
+        };
+        let place = registers.place.update(cursor, entry, |place| {
+            let before = Place(*place);
+            let after = match operation {
+                Operation::Unfix if is_mine => before.moved(me, frame),
+                Operation::Evict
+                    if before.is_at(me, frame) && before.is_dirty() && !before.is_writing() =>
+                {
+                    before.writing()
+                }
+                // Who asks for a page that the node itself caches has dropped it.
+                _ if operation.is_fix() && !is_others && !is_current => before.dropped_by(me),
+                _ => before,
+            };
+            *place = after.0;
+            before
+        });
+        let refused = Taken::plain(Status::Locked, latch);
+        let done = Taken {
+            granted: is_mine && !gives_back,
+            ..Taken::plain(Status::Current, latch)
+        };
+        let taken = match operation {
+            Operation::Verify => done,
+            Operation::Unfix | Operation::Release if is_mine => done,
+            Operation::Unfix | Operation::Release => Taken::plain(Status::NotHolder, latch),
+            Operation::Evict if !place.is_at(me, frame) || !place.is_dirty() => {
+                Taken::plain(Status::Superseded, latch)
+            }
+            Operation::Evict if place.is_writing() => Taken::plain(Status::Busy, latch),
+            Operation::Evict => Taken {
+                task: Some(self.command_task(asked)),
+                ..Taken::plain(Status::Moving, latch)
+            },
+            _ if is_others => refused,
+            _ if place.is_lost() => Taken {
+                status: Status::Lost,
+                ..done
+            },
+            _ if is_current || place.is_at(me, frame) && place.is_dirty() => done,
+            _ => {
+                let from = match place.cached() {
+                    Some((node, frame)) if node != me || place.is_dirty() => {
+                        From::Frame(node, frame)
+                    }
+                    _ => From::Home,
+                };
+                let (status, task) = self.move_page(pass, asked, from);
+                Taken {
+                    status,
+                    task,
+                    ..done
+                }
+            }
+        };
+        self.registers.touched.write(&mut pass.cursor, entry, 1);
+        taken
+    }
+
+    /// A request that names places itself.
+    fn take_explicit(&mut self, pass: &mut PagePass<'_>, asked: &Asked) -> Taken {
+        let (s, cursor) = (usize::from(asked.slot), &mut pass.cursor);
+        let nothing = LatchWord::default();
+        let operation = asked.request.operation;
+        match operation {
+            Operation::Aim => {
+                let aim = asked.request.page.number();
+                self.registers.since.write(cursor, s, aim);
+                Taken::plain(Status::Current, nothing)
+            }
+            Operation::Quiesce => {
+                let node = usize::from(asked.lanes.node);
+                let ends = self
+                    .registers
+                    .sources
+                    .update(cursor, node, sources::end_epoch);
+                let status = if ends { Status::Current } else { Status::Busy };
+                Taken::plain(status, nothing)
+            }
+            _ => {
+                let from = if operation == Operation::ReadFrame {
+                    let aim = self.registers.since.read(cursor, s);
+                    From::Frame((aim >> 24) as u16, aim as u32 & 0x00ff_ffff)
+                } else {
+                    From::Home
+                };
+                let (status, task) = self.move_page(pass, asked, from);
+                Taken {
+                    task,
+                    ..Taken::plain(status, nothing)
+                }
+            }
+        }
+    }
+
+    fn command_task(&self, asked: &Asked) -> Task {
+        Task::Page(PageTask::Command {
+            slot: asked.slot,
+            store: asked.request.page.store(),
+        })
+    }
+
+    /// Sets the data going, if there is a lane.
+    fn move_page(
+        &mut self,
+        pass: &mut PagePass<'_>,
+        asked: &Asked,
+        from: From,
+    ) -> (Status, Option<Task>) {
+        let (node, frame) = match from {
+            From::Home => return (Status::Moving, Some(self.command_task(asked))),
+            From::Frame(node, frame) => (node, frame),
+        };
+        let target = self.nodes.lookup(usize::from(asked.lanes.node));
+        let source = self.nodes.lookup(usize::from(node));
+        let source = source.filter(|source| frame < source.frames);
+        let (Some(&source), Some(&target)) = (source, target) else {
+            return (Status::Invalid, None);
+        };
+        let cell = usize::from(node);
+        let sources = &mut self.registers.sources;
+        let Some(bit) = sources.update(&mut pass.cursor, cell, sources::take) else {
+            return (Status::Busy, None);
+        };
+        let size = self.config.page_size;
+        let place = |address: u64, frame: u32| address + u64::from(frame) * u64::from(size);
+        let start = Start {
+            source: LaneId(source.first_source.0 + u16::from(bit)),
+            target: asked.lanes.target,
+            source_address: place(source.address, frame),
+            source_rkey: source.rkey,
+            target_address: place(target.address, asked.request.frame),
+            target_rkey: target.rkey,
+            length: size,
+            cookie: u32::from(asked.slot),
+            header: Some(asked.request.page.number()),
+        };
+        let task = Task::Engine(EngineTask::Start(start));
+        (Status::Moving, Some(task))
+    }
+
+    /// Counts a request for a page that is not indexed, and tells the controller when it is hot.
+    fn count(&mut self, pass: &mut PagePass<'_>, page: PageId, operation: Operation) {
+        if !operation.is_fix() && operation != Operation::Verify {
+            return;
+        }
+        let mut least = u32::MAX;
+        for (row, salt) in self.registers.sketch.iter_mut().zip(SALTS) {
+            let hash = page.number().wrapping_mul(salt) >> 40;
+            let count = row.update(&mut pass.cursor, hash as usize % SKETCH_WIDTH, |count| {
+                *count = count.saturating_add(1);
+                *count
+            });
+            least = least.min(count);
+        }
+        if self.config.promote_at != 0 && least == self.config.promote_at {
+            pass.digest(Digest::HotPage(page));
+        }
+    }
+}
+
+/// Odd numbers that spread pages over the rows of the sketch, each differently.
+const SALTS: [u64; 4] = [
+    0x9e37_79b9_7f4a_7c15,
+    0xc2b2_ae3d_27d4_eb4f,
+    0x1656_67b1_9e37_79f9,
+    0xd6e8_feb8_6659_fd93,
+];
+
+/// The command id of the request with this PSN: never zero.
+pub(super) const fn command(psn: Psn) -> u32 {
+    psn.get() | 1 << 31
+}

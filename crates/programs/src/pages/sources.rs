@@ -1,0 +1,83 @@
+//! Which of a node's source lanes carry a transfer, in one cell, and since which *epoch*.
+//!
+//! A node may use a buffer frame again only when no transfer reads it any more. It cannot see
+//! transfers, so the switch keeps those that began before the last change of epoch apart from those
+//! after it: bits 0 to 30 for one parity of epochs, 31 to 61 for the other, bit 63 the parity now.
+//! An epoch can end when no transfer of the one before it is left. After two ends, every transfer
+//! that had begun before the first is over, as with epochs in memory reclamation.
+
+use super::SOURCES;
+
+const MASK: u64 = (1 << SOURCES) - 1;
+const PARITY: u64 = 1 << 63;
+
+const fn half(cell: u64, parity: bool) -> u64 {
+    cell >> if parity { SOURCES as u32 } else { 0 } & MASK
+}
+
+/// Takes a free lane for a transfer; its number.
+pub(super) fn take(cell: &mut u64) -> Option<u8> {
+    let busy = half(*cell, false) | half(*cell, true);
+    let bit = (!busy & MASK).trailing_zeros() as u8;
+    if bit >= SOURCES {
+        return None;
+    }
+    let parity = *cell & PARITY != 0;
+    let shift = if parity { SOURCES } else { 0 };
+    *cell |= 1 << (bit + shift);
+    Some(bit)
+}
+
+/// The transfer on lane `bit` is over.
+pub(super) fn release(cell: &mut u64, bit: u8) {
+    *cell &= !(1 << bit | 1 << (bit + SOURCES));
+}
+
+/// Ends the epoch if that is possible.
+pub(super) fn end_epoch(cell: &mut u64) -> bool {
+    let parity = *cell & PARITY != 0;
+    let ends = half(*cell, !parity) == 0;
+    if ends {
+        *cell ^= PARITY;
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_lanes_are_taken_and_no_more() {
+        let mut cell = 0;
+        for bit in 0..SOURCES {
+            assert_eq!(take(&mut cell), Some(bit));
+            if bit == 7 {
+                assert!(end_epoch(&mut cell));
+            }
+        }
+        assert_eq!(take(&mut cell), None);
+        release(&mut cell, 3);
+        release(&mut cell, 20);
+        assert_eq!(take(&mut cell), Some(3));
+        assert_eq!(take(&mut cell), Some(20));
+        for bit in 0..SOURCES {
+            release(&mut cell, bit);
+        }
+        assert_eq!(cell & !PARITY, 0);
+    }
+
+    #[test]
+    fn two_ends_of_epochs_outlast_every_transfer_from_before() {
+        let mut cell = 0;
+        let before = take(&mut cell).unwrap();
+        assert!(end_epoch(&mut cell), "nothing was there before");
+        let after = take(&mut cell).unwrap();
+        assert!(!end_epoch(&mut cell), "one from before is under way");
+        release(&mut cell, after);
+        assert!(!end_epoch(&mut cell));
+        release(&mut cell, before);
+        assert!(end_epoch(&mut cell));
+        assert!(end_epoch(&mut cell));
+    }
+}

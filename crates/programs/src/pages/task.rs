@@ -1,0 +1,84 @@
+//! What recirculates for pages.
+
+use rackweave_base::Psn;
+use rackweave_wire::fabric::page::{Outcome, Source};
+
+/// How a movement ended, as it recirculates: the low half of a completion's first word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct End(pub u32);
+
+impl End {
+    /// An end without NVMe status.
+    pub const fn new(outcome: Outcome, source: Source) -> Self {
+        Self(outcome as u32 | (source as u32) << 8)
+    }
+
+    /// The end of an NVMe command.
+    pub const fn storage(status: u16) -> Self {
+        let outcome = if status == 0 {
+            Outcome::Done
+        } else {
+            Outcome::StorageError
+        };
+        let Self(end) = Self::new(outcome, Source::Storage);
+        Self(end | (status as u32) << 16)
+    }
+
+    /// Whether the data is where it was to go.
+    pub const fn is_done(self) -> bool {
+        self.0 as u8 == Outcome::Done as u8
+    }
+
+    /// Whether the data came from, or went to, an SSD.
+    pub const fn is_storage(self) -> bool {
+        (self.0 >> 8) as u8 == Source::Storage as u8
+    }
+
+    /// The same with another outcome.
+    pub const fn with_outcome(self, outcome: Outcome) -> Self {
+        Self(self.0 & !0xff | outcome as u32)
+    }
+}
+
+/// A task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageTask {
+    /// Send the slot's NVMe command: its page's home is read, or written.
+    Command {
+        /// The slot.
+        slot: u16,
+        /// The store.
+        store: u8,
+    },
+    /// A response capsule has come, and all data before it.
+    Finish {
+        /// The slot.
+        slot: u16,
+        /// The store.
+        store: u8,
+        /// The capsule's PSN.
+        psn: Psn,
+        /// The PSN of the next request passed on to the slot's node.
+        relay: Psn,
+        /// The NVMe status.
+        status: u16,
+    },
+    /// The slot's movement has ended: tell its node.
+    Complete {
+        /// The slot.
+        slot: u16,
+        /// How.
+        end: End,
+    },
+}
+
+impl PageTask {
+    /// The slot that it is about.
+    pub const fn slot(&self) -> u16 {
+        match *self {
+            PageTask::Command { slot, .. }
+            | PageTask::Finish { slot, .. }
+            | PageTask::Complete { slot, .. } => slot,
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The directory's entry of a page, and its pure transitions.
+//!
+//! In the switch an entry is three cells: the *holder* (a node that has the latch, or nobody), the
+//! *latch word* and the *place*. They are three because a packet may change each once, in this
+//! order: who may do something is known from the holder, what that does to the version from the
+//! latch word, and only then where the page is.
+//!
+//! In the memory of a server, for pages that the switch does not index, it is two words that nodes
+//! change by READ, WRITE and compare-and-swap: [`FallbackLatch`] and [`Place`], at
+//! `16 × page index`.
+
+use super::request::FRAMES_MAX;
+use core::fmt;
+
+/// Version and lock bit, as in Böttcher et al. 2020: bit 0 is the lock, bits 1 to 63 the version.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct LatchWord(pub u64);
+
+impl LatchWord {
+    /// An open latch of this version.
+    pub const fn open(version: u64) -> Self {
+        Self(version << 1)
+    }
+
+    /// The version.
+    pub const fn version(self) -> u64 {
+        self.0 >> 1
+    }
+
+    /// Whether a node has the latch exclusively.
+    pub const fn is_locked(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    /// The same version, locked.
+    pub const fn locked(self) -> Self {
+        Self(self.0 | 1)
+    }
+
+    /// The same version, open: the holder changed nothing.
+    pub const fn released(self) -> Self {
+        Self(self.0 & !1)
+    }
+
+    /// The next version, open: the holder changed the page.
+    pub const fn changed(self) -> Self {
+        Self::open(self.version() + 1)
+    }
+}
+
+impl fmt::Display for LatchWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lock = if self.is_locked() { ", locked" } else { "" };
+        write!(f, "version {}{lock}", self.version())
+    }
+}
+
+/// Where the newest version of a page is.
+///
+/// | bits | content |
+/// |---|---|
+/// | 0–23 | buffer frame |
+/// | 24–39 | node |
+/// | 40 | a node caches it: node and buffer frame say where |
+/// | 41 | the cached one is newer than the home |
+/// | 42 | a write to the home is under way |
+/// | 43 | the newest version is lost |
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Place(pub u64);
+
+impl Place {
+    /// The page is at home, and nowhere else that counts.
+    pub const HOME: Place = Place(0);
+    const CACHED: u64 = 1 << 40;
+    const DIRTY: u64 = 1 << 41;
+    const WRITING: u64 = 1 << 42;
+    const LOST: u64 = 1 << 43;
+
+    /// In a buffer frame of a node, the same as at home.
+    pub const fn clean(node: u16, frame: u32) -> Self {
+        Self(Self::CACHED | (node as u64) << 24 | (frame & (FRAMES_MAX - 1)) as u64)
+    }
+
+    /// In a buffer frame of a node, newer than at home.
+    pub const fn dirty(node: u16, frame: u32) -> Self {
+        Self(Self::clean(node, frame).0 | Self::DIRTY)
+    }
+
+    /// Node and buffer frame that cache the page, if one does.
+    pub const fn cached(self) -> Option<(u16, u32)> {
+        if self.0 & Self::CACHED == 0 {
+            return None;
+        }
+        Some(((self.0 >> 24) as u16, self.0 as u32 & (FRAMES_MAX - 1)))
+    }
+
+    /// Whether this is the buffer frame that the place names.
+    pub const fn is_at(self, node: u16, frame: u32) -> bool {
+        matches!(self.cached(), Some((n, f)) if n == node && f == frame)
+    }
+
+    /// Whether the home is behind.
+    pub const fn is_dirty(self) -> bool {
+        self.0 & Self::DIRTY != 0
+    }
+
+    /// Whether a write to the home is under way.
+    pub const fn is_writing(self) -> bool {
+        self.0 & Self::WRITING != 0
+    }
+
+    /// Whether the newest version is lost.
+    pub const fn is_lost(self) -> bool {
+        self.0 & Self::LOST != 0
+    }
+
+    /// A changed page came to be in this buffer frame. A write under way stays: it writes an older
+    /// version, and the next must wait for it.
+    pub const fn moved(self, node: u16, frame: u32) -> Self {
+        Self(Self::dirty(node, frame).0 | self.0 & Self::WRITING)
+    }
+
+    /// A write to the home begins, if the buffer frame is the place, is ahead and nobody else
+    /// writes.
+    pub const fn writing(self) -> Self {
+        Self(self.0 | Self::WRITING)
+    }
+
+    /// The write from this buffer frame has ended. If it `succeeded` and the buffer frame is still
+    /// the place, the home is no longer behind; the place stays if `kept`.
+    pub const fn written(self, node: u16, frame: u32, succeeded: bool, kept: bool) -> Self {
+        let rest = Self(self.0 & !Self::WRITING);
+        if !succeeded || !self.is_at(node, frame) {
+            return rest;
+        }
+        if kept {
+            Self(rest.0 & !Self::DIRTY)
+        } else {
+            Self::HOME
+        }
+    }
+
+    /// A read from the home has brought the page into this buffer frame. The place becomes it,
+    /// unless somewhere else a newer version may be.
+    pub const fn read(self, node: u16, frame: u32) -> Self {
+        if self.is_dirty() || self.is_lost() {
+            return self;
+        }
+        Self(Self::clean(node, frame).0 | self.0 & Self::WRITING)
+    }
+
+    /// The buffer frame turned out not to hold the page any more. Somebody else's stays.
+    pub const fn dropped(self, node: u16, frame: u32) -> Self {
+        if self.is_at(node, frame) && !self.is_dirty() {
+            Self(self.0 & Self::WRITING)
+        } else {
+            self
+        }
+    }
+
+    /// No buffer frame of this node holds the page any more, unless it is the only copy.
+    pub const fn dropped_by(self, node: u16) -> Self {
+        match self.cached() {
+            Some((at, frame)) if at == node => self.dropped(node, frame),
+            _ => self,
+        }
+    }
+
+    /// The node is dead. What only it had is lost. A write from it has ended one way or another.
+    pub const fn died(self, node: u16) -> Self {
+        match self.cached() {
+            Some((at, _)) if at == node => Self(if self.is_dirty() { Self::LOST } else { 0 }),
+            _ => self,
+        }
+    }
+}
+
+/// The first word of an entry in a server's memory: version, lock and holder in one, so that one
+/// compare-and-swap takes the latch, and a marker for pages that the switch indexes.
+///
+/// | bits | content |
+/// |---|---|
+/// | 0 | lock |
+/// | 1–47 | version |
+/// | 48–62 | the node that has the latch, plus one |
+/// | 63 | the switch has the entry: ask there |
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct FallbackLatch(pub u64);
+
+impl FallbackLatch {
+    /// What the word is while the switch has the entry.
+    pub const INDEXED: FallbackLatch = FallbackLatch(1 << 63);
+    const HOLDER_AT: u32 = 48;
+    const HOLDER_MASK: u64 = 0x7fff;
+    const VERSION_BITS: u32 = 47;
+
+    /// The word for this latch word and holder.
+    pub const fn new(latch: LatchWord, holder: Option<u16>) -> Self {
+        let holder = match holder {
+            Some(node) => (node as u64 + 1) & Self::HOLDER_MASK,
+            None => 0,
+        };
+        let version = latch.version() & ((1 << Self::VERSION_BITS) - 1);
+        Self(latch.is_locked() as u64 | version << 1 | holder << Self::HOLDER_AT)
+    }
+
+    /// Whether the switch has the entry.
+    pub const fn is_indexed(self) -> bool {
+        self.0 >> 63 == 1
+    }
+
+    /// The latch word.
+    pub const fn latch(self) -> LatchWord {
+        LatchWord(self.0 & ((1 << Self::HOLDER_AT) - 1))
+    }
+
+    /// Who has the latch.
+    pub const fn holder(self) -> Option<u16> {
+        match self.0 >> Self::HOLDER_AT & Self::HOLDER_MASK {
+            0 => None,
+            holder => Some(holder as u16 - 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latch_word_counts_changes() {
+        let open = LatchWord::open(7);
+        assert_eq!(open.0, 14);
+        assert!(!open.is_locked() && open.locked().is_locked());
+        assert_eq!(open.locked().version(), 7);
+        assert_eq!(open.locked().released(), open);
+        assert_eq!(open.locked().changed(), LatchWord::open(8));
+        assert_eq!(open.locked().to_string(), "version 7, locked");
+    }
+
+    #[test]
+    fn a_place_is_where_the_newest_version_is() {
+        let clean = Place::HOME.read(3, 9);
+        assert_eq!(clean.cached(), Some((3, 9)));
+        assert!(!clean.is_dirty());
+        assert_eq!(clean.dropped(3, 8), clean, "another frame");
+        assert_eq!(clean.dropped(3, 9), Place::HOME);
+        let dirty = clean.moved(4, 1);
+        assert!(dirty.is_dirty() && dirty.is_at(4, 1));
+        assert_eq!(
+            dirty.read(3, 9),
+            dirty,
+            "an older version came from the home"
+        );
+        assert_eq!(dirty.dropped(4, 1), dirty, "nobody drops the only copy");
+        assert_eq!(dirty.died(3), dirty);
+        assert!(dirty.died(4).is_lost());
+        assert_eq!(clean.died(3), Place::HOME);
+    }
+
+    #[test]
+    fn a_write_that_was_overtaken_leaves_the_newer_place() {
+        let writing = Place::dirty(4, 1).writing();
+        assert_eq!(writing.written(4, 1, true, false), Place::HOME);
+        assert_eq!(writing.written(4, 1, true, true), Place::clean(4, 1));
+        assert_eq!(writing.written(4, 1, false, false), Place::dirty(4, 1));
+        let overtaken = writing.moved(5, 2);
+        assert!(overtaken.is_writing(), "the next write must wait");
+        assert_eq!(overtaken.written(4, 1, true, false), Place::dirty(5, 2));
+    }
+
+    #[test]
+    fn a_fallback_word_holds_all() {
+        let word = FallbackLatch::new(LatchWord::open(99).locked(), Some(0));
+        assert_eq!(word.holder(), Some(0));
+        assert_eq!(word.latch(), LatchWord::open(99).locked());
+        assert!(!word.is_indexed() && FallbackLatch::INDEXED.is_indexed());
+        let open = FallbackLatch::new(LatchWord::open(99), None);
+        assert_eq!((open.holder(), open.latch()), (None, LatchWord::open(99)));
+        assert_eq!(FallbackLatch::default().latch(), LatchWord::open(0));
+    }
+}

@@ -1,0 +1,78 @@
+//! The first bytes of every page, in a buffer frame and on the SSD.
+//!
+//! | offset | bytes | content |
+//! |---|---|---|
+//! | 0 | 8 | page number; [`VOID`] while the buffer frame holds no page, or not yet |
+//! | 8 | 8 | version: the latch word's, when the page was last unlatched after a change |
+//! | 16 | 8 | checksum of everything behind it, or zero while the page may be changing |
+//! | 24 | 8 | the store's identity |
+//!
+//! All little-endian. A node that drops a clean page voids the header before it uses the buffer
+//! frame again: that is how the switch finds out (Seamless, section 2.1).
+
+/// Bytes of the header. What follows belongs to the page's owner.
+pub const HEADER_LEN: usize = 32;
+
+/// The page number of no page.
+pub const VOID: u64 = u64::MAX;
+
+/// The header as a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PageHeader {
+    /// The page number.
+    pub page: u64,
+    /// The version at the last change.
+    pub version: u64,
+    /// The checksum of bytes 24 to the end, or zero.
+    pub checksum: u64,
+    /// The store's identity.
+    pub store: u64,
+}
+
+impl PageHeader {
+    /// Reads the first 32 bytes; nothing if there are fewer.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let words: &[u8; HEADER_LEN] = bytes.first_chunk()?;
+        let word = |at: usize| {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(&words[at..at + 8]);
+            u64::from_le_bytes(eight)
+        };
+        Some(Self {
+            page: word(0),
+            version: word(8),
+            checksum: word(16),
+            store: word(24),
+        })
+    }
+
+    /// The bytes.
+    pub fn emit(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        let words = [self.page, self.version, self.checksum, self.store];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_back() {
+        let header = PageHeader {
+            page: 0x0102_0304_0506,
+            version: 9,
+            checksum: u64::MAX - 1,
+            store: 5,
+        };
+        let bytes = header.emit();
+        assert_eq!(bytes[..8], [6, 5, 4, 3, 2, 1, 0, 0]);
+        assert_eq!(bytes[8..10], [9, 0]);
+        assert_eq!(PageHeader::parse(&bytes), Some(header));
+        assert_eq!(PageHeader::parse(&bytes[..31]), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Pages: what nodes and the page directory say to each other (Seamless, section 2).
+//!
+//! - [`request`]: a READ whose RETH carries operation, page and buffer frame; its response.
+//! - [`completion`]: what the switch writes when the data has come.
+//! - [`entry`]: the directory's entry of a page: holder, latch word, place; the same entry in the
+//!   memory of a server, for pages that the switch does not index.
+//! - [`header`]: the first bytes of every page.
+//!
+//! A **page number** has 48 bits: the *store* of the page (a namespace of an NVMe target) in bits
+//! 40 to 47, the number of the page within it below. The home of a page follows from it: block
+//! `index × page size / block size` of the namespace. So the switch keeps no table of homes.
+
+pub mod completion;
+pub mod entry;
+pub mod header;
+pub mod request;
+
+pub use completion::{Completion, Outcome, Source};
+pub use entry::{FallbackLatch, LatchWord, Place};
+pub use header::{HEADER_LEN, PageHeader};
+pub use request::{Operation, Request, Response, Status};
+
+use core::fmt;
+
+/// A page: store and index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PageId(u64);
+
+impl PageId {
+    /// Bits of a page number.
+    pub const BITS: u32 = 48;
+    const INDEX_BITS: u32 = 40;
+
+    /// Page `index` of `store`; nothing if the index has more than 40 bits.
+    pub const fn new(store: u8, index: u64) -> Option<Self> {
+        if index >> Self::INDEX_BITS != 0 {
+            return None;
+        }
+        Some(Self((store as u64) << Self::INDEX_BITS | index))
+    }
+
+    /// The page with this number; nothing if it has more than 48 bits.
+    pub const fn from_number(number: u64) -> Option<Self> {
+        if number >> Self::BITS != 0 {
+            return None;
+        }
+        Some(Self(number))
+    }
+
+    /// The 48 bits.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The store.
+    pub const fn store(self) -> u8 {
+        (self.0 >> Self::INDEX_BITS) as u8
+    }
+
+    /// The place within the store.
+    pub const fn index(self) -> u64 {
+        self.0 & ((1 << Self::INDEX_BITS) - 1)
+    }
+}
+
+impl fmt::Display for PageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "page {}:{}", self.store(), self.index())
+    }
+}
+
+/// The smallest page, in bytes.
+pub const PAGE_SIZE_MIN: u32 = 4 << 10;
+/// The largest page, in bytes.
+pub const PAGE_SIZE_MAX: u32 = 1 << 20;
+
+/// Whether pages may have this size: a power of two from 4 KiB to 1 MiB.
+pub const fn is_page_size(bytes: u32) -> bool {
+    bytes.is_power_of_two() && bytes >= PAGE_SIZE_MIN && bytes <= PAGE_SIZE_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_number_is_store_and_index() {
+        let page = PageId::new(3, 77).unwrap();
+        assert_eq!((page.store(), page.index()), (3, 77));
+        assert_eq!(PageId::from_number(page.number()), Some(page));
+        assert_eq!(page.to_string(), "page 3:77");
+        assert_eq!(PageId::new(0, 1 << 40), None);
+        assert_eq!(PageId::from_number(1 << 48), None);
+    }
+
+    #[test]
+    fn sizes_are_powers_of_two_between_the_bounds() {
+        for good in [4096, 65536, 1 << 20] {
+            assert!(is_page_size(good));
+        }
+        for bad in [0, 2048, 4097, 12288, 2 << 20] {
+            assert!(!is_page_size(bad));
+        }
+    }
+}
