@@ -32,7 +32,7 @@ pub fn pipeline_config(config: &RackConfig) -> PipelineConfig {
             threads: config.switch.consumer_rings,
             producers: config.switch.producer_rings,
         },
-        pages: rackweave_programs::pages::PagesConfig::NONE,
+        pages: rackweave_rack::pages_config(config),
         hosts: 256,
         routes: 256,
     }

@@ -91,7 +91,14 @@ pub(crate) struct Wanted {
     pub psn: Psn,
     /// A queue pair that the node has already.
     pub qpn: Option<Qpn>,
+    /// READs in flight, either way.
+    pub reads: u8,
+    /// How long the node's end waits for an acknowledgement.
+    pub timeout: Duration,
 }
+
+/// How long the node's end of a lane waits that hardly ever sends: only doorbells.
+pub(crate) const PASSIVE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Which lanes are free.
 pub(crate) struct LaneBook {
@@ -130,8 +137,7 @@ impl LaneBook {
             });
         };
         self.used[first..first + wanted].fill(true);
-        // Eight bits of generation over the lane number: 256 generations apart.
-        self.generation = self.generation.wrapping_add(1).max(1);
+        self.renew();
         Ok(LaneId(first as u16))
     }
 
@@ -144,6 +150,12 @@ impl LaneBook {
         if let Some(home) = self.homes.get_mut(usize::from(node.0)) {
             *home = None;
         }
+    }
+
+    /// Queue pair numbers from now on differ from those before.
+    pub fn renew(&mut self) {
+        // Eight bits of generation over the lane number: 256 generations apart.
+        self.generation = self.generation.wrapping_add(1).max(1);
     }
 
     fn qpn(&self, lane: LaneId) -> Qpn {
@@ -213,7 +225,7 @@ impl Controller {
             };
             let Ok(qpn) = made else { return };
             let reset = wanted.qpn.map(|_| QpModify::Reset);
-            let others = lane_modifications(peer, psn, mtu, wanted.access);
+            let others = lane_modifications(peer, &wanted);
             for modify in reset.into_iter().chain(others) {
                 if let Err(error) = verbs.modify_qp(qpn, modify) {
                     made = Err(LaneError::Modify { node, error });
@@ -268,6 +280,32 @@ impl Controller {
         })
     }
 
+    /// Connects a lane afresh at both ends, with the queue pair that it has or another: nothing of
+    /// before can reach anything of after.
+    pub(crate) fn relink_lane(
+        &mut self,
+        site: &mut dyn Site,
+        connected: &Connected,
+        address: NodeAddress,
+        wanted: Wanted,
+    ) -> Result<Connected, LaneError> {
+        site.switch(&mut |_, switch: &mut Switch<Pipeline>| {
+            let engine = &mut switch.program_mut().engine;
+            engine.disconnect(connected.lane, connected.switch_qpn);
+        });
+        self.lanes.renew();
+        let node = (connected.node, address);
+        let wanted = Wanted {
+            qpn: wanted.qpn.or(Some(connected.node_qpn)),
+            ..wanted
+        };
+        let linked = self.connect_lane(site, connected.lane, node, wanted)?;
+        Ok(Connected {
+            is_lent: connected.is_lent,
+            ..linked
+        })
+    }
+
     /// Takes a lane apart at both ends. A dead node needs nothing.
     pub(crate) fn disconnect_lane(&mut self, site: &mut dyn Site, connected: &Connected) {
         site.node(connected.node, &mut |verbs| {
@@ -287,8 +325,11 @@ impl Controller {
     }
 }
 
-/// From Reset to ReadyToSend. The node's end sends no requests but doorbells, with the same PSN.
-fn lane_modifications(peer: Peer, psn: Psn, mtu: Mtu, access: Access) -> [QpModify; 3] {
+/// From Reset to ReadyToSend. The node's requests begin with the same PSN as the switch's.
+fn lane_modifications(peer: Peer, wanted: &Wanted) -> [QpModify; 3] {
+    let Wanted {
+        psn, mtu, access, ..
+    } = *wanted;
     [
         QpModify::Init,
         QpModify::ReadyToReceive(ReceiveSide {
@@ -296,15 +337,15 @@ fn lane_modifications(peer: Peer, psn: Psn, mtu: Mtu, access: Access) -> [QpModi
             psn,
             mtu,
             access,
-            reads_in_flight_max: 1,
+            reads_in_flight_max: wanted.reads,
             rnr_wait: Duration::from_micros(10),
         }),
         QpModify::ReadyToSend(SendSide {
             psn,
-            timeout: Duration::from_millis(100),
+            timeout: wanted.timeout,
             retries: 7,
             rnr_retries: 6,
-            reads_in_flight_max: 1,
+            reads_in_flight_max: wanted.reads,
         }),
     ]
 }

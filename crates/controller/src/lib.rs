@@ -1,7 +1,7 @@
 //! The controller: connects queue pairs, fills tables, detects failures. Never on the data path.
 //!
 //! It mirrors the programs by file name: [`forward`] says where hosts are, [`flows`] sets up,
-//! tears down and recovers flows. [`lanes`] connects the switch to nodes, [`connect`] nodes to
+//! tears down and recovers flows, [`pages`] the page directory. [`lanes`] connects the switch to nodes, [`connect`] nodes to
 //! each other. What it acts on is a [`Site`]: an embedded, a simulated or a hosted rack.
 //!
 //! It knows verbs and the tables of programs. It must not know how packets travel, which kind of
@@ -11,6 +11,7 @@ pub mod connect;
 pub mod flows;
 pub mod forward;
 pub mod lanes;
+pub mod pages;
 pub mod regions;
 mod site;
 
@@ -24,6 +25,10 @@ pub use flows::{
     LossPolicy, Ring,
 };
 pub use lanes::LaneError;
+pub use pages::{
+    PageChannel, PageFallback, PageNode, PagePool, PageSetUpError, PageSpec, PageStoreSpec,
+};
+pub use rackweave_programs::pages::LostPage;
 pub use regions::{LocalRegions, RegionError, RegionName};
 pub use site::{NodeAddress, Site, SwitchAddress};
 
@@ -34,6 +39,7 @@ pub struct Controller {
     hosts: HostBook,
     lanes: LaneBook,
     flows: FlowBook,
+    pages: Option<pages::PageBook>,
 }
 
 impl Controller {
@@ -46,6 +52,7 @@ impl Controller {
             hosts: HostBook::default(),
             lanes: LaneBook::new(lanes),
             flows: FlowBook::new(threads, producers),
+            pages: None,
         }
     }
 

@@ -112,6 +112,12 @@ impl LocalRegions {
         }
     }
 
+    /// Writes a little-endian word at once and gives what was there.
+    pub fn swap(&self, node: NodeId, rkey: Rkey, offset: u64, word: u64) -> Option<u64> {
+        let place = self.word(node, rkey, offset)?;
+        Some(u64::from_le(place.swap(word.to_le(), Ordering::AcqRel)))
+    }
+
     /// Every region there is.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, &Region)> {
         self.regions

@@ -4,6 +4,7 @@ use crate::regions::{RegionError, RegionName};
 use rackweave_base::{Instant, MacAddr, NodeId, PortId, Rkey};
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
+use rackweave_target::Target;
 use rackweave_verbs::{Access, PdId, Verbs};
 use std::net::Ipv4Addr;
 
@@ -52,6 +53,16 @@ pub trait Site {
     fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]>;
     /// Writes eight bytes at once. A dead node needs nothing.
     fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]);
+    /// Writes eight bytes at once and gives what was there, as one step among the atomics of peers;
+    /// nothing if the node is dead, or where the site cannot do that.
+    fn swap_word(&mut self, _node: NodeId, _rkey: Rkey, _offset: u64, _word: u64) -> Option<u64> {
+        None
+    }
+    /// Acts on the NVMe target of a node and its NIC. False if there is none; then `act` is not
+    /// called.
+    fn target(&mut self, _node: NodeId, _act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
+        false
+    }
     /// Acts on the switch.
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>));
 }

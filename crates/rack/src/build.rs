@@ -6,6 +6,7 @@ use rackweave_base::{Duration, MacAddr, Memory, NodeId, PortId, Rng};
 use rackweave_controller::{Controller, FlowSpec, NodeAddress, SwitchAddress};
 use rackweave_nic::{Dcqcn, Nic, NicConfig};
 use rackweave_programs::flows::FlowConfig;
+use rackweave_programs::pages::PagesConfig;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, BudgetError, Switch, SwitchConfig};
@@ -156,9 +157,26 @@ pub(crate) fn pipeline_config(config: &RackConfig, kind: Kind) -> PipelineConfig
             threads: config.switch.consumer_rings,
             producers: config.switch.producer_rings,
         },
-        pages: rackweave_programs::pages::PagesConfig::NONE,
+        pages: pages_config(config),
         hosts: 256,
         routes: 256,
+    }
+}
+
+/// The page directory of the switch, if it has one.
+pub fn pages_config(config: &RackConfig) -> PagesConfig {
+    let switch = &config.switch;
+    if switch.page_entries == 0 {
+        return PagesConfig::NONE;
+    }
+    PagesConfig {
+        entries: switch.page_entries,
+        channels: switch.page_workers,
+        slots: switch.page_slots,
+        stores: switch.page_stores,
+        nodes: config.node.len() as u16,
+        page_size: switch.page_size,
+        promote_at: switch.page_promote_at,
     }
 }
 

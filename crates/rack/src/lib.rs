@@ -12,11 +12,13 @@ pub mod config;
 mod embedded;
 mod flow;
 pub mod hosted;
+mod pages;
 mod simulated;
 mod station;
 
-pub use build::{Address, RackError};
+pub use build::{Address, RackError, pages_config};
 pub use config::{ConfigError, RackConfig};
 pub use embedded::{EmbeddedRack, NodeHandle};
 pub use flow::Flow;
-pub use simulated::{RunEnd, SimulatedRack};
+pub use pages::{PageEnds, TargetOptions};
+pub use simulated::{RunEnd, SimulatedRack, SsdBackend};

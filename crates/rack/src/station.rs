@@ -5,6 +5,8 @@ use rackweave_link::Link;
 use rackweave_nic::Nic;
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
+use rackweave_target::Target;
+use rackweave_verbs::Service;
 
 /// Packets moved in one go, so that a thread's turn at a machine ends.
 const BURST: usize = 64;
@@ -13,6 +15,8 @@ const BURST: usize = 64;
 pub(crate) struct NodeStation {
     pub nic: Nic,
     pub link: Box<dyn Link>,
+    /// The NVMe target behind the NIC, if the node has one.
+    pub target: Option<Target>,
     pub dead: bool,
 }
 
@@ -62,6 +66,9 @@ impl NodeStation {
             self.nic.handle_timeout(now);
             moved += 1;
         }
+        if let Some(target) = &mut self.target {
+            moved += u32::from(target.poll(now, &mut self.nic));
+        }
         let mut room = BURST;
         while room > 0 {
             // Asking for the room looks at the other end's cache line: once a burst.
@@ -87,7 +94,9 @@ impl NodeStation {
         if self.dead {
             return self.link.poll_timeout();
         }
-        earliest(self.nic.poll_timeout(), self.link.poll_timeout())
+        let target = self.target.as_ref().and_then(Service::poll_timeout);
+        let machines = earliest(self.nic.poll_timeout(), target);
+        earliest(machines, self.link.poll_timeout())
     }
 }
 

@@ -24,6 +24,7 @@ pub mod headers;
 pub mod icrc;
 pub mod immediate;
 pub mod ipv4;
+pub mod nvme;
 pub mod opcode;
 pub mod reth;
 pub mod train;

@@ -19,6 +19,7 @@ mod block;
 mod copy;
 #[cfg(target_os = "linux")]
 mod foreign;
+mod frames;
 #[cfg(target_os = "linux")]
 pub mod mapping;
 mod reference;
@@ -35,6 +36,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use block::Block;
+pub use frames::{FrameRead, FrameWrite, Frames, Retired, Stamp};
 pub use reference::{BlockRef, Origin};
 #[cfg(target_os = "linux")]
 pub use shared::ImportError;

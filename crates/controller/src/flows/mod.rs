@@ -183,10 +183,14 @@ impl Controller {
 
     /// Acts on one report of the switch.
     pub fn handle_digest(&mut self, site: &mut dyn Site, digest: Digest) {
+        if self.handle_page_digest(site, &digest) {
+            return;
+        }
         let whose = match digest {
             Digest::ThreadEnded(thread) => return self.thread_ended(site, thread),
             Digest::ThreadFailed { whose, .. } | Digest::BadRingWord { whose, .. } => whose,
             Digest::ConsumerLeft { consumer, .. } => Whose::Consumer(consumer),
+            _ => return,
         };
         let Some((id, role, index)) = self.flows.member(whose) else {
             return;
@@ -199,7 +203,7 @@ impl Controller {
         let reason = match digest {
             Digest::ThreadFailed { reason, .. } => AbortReason::Lane { node, role, reason },
             Digest::ConsumerLeft { .. } => AbortReason::ConsumerLeft(node),
-            Digest::BadRingWord { .. } | Digest::ThreadEnded(_) => AbortReason::BadRingWord(node),
+            _ => AbortReason::BadRingWord(node),
         };
         let (consumers, producers) = match whose {
             Whose::Consumer(_) => (vec![index], vec![]),
@@ -228,6 +232,7 @@ impl Controller {
 
     /// A node has died: flows with it go on without it or are broken off, as their policies say.
     pub fn node_died(&mut self, site: &mut dyn Site, node: NodeId) {
+        self.page_node_died(site, node);
         self.lanes.forget_home(node);
         for at in 0..self.flows.flows.len() {
             let flow = &self.flows.flows[at];

@@ -4,7 +4,7 @@ use super::book::{ConsumerSeat, Flow, ProducerSeat, take_number};
 use super::{
     AbortReason, Bell, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Ring,
 };
-use crate::lanes::{Connected, Wanted};
+use crate::lanes::{Connected, PASSIVE_TIMEOUT, Wanted};
 use crate::{Controller, LaneError, NodeAddress, Site};
 use rackweave_base::{NodeId, Psn};
 use rackweave_programs::flows::{ConsumerId, FlowTask, LANES_MAX, ProducerId, RingPlace, ThreadId};
@@ -319,6 +319,8 @@ impl Controller {
         for (at, &(lane, kind, access, psn)) in wanted.iter().enumerate() {
             let is_bell = matches!(kind, LaneKind::Doorbell { .. });
             let wish = Wanted {
+                reads: 1,
+                timeout: PASSIVE_TIMEOUT,
                 kind,
                 access,
                 mtu,

@@ -236,18 +236,14 @@ impl RackConfig {
     fn check_switch(&self) -> Result<(), ConfigError> {
         let switch = &self.switch;
         let (consumers, producers) = (switch.consumer_rings, switch.producer_rings);
-        rule(
-            consumers > 0,
-            "switch.consumer_rings",
-            consumers,
-            "at least 1 is needed",
-        )?;
-        rule(
-            producers > 0,
-            "switch.producer_rings",
-            producers,
-            "at least 1 is needed",
-        )?;
+        // Without a page directory a switch without flows would do nothing.
+        let none = consumers == 0 && producers == 0 && switch.page_entries > 0;
+        let least = "at least 1 is needed, or 0 of both beside a page directory";
+        let fits = consumers > 0 || none;
+        rule(fits, "switch.consumer_rings", consumers, least)?;
+        let fits = producers > 0 || none;
+        rule(fits, "switch.producer_rings", producers, least)?;
+        self.check_pages()?;
         let packets = switch.egress_packets;
         let fits = (64..=1 << 16).contains(&packets);
         rule(
@@ -283,6 +279,40 @@ impl RackConfig {
             });
         }
         Ok(())
+    }
+
+    fn check_pages(&self) -> Result<(), ConfigError> {
+        let switch = &self.switch;
+        let entries = switch.page_entries;
+        let fits = entries <= 1 << 24;
+        rule(
+            fits,
+            "switch.page_entries",
+            entries,
+            "0 to 16777216 are possible",
+        )?;
+        let size = switch.page_size;
+        let fits = rackweave_wire::fabric::page::is_page_size(size);
+        let range = "a power of two from 4096 to 1048576 is possible";
+        rule(fits, "switch.page_size", size, range)?;
+        let workers = switch.page_workers;
+        let fits = (1..=4096).contains(&workers);
+        rule(
+            fits,
+            "switch.page_workers",
+            workers,
+            "1 to 4096 are possible",
+        )?;
+        let slots = switch.page_slots;
+        let fits = (1..=4096).contains(&slots);
+        rule(fits, "switch.page_slots", slots, "1 to 4096 are possible")?;
+        let stores = switch.page_stores;
+        rule(
+            stores > 0,
+            "switch.page_stores",
+            stores,
+            "at least 1 is needed",
+        )
     }
 
     fn check_timing(&self) -> Result<(), ConfigError> {

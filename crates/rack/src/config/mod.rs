@@ -163,6 +163,20 @@ pub struct SwitchSection {
     pub egress_packets: u32,
     /// How the ICRC of rewritten packets is kept right.
     pub icrc: IcrcMethod,
+    /// Pages that the page directory indexes; zero: there is no page directory. It and the flows
+    /// together fit no hardware switch: set `consumer_rings` and `producer_rings` to zero then, or
+    /// `budget` to `software`.
+    pub page_entries: u32,
+    /// Bytes of a page, a power of two from 4096 to 1048576.
+    pub page_size: u32,
+    /// Workers of all nodes together that ask for pages.
+    pub page_workers: u16,
+    /// Requests for pages of all workers together that may be under way.
+    pub page_slots: u16,
+    /// Stores of pages: namespaces of NVMe targets.
+    pub page_stores: u8,
+    /// Requests for a page that is not indexed after which it is; zero: never.
+    pub page_promote_at: u32,
 }
 
 /// The transfer engine.
@@ -291,6 +305,12 @@ impl Default for SwitchSection {
             producer_rings: 128,
             egress_packets: 1024,
             icrc: IcrcMethod::Update,
+            page_entries: 0,
+            page_size: 64 << 10,
+            page_workers: 16,
+            page_slots: 256,
+            page_stores: 1,
+            page_promote_at: 0,
         }
     }
 }

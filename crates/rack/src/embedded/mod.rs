@@ -9,14 +9,18 @@ mod threads;
 use crate::Flow;
 use crate::build::{self, Kind, RackError};
 use crate::config::RackConfig;
+use crate::pages::{self, PageEnds, TargetOptions};
 use rackweave_base::{Memory, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{
-    Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, Loss, Site,
+    Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, Loss, LostPage, PageNode,
+    PageSetUpError, PageSpec, PageStoreSpec, Site,
 };
 use rackweave_nic::Nic;
 use rackweave_switch::{Counters, Ledger, SwitchConfig, Tap};
+use rackweave_target::{Backend, Target, TargetError};
 use rackweave_verbs::Progress;
+use rackweave_wire::fabric::page::PageId;
 use shared::Shared;
 use std::sync::Arc;
 use threads::Drivers;
@@ -174,6 +178,63 @@ impl EmbeddedRack {
             controller.handle_digests(site);
             controller.losses(id).to_vec()
         })
+    }
+
+    /// Puts an NVMe target with these namespaces behind a node's NIC.
+    ///
+    /// # Errors
+    /// If a namespace makes no sense or the node lacks room.
+    pub fn add_target(
+        &self,
+        node: NodeId,
+        options: TargetOptions,
+        namespaces: Vec<Box<dyn Backend>>,
+    ) -> Result<(), TargetError> {
+        let config = options.config(&self.config);
+        let memory = self.shared.memory().clone();
+        self.shared.set_target(usize::from(node.0), |nic| {
+            Target::new(config, nic, &memory, namespaces)
+        })
+    }
+
+    /// What a page directory of these nodes and stores is with this rack's settings.
+    pub fn page_spec(
+        &self,
+        nodes: Vec<PageNode>,
+        stores: Vec<PageStoreSpec>,
+        fallback: Option<NodeId>,
+    ) -> PageSpec {
+        let timeout = build::pipeline_config(&self.config, Kind::Embedded)
+            .engine
+            .timeout;
+        pages::spec(&self.config, timeout, nodes, stores, fallback)
+    }
+
+    /// Sets a page directory up.
+    ///
+    /// # Errors
+    /// If the specification makes no sense, or the switch, a node or a target lacks room.
+    pub fn create_pages(&self, spec: PageSpec) -> Result<(), PageSetUpError> {
+        self.change(|controller, site| controller.create_pages(site, spec))
+    }
+
+    /// A node's buffer frames and the channels of its workers; nothing if it has none.
+    pub fn page_ends(&self, node: NodeId) -> Option<PageEnds> {
+        self.shared.control(|controller, _| {
+            let regions = self.shared.regions();
+            pages::ends(controller, node, |node, rkey| regions.block(node, rkey))
+        })
+    }
+
+    /// Pages whose newest version went down with a node.
+    pub fn lost_pages(&self) -> Vec<LostPage> {
+        self.shared
+            .control(|controller, _| controller.lost_pages().to_vec())
+    }
+
+    /// Goes back to the version of a lost page that is at home.
+    pub fn accept_loss(&self, page: PageId) -> bool {
+        self.change(|controller, site| controller.accept_loss(site, page))
     }
 
     fn change<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {

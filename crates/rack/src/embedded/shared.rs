@@ -16,6 +16,7 @@ use rackweave_link::{Fault, Link, in_process};
 use rackweave_nic::Nic;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::Switch;
+use rackweave_target::{Target, TargetError};
 use rackweave_verbs::{Access, PdId, Progress, Verbs};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::Thread;
@@ -60,6 +61,7 @@ impl Shared {
             nodes.push(Place::new(NodeStation {
                 nic,
                 link,
+                target: None,
                 dead: false,
             }));
         }
@@ -139,6 +141,18 @@ impl Shared {
         let result = act(&mut station.switch);
         self.switch.note_deadline(station.deadline());
         result
+    }
+
+    /// Puts a target behind a node's NIC, in place of one that is there.
+    pub fn set_target(
+        &self,
+        node: usize,
+        make: impl FnOnce(&mut Nic) -> Result<Target, TargetError>,
+    ) -> Result<(), TargetError> {
+        let mut station = self.nodes[node].lock();
+        let target = make(&mut station.nic)?;
+        station.target = Some(target);
+        Ok(())
     }
 
     pub fn crash(&self, node: usize) {
@@ -285,6 +299,27 @@ impl Site for &Shared {
         if !alive {
             self.regions().remove(None, node, name);
         }
+    }
+
+    fn target(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
+        let Some(place) = self.nodes.get(usize::from(node.0)) else {
+            return false;
+        };
+        let mut station = place.lock();
+        let NodeStation {
+            nic, target, dead, ..
+        } = &mut *station;
+        match target {
+            Some(target) if !*dead => {
+                act(target, nic);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn swap_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, word: u64) -> Option<u64> {
+        self.regions().swap(node, rkey, offset, word)
     }
 
     fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {

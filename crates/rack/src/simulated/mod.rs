@@ -18,7 +18,9 @@ use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_sim::world::{Actor, ActorId, LinkReport, NodeModel, Stop, World, WorldConfig};
 use rackweave_sim::{CpuReport, LinkModel};
 use rackweave_switch::{Switch, Tap};
+use rackweave_target::Target;
 use rackweave_verbs::{Access, PdId, Verbs};
+use std::sync::{Arc, Mutex};
 
 /// A rack in virtual time.
 pub struct SimulatedRack {
@@ -30,6 +32,10 @@ pub struct SimulatedRack {
     pipeline: PipelineConfig,
     config: RackConfig,
     rng: Rng,
+    /// By node.
+    targets: Vec<Option<SharedTarget>>,
+    /// How to end the programs of targets.
+    target_stops: Vec<(NodeId, Arc<Mutex<bool>>)>,
 }
 
 /// Why [`SimulatedRack::run`] came back.
@@ -49,6 +55,7 @@ pub enum RunEnd {
 struct WorldSite<'a> {
     world: &'a mut World<Pipeline>,
     regions: &'a mut LocalRegions,
+    targets: &'a [Option<SharedTarget>],
 }
 
 impl Site for WorldSite<'_> {
@@ -90,6 +97,22 @@ impl Site for WorldSite<'_> {
     fn remove_region(&mut self, node: NodeId, name: &RegionName) {
         let verbs = self.world.nic_mut(node).map(|nic| nic as &mut dyn Verbs);
         self.regions.remove(verbs, node, name);
+    }
+
+    fn target(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
+        let target = self.targets.get(usize::from(node.0));
+        let target = target.and_then(Option::as_ref);
+        match (target, self.world.nic_mut(node)) {
+            (Some(target), Some(nic)) => {
+                act(&mut target.lock(), nic);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn swap_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, word: u64) -> Option<u64> {
+        self.regions.swap(node, rkey, offset, word)
     }
 
     fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
@@ -138,6 +161,8 @@ impl SimulatedRack {
             pipeline: parts.pipeline,
             config: config.clone(),
             rng: parts.rng,
+            targets: vec![None; config.node.len()],
+            target_stops: Vec::new(),
         };
         rack.control(|controller, site| controller.install_hosts(site))?;
         Ok(rack)
@@ -378,6 +403,7 @@ impl SimulatedRack {
         let mut site = WorldSite {
             world: &mut self.world,
             regions: &mut self.regions,
+            targets: &self.targets,
         };
         act(&mut self.controller, &mut site)
     }
@@ -390,7 +416,15 @@ impl SimulatedRack {
     }
 }
 
+mod pages;
+mod target;
+
+use target::SharedTarget;
+pub use target::SsdBackend;
+
 #[cfg(test)]
 mod congestion_tests;
+#[cfg(test)]
+mod pages_tests;
 #[cfg(test)]
 mod tests;

@@ -2,9 +2,11 @@
 //! between.
 
 mod flow_history;
+pub mod page_history;
 pub mod stamp;
 mod violation;
 
 pub use flow_history::{FlowHistory, Shape};
+pub use page_history::{PageHistory, PageViolation};
 pub use stamp::{Stamp, StampError};
 pub use violation::Violation;

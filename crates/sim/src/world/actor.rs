@@ -28,6 +28,8 @@ pub enum Step {
     /// Spins on the node's memory: is stepped when the node's NIC has handled a packet and the core
     /// has seen it. It may be stepped for a packet that was none of its own.
     WaitForPacket,
+    /// The same, but no longer than until this time.
+    WaitUntil(Instant),
     /// Leaves the core for so long, a nanosecond at least, then is stepped again.
     Sleep(Duration),
     /// Has ended.
@@ -52,6 +54,10 @@ pub(super) struct ActorSlot {
     pub(super) node: u16,
     core: usize,
     state: State,
+    /// How often it has waited: what a time-out belongs to.
+    waits: u32,
+    /// Whether the world is not done before it is.
+    counts: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,6 +141,16 @@ impl<P: Program> World<P> {
     /// Has `actor` run on a core of `node`; actors share cores in turn when there are more of them.
     /// An actor on a node that does not exist or has crashed is done at once.
     pub fn spawn(&mut self, node: NodeId, actor: Box<dyn Actor>) -> ActorId {
+        self.enter(node, actor, true)
+    }
+
+    /// The same for an actor that serves others and never ends by itself: the world is done without
+    /// it.
+    pub fn spawn_server(&mut self, node: NodeId, actor: Box<dyn Actor>) -> ActorId {
+        self.enter(node, actor, false)
+    }
+
+    fn enter(&mut self, node: NodeId, actor: Box<dyn Actor>, counts: bool) -> ActorId {
         let index = self.actors.len();
         let alive = self
             .nodes
@@ -144,14 +160,18 @@ impl<P: Program> World<P> {
             Some(slot) => {
                 let core = slot.next_core;
                 slot.next_core = (core + 1) % slot.cores.len();
-                self.active += 1;
-                self.done_untold = false;
+                if counts {
+                    self.active += 1;
+                    self.done_untold = false;
+                }
                 self.queue.push(self.now, Event::Step(index as u32));
                 ActorSlot {
                     actor: Some(actor),
                     node: node.0,
                     core,
                     state: State::Entered,
+                    waits: 0,
+                    counts,
                 }
             }
             None => ActorSlot {
@@ -159,6 +179,8 @@ impl<P: Program> World<P> {
                 node: node.0,
                 core: 0,
                 state: State::Ended,
+                waits: 0,
+                counts,
             },
         };
         self.actors.push(slot);
@@ -181,8 +203,10 @@ impl<P: Program> World<P> {
         let slot = &mut self.actors[index];
         if core::mem::replace(&mut slot.state, State::Ended) != State::Ended {
             slot.actor = None;
-            self.active -= 1;
-            self.done_untold = self.active == 0;
+            if slot.counts {
+                self.active -= 1;
+                self.done_untold = self.active == 0;
+            }
         }
     }
 
@@ -219,6 +243,19 @@ impl<P: Program> World<P> {
         if own.is_some() {
             self.nodes[node].waiting.push(index);
         }
+    }
+
+    /// An actor has waited long enough, if it still waits for the same.
+    pub(super) fn wait_over(&mut self, index: u32, waits: u32) {
+        let actor = &mut self.actors[index as usize];
+        let (State::Waiting(since), true) = (actor.state, actor.waits == waits) else {
+            return;
+        };
+        let node = &mut self.nodes[usize::from(actor.node)];
+        node.waiting.retain(|&other| other != index);
+        node.cpu.waiting += self.now.since(since);
+        actor.state = State::Entered;
+        self.want_core(index);
     }
 
     /// An actor wants to be stepped.
@@ -298,7 +335,15 @@ impl<P: Program> World<P> {
             }
             Step::WaitForPacket => {
                 slot.state = State::Waiting(charged);
+                slot.waits = slot.waits.wrapping_add(1);
                 node.waiting.push(index);
+            }
+            Step::WaitUntil(due) => {
+                slot.state = State::Waiting(charged);
+                slot.waits = slot.waits.wrapping_add(1);
+                node.waiting.push(index);
+                let due = due.max(charged).max(soonest);
+                self.queue.push(due, Event::WaitOver(index, slot.waits));
             }
             Step::Done => self.end_actor(index as usize),
         }

@@ -49,6 +49,7 @@ impl<P: Program> World<P> {
             Event::NicTimer(node) => self.nic_timer(usize::from(node)),
             Event::SwitchTimer => self.switch_timer(),
             Event::Step(index) => self.want_core(index),
+            Event::WaitOver(index, waits) => self.wait_over(index, waits),
             Event::Core(node, core) => self.core_free(usize::from(node), usize::from(core)),
             Event::Digest => return (!self.digests.is_empty()).then_some(Stop::Digest),
             Event::Control(index) => {

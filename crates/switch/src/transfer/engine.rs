@@ -118,6 +118,14 @@ impl Engine {
         self.lanes.lookup(id.index())
     }
 
+    /// What the transfer on a source lane was started with, if one is under way.
+    pub fn cargo(&self, id: LaneId) -> Option<u32> {
+        let at = id.index();
+        let registers = &self.registers;
+        let is_under_way = registers.count.peek(at) != registers.acked.peek(at);
+        is_under_way.then(|| registers.cookie.peek(at))
+    }
+
     /// Changes the kind of a connected lane: a member's neighbour.
     pub fn set_kind(&mut self, id: LaneId, kind: LaneKind) {
         if let Some(&lane) = self.lanes.lookup(id.index()) {

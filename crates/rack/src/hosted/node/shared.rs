@@ -161,6 +161,7 @@ impl NodeCore {
             Some(station) => station.link = link,
             None => {
                 machine.0 = Some(NodeStation {
+                    target: None,
                     nic: nic(),
                     link,
                     dead: false,

@@ -1,0 +1,355 @@
+//! Buffer frames: pieces of equal size of a block that a NIC reads and writes, with a latch each.
+//!
+//! This view is where shared bytes become Rust slices under latches: a [`FrameRead`] gives `&[u8]`
+//! to many, a [`FrameWrite`] gives `&mut [u8]` to one. The first bytes of a frame, its *head*, are
+//! never in a slice: they are accessed as words, by anyone at any time.
+//!
+//! The latch keeps this process's threads apart. The NIC knows no latches. That it writes only
+//! into a frame whose [`FrameWrite`] is held and not looked at is what the page protocol promises;
+//! that it reads a frame which somebody changes meanwhile can happen, and the protocol throws away
+//! what it then read. A peer that breaks the protocol damages bytes, never memory safety (module
+//! head of [`super`]).
+//!
+//! A *latch word* has readers (bits 0–15), a writer (16), whether a writer waits (17), whether the
+//! frame is *retired* (18), and from bit 24 on a number that grows whenever a writer leaves, by
+//! which an optimistic reader sees that the bytes may have changed. Nobody latches a retired frame
+//! anew; it comes back by [`Frames::claim`]. At the beginning all frames are retired.
+
+use super::Block;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::Arc;
+
+const READERS: u64 = 0xffff;
+const WRITER: u64 = 1 << 16;
+const WANTED: u64 = 1 << 17;
+const RETIRED: u64 = 1 << 18;
+const SEQUENCE: u64 = 1 << 24;
+
+/// Frames of a block. Clones are the same frames.
+#[derive(Clone, Debug)]
+pub struct Frames(Arc<Arc<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    block: Block,
+    frame_size: usize,
+    head: usize,
+    latches: Box<[Latch]>,
+}
+
+/// A cache line of its own: neighbours are latched by different threads.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Latch(AtomicU64);
+
+/// What a frame's latch word was when an optimistic read began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp(u64);
+
+/// Whether somebody still reads a frame that was retired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Retired {
+    /// Nobody does: it may be claimed.
+    Idle,
+    /// Somebody does: the last [`FrameRead::release`] will tell.
+    Read,
+}
+
+impl Frames {
+    /// The first `count` frames of `frame_size` bytes in `block`, each with a head of `head` bytes.
+    /// Nothing if they are not all in the block, or the sizes are no multiples of eight.
+    pub fn new(block: Block, frame_size: usize, count: u32, head: usize) -> Option<Self> {
+        let fits = frame_size.checked_mul(count as usize)? <= block.len();
+        if !fits || head > frame_size || !frame_size.is_multiple_of(8) || !head.is_multiple_of(8) {
+            return None;
+        }
+        let latch = |_| Latch(AtomicU64::new(RETIRED));
+        Some(Self(Arc::new(Arc::new(Shared {
+            block,
+            frame_size,
+            head,
+            latches: (0..count).map(latch).collect(),
+        }))))
+    }
+
+    /// The same frames under a reference count of its own: threads that latch much with one handle
+    /// each do not meet at the count.
+    pub fn handle(&self) -> Self {
+        Self(Arc::new(Arc::clone(&self.0)))
+    }
+
+    /// How many.
+    pub fn count(&self) -> u32 {
+        self.0.latches.len() as u32
+    }
+
+    /// Bytes of each, the head included.
+    pub fn frame_size(&self) -> usize {
+        self.0.frame_size
+    }
+
+    /// The block.
+    pub fn block(&self) -> &Block {
+        &self.0.block
+    }
+
+    /// The word at byte `at` of a frame's head.
+    ///
+    /// # Panics
+    /// If it is not in the head, or `at` no multiple of eight.
+    pub fn header_word(&self, frame: u32, at: usize) -> &AtomicU64 {
+        assert!(at + 8 <= self.0.head, "byte {at} is not in the head");
+        self.0.block.word(self.0.start(frame) + at)
+    }
+
+    /// A latch to read with; nothing while somebody writes, or if the frame is retired.
+    #[inline]
+    pub fn try_read(&self, frame: u32) -> Option<FrameRead> {
+        let latch = self.0.latch(frame);
+        let mut word = latch.load(Ordering::Relaxed);
+        loop {
+            if word & (WRITER | RETIRED) != 0 || word & READERS == READERS {
+                return None;
+            }
+            let next = word + 1;
+            match latch.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        Some(FrameRead {
+            frames: self.clone(),
+            frame,
+            held: true,
+        })
+    }
+
+    /// The latch to write with; nothing while anybody else has one, or if the frame is retired.
+    #[inline]
+    pub fn try_write(&self, frame: u32) -> Option<FrameWrite> {
+        self.enter(frame, |word| word & (READERS | WRITER | RETIRED) == 0)
+    }
+
+    /// Takes a retired frame that nobody reads any more back into use.
+    pub fn claim(&self, frame: u32) -> Option<FrameWrite> {
+        self.enter(frame, |word| word & (READERS | WRITER | RETIRED) == RETIRED)
+    }
+
+    /// A writer waits for the frame: who reads should think of it ([`Self::is_wanted`]). Forgotten
+    /// when a writer enters.
+    pub fn want(&self, frame: u32) {
+        let latch = self.0.latch(frame);
+        if latch.load(Ordering::Relaxed) & WANTED == 0 {
+            latch.fetch_or(WANTED, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a writer waits for the frame.
+    #[inline]
+    pub fn is_wanted(&self, frame: u32) -> bool {
+        self.0.latch(frame).load(Ordering::Relaxed) & WANTED != 0
+    }
+
+    /// Whether somebody writes.
+    #[inline]
+    pub fn is_written(&self, frame: u32) -> bool {
+        self.0.latch(frame).load(Ordering::Acquire) & WRITER != 0
+    }
+
+    /// Whether the frame is in use, and nobody has a latch.
+    pub fn is_idle(&self, frame: u32) -> bool {
+        let word = self.0.latch(frame).load(Ordering::Relaxed);
+        word & (READERS | WRITER | RETIRED) == 0
+    }
+
+    /// Takes the frame out of use while others may still read it; nothing while somebody writes,
+    /// or if it was retired before.
+    pub fn try_retire(&self, frame: u32) -> Option<Retired> {
+        let retire = |word| (word & (WRITER | RETIRED) == 0).then_some(word | RETIRED);
+        let latch = self.0.latch(frame);
+        let before = latch
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, retire)
+            .ok()?;
+        Some(if before & READERS == 0 {
+            Retired::Idle
+        } else {
+            Retired::Read
+        })
+    }
+
+    /// Begins an optimistic read; nothing while somebody writes, or if the frame is retired.
+    pub fn stamp(&self, frame: u32) -> Option<Stamp> {
+        let word = self.0.latch(frame).load(Ordering::Acquire);
+        (word & (WRITER | RETIRED) == 0).then_some(Stamp(word / SEQUENCE))
+    }
+
+    /// Whether nobody can have changed the bytes since.
+    pub fn is_unchanged(&self, frame: u32, stamp: Stamp) -> bool {
+        fence(Ordering::Acquire);
+        let word = self.0.latch(frame).load(Ordering::Relaxed);
+        word & (WRITER | RETIRED) == 0 && word / SEQUENCE == stamp.0
+    }
+
+    /// Copies bytes behind the head from `at` on, latched or not: they may be changing meanwhile.
+    /// False if there are not that many.
+    #[must_use]
+    pub fn peek(&self, frame: u32, at: usize, target: &mut [u8]) -> bool {
+        let start = self.0.start(frame) + self.0.head;
+        let room = self.0.frame_size - self.0.head;
+        if at.checked_add(target.len()).is_none_or(|end| end > room) {
+            return false;
+        }
+        self.0.block.read(start + at, target);
+        true
+    }
+
+    fn enter(&self, frame: u32, may: impl Fn(u64) -> bool) -> Option<FrameWrite> {
+        let latch = self.0.latch(frame);
+        let enter = |word| may(word).then_some(word & !(WANTED | RETIRED) | WRITER);
+        latch
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, enter)
+            .ok()?;
+        // An optimistic reader that sees a byte of what follows also sees that a writer is there.
+        fence(Ordering::Release);
+        Some(FrameWrite {
+            frames: self.clone(),
+            frame,
+            held: true,
+        })
+    }
+}
+
+impl Shared {
+    #[inline]
+    fn latch(&self, frame: u32) -> &AtomicU64 {
+        &self.latches[frame as usize].0
+    }
+
+    fn start(&self, frame: u32) -> usize {
+        assert!((frame as usize) < self.latches.len(), "no frame {frame}");
+        frame as usize * self.frame_size
+    }
+
+    /// Where the bytes behind the head are, and how many.
+    fn bytes(&self, frame: u32) -> (*mut u8, usize) {
+        let len = self.frame_size - self.head;
+        (self.block.pointer(self.start(frame) + self.head, len), len)
+    }
+}
+
+/// A frame that somebody reads.
+#[derive(Debug)]
+pub struct FrameRead {
+    frames: Frames,
+    frame: u32,
+    held: bool,
+}
+
+impl FrameRead {
+    /// Which.
+    pub fn frame(&self) -> u32 {
+        self.frame
+    }
+
+    /// Lets the frame go. True for the last reader of a frame that was retired meanwhile.
+    #[must_use]
+    pub fn release(mut self) -> bool {
+        self.held = false;
+        self.leave()
+    }
+
+    #[inline]
+    fn leave(&self) -> bool {
+        let latch = self.frames.0.latch(self.frame);
+        let before = latch.fetch_sub(1, Ordering::AcqRel);
+        before & (READERS | RETIRED) == RETIRED | 1
+    }
+}
+
+impl Drop for FrameRead {
+    fn drop(&mut self) {
+        if self.held {
+            self.leave();
+        }
+    }
+}
+
+impl Deref for FrameRead {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        let (pointer, len) = self.frames.0.bytes(self.frame);
+        // SAFETY: in range and never unmapped while `frames` lives. The latch keeps writers of this
+        // process away, and the page protocol (module head) keeps the NIC from writing.
+        unsafe { core::slice::from_raw_parts(pointer, len) }
+    }
+}
+
+/// A frame that somebody writes, or into which the NIC may write.
+#[derive(Debug)]
+pub struct FrameWrite {
+    frames: Frames,
+    frame: u32,
+    held: bool,
+}
+
+impl FrameWrite {
+    /// Which.
+    pub fn frame(&self) -> u32 {
+        self.frame
+    }
+
+    /// Goes on as a reader; no writer comes in between.
+    pub fn downgrade(mut self) -> FrameRead {
+        self.leave(1);
+        FrameRead {
+            frames: self.frames.clone(),
+            frame: self.frame,
+            held: true,
+        }
+    }
+
+    /// Lets the frame go and takes it out of use.
+    pub fn retire(mut self) {
+        self.leave(RETIRED);
+    }
+
+    /// Leaves for `state`, of which nothing is in the word.
+    fn leave(&mut self, state: u64) {
+        self.held = false;
+        // One addition takes the writer out and counts it; the number wraps out at the top.
+        let change = (SEQUENCE + state).wrapping_sub(WRITER);
+        let latch = self.frames.0.latch(self.frame);
+        latch.fetch_add(change, Ordering::Release);
+    }
+}
+
+impl Drop for FrameWrite {
+    fn drop(&mut self) {
+        if self.held {
+            self.leave(0);
+        }
+    }
+}
+
+impl Deref for FrameWrite {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        let (pointer, len) = self.frames.0.bytes(self.frame);
+        // SAFETY: as for `deref_mut`.
+        unsafe { core::slice::from_raw_parts(pointer, len) }
+    }
+}
+
+impl DerefMut for FrameWrite {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let (pointer, len) = self.frames.0.bytes(self.frame);
+        // SAFETY: in range and never unmapped while `frames` lives. The latch is this one's alone
+        // and `&mut self` keeps its other slices away; the page protocol (module head) keeps the
+        // NIC from writing while the holder looks.
+        unsafe { core::slice::from_raw_parts_mut(pointer, len) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! The page directory's control plane: mirrors `rackweave_programs::pages`.
+//!
+//! `spec` what is wanted and what comes of it; `set_up` nodes, slots, stores; `nvme` the queues at a
+//! target; `repair` deaths and returns; `promote` which pages the switch indexes; `book` what is
+//! known of it all.
+
+mod book;
+mod nvme;
+mod promote;
+mod repair;
+mod set_up;
+mod spec;
+
+use crate::{Controller, Site};
+use rackweave_programs::Digest;
+
+pub(crate) use book::PageBook;
+pub use spec::{
+    PageChannel, PageFallback, PageNode, PagePool, PageSetUpError, PageSpec, PageStoreSpec,
+};
+
+impl Controller {
+    /// The buffer frames of a node and the channels of its workers; nothing if it is dead.
+    pub fn page_node(&self, node: rackweave_base::NodeId) -> Option<(PagePool, &[PageChannel])> {
+        let book = self.pages.as_ref()?;
+        let made = book.nodes[book.index(node)?].as_ref()?;
+        Some((made.pool, &made.channels))
+    }
+
+    /// The stores whose target is on a node.
+    pub fn page_stores_of(&self, node: rackweave_base::NodeId) -> Vec<u8> {
+        let stores = self.pages.iter().flat_map(|book| &book.spec.stores);
+        (0u8..)
+            .zip(stores)
+            .filter(|(_, store)| store.target == node)
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    /// Acts on a report of the page directory's. False if it is somebody else's.
+    pub(crate) fn handle_page_digest(&mut self, site: &mut dyn Site, digest: &Digest) -> bool {
+        match *digest {
+            Digest::HotPage(page) => self.page_is_hot(site, page),
+            Digest::PageMoveFailed { slot, source, .. } => {
+                self.page_move_failed(site, slot, source);
+            }
+            Digest::StorageSilent { slot, store } => self.storage_silent(site, slot, store),
+            // Whether its node is dead is for others to find out.
+            Digest::RequesterSilent { .. } => {}
+            _ => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,85 @@
+//! Moving entries between the switch and the server's memory.
+//!
+//! An entry has one owner at any moment. A page is promoted by swapping markers into both words of
+//! its entry in the server's memory; what they held is the state that the switch begins with. From
+//! then on no node's compare-and-swap succeeds there, whatever it had read before. Demotion takes
+//! the entry out of the switch and writes place and latch word, in this order. In between nodes find
+//! the page in neither directory, and ask again. A page whose home is being written stays where it
+//! is: the end of that write must find its entry.
+
+use super::set_up::{TAKEN, with_pages};
+use crate::{Controller, Site};
+use rackweave_programs::pages::EntryState;
+use rackweave_wire::fabric::page::{FallbackLatch, PageId, Place};
+
+/// Pages demoted at a time, to make room: looking for cold ones visits the whole index.
+const DEMOTE_BATCH: usize = 64;
+
+impl Controller {
+    /// A page is asked for often and not indexed.
+    pub(super) fn page_is_hot(&mut self, site: &mut dyn Site, page: PageId) {
+        let capacity = with_pages(site, |pages| pages.config().entries as usize);
+        if with_pages(site, |pages| pages.len()) >= capacity {
+            self.demote_cold(site, DEMOTE_BATCH.min(capacity.div_ceil(8)));
+            with_pages(site, |pages| pages.decay());
+        }
+        self.promote(site, page);
+    }
+
+    /// Has the switch index a page that is in the server's memory. False if there is no room, if
+    /// its home is being written, or if the switch has it already.
+    pub fn promote(&mut self, site: &mut dyn Site, page: PageId) -> bool {
+        let Some((server, rkey, offset)) = self.fallback_entry(page) else {
+            return false;
+        };
+        let full = with_pages(site, |pages| pages.len() >= pages.config().entries as usize);
+        if full {
+            return false;
+        }
+        let indexed = FallbackLatch::INDEXED.0;
+        let Some(latch) = site.swap_word(server, rkey, offset, indexed) else {
+            return false;
+        };
+        let latch = FallbackLatch(latch);
+        if latch.is_indexed() {
+            return false;
+        }
+        let place = site.swap_word(server, rkey, offset + 8, TAKEN);
+        let place = Place(place.unwrap_or_default());
+        let state = EntryState {
+            latch: latch.latch(),
+            holder: latch.holder(),
+            place,
+        };
+        let inserted =
+            !place.is_writing() && with_pages(site, |pages| pages.insert(page, state)).is_ok();
+        if !inserted {
+            site.store_word(server, rkey, offset + 8, place.0.to_le_bytes());
+            site.store_word(server, rkey, offset, latch.0.to_le_bytes());
+        }
+        inserted
+    }
+
+    /// Moves the entry of a page from the switch to the server's memory. False if it is not in the
+    /// switch, if its home is being written, or if there is no server.
+    pub fn demote(&mut self, site: &mut dyn Site, page: PageId) -> bool {
+        let Some((server, rkey, offset)) = self.fallback_entry(page) else {
+            return false;
+        };
+        let Some(state) = with_pages(site, |pages| pages.remove(page)) else {
+            return false;
+        };
+        let latch = FallbackLatch::new(state.latch, state.holder);
+        site.store_word(server, rkey, offset + 8, state.place.0.to_le_bytes());
+        site.store_word(server, rkey, offset, latch.0.to_le_bytes());
+        true
+    }
+
+    /// Demotes up to `limit` pages that nobody has asked for since this was done last; how many.
+    pub fn demote_cold(&mut self, site: &mut dyn Site, limit: usize) -> usize {
+        let cold = with_pages(site, |pages| pages.cold(limit));
+        cold.into_iter()
+            .filter(|&page| self.demote(site, page))
+            .count()
+    }
+}

@@ -1,0 +1,502 @@
+//! Setting a page directory up: nodes, their channels and slots, stores and their I/O queues.
+
+use super::book::{NodeBook, PageBook, SlotBook, StoreBook};
+use super::{PageChannel, PageFallback, PagePool, PageSetUpError, PageSpec};
+use crate::connect::PairAttributes;
+use crate::lanes::{Connected, PASSIVE_TIMEOUT, Wanted};
+use crate::{Controller, LaneError, NodeAddress, RegionName, Site};
+use rackweave_base::{NodeId, Psn, Qpn, Rkey};
+use rackweave_programs::pages::{
+    ChannelEntry, EntryState, NodeEntry, PageRole, Pages, SOURCES, SlotEntry, StoreEntry,
+};
+use rackweave_switch::transfer::{LaneId, LaneKind};
+use rackweave_verbs::{Access, CqId, Mtu, QpCapabilities};
+use rackweave_wire::fabric::page::{FallbackLatch, PageId};
+
+/// Bytes of an entry in a server's memory: latch and place.
+pub(super) const ENTRY_LEN: u64 = 16;
+
+/// What the place of an entry is in a server's memory while the switch has it: nobody's comparison
+/// succeeds.
+pub(super) const TAKEN: u64 = u64::MAX;
+
+/// Bytes of a slot in a control region: completion, response, scratch.
+const CONTROL_LEN: u64 = 64;
+const COMPLETION_LEN: u64 = 16;
+
+/// READs that a node may have in flight at the switch (specification 1.4, the most that our NIC
+/// takes).
+const READS_MAX: u8 = 16;
+
+impl Controller {
+    /// Sets a page directory up, empty: every page is at home.
+    ///
+    /// # Errors
+    /// If the specification makes no sense, or the switch, a node or a target lacks room.
+    pub fn create_pages(
+        &mut self,
+        site: &mut dyn Site,
+        spec: PageSpec,
+    ) -> Result<(), PageSetUpError> {
+        if self.pages.is_some() {
+            return Err(PageSetUpError::Exists);
+        }
+        let config = with_pages(site, |pages| *pages.config());
+        spec.check(&config)?;
+        let slots = spec.slots() as u16;
+        let mut first_source = Vec::new();
+        let mut first_request = Vec::new();
+        let mut first_slot = Vec::new();
+        let mut slot = 0;
+        for node in &spec.nodes {
+            first_source.push(self.lanes.take(u16::from(SOURCES))?);
+            first_request.push(self.lanes.take(node.workers)?);
+            first_slot.push(slot);
+            slot += node.workers * node.slots;
+        }
+        let slot_lanes = self.lanes.take(slots * 3)?;
+        let queue_lanes = spec
+            .stores
+            .iter()
+            .map(|_| self.lanes.take(slots))
+            .collect::<Result<_, _>>()?;
+        let book = PageBook {
+            first_source,
+            first_request,
+            first_slot,
+            slot_lanes,
+            queue_lanes,
+            fallback: Vec::new(),
+            nodes: vec![None; spec.nodes.len()],
+            slots: vec![None; usize::from(slots)],
+            stores: vec![None; spec.stores.len()],
+            lost: Vec::new(),
+            spec,
+        };
+        self.pages = Some(book);
+        let made = self.bring_all_up(site);
+        if made.is_err() {
+            self.pages = None;
+        }
+        made
+    }
+
+    fn bring_all_up(&mut self, site: &mut dyn Site) -> Result<(), PageSetUpError> {
+        let book = self.pages.as_ref().expect("just made");
+        let (nodes, stores) = (book.nodes.len(), book.stores.len());
+        self.make_fallback(site)?;
+        for index in 0..nodes {
+            self.bring_node_up(site, index)?;
+        }
+        for store in 0..stores {
+            self.bring_store_up(site, store as u8)?;
+        }
+        self.index_first(site)
+    }
+
+    /// The entries of all pages in the server's memory.
+    fn make_fallback(&mut self, site: &mut dyn Site) -> Result<(), PageSetUpError> {
+        let book = self.pages.as_ref().expect("pages are being set up");
+        let Some(server) = book.spec.fallback else {
+            return Ok(());
+        };
+        let sizes: Vec<u64> = book.spec.stores.iter().map(|store| store.pages).collect();
+        let (pd, _) = self.home(site, server)?;
+        let access = Access::LOCAL_WRITE
+            | Access::REMOTE_READ
+            | Access::REMOTE_WRITE
+            | Access::REMOTE_ATOMIC;
+        for pages in sizes {
+            let region = make(site, server, pd, pages * ENTRY_LEN, access)?;
+            self.pages.as_mut().expect("as above").fallback.push(region);
+        }
+        Ok(())
+    }
+
+    /// Indexes the first pages.
+    fn index_first(&mut self, site: &mut dyn Site) -> Result<(), PageSetUpError> {
+        let book = self.pages.as_ref().expect("pages are being set up");
+        let mut left = book.spec.indexed;
+        let mut indexed = Vec::new();
+        for (store, spec) in book.spec.stores.iter().enumerate() {
+            let count = spec.pages.min(left);
+            left -= count;
+            indexed.extend((0..count).filter_map(|index| PageId::new(store as u8, index)));
+        }
+        with_pages(site, |pages| {
+            indexed
+                .iter()
+                .try_for_each(|&page| pages.insert(page, EntryState::default()))
+        })?;
+        for page in indexed {
+            self.mark_indexed(site, page);
+        }
+        Ok(())
+    }
+
+    /// Says in the server's memory that the switch has the entry.
+    pub(super) fn mark_indexed(&self, site: &mut dyn Site, page: PageId) {
+        if let Some((server, rkey, offset)) = self.fallback_entry(page) {
+            let latch = FallbackLatch::INDEXED.0.to_le_bytes();
+            site.store_word(server, rkey, offset, latch);
+            site.store_word(server, rkey, offset + 8, TAKEN.to_le_bytes());
+        }
+    }
+
+    /// Where the entry of a page is in the server's memory.
+    pub(super) fn fallback_entry(&self, page: PageId) -> Option<(NodeId, Rkey, u64)> {
+        let book = self.pages.as_ref()?;
+        let region = book.fallback.get(usize::from(page.store()))?;
+        Some((book.spec.fallback?, region.rkey, page.index() * ENTRY_LEN))
+    }
+
+    /// Connects a node: buffer frames, channels, slots.
+    pub(super) fn bring_node_up(
+        &mut self,
+        site: &mut dyn Site,
+        index: usize,
+    ) -> Result<(), PageSetUpError> {
+        let book = self.pages.as_ref().expect("pages are set up");
+        let (member, page_size) = (book.spec.nodes[index], book.spec.page_size);
+        let timeout = book.spec.timeout;
+        let (first_source, first_request) = (book.first_source[index], book.first_request[index]);
+        let first_slot = book.first_slot[index];
+        let at = address(site, member.node)?;
+        let (pd, _) = self.home(site, member.node)?;
+        let frames = u64::from(member.frames) * u64::from(page_size);
+        let remote = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE;
+        let region = make(site, member.node, pd, frames, remote)?;
+        let mut sources = Vec::new();
+        for bit in 0..SOURCES {
+            let lane = LaneId(first_source.0 + u16::from(bit));
+            let wanted = self.wanted(LaneKind::Source, Access::REMOTE_READ);
+            sources.push(self.connect_lane(site, lane, (member.node, at), wanted)?);
+            let node = member.node.0;
+            with_pages(site, |pages| {
+                pages.set_role(lane, Some(PageRole::Source { node, bit }))
+            })?;
+        }
+        let entry = NodeEntry {
+            address: region.address,
+            rkey: region.rkey,
+            frames: member.frames,
+            first_source,
+        };
+        with_pages(site, |pages| pages.set_node(member.node.0, Some(entry)))?;
+        let mut book = NodeBook {
+            pool: PagePool {
+                node: member.node,
+                region,
+                frames: member.frames,
+            },
+            sources,
+            requests: Vec::new(),
+            channels: Vec::new(),
+            fallback: Vec::new(),
+        };
+        for worker in 0..member.workers {
+            let length = u64::from(member.slots) * CONTROL_LEN;
+            let control = make(site, member.node, pd, length, remote)?;
+            let (cq, qpn) = self.make_requester(site, member.node, member.slots)?;
+            let lane = LaneId(first_request.0 + worker);
+            let wanted = Wanted {
+                qpn: Some(qpn),
+                reads: READS_MAX,
+                timeout,
+                ..self.wanted(LaneKind::Program, Access::empty())
+            };
+            let requests = self.connect_lane(site, lane, (member.node, at), wanted)?;
+            book.requests.push(Connected {
+                is_lent: false,
+                ..requests
+            });
+            let slot = first_slot + worker * member.slots;
+            let number = lane.0 - first_request.0 + self.first_channel(index);
+            let entry = ChannelEntry {
+                node: member.node.0,
+                lane,
+                first: wanted.psn,
+                first_slot: slot,
+                slots: member.slots,
+            };
+            with_pages(site, |pages| {
+                pages.set_role(lane, Some(PageRole::Requests(number)))?;
+                pages.set_channel(number, Some(entry))
+            })?;
+            for at_slot in 0..member.slots {
+                let place = control.address + u64::from(at_slot) * COMPLETION_LEN;
+                let place = (place, control.rkey);
+                self.bring_slot_up(site, (index, at), slot + at_slot, place)?;
+            }
+            let fallback = self.connect_fallback(site, &mut book, (cq, member.slots), timeout)?;
+            book.channels.push(PageChannel {
+                node: member.node,
+                worker,
+                requests: qpn,
+                cq,
+                slots: member.slots,
+                control,
+                fallback,
+            });
+        }
+        self.pages.as_mut().expect("as above").nodes[index] = Some(book);
+        Ok(())
+    }
+
+    /// The number of the first channel of a node.
+    fn first_channel(&self, index: usize) -> u16 {
+        let book = self.pages.as_ref().expect("pages are set up");
+        let before = book.spec.nodes[..index].iter();
+        before.map(|node| node.workers).sum()
+    }
+
+    /// A lane as pages need it.
+    pub(super) fn wanted(&mut self, kind: LaneKind, access: Access) -> Wanted {
+        Wanted {
+            kind,
+            access,
+            mtu: Mtu::B4096,
+            psn: self.random_psn(),
+            qpn: None,
+            reads: 1,
+            timeout: PASSIVE_TIMEOUT,
+        }
+    }
+
+    fn bring_slot_up(
+        &mut self,
+        site: &mut dyn Site,
+        (index, at): (usize, NodeAddress),
+        slot: u16,
+        (address, rkey): (u64, Rkey),
+    ) -> Result<(), PageSetUpError> {
+        let book = self.pages.as_ref().expect("pages are set up");
+        let node = book.spec.nodes[index].node;
+        let [target, word, relay] = book.lanes_of(slot);
+        let write = Access::REMOTE_WRITE;
+        let wanted = self.wanted(LaneKind::Target, write);
+        let made_target = self.connect_lane(site, target, (node, at), wanted)?;
+        let wanted = self.wanted(LaneKind::Word { address, rkey }, write);
+        let made_word = self.connect_lane(site, word, (node, at), wanted)?;
+        let (made_relay, psn) = {
+            let wanted = self.wanted_relay();
+            let made = self.connect_lane(site, relay, (node, at), wanted)?;
+            (made, wanted.psn)
+        };
+        let entry = SlotEntry {
+            node: node.0,
+            target,
+            word,
+            relay,
+        };
+        with_pages(site, |pages| {
+            pages.set_role(target, Some(PageRole::Target(slot)))?;
+            pages.set_role(word, Some(PageRole::Word(slot)))?;
+            pages.set_role(relay, Some(PageRole::Relay(slot)))?;
+            pages.set_slot(slot, Some(entry), psn)
+        })?;
+        let made = SlotBook {
+            node: index,
+            target: made_target,
+            word: made_word,
+            relay: made_relay,
+        };
+        let book = self.pages.as_mut().expect("as above");
+        book.slots[usize::from(slot)] = Some(made);
+        Ok(())
+    }
+
+    pub(super) fn wanted_relay(&mut self) -> Wanted {
+        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+        Wanted {
+            reads: READS_MAX,
+            ..self.wanted(LaneKind::Program, access)
+        }
+    }
+
+    /// A queue pair that asks, with a completion queue of its own.
+    fn make_requester(
+        &mut self,
+        site: &mut dyn Site,
+        node: NodeId,
+        slots: u16,
+    ) -> Result<(CqId, Qpn), LaneError> {
+        let (pd, _) = self.home(site, node)?;
+        let mut made = Err(LaneError::NoNode(node));
+        let slots = u32::from(slots);
+        site.node(node, &mut |verbs| {
+            made = verbs
+                .create_cq(slots * 6)
+                .map_err(|error| LaneError::Cq { node, error })
+                .and_then(|cq| {
+                    let capabilities = QpCapabilities {
+                        send_max: slots * 2,
+                        receive_max: 1,
+                        segments_max: 1,
+                    };
+                    let qpn = verbs.create_qp(pd, cq, cq, capabilities);
+                    let qpn = qpn.map_err(|error| LaneError::Qp { node, error })?;
+                    Ok((cq, qpn))
+                });
+        });
+        made
+    }
+
+    /// A queue pair from a channel to the memory server.
+    fn connect_fallback(
+        &mut self,
+        site: &mut dyn Site,
+        book: &mut NodeBook,
+        (cq, slots): (CqId, u16),
+        timeout: rackweave_base::Duration,
+    ) -> Result<Vec<PageFallback>, PageSetUpError> {
+        let pages = self.pages.as_ref().expect("pages are set up");
+        let Some(server) = pages.spec.fallback else {
+            return Ok(Vec::new());
+        };
+        let regions: Vec<(RegionName, u64)> = pages
+            .fallback
+            .iter()
+            .zip(&pages.spec.stores)
+            .map(|(&region, store)| (region, store.pages))
+            .collect();
+        let node = book.pool.node;
+        let (pd, _) = self.home(site, node)?;
+        let (server_pd, server_cq) = self.home(site, server)?;
+        let capabilities = QpCapabilities {
+            send_max: u32::from(slots) * 2,
+            receive_max: 1,
+            segments_max: 1,
+        };
+        let mut create = |node: NodeId, pd, cq: CqId| {
+            let mut made = Err(LaneError::NoNode(node));
+            site.node(node, &mut |verbs| {
+                let qpn = verbs.create_qp(pd, cq, cq, capabilities);
+                made = qpn.map_err(|error| LaneError::Qp { node, error });
+            });
+            made
+        };
+        let near = create(node, pd, cq)?;
+        let far = create(server, server_pd, server_cq)?;
+        let attributes = PairAttributes {
+            timeout,
+            ..PairAttributes::default()
+        };
+        self.connect_pair(site, (node, near), (server, far), &attributes)?;
+        book.fallback.push((near, server, far));
+        let fallback = regions.iter().enumerate();
+        Ok(fallback
+            .map(|(store, (region, entries))| PageFallback {
+                store: store as u8,
+                qpn: near,
+                address: region.address,
+                rkey: region.rkey,
+                entries: *entries,
+            })
+            .collect())
+    }
+
+    /// Connects a store's target: an I/O queue for every slot whose node is there.
+    pub(super) fn bring_store_up(
+        &mut self,
+        site: &mut dyn Site,
+        store: u8,
+    ) -> Result<(), PageSetUpError> {
+        let book = self.pages.as_ref().expect("pages are set up");
+        let spec = book.spec.stores[usize::from(store)];
+        let first_queue = book.queue_lanes[usize::from(store)];
+        let present: Vec<u16> = (0..book.slots.len() as u16)
+            .filter(|&slot| book.slots[usize::from(slot)].is_some())
+            .collect();
+        let page_size = book.spec.page_size;
+        let (admin, controller) = super::nvme::admin(site, spec.target)?;
+        let made = StoreBook {
+            admin,
+            controller,
+            queues: vec![None; book.slots.len()],
+        };
+        let entry = StoreEntry {
+            pages: spec.pages,
+            blocks_per_page: page_size / spec.block_size,
+            nsid: spec.nsid,
+            first_queue,
+            connected: true,
+        };
+        let book = self.pages.as_mut().expect("as above");
+        book.stores[usize::from(store)] = Some(made);
+        for slot in present {
+            self.bring_queue_up(site, slot, store)?;
+        }
+        with_pages(site, |pages| pages.set_store(store, Some(entry)))?;
+        Ok(())
+    }
+
+    /// Connects the I/O queue of a slot at a store, and what is passed on between it and the node.
+    pub(super) fn bring_queue_up(
+        &mut self,
+        site: &mut dyn Site,
+        slot: u16,
+        store: u8,
+    ) -> Result<(), PageSetUpError> {
+        let book = self.pages.as_ref().expect("pages are set up");
+        let target = book.spec.stores[usize::from(store)].target;
+        let lane = LaneId(book.queue_lanes[usize::from(store)].0 + slot);
+        let Some(store_book) = &book.stores[usize::from(store)] else {
+            return Ok(());
+        };
+        let controller = store_book.controller;
+        let at = address(site, target)?;
+        let qpn = super::nvme::open(site, target)?;
+        let wanted = Wanted {
+            qpn: Some(qpn),
+            reads: READS_MAX,
+            timeout: self
+                .pages
+                .as_ref()
+                .map_or(PASSIVE_TIMEOUT, |p| p.spec.timeout),
+            ..self.wanted(LaneKind::Program, Access::empty())
+        };
+        let made = self.connect_lane(site, lane, (target, at), wanted)?;
+        super::nvme::connect(site, target, qpn, (slot + 1, controller))?;
+        let psn: Psn = wanted.psn;
+        with_pages(site, |pages| {
+            pages.set_queue(slot, store, psn, psn);
+            pages.set_role(lane, Some(PageRole::Queue { slot, store }))
+        })?;
+        let book = self.pages.as_mut().expect("as above");
+        if let Some(store) = &mut book.stores[usize::from(store)] {
+            store.queues[usize::from(slot)] = Some(made);
+        }
+        Ok(())
+    }
+}
+
+/// Acts on the page directory in the switch.
+pub(super) fn with_pages<R>(site: &mut dyn Site, act: impl FnOnce(&mut Pages) -> R) -> R {
+    let (mut act, mut result) = (Some(act), None);
+    site.switch(&mut |_, switch| {
+        if let Some(act) = act.take() {
+            result = Some(act(&mut switch.program_mut().pages));
+        }
+    });
+    result.expect("a site acts on its switch")
+}
+
+pub(super) fn address(site: &dyn Site, node: NodeId) -> Result<NodeAddress, LaneError> {
+    let nodes = site.nodes();
+    let found = nodes.iter().find(|(id, _)| *id == node);
+    found
+        .map(|(_, address)| *address)
+        .ok_or(LaneError::NoNode(node))
+}
+
+fn make(
+    site: &mut dyn Site,
+    node: NodeId,
+    pd: rackweave_verbs::PdId,
+    len: u64,
+    access: Access,
+) -> Result<RegionName, PageSetUpError> {
+    site.make_region(node, pd, len, access)
+        .map_err(|error| PageSetUpError::Region { node, error })
+}

@@ -1,0 +1,289 @@
+//! What a page directory is to be, and what nodes are told of it.
+
+use crate::{LaneError, RegionError, RegionName};
+use rackweave_base::{NodeId, Qpn};
+use rackweave_switch::table::TableError;
+use rackweave_target::TargetError;
+use rackweave_verbs::CqId;
+use rackweave_wire::fabric::page::{self, request};
+use rackweave_wire::nvme::Status;
+
+/// A node with buffer frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageNode {
+    /// The node.
+    pub node: NodeId,
+    /// Its buffer frames.
+    pub frames: u32,
+    /// Its workers: each has a channel.
+    pub workers: u16,
+    /// Requests of one worker under way at a time.
+    pub slots: u16,
+}
+
+/// A store: a namespace of the NVMe target on a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageStoreSpec {
+    /// The target's node.
+    pub target: NodeId,
+    /// The namespace.
+    pub nsid: u32,
+    /// Bytes of a logical block.
+    pub block_size: u32,
+    /// Pages.
+    pub pages: u64,
+}
+
+/// A page directory with its nodes and stores.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageSpec {
+    /// Bytes of a page.
+    pub page_size: u32,
+    /// Nodes with buffer frames.
+    pub nodes: Vec<PageNode>,
+    /// Stores, by their numbers in page ids.
+    pub stores: Vec<PageStoreSpec>,
+    /// The node whose memory has the entries of pages that the switch does not index; none if it
+    /// indexes all.
+    pub fallback: Option<NodeId>,
+    /// Pages that the switch indexes from the beginning: the first ones of each store in turn.
+    pub indexed: u64,
+    /// How long a node waits for an answer to a request before it asks again.
+    pub timeout: rackweave_base::Duration,
+}
+
+/// A node's buffer frames, as made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PagePool {
+    /// The node.
+    pub node: NodeId,
+    /// Their region.
+    pub region: RegionName,
+    /// How many.
+    pub frames: u32,
+}
+
+/// The entries of a store in a server's memory, as a channel reaches them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageFallback {
+    /// The store.
+    pub store: u8,
+    /// The channel's queue pair to the server.
+    pub qpn: Qpn,
+    /// The entry of page 0.
+    pub address: u64,
+    /// The key of the server's region.
+    pub rkey: rackweave_base::Rkey,
+    /// Entries.
+    pub entries: u64,
+}
+
+/// A worker's connection, as made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageChannel {
+    /// The node.
+    pub node: NodeId,
+    /// Which of the node's workers.
+    pub worker: u16,
+    /// The queue pair to the switch.
+    pub requests: Qpn,
+    /// The completion queue of the channel.
+    pub cq: CqId,
+    /// Its slots.
+    pub slots: u16,
+    /// The region of completions and responses.
+    pub control: RegionName,
+    /// One for each store, if there is a fallback.
+    pub fallback: Vec<PageFallback>,
+}
+
+/// Why a page directory was not set up.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PageSetUpError {
+    /// The switch has no page directory, or a smaller one.
+    #[error("the switch has room for {has} {what}, {needs} are needed; raise {setting}")]
+    TooSmall {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        needs: u64,
+        /// How many there are.
+        has: u64,
+        /// What to raise.
+        setting: &'static str,
+    },
+    /// No page has this size.
+    #[error("a page of {0} bytes; page sizes are powers of two from 4096 to 1048576")]
+    PageSize(u32),
+    /// The switch was loaded for pages of another size.
+    #[error("pages of {asked} bytes; the switch was set up for {has} (switch.page_size)")]
+    OtherPageSize {
+        /// Asked for.
+        asked: u32,
+        /// What the switch has.
+        has: u32,
+    },
+    /// A number of the specification is out of range.
+    #[error("{what}: {number} is out of range, {range}")]
+    OutOfRange {
+        /// Which.
+        what: &'static str,
+        /// Its value.
+        number: u64,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// There is a page directory already.
+    #[error("this rack has a page directory already")]
+    Exists,
+    /// There is no NVMe target on the node.
+    #[error("{0:?} has no NVMe target, or does not answer")]
+    NoTarget(NodeId),
+    /// The target did not take a queue.
+    #[error("{node:?}: {error}")]
+    Target {
+        /// Its node.
+        node: NodeId,
+        /// Why.
+        error: TargetError,
+    },
+    /// The target refused to connect a queue.
+    #[error("the NVMe target on {node:?} refused: {status}")]
+    Refused {
+        /// Its node.
+        node: NodeId,
+        /// Its answer.
+        status: Status,
+    },
+    /// A lane could not be connected.
+    #[error(transparent)]
+    Lane(#[from] LaneError),
+    /// A region could not be made.
+    #[error("{node:?}: {error}")]
+    Region {
+        /// The node.
+        node: NodeId,
+        /// Why.
+        error: RegionError,
+    },
+    /// A table of the switch is full.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+impl PageSpec {
+    /// All pages of all stores.
+    pub fn pages(&self) -> u64 {
+        self.stores.iter().map(|store| store.pages).sum()
+    }
+
+    /// All slots.
+    pub fn slots(&self) -> u32 {
+        let nodes = self.nodes.iter();
+        nodes
+            .map(|node| u32::from(node.workers) * u32::from(node.slots))
+            .sum()
+    }
+
+    /// All channels.
+    pub fn channels(&self) -> u32 {
+        self.nodes.iter().map(|node| u32::from(node.workers)).sum()
+    }
+
+    pub(super) fn check(
+        &self,
+        has: &rackweave_programs::pages::PagesConfig,
+    ) -> Result<(), PageSetUpError> {
+        if !page::is_page_size(self.page_size) {
+            return Err(PageSetUpError::PageSize(self.page_size));
+        }
+        let node_last = self
+            .nodes
+            .iter()
+            .map(|node| u64::from(node.node.0) + 1)
+            .max();
+        for (what, needs, has, setting) in [
+            (
+                "indexed pages",
+                self.indexed.max(1),
+                u64::from(has.entries),
+                "switch.page_entries",
+            ),
+            (
+                "slots of workers",
+                u64::from(self.slots()),
+                u64::from(has.slots),
+                "switch.page_slots",
+            ),
+            (
+                "workers",
+                u64::from(self.channels()),
+                u64::from(has.channels),
+                "switch.page_workers",
+            ),
+            (
+                "stores",
+                self.stores.len() as u64,
+                u64::from(has.stores),
+                "switch.page_stores",
+            ),
+            (
+                "nodes with buffer frames",
+                node_last.unwrap_or(0),
+                u64::from(has.nodes),
+                "the number of nodes",
+            ),
+        ] {
+            if needs > has {
+                return Err(PageSetUpError::TooSmall {
+                    what,
+                    needs,
+                    has,
+                    setting,
+                });
+            }
+        }
+        if self.page_size != has.page_size {
+            return Err(PageSetUpError::OtherPageSize {
+                asked: self.page_size,
+                has: has.page_size,
+            });
+        }
+        if self.fallback.is_none() && self.indexed < self.pages() {
+            return Err(PageSetUpError::TooSmall {
+                what: "indexed pages, without a memory server for the others",
+                needs: self.pages(),
+                has: self.indexed,
+                setting: "switch.page_entries, or name a fallback",
+            });
+        }
+        let out = |what, number: u64, range| PageSetUpError::OutOfRange {
+            what,
+            number,
+            range,
+        };
+        for node in &self.nodes {
+            if node.frames == 0 || node.frames > request::FRAMES_MAX {
+                let range = "1 to 2^24";
+                return Err(out("buffer frames of a node", node.frames.into(), range));
+            }
+            if node.slots == 0 || node.slots > request::SLOTS_MAX {
+                return Err(out("slots of a worker", node.slots.into(), "1 to 256"));
+            }
+            if node.workers == 0 {
+                return Err(out("workers of a node", 0, "at least 1"));
+            }
+        }
+        for store in &self.stores {
+            let size = store.block_size;
+            if !size.is_power_of_two() || size > self.page_size {
+                let range = "a power of two up to the page size";
+                return Err(out("bytes of a block", size.into(), range));
+            }
+            if store.pages == 0 || store.pages > 1 << 40 {
+                return Err(out("pages of a store", store.pages, "1 to 2^40"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,501 @@
+//! The real directory of one worker: operations on slots, their steps on queue pairs, and what
+//! comes back.
+//!
+//! Each operation has a slot and waits for one thing at a time: a response, the data after it, the
+//! server, or time. So a slot's places in the control region never have two users, and nothing is
+//! matched but the id of the one work request under way.
+
+use super::fallback::FallbackWalk;
+use super::parts::ChannelParts;
+use super::step::{Event, Goal, NO_LATCH, Step};
+use super::switch::SwitchWalk;
+use super::{Answer, Directory, Op, Reply, Ticket};
+use rackweave_base::{Duration, Instant, Qpn, Rkey};
+use rackweave_verbs::{Completion, CompletionStatus, PostError, QpState, Verbs, WorkRequest};
+use rackweave_wire::fabric::page::request::{FRAMES_MAX, SLOTS_MAX};
+use rackweave_wire::fabric::page::{LatchWord, Request, Response, Status};
+use std::collections::VecDeque;
+
+/// The first pause before something is asked again: about what a page of some KiB needs on a lane.
+const PAUSE_FIRST: Duration = Duration::from_micros(2);
+/// The longest pause: about what an SSD needs for a write, the longest that anybody is busy.
+const PAUSE_LAST: Duration = Duration::from_micros(128);
+/// How long an operation asks again. Far longer than any transfer, and than the controller needs
+/// to find out that a node is dead; so whoever asks for longer had better be told.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often the entry may be looked for in the switch and in the server's memory by turns without
+/// a pause: once there, and once back if it has just moved.
+const HOPS_AT_ONCE: u8 = 2;
+/// How often the queue pair to the switch is looked at while only data is awaited: nothing else
+/// would tell that the switch is gone.
+const WATCH: Duration = Duration::from_millis(1);
+/// Completions taken at once.
+const POLLED_MAX: usize = 64;
+
+/// A channel to the page directory.
+#[derive(Debug)]
+pub struct Channel {
+    parts: ChannelParts,
+    slots: Vec<Option<Task>>,
+    free: Vec<u16>,
+    replies: VecDeque<Reply>,
+    polled: Vec<Completion>,
+    tickets: u32,
+    posts: u64,
+    /// Operations whose data is under way.
+    moving: u32,
+    /// Operations that pause.
+    pausing: u32,
+    watch: Instant,
+    /// The switch does not answer any more.
+    lost: bool,
+}
+
+/// An operation under way.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    ticket: Ticket,
+    goal: Goal,
+    walk: Walk,
+    waits: Waits,
+    pause: Duration,
+    patience_ends: Instant,
+    hops: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Walk {
+    Switch(SwitchWalk),
+    Fallback(FallbackWalk),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Waits {
+    /// For the READ with this id.
+    Response(u64),
+    /// For the completion in the slot.
+    Data(Response),
+    /// For the work request with this id, and what it brings.
+    Server(u64, Fruit),
+    /// For time, then goes on with this.
+    Until(Instant, Then),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fruit {
+    Entry,
+    Swapped,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    Wake,
+    Do(Step),
+}
+
+impl Channel {
+    /// A channel of these parts.
+    ///
+    /// # Panics
+    /// If there are no slots or too many, or the control region is too small for them.
+    pub fn new(parts: ChannelParts) -> Self {
+        assert!(
+            (1..=SLOTS_MAX).contains(&parts.slots),
+            "a channel has 1 to {SLOTS_MAX} slots"
+        );
+        let control = super::control_bytes(parts.slots);
+        assert!(
+            parts.control.len() >= control,
+            "the control region has fewer than {control} bytes"
+        );
+        Self {
+            slots: vec![None; usize::from(parts.slots)],
+            free: (0..parts.slots).rev().collect(),
+            replies: VecDeque::with_capacity(usize::from(parts.slots)),
+            polled: Vec::with_capacity(POLLED_MAX),
+            tickets: 0,
+            posts: 0,
+            moving: 0,
+            pausing: 0,
+            watch: Instant::ZERO,
+            lost: false,
+            parts,
+        }
+    }
+
+    /// Whether the switch does not answer any more: every operation ends in [`Answer::Gone`].
+    pub fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// What the channel is made of.
+    pub fn parts(&self) -> &ChannelParts {
+        &self.parts
+    }
+
+    fn is_sane(&self, op: Op) -> bool {
+        match op {
+            Op::Fetch { frame, .. } | Op::Unfix { frame, .. } | Op::Evict { frame, .. } => {
+                frame < self.parts.frames.min(FRAMES_MAX)
+            }
+            Op::Verify { .. } | Op::Release { .. } | Op::Quiesce => true,
+        }
+    }
+
+    /// Goes on with the operation in a slot until it waits or has ended.
+    fn go_on(
+        &mut self,
+        now: Instant,
+        verbs: &mut dyn Verbs,
+        slot: u16,
+        mut task: Task,
+        step: Step,
+    ) {
+        let mut step = step;
+        loop {
+            step = match step {
+                Step::End(answer, latch) => return self.end(slot, task.ticket, answer, latch),
+                Step::Pause => {
+                    let until = now + task.pause;
+                    task.pause = longer(task.pause);
+                    return self.wait(now, slot, task, Waits::Until(until, Then::Wake));
+                }
+                Step::Switch(goal) | Step::Fallback(goal) => {
+                    match self.hop(now, &mut task, step, goal) {
+                        Ok(step) => step,
+                        Err(waits) => return self.wait(now, slot, task, waits),
+                    }
+                }
+                Step::Ask { .. } | Step::ReadEntry | Step::Swap { .. } => {
+                    match self.post(verbs, slot, &task, step) {
+                        Ok(waits) => return self.wait(now, slot, task, waits),
+                        Err(Refused::Full) => {
+                            let waits = Waits::Until(now + PAUSE_FIRST, Then::Do(step));
+                            return self.wait(now, slot, task, waits);
+                        }
+                        Err(Refused::Event(event)) => task.next(event),
+                        Err(Refused::NoEntry) => Step::End(Answer::Invalid, NO_LATCH),
+                    }
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, now: Instant, slot: u16, mut task: Task, waits: Waits) {
+        match waits {
+            Waits::Data(_) => {
+                if self.moving == 0 {
+                    self.watch = now + WATCH;
+                }
+                self.moving += 1;
+            }
+            Waits::Until(..) => self.pausing += 1,
+            Waits::Response(_) | Waits::Server(..) => {}
+        }
+        task.waits = waits;
+        self.slots[usize::from(slot)] = Some(task);
+    }
+
+    /// Takes the operation out of its slot to go on with it.
+    fn take(&mut self, slot: u16) -> Option<Task> {
+        let task = self.slots.get_mut(usize::from(slot))?.take()?;
+        match task.waits {
+            Waits::Data(_) => self.moving -= 1,
+            Waits::Until(..) => self.pausing -= 1,
+            Waits::Response(_) | Waits::Server(..) => {}
+        }
+        Some(task)
+    }
+
+    fn end(&mut self, slot: u16, ticket: Ticket, answer: Answer, latch: LatchWord) {
+        self.free.push(slot);
+        self.replies.push_back(Reply {
+            ticket,
+            answer,
+            latch,
+        });
+    }
+
+    /// The entry is elsewhere: another machine goes on, at once or after a pause.
+    fn hop(&self, now: Instant, task: &mut Task, step: Step, goal: Goal) -> Result<Step, Waits> {
+        if task.hops >= HOPS_AT_ONCE {
+            if now >= task.patience_ends {
+                return Ok(Step::End(Answer::Gone, NO_LATCH));
+            }
+            task.hops = 0;
+            let until = now + task.pause;
+            task.pause = longer(task.pause);
+            return Err(Waits::Until(until, Then::Do(step)));
+        }
+        task.hops += 1;
+        task.goal = goal;
+        let (walk, first) = match step {
+            Step::Fallback(_) => match FallbackWalk::start(self.parts.node, goal) {
+                Some((walk, first)) => (Walk::Fallback(walk), first),
+                None => return Ok(Step::End(Answer::Invalid, NO_LATCH)),
+            },
+            _ => {
+                let (walk, first) = SwitchWalk::start(goal);
+                (Walk::Switch(walk), first)
+            }
+        };
+        task.walk = walk;
+        Ok(first)
+    }
+
+    fn post(
+        &mut self,
+        verbs: &mut dyn Verbs,
+        slot: u16,
+        task: &Task,
+        step: Step,
+    ) -> Result<Waits, Refused> {
+        self.posts += 1;
+        let id = self.posts << 16 | u64::from(slot);
+        if let Step::Ask {
+            operation,
+            page,
+            argument,
+            frame,
+        } = step
+        {
+            if self.lost {
+                return Err(Refused::Event(Event::Lost));
+            }
+            let request = Request {
+                operation,
+                page,
+                argument,
+                slot: slot as u8,
+                frame,
+            };
+            let request = self.parts.ask(id, slot, request);
+            return match submit(verbs, self.parts.requests, request) {
+                Submitted::Yes => Ok(Waits::Response(id)),
+                Submitted::Full => Err(Refused::Full),
+                Submitted::Never => {
+                    self.lost = true;
+                    Err(Refused::Event(Event::Lost))
+                }
+            };
+        }
+        let (qpn, entry, rkey) = self.entry_of(task).ok_or(Refused::NoEntry)?;
+        let (request, fruit) = match step {
+            Step::Swap {
+                word,
+                compare,
+                swap,
+            } => {
+                let request = self
+                    .parts
+                    .swap(id, slot, (entry, rkey), word, (compare, swap));
+                (request, Fruit::Swapped)
+            }
+            _ => (self.parts.read_entry(id, slot, entry, rkey), Fruit::Entry),
+        };
+        match submit(verbs, qpn, request) {
+            Submitted::Yes => Ok(Waits::Server(id, fruit)),
+            Submitted::Full => Err(Refused::Full),
+            Submitted::Never => Err(Refused::Event(Event::ServerLost)),
+        }
+    }
+
+    /// Queue pair, address and key of the entry of a task's page, if there is one.
+    fn entry_of(&self, task: &Task) -> Option<(Qpn, u64, Rkey)> {
+        let page = task.goal.page()?;
+        let store = page.store();
+        let parts = self.parts.fallback.iter().find(|f| f.store == store)?;
+        Some((parts.qpn, parts.entry(page)?, parts.rkey))
+    }
+
+    /// What a completion means for the operation that waits for it.
+    fn completed(&mut self, now: Instant, verbs: &mut dyn Verbs, completion: Completion) {
+        let slot = completion.id as u16;
+        let ok = completion.status == CompletionStatus::Success;
+        let ours = completion.qpn == self.parts.requests;
+        if ours && !ok {
+            self.lost = true;
+        }
+        let Some(Some(task)) = self.slots.get(usize::from(slot)) else {
+            return;
+        };
+        let event = match task.waits {
+            Waits::Response(id) if id == completion.id && ours => match self.parts.response(slot) {
+                _ if !ok => Event::Lost,
+                Some(response) if response.status == Status::Moving => {
+                    let Some(task) = self.take(slot) else { return };
+                    return self.wait(now, slot, task, Waits::Data(response));
+                }
+                Some(response) => Event::Answered(response),
+                // No switch says this.
+                None => Event::Lost,
+            },
+            Waits::Server(id, fruit) if id == completion.id && !ours => match fruit {
+                _ if !ok => Event::ServerLost,
+                Fruit::Entry => {
+                    let (latch, place) = self.parts.entry(slot);
+                    Event::Entry(latch, place)
+                }
+                Fruit::Swapped => Event::Swapped(self.parts.swapped(slot)),
+            },
+            _ => return,
+        };
+        self.happened(now, verbs, slot, event);
+    }
+
+    fn happened(&mut self, now: Instant, verbs: &mut dyn Verbs, slot: u16, event: Event) {
+        let Some(mut task) = self.take(slot) else {
+            return;
+        };
+        let step = task.next(event);
+        self.go_on(now, verbs, slot, task, step);
+    }
+
+    /// Looks into every slot for data that has come and pauses that are over.
+    fn look(&mut self, now: Instant, verbs: &mut dyn Verbs) {
+        for slot in 0..self.parts.slots {
+            let Some(task) = &self.slots[usize::from(slot)] else {
+                continue;
+            };
+            match task.waits {
+                Waits::Data(response) => {
+                    if let Some(completion) = self.parts.completion(slot, response.command) {
+                        self.happened(now, verbs, slot, Event::Moved(response, completion));
+                    } else if self.lost {
+                        self.happened(now, verbs, slot, Event::Lost);
+                    }
+                }
+                Waits::Response(_) if self.lost => {
+                    self.happened(now, verbs, slot, Event::Lost);
+                }
+                Waits::Until(until, then) if now >= until => {
+                    let tired = now >= task.patience_ends;
+                    match then {
+                        Then::Wake => self.happened(now, verbs, slot, Event::Due { tired }),
+                        Then::Do(step) => {
+                            if let Some(task) = self.take(slot) {
+                                self.go_on(now, verbs, slot, task, step);
+                            }
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn watch(&mut self, now: Instant, verbs: &mut dyn Verbs) {
+        if self.moving == 0 || now < self.watch {
+            return;
+        }
+        self.watch = now + WATCH;
+        self.lost |= verbs.qp_state(self.parts.requests) != Some(QpState::ReadyToSend);
+    }
+}
+
+impl Task {
+    fn next(&mut self, event: Event) -> Step {
+        match &mut self.walk {
+            Walk::Switch(walk) => walk.next(event),
+            Walk::Fallback(walk) => walk.next(event),
+        }
+    }
+}
+
+/// Why a step was not posted.
+enum Refused {
+    /// The queue is full.
+    Full,
+    /// This has happened instead.
+    Event(Event),
+    /// There is no such entry.
+    NoEntry,
+}
+
+enum Submitted {
+    Yes,
+    Full,
+    Never,
+}
+
+fn submit(verbs: &mut dyn Verbs, qpn: Qpn, request: WorkRequest) -> Submitted {
+    match verbs.post_send(qpn, request) {
+        Ok(()) => Submitted::Yes,
+        Err(PostError::Full(_)) => Submitted::Full,
+        Err(_) => Submitted::Never,
+    }
+}
+
+fn longer(pause: Duration) -> Duration {
+    (pause * 2).min(PAUSE_LAST)
+}
+
+impl Directory for Channel {
+    fn room(&self) -> usize {
+        self.free.len().saturating_sub(self.replies.len())
+    }
+
+    fn begin(&mut self, now: Instant, verbs: &mut dyn Verbs, op: Op) -> Option<Ticket> {
+        if self.room() == 0 {
+            return None;
+        }
+        let slot = self.free.pop()?;
+        self.tickets = self.tickets.wrapping_add(1);
+        let ticket = Ticket(self.tickets);
+        if !self.is_sane(op) {
+            self.end(slot, ticket, Answer::Invalid, NO_LATCH);
+            return Some(ticket);
+        }
+        let goal = Goal::Do(op);
+        let (walk, step) = SwitchWalk::start(goal);
+        let task = Task {
+            ticket,
+            goal,
+            walk: Walk::Switch(walk),
+            waits: Waits::Until(now, Then::Wake),
+            pause: PAUSE_FIRST,
+            patience_ends: now + PATIENCE,
+            hops: 0,
+        };
+        self.go_on(now, verbs, slot, task, step);
+        Some(ticket)
+    }
+
+    fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Option<Reply> {
+        if let Some(reply) = self.replies.pop_front() {
+            return Some(reply);
+        }
+        let mut polled = core::mem::take(&mut self.polled);
+        verbs.poll_cq(self.parts.cq, POLLED_MAX, &mut polled);
+        for completion in polled.drain(..) {
+            self.completed(now, verbs, completion);
+        }
+        self.polled = polled;
+        self.watch(now, verbs);
+        if self.moving > 0 || self.pausing > 0 || self.lost {
+            self.look(now, verbs);
+        }
+        self.replies.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if !self.replies.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        let pauses = match self.pausing {
+            0 => None,
+            _ => self.slots.iter().flatten().filter_map(Task::due).min(),
+        };
+        let watch = (self.moving > 0).then_some(self.watch);
+        [pauses, watch].into_iter().flatten().min()
+    }
+}
+
+impl Task {
+    fn due(&self) -> Option<Instant> {
+        match self.waits {
+            Waits::Until(until, _) => Some(until),
+            _ => None,
+        }
+    }
+}

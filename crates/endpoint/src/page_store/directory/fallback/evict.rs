@@ -1,0 +1,210 @@
+//! Writing a page home whose entry is in a server's memory.
+//!
+//! The place is marked first, so that only one node writes a page at a time, and the mark is taken
+//! away when the write has ended, whether or not the page has moved on meanwhile.
+
+use super::super::Answer;
+use super::super::step::{Event, FAILURES_MAX, Goal, NO_LATCH, Step, Word, storage};
+use super::gone;
+use crate::page_store::directory::Op;
+use rackweave_wire::fabric::page::{
+    Completion, FallbackLatch, LatchWord, Operation, Outcome, PageId, Place, Status,
+};
+
+/// What it waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// The entry.
+    Reading,
+    /// The mark is being made.
+    Marking,
+    /// The entry again: who reads it unindexed after the mark knows that the controller will see
+    /// the mark before it takes the entry over.
+    Marked,
+    /// The mark is being taken back: the switch has the entry.
+    Unmarking,
+    /// The switch's write.
+    Writing,
+    /// The mark is being taken away; this is the write's end.
+    Finishing(Answer),
+    /// The entry again, because the place changed; this is the write's end.
+    Rereading(Answer),
+}
+
+/// The machine.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Evict {
+    me: u16,
+    page: PageId,
+    frame: u32,
+    keep: bool,
+    /// The mark is this operation's, made when the entry was in the switch.
+    mine: bool,
+    state: State,
+    latch: LatchWord,
+    place: Place,
+    failures: u8,
+}
+
+impl Evict {
+    /// The machine of node `me`. Its first step is to read the entry.
+    pub fn new(me: u16, page: PageId, frame: u32, keep: bool, mine: bool) -> Self {
+        Self {
+            me,
+            page,
+            frame,
+            keep,
+            mine,
+            state: State::Reading,
+            latch: NO_LATCH,
+            place: Place::HOME,
+            failures: 0,
+        }
+    }
+
+    /// What to do now.
+    pub fn next(&mut self, event: Event) -> Step {
+        match (self.state, event) {
+            (State::Reading, Event::Entry(latch, place)) => self.read(latch, place),
+            (State::Reading, Event::Due { tired: true }) => gone(),
+            (State::Reading, Event::Due { .. }) => Step::ReadEntry,
+            (State::Marking, Event::Swapped(before)) => self.marked(before),
+            (State::Marked, Event::Entry(latch, _)) => self.checked(latch),
+            (State::Unmarking, Event::Swapped(_)) => Step::Switch(Goal::Do(self.op())),
+            (State::Writing, Event::Answered(response)) => match response.status {
+                Status::Busy => Step::Pause,
+                Status::Lost => self.finish(Answer::Lost),
+                _ => self.finish(Answer::Invalid),
+            },
+            (State::Writing, Event::Moved(_, completion)) => self.written(completion),
+            (State::Writing, Event::Due { tired: true }) => self.finish(Answer::Gone),
+            (State::Writing, Event::Due { .. }) => self.write(),
+            (State::Finishing(answer), Event::Swapped(before)) => self.finished(answer, before),
+            (State::Rereading(answer), Event::Entry(latch, place)) => {
+                if latch.is_indexed() {
+                    return Step::Switch(Goal::Do(self.op()));
+                }
+                self.latch = latch.latch();
+                self.place = place;
+                self.finish(answer)
+            }
+            // If the switch is lost, the write may be under way still: the mark stays.
+            _ => gone(),
+        }
+    }
+
+    fn op(&self) -> Op {
+        Op::Evict {
+            page: self.page,
+            frame: self.frame,
+            keep: self.keep,
+        }
+    }
+
+    fn swap(&self, to: Place) -> Step {
+        Step::Swap {
+            word: Word::Place,
+            compare: self.place.0,
+            swap: to.0,
+        }
+    }
+
+    fn read(&mut self, latch: FallbackLatch, place: Place) -> Step {
+        if latch.is_indexed() {
+            return Step::Switch(Goal::Do(self.op()));
+        }
+        self.latch = latch.latch();
+        self.place = place;
+        let here = place.is_at(self.me, self.frame) && place.is_dirty();
+        match (here, place.is_writing()) {
+            (true, true) if self.mine => self.write(),
+            (false, true) if self.mine => self.finish(Answer::Superseded),
+            (false, _) => Step::End(Answer::Superseded, self.latch),
+            // An older version is on its way home.
+            (true, true) => Step::Pause,
+            (true, false) => {
+                self.state = State::Marking;
+                self.swap(place.writing())
+            }
+        }
+    }
+
+    fn marked(&mut self, before: u64) -> Step {
+        if before != self.place.0 {
+            self.state = State::Reading;
+            return Step::ReadEntry;
+        }
+        self.place = self.place.writing();
+        self.mine = true;
+        self.state = State::Marked;
+        Step::ReadEntry
+    }
+
+    fn checked(&mut self, latch: FallbackLatch) -> Step {
+        if !latch.is_indexed() {
+            return self.write();
+        }
+        self.state = State::Unmarking;
+        let unmarked = self.place.written(self.me, self.frame, false, self.keep);
+        self.swap(unmarked)
+    }
+
+    fn write(&mut self) -> Step {
+        self.state = State::Writing;
+        Step::Ask {
+            operation: Operation::WriteHome,
+            page: self.page,
+            argument: 0,
+            frame: self.frame,
+        }
+    }
+
+    fn written(&mut self, completion: Completion) -> Step {
+        match completion.outcome {
+            Outcome::Done => self.finish(Answer::Done),
+            Outcome::StorageError => self.finish(storage(completion.nvme_status)),
+            Outcome::Lost => self.finish(Answer::Lost),
+            Outcome::SourceGone
+            | Outcome::StorageGone
+            | Outcome::WrongHeader
+            | Outcome::NotIndexed => {
+                self.failures += 1;
+                if self.failures > FAILURES_MAX {
+                    self.finish(Answer::Gone)
+                } else {
+                    Step::Pause
+                }
+            }
+        }
+    }
+
+    /// Takes the mark away: the write has ended so.
+    fn finish(&mut self, answer: Answer) -> Step {
+        if !self.place.is_writing() {
+            return self.ended(answer);
+        }
+        self.state = State::Finishing(answer);
+        let succeeded = answer == Answer::Done;
+        let to = self
+            .place
+            .written(self.me, self.frame, succeeded, self.keep);
+        self.swap(to)
+    }
+
+    fn finished(&mut self, answer: Answer, before: u64) -> Step {
+        if before == self.place.0 {
+            return self.ended(answer);
+        }
+        self.state = State::Rereading(answer);
+        Step::ReadEntry
+    }
+
+    /// A write that was overtaken has brought home what nobody wants any more.
+    fn ended(&self, answer: Answer) -> Step {
+        let overtaken = !self.place.is_at(self.me, self.frame);
+        match answer {
+            Answer::Done if overtaken => Step::End(Answer::Superseded, self.latch),
+            answer => Step::End(answer, self.latch),
+        }
+    }
+}

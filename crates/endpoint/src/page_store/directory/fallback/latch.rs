@@ -1,0 +1,125 @@
+//! Looking at a latch in a server's memory, and giving it back.
+
+use super::super::step::{Event, Goal, Step, Word};
+use super::super::{Answer, Op};
+use super::{gone, released};
+use rackweave_wire::fabric::page::{FallbackLatch, LatchWord, Place};
+
+/// What it waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// The entry.
+    Reading,
+    /// The place is being made this node's.
+    Placing,
+    /// The latch is being opened.
+    Opening,
+}
+
+/// The machine.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Latch {
+    me: u16,
+    goal: Goal,
+    state: State,
+    latch: FallbackLatch,
+    place: Place,
+}
+
+impl Latch {
+    /// The machine of node `me`. Its first step is to read the entry.
+    pub fn new(me: u16, goal: Goal) -> Self {
+        Self {
+            me,
+            goal,
+            state: State::Reading,
+            latch: FallbackLatch::default(),
+            place: Place::HOME,
+        }
+    }
+
+    /// What to do now.
+    pub fn next(&mut self, event: Event) -> Step {
+        match (self.state, event) {
+            (State::Reading, Event::Entry(latch, place)) => {
+                self.latch = latch;
+                self.place = place;
+                self.read()
+            }
+            (State::Placing, Event::Swapped(before)) if before == self.place.0 => self.open(),
+            // Somebody began or ended a write, or the switch has the entry now.
+            (State::Placing, Event::Swapped(_)) => self.again(),
+            (State::Opening, Event::Swapped(before)) => self.opened(FallbackLatch(before)),
+            _ => gone(),
+        }
+    }
+
+    fn again(&mut self) -> Step {
+        self.state = State::Reading;
+        Step::ReadEntry
+    }
+
+    fn read(&mut self) -> Step {
+        if self.latch.is_indexed() {
+            return Step::Switch(self.goal);
+        }
+        if let Goal::Do(Op::Verify { .. }) = self.goal {
+            return match self.place.is_lost() {
+                true => Step::End(Answer::Lost, self.latch.latch()),
+                false => Step::End(Answer::Done, self.latch.latch()),
+            };
+        }
+        if self.latch.holder() != Some(self.me) {
+            return self.not_mine(self.latch.latch());
+        }
+        if let Goal::Do(Op::Unfix { frame, .. }) = self.goal {
+            let moved = self.place.moved(self.me, frame);
+            if moved != self.place {
+                self.state = State::Placing;
+                return Step::Swap {
+                    word: Word::Place,
+                    compare: self.place.0,
+                    swap: moved.0,
+                };
+            }
+        }
+        self.open()
+    }
+
+    /// The word when this is done.
+    fn after(&self) -> FallbackLatch {
+        match self.goal {
+            Goal::Do(Op::Unfix { .. }) => FallbackLatch::new(self.latch.latch().changed(), None),
+            _ => released(self.latch),
+        }
+    }
+
+    fn open(&mut self) -> Step {
+        self.state = State::Opening;
+        Step::Swap {
+            word: Word::Latch,
+            compare: self.latch.0,
+            swap: self.after().0,
+        }
+    }
+
+    fn opened(&mut self, before: FallbackLatch) -> Step {
+        if before == self.latch {
+            return match self.goal {
+                Goal::Undo { answer, latch, .. } => Step::End(answer, latch),
+                _ => Step::End(Answer::Done, self.after().latch()),
+            };
+        }
+        if before.is_indexed() {
+            return Step::Switch(self.goal);
+        }
+        self.not_mine(before.latch())
+    }
+
+    fn not_mine(&self, latch: LatchWord) -> Step {
+        match self.goal {
+            Goal::Undo { answer, latch, .. } => Step::End(answer, latch),
+            _ => Step::End(Answer::Superseded, latch),
+        }
+    }
+}

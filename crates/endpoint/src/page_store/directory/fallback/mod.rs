@@ -1,0 +1,84 @@
+//! One operation on a page whose entry is in a server's memory: the node itself is the directory,
+//! by READ and compare-and-swap on the entry's two words, and asks the switch only to move data.
+//!
+//! What makes that safe:
+//! - Nobody takes, changes or gives back a latch but by compare-and-swap of the whole first word,
+//!   which fails once the controller has made it [`FallbackLatch::INDEXED`]. Then the operation
+//!   goes on in the switch, where the latch is too, if it was held.
+//! - The place changes by compare-and-swap as well, so that nobody's mark of a write is lost. While
+//!   the switch has the entry, the controller keeps a value there that is no place, and it takes no
+//!   entry over that bears the mark.
+
+mod evict;
+mod fetch;
+mod latch;
+
+use super::step::{Event, Goal, Step};
+use super::{Answer, Op};
+use evict::Evict;
+use fetch::Fetch;
+use latch::Latch;
+use rackweave_wire::fabric::page::FallbackLatch;
+
+/// The machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FallbackWalk {
+    /// Brings a page.
+    Fetch(Fetch),
+    /// Looks at the latch, or gives it back.
+    Latch(Latch),
+    /// Writes a page home.
+    Evict(Evict),
+}
+
+impl FallbackWalk {
+    /// The machine of node `me`, if the goal is about a page, and its first step: the entry is
+    /// read.
+    pub fn start(me: u16, goal: Goal) -> Option<(Self, Step)> {
+        let walk = match goal {
+            Goal::Do(Op::Fetch {
+                page,
+                mode,
+                frame,
+                have,
+            }) => Self::Fetch(Fetch::new(me, page, mode, frame, have)),
+            Goal::Do(Op::Evict { page, frame, keep }) => {
+                Self::Evict(Evict::new(me, page, frame, keep, false))
+            }
+            Goal::Rewrite { page, frame, keep } => {
+                Self::Evict(Evict::new(me, page, frame, keep, true))
+            }
+            Goal::Do(Op::Verify { .. } | Op::Unfix { .. } | Op::Release { .. })
+            | Goal::Undo { .. } => Self::Latch(Latch::new(me, goal)),
+            Goal::Do(Op::Quiesce) => return None,
+        };
+        Some((walk, Step::ReadEntry))
+    }
+
+    /// What to do now.
+    pub fn next(&mut self, event: Event) -> Step {
+        match self {
+            Self::Fetch(fetch) => fetch.next(event),
+            Self::Latch(latch) => latch.next(event),
+            Self::Evict(evict) => evict.next(event),
+        }
+    }
+}
+
+/// The word of a latch that `me` takes.
+fn taken(word: FallbackLatch, me: u16) -> FallbackLatch {
+    FallbackLatch::new(word.latch().locked(), Some(me))
+}
+
+/// The word of a latch that is given back, nothing changed.
+fn released(word: FallbackLatch) -> FallbackLatch {
+    FallbackLatch::new(word.latch().released(), None)
+}
+
+/// The end of an operation whose server is gone.
+fn gone() -> Step {
+    Step::End(Answer::Gone, super::step::NO_LATCH)
+}
+
+#[cfg(test)]
+mod tests;

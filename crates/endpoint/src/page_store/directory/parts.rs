@@ -1,0 +1,181 @@
+//! What a channel is made of: whoever connects a node to the switch and to the servers makes these.
+//!
+//! The control region, for `S` slots:
+//!
+//! | offset | bytes | content |
+//! |---|---|---|
+//! | 0 | 16 × S | completions, written by the switch |
+//! | 16 × S | 16 × S | responses: where READs of the switch land |
+//! | 32 × S | 32 × S | entries read from a server (16), result of a compare-and-swap (8) |
+
+use rackweave_base::{Block, Lkey, Qpn, Rkey};
+use rackweave_verbs::{CqId, Operation, Segment, WorkRequest};
+use rackweave_wire::fabric::page::completion::COMPLETION_LEN;
+use rackweave_wire::fabric::page::request::RESPONSE_LEN;
+use rackweave_wire::fabric::page::{Completion, FallbackLatch, PageId, Place, Request, Response};
+use std::sync::atomic::Ordering;
+
+use super::step::Word;
+
+/// Bytes of an entry in a server's memory.
+const ENTRY_LEN: u64 = 16;
+/// Where the result of a compare-and-swap lies in a slot's scratch.
+const SWAPPED_AT: u64 = 16;
+const SCRATCH_LEN: u64 = 32;
+
+/// Bytes of the control region of a channel with this many slots.
+pub const fn control_bytes(slots: u16) -> usize {
+    slots as usize * (COMPLETION_LEN + RESPONSE_LEN as u64 + SCRATCH_LEN) as usize
+}
+
+/// A channel's parts.
+#[derive(Clone, Debug)]
+pub struct ChannelParts {
+    /// The node, as places and latches name it.
+    pub node: u16,
+    /// The queue pair to the switch, ready to send, with 16 READs in flight. Its send queue holds
+    /// at least two requests for each slot.
+    pub requests: Qpn,
+    /// The completion queue of all queue pairs of the channel, and of no other, with room for at
+    /// least two completions for each slot.
+    pub cq: CqId,
+    /// Operations that can be under way at once: 1 to [`SLOTS_MAX`].
+    ///
+    /// [`SLOTS_MAX`]: rackweave_wire::fabric::page::request::SLOTS_MAX
+    pub slots: u16,
+    /// The control region, of at least [`control_bytes`] bytes. The switch knows it.
+    pub control: Block,
+    /// The address of its first byte.
+    pub control_address: u64,
+    /// Its key for local work requests.
+    pub control_lkey: Lkey,
+    /// Buffer frames of the node; operations on others end in [`Answer::Invalid`].
+    ///
+    /// [`Answer::Invalid`]: super::Answer::Invalid
+    pub frames: u32,
+    /// Where entries are that the switch has not: one for each store.
+    pub fallback: Vec<FallbackParts>,
+}
+
+/// The entries of one store in the memory of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FallbackParts {
+    /// The queue pair to the server, ready to send, with READs and atomics. Stores may share it.
+    /// Its send queue holds at least one request for each slot.
+    pub qpn: Qpn,
+    /// The address of the entry of page 0: a multiple of 16.
+    pub address: u64,
+    /// The key of the server's region, for remote READs and atomics.
+    pub rkey: Rkey,
+    /// The number of entries, which is the number of pages of the store.
+    pub entries: u64,
+    /// The store.
+    pub store: u8,
+}
+
+impl FallbackParts {
+    /// The address of the entry of a page of this store; nothing if there is no such page.
+    pub(super) fn entry(&self, page: PageId) -> Option<u64> {
+        (page.index() < self.entries).then(|| self.address + ENTRY_LEN * page.index())
+    }
+}
+
+impl ChannelParts {
+    fn word(&self, offset: u64) -> u64 {
+        u64::from_le(self.control.word(offset as usize).load(Ordering::Acquire))
+    }
+
+    fn response_at(&self, slot: u16) -> u64 {
+        u64::from(self.slots) * COMPLETION_LEN + u64::from(slot) * u64::from(RESPONSE_LEN)
+    }
+
+    fn scratch_at(&self, slot: u16) -> u64 {
+        let before = COMPLETION_LEN + u64::from(RESPONSE_LEN);
+        u64::from(self.slots) * before + u64::from(slot) * SCRATCH_LEN
+    }
+
+    fn segment(&self, offset: u64, length: u32) -> [Segment; 1] {
+        [Segment {
+            address: self.control_address + offset,
+            length,
+            lkey: self.control_lkey,
+        }]
+    }
+
+    /// The response in a slot; nothing if it makes no sense.
+    pub(super) fn response(&self, slot: u16) -> Option<Response> {
+        let at = self.response_at(slot);
+        Response::parse(self.word(at), self.word(at + 8))
+    }
+
+    /// The completion in a slot, if it is that of this command.
+    pub(super) fn completion(&self, slot: u16, command: u32) -> Option<Completion> {
+        let at = u64::from(slot) * COMPLETION_LEN;
+        // The first word is written last, and says whose both are.
+        let first = self.word(at);
+        if (first >> 32) as u32 != command {
+            return None;
+        }
+        Completion::parse(first, self.word(at + 8))
+    }
+
+    /// The entry read into a slot's scratch.
+    pub(super) fn entry(&self, slot: u16) -> (FallbackLatch, Place) {
+        let at = self.scratch_at(slot);
+        (FallbackLatch(self.word(at)), Place(self.word(at + 8)))
+    }
+
+    /// What a compare-and-swap found.
+    pub(super) fn swapped(&self, slot: u16) -> u64 {
+        self.word(self.scratch_at(slot) + SWAPPED_AT)
+    }
+
+    /// The READ that is a request.
+    pub(super) fn ask(&self, id: u64, slot: u16, request: Request) -> WorkRequest {
+        let read = Operation::Read {
+            address: request.address(),
+            rkey: Rkey(request.rkey()),
+        };
+        WorkRequest::new(
+            id,
+            read,
+            &self.segment(self.response_at(slot), RESPONSE_LEN),
+        )
+    }
+
+    /// The READ of an entry.
+    pub(super) fn read_entry(&self, id: u64, slot: u16, address: u64, rkey: Rkey) -> WorkRequest {
+        let read = Operation::Read { address, rkey };
+        WorkRequest::new(
+            id,
+            read,
+            &self.segment(self.scratch_at(slot), ENTRY_LEN as u32),
+        )
+    }
+
+    /// The compare-and-swap of a word of an entry.
+    pub(super) fn swap(
+        &self,
+        id: u64,
+        slot: u16,
+        (entry, rkey): (u64, Rkey),
+        word: Word,
+        (compare, swap): (u64, u64),
+    ) -> WorkRequest {
+        let address = match word {
+            Word::Latch => entry,
+            Word::Place => entry + 8,
+        };
+        let operation = Operation::CompareSwap {
+            address,
+            rkey,
+            compare,
+            swap,
+        };
+        WorkRequest::new(
+            id,
+            operation,
+            &self.segment(self.scratch_at(slot) + SWAPPED_AT, 8),
+        )
+    }
+}

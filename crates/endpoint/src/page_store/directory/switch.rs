@@ -1,0 +1,212 @@
+//! One operation on a page whose entry is in the switch: one request, and what its response and
+//! completion mean.
+//!
+//! An exclusive fetch may fail after the latch was granted. Then the latch is given back before
+//! the answer is, so that no answer but [`Answer::Fetched`] and [`Answer::Unchanged`] leaves one.
+
+use super::step::{Event, FAILURES_MAX, Goal, NO_LATCH, Step, storage};
+use super::{Answer, Mode, Op, Served};
+use rackweave_wire::fabric::page::{
+    Completion, LatchWord, Operation, Outcome, PageId, Request, Response, Status,
+};
+
+/// The machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SwitchWalk {
+    goal: Goal,
+    /// The latch was granted to this very operation.
+    held: bool,
+    /// The version at hand is of no use: move the page.
+    whole: bool,
+    failures: u8,
+}
+
+impl SwitchWalk {
+    /// The machine and its first step.
+    pub fn start(goal: Goal) -> (Self, Step) {
+        let walk = Self {
+            goal,
+            held: false,
+            whole: false,
+            failures: 0,
+        };
+        (walk, walk.ask())
+    }
+
+    /// What to do now.
+    pub fn next(&mut self, event: Event) -> Step {
+        match event {
+            Event::Answered(response) => self.answered(response),
+            Event::Moved(response, completion) => self.moved(response, completion),
+            Event::Due { tired: false } => self.ask(),
+            Event::Due { tired: true } => self.fail(Answer::Gone, NO_LATCH),
+            // There is nobody to give a latch back to.
+            Event::Lost | Event::ServerLost | Event::Entry(..) | Event::Swapped(_) => {
+                Step::End(Answer::Gone, NO_LATCH)
+            }
+        }
+    }
+
+    fn ask(&self) -> Step {
+        let nowhere = PageId::default();
+        let (operation, page, argument, frame) = match self.goal {
+            Goal::Do(Op::Fetch {
+                page,
+                mode,
+                frame,
+                have,
+            }) => {
+                let (operation, argument) = self.fetching(mode, have);
+                (operation, page, argument, frame)
+            }
+            Goal::Do(Op::Verify { page }) => (Operation::Verify, page, 0, 0),
+            Goal::Do(Op::Unfix { page, frame }) => (Operation::Unfix, page, 0, frame),
+            Goal::Do(Op::Release { page }) | Goal::Undo { page, .. } => {
+                (Operation::Release, page, 0, 0)
+            }
+            Goal::Do(Op::Evict { page, frame, keep }) | Goal::Rewrite { page, frame, keep } => {
+                (Operation::Evict, page, u8::from(keep), frame)
+            }
+            Goal::Do(Op::Quiesce) => (Operation::Quiesce, nowhere, 0, 0),
+        };
+        Step::Ask {
+            operation,
+            page,
+            argument,
+            frame,
+        }
+    }
+
+    fn fetching(&self, mode: Mode, have: Option<u64>) -> (Operation, u8) {
+        match (mode, have) {
+            (Mode::Shared, Some(version)) if !self.whole => (
+                Operation::RefreshShared,
+                Request::have(LatchWord::open(version)),
+            ),
+            (Mode::Exclusive, Some(version)) if !self.whole => (
+                Operation::RefreshExclusive,
+                Request::have(LatchWord::open(version)),
+            ),
+            (Mode::Shared, _) => (Operation::FixShared, 0),
+            (Mode::Exclusive, _) => (Operation::FixExclusive, 0),
+        }
+    }
+
+    fn is_exclusive(&self) -> bool {
+        matches!(
+            self.goal,
+            Goal::Do(Op::Fetch {
+                mode: Mode::Exclusive,
+                ..
+            })
+        )
+    }
+
+    fn answered(&mut self, response: Response) -> Step {
+        let latch = response.latch;
+        if let Goal::Undo { answer, latch, .. } = self.goal {
+            return match response.status {
+                Status::Busy => Step::Pause,
+                Status::NotIndexed => Step::Fallback(self.goal),
+                _ => Step::End(answer, latch),
+            };
+        }
+        self.held = response.granted && self.is_exclusive();
+        match response.status {
+            Status::Current => self.current(latch),
+            Status::Busy if self.goal == Goal::Do(Op::Quiesce) => {
+                Step::End(Answer::Pending, NO_LATCH)
+            }
+            Status::Busy => Step::Pause,
+            Status::NotIndexed => Step::Fallback(self.goal),
+            Status::Locked => self.fail(Answer::Locked, latch),
+            Status::Lost => self.fail(Answer::Lost, latch),
+            Status::NotHolder | Status::Superseded => match self.goal {
+                Goal::Do(Op::Fetch { .. } | Op::Verify { .. } | Op::Quiesce) => {
+                    self.fail(Answer::Invalid, latch)
+                }
+                _ => Step::End(Answer::Superseded, latch),
+            },
+            Status::Invalid | Status::Moving => self.fail(Answer::Invalid, latch),
+        }
+    }
+
+    fn current(&mut self, latch: LatchWord) -> Step {
+        match self.goal {
+            Goal::Do(Op::Fetch { have, .. }) => match have {
+                Some(version) if !self.whole && version == latch.version() => {
+                    Step::End(Answer::Unchanged, latch)
+                }
+                // Only the low eight bits are alike.
+                Some(_) if !self.whole => {
+                    self.whole = true;
+                    self.ask()
+                }
+                _ => self.fail(Answer::Invalid, latch),
+            },
+            Goal::Do(Op::Quiesce) => Step::End(Answer::Done, NO_LATCH),
+            _ => Step::End(Answer::Done, latch),
+        }
+    }
+
+    fn moved(&mut self, response: Response, completion: Completion) -> Step {
+        self.held = response.granted && self.is_exclusive();
+        let latch = completion.latch;
+        match completion.outcome {
+            Outcome::Done => self.done(response.latch, completion),
+            Outcome::SourceGone | Outcome::StorageGone | Outcome::WrongHeader => {
+                self.failures += 1;
+                if self.failures > FAILURES_MAX {
+                    self.fail(Answer::Gone, latch)
+                } else {
+                    Step::Pause
+                }
+            }
+            Outcome::StorageError => self.fail(storage(completion.nvme_status), latch),
+            Outcome::Lost => self.fail(Answer::Lost, latch),
+            // A latch that was granted went with the entry, and so did the mark of a write.
+            Outcome::NotIndexed => Step::Fallback(match self.goal {
+                Goal::Do(Op::Evict { page, frame, keep }) => Goal::Rewrite { page, frame, keep },
+                goal => goal,
+            }),
+        }
+    }
+
+    fn done(&mut self, asked: LatchWord, completion: Completion) -> Step {
+        let latch = completion.latch;
+        let Goal::Do(Op::Fetch { mode, .. }) = self.goal else {
+            return Step::End(Answer::Done, latch);
+        };
+        let locked = mode == Mode::Exclusive;
+        if latch.version() != asked.version() || latch.is_locked() != locked {
+            return self.fail(Answer::Locked, latch);
+        }
+        let served = Served {
+            source: completion.source,
+            indexed: true,
+        };
+        Step::End(Answer::Fetched(served), latch)
+    }
+
+    /// Ends in failure, once the latch is given back.
+    fn fail(&mut self, answer: Answer, latch: LatchWord) -> Step {
+        match self.goal {
+            Goal::Undo { answer, latch, .. } => Step::End(answer, latch),
+            Goal::Do(Op::Fetch { page, .. }) if self.held => {
+                self.held = false;
+                let latch = latch.released();
+                self.goal = Goal::Undo {
+                    page,
+                    answer,
+                    latch,
+                };
+                self.ask()
+            }
+            _ => Step::End(answer, latch),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "switch_tests.rs"]
+mod tests;

@@ -1,0 +1,152 @@
+//! The channel against the played rack: conformance, and a switch or a server that goes away.
+
+use super::conformance::{self, Bench, World};
+use super::played::{Faults, Played, SERVER_QP, SLOTS, SWITCH_QP, page};
+use super::{Answer, Mode, Op};
+
+/// Faults that a directory hides from those who ask, or almost.
+const FAULTS: Faults = Faults {
+    busy: 0.2,
+    locked: 0.05,
+    wrong_header: 0.1,
+    source_gone: 0.02,
+    full: 0.1,
+    moves: 0.0,
+};
+
+#[test]
+fn the_switch_conforms() {
+    for seed in 0..4 {
+        println!("seed {seed}");
+        conformance::all(&mut Played::new(seed, Faults::default(), true));
+    }
+}
+
+#[test]
+fn the_fallback_conforms() {
+    for seed in 0..4 {
+        println!("seed {seed}");
+        conformance::all(&mut Played::new(seed, Faults::default(), false));
+    }
+}
+
+#[test]
+fn a_channel_conforms_while_entries_move() {
+    let faults = Faults {
+        moves: 0.3,
+        ..Faults::default()
+    };
+    for seed in 0..4 {
+        println!("seed {seed}");
+        conformance::all(&mut Played::new(seed, faults, true));
+    }
+}
+
+fn fetch(n: u64, mode: Mode) -> Op {
+    Op::Fetch {
+        page: page(n),
+        mode,
+        frame: n as u32,
+        have: None,
+    }
+}
+
+/// All that ends within some steps, for node 0.
+fn drain(world: &mut Played, replies: usize) -> Vec<Answer> {
+    let mut answers = Vec::new();
+    for _ in 0..1_000_000 {
+        while let Some(reply) = world.poll(0) {
+            answers.push(reply.answer);
+        }
+        if answers.len() >= replies {
+            return answers;
+        }
+        world.step();
+    }
+    panic!("{} of {replies} operations end", answers.len());
+}
+
+#[test]
+fn faults_are_hidden() {
+    for (seed, indexed) in [(1, true), (2, false)] {
+        let world = &mut Played::new(seed, FAULTS, indexed);
+        let mut bench = Bench {
+            world,
+            page: page(3),
+        };
+        let mut version = bench.change(0, 0);
+        for round in 1..60 {
+            let node = round % 3;
+            let (seen, _) = bench.fetched(node, Mode::Exclusive, (round / 3 % 8) as u32);
+            assert_eq!(seen, version, "round {round}");
+            version = bench.finish_change(node, (round / 3 % 8) as u32, seen);
+        }
+    }
+}
+
+#[test]
+fn a_lost_switch_ends_everything() {
+    for told in [true, false] {
+        for seed in 0..20 {
+            println!("seed {seed}, told {told}");
+            let indexed = seed % 2 == 0;
+            let mut world = Played::new(seed, Faults::default(), indexed);
+            for n in 0..u64::from(SLOTS) {
+                let mode = [Mode::Shared, Mode::Exclusive][n as usize % 2];
+                assert!(world.begin(0, fetch(n, mode)).is_some());
+            }
+            assert!(world.begin(0, Op::Quiesce).is_none(), "all slots are taken");
+            let mut early = 0;
+            for _ in 0..seed * 3 {
+                world.step();
+                early += usize::from(world.poll(0).is_some());
+            }
+            world.model.borrow_mut().break_qp(0, SWITCH_QP, told);
+            if !told && early < usize::from(SLOTS) {
+                // Nothing says so but the next request.
+                while world.begin(0, Op::Quiesce).is_none() && early < usize::from(SLOTS) {
+                    world.step();
+                    early += usize::from(world.poll(0).is_some());
+                }
+                early = usize::from(SLOTS).min(early);
+            }
+            let left = usize::from(SLOTS) - early;
+            drain(&mut world, left);
+            assert!(world.begin(0, Op::Quiesce).is_some());
+            assert_eq!(drain(&mut world, 1).last(), Some(&Answer::Gone));
+            assert!(world.channels[0].is_lost());
+        }
+    }
+}
+
+#[test]
+fn a_lost_switch_leaves_no_latch_in_the_server() {
+    for seed in 0..20 {
+        println!("seed {seed}");
+        let mut world = Played::new(seed, Faults::default(), false);
+        world.begin(0, fetch(1, Mode::Exclusive)).unwrap();
+        for _ in 0..seed {
+            world.step();
+            assert_eq!(world.poll(0), None);
+        }
+        world.model.borrow_mut().break_qp(0, SWITCH_QP, true);
+        let answers = drain(&mut world, 1);
+        let latch = world.model.borrow().entry(page(1)).latch;
+        assert_eq!(answers, [Answer::Gone]);
+        assert!(!latch.is_locked());
+    }
+}
+
+#[test]
+fn a_lost_server_is_gone_and_the_switch_serves_on() {
+    let mut world = Played::new(9, Faults::default(), false);
+    world.model.borrow_mut().promote(page(2));
+    world.begin(0, fetch(1, Mode::Exclusive)).unwrap();
+    world.step();
+    world.model.borrow_mut().break_qp(0, SERVER_QP, true);
+    assert_eq!(drain(&mut world, 1), [Answer::Gone]);
+    world.begin(0, Op::Verify { page: page(1) }).unwrap();
+    assert_eq!(drain(&mut world, 1), [Answer::Gone]);
+    world.begin(0, fetch(2, Mode::Shared)).unwrap();
+    assert!(matches!(drain(&mut world, 1)[..], [Answer::Fetched(_)]));
+}

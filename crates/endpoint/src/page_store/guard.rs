@@ -1,0 +1,222 @@
+//! Guards of fixed pages, and what a worker and its guards share.
+
+use super::Mode;
+use super::pool::{Pool, table::UNFIXING};
+use core::ops::Deref;
+use rackweave_base::memory::{FrameRead, FrameWrite};
+use rackweave_wire::fabric::page::PageId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A fixed page: its bytes behind the header.
+///
+/// Dropped, a shared guard lets the buffer frame go; nobody else is told. An exclusive one has the
+/// page's latch given back by whichever worker of the node is polled next, with the next version if
+/// the page was changed.
+#[derive(Debug)]
+pub struct PageGuard {
+    page: PageId,
+    version: u64,
+    changed: bool,
+    hold: Hold,
+    held: Option<usize>,
+    local: Arc<Local>,
+}
+
+#[derive(Debug)]
+enum Hold {
+    Shared(FrameRead),
+    Exclusive(FrameWrite),
+    Nothing,
+}
+
+/// A latch that is to be given back. The frame stays latched until the directory has confirmed it.
+#[derive(Debug)]
+pub(super) struct Unfix {
+    pub write: FrameWrite,
+    pub page: PageId,
+    /// The version as it was fixed.
+    pub version: u64,
+    pub changed: bool,
+    /// Whether the page shall leave the pool: what is in the buffer frame is of no use.
+    pub discard: bool,
+}
+
+/// What a worker and its guards share.
+#[derive(Debug)]
+pub(super) struct Local {
+    pub pool: Arc<Pool>,
+    held: Held,
+}
+
+/// Which pages a worker has fixed, as far as there is room to note them: to find a worker that
+/// waits for itself.
+#[derive(Debug)]
+struct Held {
+    places: Box<[AtomicU64]>,
+    next: AtomicU32,
+    exclusive: AtomicU32,
+}
+
+const PLACES: usize = 64;
+const USED: u64 = 1 << 63;
+const EXCLUSIVE: u64 = 1 << 62;
+
+impl Local {
+    pub fn new(pool: Arc<Pool>) -> Arc<Self> {
+        let held = Held {
+            places: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
+            next: AtomicU32::new(0),
+            exclusive: AtomicU32::new(0),
+        };
+        Arc::new(Self { pool, held })
+    }
+
+    /// Whether a fix in this mode would wait for a guard of the same worker.
+    #[inline]
+    pub fn conflicts(&self, page: PageId, mode: Mode) -> bool {
+        if mode == Mode::Shared && self.held.exclusive.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.has(page, mode == Mode::Exclusive)
+    }
+
+    /// Whether one of the worker's guards has the page, exclusively or, if `any`, at all.
+    pub fn has(&self, page: PageId, any: bool) -> bool {
+        self.held.places.iter().any(|place| {
+            let word = place.load(Ordering::Relaxed);
+            word & !EXCLUSIVE == page.number() | USED && (any || word & EXCLUSIVE != 0)
+        })
+    }
+
+    fn note(&self, page: PageId, exclusive: bool) -> Option<usize> {
+        let mark = if exclusive { EXCLUSIVE } else { 0 };
+        let next = self.held.next.load(Ordering::Relaxed) as usize;
+        let free = (0..PLACES)
+            .map(|at| (next + at) % PLACES)
+            .find(|at| self.held.places[*at].load(Ordering::Relaxed) == 0)?;
+        self.held.places[free].store(page.number() | USED | mark, Ordering::Relaxed);
+        self.held.next.store(free as u32 + 1, Ordering::Relaxed);
+        if exclusive {
+            self.held.exclusive.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(free)
+    }
+
+    fn forget(&self, place: Option<usize>) {
+        let Some(place) = place else {
+            return;
+        };
+        let word = self.held.places[place].swap(0, Ordering::Relaxed);
+        if word & EXCLUSIVE != 0 {
+            self.held.exclusive.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl PageGuard {
+    pub(super) fn shared(local: &Arc<Local>, page: PageId, version: u64, read: FrameRead) -> Self {
+        Self {
+            page,
+            version,
+            changed: false,
+            hold: Hold::Shared(read),
+            held: local.note(page, false),
+            local: Arc::clone(local),
+        }
+    }
+
+    pub(super) fn exclusive(
+        local: &Arc<Local>,
+        page: PageId,
+        version: u64,
+        write: FrameWrite,
+    ) -> Self {
+        Self {
+            page,
+            version,
+            changed: false,
+            hold: Hold::Exclusive(write),
+            held: local.note(page, true),
+            local: Arc::clone(local),
+        }
+    }
+
+    /// The page.
+    pub fn page(&self) -> PageId {
+        self.page
+    }
+
+    /// The version that was fixed.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// How it is fixed.
+    pub fn mode(&self) -> Mode {
+        match self.hold {
+            Hold::Exclusive(_) => Mode::Exclusive,
+            _ => Mode::Shared,
+        }
+    }
+
+    /// Whether [`Self::data_mut`] was called: the page will get a new version.
+    pub fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// The page's bytes behind the header.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        match &self.hold {
+            Hold::Shared(read) => read,
+            Hold::Exclusive(write) => write,
+            Hold::Nothing => &[],
+        }
+    }
+
+    /// The page's bytes, to be changed.
+    ///
+    /// # Panics
+    /// If the page is fixed shared.
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        match &mut self.hold {
+            Hold::Exclusive(write) => {
+                self.changed = true;
+                write
+            }
+            _ => panic!("{} is fixed shared and cannot be changed", self.page),
+        }
+    }
+}
+
+impl Deref for PageGuard {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.data()
+    }
+}
+
+impl Drop for PageGuard {
+    fn drop(&mut self) {
+        self.local.forget(self.held);
+        let pool = &self.local.pool;
+        match core::mem::replace(&mut self.hold, Hold::Nothing) {
+            Hold::Shared(read) => pool.let_go(read),
+            Hold::Exclusive(write) => {
+                if self.changed {
+                    pool.mark_changed(write.frame(), self.page, self.version + 1);
+                    pool.table.meta(write.frame()).set(UNFIXING);
+                }
+                pool.push_unfix(Unfix {
+                    write,
+                    page: self.page,
+                    version: self.version,
+                    changed: self.changed,
+                    discard: false,
+                });
+            }
+            Hold::Nothing => {}
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The buffer frames of a node, which its workers share.
+//!
+//! A buffer frame is *free*, or the [`table`] says which page is in it, or it is in [`quarantine`],
+//! or somebody still reads an old version in it. Whoever holds the frame's latch may do what the
+//! latch allows; who enters pages or takes them out holds the shard's lock, too.
+
+mod arrival;
+mod quarantine;
+pub(super) mod table;
+
+use super::guard::Unfix;
+use super::{FixError, PoolConfig, PoolError};
+use quarantine::Quarantine;
+use rackweave_base::memory::{FrameRead, FrameWrite, Frames, Retired};
+use rackweave_base::{Block, Duration, Instant};
+use rackweave_wire::fabric::page::header::VOID;
+use rackweave_wire::fabric::page::request::FRAMES_MAX;
+use rackweave_wire::fabric::page::{HEADER_LEN, PageId, is_page_size};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use table::{Shard, Table};
+
+/// Where the words of a page's header are.
+pub(super) const PAGE_AT: usize = 0;
+pub(super) const VERSION_AT: usize = 8;
+pub(super) const CHECKSUM_AT: usize = 16;
+pub(super) const STORE_AT: usize = 24;
+
+/// After this time a write that failed is tried again.
+const WRITE_AGAIN: Duration = Duration::from_millis(1);
+
+/// The buffer frames of a node.
+#[derive(Debug)]
+pub struct Pool {
+    pub(super) config: PoolConfig,
+    pub(super) frames: Frames,
+    pub(super) table: Table,
+    free: Mutex<Vec<u32>>,
+    free_count: AtomicUsize,
+    /// Counts buffer frames that became free: whether there is still hope.
+    freed: AtomicU64,
+    quarantine: Mutex<Quarantine>,
+    quarantine_count: AtomicUsize,
+    unfixes: Mutex<VecDeque<Unfix>>,
+    unfix_count: AtomicUsize,
+    /// Buffer frames about which somebody is being asked. They will be of use again.
+    pub(super) moving: AtomicUsize,
+    /// Of those: being written to be dropped.
+    pub(super) evicting: AtomicUsize,
+    hand: AtomicU32,
+    fault: Mutex<Option<Fault>>,
+    identities: Box<[AtomicU64]>,
+    losses: Mutex<Vec<Loss>>,
+    workers: AtomicU32,
+}
+
+/// A change that was not taken: the directory had given the page's latch to somebody else, because
+/// it took this node for dead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Loss {
+    /// The page.
+    pub page: PageId,
+    /// The version that the change would have made.
+    pub version: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    error: FixError,
+    at: Instant,
+}
+
+impl Pool {
+    /// A pool in `block`, which the directory knows as the node's buffer frames.
+    ///
+    /// # Errors
+    /// If page size or number of buffer frames are out of range, or the block is too small.
+    pub fn new(block: Block, config: PoolConfig) -> Result<Arc<Self>, PoolError> {
+        if !is_page_size(config.page_size) {
+            return Err(PoolError::PageSize(config.page_size));
+        }
+        if config.frames < 4 || config.frames > FRAMES_MAX {
+            return Err(PoolError::Frames(config.frames));
+        }
+        let (needs, has) = (
+            u64::from(config.page_size) * u64::from(config.frames),
+            block.len() as u64,
+        );
+        let frames = Frames::new(block, config.page_size as usize, config.frames, HEADER_LEN)
+            .ok_or(PoolError::TooSmall { needs, has })?;
+        for frame in 0..config.frames {
+            frames
+                .header_word(frame, PAGE_AT)
+                .store(VOID, Ordering::Release);
+        }
+        Ok(Arc::new(Self {
+            config,
+            table: Table::new(&frames),
+            frames,
+            free: Mutex::new((0..config.frames).rev().collect()),
+            free_count: AtomicUsize::new(config.frames as usize),
+            freed: AtomicU64::new(0),
+            quarantine: Mutex::default(),
+            quarantine_count: AtomicUsize::new(0),
+            unfixes: Mutex::default(),
+            unfix_count: AtomicUsize::new(0),
+            moving: AtomicUsize::new(0),
+            evicting: AtomicUsize::new(0),
+            hand: AtomicU32::new(0),
+            fault: Mutex::default(),
+            identities: (0..256).map(|_| AtomicU64::new(config.store_id)).collect(),
+            losses: Mutex::default(),
+            workers: AtomicU32::new(0),
+        }))
+    }
+
+    /// Its shape.
+    pub fn config(&self) -> &PoolConfig {
+        &self.config
+    }
+
+    /// The identity that pages of a store bear from now on and must bear when they come; zero if
+    /// any will do.
+    pub fn set_identity(&self, store: u8, identity: u64) {
+        self.identities[usize::from(store)].store(identity, Ordering::Release);
+    }
+
+    /// The identity of a store, or zero.
+    pub fn identity(&self, store: u8) -> u64 {
+        self.identities[usize::from(store)].load(Ordering::Acquire)
+    }
+
+    /// Buffer frames that hold no page and may be used at once.
+    pub fn frames_free(&self) -> usize {
+        self.free_count.load(Ordering::Relaxed)
+    }
+
+    /// Pages whose latches are still to be given back.
+    pub fn unfixes_pending(&self) -> usize {
+        self.unfix_count.load(Ordering::Acquire)
+    }
+
+    /// Changes that were not taken, since the last call.
+    pub fn losses(&self) -> Vec<Loss> {
+        core::mem::take(&mut *lock(&self.losses))
+    }
+
+    pub(super) fn next_worker(&self) -> u32 {
+        self.workers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A free buffer frame, latched. Its header is void.
+    pub(super) fn take_free(&self) -> Option<FrameWrite> {
+        if self.free_count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let frame = lock(&self.free).pop()?;
+        self.free_count.fetch_sub(1, Ordering::Relaxed);
+        Some(
+            self.frames
+                .claim(frame)
+                .expect("nobody latches a free frame"),
+        )
+    }
+
+    /// A buffer frame from [`Self::take_free`] that was not used after all.
+    pub(super) fn put_back(&self, write: FrameWrite) {
+        let frame = write.frame();
+        write.retire();
+        lock(&self.free).push(frame);
+        self.free_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Buffer frames that became free so far.
+    pub(super) fn freed(&self) -> u64 {
+        self.freed.load(Ordering::Relaxed)
+    }
+
+    /// Takes a page out of the pool. It must not be the only copy.
+    pub(super) fn drop_page(&self, page: PageId, write: FrameWrite) {
+        let frame = write.frame();
+        let shard = self.table.lock(page);
+        shard.remove(frame);
+        self.void(frame);
+        write.retire();
+        drop(shard);
+        self.isolate(frame);
+    }
+
+    /// Takes an old version out of the pool. Who reads it goes on. False if somebody writes.
+    pub(super) fn detach(&self, shard: &Shard<'_>, frame: u32) -> bool {
+        let Some(retired) = self.frames.try_retire(frame) else {
+            return false;
+        };
+        shard.remove(frame);
+        self.void(frame);
+        if retired == Retired::Idle {
+            self.isolate(frame);
+        }
+        true
+    }
+
+    /// Ends a read.
+    #[inline]
+    pub(super) fn let_go(&self, read: FrameRead) {
+        let frame = read.frame();
+        if read.release() {
+            self.isolate(frame);
+        }
+    }
+
+    /// Nobody shall find a page in the buffer frame.
+    pub(super) fn void(&self, frame: u32) {
+        let word = self.frames.header_word(frame, PAGE_AT);
+        word.store(VOID, Ordering::Release);
+    }
+
+    /// The buffer frame is void, retired, and nobody reads it.
+    fn isolate(&self, frame: u32) {
+        lock(&self.quarantine).push(frame);
+        self.quarantine_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Buffer frames in quarantine.
+    pub(super) fn isolated(&self) -> usize {
+        self.quarantine_count.load(Ordering::Relaxed)
+    }
+
+    /// A question to put to the directory, if it is time for one.
+    pub(super) fn ask(&self, now: Instant) -> Option<u64> {
+        lock(&self.quarantine).ask(now)
+    }
+
+    /// The question was answered.
+    pub(super) fn heard(&self, question: u64, ended: bool) {
+        let mut free = Vec::new();
+        lock(&self.quarantine).heard(question, ended, &mut free);
+        self.quarantine_count
+            .fetch_sub(free.len(), Ordering::Relaxed);
+        self.freed.fetch_add(free.len() as u64, Ordering::Relaxed);
+        let count = free.len();
+        lock(&self.free).append(&mut free);
+        self.free_count.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// The latch of a page is to be given back.
+    pub(super) fn push_unfix(&self, unfix: Unfix) {
+        let mut unfixes = lock(&self.unfixes);
+        unfixes.push_back(unfix);
+        self.unfix_count.fetch_add(1, Ordering::Release);
+    }
+
+    pub(super) fn pop_unfix(&self) -> Option<Unfix> {
+        if self.unfixes_pending() == 0 {
+            return None;
+        }
+        let unfix = lock(&self.unfixes).pop_front()?;
+        self.unfix_count.fetch_sub(1, Ordering::Release);
+        Some(unfix)
+    }
+
+    pub(super) fn lose(&self, loss: Loss) {
+        lock(&self.losses).push(loss);
+    }
+
+    /// The clock's next buffer frame.
+    pub(super) fn tick(&self) -> u32 {
+        self.hand.fetch_add(1, Ordering::Relaxed) % self.config.frames
+    }
+
+    /// A write failed, or at last succeeded.
+    pub(super) fn set_fault(&self, fault: Option<(FixError, Instant)>) {
+        *lock(&self.fault) = fault.map(|(error, at)| Fault { error, at });
+    }
+
+    /// Why changed pages cannot be written, if they cannot.
+    pub(super) fn fault(&self) -> Option<FixError> {
+        (*lock(&self.fault)).map(|fault| fault.error)
+    }
+
+    /// Whether it makes sense to write changed pages.
+    pub(super) fn may_write(&self, now: Instant) -> bool {
+        (*lock(&self.fault)).is_none_or(|fault| now.since(fault.at) >= WRITE_AGAIN)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no holder of this lock panics")
+}

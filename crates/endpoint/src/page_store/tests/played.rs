@@ -1,0 +1,456 @@
+//! A rack that the tests play: one directory, the homes, and the buffer frames of several nodes.
+//!
+//! It follows the transitions of `wire::fabric::page::entry`, moves pages in two halves with time in
+//! between, and asserts what a node must keep: see `Model`.
+
+use crate::page_store::directory::{Answer, Directory, Mode, Op, Reply, Served, Ticket};
+use rackweave_base::{Block, Duration, Instant, Rng};
+use rackweave_verbs::Verbs;
+use rackweave_wire::fabric::page::header::VOID;
+use rackweave_wire::fabric::page::{LatchWord, PageHeader, PageId, Place, Source};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The rack. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Rack(Arc<Mutex<Model>>);
+
+#[derive(Debug)]
+pub struct Model {
+    pub entries: HashMap<PageId, Entry>,
+    pub homes: HashMap<PageId, Vec<u8>>,
+    nodes: Vec<Node>,
+    page_size: usize,
+    /// Pages of a store.
+    pub pages: u64,
+    /// Homes that the device has room for.
+    pub room: usize,
+    /// What storage answers to reads and writes instead of doing them.
+    pub fault: Option<u16>,
+    /// The directory does not answer.
+    pub is_gone: bool,
+    /// How often a movement breaks off.
+    pub breaks: f64,
+    pub delay_max: u64,
+    /// What is under way for a page of a node.
+    busy: HashSet<(u16, PageId)>,
+    rng: Rng,
+}
+
+/// A directory's entry.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Entry {
+    pub latch: LatchWord,
+    pub holder: Option<u16>,
+    pub place: Place,
+}
+
+#[derive(Debug)]
+struct Node {
+    block: Block,
+    /// Transfers out of its buffer frames, by group; the second is the one that grows.
+    groups: [u32; 2],
+    turned: bool,
+}
+
+/// One worker's directory.
+#[derive(Debug)]
+pub struct Played {
+    rack: Rack,
+    node: u16,
+    under_way: Vec<UnderWay>,
+    next: u32,
+    pub room: usize,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    ticket: Ticket,
+    op: Op,
+    due: Instant,
+    phase: Phase,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    Ask,
+    /// The first half of a page has been moved.
+    Half {
+        from: From,
+        latch: LatchWord,
+    },
+    /// A page is being written home; so it was when that began.
+    Writing(Vec<u8>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum From {
+    Home,
+    Frame { node: u16, frame: u32, group: usize },
+}
+
+impl Rack {
+    pub fn new(seed: u64, page_size: usize, pages: u64) -> Self {
+        Self(Arc::new(Mutex::new(Model {
+            entries: HashMap::new(),
+            homes: HashMap::new(),
+            nodes: Vec::new(),
+            page_size,
+            pages,
+            room: usize::MAX,
+            fault: None,
+            is_gone: false,
+            breaks: 0.0,
+            delay_max: 2000,
+            busy: HashSet::new(),
+            rng: Rng::new(seed),
+        })))
+    }
+
+    pub fn model(&self) -> MutexGuard<'_, Model> {
+        self.0.lock().unwrap()
+    }
+
+    /// A node with these buffer frames.
+    pub fn add_node(&self, block: Block) -> u16 {
+        let mut model = self.model();
+        model.nodes.push(Node {
+            block,
+            groups: [0; 2],
+            turned: false,
+        });
+        model.nodes.len() as u16 - 1
+    }
+
+    pub fn directory(&self, node: u16) -> Played {
+        Played {
+            rack: self.clone(),
+            node,
+            under_way: Vec::new(),
+            next: 0,
+            room: 16,
+        }
+    }
+
+    pub fn entry(&self, page: PageId) -> Entry {
+        self.model().entries.get(&page).copied().unwrap_or_default()
+    }
+
+    /// The directory takes a node for dead.
+    pub fn presume_dead(&self, node: u16) {
+        for entry in self.model().entries.values_mut() {
+            if entry.holder == Some(node) {
+                entry.holder = None;
+                entry.latch = entry.latch.released();
+            }
+            entry.place = entry.place.died(node);
+        }
+    }
+
+    /// Everything but what is at home is gone, and forgotten.
+    pub fn restart(&self) {
+        let mut model = self.model();
+        model.entries.clear();
+        model.nodes.clear();
+        model.busy.clear();
+    }
+}
+
+impl Model {
+    fn bytes(&self, node: u16, frame: u32) -> Vec<u8> {
+        let mut bytes = vec![0; self.page_size];
+        let block = &self.nodes[usize::from(node)].block;
+        block.read(frame as usize * self.page_size, &mut bytes);
+        bytes
+    }
+
+    fn header(&self, node: u16, frame: u32) -> PageHeader {
+        PageHeader::parse(&self.bytes(node, frame)).unwrap()
+    }
+
+    /// Moves one half of a page, the first or the second.
+    fn move_half(&self, from: From, page: PageId, node: u16, frame: u32, second: bool) {
+        let bytes = match from {
+            From::Home => self
+                .homes
+                .get(&page)
+                .cloned()
+                .unwrap_or_else(|| vec![0; self.page_size]),
+            From::Frame { node, frame, .. } => self.bytes(node, frame),
+        };
+        let (at, half) = (frame as usize * self.page_size, self.page_size / 2);
+        let start = if second { half } else { 0 };
+        let block = &self.nodes[usize::from(node)].block;
+        block.write(at + start, &bytes[start..start + half]);
+    }
+
+    fn ask(&mut self, me: u16, op: Op) -> Result<(Answer, LatchWord), Phase> {
+        if self.is_gone {
+            return Ok((Answer::Gone, LatchWord(0)));
+        }
+        let (page, mode) = match op {
+            Op::Fetch { page, mode, .. } => (page, mode),
+            Op::Quiesce => return Ok((self.quiesce(me), LatchWord(0))),
+            Op::Verify { page } | Op::Unfix { page, .. } => (page, Mode::Shared),
+            Op::Release { page } | Op::Evict { page, .. } => (page, Mode::Shared),
+        };
+        if page.index() >= self.pages {
+            return Ok((Answer::Invalid, LatchWord(0)));
+        }
+        let header = |model: &Self, frame| model.header(me, frame);
+        let mut entry = self.entries.get(&page).copied().unwrap_or_default();
+        let answer = match op {
+            Op::Quiesce => unreachable!(),
+            Op::Verify { .. } if entry.place.is_lost() => Answer::Lost,
+            Op::Verify { .. } => Answer::Done,
+            Op::Unfix { frame, .. } if entry.holder == Some(me) => {
+                entry.latch = entry.latch.changed();
+                let found = header(self, frame);
+                assert_eq!(found.page, page.number());
+                assert_eq!((found.version, found.checksum), (entry.latch.version(), 0));
+                entry.holder = None;
+                entry.place = entry.place.moved(me, frame);
+                Answer::Done
+            }
+            Op::Release { .. } if entry.holder == Some(me) => {
+                entry.latch = entry.latch.released();
+                entry.holder = None;
+                Answer::Done
+            }
+            Op::Unfix { .. } | Op::Release { .. } => Answer::Superseded,
+            Op::Evict { frame, .. } => {
+                if !entry.place.is_at(me, frame) || !entry.place.is_dirty() {
+                    Answer::Superseded
+                } else if entry.place.is_writing() {
+                    Answer::Locked
+                } else {
+                    entry.place = entry.place.writing();
+                    self.entries.insert(page, entry);
+                    return Err(Phase::Writing(self.bytes(me, frame)));
+                }
+            }
+            Op::Fetch { frame, have, .. } => {
+                let found = header(self, frame).page;
+                let expect = if have.is_some() { page.number() } else { VOID };
+                // An attempt before may have brought another header, which void is written over.
+                assert_eq!(found, expect, "a fetch into a buffer frame in use");
+                if entry.place.is_lost() {
+                    Answer::Lost
+                } else if entry.holder.is_some_and(|holder| holder != me) {
+                    Answer::Locked
+                } else if entry.holder == Some(me) && mode == Mode::Shared {
+                    Answer::Locked
+                } else {
+                    if mode == Mode::Exclusive {
+                        entry.holder = Some(me);
+                        entry.latch = entry.latch.locked();
+                    }
+                    if have == Some(entry.latch.version()) {
+                        Answer::Unchanged
+                    } else {
+                        let from = self.source(page, &mut entry, me, frame);
+                        self.entries.insert(page, entry);
+                        self.move_half(from, page, me, frame, false);
+                        let latch = entry.latch;
+                        return Err(Phase::Half { from, latch });
+                    }
+                }
+            }
+        };
+        self.entries.insert(page, entry);
+        Ok((answer, entry.latch))
+    }
+
+    /// From where a page is to be moved.
+    fn source(&mut self, page: PageId, entry: &mut Entry, me: u16, target: u32) -> From {
+        let Some((node, frame)) = entry.place.cached() else {
+            return From::Home;
+        };
+        let found = self.header(node, frame);
+        let own = (node, frame) == (me, target);
+        if own || found.page != page.number() {
+            assert!(
+                !entry.place.is_dirty(),
+                "the only copy of {page} was dropped"
+            );
+            entry.place = entry.place.dropped(node, frame);
+            return From::Home;
+        }
+        let owner = &mut self.nodes[usize::from(node)];
+        let group = usize::from(owner.turned);
+        owner.groups[group] += 1;
+        From::Frame { node, frame, group }
+    }
+
+    fn quiesce(&mut self, me: u16) -> Answer {
+        let node = &mut self.nodes[usize::from(me)];
+        let old = usize::from(!node.turned);
+        if node.groups[old] > 0 {
+            return Answer::Pending;
+        }
+        node.turned = !node.turned;
+        Answer::Done
+    }
+
+    fn moved(
+        &mut self,
+        me: u16,
+        (page, mode, frame): (PageId, Mode, u32),
+        from: From,
+        before: LatchWord,
+    ) -> (Answer, LatchWord) {
+        if let From::Frame { node, frame, group } = from {
+            let found = self.header(node, frame).page;
+            let good = found == page.number() || found == VOID;
+            assert!(
+                good,
+                "a buffer frame got another page while {page} was read from it"
+            );
+            self.nodes[usize::from(node)].groups[group] -= 1;
+        }
+        let broken = self.rng.chance(self.breaks);
+        let fault = self.fault.filter(|_| matches!(from, From::Home));
+        if !broken && fault.is_none() {
+            self.move_half(from, page, me, frame, true);
+        }
+        let entry = self.entries.get_mut(&page).unwrap();
+        let same = entry.latch == before;
+        if broken || fault.is_some() {
+            if mode == Mode::Exclusive && entry.holder == Some(me) {
+                entry.holder = None;
+                entry.latch = entry.latch.released();
+            }
+            let answer = fault.map_or(Answer::Gone, Answer::Storage);
+            return (answer, entry.latch);
+        }
+        if !same {
+            return (Answer::Locked, entry.latch);
+        }
+        let source = match from {
+            From::Home => Source::Storage,
+            From::Frame { .. } => Source::Memory,
+        };
+        if source == Source::Storage {
+            entry.place = entry.place.read(me, frame);
+        }
+        let indexed = page.number() % 2 == 0;
+        (Answer::Fetched(Served { source, indexed }), entry.latch)
+    }
+
+    fn written(&mut self, me: u16, op: Op, before: Vec<u8>) -> (Answer, LatchWord) {
+        let Op::Evict { page, frame, keep } = op else {
+            unreachable!()
+        };
+        assert!(
+            self.bytes(me, frame) == before,
+            "{page} was changed while it was written"
+        );
+        let full = !self.homes.contains_key(&page) && self.homes.len() >= self.room;
+        let answer = match self.fault {
+            Some(status) => Answer::Storage(status),
+            None if full => Answer::Full,
+            None => Answer::Done,
+        };
+        if answer == Answer::Done {
+            self.homes.insert(page, before);
+        }
+        let entry = self.entries.get_mut(&page).unwrap();
+        entry.place = entry.place.written(me, frame, answer == Answer::Done, keep);
+        (answer, entry.latch)
+    }
+
+    fn delay(&mut self) -> Duration {
+        Duration::from_nanos(self.rng.below(self.delay_max + 1))
+    }
+}
+
+/// The page that an operation is about, if only one of its kind may be under way.
+fn lone(op: Op) -> Option<PageId> {
+    match op {
+        Op::Fetch { page, .. } | Op::Unfix { page, .. } => Some(page),
+        Op::Release { page } | Op::Evict { page, .. } => Some(page),
+        Op::Verify { .. } | Op::Quiesce => None,
+    }
+}
+
+impl Directory for Played {
+    fn room(&self) -> usize {
+        self.room - self.under_way.len()
+    }
+
+    fn begin(&mut self, now: Instant, _: &mut dyn Verbs, op: Op) -> Option<Ticket> {
+        if self.room() == 0 {
+            return None;
+        }
+        let mut model = self.rack.model();
+        if let Some(page) = lone(op) {
+            let first = model.busy.insert((self.node, page));
+            assert!(first, "{op:?} while something is under way for the page");
+        }
+        let due = now + model.delay();
+        self.next += 1;
+        let ticket = Ticket(self.next);
+        self.under_way.push(UnderWay {
+            ticket,
+            op,
+            due,
+            phase: Phase::Ask,
+        });
+        Some(ticket)
+    }
+
+    fn poll(&mut self, now: Instant, _: &mut dyn Verbs) -> Option<Reply> {
+        let rack = self.rack.clone();
+        let mut model = rack.model();
+        let mut at = 0;
+        while at < self.under_way.len() {
+            let under_way = &mut self.under_way[at];
+            if under_way.due > now {
+                at += 1;
+                continue;
+            }
+            let op = under_way.op;
+            let result = match core::mem::replace(&mut under_way.phase, Phase::Ask) {
+                Phase::Ask => model.ask(self.node, op),
+                Phase::Half { from, latch } => match op {
+                    Op::Fetch {
+                        page, mode, frame, ..
+                    } => Ok(model.moved(self.node, (page, mode, frame), from, latch)),
+                    _ => unreachable!(),
+                },
+                Phase::Writing(before) => Ok(model.written(self.node, op, before)),
+            };
+            match result {
+                Ok((answer, latch)) => {
+                    if let Some(page) = lone(op) {
+                        model.busy.remove(&(self.node, page));
+                    }
+                    let ticket = self.under_way.swap_remove(at).ticket;
+                    return Some(Reply {
+                        ticket,
+                        answer,
+                        latch,
+                    });
+                }
+                Err(phase) => {
+                    under_way.phase = phase;
+                    under_way.due = now + model.delay();
+                    at += 1;
+                }
+            }
+        }
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.under_way.iter().map(|under_way| under_way.due).min()
+    }
+}
+
+/// Voids what the tests read past the pool: the word of a page's number in a buffer frame.
+pub fn page_word(block: &Block, page_size: usize, frame: u32) -> u64 {
+    block
+        .word(frame as usize * page_size)
+        .load(Ordering::Acquire)
+}

@@ -1,0 +1,368 @@
+//! What happens behind the fixes: latches given back, pages evicted, buffer frames freed.
+
+use super::Worker;
+use super::flush::FlushKey;
+use super::replies::{Job, Latch};
+use crate::page_store::FixError;
+use crate::page_store::directory::{Answer, Directory, Op};
+use crate::page_store::guard::Unfix;
+use crate::page_store::pool::Loss;
+use crate::page_store::pool::table::{DIRTY, EVICTING, TORN, UNFIXING};
+use rackweave_base::Instant;
+use rackweave_base::memory::FrameRead;
+use rackweave_verbs::Verbs;
+use rackweave_wire::fabric::page::PageId;
+use std::sync::atomic::Ordering;
+
+/// Looks of the clock in one poll, for each buffer frame that is wanted.
+const LOOKS: usize = 16;
+
+/// A latch that this worker gives back.
+#[derive(Debug)]
+pub(super) struct PendingUnfix {
+    pub unfix: Unfix,
+    pub not_before: Instant,
+    attempts: u32,
+}
+
+/// A page that this worker writes home. Readers stay, writers have to wait.
+#[derive(Debug)]
+pub(super) struct Eviction {
+    read: FrameRead,
+    page: PageId,
+    /// The flush that wants it written; else it is to be dropped.
+    flush: Option<FlushKey>,
+    pub not_before: Instant,
+    gone_since: Option<Instant>,
+    attempts: u32,
+}
+
+impl<D: Directory> Worker<D> {
+    /// Gets on with all that nobody waits for by a ticket.
+    pub(super) fn poll_background(&mut self, verbs: &mut dyn Verbs) -> bool {
+        let mut happened = false;
+        while let Some(unfix) = self.pool.pop_unfix() {
+            self.pool.moving.fetch_add(1, Ordering::Relaxed);
+            self.unfixes.push(PendingUnfix {
+                unfix,
+                not_before: Instant::ZERO,
+                attempts: 0,
+            });
+        }
+        if !self.unfixes.is_empty() {
+            happened |= self.send_unfixes(verbs);
+        }
+        let low_water = self.pool.config.low_water as usize;
+        if self.pool.frames_free() < low_water {
+            happened |= self.choose_victims(low_water);
+        }
+        if !self.evictions.is_empty() {
+            happened |= self.send_evictions(verbs);
+        }
+        if self.must_ask() && self.now >= self.ask_at {
+            happened |= self.ask(verbs);
+        }
+        happened
+    }
+
+    fn send_unfixes(&mut self, verbs: &mut dyn Verbs) -> bool {
+        let mut happened = false;
+        let mut at = 0;
+        while at < self.unfixes.len() {
+            let pending = &self.unfixes[at];
+            let (page, frame) = (pending.unfix.page, pending.unfix.write.frame());
+            let op = if pending.unfix.changed {
+                Op::Unfix { page, frame }
+            } else {
+                Op::Release { page }
+            };
+            let is_due = pending.not_before <= self.now;
+            match is_due
+                .then(|| self.directory.begin(self.now, verbs, op))
+                .flatten()
+            {
+                Some(ticket) => {
+                    let pending = self.unfixes.swap_remove(at);
+                    self.jobs.push((ticket, Job::Unfix(pending)));
+                    happened = true;
+                }
+                None => at += 1,
+            }
+        }
+        happened
+    }
+
+    pub(super) fn unfixed(&mut self, mut pending: PendingUnfix, answer: Answer, latch: Latch) {
+        let unfix = &pending.unfix;
+        let meta = self.pool.table.meta(unfix.write.frame());
+        let mut keep = !unfix.discard;
+        match answer {
+            Answer::Done if unfix.changed => {
+                debug_assert_eq!(latch.version(), unfix.version + 1);
+                meta.version.store(unfix.version + 1, Ordering::Release);
+                meta.clear(UNFIXING | TORN);
+                meta.set(DIRTY);
+                self.statistics.unfixed += 1;
+            }
+            Answer::Done => self.statistics.released += 1,
+            Answer::Superseded if unfix.changed => {
+                self.pool.lose(Loss {
+                    page: unfix.page,
+                    version: unfix.version + 1,
+                });
+                // The bytes are of a version that never was.
+                keep = false;
+            }
+            Answer::Superseded | Answer::Lost | Answer::Invalid => keep &= !unfix.changed,
+            // The latch has to go back, however long it takes.
+            _ => {
+                self.statistics.gone += 1;
+                pending.not_before = self.gone_until(pending.attempts);
+                pending.attempts += 1;
+                self.unfixes.push(pending);
+                return;
+            }
+        }
+        self.pool.moving.fetch_sub(1, Ordering::Relaxed);
+        let Unfix { write, page, .. } = pending.unfix;
+        if keep {
+            drop(write);
+        } else {
+            self.pool.drop_page(page, write);
+        }
+    }
+
+    /// Goes round the pages as a clock does, gives each that was used a second chance, and drops
+    /// the others, or begins to write them.
+    fn choose_victims(&mut self, low_water: usize) -> bool {
+        let on_the_way = self.pool.isolated() + self.pool.evicting.load(Ordering::Relaxed);
+        let have = self.pool.frames_free() + on_the_way;
+        if have >= low_water {
+            return false;
+        }
+        let wanted = (low_water - have).max(self.pool.config.evict_batch as usize);
+        let may_write = self.pool.may_write(self.now);
+        let mut chosen = 0;
+        for _ in 0..wanted * LOOKS {
+            let frame = self.pool.tick();
+            let meta = self.pool.table.meta(frame);
+            let Some(page) = meta.page() else {
+                continue;
+            };
+            if !self.frames.is_idle(frame) || meta.take_reference() {
+                continue;
+            }
+            let found = if meta.is(DIRTY) {
+                may_write && self.begin_eviction(frame, page, None)
+            } else {
+                self.drop_if_clean(frame, page)
+            };
+            if found {
+                chosen += 1;
+                if chosen == wanted {
+                    break;
+                }
+            }
+        }
+        chosen > 0
+    }
+
+    fn drop_if_clean(&mut self, frame: u32, page: PageId) -> bool {
+        let Some(write) = self.frames.try_write(frame) else {
+            return false;
+        };
+        let meta = self.pool.table.meta(frame);
+        if !meta.has(page) || meta.is(DIRTY) {
+            return false;
+        }
+        self.pool.drop_page(page, write);
+        self.statistics.evicted_clean += 1;
+        true
+    }
+
+    /// Begins to write a page home, if it is changed and nobody writes it already.
+    pub(super) fn begin_eviction(
+        &mut self,
+        frame: u32,
+        page: PageId,
+        flush: Option<FlushKey>,
+    ) -> bool {
+        let meta = self.pool.table.meta(frame);
+        let shard = self.pool.table.lock(page);
+        if !meta.has(page) || !meta.is(DIRTY) || meta.is(EVICTING) {
+            return false;
+        }
+        let Some(read) = self.frames.try_read(frame) else {
+            return false;
+        };
+        meta.set(EVICTING);
+        drop(shard);
+        self.pool.seal(&read);
+        self.count_eviction(&flush, 1);
+        self.evictions.push(Eviction {
+            read,
+            page,
+            flush,
+            not_before: Instant::ZERO,
+            gone_since: None,
+            attempts: 0,
+        });
+        true
+    }
+
+    fn count_eviction(&self, flush: &Option<FlushKey>, change: isize) {
+        let change = change as usize;
+        self.pool.moving.fetch_add(change, Ordering::Relaxed);
+        if flush.is_none() {
+            self.pool.evicting.fetch_add(change, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets a page be that was to be written.
+    pub(super) fn give_up_eviction(&self, eviction: Eviction) {
+        self.forget_eviction(&eviction);
+        let frame = eviction.read.frame();
+        self.pool.table.meta(frame).clear(EVICTING);
+        self.pool.let_go(eviction.read);
+    }
+
+    /// Counts an eviction no longer.
+    pub(super) fn forget_eviction(&self, eviction: &Eviction) {
+        self.count_eviction(&eviction.flush, -1);
+    }
+
+    fn send_evictions(&mut self, verbs: &mut dyn Verbs) -> bool {
+        let mut happened = false;
+        let mut at = 0;
+        while at < self.evictions.len() {
+            let eviction = &self.evictions[at];
+            let op = Op::Evict {
+                page: eviction.page,
+                frame: eviction.read.frame(),
+                keep: eviction.flush.is_some(),
+            };
+            let is_due = eviction.not_before <= self.now;
+            match is_due
+                .then(|| self.directory.begin(self.now, verbs, op))
+                .flatten()
+            {
+                Some(ticket) => {
+                    let eviction = self.evictions.swap_remove(at);
+                    self.jobs.push((ticket, Job::Evict(eviction)));
+                    happened = true;
+                }
+                None => at += 1,
+            }
+        }
+        happened
+    }
+
+    pub(super) fn evicted(&mut self, mut eviction: Eviction, answer: Answer) {
+        let result = match answer {
+            Answer::Done => {
+                self.statistics.written += 1;
+                Ok(())
+            }
+            // Somebody else has a newer one, or it is at home, or the directory has given it up;
+            // who fixes the page will hear which.
+            Answer::Superseded | Answer::Lost => Ok(()),
+            Answer::Full => Err(FixError::StorageFull),
+            Answer::Storage(status) => Err(FixError::Storage { status }),
+            Answer::Invalid => Err(FixError::NoSuchPage(eviction.page)),
+            Answer::Locked | Answer::Pending => {
+                eviction.not_before = self.retry_at(eviction.attempts);
+                eviction.attempts += 1;
+                self.evictions.push(eviction);
+                return;
+            }
+            _ => {
+                self.statistics.gone += 1;
+                let since = *eviction.gone_since.get_or_insert(self.now);
+                if self.now.since(since) < self.pool.config.patience {
+                    eviction.not_before = self.gone_until(eviction.attempts);
+                    eviction.attempts += 1;
+                    self.evictions.push(eviction);
+                    return;
+                }
+                Err(FixError::Gone)
+            }
+        };
+        self.count_eviction(&eviction.flush, -1);
+        let Eviction {
+            read, page, flush, ..
+        } = eviction;
+        let frame = read.frame();
+        let meta = self.pool.table.meta(frame);
+        match result {
+            Ok(()) => meta.clear(DIRTY | EVICTING),
+            Err(_) => meta.clear(EVICTING),
+        }
+        self.pool.let_go(read);
+        match result {
+            Ok(()) => self.pool.set_fault(None),
+            Err(error) => {
+                self.statistics.write_failures += 1;
+                self.pool.set_fault(Some((error, self.now)));
+            }
+        }
+        match flush {
+            Some(flush) => self.flush_answered(flush, page, answer == Answer::Done, result.err()),
+            None if result.is_ok() => self.drop_written(frame, page),
+            None => {}
+        }
+    }
+
+    /// A page was written to be dropped. If somebody has come to use it meanwhile, it stays.
+    fn drop_written(&mut self, frame: u32, page: PageId) {
+        let Some(write) = self.frames.try_write(frame) else {
+            return;
+        };
+        let meta = self.pool.table.meta(frame);
+        if meta.has(page) && !meta.is(DIRTY) {
+            self.pool.drop_page(page, write);
+            self.statistics.evicted_dirty += 1;
+        }
+    }
+
+    /// Whether the directory is to be asked about buffer frames in quarantine.
+    pub(super) fn must_ask(&self) -> bool {
+        let isolated = self.pool.isolated();
+        let config = &self.pool.config;
+        isolated > 0
+            && !self.asking
+            && (isolated >= config.evict_batch as usize
+                || self.pool.frames_free() < config.low_water as usize)
+    }
+
+    fn ask(&mut self, verbs: &mut dyn Verbs) -> bool {
+        if self.directory.room() == 0 {
+            return false;
+        }
+        let Some(question) = self.pool.ask(self.now) else {
+            return false;
+        };
+        match self.directory.begin(self.now, verbs, Op::Quiesce) {
+            Some(ticket) => {
+                self.asking = true;
+                self.jobs.push((ticket, Job::Quiesce(question)));
+                true
+            }
+            None => {
+                self.pool.heard(question, false);
+                false
+            }
+        }
+    }
+
+    pub(super) fn quiesced(&mut self, question: u64, answer: Answer) {
+        self.asking = false;
+        let ended = answer == Answer::Done;
+        self.pool.heard(question, ended);
+        if ended {
+            self.statistics.quiesce_rounds += 1;
+            self.ask_at = self.now;
+        } else {
+            self.ask_at = self.retry_at(2);
+        }
+    }
+}

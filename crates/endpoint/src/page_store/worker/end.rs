@@ -1,0 +1,58 @@
+//! The end of a worker.
+//!
+//! One that is idle leaves nothing behind. Of one that is not, what was asked of the directory may
+//! still change a buffer frame or read it: such a buffer frame is never used again. The rest goes
+//! back to the pool.
+
+use super::Worker;
+use super::fix::State;
+use super::replies::Job;
+use crate::page_store::directory::Directory;
+use crate::page_store::pool::table::TORN;
+use core::mem::forget;
+use std::sync::atomic::Ordering;
+
+impl<D: Directory> Drop for Worker<D> {
+    fn drop(&mut self) {
+        let keys: Vec<_> = self.fixes.keys().collect();
+        for key in keys {
+            let Some(pending) = self.fixes.remove(key) else {
+                continue;
+            };
+            if pending.moves {
+                self.pool.moving.fetch_sub(1, Ordering::Relaxed);
+            }
+            match pending.state {
+                State::Fetch { write, .. } if pending.asked => {
+                    self.pool.table.lock(pending.page).remove(write.frame());
+                    forget(write);
+                }
+                State::Fetch { write, have: None } => self.pool.drop_page(pending.page, write),
+                State::Fetch { write, .. } => self.pool.table.meta(write.frame()).set(TORN),
+                State::Verify { read, .. } => self.pool.let_go(read),
+                State::Seek | State::Replace { .. } | State::Ready(_) => {}
+            }
+        }
+        for pending in core::mem::take(&mut self.unfixes) {
+            self.pool.moving.fetch_sub(1, Ordering::Relaxed);
+            self.pool.push_unfix(pending.unfix);
+        }
+        for eviction in core::mem::take(&mut self.evictions) {
+            self.give_up_eviction(eviction);
+        }
+        for (_, job) in core::mem::take(&mut self.jobs) {
+            match job {
+                Job::Unfix(pending) => {
+                    self.pool.moving.fetch_sub(1, Ordering::Relaxed);
+                    forget(pending);
+                }
+                Job::Evict(eviction) => {
+                    self.forget_eviction(&eviction);
+                    forget(eviction);
+                }
+                Job::Quiesce(question) => self.pool.heard(question, false),
+                Job::Fix(_) | Job::Validate(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,554 @@
+//! The story of a fix.
+//!
+//! 1. *Seek*: where is the page in the pool? If nowhere, a free buffer frame becomes its place, and
+//!    it is fetched. If somebody else brings it, or has it exclusively, the fix waits.
+//! 2. A shared fix of a page that is there latches the buffer frame and has the directory *verify*
+//!    the version. If it is old, the page is fetched: over the old copy if nobody reads that, else
+//!    into another buffer frame, and whoever reads the old one goes on.
+//! 3. An exclusive fix of a page that is there takes the buffer frame's latch first. Then it fetches,
+//!    and nothing is moved if the copy is the newest version.
+//!
+//! A fix that waited for another's fetch has its version verified like any other: that fetch may
+//! have begun, and its version been replaced, before this fix began.
+
+use super::replies::{Job, Latch};
+use super::{Key, Worker};
+use crate::page_store::FixError;
+use crate::page_store::directory::{Answer, Directory, Mode, Op};
+use crate::page_store::guard::{PageGuard, Unfix};
+use crate::page_store::pool::table::{DIRTY, EVICTING, LOADING, TORN};
+use rackweave_base::memory::{FrameRead, FrameWrite};
+use rackweave_base::{Duration, Instant};
+use rackweave_verbs::Verbs;
+use rackweave_wire::fabric::page::PageId;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How long readers step back for a writer. Not for ever: who waits for a reader of this node must
+/// not wait for one who steps back.
+const STEP_BACK: Duration = Duration::from_micros(50);
+
+/// How long a fix waits for a buffer frame while nothing moves.
+const FRAME_WAIT: Duration = Duration::from_millis(20);
+
+/// A fix under way.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub page: PageId,
+    pub mode: Mode,
+    pub state: State,
+    /// Nobody will take the result.
+    pub is_abandoned: bool,
+    pub is_prefetch: bool,
+    /// Whether what comes is to bear its checksum.
+    pub checked: bool,
+    pub not_before: Instant,
+    pub attempts: u32,
+    gone_since: Option<Instant>,
+    /// Since when there was no buffer frame, and how many had been freed by then.
+    frame_wait: Option<(Instant, u64)>,
+    stepped_back: Option<Instant>,
+    joined: bool,
+    fetched: bool,
+    /// Whether the pool counts it among what moves.
+    pub moves: bool,
+    /// Whether the directory has been asked and has not answered.
+    pub asked: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum State {
+    Seek,
+    /// To be verified, or being verified.
+    Verify {
+        read: FrameRead,
+        version: u64,
+    },
+    /// To be fetched, or being fetched.
+    Fetch {
+        write: FrameWrite,
+        have: Option<u64>,
+    },
+    /// An old version is in this buffer frame, and somebody reads it.
+    Replace {
+        frame: u32,
+        version: u64,
+    },
+    Ready(Result<PageGuard, FixError>),
+}
+
+/// What became of a step.
+enum Step {
+    /// It goes on in this state, at once.
+    Next(State),
+    /// It waits in this state.
+    Wait(State),
+    /// It has asked the directory.
+    Asked(State),
+    Done(Result<PageGuard, FixError>),
+    /// A prefetch has nothing more to do.
+    Vanish,
+}
+
+impl Pending {
+    pub fn new(page: PageId, mode: Mode) -> Self {
+        Self {
+            page,
+            mode,
+            state: State::Seek,
+            is_abandoned: false,
+            is_prefetch: false,
+            checked: true,
+            not_before: Instant::ZERO,
+            attempts: 0,
+            gone_since: None,
+            frame_wait: None,
+            stepped_back: None,
+            joined: false,
+            fetched: false,
+            moves: false,
+            asked: false,
+        }
+    }
+}
+
+impl<D: Directory> Worker<D> {
+    /// Gets on with the fixes that wait for something else than an answer.
+    pub(super) fn poll_fixes(&mut self, verbs: &mut dyn Verbs) -> bool {
+        let mut happened = false;
+        let mut keys = core::mem::replace(&mut self.runnable, core::mem::take(&mut self.spare));
+        for key in keys.drain(..) {
+            let Some(pending) = self.fixes.get(key) else {
+                continue;
+            };
+            if pending.not_before > self.now {
+                self.runnable.push(key);
+                continue;
+            }
+            happened |= self.run(key, verbs);
+        }
+        self.spare = keys;
+        happened
+    }
+
+    /// Takes steps until the fix has to wait.
+    fn run(&mut self, key: Key, verbs: &mut dyn Verbs) -> bool {
+        let mut happened = false;
+        loop {
+            let Some(pending) = self.fixes.get_mut(key) else {
+                return happened;
+            };
+            let state = core::mem::replace(&mut pending.state, State::Seek);
+            let step = match state {
+                State::Seek => self.seek(key),
+                State::Verify { read, version } => self.verify(key, read, version, verbs),
+                State::Fetch { write, have } => self.fetch(key, write, have, verbs),
+                State::Replace { frame, version } => self.replace(key, frame, version),
+                State::Ready(result) => Step::Done(result),
+            };
+            match step {
+                Step::Next(state) => self.set_state(key, state),
+                Step::Wait(state) => {
+                    self.set_state(key, state);
+                    self.runnable.push(key);
+                    return happened;
+                }
+                Step::Asked(state) => {
+                    self.set_state(key, state);
+                    if let Some(pending) = self.fixes.get_mut(key) {
+                        pending.asked = true;
+                    }
+                    return true;
+                }
+                Step::Done(result) => {
+                    self.finish(key, result);
+                    return true;
+                }
+                Step::Vanish => {
+                    self.fixes.remove(key);
+                    return true;
+                }
+            }
+            happened = true;
+        }
+    }
+
+    fn set_state(&mut self, key: Key, state: State) {
+        if let Some(pending) = self.fixes.get_mut(key) {
+            pending.state = state;
+        }
+    }
+
+    /// Looks for the page in the pool and latches it; makes a place for it if it is not there.
+    fn seek(&mut self, key: Key) -> Step {
+        let Some(pending) = self.fixes.get_mut(key) else {
+            return Step::Vanish;
+        };
+        let page = pending.page;
+        let Some(frame) = self.pool.table.find(page) else {
+            return self.make_place(key);
+        };
+        let meta = self.pool.table.meta(frame);
+        if pending.is_prefetch {
+            meta.touch();
+            return Step::Vanish;
+        }
+        if pending.mode == Mode::Exclusive {
+            return match self.frames.try_write(frame) {
+                Some(write) if meta.has(page) => {
+                    let have = Some(meta.version.load(Ordering::Acquire));
+                    Step::Next(State::Fetch { write, have })
+                }
+                Some(_) => Step::Wait(State::Seek),
+                None => {
+                    pending.joined |= meta.is(LOADING);
+                    self.frames.want(frame);
+                    Step::Wait(State::Seek)
+                }
+            };
+        }
+        if self.frames.is_wanted(frame) && !self.local.has(page, true) {
+            let since = *pending.stepped_back.get_or_insert(self.now);
+            if self.now.since(since) < STEP_BACK {
+                return Step::Wait(State::Seek);
+            }
+        }
+        let Some(read) = self.frames.try_read(frame) else {
+            pending.joined |= meta.is(LOADING);
+            return Step::Wait(State::Seek);
+        };
+        let version = meta.version.load(Ordering::Acquire);
+        if !meta.has(page) {
+            self.pool.let_go(read);
+            return Step::Wait(State::Seek);
+        }
+        if meta.is(TORN) {
+            self.pool.let_go(read);
+            return Step::Next(State::Replace { frame, version });
+        }
+        Step::Next(State::Verify { read, version })
+    }
+
+    /// A free buffer frame becomes the page's place.
+    fn make_place(&mut self, key: Key) -> Step {
+        let write = match self.free_frame(key) {
+            Ok(write) => write,
+            Err(step) => return step,
+        };
+        let Some(pending) = self.fixes.get_mut(key) else {
+            self.pool.put_back(write);
+            return Step::Vanish;
+        };
+        let shard = self.pool.table.lock(pending.page);
+        if shard.find().is_some() {
+            drop(shard);
+            self.pool.put_back(write);
+            return Step::Next(State::Seek);
+        }
+        shard.insert(write.frame());
+        drop(shard);
+        Step::Next(State::Fetch { write, have: None })
+    }
+
+    /// An old version is in `frame`, and is to make room for the newest.
+    fn replace(&mut self, key: Key, frame: u32, version: u64) -> Step {
+        let Some(page) = self.fixes.get(key).map(|pending| pending.page) else {
+            return Step::Vanish;
+        };
+        let pool = Arc::clone(&self.pool);
+        let meta = pool.table.meta(frame);
+        let is_as_it_was = || meta.has(page) && meta.version.load(Ordering::Acquire) == version;
+        if let Some(write) = self.frames.try_write(frame) {
+            if is_as_it_was() {
+                let have = Some(version);
+                return Step::Next(State::Fetch { write, have });
+            }
+            return Step::Next(State::Seek);
+        }
+        if !is_as_it_was() || self.frames.is_written(frame) {
+            return Step::Wait(State::Seek);
+        }
+        if meta.is(EVICTING) {
+            return Step::Wait(State::Replace { frame, version });
+        }
+        let write = match self.free_frame(key) {
+            Ok(write) => write,
+            Err(Step::Wait(_)) => return Step::Wait(State::Replace { frame, version }),
+            Err(step) => return step,
+        };
+        let shard = self.pool.table.lock(page);
+        let same = shard.find() == Some(frame) && is_as_it_was() && !meta.is(EVICTING);
+        if !same || !self.pool.detach(&shard, frame) {
+            drop(shard);
+            self.pool.put_back(write);
+            return Step::Wait(State::Seek);
+        }
+        shard.insert(write.frame());
+        drop(shard);
+        Step::Next(State::Fetch { write, have: None })
+    }
+
+    /// A free buffer frame, or what to do without.
+    fn free_frame(&mut self, key: Key) -> Result<FrameWrite, Step> {
+        let freed = self.pool.freed();
+        if let Some(write) = self.pool.take_free() {
+            return Ok(write);
+        }
+        let Some(pending) = self.fixes.get_mut(key) else {
+            return Err(Step::Vanish);
+        };
+        if pending.is_prefetch {
+            return Err(Step::Vanish);
+        }
+        match pending.frame_wait {
+            Some((since, then)) if then == freed => {
+                let still = self.pool.moving.load(Ordering::Relaxed) == 0
+                    && self.pool.isolated() == 0
+                    && self.pool.unfixes_pending() == 0;
+                if still && self.now.since(since) >= FRAME_WAIT {
+                    let frames = self.pool.config.frames;
+                    let why = self
+                        .pool
+                        .fault()
+                        .unwrap_or(FixError::PoolTooSmall { frames });
+                    return Err(Step::Done(Err(why)));
+                }
+            }
+            _ => pending.frame_wait = Some((self.now, freed)),
+        }
+        Err(Step::Wait(State::Seek))
+    }
+
+    fn verify(&mut self, key: Key, read: FrameRead, version: u64, verbs: &mut dyn Verbs) -> Step {
+        let Some(page) = self.fixes.get(key).map(|pending| pending.page) else {
+            self.pool.let_go(read);
+            return Step::Vanish;
+        };
+        match self.directory.begin(self.now, verbs, Op::Verify { page }) {
+            Some(ticket) => {
+                self.jobs.push((ticket, Job::Fix(key)));
+                Step::Asked(State::Verify { read, version })
+            }
+            None => {
+                self.pool.let_go(read);
+                Step::Wait(State::Seek)
+            }
+        }
+    }
+
+    fn fetch(
+        &mut self,
+        key: Key,
+        write: FrameWrite,
+        have: Option<u64>,
+        verbs: &mut dyn Verbs,
+    ) -> Step {
+        let Some(pending) = self.fixes.get_mut(key) else {
+            return Step::Vanish;
+        };
+        if !pending.moves {
+            pending.moves = true;
+            self.pool.moving.fetch_add(1, Ordering::Relaxed);
+        }
+        let (page, mode, frame) = (pending.page, pending.mode, write.frame());
+        if have.is_none() {
+            // An attempt before may have left the page's header here.
+            self.pool.void(frame);
+        }
+        let op = Op::Fetch {
+            page,
+            mode,
+            frame,
+            have,
+        };
+        match self.directory.begin(self.now, verbs, op) {
+            Some(ticket) => {
+                self.jobs.push((ticket, Job::Fix(key)));
+                Step::Asked(State::Fetch { write, have })
+            }
+            None => Step::Wait(State::Fetch { write, have }),
+        }
+    }
+
+    /// The directory has answered a fix.
+    pub(super) fn fix_answered(&mut self, key: Key, answer: Answer, latch: Latch) {
+        let Some(pending) = self.fixes.get_mut(key) else {
+            return;
+        };
+        pending.asked = false;
+        match core::mem::replace(&mut pending.state, State::Seek) {
+            State::Verify { read, version } => self.verified(key, read, version, answer, latch),
+            State::Fetch { write, have } => self.fetched(key, write, have, answer, latch),
+            other => pending.state = other,
+        }
+    }
+
+    fn verified(&mut self, key: Key, read: FrameRead, version: u64, answer: Answer, latch: Latch) {
+        let Some(page) = self.fixes.get(key).map(|pending| pending.page) else {
+            return self.pool.let_go(read);
+        };
+        let frame = read.frame();
+        if answer == Answer::Done && !latch.is_locked() && latch.version() == version {
+            self.pool.table.meta(frame).touch();
+            let guard = PageGuard::shared(&self.local, page, version, read);
+            return self.finish(key, Ok(guard));
+        }
+        self.pool.let_go(read);
+        match answer {
+            Answer::Done if !latch.is_locked() => {
+                self.statistics.stale_copies += 1;
+                self.go_on(key, State::Replace { frame, version });
+            }
+            Answer::Done | Answer::Locked => self.locked(key, State::Seek),
+            other => self.refused(key, State::Seek, other),
+        }
+    }
+
+    fn fetched(
+        &mut self,
+        key: Key,
+        mut write: FrameWrite,
+        have: Option<u64>,
+        answer: Answer,
+        latch: Latch,
+    ) {
+        let Some(pending) = self.fixes.get_mut(key) else {
+            return;
+        };
+        let (page, mode) = (pending.page, pending.mode);
+        let version = latch.version();
+        match answer {
+            Answer::Fetched(served) => {
+                self.statistics.count(served);
+                pending.fetched = true;
+                let checked = pending.checked;
+                let admitted = self
+                    .pool
+                    .admit(&mut write, page, version, served.source, checked);
+                if let Err(error) = admitted {
+                    return self.not_admitted(key, write, error);
+                }
+            }
+            Answer::Unchanged => {}
+            Answer::Locked => return self.locked(key, State::Fetch { write, have }),
+            other => return self.refused(key, State::Fetch { write, have }, other),
+        }
+        let meta = self.pool.table.meta(write.frame());
+        meta.version.store(version, Ordering::Release);
+        match answer {
+            Answer::Unchanged => meta.clear(TORN | LOADING),
+            _ => meta.clear(TORN | LOADING | DIRTY),
+        }
+        meta.touch();
+        let guard = match mode {
+            Mode::Exclusive => PageGuard::exclusive(&self.local, page, version, write),
+            Mode::Shared => PageGuard::shared(&self.local, page, version, write.downgrade()),
+        };
+        self.finish(key, Ok(guard));
+    }
+
+    /// What came is not the page.
+    fn not_admitted(&mut self, key: Key, write: FrameWrite, error: FixError) {
+        let Some(pending) = self.fixes.get(key) else {
+            return;
+        };
+        match error {
+            FixError::Corrupt { .. } => self.statistics.checksum_failures += 1,
+            _ => self.statistics.wrong_pages += 1,
+        }
+        // No other node may take it from here.
+        self.pool.void(write.frame());
+        let (page, mode) = (pending.page, pending.mode);
+        match mode {
+            Mode::Shared => self.pool.drop_page(page, write),
+            Mode::Exclusive => self.pool.push_unfix(Unfix {
+                write,
+                page,
+                version: 0,
+                changed: false,
+                discard: true,
+            }),
+        }
+        self.finish(key, Err(error));
+    }
+
+    /// Another node has the latch: later again.
+    fn locked(&mut self, key: Key, state: State) {
+        self.statistics.conflicts += 1;
+        let attempts = self.fixes.get(key).map_or(0, |pending| pending.attempts);
+        let until = self.retry_at(attempts);
+        if let Some(pending) = self.fixes.get_mut(key) {
+            pending.gone_since = None;
+            pending.attempts += 1;
+            pending.not_before = until;
+        }
+        self.go_on(key, state);
+    }
+
+    /// The directory has not done what it was asked for.
+    fn refused(&mut self, key: Key, state: State, answer: Answer) {
+        let Some(pending) = self.fixes.get_mut(key) else {
+            return;
+        };
+        let page = pending.page;
+        let error = match answer {
+            Answer::Lost => FixError::Lost(page),
+            Answer::Full => FixError::StorageFull,
+            Answer::Storage(status) => FixError::Storage { status },
+            Answer::Invalid => FixError::NoSuchPage(page),
+            // Nobody answers, or the answer makes no sense.
+            _ => {
+                self.statistics.gone += 1;
+                let since = *pending.gone_since.get_or_insert(self.now);
+                if self.now.since(since) < self.pool.config.patience {
+                    let attempts = pending.attempts;
+                    pending.attempts += 1;
+                    let until = self.gone_until(attempts);
+                    if let Some(pending) = self.fixes.get_mut(key) {
+                        pending.not_before = until;
+                    }
+                    return self.go_on(key, state);
+                }
+                FixError::Gone
+            }
+        };
+        if let State::Fetch { write, have } = state {
+            match have {
+                None => self.pool.drop_page(page, write),
+                // The copy may be damaged, or may be the only one. Every fix asks for its version,
+                // and so finds out.
+                Some(_) => self.pool.table.meta(write.frame()).set(TORN),
+            }
+        }
+        self.finish(key, Err(error));
+    }
+
+    fn go_on(&mut self, key: Key, state: State) {
+        self.set_state(key, state);
+        self.runnable.push(key);
+    }
+
+    /// The fix has ended.
+    fn finish(&mut self, key: Key, result: Result<PageGuard, FixError>) {
+        let Some(pending) = self.fixes.get_mut(key) else {
+            return;
+        };
+        if core::mem::take(&mut pending.moves) {
+            self.pool.moving.fetch_sub(1, Ordering::Relaxed);
+        }
+        match &result {
+            Ok(_) if pending.is_abandoned => {}
+            Ok(_) => {
+                self.statistics.fixes += 1;
+                self.statistics.joined += u64::from(pending.joined && !pending.fetched);
+                self.statistics.local_hits += u64::from(!pending.joined && !pending.fetched);
+            }
+            Err(_) => self.statistics.failed += 1,
+        }
+        if pending.is_abandoned {
+            self.fixes.remove(key);
+        } else {
+            pending.state = State::Ready(result);
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! One thread's way into the pool: fixes, and what has to be done behind them.
+//!
+//! Calls begin something and return a ticket; [`Worker::poll`] gets on with everything; `take…`
+//! fetches what came of it. What a worker has begun goes on only while it is polled, so a worker
+//! that is to rest is polled until [`Worker::is_idle`].
+//!
+//! [`fix`] has the story of a fix, [`background`] what happens behind: latches given back, pages
+//! evicted, buffer frames freed. [`flush`] writes everything home.
+
+mod background;
+mod end;
+mod fix;
+mod flush;
+mod replies;
+mod slab;
+
+use super::directory::{Directory, Mode, Ticket};
+use super::guard::{Local, PageGuard};
+use super::pool::Loss;
+use super::{FixError, FlushError, Pool, Statistics};
+use background::{Eviction, PendingUnfix};
+use fix::{Pending, State};
+use flush::Flushing;
+use rackweave_base::memory::Frames;
+use rackweave_base::{Duration, Instant, Rng};
+use rackweave_verbs::Verbs;
+use rackweave_wire::fabric::page::PageId;
+use replies::Job;
+use slab::{Key, Slab};
+use std::sync::Arc;
+
+/// When to look again for what another worker of the node does.
+const LOOK_AGAIN: Duration = Duration::from_micros(1);
+
+/// A fix under way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[must_use = "the page stays fixed until the ticket is taken or abandoned"]
+pub struct Fix(Key);
+
+/// A validation under way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Validation(Key);
+
+/// A flush under way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Flush(Key);
+
+/// What a flush did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flushed {
+    /// Pages that were changed and have been written home.
+    pub written: u64,
+}
+
+/// One thread's way into the pool.
+#[derive(Debug)]
+pub struct Worker<D: Directory> {
+    pool: Arc<Pool>,
+    frames: Frames,
+    local: Arc<Local>,
+    directory: D,
+    rng: Rng,
+    now: Instant,
+    fixes: Slab<Pending>,
+    /// Fixes that wait for something else than the directory.
+    runnable: Vec<Key>,
+    spare: Vec<Key>,
+    validations: Slab<Validating>,
+    waiting_validations: Vec<Key>,
+    flushes: Slab<Flushing>,
+    jobs: Vec<(Ticket, Job)>,
+    unfixes: Vec<PendingUnfix>,
+    evictions: Vec<Eviction>,
+    asking: bool,
+    ask_at: Instant,
+    statistics: Statistics,
+}
+
+#[derive(Debug)]
+struct Validating {
+    page: PageId,
+    version: u64,
+    result: Option<Result<bool, FixError>>,
+    not_before: Instant,
+    /// Until when to hope for an answer.
+    gone_until: Instant,
+}
+
+impl<D: Directory> Worker<D> {
+    /// A worker with a directory of its own.
+    pub fn new(pool: Arc<Pool>, directory: D) -> Self {
+        let mut rng = Rng::new(pool.config.seed ^ u64::from(pool.config.node) << 32);
+        let rng = rng.fork(&pool.next_worker().to_string());
+        Self {
+            frames: pool.frames.handle(),
+            local: Local::new(Arc::clone(&pool)),
+            pool,
+            directory,
+            rng,
+            now: Instant::ZERO,
+            fixes: Slab::default(),
+            runnable: Vec::new(),
+            spare: Vec::new(),
+            validations: Slab::default(),
+            waiting_validations: Vec::new(),
+            flushes: Slab::default(),
+            jobs: Vec::new(),
+            unfixes: Vec::new(),
+            evictions: Vec::new(),
+            asking: false,
+            ask_at: Instant::ZERO,
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &D {
+        &self.directory
+    }
+
+    /// The directory, to be tended beside its operations.
+    pub fn directory_mut(&mut self) -> &mut D {
+        &mut self.directory
+    }
+
+    /// What it has seen.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Changes of the node's workers that were not taken, since the last call.
+    pub fn losses(&self) -> Vec<Loss> {
+        self.pool.losses()
+    }
+
+    /// Begins to fix a page.
+    ///
+    /// The worker must not have fixed it already, other than both times shared: it would wait for
+    /// itself. That panics in debug builds and is [`FixError::Conflict`] in others. Of a worker that
+    /// does several things in turn see [`Self::fix_in_turn`].
+    ///
+    /// # Panics
+    /// In debug builds, as said.
+    pub fn fix(&mut self, page: PageId, mode: Mode) -> Fix {
+        if self.local.conflicts(page, mode) {
+            debug_assert!(
+                false,
+                "this worker has fixed {page} already, and waits for itself"
+            );
+            return self.fail_at_once(page, mode);
+        }
+        self.fix_in_turn(page, mode)
+    }
+
+    /// As [`Self::fix`] for a worker that does several things in turn: it may wait for a page that
+    /// it has fixed itself, since it will drop the guard meanwhile.
+    pub fn fix_in_turn(&mut self, page: PageId, mode: Mode) -> Fix {
+        self.begin(Pending::new(page, mode))
+    }
+
+    /// As [`Self::fix`], but a page that does not bear its checksum is fixed all the same.
+    pub(super) fn fix_unchecked(&mut self, page: PageId, mode: Mode) -> Fix {
+        let mut pending = Pending::new(page, mode);
+        pending.checked = false;
+        self.begin(pending)
+    }
+
+    /// Brings a page into the pool, if it is not there. Nobody is told what came of it; nothing
+    /// happens if there is no free buffer frame.
+    pub fn prefetch(&mut self, page: PageId) {
+        let mut pending = Pending::new(page, Mode::Shared);
+        pending.is_prefetch = true;
+        pending.is_abandoned = true;
+        let _ = self.begin(pending);
+    }
+
+    /// What came of a fix; nothing as long as it is under way, and nothing for ever once it was
+    /// taken.
+    pub fn take(&mut self, fix: Fix) -> Option<Result<PageGuard, FixError>> {
+        let pending = self.fixes.get_mut(fix.0)?;
+        if !matches!(pending.state, State::Ready(_)) {
+            return None;
+        }
+        match self.fixes.remove(fix.0)?.state {
+            State::Ready(result) => Some(result),
+            _ => None,
+        }
+    }
+
+    /// Nobody will take what comes of a fix.
+    pub fn abandon(&mut self, fix: Fix) {
+        drop(self.take(fix));
+        if let Some(pending) = self.fixes.get_mut(fix.0) {
+            pending.is_abandoned = true;
+        }
+    }
+
+    /// Begins to ask whether a guard's version is still the newest, and nobody is about to change
+    /// it. Of several guards that were validated after the last was fixed, all from then are of one
+    /// moment.
+    pub fn validate(&mut self, guard: &PageGuard) -> Validation {
+        let result = (guard.mode() == Mode::Exclusive).then_some(Ok(true));
+        let key = self.validations.insert(Validating {
+            page: guard.page(),
+            version: guard.version(),
+            not_before: Instant::ZERO,
+            gone_until: self.now + self.pool.config.patience,
+            result,
+        });
+        if result.is_none() {
+            self.waiting_validations.push(key);
+        }
+        Validation(key)
+    }
+
+    /// What came of a validation; nothing as long as it is under way.
+    pub fn take_validation(&mut self, validation: Validation) -> Option<Result<bool, FixError>> {
+        let result = self.validations.get_mut(validation.0)?.result?;
+        self.validations.remove(validation.0);
+        Some(result)
+    }
+
+    /// Begins to write home all pages of the pool that are changed and unfixed now. They are kept.
+    pub fn flush(&mut self) -> Flush {
+        Flush(self.flushes.insert(Flushing::default()))
+    }
+
+    /// What came of a flush; nothing as long as it is under way.
+    pub fn take_flush(&mut self, flush: Flush) -> Option<Result<Flushed, FlushError>> {
+        let result = self.flushes.get_mut(flush.0)?.result?;
+        self.flushes.remove(flush.0);
+        Some(result)
+    }
+
+    /// Reads a page that is in the pool without a latch. `read` may see bytes that change; what it
+    /// returned is then thrown away and it is called again. Nothing if the page is not there, or
+    /// somebody on this node changes it.
+    ///
+    /// What it returns was true of some version that this node had; nobody asked whether that is
+    /// the newest. The version comes with it.
+    pub fn read_optimistic<R>(
+        &self,
+        page: PageId,
+        mut read: impl FnMut(&Peek<'_>) -> R,
+    ) -> Option<(R, u64)> {
+        loop {
+            let frame = self.pool.table.find(page)?;
+            let stamp = self.frames.stamp(frame)?;
+            let meta = self.pool.table.meta(frame);
+            let version = meta.version.load(std::sync::atomic::Ordering::Acquire);
+            if !meta.has(page) || meta.is(super::pool::table::TORN) {
+                return None;
+            }
+            let result = read(&Peek {
+                frames: &self.frames,
+                frame,
+            });
+            if self.frames.is_unchanged(frame, stamp) && meta.has(page) {
+                meta.touch();
+                return Some((result, version));
+            }
+        }
+    }
+
+    /// Whether nothing is under way and nothing waits to be done: the worker may rest.
+    pub fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
+            && self.runnable.is_empty()
+            && self.waiting_validations.is_empty()
+            && self.unfixes.is_empty()
+            && self.evictions.is_empty()
+            && self.pool.unfixes_pending() == 0
+            && self.flushes.iter().all(|flush| flush.result.is_some())
+    }
+
+    /// Gets on with everything. True if anything happened.
+    pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
+        self.now = now;
+        let mut happened = false;
+        while let Some(reply) = self.directory.poll(now, verbs) {
+            happened = true;
+            self.take_reply(reply);
+        }
+        happened |= self.poll_background(verbs);
+        if !self.runnable.is_empty() {
+            happened |= self.poll_fixes(verbs);
+        }
+        if !self.waiting_validations.is_empty() {
+            happened |= self.poll_validations(verbs);
+        }
+        if !self.flushes.is_empty() {
+            happened |= self.poll_flushes();
+        }
+        happened
+    }
+
+    /// When to poll again even if no packet comes.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let soon = self.now + LOOK_AGAIN;
+        let at = |when: Instant| when.max(soon);
+        let fixes = self.runnable.iter().filter_map(|key| self.fixes.get(*key));
+        let validations = self
+            .waiting_validations
+            .iter()
+            .filter_map(|key| self.validations.get(*key));
+        let waits = fixes
+            .map(|fix| at(fix.not_before))
+            .chain(validations.map(|validation| at(validation.not_before)))
+            .chain(self.unfixes.iter().map(|unfix| at(unfix.not_before)))
+            .chain(
+                self.evictions
+                    .iter()
+                    .map(|eviction| at(eviction.not_before)),
+            )
+            .chain((self.pool.unfixes_pending() > 0).then_some(soon))
+            .chain(self.must_ask().then_some(at(self.ask_at)))
+            .chain(
+                self.flushes
+                    .iter()
+                    .any(|f| f.result.is_none())
+                    .then_some(soon),
+            );
+        waits.chain(self.directory.poll_timeout()).min()
+    }
+
+    fn begin(&mut self, pending: Pending) -> Fix {
+        let key = self.fixes.insert(pending);
+        self.runnable.push(key);
+        Fix(key)
+    }
+
+    fn fail_at_once(&mut self, page: PageId, mode: Mode) -> Fix {
+        let mut pending = Pending::new(page, mode);
+        pending.state = State::Ready(Err(FixError::Conflict(page)));
+        self.statistics.failed += 1;
+        Fix(self.fixes.insert(pending))
+    }
+
+    /// When to ask again for what somebody else has: the longer ago one began, the later, but those
+    /// who have waited longest ask more often than those who came after them.
+    fn retry_at(&mut self, attempts: u32) -> Instant {
+        let micros = if attempts > 16 {
+            4
+        } else {
+            1 << attempts.min(5)
+        };
+        self.later(Duration::from_micros(micros))
+    }
+
+    /// When to ask again one who does not answer.
+    fn gone_until(&mut self, attempts: u32) -> Instant {
+        self.later(Duration::from_micros(20 << attempts.min(8)))
+    }
+
+    /// In half to all of `span`.
+    fn later(&mut self, span: Duration) -> Instant {
+        let half = span.as_nanos() / 2;
+        self.now + Duration::from_nanos(half + self.rng.below(half + 1))
+    }
+}
+
+/// A page that is read without a latch.
+#[derive(Debug)]
+pub struct Peek<'a> {
+    frames: &'a Frames,
+    frame: u32,
+}
+
+impl Peek<'_> {
+    /// Copies bytes behind the header from `at` on; zeroes if the page has not that many.
+    pub fn read(&self, at: usize, target: &mut [u8]) {
+        if !self.frames.peek(self.frame, at, target) {
+            target.fill(0);
+        }
+    }
+
+    /// The little-endian word at byte `at`.
+    pub fn word(&self, at: usize) -> u64 {
+        let mut bytes = [0; 8];
+        self.read(at, &mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+}

@@ -1,0 +1,105 @@
+//! What a page store is made of, where all nodes are in this process.
+
+use rackweave_base::{Block, Duration, NodeId, Rkey};
+use rackweave_controller::{Controller, PageNode, PageSpec, PageStoreSpec};
+use rackweave_endpoint::page_store::directory::{ChannelParts, FallbackParts};
+use rackweave_target::TargetConfig;
+
+use crate::config::RackConfig;
+
+/// A node's end of the page directory: its buffer frames, and a channel for each of its workers.
+#[derive(Clone, Debug)]
+pub struct PageEnds {
+    /// The buffer frames, one after another.
+    pub frames: Block,
+    /// How many.
+    pub count: u32,
+    /// By worker.
+    pub channels: Vec<ChannelParts>,
+}
+
+/// The size of an NVMe target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TargetOptions {
+    /// Commands that are carried out at a time: transfer buffers of a page each.
+    pub commands: u32,
+}
+
+impl Default for TargetOptions {
+    /// 128 commands, as in the paper's experiments (Seamless, section 3).
+    fn default() -> Self {
+        Self { commands: 128 }
+    }
+}
+
+impl TargetOptions {
+    /// A target for the page directory of this rack: a queue for each slot, an admin queue, and one
+    /// to spare for a slot whose queue is being made anew.
+    pub(crate) fn config(self, config: &RackConfig) -> TargetConfig {
+        TargetConfig {
+            queues_max: config.switch.page_slots + 2,
+            queue_entries: 2,
+            in_capsule_max: 1024,
+            transfer_max: config.switch.page_size.max(4096),
+            buffers: self.commands,
+            ..TargetConfig::default()
+        }
+    }
+}
+
+/// A node's ends, as the controller has made them; nothing if the node is dead.
+pub(crate) fn ends<'a>(
+    controller: &Controller,
+    node: NodeId,
+    block: impl Fn(NodeId, Rkey) -> Option<&'a Block>,
+) -> Option<PageEnds> {
+    let (pool, channels) = controller.page_node(node)?;
+    let channels = channels.iter().map(|channel| {
+        let fallback = channel.fallback.iter();
+        Some(ChannelParts {
+            node: node.0,
+            requests: channel.requests,
+            cq: channel.cq,
+            slots: channel.slots,
+            control: block(node, channel.control.rkey)?.clone(),
+            control_address: channel.control.address,
+            control_lkey: channel.control.lkey,
+            frames: pool.frames,
+            fallback: fallback
+                .map(|fallback| FallbackParts {
+                    qpn: fallback.qpn,
+                    address: fallback.address,
+                    rkey: fallback.rkey,
+                    entries: fallback.entries,
+                    store: fallback.store,
+                })
+                .collect(),
+        })
+    });
+    Some(PageEnds {
+        frames: block(node, pool.region.rkey)?.clone(),
+        count: pool.frames,
+        channels: channels.collect::<Option<_>>()?,
+    })
+}
+
+/// A specification with a rack's settings: page size, as many pages indexed as there is room for,
+/// the patience of the switch's engine.
+pub(crate) fn spec(
+    config: &RackConfig,
+    timeout: Duration,
+    nodes: Vec<PageNode>,
+    stores: Vec<PageStoreSpec>,
+    fallback: Option<NodeId>,
+) -> PageSpec {
+    let mut spec = PageSpec {
+        page_size: config.switch.page_size,
+        nodes,
+        stores,
+        fallback,
+        indexed: 0,
+        timeout: timeout + timeout,
+    };
+    spec.indexed = spec.pages().min(u64::from(config.switch.page_entries));
+    spec
+}

@@ -1,0 +1,303 @@
+//! The page directory end to end: requests of a channel, the switch, an NVMe target.
+
+use super::*;
+use crate::config::NodeConfig;
+use crate::pages::TargetOptions;
+use rackweave_base::Duration;
+use rackweave_controller::{PageNode, PageStoreSpec};
+use rackweave_endpoint::page_store::directory::{
+    Answer, Channel, Directory, Mode, Op, Reply, Served,
+};
+use rackweave_sim::world::{Context, Step};
+use rackweave_sim::{Ssd, SsdModel};
+use rackweave_target::MemoryBackend;
+use rackweave_wire::fabric::page::header::VOID;
+use rackweave_wire::fabric::page::{LatchWord, PageId, Source};
+
+const PAGE: u32 = 16 << 10;
+const PAGES: u64 = 64;
+const BLOCK: u32 = 4096;
+
+/// Does one operation after another and keeps the replies.
+struct Script {
+    channel: Channel,
+    ops: Vec<Op>,
+    at: usize,
+    replies: Arc<Mutex<Vec<Reply>>>,
+    began: bool,
+}
+
+impl Actor for Script {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        loop {
+            if self.began {
+                let Some(reply) = self.channel.poll(now, context.nic()) else {
+                    break;
+                };
+                self.replies.lock().unwrap().push(reply);
+                self.at += 1;
+                self.began = false;
+                continue;
+            }
+            let Some(&op) = self.ops.get(self.at) else {
+                return Step::Done;
+            };
+            self.began = self.channel.begin(now, context.nic(), op).is_some();
+            assert!(self.began, "a slot is free");
+        }
+        match self.channel.poll_timeout() {
+            Some(due) => Step::WaitUntil(due),
+            None => Step::WaitForPacket,
+        }
+    }
+}
+
+struct Bench {
+    rack: SimulatedRack,
+    medium: MemoryBackend,
+}
+
+impl Bench {
+    fn new(indexed: u64, faults: f64) -> Self {
+        let mut config = RackConfig {
+            node: vec![
+                NodeConfig::new("compute0", Role::Compute),
+                NodeConfig::new("compute1", Role::Compute),
+                NodeConfig::new("storage", Role::Storage),
+                NodeConfig::new("memory", Role::Memory),
+            ],
+            ..RackConfig::default()
+        };
+        config.switch.consumer_rings = 0;
+        config.switch.producer_rings = 0;
+        config.switch.page_entries = 128;
+        config.switch.page_size = PAGE;
+        config.switch.page_slots = 16;
+        config.faults.loss = faults;
+        config.faults.duplicate = faults;
+        config.faults.reorder = faults;
+        let mut rack = SimulatedRack::new(&config).unwrap();
+        let medium = MemoryBackend::new(BLOCK, PAGES * u64::from(PAGE / BLOCK));
+        let mut rng = Rng::new(1);
+        let ssd = SsdBackend::new(medium.clone(), &SsdModel::default(), 4, PAGE, &mut rng);
+        let namespaces: Vec<Box<dyn rackweave_target::Backend>> = vec![Box::new(ssd)];
+        rack.add_target(NodeId(2), TargetOptions::default(), namespaces)
+            .unwrap();
+        let node = |node| PageNode {
+            node: NodeId(node),
+            frames: 8,
+            workers: 1,
+            slots: 4,
+        };
+        let store = PageStoreSpec {
+            target: NodeId(2),
+            nsid: 1,
+            block_size: BLOCK,
+            pages: PAGES,
+        };
+        let mut spec = rack.page_spec(vec![node(0), node(1)], vec![store], Some(NodeId(3)));
+        spec.indexed = indexed;
+        rack.create_pages(spec).unwrap();
+        let _ssd: Option<Ssd> = None;
+        Self { rack, medium }
+    }
+
+    /// Has a node do these, and waits for the end of them.
+    fn run(&mut self, node: u16, ops: &[Op]) -> Vec<Reply> {
+        let ends = self.rack.page_ends(NodeId(node)).unwrap();
+        let replies = Arc::new(Mutex::new(Vec::new()));
+        let script = Script {
+            channel: Channel::new(ends.channels[0].clone()),
+            ops: ops.to_vec(),
+            at: 0,
+            replies: replies.clone(),
+            began: false,
+        };
+        self.rack.spawn(NodeId(node), Box::new(script));
+        let until = self.rack.now() + Duration::from_secs(1);
+        assert_eq!(self.rack.run(until), RunEnd::Done, "{:?}", replies.lock());
+        let replies = replies.lock().unwrap();
+        replies.clone()
+    }
+
+    fn answers(&mut self, node: u16, ops: &[Op]) -> Vec<Answer> {
+        let replies = self.run(node, ops);
+        replies.iter().map(|reply| reply.answer).collect()
+    }
+
+    /// Fills a buffer frame with a page.
+    fn fill(&mut self, node: u16, frame: u32, page: PageId, byte: u8) {
+        let ends = self.rack.page_ends(NodeId(node)).unwrap();
+        let at = frame as usize * PAGE as usize;
+        let mut bytes = vec![byte; PAGE as usize];
+        bytes[..8].copy_from_slice(&page.number().to_le_bytes());
+        ends.frames.write(at, &bytes);
+    }
+
+    fn byte(&self, node: u16, frame: u32) -> u8 {
+        let ends = self.rack.page_ends(NodeId(node)).unwrap();
+        let at = frame as usize * PAGE as usize;
+        let mut bytes = vec![0; PAGE as usize - 8];
+        ends.frames.read(at + 8, &mut bytes);
+        assert!(bytes.iter().all(|byte| *byte == bytes[0]), "torn");
+        bytes[0]
+    }
+
+    fn void(&self, node: u16, frame: u32) {
+        let ends = self.rack.page_ends(NodeId(node)).unwrap();
+        let at = frame as usize * PAGE as usize;
+        ends.frames.write(at, &VOID.to_le_bytes());
+    }
+}
+
+fn page(index: u64) -> PageId {
+    PageId::new(0, index).unwrap()
+}
+
+fn fetch(index: u64, mode: Mode, frame: u32) -> Op {
+    Op::Fetch {
+        page: page(index),
+        mode,
+        frame,
+        have: None,
+    }
+}
+
+fn served(source: Source, indexed: bool) -> Answer {
+    Answer::Fetched(Served { source, indexed })
+}
+
+fn a_page_goes_around(indexed: bool, faults: f64) {
+    let mut bench = Bench::new(if indexed { PAGES } else { 0 }, faults);
+    let storage = served(Source::Storage, indexed);
+    let memory = served(Source::Memory, indexed);
+    // From the SSD, changed, and given back: the SSD is behind.
+    let replies = bench.run(0, &[fetch(5, Mode::Exclusive, 1)]);
+    assert_eq!(replies[0].answer, storage);
+    assert!(replies[0].latch.is_locked());
+    let version = replies[0].latch.version();
+    assert_eq!(
+        bench.answers(1, &[fetch(5, Mode::Shared, 0)]),
+        [Answer::Locked]
+    );
+    bench.fill(0, 1, page(5), 0x55);
+    let unfix = Op::Unfix {
+        page: page(5),
+        frame: 1,
+    };
+    let replies = bench.run(0, &[unfix]);
+    assert_eq!(replies[0].answer, Answer::Done);
+    assert_eq!(replies[0].latch, LatchWord::open(version + 1));
+    // From the memory of the node that changed it.
+    bench.void(1, 0);
+    let replies = bench.run(1, &[fetch(5, Mode::Shared, 0)]);
+    assert_eq!(replies[0].answer, memory);
+    assert_eq!(replies[0].latch, LatchWord::open(version + 1));
+    assert_eq!(bench.byte(1, 0), 0x55);
+    // Written home; then it comes from there.
+    let evict = Op::Evict {
+        page: page(5),
+        frame: 1,
+        keep: false,
+    };
+    assert_eq!(
+        bench.answers(0, &[evict, evict]),
+        [Answer::Done, Answer::Superseded]
+    );
+    let blocks = u64::from(PAGE / BLOCK);
+    assert_eq!(bench.medium.bytes(5 * blocks + 1)[100], 0x55);
+    bench.void(0, 1);
+    bench.void(1, 2);
+    assert_eq!(bench.answers(1, &[fetch(5, Mode::Shared, 2)]), [storage]);
+    assert_eq!(bench.byte(1, 2), 0x55);
+    // Cached by node 1 now; dropped there: the header is void, and the switch goes to the SSD.
+    bench.void(1, 2);
+    bench.void(0, 3);
+    assert_eq!(bench.answers(0, &[fetch(5, Mode::Shared, 3)]), [storage]);
+    assert_eq!(bench.byte(0, 3), 0x55);
+}
+
+#[test]
+fn a_page_goes_around_by_the_switch() {
+    a_page_goes_around(true, 0.0);
+}
+
+#[test]
+fn a_page_goes_around_by_a_server() {
+    a_page_goes_around(false, 0.0);
+}
+
+#[test]
+fn a_page_goes_around_among_faults() {
+    a_page_goes_around(true, 0.02);
+    a_page_goes_around(false, 0.02);
+}
+
+#[test]
+fn entries_move_with_their_latches() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    let replies = bench.run(0, &[fetch(7, Mode::Exclusive, 1)]);
+    assert_eq!(replies[0].answer, served(Source::Storage, true));
+    assert!(bench.rack.demote(page(7)));
+    assert!(!bench.rack.demote(page(7)));
+    assert_eq!(
+        bench.answers(1, &[fetch(7, Mode::Shared, 0)]),
+        [Answer::Locked]
+    );
+    bench.fill(0, 1, page(7), 0x77);
+    let unfix = Op::Unfix {
+        page: page(7),
+        frame: 1,
+    };
+    assert_eq!(bench.answers(0, &[unfix]), [Answer::Done]);
+    assert!(bench.rack.promote(page(7)));
+    bench.void(1, 0);
+    let answers = bench.answers(1, &[fetch(7, Mode::Shared, 0)]);
+    assert_eq!(answers, [served(Source::Memory, true)]);
+    assert_eq!(bench.byte(1, 0), 0x77);
+}
+
+#[test]
+fn what_only_a_dead_node_had_is_lost_and_said_to_be() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    let unfix = |index, frame| Op::Unfix {
+        page: page(index),
+        frame,
+    };
+    bench.run(
+        0,
+        &[fetch(1, Mode::Exclusive, 1), fetch(2, Mode::Exclusive, 2)],
+    );
+    bench.fill(0, 1, page(1), 0x11);
+    assert_eq!(bench.answers(0, &[unfix(1, 1)]), [Answer::Done]);
+    bench.rack.crash_node(NodeId(0));
+    let lost: Vec<_> = bench
+        .rack
+        .lost_pages()
+        .iter()
+        .map(|lost| lost.page)
+        .collect();
+    assert_eq!(
+        lost,
+        [page(1)],
+        "page 2 was latched and never shown changed"
+    );
+    bench.void(1, 0);
+    bench.void(1, 1);
+    let answers = bench.answers(
+        1,
+        &[fetch(1, Mode::Shared, 0), fetch(2, Mode::Exclusive, 1)],
+    );
+    assert_eq!(answers, [Answer::Lost, served(Source::Storage, true)]);
+    assert!(bench.rack.accept_loss(page(1)));
+    let answers = bench.answers(1, &[fetch(1, Mode::Shared, 0)]);
+    assert_eq!(answers, [served(Source::Storage, true)]);
+    assert!(bench.rack.revive_node(NodeId(0)));
+    bench.rack.rejoin_pages(NodeId(0)).unwrap();
+    bench.void(0, 0);
+    assert_eq!(
+        bench.answers(0, &[fetch(3, Mode::Shared, 0)]),
+        [served(Source::Storage, true)]
+    );
+}

@@ -1,0 +1,458 @@
+//! Judges the pages of a page store: every version of every page that anybody saw.
+//!
+//! Whoever uses the store reports what it asks for, what it gets and what it gives back, in the
+//! order in which it happens; the harness reports deaths, losses and flushes. From that the checker
+//! keeps a line of states of each page, and says of each page that somebody got whether it could be
+//! that state, then. It knows nothing of latch words, directories or buffer frames.
+//!
+//! What must hold (DESIGN, section 10):
+//! - at most one has a page exclusively, from the moment it gets it until it gives it back;
+//! - who gets it exclusively gets the newest version, and the next is one more;
+//! - who reads gets a version that was the newest at some time between its request and the answer;
+//! - every page is the whole of one version;
+//! - what dies with a node is reported lost and is never replaced by something older until the
+//!   loss is accepted; what did not die is not reported lost;
+//! - the latch of a dead node comes to others in bounded time.
+//!
+//! A change whose writer died before it knew whether it was taken may have been or not, until
+//! somebody has seen either.
+
+mod content;
+mod page;
+mod violation;
+
+pub use content::{CONTENT_BYTES_MIN, PageStamp, Torn, check_page, fill_page};
+pub use violation::PageViolation;
+
+use core::fmt;
+use page::{Content, Holder, Page, State};
+use rackweave_base::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Violations kept in full.
+const VIOLATIONS_MAX: usize = 20;
+
+/// A worker of a node. A node that comes back after its death has another number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Who {
+    /// The node.
+    pub node: u16,
+    /// The worker on it.
+    pub worker: u16,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {} of node {}", self.worker, self.node)
+    }
+}
+
+/// A request for a page: what was beyond doubt when it was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    who: Who,
+    page: u64,
+    at: Instant,
+    /// The oldest state that may be the answer.
+    floor: usize,
+}
+
+/// The pages of a node that a flush is to bring home.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlushAsked(Vec<(u64, usize)>);
+
+/// What came of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Got {
+    /// The version that the store named.
+    pub version: u64,
+    /// What [`check_page`] makes of the bytes.
+    pub content: Result<Option<PageStamp>, Torn>,
+}
+
+/// The history of all pages of a store.
+#[derive(Debug)]
+pub struct PageHistory {
+    pages: BTreeMap<u64, Page>,
+    /// Nodes that died or are taken for dead.
+    dead: BTreeSet<u16>,
+    patience: Duration,
+    reads: u64,
+    writes: u64,
+    violations: Vec<PageViolation>,
+    violation_count: u64,
+}
+
+impl PageHistory {
+    /// A history in which the latch of a dead node must come to others within `patience`.
+    pub fn new(patience: Duration) -> Self {
+        Self {
+            pages: BTreeMap::new(),
+            dead: BTreeSet::new(),
+            patience,
+            reads: 0,
+            writes: 0,
+            violations: Vec::new(),
+            violation_count: 0,
+        }
+    }
+
+    /// A page comes into being, of whatever version, with nothing in it.
+    pub fn create(&mut self, page: u64) {
+        let first = State::unseen(0, vec![None]);
+        self.pages.insert(page, Page::new(first));
+    }
+
+    /// Somebody asks for a page.
+    ///
+    /// # Panics
+    /// If there is no such page.
+    pub fn ask(&self, now: Instant, who: Who, page: u64) -> Asked {
+        let entry = &self.pages[&page];
+        // What a node has given back it knows itself, taken by the store or not.
+        let by_node = entry.newest().writer.is_some_and(|w| w.node == who.node);
+        let floor = if by_node && !self.dead.contains(&who.node) {
+            entry.last()
+        } else {
+            entry.floor()
+        };
+        Asked {
+            who,
+            page,
+            at: now,
+            floor,
+        }
+    }
+
+    /// A request brought the page, to be read.
+    pub fn shared(&mut self, now: Instant, asked: Asked, got: Got) {
+        self.reads += 1;
+        self.judge_wait(now, asked);
+        let Some(content) = self.whole(asked, got) else {
+            return;
+        };
+        let page = self.page(asked.page);
+        let mut states = page.states.iter().enumerate();
+        let matching = states.rfind(|(_, state)| state.matches(got.version, content));
+        match matching.map(|(at, _)| at) {
+            Some(at) if at >= asked.floor.min(page.last()) => {
+                page.seen(at, got.version, content);
+                page.orphaned = None;
+            }
+            Some(_) => {
+                let newest = page.newest();
+                let (name, is_lost) = (newest.to_string(), newest.may_be_lost);
+                self.violate(too_old(asked, got.version, name, is_lost));
+            }
+            None => {
+                let known = known(page, asked.floor);
+                self.violate(unknown(asked, got.version, content, known));
+            }
+        }
+    }
+
+    /// A request brought the page, to be changed.
+    pub fn exclusive(&mut self, now: Instant, asked: Asked, got: Got) {
+        self.judge_wait(now, asked);
+        let content = self.whole(asked, got);
+        let page = self.page(asked.page);
+        page.orphaned = None;
+        let (who, version) = (asked.who, got.version);
+        if let Some(Holder { who: holder, .. }) = page.holder.replace(Holder { who, version }) {
+            let page = asked.page;
+            return self.violate(PageViolation::TwoHolders { page, who, holder });
+        }
+        let Some(content) = content else {
+            return;
+        };
+        if !page.newest().matches(version, content) {
+            page.drop_doubtful();
+        }
+        if page.newest().matches(version, content) {
+            let last = page.last();
+            return page.seen(last, version, content);
+        }
+        let newest = page.newest();
+        let (name, lost) = (newest.to_string(), newest.may_be_lost);
+        let was = page.states.iter().any(|s| s.matches(version, content));
+        self.violate(match (was, lost) {
+            (true, true) => too_old(asked, version, name, true),
+            _ => PageViolation::NotNewest {
+                page: asked.page,
+                who,
+                version,
+                content,
+                newest: name,
+            },
+        });
+    }
+
+    /// A request was refused because the newest version is lost.
+    pub fn refused_as_lost(&mut self, now: Instant, asked: Asked) {
+        self.judge_wait(now, asked);
+        let page = self.page(asked.page);
+        let newest = page.newest().to_string();
+        let (may_be, reported) = (page.may_be_lost(), page.lost.is_some());
+        if !may_be {
+            let page = asked.page;
+            self.violate(PageViolation::LostWithoutCause { page, newest });
+        } else if !reported {
+            let (page, who) = (asked.page, asked.who);
+            self.violate(PageViolation::LossUnreported { page, who });
+        }
+    }
+
+    /// A request came to nothing for a reason that proves nothing.
+    pub fn failed(&mut self, now: Instant, asked: Asked) {
+        self.judge_wait(now, asked);
+    }
+
+    /// A holder gives a page back: with this content if it changed it.
+    pub fn give_back(&mut self, who: Who, page: u64, changed: Option<PageStamp>) {
+        let is_dead = self.dead.contains(&who.node);
+        let entry = self.page(page);
+        let Some(holder) = entry.holder.take_if(|holder| holder.who == who) else {
+            if !is_dead {
+                self.violate(PageViolation::NotHeld { page, who });
+            }
+            return;
+        };
+        let Some(content) = changed else {
+            return;
+        };
+        entry.states.push(State {
+            version: Some(holder.version + 1),
+            least: 0,
+            contents: vec![Some(content)],
+            writer: Some(who),
+            certain: false,
+            doubtful: false,
+            may_be_lost: false,
+        });
+        entry.lost = None;
+        self.writes += 1;
+    }
+
+    /// A worker knows that everything that its node gave back before was taken.
+    pub fn confirmed(&mut self, node: u16) {
+        for page in self.pages.values_mut() {
+            if let Some(state) = page.states.last_mut()
+                && state.writer.is_some_and(|writer| writer.node == node)
+            {
+                state.certain = true;
+            }
+        }
+    }
+
+    /// The store did not take a change: it takes the writer's node for dead.
+    pub fn not_taken(&mut self, who: Who, page: u64, version: u64) {
+        let is_dead = self.dead.contains(&who.node);
+        let entry = self.page(page);
+        let newest = entry.newest();
+        let is_newest = newest.version == Some(version)
+            && newest.writer.is_some_and(|writer| writer.node == who.node);
+        let was_taken = is_newest && newest.certain;
+        if is_newest && !was_taken {
+            entry.states.pop();
+        }
+        if was_taken || !is_dead {
+            self.violate(PageViolation::ChangeRefused { page, who, version });
+        }
+    }
+
+    /// A node begins to write home everything that it has changed and given back.
+    pub fn ask_flush(&self, node: u16) -> FlushAsked {
+        let by_node = |page: &Page| page.newest().writer.is_some_and(|w| w.node == node);
+        let pages = self.pages.iter().filter(|(_, page)| by_node(page));
+        FlushAsked(pages.map(|(&page, entry)| (page, entry.last())).collect())
+    }
+
+    /// That is done: the home has those versions, or newer ones.
+    pub fn flushed(&mut self, asked: &FlushAsked) {
+        for &(page, state) in &asked.0 {
+            let entry = self.page(page);
+            entry.home = entry.home.max(state.min(entry.last()));
+        }
+    }
+
+    /// A node dies, or is taken for dead: what it holds comes to others, what only it had is lost.
+    pub fn crash(&mut self, now: Instant, node: u16) {
+        self.dead.insert(node);
+        for page in self.pages.values_mut() {
+            if page
+                .holder
+                .take_if(|holder| holder.who.node == node)
+                .is_some()
+            {
+                page.orphaned = Some(now);
+            }
+            let home = page.home;
+            for (at, state) in page.states.iter_mut().enumerate() {
+                if state.writer.is_some_and(|writer| writer.node == node) {
+                    state.may_be_lost = at > home;
+                    state.doubtful = !state.certain;
+                    if state.doubtful {
+                        page.orphaned = Some(now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The store says that the newest version of a page, this one, is lost.
+    pub fn lost(&mut self, page: u64, version: u64) {
+        let entry = self.page(page);
+        let newest = entry.newest().to_string();
+        let last = entry.last();
+        let could_be = |at: usize| {
+            let state = &entry.states[at];
+            state.may_be_lost && at > entry.home && state.version.is_none_or(|v| v == version)
+        };
+        let candidates = if entry.newest().doubtful && last > 0 {
+            could_be(last) || could_be(last - 1)
+        } else {
+            could_be(last)
+        };
+        let may_be_lost = entry.may_be_lost();
+        entry.lost = Some(version);
+        if !may_be_lost {
+            self.violate(PageViolation::LostWithoutCause { page, newest });
+        } else if !candidates {
+            self.violate(PageViolation::WrongLoss {
+                page,
+                version,
+                newest,
+            });
+        }
+    }
+
+    /// Somebody accepts the loss of a page: it goes on from what is at home.
+    pub fn accept(&mut self, page: u64) {
+        let entry = self.page(page);
+        let Some(version) = entry.lost else {
+            return;
+        };
+        // A version names one content for ever, and other nodes may have copies of the lost one.
+        entry.rebase(version + 1);
+    }
+
+    /// The store was closed after everything had been written home, and is opened again: versions
+    /// may begin anew.
+    pub fn reopen(&mut self) {
+        for page in self.pages.values_mut() {
+            page.home = page.last() - usize::from(page.newest().doubtful && page.last() > 0);
+            page.holder = None;
+            page.orphaned = None;
+            page.rebase(0);
+        }
+    }
+
+    /// How often pages were read and changed.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.reads, self.writes)
+    }
+
+    /// How much is wrong so far, also beyond what is kept in full.
+    pub fn violation_count(&self) -> u64 {
+        self.violation_count
+    }
+
+    /// The judgement.
+    ///
+    /// # Errors
+    /// Everything that is wrong, the first violations in full.
+    pub fn finish(self) -> Result<(), Vec<PageViolation>> {
+        match self.violations.is_empty() {
+            true => Ok(()),
+            false => Err(self.violations),
+        }
+    }
+
+    fn page(&mut self, page: u64) -> &mut Page {
+        self.pages.get_mut(&page).expect("a page that was created")
+    }
+
+    /// The content, if it is the whole of one version of this page.
+    fn whole(&mut self, asked: Asked, got: Got) -> Option<Content> {
+        let Asked { who, page, .. } = asked;
+        let version = got.version;
+        let content = match got.content {
+            Ok(content) => content,
+            Err(error) => {
+                self.violate(PageViolation::Torn {
+                    page,
+                    who,
+                    version,
+                    error,
+                });
+                return None;
+            }
+        };
+        if let Some(content) = content.filter(|content| content.page != page) {
+            self.violate(PageViolation::OtherPage { page, who, content });
+            return None;
+        }
+        Some(content)
+    }
+
+    fn judge_wait(&mut self, now: Instant, asked: Asked) {
+        let patience = self.patience;
+        let Some(died) = self.page(asked.page).orphaned else {
+            return;
+        };
+        let waited = now.since(died.max(asked.at));
+        if waited > patience {
+            let Asked { who, page, .. } = asked;
+            self.violate(PageViolation::LatchNotReleased { page, who, waited });
+        }
+    }
+
+    #[cold]
+    fn violate(&mut self, violation: PageViolation) {
+        self.violation_count += 1;
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(violation);
+        }
+    }
+}
+
+fn too_old(asked: Asked, version: u64, newest: String, is_lost: bool) -> PageViolation {
+    let Asked { who, page, .. } = asked;
+    if is_lost {
+        PageViolation::SilentlyOld {
+            page,
+            who,
+            version,
+            newest,
+        }
+    } else {
+        PageViolation::Stale {
+            page,
+            who,
+            version,
+            oldest: newest,
+        }
+    }
+}
+
+fn unknown(asked: Asked, version: u64, content: Content, known: String) -> PageViolation {
+    let Asked { who, page, .. } = asked;
+    PageViolation::Unknown {
+        page,
+        who,
+        version,
+        content,
+        known,
+    }
+}
+
+/// The states from `floor` on, in words.
+fn known(page: &Page, floor: usize) -> String {
+    let states = page.states[floor.min(page.last())..]
+        .iter()
+        .map(ToString::to_string);
+    states.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests;

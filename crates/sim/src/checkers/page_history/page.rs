@@ -1,0 +1,162 @@
+//! The history of one page: a line of states, each the newest for a while.
+
+use super::{PageStamp, Who};
+use core::fmt;
+use rackweave_base::Instant;
+
+/// What the bytes of a page say; nothing: it was never written.
+pub(super) type Content = Option<PageStamp>;
+
+/// A state of a page.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    /// Nothing if nobody has seen it yet: it is not less than `least`.
+    pub version: Option<u64>,
+    pub least: u64,
+    /// What it may contain: one thing, or several until somebody has seen it.
+    pub contents: Vec<Content>,
+    /// Who made it; nothing: the home.
+    pub writer: Option<Who>,
+    /// Somebody else has seen it, or its writer was told that it was taken.
+    pub certain: bool,
+    /// Its writer died before it was certain: it may never have been.
+    pub doubtful: bool,
+    /// Its writer died, and nobody knows that it had reached the home.
+    pub may_be_lost: bool,
+}
+
+/// Who has a page exclusively, since when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    pub who: Who,
+    pub version: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Page {
+    pub states: Vec<State>,
+    pub holder: Option<Holder>,
+    /// When the last holder died whose latch nobody has got since.
+    pub orphaned: Option<Instant>,
+    /// The oldest state that the home may have.
+    pub home: usize,
+    /// The loss that was reported and not accepted yet.
+    pub lost: Option<u64>,
+}
+
+impl State {
+    /// A state that nobody has seen: at least this version, with one of these contents.
+    pub fn unseen(least: u64, contents: Vec<Content>) -> Self {
+        Self {
+            version: None,
+            least,
+            contents,
+            writer: None,
+            certain: true,
+            doubtful: false,
+            may_be_lost: false,
+        }
+    }
+
+    pub fn matches(&self, version: u64, content: Content) -> bool {
+        let version_fits = match self.version {
+            Some(known) => known == version,
+            None => version >= self.least,
+        };
+        version_fits && self.contents.contains(&content)
+    }
+
+    /// Somebody has seen it.
+    pub fn settle(&mut self, version: u64, content: Content) {
+        self.version = Some(version);
+        self.contents = vec![content];
+        self.certain = true;
+        self.doubtful = false;
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.version {
+            Some(version) => write!(f, "version {version}")?,
+            None => write!(f, "some version from {} on", self.least)?,
+        }
+        match (self.writer, &self.contents[..]) {
+            (Some(writer), _) => write!(f, " by {writer}")?,
+            (None, [None]) => write!(f, ", never written")?,
+            (None, contents) => write!(f, ", at home ({} contents)", contents.len())?,
+        }
+        match (self.doubtful, self.certain) {
+            (true, _) => write!(f, ", perhaps"),
+            (false, false) => write!(f, ", not seen yet"),
+            (false, true) => Ok(()),
+        }
+    }
+}
+
+impl Page {
+    pub fn new(first: State) -> Self {
+        Self {
+            states: vec![first],
+            holder: None,
+            orphaned: None,
+            home: 0,
+            lost: None,
+        }
+    }
+
+    pub fn last(&self) -> usize {
+        self.states.len() - 1
+    }
+
+    pub fn newest(&self) -> &State {
+        &self.states[self.last()]
+    }
+
+    /// The newest state that is beyond doubt: nobody who asks from now on may get an older one.
+    pub fn floor(&self) -> usize {
+        let certain = self.states.iter().rposition(|state| state.certain);
+        certain.unwrap_or(0)
+    }
+
+    /// Whether the newest state may be that of a dead node, and be gone.
+    pub fn may_be_lost(&self) -> bool {
+        let last = self.last();
+        let before = self.newest().doubtful.then(|| last.saturating_sub(1));
+        let candidates = [Some(last), before];
+        let mut gone = candidates.into_iter().flatten();
+        gone.any(|at| self.states[at].may_be_lost && at > self.home)
+    }
+
+    /// Somebody has seen state `at`: it is beyond doubt, and so is everything before it.
+    pub fn seen(&mut self, at: usize, version: u64, content: Content) {
+        self.states[at].settle(version, content);
+        for state in &mut self.states[..at] {
+            state.certain = true;
+            state.doubtful = false;
+        }
+    }
+
+    /// A change that its writer's death hid did not happen.
+    pub fn drop_doubtful(&mut self) {
+        if self.newest().doubtful && self.states.len() > 1 {
+            self.states.pop();
+            self.home = self.home.min(self.last());
+        }
+    }
+
+    /// The page goes on from what is at home, which is one of the states since `home`.
+    pub fn rebase(&mut self, least: u64) {
+        let mut contents: Vec<Content> = Vec::new();
+        for state in &self.states[self.home..] {
+            for content in &state.contents {
+                if !contents.contains(content) {
+                    contents.push(*content);
+                }
+            }
+        }
+        self.states.push(State::unseen(least, contents));
+        self.home = self.last();
+        self.lost = None;
+    }
+}
