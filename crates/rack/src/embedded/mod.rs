@@ -10,16 +10,17 @@ use crate::Flow;
 use crate::build::{self, Kind, RackError};
 use crate::config::RackConfig;
 use crate::pages::{self, PageEnds, TargetOptions};
-use rackweave_base::{Memory, NodeId};
+use rackweave_base::{Instant, Memory, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{
     Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, Loss, LostPage, PageNode,
     PageSetUpError, PageSpec, PageStoreSpec, Site,
 };
+use rackweave_endpoint::page_store::NodeAccess;
 use rackweave_nic::Nic;
 use rackweave_switch::{Counters, Ledger, SwitchConfig, Tap};
 use rackweave_target::{Backend, Target, TargetError};
-use rackweave_verbs::Progress;
+use rackweave_verbs::{Progress, Verbs};
 use rackweave_wire::fabric::page::PageId;
 use shared::Shared;
 use std::sync::Arc;
@@ -336,6 +337,26 @@ impl NodeHandle {
     /// Acts on the node's NIC without waking anybody: for polling.
     pub fn peek<R>(&self, act: impl FnOnce(&mut Nic) -> R) -> R {
         self.shared.with_nic(self.node, act)
+    }
+}
+
+impl Progress for NodeHandle {
+    fn drive(&self) -> bool {
+        self.shared.drive()
+    }
+
+    fn relax(&self, idle_rounds: u32) {
+        self.shared.relax(idle_rounds);
+    }
+}
+
+impl NodeAccess for NodeHandle {
+    fn act(&self, act: &mut dyn FnMut(&mut dyn Verbs)) {
+        self.with(|nic| act(nic));
+    }
+
+    fn now(&self) -> Instant {
+        self.shared.time()
     }
 }
 

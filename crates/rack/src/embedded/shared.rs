@@ -94,7 +94,7 @@ impl Shared {
         &self.memory
     }
 
-    fn time(&self) -> Instant {
+    pub fn time(&self) -> Instant {
         Instant::from_nanos(self.epoch.elapsed().as_nanos() as u64)
     }
 

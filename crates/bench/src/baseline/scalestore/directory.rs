@@ -62,6 +62,9 @@ pub enum Task {
 /// What nobody who keeps to the protocol says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Breach {
+    /// A message that is no request.
+    #[error("a message came that is no request")]
+    NoRequest,
     /// A page that does not exist.
     #[error("page {0} does not exist")]
     NoPage(u64),
@@ -187,7 +190,7 @@ impl Directory {
                 self.tasks.push_back(Task::Answer { to: asker, message });
                 Ok(())
             }
-            _ => Err(Breach::NotBegun(0)),
+            _ => Err(Breach::NoRequest),
         }
     }
 

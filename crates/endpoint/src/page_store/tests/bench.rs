@@ -119,7 +119,7 @@ pub fn pool(rack: &Rack, config: PoolConfig) -> Arc<Pool> {
 }
 
 pub fn page(number: u64) -> PageId {
-    PageId::new(0, number).unwrap()
+    PageId::new(1, number).unwrap()
 }
 
 /// The counter of a page, after looking whether the page is whole: every word says the same.

@@ -191,5 +191,5 @@ fn what_makes_no_sense_is_refused() {
     let complied = directory.handle_complied(0, 0, true, true);
     assert_eq!(complied, Err(Breach::NotBegun(0)));
     let done = Message::Done { written: true };
-    assert!(directory.handle_request(asker(0), done).is_err());
+    assert_eq!(directory.handle_request(asker(0), done), Err(Breach::NoRequest));
 }

@@ -1,0 +1,633 @@
+//! A compute node's cache: what lies in its frames, what its workers wait for, and what the owner
+//! wants back.
+//!
+//! A machine without input or output of its own, shared by the node's workers and its housekeeper.
+//! Shared copies are used without asking anybody: the owner revokes them before somebody may change
+//! the page. A page that is being fetched is fetched once; others who want it join. Whoever waited
+//! for a page gets at it before it can be revoked again, so that two nodes cannot take it from each
+//! other for ever without anybody getting on.
+
+use super::frames::{Frames, Hand};
+use super::message::{DROPS_MAX, Message, Place};
+use std::collections::VecDeque;
+
+/// One access that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waiter {
+    /// The worker.
+    pub worker: u16,
+    /// Which of its accesses.
+    pub slot: u16,
+    /// Whether it changes the page.
+    pub write: bool,
+}
+
+/// Where the page of an access was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// In the node's own frame.
+    Local,
+    /// It was being fetched for another access already.
+    Joined,
+    /// In the node's own frame, but the owner had to be asked for the right to change it.
+    Kept,
+    /// In another node's frame.
+    Remote,
+    /// In storage.
+    Home,
+}
+
+/// What became of an access that waited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// It is done.
+    Done(u16, Source),
+    /// It has to be tried again.
+    Retry(u16),
+}
+
+/// What became of an access.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Attempt {
+    /// It is done.
+    Hit,
+    /// It waits for what another access has started.
+    Waits,
+    /// It waits; this has to be sent to the owner under the tag of its slot.
+    Ask(Message),
+    /// There is no free frame; the housekeeper makes some.
+    NoFrame,
+}
+
+/// What follows from an answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// Nothing.
+    Nothing,
+    /// This has to be sent to the owner.
+    Ask(Message),
+    /// A frame of another node has to be read: header and page into our frame, then its header.
+    Read {
+        /// Where from.
+        from: Place,
+        /// Where to.
+        frame: u32,
+    },
+}
+
+/// What the housekeeper has to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Chore {
+    /// Write a page into another node's frame, then call [`Cache::pushed`].
+    Push {
+        /// Which frame.
+        frame: u32,
+        /// Where to.
+        to: Place,
+        /// The order's tag.
+        tag: u16,
+    },
+    /// Tell the owner that an order has been complied with.
+    Comply {
+        /// The order's tag.
+        tag: u16,
+        /// What to tell.
+        message: Message,
+    },
+    /// Tell the owner about pages that are gone or to be fetched. If there is a frame,
+    /// [`Cache::written_back`] is to be called with the answer.
+    Tell {
+        /// Whose page is to be fetched.
+        frame: Option<u32>,
+        /// What to tell.
+        message: Message,
+    },
+}
+
+/// What nobody who keeps to the protocol does, or a page that is not what it should be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CacheError {
+    /// An answer that nobody waits for.
+    #[error("an answer came that nobody waits for")]
+    Unasked,
+    /// A page that is damaged or another one.
+    #[error("page {0} is damaged, or another one was in its place")]
+    Damaged(u64),
+}
+
+/// What the cache has done so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CacheCounters {
+    /// Clean pages dropped.
+    pub drops: u64,
+    /// Changed pages written back.
+    pub write_backs: u64,
+    /// Pages given up because the owner wanted them.
+    pub revocations: u64,
+    /// Redirections that came too late.
+    pub redirects_stale: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Free,
+    /// Reserved for what is being fetched.
+    Void,
+    Shared,
+    Exclusive,
+    /// Revoked; it is still being written elsewhere.
+    Leaving,
+    /// The owner was asked to fetch and store it.
+    Evicting,
+    /// That, but it was revoked meanwhile.
+    Superseded,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    tag: u16,
+    page: u64,
+    id: u64,
+    downgrade: bool,
+    push: Option<Place>,
+}
+
+#[derive(Debug)]
+struct Fault {
+    id: u64,
+    exclusive: bool,
+    /// What the other node's header has to say.
+    remote_id: u64,
+    /// An order about what this fetch will bring.
+    deferred: Option<Order>,
+}
+
+#[derive(Debug)]
+struct Frame {
+    page: u64,
+    id: u64,
+    state: State,
+    referenced: bool,
+    dirty: bool,
+    pushes: u32,
+    fault: Option<Fault>,
+    waiters: Vec<Waiter>,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// A node's cache.
+#[derive(Debug)]
+pub struct Cache {
+    bytes: Frames,
+    frames: Vec<Frame>,
+    /// The frame of each page.
+    table: Vec<u32>,
+    free: Vec<u32>,
+    /// As many free frames as the housekeeper provides.
+    free_low: usize,
+    evicting: usize,
+    hand: Hand,
+    ids: u64,
+    depth: usize,
+    /// The frame that each slot of each worker has asked for.
+    asked: Vec<u32>,
+    events: Vec<VecDeque<Event>>,
+    chores: VecDeque<Chore>,
+    counters: CacheCounters,
+}
+
+impl Cache {
+    /// An empty cache of `count` frames for `workers` workers with `depth` slots each, and for pages
+    /// below `pages`.
+    pub fn new(bytes: Frames, count: u32, pages: u64, workers: u16, depth: u16) -> Self {
+        let frame = |_| Frame {
+            page: 0,
+            id: 0,
+            state: State::Free,
+            referenced: false,
+            dirty: false,
+            pushes: 0,
+            fault: None,
+            waiters: Vec::new(),
+        };
+        let share = count as usize / 100;
+        let batches = (2 * DROPS_MAX).min(count as usize / 4);
+        Self {
+            bytes,
+            frames: (0..count).map(frame).collect(),
+            table: vec![NONE; pages as usize],
+            free: (0..count).rev().collect(),
+            free_low: share.max(batches).max(1),
+            evicting: 0,
+            hand: Hand::default(),
+            ids: 0,
+            depth: usize::from(depth),
+            asked: vec![NONE; usize::from(workers) * usize::from(depth)],
+            events: (0..workers).map(|_| VecDeque::new()).collect(),
+            chores: VecDeque::new(),
+            counters: CacheCounters::default(),
+        }
+    }
+
+    /// The frames' bytes.
+    pub fn bytes(&self) -> &Frames {
+        &self.bytes
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> CacheCounters {
+        self.counters
+    }
+
+    /// What became of an access of a worker that waited.
+    pub fn poll_event(&mut self, worker: u16) -> Option<Event> {
+        self.events[usize::from(worker)].pop_front()
+    }
+
+    /// What the housekeeper has to do next.
+    pub fn poll_chore(&mut self) -> Option<Chore> {
+        self.chores.pop_front()
+    }
+
+    /// Whether the housekeeper has something to do.
+    pub fn has_chores(&self) -> bool {
+        !self.chores.is_empty() || self.free.len() + self.evicting < self.free_low
+    }
+
+    /// Whether there is a free frame.
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// An access to a page below the number of pages.
+    ///
+    /// # Errors
+    /// If the page is damaged.
+    pub fn access(&mut self, page: u64, waiter: Waiter) -> Result<Attempt, CacheError> {
+        let at = self.table[page as usize];
+        if at == NONE {
+            let Some(frame) = self.free.pop() else {
+                return Ok(Attempt::NoFrame);
+            };
+            self.table[page as usize] = frame;
+            let slot = &mut self.frames[frame as usize];
+            (slot.page, slot.state, slot.dirty) = (page, State::Void, false);
+            return Ok(Attempt::Ask(self.fetch(frame, waiter, false)));
+        }
+        let frame = &mut self.frames[at as usize];
+        if frame.state == State::Exclusive || (frame.state == State::Shared && !waiter.write) {
+            self.touch(at, waiter.write)?;
+            return Ok(Attempt::Hit);
+        }
+        if frame.fault.is_none() && frame.state == State::Shared {
+            return Ok(Attempt::Ask(self.fetch(at, waiter, false)));
+        }
+        frame.waiters.push(waiter);
+        Ok(Attempt::Waits)
+    }
+
+    /// An answer of the owner to a fetch of a worker.
+    ///
+    /// # Errors
+    /// If nothing was asked, or the page is damaged.
+    pub fn handle_answer(
+        &mut self,
+        worker: u16,
+        slot: u16,
+        answer: &Message,
+    ) -> Result<Next, CacheError> {
+        let at = self.asked_by(worker, slot)?;
+        match *answer {
+            Message::Granted {
+                dirty, from_home, ..
+            } => {
+                let kept = self.frames[at as usize].state == State::Shared;
+                self.frames[at as usize].dirty |= dirty;
+                self.install(at, match (kept, from_home) {
+                    (true, _) => Source::Kept,
+                    (false, true) => Source::Home,
+                    (false, false) => Source::Remote,
+                })?;
+                Ok(Next::Nothing)
+            }
+            Message::Redirect { place, id, .. } => {
+                let fault = self.frames[at as usize].fault.as_mut();
+                fault.ok_or(CacheError::Unasked)?.remote_id = id;
+                Ok(Next::Read {
+                    from: place,
+                    frame: at,
+                })
+            }
+            _ => Err(CacheError::Unasked),
+        }
+    }
+
+    /// A frame of another node has been read for a worker; its header was `before` and `after`.
+    ///
+    /// # Errors
+    /// As for [`Cache::handle_answer`].
+    pub fn handle_read(
+        &mut self,
+        worker: u16,
+        slot: u16,
+        before: [u64; 2],
+        after: [u64; 2],
+    ) -> Result<Next, CacheError> {
+        let at = self.asked_by(worker, slot)?;
+        let frame = &mut self.frames[at as usize];
+        let fault = frame.fault.as_mut().ok_or(CacheError::Unasked)?;
+        if before == after && after == [frame.page, fault.remote_id] {
+            self.install(at, Source::Remote)?;
+            return Ok(Next::Nothing);
+        }
+        self.counters.redirects_stale += 1;
+        // What it would have brought was never here.
+        let deferred = fault.deferred.take();
+        let write = fault.exclusive;
+        if let Some(order) = deferred {
+            self.comply(order, false, false);
+        }
+        let waiter = Waiter {
+            worker,
+            slot,
+            write,
+        };
+        let waiters = core::mem::take(&mut self.frames[at as usize].waiters);
+        let message = self.fetch(at, waiter, true);
+        self.frames[at as usize].waiters = waiters;
+        Ok(Next::Ask(message))
+    }
+
+    /// An order of the owner.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn handle_order(&mut self, tag: u16, message: &Message) -> Result<(), CacheError> {
+        let Message::Revoke {
+            page,
+            id,
+            downgrade,
+            push,
+        } = *message
+        else {
+            return Err(CacheError::Unasked);
+        };
+        self.obey(Order {
+            tag,
+            page,
+            id,
+            downgrade,
+            push,
+        });
+        Ok(())
+    }
+
+    /// A page that was to be written elsewhere has been.
+    pub fn pushed(&mut self, at: u32, tag: u16) {
+        let frame = &mut self.frames[at as usize];
+        frame.pushes -= 1;
+        let page = frame.page;
+        let message = Message::Complied {
+            page,
+            had: true,
+            dirty: frame.dirty,
+        };
+        self.chores.push_back(Chore::Comply { tag, message });
+        if self.frames[at as usize].state == State::Leaving {
+            self.discard(at);
+        }
+    }
+
+    /// The owner has fetched the page of a frame, or does not want it.
+    ///
+    /// # Errors
+    /// If that was not asked for.
+    pub fn written_back(&mut self, at: u32, written: bool) -> Result<(), CacheError> {
+        match (self.frames[at as usize].state, written) {
+            (State::Evicting, true) | (State::Superseded, false) => {}
+            _ => return Err(CacheError::Unasked),
+        }
+        self.evicting -= 1;
+        self.counters.write_backs += u64::from(written);
+        self.release(at);
+        Ok(())
+    }
+
+    /// Makes free frames, if there are few, and says at how many frames it had to look.
+    pub fn evict(&mut self) -> u32 {
+        let mut looks = 0;
+        let mut dropped = Vec::new();
+        let count = self.frames.len() as u32;
+        // Twice round takes everything that may be taken at all.
+        while self.free.len() + self.evicting < self.free_low
+            && dropped.len() < DROPS_MAX
+            && looks < 2 * count
+        {
+            looks += 1;
+            let at = self.hand.next(count);
+            let frame = &mut self.frames[at as usize];
+            let is_here = matches!(frame.state, State::Shared | State::Exclusive);
+            if !is_here || frame.fault.is_some() || frame.pushes > 0 {
+                continue;
+            }
+            if core::mem::take(&mut frame.referenced) {
+                continue;
+            }
+            let (page, id) = (frame.page, frame.id);
+            if frame.dirty {
+                frame.state = State::Evicting;
+                self.evicting += 1;
+                let message = Message::WriteBack {
+                    page,
+                    id,
+                    frame: at,
+                };
+                self.chores.push_back(Chore::Tell {
+                    frame: Some(at),
+                    message,
+                });
+            } else {
+                dropped.push((page, id));
+                self.counters.drops += 1;
+                self.release(at);
+            }
+        }
+        if !dropped.is_empty() {
+            self.chores.push_back(Chore::Tell {
+                frame: None,
+                message: Message::Drop(dropped),
+            });
+        }
+        looks
+    }
+
+    /// The frame of a page that was changed and is not stored yet; for tests.
+    #[cfg(test)]
+    pub fn dirty_frame(&self, page: u64) -> Option<u32> {
+        let at = self.table[page as usize];
+        (at != NONE && self.frames[at as usize].dirty).then_some(at)
+    }
+
+    fn asked_by(&self, worker: u16, slot: u16) -> Result<u32, CacheError> {
+        let at = usize::from(worker) * self.depth + usize::from(slot);
+        let frame = self.asked.get(at).copied().unwrap_or(NONE);
+        if frame == NONE || self.frames[frame as usize].fault.is_none() {
+            return Err(CacheError::Unasked);
+        }
+        Ok(frame)
+    }
+
+    /// Begins to fetch the page of a frame; returns what to send.
+    fn fetch(&mut self, at: u32, waiter: Waiter, from_home: bool) -> Message {
+        self.ids += 1;
+        let asked = usize::from(waiter.worker) * self.depth + usize::from(waiter.slot);
+        self.asked[asked] = at;
+        let frame = &mut self.frames[at as usize];
+        let kept = if frame.state == State::Shared {
+            frame.id
+        } else {
+            0
+        };
+        frame.waiters.push(waiter);
+        frame.fault = Some(Fault {
+            id: self.ids,
+            exclusive: waiter.write,
+            remote_id: 0,
+            deferred: None,
+        });
+        Message::Fetch {
+            page: frame.page,
+            id: self.ids,
+            kept,
+            frame: at,
+            exclusive: waiter.write,
+            from_home,
+        }
+    }
+
+    /// What was fetched is here: everybody who waited gets at it, then the owner.
+    fn install(&mut self, at: u32, source: Source) -> Result<(), CacheError> {
+        let frame = &mut self.frames[at as usize];
+        let fault = frame.fault.take().ok_or(CacheError::Unasked)?;
+        frame.id = fault.id;
+        frame.state = if fault.exclusive {
+            State::Exclusive
+        } else {
+            State::Shared
+        };
+        self.bytes.name(at, frame.page, frame.id);
+        let mut source = source;
+        for waiter in core::mem::take(&mut frame.waiters) {
+            let event = if fault.exclusive || !waiter.write {
+                self.touch(at, waiter.write)?;
+                Event::Done(waiter.slot, core::mem::replace(&mut source, Source::Joined))
+            } else {
+                Event::Retry(waiter.slot)
+            };
+            self.events[usize::from(waiter.worker)].push_back(event);
+        }
+        if let Some(order) = fault.deferred {
+            self.obey(order);
+        }
+        Ok(())
+    }
+
+    /// Reads or changes a page that is here.
+    fn touch(&mut self, at: u32, write: bool) -> Result<(), CacheError> {
+        let frame = &mut self.frames[at as usize];
+        let damaged = CacheError::Damaged(frame.page);
+        let stamp = self.bytes.read(at).ok_or(damaged)?;
+        if stamp.page != frame.page {
+            return Err(damaged);
+        }
+        frame.referenced = true;
+        if write {
+            frame.dirty = true;
+            self.bytes.write(at, stamp.raised());
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, order: Order) {
+        let at = self.table.get(order.page as usize).copied();
+        let Some(at) = at.filter(|&at| at != NONE) else {
+            return self.comply(order, false, false);
+        };
+        let frame = &mut self.frames[at as usize];
+        if let Some(fault) = &mut frame.fault
+            && fault.id == order.id
+        {
+            // The order has overtaken the answer.
+            fault.deferred = Some(order);
+            return;
+        }
+        let is_here = matches!(
+            frame.state,
+            State::Shared | State::Exclusive | State::Evicting
+        );
+        if !is_here || frame.id != order.id {
+            return self.comply(order, false, false);
+        }
+        self.counters.revocations += 1;
+        if order.downgrade && frame.state == State::Exclusive {
+            frame.state = State::Shared;
+        }
+        if let Some(to) = order.push {
+            frame.pushes += 1;
+            if !order.downgrade && frame.state != State::Evicting {
+                frame.state = State::Leaving;
+            } else if !order.downgrade {
+                frame.state = State::Superseded;
+            }
+            let (frame, tag) = (at, order.tag);
+            self.chores.push_back(Chore::Push { frame, to, tag });
+            return;
+        }
+        let dirty = frame.dirty;
+        self.comply(order, true, dirty);
+        if !order.downgrade {
+            self.discard(at);
+        }
+    }
+
+    fn comply(&mut self, order: Order, had: bool, dirty: bool) {
+        let message = Message::Complied {
+            page: order.page,
+            had,
+            dirty,
+        };
+        let tag = order.tag;
+        self.chores.push_back(Chore::Comply { tag, message });
+    }
+
+    /// A page is given up. Its frame is kept if something will be written into it or the owner is
+    /// to answer about it.
+    fn discard(&mut self, at: u32) {
+        self.bytes.void(at);
+        let frame = &mut self.frames[at as usize];
+        if frame.state == State::Evicting {
+            frame.state = State::Superseded;
+        } else if frame.fault.is_some() {
+            (frame.state, frame.dirty) = (State::Void, false);
+        } else {
+            self.release(at);
+        }
+    }
+
+    /// A frame is free; who waited for its page has to ask anew.
+    fn release(&mut self, at: u32) {
+        self.bytes.void(at);
+        let frame = &mut self.frames[at as usize];
+        self.table[frame.page as usize] = NONE;
+        (frame.state, frame.dirty) = (State::Free, false);
+        frame.referenced = false;
+        for waiter in core::mem::take(&mut frame.waiters) {
+            self.events[usize::from(waiter.worker)].push_back(Event::Retry(waiter.slot));
+        }
+        self.free.push(at);
+    }
+}
+
+#[cfg(test)]
+mod tests;
