@@ -361,4 +361,6 @@ impl NodeAccess for NodeHandle {
 }
 
 #[cfg(test)]
+mod pages_tests;
+#[cfg(test)]
 mod tests;

@@ -202,7 +202,7 @@ fn nothing_is_lost_or_torn_when_movements_break_off() {
         breaks: 0.2,
         ..SMALL
     };
-    let sum = check(208..209, broken);
+    let sum = check(200..215, broken);
     assert!(sum.gone > 0);
 }
 

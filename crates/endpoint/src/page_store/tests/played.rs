@@ -421,9 +421,6 @@ impl Directory for Played {
                 },
                 Phase::Writing(before) => Ok(model.written(self.node, op, before)),
             };
-            if let Some(p) = lone(op) { if std::env::var("TRACE").is_ok_and(|t| t.parse() == Ok(p.index())) {
-                eprintln!("{now:?} node {} t{} {op:?} -> {result:?} now {:?}", self.node, self.under_way[at].ticket.0, model.entries.get(&p)); } }
-            let under_way = &mut self.under_way[at];
             match result {
                 Ok((answer, latch)) => {
                     if let Some(page) = lone(op) {

@@ -1,0 +1,122 @@
+//! The page directory of an embedded rack against the suite for all directories.
+
+use super::*;
+use crate::config::{NodeConfig, Role};
+use rackweave_base::Block;
+use rackweave_endpoint::page_store::directory::conformance::{self, FRAMES, NODES, PAGES, World};
+use rackweave_endpoint::page_store::directory::{Channel, Directory, Op, Reply, Ticket};
+use rackweave_target::MemoryBackend;
+
+const PAGE: u32 = 8 << 10;
+const BLOCK: u32 = 512;
+
+struct Racked {
+    rack: EmbeddedRack,
+    channels: Vec<Channel>,
+    frames: Vec<Block>,
+}
+
+impl Racked {
+    fn new(indexed: u64, faults: f64) -> Self {
+        let compute = |at| NodeConfig::new(format!("compute{at}"), Role::Compute);
+        let mut config = RackConfig {
+            node: (0..NODES).map(compute).collect(),
+            driver_threads: 0,
+            ..RackConfig::default()
+        };
+        config.node.push(NodeConfig::new("storage", Role::Storage));
+        config.node.push(NodeConfig::new("memory", Role::Memory));
+        config.switch.consumer_rings = 0;
+        config.switch.producer_rings = 0;
+        config.switch.page_entries = 128;
+        config.switch.page_size = PAGE;
+        config.transfer.timeout_us = 2000;
+        config.faults.loss = faults;
+        config.faults.duplicate = faults;
+        let rack = EmbeddedRack::new(&config).unwrap();
+        let (storage, memory) = (NodeId(NODES as u16), NodeId(NODES as u16 + 1));
+        let blocks = PAGES * u64::from(PAGE / BLOCK);
+        let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
+        rack.add_target(storage, TargetOptions::default(), vec![namespace])
+            .unwrap();
+        let node = |at: usize| PageNode {
+            node: NodeId(at as u16),
+            frames: FRAMES,
+            workers: 1,
+            slots: 4,
+        };
+        let store = PageStoreSpec {
+            target: storage,
+            nsid: 1,
+            block_size: BLOCK,
+            pages: PAGES,
+        };
+        let nodes = (0..NODES).map(node).collect();
+        let mut spec = rack.page_spec(nodes, vec![store], Some(memory));
+        spec.indexed = indexed;
+        rack.create_pages(spec).unwrap();
+        let ends = (0..NODES).map(|at| rack.page_ends(NodeId(at as u16)).unwrap());
+        let (channels, frames) = ends
+            .map(|ends| (Channel::new(ends.channels[0].clone()), ends.frames))
+            .unzip();
+        Self {
+            rack,
+            channels,
+            frames,
+        }
+    }
+}
+
+impl World for Racked {
+    fn nodes(&self) -> usize {
+        NODES
+    }
+
+    fn page_size(&self) -> usize {
+        PAGE as usize
+    }
+
+    fn page(&self, n: u64) -> PageId {
+        PageId::new(0, n % PAGES).unwrap()
+    }
+
+    fn beyond(&self) -> PageId {
+        PageId::new(0, PAGES).unwrap()
+    }
+
+    fn frames(&self, node: usize) -> &Block {
+        &self.frames[node]
+    }
+
+    fn begin(&mut self, node: usize, op: Op) -> Option<Ticket> {
+        let (channel, now) = (&mut self.channels[node], self.rack.shared.time());
+        let handle = self.rack.node(NodeId(node as u16));
+        handle.with(|nic| channel.begin(now, nic, op))
+    }
+
+    fn poll(&mut self, node: usize) -> Option<Reply> {
+        let (channel, now) = (&mut self.channels[node], self.rack.shared.time());
+        let handle = self.rack.node(NodeId(node as u16));
+        handle.with(|nic| channel.poll(now, nic))
+    }
+
+    fn step(&mut self) {
+        self.rack.shared.drive();
+    }
+}
+
+#[test]
+fn the_switchs_directory_conforms() {
+    conformance::all(&mut Racked::new(PAGES, 0.0));
+}
+
+#[test]
+fn the_servers_directory_conforms() {
+    conformance::all(&mut Racked::new(0, 0.0));
+}
+
+#[test]
+fn both_conform_among_faults() {
+    conformance::all(&mut Racked::new(PAGES, 0.01));
+    conformance::all(&mut Racked::new(0, 0.01));
+}
