@@ -397,6 +397,8 @@ pub enum Test {
     BalanceBw,
     /// A replicated flow from one producer to several consumers, beside each one's share of memcpy
     ReplicateBw,
+    /// Pages: hits, another node's memory beside memcpy, an SSD beside its file, both directories
+    Pages,
     /// READ responses turned into WRITEs by the switch's pipeline, ICRC included
     Rewrite,
     /// Events per second of the simulator

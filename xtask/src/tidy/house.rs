@@ -82,7 +82,16 @@ const ARROWS: [(&str, &[&str], &str); 20] = [
     ),
     (
         "chaos",
-        &["base", "verbs", "controller", "endpoint", "sim", "rack"],
+        &[
+            "base",
+            "wire",
+            "verbs",
+            "controller",
+            "target",
+            "endpoint",
+            "sim",
+            "rack",
+        ],
         "campaigns know racks, endpoints and checkers, not the machines' insides",
     ),
     (

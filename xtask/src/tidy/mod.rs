@@ -88,7 +88,9 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let kind = path.to_string_lossy();
         if path.is_dir() {
-            if !SKIPPED.contains(&name.as_ref()) {
+            // What a build leaves behind has the name of one of our crates.
+            let is_crate = path.join("Cargo.toml").exists();
+            if is_crate || !SKIPPED.contains(&name.as_ref()) {
                 collect(&path, files)?;
             }
         } else if KINDS.iter().any(|end| kind.ends_with(end)) {

@@ -53,8 +53,8 @@ impl fmt::Display for Tests {
 /// The first such argument.
 pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
     use Test::{
-        AtomicLat, BalanceBw, Events, FlowBw, Idle, ReadBw, ReadLat, ReplicateBw, Rewrite, SendBw,
-        SendLat, ShuffleBw, WriteBw, WriteLat,
+        AtomicLat, BalanceBw, Events, FlowBw, Idle, Pages, ReadBw, ReadLat, ReplicateBw, Rewrite,
+        SendBw, SendLat, ShuffleBw, WriteBw, WriteLat,
     };
     const BANDWIDTH: &[Test] = &[ReadBw, WriteBw, SendBw];
     const SIZED: &[Test] = &[
@@ -85,14 +85,15 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
     const FLOWS: &[Test] = &[FlowBw, ShuffleBw, BalanceBw, ReplicateBw];
     const TWO_ENDS: &[Test] = &[FlowBw, BalanceBw, ReplicateBw];
     const FAN_OUT: &[Test] = &[BalanceBw, ReplicateBw];
-    let timed = [RACK, &[Events, Idle, Rewrite]].concat();
+    let deep = [BANDWIDTH, &[Pages]].concat();
+    let timed = [RACK, &[Events, Idle, Pages, Rewrite]].concat();
     let given: [(bool, &str, &[Test]); 14] = [
         (args.simulated, "--simulated", RACK),
         (args.size.is_some(), "-s", SIZED),
         (args.iterations.is_some(), "-n", RACK),
         (args.duration.is_some(), "-D", &timed),
         (args.queue_pairs.is_some(), "-q", BANDWIDTH),
-        (args.tx_depth.is_some(), "-t", BANDWIDTH),
+        (args.tx_depth.is_some(), "-t", &deep),
         (args.mtu.is_some(), "-m", RACK),
         (args.operation.is_some(), "--operation", &[AtomicLat]),
         (args.batch.is_some(), "--batch", FLOWS),

@@ -23,6 +23,7 @@ pub mod loops;
 pub mod messages;
 mod messages_hosted;
 mod messages_simulated;
+mod pages;
 pub mod pair;
 mod report;
 mod rewrite;
@@ -52,6 +53,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Test::FlowBw => flow_bw::run(args, globals),
         Test::ShuffleBw => flow_bw::shuffle(args, globals),
         Test::BalanceBw | Test::ReplicateBw => flow_bw::fan_out(args, globals),
+        Test::Pages => list::check_alone(args).and_then(|()| pages::run(args, globals)),
         Test::Rewrite => list::check_alone(args).and_then(|()| rewrite::run(args, globals)),
         Test::Events => list::check_alone(args).and_then(|()| events::run(args, globals)),
         Test::Idle => idle::run(args, globals),
@@ -73,6 +75,7 @@ fn name_of(test: Test) -> &'static str {
         Test::ShuffleBw => "shuffle_bw",
         Test::BalanceBw => "balance_bw",
         Test::ReplicateBw => "replicate_bw",
+        Test::Pages => "pages",
         Test::Rewrite => "rewrite",
         Test::Events => "events",
         Test::Idle => "idle",

@@ -1,0 +1,199 @@
+//! The measurements: pages from a node's memory, pages from an SSD, hits.
+
+use super::rig::{BLOCK, READER, Rig, page};
+use crate::interrupt::Interrupt;
+use crate::outcome::CliError;
+use hdrhistogram::Histogram;
+use rackweave_base::{Instant, Memory, Rng};
+use rackweave_endpoint::page_store::directory::{Answer, Channel, Mode, Op};
+use rackweave_endpoint::page_store::{PageStore, Pool, PoolConfig, Worker};
+use rackweave_rack::RackConfig;
+use rackweave_target::{Backend, FileBackend, FileOptions, Io, IoKind, MemoryBackend, Place};
+use rackweave_wire::fabric::page::Source;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pages per second, and how many of them came from where they should.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    pub pages_per_s: f64,
+    pub all_from_there: bool,
+}
+
+/// Fetches random pages below `pages` for `span` with `depth` under way.
+fn fetch(
+    rig: &Rig,
+    pages: u64,
+    from: Source,
+    depth: u32,
+    span: Duration,
+    interrupt: &Interrupt,
+) -> Result<Rate, CliError> {
+    let mut reader = rig.reader(READER);
+    let mut rng = Rng::new(7);
+    let mut frames = vec![0; 256];
+    let mut under_way = 0;
+    let mut free: Vec<u32> = (0..depth).collect();
+    let (mut done, mut all_from_there) = (0u64, true);
+    let started = std::time::Instant::now();
+    loop {
+        let ends = started.elapsed() >= span || interrupt.is_set();
+        while let (false, Some(frame)) = (ends, free.pop()) {
+            reader.void(frame, rig.page_size);
+            let ticket = reader.begin(Op::Fetch {
+                page: page(rng.below(pages)),
+                mode: Mode::Shared,
+                frame,
+                have: None,
+            });
+            let ticket = ticket.ok_or_else(|| CliError::run("the channel is full"))?;
+            let at = ticket.0 as usize;
+            if frames.len() <= at {
+                frames.resize(at + 1, 0);
+            }
+            frames[at] = frame;
+            under_way += 1;
+        }
+        if under_way == 0 {
+            break;
+        }
+        let reply = reader.wait();
+        under_way -= 1;
+        free.push(frames[reply.ticket.0 as usize]);
+        match reply.answer {
+            Answer::Fetched(served) => all_from_there &= served.source == from,
+            other => return Err(CliError::run(format!("a fetch ended in {other:?}"))),
+        }
+        done += 1;
+    }
+    Ok(Rate {
+        pages_per_s: done as f64 / started.elapsed().as_secs_f64(),
+        all_from_there,
+    })
+}
+
+/// Pages out of another node's memory.
+pub fn from_memory(
+    config: &RackConfig,
+    (page_size, indexed): (u32, bool),
+    depth: u32,
+    span: Duration,
+    interrupt: &Interrupt,
+) -> Result<Rate, CliError> {
+    let blocks = (64 << 20) / u64::from(BLOCK);
+    let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
+    let rig = Rig::new(config, page_size, indexed, depth as u16, namespace)?;
+    let held = rig.hold()?;
+    fetch(&rig, held, Source::Memory, depth, span, interrupt)
+}
+
+/// Pages out of a file, by the switch.
+pub fn from_storage(
+    config: &RackConfig,
+    page_size: u32,
+    file: &Path,
+    depth: u32,
+    span: Duration,
+    interrupt: &Interrupt,
+) -> Result<Rate, CliError> {
+    let backend = FileBackend::open(file, BLOCK, None, &FileOptions::default());
+    let backend = backend.map_err(CliError::run)?;
+    let rig = Rig::new(config, page_size, true, depth as u16, Box::new(backend))?;
+    let pages = rig.pages;
+    fetch(&rig, pages, Source::Storage, depth, span, interrupt)
+}
+
+/// The same file by the same queue of the kernel's, with no rack around it; pages per second.
+pub fn from_file(
+    page_size: u32,
+    file: &Path,
+    depth: u32,
+    span: Duration,
+    interrupt: &Interrupt,
+) -> Result<f64, CliError> {
+    let backend = FileBackend::open(file, BLOCK, None, &FileOptions::default());
+    let mut backend = backend.map_err(CliError::run)?;
+    let memory = Memory::new(depth as usize * page_size as usize + (4 << 20));
+    let buffers = memory
+        .allocate(depth as usize * page_size as usize)
+        .map_err(CliError::run)?;
+    let per_page = page_size / BLOCK;
+    let pages = backend.blocks() / u64::from(per_page);
+    let mut rng = Rng::new(7);
+    let mut done = Vec::new();
+    let (mut ended, mut under_way) = (0u64, 0);
+    let mut free: Vec<u64> = (0..u64::from(depth)).collect();
+    let started = std::time::Instant::now();
+    loop {
+        let ends = started.elapsed() >= span || interrupt.is_set();
+        while let (false, Some(tag)) = (ends, free.pop()) {
+            let io = Io {
+                tag,
+                kind: IoKind::Read,
+                block: rng.below(pages) * u64::from(per_page),
+                blocks: per_page,
+                buffer: Some(Place {
+                    block: buffers.clone(),
+                    offset: tag as usize * page_size as usize,
+                }),
+            };
+            if let Err(io) = backend.submit(Instant::ZERO, io) {
+                free.push(io.tag);
+                break;
+            }
+            under_way += 1;
+        }
+        if under_way == 0 {
+            break;
+        }
+        backend.poll(Instant::ZERO, &mut done);
+        for io in done.drain(..) {
+            io.result.map_err(CliError::run)?;
+            under_way -= 1;
+            ended += 1;
+            free.push(io.tag);
+        }
+        std::thread::yield_now();
+    }
+    Ok(ended as f64 / started.elapsed().as_secs_f64())
+}
+
+/// How long shared fixes of pages in the node's own pool take, latch check at the switch included,
+/// in nanoseconds.
+pub fn hits(
+    config: &RackConfig,
+    page_size: u32,
+    span: Duration,
+    interrupt: &Interrupt,
+) -> Result<Histogram<u64>, CliError> {
+    const PAGES: u64 = 8;
+    let blocks = 64 * u64::from(page_size / BLOCK);
+    let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
+    let rig = Rig::new(config, page_size, true, 64, namespace)?;
+    let ends = rig.rack.page_ends(READER).expect("it was just made");
+    let pool = PoolConfig::new(READER.0, page_size, ends.count);
+    let pool = Pool::new(ends.frames, pool).map_err(CliError::run)?;
+    let worker = Worker::new(pool, Channel::new(ends.channels[0].clone()));
+    let mut store = PageStore::new(worker, Arc::new(rig.rack.node(READER)));
+    for index in 0..PAGES {
+        drop(
+            store
+                .fix(page(index), Mode::Shared)
+                .map_err(CliError::run)?,
+        );
+    }
+    let mut histogram = Histogram::new(3).expect("three digits are possible");
+    let (mut rng, started) = (Rng::new(7), std::time::Instant::now());
+    while started.elapsed() < span && !interrupt.is_set() {
+        for _ in 0..64 {
+            let page = page(rng.below(PAGES));
+            let asked = std::time::Instant::now();
+            let guard = store.fix(page, Mode::Shared).map_err(CliError::run)?;
+            let took = asked.elapsed();
+            drop(guard);
+            let _in_range = histogram.record(took.as_nanos() as u64);
+        }
+    }
+    Ok(histogram)
+}

@@ -1,0 +1,206 @@
+//! The test `pages`: what the page directory costs and carries, each number beside a yardstick of
+//! the same run.
+//!
+//! - a *hit*: a shared fix of a page in the node's own pool, with the latch check at the switch;
+//! - pages out of another node's memory, beside memcpy, and by the switch's directory beside the one
+//!   in a server's memory;
+//! - pages out of a file by the switch, beside the same file by the same queue of the kernel's.
+
+mod measure;
+mod rig;
+
+use super::report::{Setting, ratio, scaled, verdict};
+use crate::args::PerfArgs;
+use crate::globals::Globals;
+use crate::mode::EMBEDDED;
+use crate::outcome::{CliError, Verdict};
+use crate::progress::Progress;
+use measure::Rate;
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Bytes of the file that pages are read from.
+const FILE_BYTES: u64 = 1 << 30;
+
+/// Page sizes: the smallest, where the directory's own cost counts most, and the paper's.
+const SIZES: [u32; 2] = [4 << 10, 64 << 10];
+
+/// Pages of one size out of another node's memory.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct MemoryReport {
+    page_bytes: u32,
+    switch_pages_per_s: f64,
+    switch_gigabytes_per_s: f64,
+    server_pages_per_s: f64,
+    switch_to_server: f64,
+    memcpy_gigabytes_per_s: f64,
+    switch_to_memcpy: f64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct StorageReport {
+    page_bytes: u32,
+    pages_per_s: f64,
+    file_pages_per_s: f64,
+    to_file: f64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct HitReport {
+    samples: u64,
+    p50_ns: u64,
+    p99_ns: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct PagesReport {
+    #[serde(flatten)]
+    setting: Setting,
+    verified: bool,
+    interrupted: bool,
+    depth: u32,
+    hit: HitReport,
+    memory: Vec<MemoryReport>,
+    storage: StorageReport,
+}
+
+/// A file that goes with this.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Scratch {
+    /// A file of random bytes, so that no file system stores it as a hole.
+    fn new(bytes: u64) -> Result<Self, CliError> {
+        use std::io::Write as _;
+        let name = format!("rackweave-perf-pages-{}", std::process::id());
+        let scratch = Self(std::env::temp_dir().join(name));
+        let failed = |error| CliError::run(format!("{}: {error}", scratch.0.display()));
+        let mut file = std::fs::File::create_new(&scratch.0).map_err(failed)?;
+        let mut rng = rackweave_base::Rng::new(1);
+        let mut chunk = vec![0; 1 << 20];
+        for _ in 0..bytes >> 20 {
+            for word in chunk.chunks_exact_mut(8) {
+                word.copy_from_slice(&rng.next_u64().to_le_bytes());
+            }
+            file.write_all(&chunk).map_err(failed)?;
+        }
+        file.sync_all().map_err(failed)?;
+        Ok(scratch)
+    }
+}
+
+/// Runs the test.
+///
+/// # Errors
+/// If the rack cannot be built or the temporary folder has no room for a file of 1 GiB.
+pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let config = globals.rack_config(&args.rack)?;
+    let depth = args.tx_depth.unwrap_or(16).clamp(1, 128);
+    let span = Duration::from_secs_f64(args.duration.unwrap_or(8.0) / 8.0);
+    let interrupt = &globals.interrupt;
+    let mut progress = Progress::new(globals, super::name_of(args.test));
+    let mut steps = 0;
+    let mut step = || {
+        steps += 1;
+        progress.set(|| f64::from(steps) / 8.0);
+    };
+    let hits = measure::hits(&config, SIZES[1], span, interrupt)?;
+    step();
+    let (mut verified, mut memory) = (true, Vec::new());
+    for page_bytes in SIZES {
+        let mut measure = |indexed| -> Result<Rate, CliError> {
+            let rate =
+                measure::from_memory(&config, (page_bytes, indexed), depth, span, interrupt)?;
+            step();
+            verified &= rate.all_from_there;
+            Ok(rate)
+        };
+        let (switch, server) = (measure(true)?.pages_per_s, measure(false)?.pages_per_s);
+        let bytes = switch * f64::from(page_bytes);
+        let memcpy = crate::memcpy::bandwidth(64 << 20, page_bytes as usize);
+        memory.push(MemoryReport {
+            page_bytes,
+            switch_pages_per_s: switch,
+            switch_gigabytes_per_s: bytes / 1e9,
+            server_pages_per_s: server,
+            switch_to_server: ratio(switch, server),
+            memcpy_gigabytes_per_s: memcpy / 1e9,
+            switch_to_memcpy: ratio(bytes, memcpy),
+        });
+    }
+    let scratch = Scratch::new(FILE_BYTES)?;
+    step();
+    let page_bytes = SIZES[1];
+    let file = measure::from_file(page_bytes, &scratch.0, depth, span, interrupt)?;
+    step();
+    let by_switch = measure::from_storage(&config, page_bytes, &scratch.0, depth, span, interrupt)?;
+    step();
+    verified &= by_switch.all_from_there;
+    drop(progress);
+    let report = PagesReport {
+        setting: Setting::new(args.test, EMBEDDED, &config),
+        verified,
+        interrupted: interrupt.is_set(),
+        depth,
+        hit: HitReport {
+            samples: hits.len(),
+            p50_ns: hits.value_at_quantile(0.5),
+            p99_ns: hits.value_at_quantile(0.99),
+        },
+        memory,
+        storage: StorageReport {
+            page_bytes,
+            pages_per_s: by_switch.pages_per_s,
+            file_pages_per_s: file,
+            to_file: ratio(by_switch.pages_per_s, file),
+        },
+    };
+    crate::output::print(globals, "perf", &report)?;
+    Ok(Verdict::of(verified))
+}
+
+impl fmt::Display for PagesReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "pages: embedded rack, {} requests under way, {} driver threads",
+            self.depth, self.setting.driver_threads
+        )?;
+        writeln!(
+            f,
+            "hit in the own pool, latch check at the switch included: p50 {} ns, p99 {} ns",
+            self.hit.p50_ns, self.hit.p99_ns
+        )?;
+        for memory in &self.memory {
+            writeln!(
+                f,
+                "{:>2} KiB from another node's memory: {}pages/s, {:.2} GB/s, {:.2} of memcpy; \
+                 by the server's directory {}pages/s: the switch's is {:.2} times as fast",
+                memory.page_bytes >> 10,
+                scaled(memory.switch_pages_per_s),
+                memory.switch_gigabytes_per_s,
+                memory.switch_to_memcpy,
+                scaled(memory.server_pages_per_s),
+                memory.switch_to_server,
+            )?;
+        }
+        let storage = &self.storage;
+        writeln!(
+            f,
+            "{:>2} KiB from a file by NVMe-oF: {}pages/s, {:.2} of the {}pages/s that its queue \
+             gives alone",
+            storage.page_bytes >> 10,
+            scaled(storage.pages_per_s),
+            storage.to_file,
+            scaled(storage.file_pages_per_s),
+        )?;
+        verdict(f, self.verified, self.interrupted)
+    }
+}

@@ -1,0 +1,180 @@
+//! Blocks in a file or block device.
+//!
+//! Two engines do the I/O. *io_uring* hands requests to the kernel, with `O_DIRECT` where the file
+//! system allows it, so that data moves between the medium and the transfer buffer with no copy and
+//! no thread. *Positional* reads and writes (`pread`, `pwrite`) in a few worker threads of its own;
+//! it is for systems that forbid io_uring. Neither ever blocks who polls.
+//!
+//! What was never written reads as zeroes: a created file is sparse. A block device cannot be
+//! created, only opened.
+
+mod open;
+mod positional;
+mod requests;
+#[cfg(test)]
+mod tests;
+mod uring;
+
+pub use open::FileError;
+
+use super::{Backend, Io, IoDone};
+use positional::Positional;
+use rackweave_base::{Duration, Instant};
+use std::path::Path;
+use uring::Uring;
+
+/// How soon to look again whether a request has ended: less than any device takes.
+const POLL_INTERVAL: Duration = Duration::from_micros(5);
+
+/// How a file is read and written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Engine {
+    /// io_uring if the system has it and allows it, else positional.
+    #[default]
+    Auto,
+    /// io_uring or nothing.
+    Uring,
+    /// `pread` and `pwrite` in worker threads.
+    Positional,
+}
+
+/// Choices about a file; the default suits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileOptions {
+    /// How it is read and written.
+    pub engine: Engine,
+    /// Whether to go past the page cache (`O_DIRECT`) where the file system allows it for blocks of
+    /// this size.
+    pub direct: bool,
+    /// Requests under way at most, 1 to 4096.
+    pub depth: u32,
+    /// Worker threads of the positional engine, at least one.
+    pub workers: u32,
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        Self {
+            engine: Engine::Auto,
+            direct: true,
+            depth: 256,
+            workers: 4,
+        }
+    }
+}
+
+/// Blocks in a file.
+#[derive(Debug)]
+pub struct FileBackend {
+    block_size: u32,
+    blocks: u64,
+    direct: bool,
+    runner: Runner,
+    now: Instant,
+}
+
+#[derive(Debug)]
+enum Runner {
+    Uring(Box<Uring>),
+    Positional(Positional),
+}
+
+impl FileBackend {
+    /// Makes a file of `blocks` blocks of zeroes. It takes no room on the medium before it is
+    /// written.
+    ///
+    /// # Errors
+    /// If there is a file already, the sizes are impossible, or the system refuses.
+    pub fn create(
+        path: &Path,
+        block_size: u32,
+        blocks: u64,
+        options: &FileOptions,
+    ) -> Result<Self, FileError> {
+        open::create(path, block_size, blocks)?;
+        Self::open(path, block_size, Some(blocks), options)
+    }
+
+    /// Opens a file or block device. Without a number of blocks it has as many as are there.
+    ///
+    /// # Errors
+    /// If it has fewer blocks than that, is no whole number of blocks long, or the system refuses.
+    pub fn open(
+        path: &Path,
+        block_size: u32,
+        blocks: Option<u64>,
+        options: &FileOptions,
+    ) -> Result<Self, FileError> {
+        let opened = open::open(path, block_size, blocks, options.direct)?;
+        let depth = options.depth.clamp(1, 4096);
+        let direct = opened.direct;
+        let positional = |file| {
+            let workers = options.workers.max(1);
+            Positional::start(file, block_size, depth, workers)
+                .map(Runner::Positional)
+                .map_err(|source| FileError::system(path, "start workers for", source))
+        };
+        let runner = match options.engine {
+            Engine::Positional => positional(opened.file)?,
+            engine => match Uring::start(opened.file, block_size, depth) {
+                Ok(uring) => Runner::Uring(Box::new(uring)),
+                Err((file, _)) if engine == Engine::Auto => positional(file)?,
+                Err((_, source)) => return Err(FileError::NoUring { source }),
+            },
+        };
+        Ok(Self {
+            block_size,
+            blocks: opened.blocks,
+            direct,
+            runner,
+            now: Instant::ZERO,
+        })
+    }
+
+    /// The engine at work: never `Auto`.
+    pub fn engine(&self) -> Engine {
+        match self.runner {
+            Runner::Uring(_) => Engine::Uring,
+            Runner::Positional(_) => Engine::Positional,
+        }
+    }
+
+    /// Whether the page cache is left out.
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+}
+
+impl Backend for FileBackend {
+    fn block_size(&self) -> u32 {
+        self.block_size
+    }
+
+    fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    fn submit(&mut self, now: Instant, io: Io) -> Result<(), Io> {
+        self.now = now;
+        match &mut self.runner {
+            Runner::Uring(uring) => uring.submit(io),
+            Runner::Positional(positional) => positional.submit(io),
+        }
+    }
+
+    fn poll(&mut self, now: Instant, done: &mut Vec<IoDone>) {
+        self.now = now;
+        match &mut self.runner {
+            Runner::Uring(uring) => uring.poll(done),
+            Runner::Positional(positional) => positional.poll(done),
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let busy = match &self.runner {
+            Runner::Uring(uring) => uring.is_busy(),
+            Runner::Positional(positional) => positional.is_busy(),
+        };
+        busy.then(|| self.now + POLL_INTERVAL)
+    }
+}

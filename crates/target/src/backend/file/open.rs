@@ -1,0 +1,182 @@
+//! Making and opening the file.
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How transfer buffers are aligned: what `O_DIRECT` asks of addresses must divide this.
+const BUFFER_ALIGNMENT: u32 = 4096;
+
+/// Why a file is no backend.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// There is one already, which may hold data.
+    #[error("{} exists already; open it, or remove it first", .0.display())]
+    Exists(PathBuf),
+    /// Shorter than it should be: it was truncated, or is another store's.
+    #[error(
+        "{}: {found} bytes, {expected} expected; it was truncated, or made with other sizes",
+        path.display()
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that the blocks take.
+        expected: u64,
+        /// Bytes that are there.
+        found: u64,
+    },
+    /// Its length is no whole number of blocks.
+    #[error("{}: {len} bytes are no whole number of blocks of {block_size} bytes", path.display())]
+    NotBlocks {
+        /// The file.
+        path: PathBuf,
+        /// Its bytes.
+        len: u64,
+        /// Bytes of a block.
+        block_size: u32,
+    },
+    /// No file can be like this.
+    #[error(
+        "{blocks} blocks of {block_size} bytes; the size of a block is a power of two from 512 \
+         on, there is at least one, and all together are less than 2^63 bytes"
+    )]
+    Sizes {
+        /// Bytes of a block.
+        block_size: u32,
+        /// Their number.
+        blocks: u64,
+    },
+    /// Neither a file nor a block device.
+    #[error("{} is neither a regular file nor a block device", .0.display())]
+    Kind(PathBuf),
+    /// io_uring was demanded and is not to be had.
+    #[error("no io_uring: {source}; choose the engine auto or positional")]
+    NoUring {
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The system refused something else.
+    #[error("cannot {action} {}: {source}", path.display())]
+    System {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl FileError {
+    pub(super) fn system(path: &Path, action: &'static str, source: impl Into<io::Error>) -> Self {
+        Self::System {
+            path: path.to_owned(),
+            action,
+            source: source.into(),
+        }
+    }
+}
+
+/// An open file with room for its blocks.
+pub(super) struct Opened {
+    pub(super) file: File,
+    pub(super) blocks: u64,
+    pub(super) direct: bool,
+}
+
+/// Bytes of so many blocks.
+fn bytes(block_size: u32, blocks: u64) -> Result<u64, FileError> {
+    let sound = block_size.is_power_of_two() && block_size >= 512 && blocks > 0;
+    let bytes = blocks.checked_mul(block_size.into());
+    let bytes = bytes.filter(|bytes| sound && *bytes <= i64::MAX as u64);
+    bytes.ok_or(FileError::Sizes { block_size, blocks })
+}
+
+/// Makes a sparse file.
+pub(super) fn create(path: &Path, block_size: u32, blocks: u64) -> Result<(), FileError> {
+    let len = bytes(block_size, blocks)?;
+    let created = File::options().write(true).create_new(true).open(path);
+    let file = created.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => FileError::Exists(path.to_owned()),
+        _ => FileError::system(path, "create", source),
+    })?;
+    rustix::fs::ftruncate(&file, len).map_err(|source| {
+        // A file of another length would only be refused later.
+        let _left_over = std::fs::remove_file(path);
+        FileError::system(path, "extend", source)
+    })
+}
+
+/// Opens a file that has all of its blocks.
+pub(super) fn open(
+    path: &Path,
+    block_size: u32,
+    blocks: Option<u64>,
+    direct: bool,
+) -> Result<Opened, FileError> {
+    bytes(block_size, blocks.unwrap_or(1))?;
+    let system = |action| move |source: Errno| FileError::system(path, action, source);
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let open = |flags| rustix::fs::open(path, flags, Mode::empty());
+    let cached = open(flags).map_err(system("open"))?;
+    let stat = rustix::fs::fstat(&cached).map_err(system("examine"))?;
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    if kind != FileType::RegularFile && kind != FileType::BlockDevice {
+        return Err(FileError::Kind(path.to_owned()));
+    }
+    // A block device's status has no length; its end has a place.
+    let len = rustix::fs::seek(&cached, SeekFrom::End(0)).map_err(system("measure"))?;
+    let blocks = match blocks {
+        Some(blocks) => blocks,
+        None if len > 0 && len.is_multiple_of(block_size.into()) => len / u64::from(block_size),
+        None => {
+            return Err(FileError::NotBlocks {
+                path: path.to_owned(),
+                len,
+                block_size,
+            });
+        }
+    };
+    let expected = bytes(block_size, blocks)?;
+    if len < expected {
+        return Err(FileError::Truncated {
+            path: path.to_owned(),
+            expected,
+            found: len,
+        });
+    }
+    let past_cache = if direct && direct_suits(&cached, block_size) {
+        open(flags | OFlags::DIRECT).ok()
+    } else {
+        None
+    };
+    Ok(Opened {
+        direct: past_cache.is_some(),
+        file: past_cache.unwrap_or(cached).into(),
+        blocks,
+    })
+}
+
+/// Whether blocks of this size, from buffers like the target's, meet the alignment that the file
+/// wants for `O_DIRECT`. Systems before Linux 6.1 do not say; pages suit every device known.
+fn direct_suits(file: impl std::os::fd::AsFd, block_size: u32) -> bool {
+    let asked = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    let told = asked.ok().filter(|stat| {
+        let mask = StatxFlags::from_bits_retain(stat.stx_mask);
+        mask.contains(StatxFlags::DIOALIGN)
+    });
+    match told {
+        // Zeroes mean that the file has no direct I/O.
+        Some(stat) => {
+            let (memory, offset) = (stat.stx_dio_mem_align, stat.stx_dio_offset_align);
+            memory > 0
+                && offset > 0
+                && BUFFER_ALIGNMENT.is_multiple_of(memory)
+                && block_size.is_multiple_of(offset)
+        }
+        None => block_size.is_multiple_of(BUFFER_ALIGNMENT),
+    }
+}

@@ -1,0 +1,46 @@
+//! What both engines make of a request: where its bytes are, what an error means.
+
+use crate::{Io, IoError, Place};
+use rackweave_base::memory::{ReadSlots, WriteSlots};
+use rustix::io::Errno;
+
+/// Zeroes to write where a hole cannot be punched, aligned for `O_DIRECT`.
+#[repr(align(4096))]
+pub(super) struct Zeroes(pub(super) [u8; 64 << 10]);
+pub(super) static ZEROES: Zeroes = Zeroes([0; 64 << 10]);
+
+/// Where a request is in the file: offset and length in bytes.
+pub(super) fn range(io: &Io, block_size: u32) -> (u64, usize) {
+    let size = u64::from(block_size);
+    (io.block * size, (u64::from(io.blocks) * size) as usize)
+}
+
+/// A view of the `len` bytes at a place, to be filled.
+pub(super) fn filled(place: &Place, len: usize) -> WriteSlots {
+    WriteSlots::new(place.block.clone(), place.offset, len, 1)
+}
+
+/// A view of the `len` bytes at a place, to be read.
+pub(super) fn given(place: &Place, len: usize) -> ReadSlots {
+    ReadSlots::new(place.block.clone(), place.offset, len, 1)
+}
+
+/// What an error of the system means.
+pub(super) fn error(errno: Errno) -> IoError {
+    match errno {
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => IoError::NoSpace,
+        Errno::IO | Errno::NODATA | Errno::REMOTEIO => IoError::MediaError,
+        _ => IoError::Other,
+    }
+}
+
+/// Whether the same request may well succeed at once: it was interrupted, or cancelled because the
+/// thread that submitted it has ended.
+pub(super) fn is_passing(errno: Errno) -> bool {
+    matches!(errno, Errno::INTR | Errno::AGAIN | Errno::CANCELED)
+}
+
+/// Whether the file cannot punch holes.
+pub(super) fn has_no_holes(errno: Errno) -> bool {
+    matches!(errno, Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL)
+}

@@ -1,0 +1,255 @@
+//! The engine that hands requests to the kernel through io_uring.
+//!
+//! A request is put into the ring when it is submitted and told to the kernel when the engine is
+//! next polled, so that several share a system call. Buffers and file are not registered: the
+//! transfer buffers are many and belong to the target. A rack may be driven by changing threads,
+//! and the kernel cancels what a thread submitted when that thread ends; such requests are put in
+//! again.
+
+use super::requests::{ZEROES, error, filled, given, has_no_holes, is_passing, range};
+use crate::{Io, IoDone, IoError, IoKind};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// The ring and what is in it.
+pub(super) struct Uring {
+    ring: IoUring,
+    file: File,
+    block_size: u32,
+    /// By the number that the kernel gives back.
+    flights: Vec<Option<Flight>>,
+    free: Vec<u32>,
+    /// Entries in the ring that the kernel has not been told of.
+    untold: u32,
+}
+
+/// A request under way. It holds the buffer's block, so that the memory stays while the kernel has
+/// its address.
+#[derive(Debug)]
+struct Flight {
+    io: Io,
+    /// Bytes that are done.
+    done: usize,
+    /// Zeroes are written, since a hole cannot be punched.
+    no_hole: bool,
+}
+
+impl core::fmt::Debug for Uring {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let under_way = self.flights.len() - self.free.len();
+        write!(f, "Uring({:?}, {under_way} under way)", self.file)
+    }
+}
+
+impl Uring {
+    /// A ring for `file`, which comes back if the system has none to give.
+    pub(super) fn start(
+        file: File,
+        block_size: u32,
+        depth: u32,
+    ) -> Result<Self, (File, io::Error)> {
+        match ring(depth) {
+            Ok(ring) => Ok(Self {
+                ring,
+                file,
+                block_size,
+                flights: (0..depth).map(|_| None).collect(),
+                free: (0..depth).rev().collect(),
+                untold: 0,
+            }),
+            Err(error) => Err((file, error)),
+        }
+    }
+
+    pub(super) fn submit(&mut self, io: Io) -> Result<(), Io> {
+        let Some(number) = self.free.pop() else {
+            return Err(io);
+        };
+        self.flights[number as usize] = Some(Flight {
+            io,
+            done: 0,
+            no_hole: false,
+        });
+        self.push(number);
+        Ok(())
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.free.len() < self.flights.len()
+    }
+
+    pub(super) fn poll(&mut self, done: &mut Vec<IoDone>) {
+        if !self.is_busy() {
+            return;
+        }
+        self.tell();
+        self.reap(done);
+    }
+
+    /// Tells the kernel of what is in the ring. If it is too busy now, the next poll tells it.
+    fn tell(&mut self) {
+        if self.untold > 0
+            && let Ok(told) = self.ring.submit()
+        {
+            self.untold = self.untold.saturating_sub(told as u32);
+        }
+    }
+
+    fn reap(&mut self, done: &mut Vec<IoDone>) {
+        while let Some(entry) = self.next() {
+            let number = entry.user_data() as u32;
+            let Some(result) = self.landed(number, entry.result()) else {
+                self.push(number);
+                continue;
+            };
+            let flight = self.flights[number as usize].take();
+            let flight = flight.expect("a completion is of something under way");
+            self.free.push(number);
+            done.push(IoDone {
+                tag: flight.io.tag,
+                result,
+            });
+        }
+    }
+
+    fn next(&mut self) -> Option<cqueue::Entry> {
+        self.ring.completion().next()
+    }
+
+    /// The kernel has ended a request with this result: how it ended, or nothing if there is more
+    /// to do.
+    fn landed(&mut self, number: u32, result: i32) -> Option<Result<(), IoError>> {
+        let flight = self.flights[number as usize].as_mut();
+        let flight = flight.expect("a completion is of something under way");
+        let (offset, len) = range(&flight.io, self.block_size);
+        if result < 0 {
+            let errno = Errno::from_raw_os_error(-result);
+            if is_passing(errno) {
+                return None;
+            }
+            let hole = flight.io.kind == IoKind::WriteZeroes && !flight.no_hole;
+            if hole && has_no_holes(errno) {
+                flight.no_hole = true;
+                return None;
+            }
+            return Some(Err(error(errno)));
+        }
+        let moves_data = matches!(flight.io.kind, IoKind::Read | IoKind::Write);
+        if moves_data && flight.io.buffer.is_none() {
+            return Some(Err(IoError::Other));
+        }
+        let moved = result as usize;
+        match flight.io.kind {
+            IoKind::Flush => Some(Ok(())),
+            IoKind::WriteZeroes if !flight.no_hole => Some(Ok(())),
+            IoKind::Write | IoKind::WriteZeroes if moved == 0 => Some(Err(IoError::Other)),
+            IoKind::Read if moved == 0 || is_end(&self.file, offset, flight.done + moved, len) => {
+                // Behind the end of the file there are zeroes.
+                let at = flight.done + moved;
+                if let Some(place) = &flight.io.buffer
+                    && at < len
+                {
+                    filled(place, len).bytes_mut(0, 1)[at..].fill(0);
+                }
+                Some(Ok(()))
+            }
+            _ => {
+                flight.done += moved;
+                (flight.done >= len).then_some(Ok(()))
+            }
+        }
+    }
+
+    /// Puts what is left of a request into the ring.
+    fn push(&mut self, number: u32) {
+        let flight = self.flights[number as usize].as_ref();
+        let flight = flight.expect("what is pushed is under way");
+        let fd = types::Fd(self.file.as_raw_fd());
+        let entry = entry(fd, flight, self.block_size).user_data(number.into());
+        // SAFETY: the entry's buffer is in the block that the flight holds, or is static, and the
+        // flight stays until the kernel has completed the entry (`landed`, `drop`). Meanwhile no
+        // other thread has a reason to touch these bytes: the NIC gets at them before or after.
+        while unsafe { self.ring.submission().push(&entry) }.is_err() {
+            // There are as many entries as flights, but the kernel may not have taken some.
+            self.tell();
+        }
+        self.untold += 1;
+    }
+}
+
+impl Drop for Uring {
+    /// Waits for what is under way: the kernel must not write into memory that others have.
+    fn drop(&mut self) {
+        let mut done = Vec::new();
+        while self.is_busy() {
+            let _interrupted = self.ring.submit_and_wait(1);
+            self.reap(&mut done);
+        }
+    }
+}
+
+/// A ring of a system that knows all that we ask for.
+fn ring(depth: u32) -> io::Result<IoUring> {
+    let ring = IoUring::new(depth.next_power_of_two())?;
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    let needed = [
+        opcode::Read::CODE,
+        opcode::Write::CODE,
+        opcode::Fsync::CODE,
+        opcode::Fallocate::CODE,
+    ];
+    if needed.iter().all(|code| probe.is_supported(*code)) {
+        Ok(ring)
+    } else {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Whether a read of `done` bytes from `offset` on, of `len`, came to the end of the file.
+fn is_end(file: &File, offset: u64, done: usize, len: usize) -> bool {
+    done < len
+        && rustix::fs::fstat(file)
+            .is_ok_and(|stat| stat.st_size > 0 && offset + done as u64 >= stat.st_size as u64)
+}
+
+/// What the kernel is to do for the part of a request that is not done.
+fn entry(fd: types::Fd, flight: &Flight, block_size: u32) -> squeue::Entry {
+    let (offset, len) = range(&flight.io, block_size);
+    let at = offset + flight.done as u64;
+    let left = len - flight.done;
+    match (flight.io.kind, &flight.io.buffer) {
+        (IoKind::Read, Some(place)) => {
+            let mut slots = filled(place, len);
+            let pointer = slots.bytes_mut(0, 1)[flight.done..].as_mut_ptr();
+            let read = opcode::Read::new(fd, pointer, left as u32);
+            read.offset(at).build()
+        }
+        (IoKind::Write, Some(place)) => {
+            let slots = given(place, len);
+            let pointer = slots.bytes(0, 1)[flight.done..].as_ptr();
+            let write = opcode::Write::new(fd, pointer, left as u32);
+            write.offset(at).build()
+        }
+        (IoKind::WriteZeroes, _) if flight.no_hole => {
+            let count = left.min(ZEROES.0.len());
+            let write = opcode::Write::new(fd, ZEROES.0.as_ptr(), count as u32);
+            write.offset(at).build()
+        }
+        (IoKind::WriteZeroes, _) => {
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let punch = opcode::Fallocate::new(fd, len as u64);
+            punch.offset(offset).mode(hole.bits() as i32).build()
+        }
+        (IoKind::Flush, _) => {
+            let sync = opcode::Fsync::new(fd);
+            sync.flags(types::FsyncFlags::DATASYNC).build()
+        }
+        // The trait demands a buffer; without one nothing is done, and that is reported.
+        (IoKind::Read | IoKind::Write, None) => opcode::Nop::new().build(),
+    }
+}

@@ -1,0 +1,159 @@
+//! How queues end: closed by their owner, broken by their queue pair, or with their controller.
+//!
+//! Whatever the reason, transfer buffers come back, but for those that the backend still has: what
+//! was handed to it is carried out, and until then neither the buffer nor the queue's own memory is
+//! used for anything else.
+
+use crate::TargetError;
+use crate::flow::Stage;
+use crate::queue::{QueueState, WorkId, untag};
+use crate::target::Target;
+use rackweave_base::Qpn;
+use rackweave_verbs::{QpModify, Verbs};
+
+impl Target {
+    /// Ends a queue and removes its queue pair. Commands of it are dropped; what the backend has
+    /// already is carried out. With an admin queue its controller ends, and the controller's other
+    /// queues break.
+    ///
+    /// # Errors
+    /// If there is no such queue.
+    pub fn close_queue(&mut self, verbs: &mut dyn Verbs, qpn: Qpn) -> Result<(), TargetError> {
+        let index = self.find(qpn).ok_or(TargetError::UnknownQueue(qpn))?;
+        // A queue pair that was never connected cannot be broken, and need not be.
+        let _still_reset = verbs.modify_qp(qpn, QpModify::Error);
+        self.abandon(index);
+        self.condemned.retain(|condemned| *condemned != index);
+        // What is left of it in the completion queue must not meet a successor.
+        self.take_completions(verbs);
+        // Its owner may have removed it already.
+        let _gone = verbs.destroy_qp(qpn);
+        self.queues[index].state = QueueState::Draining;
+        self.settle(index);
+        self.catch_up(verbs);
+        self.grant(verbs);
+        Ok(())
+    }
+
+    /// Ends the target: its queue pairs, completion queue and regions go. Its backends end what
+    /// they have and are dropped.
+    pub fn destroy(mut self, verbs: &mut dyn Verbs) {
+        for index in 0..self.queues.len() {
+            if !matches!(
+                self.queues[index].state,
+                QueueState::Free | QueueState::Draining
+            ) {
+                let _gone = self.close_queue(verbs, self.queues[index].qpn);
+            }
+        }
+        // Nobody uses it any more; a NIC that does not know it needs not forget it.
+        let _gone = verbs.destroy_cq(self.cq);
+        verbs.deregister(&self.capsules);
+        verbs.deregister(&self.buffers.region);
+    }
+
+    /// How many commands of a queue are held.
+    pub(crate) fn held(&self, queue: usize) -> usize {
+        let commands = self.queues[queue].commands.iter().flatten();
+        let held = commands.filter(|command| command.stage == Stage::Held);
+        held.count()
+    }
+
+    /// Forgets the commands that a queue holds: they end without answer when a controller is reset
+    /// (Base 5.2).
+    pub(crate) fn release_held(&mut self, index: usize) {
+        let commands = self.queues[index].commands.iter_mut();
+        for (command, slot) in commands.zip(0..) {
+            if command.as_ref().is_some_and(|it| it.stage == Stage::Held) {
+                *command = None;
+                self.released.push((index, slot));
+            }
+        }
+    }
+
+    /// Has a queue broken as soon as the NIC is at hand.
+    pub(crate) fn condemn(&mut self, queue: usize) {
+        if self.queues[queue].state == QueueState::Open {
+            self.queues[queue].state = QueueState::Condemned;
+            self.condemned.push(queue);
+        }
+    }
+
+    /// Does what had to wait until the NIC was at hand.
+    pub(crate) fn catch_up(&mut self, verbs: &mut dyn Verbs) {
+        while let Some((index, slot)) = self.released.pop() {
+            let id = WorkId::Receive(slot).pack(index);
+            let request = self.layout.receive(&self.capsules, id, index, slot);
+            let queue = &self.queues[index];
+            if queue.state == QueueState::Open && verbs.post_receive(queue.qpn, request).is_err() {
+                self.condemn(index);
+            }
+        }
+        while let Some(index) = self.condemned.pop() {
+            // One that is still in Reset has nothing under way.
+            let _still_reset = verbs.modify_qp(self.queues[index].qpn, QpModify::Error);
+            self.counters.queues_broken += 1;
+            self.abandon(index);
+        }
+    }
+
+    /// The queue pair works no more: the queue's commands are dropped, its buffers are free. What
+    /// the backend has stays until it is done.
+    pub(crate) fn abandon(&mut self, index: usize) {
+        let queue = &mut self.queues[index];
+        if queue.state == QueueState::Broken {
+            return;
+        }
+        queue.state = QueueState::Broken;
+        queue.unanswered.clear();
+        let giving = core::mem::take(&mut queue.giving);
+        let connected = queue.connected;
+        for buffer in giving {
+            self.buffers.give(buffer);
+        }
+        self.waiting.retain(|(queue, _)| *queue != index);
+        let mut recalled = Vec::new();
+        for namespace in &mut self.namespaces {
+            namespace.waiting.retain(|io| {
+                let (queue, slot) = untag(io.tag);
+                if queue == index {
+                    recalled.push(slot);
+                }
+                queue != index
+            });
+        }
+        for slot in 0..self.config.queue_entries {
+            let command = &self.queues[index].commands[usize::from(slot)];
+            let stage = command.as_ref().map(|command| command.stage);
+            let in_backend = matches!(stage, Some(Stage::Backend | Stage::Force));
+            if !in_backend || recalled.contains(&slot) {
+                self.drop_command(index, slot);
+            }
+        }
+        if let Some(connected) = connected
+            && connected.queue_id == 0
+        {
+            self.end_controller(connected.controller, Some(index));
+        }
+    }
+
+    /// A queue without queue pair is free when the backend has done its commands.
+    pub(crate) fn settle(&mut self, index: usize) {
+        let queue = &mut self.queues[index];
+        let idle = queue.commands.iter().all(Option::is_none);
+        if queue.state == QueueState::Draining && idle {
+            queue.state = QueueState::Free;
+            queue.connected = None;
+        }
+    }
+
+    /// Ends associations whose hosts were silent for too long.
+    pub(crate) fn keep_alive(&mut self) {
+        let now = self.now;
+        let controllers = self.controllers.iter_mut();
+        let expired = controllers.filter_map(|(id, it)| it.expired(now).then_some(*id));
+        for id in expired.collect::<Vec<u16>>() {
+            self.end_controller(id, None);
+        }
+    }
+}

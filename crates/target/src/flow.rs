@@ -1,0 +1,400 @@
+//! A command's way through the target: buffer, data, backend, answer.
+//!
+//! A read is a request to the backend, then a WRITE of the transfer buffer and a SEND of the answer
+//! on the same queue pair, so that the data is there when the answer is. A write is a READ into a
+//! transfer buffer, unless its data came in the capsule, then a request to the backend and a SEND.
+//! A transfer buffer is used again only when the WRITE that reads it has completed.
+
+use crate::fabrics::CONNECT_BYTES;
+use crate::plan::{IoPlan, Keyed, Plan, Refusal, Source};
+use crate::queue::{QueueState, WorkId, tag, untag};
+use crate::target::Target;
+use crate::{Io, IoDone, IoError, IoKind, Place};
+use rackweave_base::memory::BLOCK_ALIGNMENT;
+use rackweave_verbs::{Operation, PostError, Verbs, WorkRequest};
+use rackweave_wire::nvme::{Cqe, Sqe, Status, sqe};
+
+/// The command id of capsules too short to have one; hosts should not use it (Base 3.3.3.1).
+pub(crate) const NO_COMMAND: u16 = 0xffff;
+
+/// A command in its slot.
+pub(crate) struct Command {
+    /// The host's name for it.
+    pub(crate) id: u16,
+    plan: Plan,
+    buffer: Option<u32>,
+    pub(crate) stage: Stage,
+}
+
+/// What a command waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// Its turn; in front of everything else.
+    New,
+    /// A transfer buffer.
+    Buffer,
+    /// Its data from the host.
+    Fetch,
+    /// The backend.
+    Backend,
+    /// The backend, which makes what was written durable.
+    Force,
+    /// Something that a controller may have to say one day.
+    Held,
+    /// A free response.
+    Response {
+        status: Status,
+        result: u64,
+        /// Where the transfer buffer goes before the answer.
+        data: Option<Keyed>,
+    },
+}
+
+impl Target {
+    /// A capsule of `len` bytes has come to a slot.
+    pub(crate) fn arrive(&mut self, verbs: &mut dyn Verbs, queue: usize, slot: u16, len: u32) {
+        let mut bytes = [0; sqe::LEN];
+        let at = self.layout.sqe_at(queue, slot);
+        self.capsules.block.read(at, &mut bytes);
+        let present = (len as usize).min(sqe::LEN);
+        let planned = match Sqe::parse(&bytes[..present]) {
+            Ok((sqe, _)) if self.queues[queue].has_command(sqe.command_id) => {
+                (sqe.command_id, Err(Status::COMMAND_ID_CONFLICT.into()))
+            }
+            Ok((sqe, _)) => {
+                let data = len as usize - sqe::LEN;
+                (sqe.command_id, self.plan(queue, &sqe, data))
+            }
+            Err(_) => {
+                self.counters.unknown += 1;
+                let id = [bytes[2], bytes[3]];
+                let id = (present >= 4).then(|| u16::from_le_bytes(id));
+                let refusal = Status::INVALID_FIELD.permanent().into();
+                (id.unwrap_or(NO_COMMAND), Err(refusal))
+            }
+        };
+        let (id, plan) = planned;
+        let (plan, refusal) = match plan {
+            Ok(plan) => (plan, None),
+            Err(refusal) => (Plan::Answer(0), Some(refusal)),
+        };
+        self.queues[queue].commands[usize::from(slot)] = Some(Command {
+            id,
+            plan,
+            buffer: None,
+            stage: Stage::New,
+        });
+        match refusal {
+            None => self.begin(verbs, queue, slot),
+            Some(refusal) => self.answer(verbs, queue, slot, Err(refusal), None),
+        }
+    }
+
+    fn command(&mut self, queue: usize, slot: u16) -> &mut Command {
+        let command = self.queues[queue].commands[usize::from(slot)].as_mut();
+        command.expect("the slot of something under way has a command")
+    }
+
+    fn begin(&mut self, verbs: &mut dyn Verbs, queue: usize, slot: u16) {
+        match self.command(queue, slot).plan {
+            Plan::Answer(result) => self.answer(verbs, queue, slot, Ok(result), None),
+            Plan::Hold => self.command(queue, slot).stage = Stage::Held,
+            Plan::Connect(connect, Source::Capsule { offset }) => {
+                let mut data = [0; CONNECT_BYTES as usize];
+                let at = self.layout.data_at(queue, slot) + offset;
+                self.capsules.block.read(at, &mut data);
+                let result = self.connect(queue, connect, &data);
+                self.answer(verbs, queue, slot, result, None);
+            }
+            Plan::Write(io, Source::Capsule { offset }) => {
+                let place = self.aligned(queue, slot, offset, io.bytes as usize);
+                self.submit(queue, slot, io, Some(place));
+            }
+            Plan::NoData(io) => self.submit(queue, slot, io, None),
+            Plan::Give(..)
+            | Plan::Read(..)
+            | Plan::Connect(_, Source::Keyed(_))
+            | Plan::Write(_, Source::Keyed(_)) => match self.turn() {
+                Some(buffer) => self.use_buffer(verbs, queue, slot, buffer),
+                None => {
+                    self.counters.buffer_waits += 1;
+                    self.command(queue, slot).stage = Stage::Buffer;
+                    self.waiting.push_back((queue, slot));
+                }
+            },
+        }
+    }
+
+    /// A buffer for a command that has just come; those that came before go first.
+    fn turn(&mut self) -> Option<u32> {
+        if self.waiting.is_empty() {
+            self.buffers.take()
+        } else {
+            None
+        }
+    }
+
+    /// In-capsule data, moved to the start of its slot if it is not aligned where it is.
+    fn aligned(&self, queue: usize, slot: u16, offset: usize, len: usize) -> Place {
+        let mut place = self.layout.data(&self.capsules, queue, slot);
+        if offset.is_multiple_of(BLOCK_ALIGNMENT) {
+            place.offset += offset;
+        } else {
+            let mut bytes = vec![0; len];
+            place.block.read(place.offset + offset, &mut bytes);
+            place.block.write(place.offset, &bytes);
+        }
+        place
+    }
+
+    /// Gives buffers to those who wait, in order.
+    pub(crate) fn grant(&mut self, verbs: &mut dyn Verbs) {
+        while !self.waiting.is_empty() {
+            let Some(buffer) = self.buffers.take() else {
+                return;
+            };
+            let first = self.waiting.pop_front();
+            let (queue, slot) = first.expect("just seen");
+            self.use_buffer(verbs, queue, slot, buffer);
+        }
+    }
+
+    fn use_buffer(&mut self, verbs: &mut dyn Verbs, queue: usize, slot: u16, buffer: u32) {
+        let place = self.buffers.place(buffer);
+        let command = self.command(queue, slot);
+        command.buffer = Some(buffer);
+        match &command.plan {
+            Plan::Give(bytes, to) => {
+                let to = *to;
+                place.block.write(place.offset, &bytes[..]);
+                self.answer(verbs, queue, slot, Ok(0), Some(to));
+            }
+            Plan::Read(io, _) => {
+                let io = *io;
+                self.submit(queue, slot, io, Some(place));
+            }
+            Plan::Connect(_, Source::Keyed(from)) | Plan::Write(_, Source::Keyed(from)) => {
+                let from = *from;
+                command.stage = Stage::Fetch;
+                let read = Operation::Read {
+                    address: from.address,
+                    rkey: from.key,
+                };
+                let id = WorkId::Fetch(slot).pack(queue);
+                let segment = self.buffers.segment(buffer, from.length);
+                let request = WorkRequest::new(id, read, &[segment]);
+                let qpn = self.queues[queue].qpn;
+                if verbs.post_send(qpn, request).is_err() {
+                    self.condemn(queue);
+                }
+            }
+            _ => unreachable!("only transfers take buffers"),
+        }
+    }
+
+    /// The command's data is here.
+    pub(crate) fn fetched(&mut self, verbs: &mut dyn Verbs, queue: usize, slot: u16) {
+        let command = self.command(queue, slot);
+        debug_assert_eq!(command.stage, Stage::Fetch);
+        let buffer = command.buffer.expect("it was fetched into one");
+        match command.plan {
+            Plan::Connect(connect, _) => {
+                let mut data = [0; CONNECT_BYTES as usize];
+                let place = self.buffers.place(buffer);
+                place.block.read(place.offset, &mut data);
+                let result = self.connect(queue, connect, &data);
+                self.answer(verbs, queue, slot, result, None);
+            }
+            Plan::Write(io, _) => {
+                let place = self.buffers.place(buffer);
+                self.submit(queue, slot, io, Some(place));
+            }
+            _ => unreachable!("only writes and Connect fetch data"),
+        }
+    }
+
+    fn submit(&mut self, queue: usize, slot: u16, io: IoPlan, buffer: Option<Place>) {
+        self.command(queue, slot).stage = Stage::Backend;
+        let request = Io {
+            tag: tag(queue, slot),
+            kind: io.kind,
+            block: io.first,
+            blocks: io.count,
+            buffer,
+        };
+        self.hand_over(io.namespace, request);
+    }
+
+    /// To the backend, behind what it had no room for.
+    fn hand_over(&mut self, namespace: usize, io: Io) {
+        let namespace = &mut self.namespaces[namespace];
+        let refused = if namespace.waiting.is_empty() {
+            namespace.backend.submit(self.now, io).err()
+        } else {
+            Some(io)
+        };
+        if let Some(io) = refused {
+            self.counters.backend_waits += 1;
+            namespace.waiting.push_back(io);
+        }
+    }
+
+    /// The backend has ended a request.
+    pub(crate) fn ended(&mut self, verbs: &mut dyn Verbs, done: IoDone) {
+        let (queue, slot) = untag(done.tag);
+        if self.queues[queue].state != QueueState::Open {
+            self.drop_command(queue, slot);
+            self.settle(queue);
+            return;
+        }
+        let command = self.command(queue, slot);
+        let (io, data) = match command.plan {
+            Plan::Read(io, to) => (io, Some(to)),
+            Plan::Write(io, _) | Plan::NoData(io) => (io, None),
+            _ => unreachable!("only I/O commands go to a backend"),
+        };
+        match done.result {
+            Err(error) => {
+                let refusal = status(error, io.kind).into();
+                self.answer(verbs, queue, slot, Err(refusal), None);
+            }
+            Ok(()) if io.force && command.stage == Stage::Backend => {
+                command.stage = Stage::Force;
+                let flush = Io {
+                    tag: done.tag,
+                    kind: IoKind::Flush,
+                    block: 0,
+                    blocks: 0,
+                    buffer: None,
+                };
+                self.hand_over(io.namespace, flush);
+            }
+            Ok(()) => {
+                match io.kind {
+                    IoKind::Read => self.counters.bytes_read += u64::from(io.bytes),
+                    IoKind::Write => self.counters.bytes_written += u64::from(io.bytes),
+                    IoKind::Flush | IoKind::WriteZeroes => {}
+                }
+                self.answer(verbs, queue, slot, Ok(0), data);
+            }
+        }
+    }
+
+    /// The command is done; `data` says where its transfer buffer goes.
+    fn answer(
+        &mut self,
+        verbs: &mut dyn Verbs,
+        queue: usize,
+        slot: u16,
+        result: Result<u64, Refusal>,
+        data: Option<Keyed>,
+    ) {
+        let (status, result) = match result {
+            Ok(result) => (Status::SUCCESS, result),
+            Err(refusal) => (refusal.status, refusal.result),
+        };
+        let command = self.command(queue, slot);
+        command.stage = Stage::Response {
+            status,
+            result,
+            data,
+        };
+        if data.is_none()
+            && let Some(buffer) = command.buffer.take()
+        {
+            self.buffers.give(buffer);
+        }
+        self.queues[queue].unanswered.push_back(slot);
+        self.respond(verbs, queue);
+    }
+
+    /// Sends what answers there are responses for.
+    pub(crate) fn respond(&mut self, verbs: &mut dyn Verbs, queue: usize) {
+        while !self.queues[queue].unanswered.is_empty() {
+            let Some(response) = self.queues[queue].responses_free.pop() else {
+                return;
+            };
+            let slot = self.queues[queue].unanswered.pop_front();
+            let slot = slot.expect("just seen");
+            if self.send(verbs, queue, slot, response).is_err() {
+                self.condemn(queue);
+                return;
+            }
+        }
+    }
+
+    fn send(
+        &mut self,
+        verbs: &mut dyn Verbs,
+        queue: usize,
+        slot: u16,
+        response: u16,
+    ) -> Result<(), PostError> {
+        let command = self.queues[queue].commands[usize::from(slot)].take();
+        let command = command.expect("an unanswered slot has a command");
+        let Stage::Response {
+            status,
+            result,
+            data,
+        } = command.stage
+        else {
+            unreachable!("only what is done is answered");
+        };
+        let cqe = self.complete(queue, command.id, status, result);
+        let at = self.layout.cqe_at(queue, response);
+        self.capsules.block.write(at, &cqe.emit());
+        // The host may send the next command as soon as it has the answer: be ready before.
+        let layout = self.layout;
+        let qpn = self.queues[queue].qpn;
+        if let (Some(buffer), Some(to)) = (command.buffer, data) {
+            self.queues[queue].giving.push(buffer);
+            let write = Operation::Write {
+                address: to.address,
+                rkey: to.key,
+                immediate: None,
+            };
+            let id = WorkId::Give(buffer).pack(queue);
+            let segment = self.buffers.segment(buffer, to.length);
+            verbs.post_send(qpn, WorkRequest::new(id, write, &[segment]))?;
+        }
+        let id = WorkId::Receive(slot).pack(queue);
+        verbs.post_receive(qpn, layout.receive(&self.capsules, id, queue, slot))?;
+        let id = WorkId::Respond(response).pack(queue);
+        let segment = layout.response(&self.capsules, queue, response);
+        let send = Operation::Send { immediate: None };
+        verbs.post_send(qpn, WorkRequest::new(id, send, &[segment]))
+    }
+
+    /// The completion queue entry of a command that is done, with the books kept.
+    pub(crate) fn complete(&mut self, queue: usize, id: u16, status: Status, result: u64) -> Cqe {
+        if !status.is_success() {
+            let errors = &mut self.counters.errors;
+            *errors.entry(status.without_hints()).or_default() += 1;
+        }
+        Cqe {
+            result,
+            sq_head: self.queues[queue].advance(),
+            command_id: id,
+            status,
+        }
+    }
+
+    /// Forgets a command; its buffer is free.
+    pub(crate) fn drop_command(&mut self, queue: usize, slot: u16) {
+        let command = self.queues[queue].commands[usize::from(slot)].take();
+        if let Some(buffer) = command.and_then(|command| command.buffer) {
+            self.buffers.give(buffer);
+        }
+    }
+}
+
+/// What a host is told about a backend's failure.
+fn status(error: IoError, kind: IoKind) -> Status {
+    match (error, kind) {
+        (IoError::OutOfRange, _) => Status::LBA_OUT_OF_RANGE,
+        (IoError::NoSpace, _) => Status::CAPACITY_EXCEEDED,
+        (IoError::MediaError, IoKind::Read) => Status::READ_ERROR,
+        (IoError::MediaError, _) => Status::WRITE_FAULT,
+        (IoError::Other, _) => Status::INTERNAL,
+    }
+}
