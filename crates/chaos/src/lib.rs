@@ -8,6 +8,7 @@
 //! It knows racks, endpoints and checkers. It must not know the machines' insides.
 
 mod flows;
+mod pages;
 
 use core::fmt;
 use core::str::FromStr;
@@ -19,16 +20,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub enum System {
     /// Zero-sided flows of all shapes, with members that come and go.
     Flows,
+    /// The page store: directory, buffer pools, storage.
+    Pages,
 }
 
 impl System {
     /// Every system.
-    pub const ALL: [System; 1] = [System::Flows];
+    pub const ALL: [System; 2] = [System::Flows, System::Pages];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             System::Flows => "flows",
+            System::Pages => "pages",
         }
     }
 }
@@ -84,13 +88,20 @@ pub struct SeedReport {
     pub pushed: u64,
     /// Items that consumers took.
     pub popped: u64,
+    /// Pages read and found right.
+    pub reads: u64,
+    /// Pages changed.
+    pub writes: u64,
+    /// Fixes refused because the newest version of a page is lost.
+    pub losses: u64,
     /// Packets lost, doubled, delayed or damaged on purpose.
     pub packets_disturbed: u64,
-    /// Restarts of the switch.
+    /// Restarts of the switch, or of the NVMe target.
     pub restarts: u64,
     /// Nodes that crashed.
     pub crashes: u64,
-    /// Members that joined or left and weights that changed, at the controller's command.
+    /// What changed at the controller's command: members that joined or left, weights; pages that
+    /// the switch began or ceased to index.
     pub changes: u64,
     /// Why the workload was broken off, if it was.
     pub aborted: Option<String>,
@@ -102,6 +113,7 @@ pub struct SeedReport {
 pub fn run(system: System, seed: u64) -> SeedReport {
     let report = catch_unwind(AssertUnwindSafe(|| match system {
         System::Flows => flows::run(seed),
+        System::Pages => pages::run(seed),
     }));
     report.unwrap_or_else(|panic| {
         let text = panic

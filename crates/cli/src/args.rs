@@ -1,5 +1,6 @@
 //! What can be said at the command line.
 
+use crate::ycsb::args::YcsbArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rackweave_rack::RackConfig;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ Examples:
   rackweave demo --simulated --loss 0.01     the demo in virtual time over bad links
   rackweave perf read_lat                    latency of a READ from node to node
   rackweave flow flows.toml --simulated      timed actions on flows, every item checked
+  rackweave ycsb --workload c --zipf 1.1     YCSB over the page store, every read verified
   rackweave chaos --seeds 1000               a thousand seeded fault schedules
   rackweave figures zero-sided-6 --quick     a figure of a paper, measured in virtual time
   rackweave info --config rack.toml          what the configuration comes to
@@ -74,6 +76,8 @@ pub enum Command {
     Perf(PerfArgs),
     /// Run a script of timed actions on flows: create, weigh, let members come and go, close
     Flow(FlowArgs),
+    /// Run YCSB over the page store, every record that is read verified
+    Ycsb(YcsbArgs),
     /// Run seeded fault schedules and check what happened
     Chaos(ChaosArgs),
     /// Run the papers' experiments in virtual time: curves, pictures, claims beside ours

@@ -1,7 +1,7 @@
 //! The `rackweave` command: a whole rack at the command line.
 //!
 //! `args` is what can be said, `outcome` what a command ends with. Each command has a folder of its
-//! own: `demo`, `perf`, `flow`, `chaos`, `figures`, `info`, and `hosted` for the processes of a
+//! own: `demo`, `perf`, `flow`, `ycsb`, `chaos`, `figures`, `info`, and `hosted` for the processes of a
 //! hosted rack; all end in `output`, as text or as one JSON object (docs/JSON.md). This room knows
 //! every other; no other knows it.
 
@@ -24,6 +24,7 @@ mod patience;
 mod perf;
 mod progress;
 mod switch_shape;
+mod ycsb;
 
 use args::{Cli, Command, DemoArgs};
 use clap::Parser;
@@ -45,6 +46,7 @@ fn run(command: Option<Command>, globals: &Globals) -> Result<Verdict, CliError>
         Some(Command::Demo(args)) => demo::run(&args, globals),
         Some(Command::Perf(args)) => perf::run(&args, globals),
         Some(Command::Flow(args)) => flow::run(&args, globals),
+        Some(Command::Ycsb(args)) => ycsb::run(&args, globals),
         Some(Command::Chaos(args)) => match canary::prepare(args.canary.as_deref())? {
             canary::Prepared::Listed => Ok(Verdict::Passed),
             canary::Prepared::Ready => chaos::run(&args, globals),

@@ -101,6 +101,7 @@ const ARROWS: [(&str, &[&str], &str); 20] = [
             "wire",
             "verbs",
             "nic",
+            "target",
             "controller",
             "endpoint",
             "sim",

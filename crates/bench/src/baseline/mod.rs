@@ -7,6 +7,7 @@ pub mod ends;
 pub mod join;
 pub mod one_sided;
 pub mod put_shuffle;
+pub mod scalestore;
 pub mod set_up;
 pub mod tuples;
 pub mod two_sided;

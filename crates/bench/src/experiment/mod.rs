@@ -6,6 +6,7 @@ pub mod meter;
 pub mod one_to_one;
 pub mod ping_pong;
 pub mod replication;
+pub mod seamless_4;
 pub mod shuffle;
 pub mod units;
 pub mod zero_sided_10;
@@ -94,4 +95,5 @@ pub const ALL: &[Experiment] = &[
     zero_sided_14::EXPERIMENT,
     zero_sided_15::EXPERIMENT,
     zero_sided_16::EXPERIMENT,
+    seamless_4::EXPERIMENT,
 ];

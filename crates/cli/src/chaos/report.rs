@@ -26,10 +26,17 @@ pub struct CampaignReport {
     pub violations: u64,
     pub items_pushed: u64,
     pub items_popped: u64,
+    pub pages_read: u64,
+    pub pages_changed: u64,
+    /// Fixes refused because a page's newest version went down with its node.
+    pub pages_lost: u64,
     pub packets_disturbed: u64,
     pub switch_restarts: u64,
+    pub target_restarts: u64,
     pub node_crashes: u64,
     pub member_changes: u64,
+    /// Pages that the switch began or ceased to index at command.
+    pub index_changes: u64,
     /// Workloads broken off for good reason.
     pub aborted: u64,
     pub events: u64,
@@ -63,10 +70,15 @@ impl CampaignReport {
             violations: 0,
             items_pushed: 0,
             items_popped: 0,
+            pages_read: 0,
+            pages_changed: 0,
+            pages_lost: 0,
             packets_disturbed: 0,
             switch_restarts: 0,
+            target_restarts: 0,
             node_crashes: 0,
             member_changes: 0,
+            index_changes: 0,
             aborted: 0,
             events: 0,
             virtual_seconds: 0.0,
@@ -82,10 +94,17 @@ impl CampaignReport {
         self.violations += seed.violations.len() as u64;
         self.items_pushed += seed.pushed;
         self.items_popped += seed.popped;
+        self.pages_read += seed.reads;
+        self.pages_changed += seed.writes;
+        self.pages_lost += seed.losses;
         self.packets_disturbed += seed.packets_disturbed;
-        self.switch_restarts += seed.restarts;
+        let (restarts, changes) = match system {
+            System::Flows => (&mut self.switch_restarts, &mut self.member_changes),
+            System::Pages => (&mut self.target_restarts, &mut self.index_changes),
+        };
+        *restarts += seed.restarts;
+        *changes += seed.changes;
         self.node_crashes += seed.crashes;
-        self.member_changes += seed.changes;
         self.aborted += u64::from(seed.aborted.is_some());
         self.events += seed.events;
         self.virtual_seconds += seed.time.as_secs_f64();
@@ -133,17 +152,32 @@ impl fmt::Display for CampaignReport {
         if !self.failures.is_empty() {
             writeln!(f)?;
         }
-        for (what, value) in [
-            ("seeds run", self.seeds_run),
+        let flows = [
             ("items pushed", self.items_pushed),
             ("items popped", self.items_popped),
-            ("packets disturbed", self.packets_disturbed),
             ("switch restarts", self.switch_restarts),
-            ("node crashes", self.node_crashes),
             ("changes at work", self.member_changes),
             ("flows broken off", self.aborted),
+        ];
+        let pages = [
+            ("pages read", self.pages_read),
+            ("pages changed", self.pages_changed),
+            ("fixes of lost", self.pages_lost),
+            ("target restarts", self.target_restarts),
+            ("index changes", self.index_changes),
+        ];
+        let of_system = if self.system == System::Pages.name() {
+            pages
+        } else {
+            flows
+        };
+        let of_all = [
+            ("packets disturbed", self.packets_disturbed),
+            ("node crashes", self.node_crashes),
             ("simulated events", self.events),
-        ] {
+        ];
+        writeln!(f, "  {:<18} {:>14}", "seeds run", self.seeds_run)?;
+        for (what, value) in of_system.into_iter().chain(of_all) {
             writeln!(f, "  {what:<18} {value:>14}")?;
         }
         writeln!(

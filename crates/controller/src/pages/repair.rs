@@ -348,7 +348,7 @@ impl Controller {
             pages.change(page, |mut state| {
                 state.latch = state.latch.released().changed();
                 state.holder = None;
-                state.place = Place::HOME;
+                state.place = state.place.accepted();
                 state
             })
         });
@@ -356,7 +356,9 @@ impl Controller {
             let latch = site.load_word(server, rkey, offset).unwrap_or_default();
             let latch = FallbackLatch(u64::from_le_bytes(latch)).latch();
             let latch = FallbackLatch::new(latch.released().changed(), None);
-            site.store_word(server, rkey, offset + 8, Place::HOME.0.to_le_bytes());
+            let place = site.load_word(server, rkey, offset + 8).unwrap_or_default();
+            let place = Place(u64::from_le_bytes(place)).accepted();
+            site.store_word(server, rkey, offset + 8, place.0.to_le_bytes());
             site.store_word(server, rkey, offset, latch.0.to_le_bytes());
         }
         true

@@ -11,7 +11,8 @@ pub struct PoolConfig {
     pub page_size: u32,
     /// Buffer frames.
     pub frames: u32,
-    /// The identity of the pages' store; zero if it is not known yet ([`super::Pool::set_identity`]).
+    /// The identity of the pages' store; zero if it is not known yet
+    /// ([`super::Pool::set_identity`]).
     pub store_id: u64,
     /// Whether pages are given checksums when they are written, and checked when they are read.
     pub checksums: bool,

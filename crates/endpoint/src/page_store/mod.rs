@@ -10,8 +10,8 @@
 //!
 //! A shared fix gives a version that was the newest at some moment between its beginning and its
 //! end, whole; it stays readable as long as the guard lives, however the page goes on. An exclusive
-//! fix gives the newest version, and nobody in the rack changes the page until the guard's latch has
-//! been given back. What a node had changed and not written home when it went down is lost, and
+//! fix gives the newest version, and nobody in the rack changes the page until the guard's latch
+//! has been given back. What a node had changed and not written home when it went down is lost, and
 //! whoever fixes such a page is told so.
 //!
 //! # A buffer frame's life

@@ -1,6 +1,6 @@
 //! The end of a movement: what it means for the directory, and the completion for the node.
 
-use super::registers::{KEEP, WAITING, WORD_BUSY};
+use super::registers::{KEEP, MOVES_AT, WAITING, WORD_BUSY};
 use super::request::command;
 use super::{End, PagePass, PageTask, Pages, sources};
 use crate::pipeline::Digest;
@@ -125,7 +125,7 @@ impl Pages {
                     .latch
                     .update(cursor, entry, |latch| LatchWord(*latch));
                 let then = LatchWord(registers.since.read(cursor, s));
-                registers.place.update(cursor, entry, |place| {
+                let moves = registers.place.update(cursor, entry, |place| {
                     let before = Place(*place);
                     let after = match operation {
                         Some(Operation::Evict) => {
@@ -140,7 +140,13 @@ impl Pages {
                         _ => before,
                     };
                     *place = after.0;
+                    before.moves()
                 });
+                // The buffer frame that was read may have been dropped and filled again meanwhile.
+                let asked_at = registers.result.read(cursor, s) >> MOVES_AT;
+                if !end.is_storage() && end.is_done() && asked_at != moves {
+                    end = end.with_outcome(Outcome::SourceGone);
+                }
                 if planted(Canary::PagesStaleCompletion) {
                     then
                 } else {

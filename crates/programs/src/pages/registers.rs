@@ -103,7 +103,8 @@ pub(super) struct Registers {
     pub place: Split<u64>,
     /// s: the end that waits.
     pub outcome: Register<u32>,
-    /// s: the status of the last response, and whether the latch was granted.
+    /// s: the status of the last response, whether the latch was granted, and from [`MOVES_AT`] on
+    /// how often the place had moved.
     pub result: Register<u32>,
     /// s: its latch word.
     pub result_latch: Register<u64>,
@@ -113,6 +114,7 @@ pub(super) struct Registers {
     pub touched: Register<u8>,
 }
 
+pub(super) const MOVES_AT: u32 = 12;
 pub(super) const TOLD: u32 = 1 << 31;
 pub(super) const WORD_BUSY: u32 = 1;
 pub(super) const WAITING: u32 = 2;

@@ -6,7 +6,7 @@
 //! leaves in the same pass; it is kept, so that a request that comes again is answered again and
 //! does nothing.
 
-use super::registers::{KEEP, PSN, SKETCH_WIDTH, TOLD};
+use super::registers::{KEEP, MOVES_AT, PSN, SKETCH_WIDTH, TOLD};
 use super::{PagePass, PageTask, Pages, SlotEntry, sources};
 use crate::pipeline::{Digest, Task};
 use rackweave_base::canary::{Canary, planted};
@@ -40,6 +40,8 @@ struct Taken {
     granted: bool,
     latch: LatchWord,
     task: Option<Task>,
+    /// How often the page's place had moved, if data moves from there.
+    moves: u32,
 }
 
 impl Taken {
@@ -49,6 +51,7 @@ impl Taken {
             granted: false,
             latch,
             task: None,
+            moves: 0,
         }
     }
 }
@@ -160,6 +163,7 @@ impl Pages {
         }
         let result = self.registers.result.read(cursor, s);
         let latch = self.registers.result_latch.read(cursor, s);
+        let result = result & ((1 << MOVES_AT) - 1);
         let again = Response::parse(u64::from(result), latch)?;
         Some(Taken {
             granted: again.granted,
@@ -207,7 +211,8 @@ impl Pages {
             self.take_explicit(pass, asked)
         };
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let result = taken.status as u32 | u32::from(taken.granted) << 8;
+        let granted = u32::from(taken.granted) << 8;
+        let result = taken.status as u32 | granted | taken.moves << MOVES_AT;
         registers.result.write(cursor, s, result);
         registers.result_latch.write(cursor, s, taken.latch.0);
         taken
@@ -258,7 +263,7 @@ impl Pages {
             }
             _ => false,
         };
-        let place = registers.place.update(cursor, entry, |place| {
+        let (place, moves) = registers.place.update(cursor, entry, |place| {
             let before = Place(*place);
             let after = match operation {
                 Operation::Unfix if is_mine => before.moved(me, frame),
@@ -272,7 +277,7 @@ impl Pages {
                 _ => before,
             };
             *place = after.0;
-            before
+            (before, after.moves())
         });
         let refused = Taken::plain(Status::Locked, latch);
         let done = Taken {
@@ -308,6 +313,7 @@ impl Pages {
                 Taken {
                     status,
                     task,
+                    moves,
                     ..done
                 }
             }

@@ -176,6 +176,9 @@ struct Frame {
 
 const NONE: u32 = u32::MAX;
 
+/// Frames that the hand passes at most before others may use the cache.
+const LOOKS_MAX: u32 = 256;
+
 /// A node's cache.
 #[derive(Debug)]
 pub struct Cache {
@@ -194,6 +197,7 @@ pub struct Cache {
     asked: Vec<u32>,
     events: Vec<VecDeque<Event>>,
     chores: VecDeque<Chore>,
+    stirred: bool,
     counters: CacheCounters,
 }
 
@@ -226,6 +230,7 @@ impl Cache {
             asked: vec![NONE; usize::from(workers) * usize::from(depth)],
             events: (0..workers).map(|_| VecDeque::new()).collect(),
             chores: VecDeque::new(),
+            stirred: false,
             counters: CacheCounters::default(),
         }
     }
@@ -248,6 +253,11 @@ impl Cache {
     /// What the housekeeper has to do next.
     pub fn poll_chore(&mut self) -> Option<Chore> {
         self.chores.pop_front()
+    }
+
+    /// Whether there is news, since the last call, for others than the one who made it.
+    pub fn take_stirred(&mut self) -> bool {
+        core::mem::take(&mut self.stirred)
     }
 
     /// Whether the housekeeper has something to do.
@@ -273,6 +283,7 @@ impl Cache {
             self.table[page as usize] = frame;
             let slot = &mut self.frames[frame as usize];
             (slot.page, slot.state, slot.dirty) = (page, State::Void, false);
+            self.stirred |= self.has_chores();
             return Ok(Attempt::Ask(self.fetch(frame, waiter, false)));
         }
         let frame = &mut self.frames[at as usize];
@@ -304,11 +315,12 @@ impl Cache {
             } => {
                 let kept = self.frames[at as usize].state == State::Shared;
                 self.frames[at as usize].dirty |= dirty;
-                self.install(at, match (kept, from_home) {
+                let source = match (kept, from_home) {
                     (true, _) => Source::Kept,
                     (false, true) => Source::Home,
                     (false, false) => Source::Remote,
-                })?;
+                };
+                self.install(at, worker, source)?;
                 Ok(Next::Nothing)
             }
             Message::Redirect { place, id, .. } => {
@@ -338,7 +350,7 @@ impl Cache {
         let frame = &mut self.frames[at as usize];
         let fault = frame.fault.as_mut().ok_or(CacheError::Unasked)?;
         if before == after && after == [frame.page, fault.remote_id] {
-            self.install(at, Source::Remote)?;
+            self.install(at, worker, Source::Remote)?;
             return Ok(Next::Nothing);
         }
         self.counters.redirects_stale += 1;
@@ -393,7 +405,7 @@ impl Cache {
             had: true,
             dirty: frame.dirty,
         };
-        self.chores.push_back(Chore::Comply { tag, message });
+        self.add(Chore::Comply { tag, message });
         if self.frames[at as usize].state == State::Leaving {
             self.discard(at);
         }
@@ -419,10 +431,9 @@ impl Cache {
         let mut looks = 0;
         let mut dropped = Vec::new();
         let count = self.frames.len() as u32;
-        // Twice round takes everything that may be taken at all.
         while self.free.len() + self.evicting < self.free_low
             && dropped.len() < DROPS_MAX
-            && looks < 2 * count
+            && looks < LOOKS_MAX
         {
             looks += 1;
             let at = self.hand.next(count);
@@ -443,7 +454,7 @@ impl Cache {
                     id,
                     frame: at,
                 };
-                self.chores.push_back(Chore::Tell {
+                self.add(Chore::Tell {
                     frame: Some(at),
                     message,
                 });
@@ -454,7 +465,7 @@ impl Cache {
             }
         }
         if !dropped.is_empty() {
-            self.chores.push_back(Chore::Tell {
+            self.add(Chore::Tell {
                 frame: None,
                 message: Message::Drop(dropped),
             });
@@ -507,7 +518,7 @@ impl Cache {
     }
 
     /// What was fetched is here: everybody who waited gets at it, then the owner.
-    fn install(&mut self, at: u32, source: Source) -> Result<(), CacheError> {
+    fn install(&mut self, at: u32, worker: u16, source: Source) -> Result<(), CacheError> {
         let frame = &mut self.frames[at as usize];
         let fault = frame.fault.take().ok_or(CacheError::Unasked)?;
         frame.id = fault.id;
@@ -519,6 +530,7 @@ impl Cache {
         self.bytes.name(at, frame.page, frame.id);
         let mut source = source;
         for waiter in core::mem::take(&mut frame.waiters) {
+            self.stirred |= waiter.worker != worker;
             let event = if fault.exclusive || !waiter.write {
                 self.touch(at, waiter.write)?;
                 Event::Done(waiter.slot, core::mem::replace(&mut source, Source::Joined))
@@ -581,7 +593,7 @@ impl Cache {
                 frame.state = State::Superseded;
             }
             let (frame, tag) = (at, order.tag);
-            self.chores.push_back(Chore::Push { frame, to, tag });
+            self.add(Chore::Push { frame, to, tag });
             return;
         }
         let dirty = frame.dirty;
@@ -598,7 +610,12 @@ impl Cache {
             dirty,
         };
         let tag = order.tag;
-        self.chores.push_back(Chore::Comply { tag, message });
+        self.add(Chore::Comply { tag, message });
+    }
+
+    fn add(&mut self, chore: Chore) {
+        self.stirred = true;
+        self.chores.push_back(chore);
     }
 
     /// A page is given up. Its frame is kept if something will be written into it or the owner is
@@ -622,6 +639,7 @@ impl Cache {
         self.table[frame.page as usize] = NONE;
         (frame.state, frame.dirty) = (State::Free, false);
         frame.referenced = false;
+        self.stirred |= self.free.is_empty() || !frame.waiters.is_empty();
         for waiter in core::mem::take(&mut frame.waiters) {
             self.events[usize::from(waiter.worker)].push_back(Event::Retry(waiter.slot));
         }

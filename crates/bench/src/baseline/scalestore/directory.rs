@@ -414,16 +414,13 @@ impl Directory {
         Ok(())
     }
 
-    fn write_back(
-        &mut self,
-        page: u64,
-        asker: Asker,
-        id: u64,
-        frame: u32,
-    ) -> Result<(), Breach> {
+    fn write_back(&mut self, page: u64, asker: Asker, id: u64, frame: u32) -> Result<(), Breach> {
         let entry = self.entry(page)?;
         let node = asker.node;
-        let is_holder = entry.holders.iter().any(|h| h.place.node == node && h.id == id);
+        let is_holder = entry
+            .holders
+            .iter()
+            .any(|h| h.place.node == node && h.id == id);
         let task = if is_holder && entry.keeper == Some(node) {
             entry.busy = Busy::Storing { asker };
             let from = Place { node, frame };

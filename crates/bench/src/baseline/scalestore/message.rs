@@ -388,7 +388,10 @@ mod tests {
             },
         ];
         for message in all {
-            let envelope = Envelope { tag: 0x1234, message };
+            let envelope = Envelope {
+                tag: 0x1234,
+                message,
+            };
             let mut bytes = [0xff; BYTES_MAX];
             let len = envelope.write(&mut bytes);
             assert_eq!(Envelope::read(&bytes[..len]), Ok(envelope));

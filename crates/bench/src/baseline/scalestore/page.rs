@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_page_of_two_times_is_noticed() {
         let memory = Memory::new(1 << 20);
-        let block = memory.allocate(4 * SECTOR).unwrap();
+        let block = memory.allocate(5 * SECTOR).unwrap();
         let bytes = 2 * SECTOR;
         let old = Stamp::fresh(9);
         old.write(&block, 64, bytes);
@@ -160,7 +160,9 @@ mod tests {
         assert!(!disk.store(6, &block, 0, SECTOR), "it is another page");
         assert!(disk.store(5, &block, 0, SECTOR));
         assert_eq!(disk.stamp(5).count, 1);
-        block.word(16).store(7, core::sync::atomic::Ordering::Relaxed);
+        block
+            .word(16)
+            .store(7, core::sync::atomic::Ordering::Relaxed);
         assert!(!disk.store(5, &block, 0, SECTOR), "it is damaged");
     }
 }

@@ -5,27 +5,16 @@
 //! server, or time. So a slot's places in the control region never have two users, and nothing is
 //! matched but the id of the one work request under way.
 
-use super::fallback::FallbackWalk;
 use super::parts::ChannelParts;
-use super::step::{Event, Goal, NO_LATCH, Step};
-use super::switch::SwitchWalk;
+use super::step::{Event, NO_LATCH, Step};
+use super::task::{Fruit, PAUSE_FIRST, Refused, Submitted, Task, Then, Waits, submit};
 use super::{Answer, Directory, Op, Reply, Ticket};
 use rackweave_base::{Duration, Instant, Qpn, Rkey};
-use rackweave_verbs::{Completion, CompletionStatus, PostError, QpState, Verbs, WorkRequest};
+use rackweave_verbs::{Completion, CompletionStatus, QpState, Verbs};
 use rackweave_wire::fabric::page::request::{FRAMES_MAX, SLOTS_MAX};
-use rackweave_wire::fabric::page::{LatchWord, Request, Response, Status};
+use rackweave_wire::fabric::page::{LatchWord, Request, Status};
 use std::collections::VecDeque;
 
-/// The first pause before something is asked again: about what a page of some KiB needs on a lane.
-const PAUSE_FIRST: Duration = Duration::from_micros(2);
-/// The longest pause: about what an SSD needs for a write, the longest that anybody is busy.
-const PAUSE_LAST: Duration = Duration::from_micros(128);
-/// How long an operation asks again. Far longer than any transfer, and than the controller needs
-/// to find out that a node is dead; so whoever asks for longer had better be told.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How often the entry may be looked for in the switch and in the server's memory by turns without
-/// a pause: once there, and once back if it has just moved.
-const HOPS_AT_ONCE: u8 = 2;
 /// How often the queue pair to the switch is looked at while only data is awaited: nothing else
 /// would tell that the switch is gone.
 const WATCH: Duration = Duration::from_millis(1);
@@ -49,48 +38,6 @@ pub struct Channel {
     watch: Instant,
     /// The switch does not answer any more.
     lost: bool,
-}
-
-/// An operation under way.
-#[derive(Clone, Copy, Debug)]
-struct Task {
-    ticket: Ticket,
-    goal: Goal,
-    walk: Walk,
-    waits: Waits,
-    pause: Duration,
-    patience_ends: Instant,
-    hops: u8,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Walk {
-    Switch(SwitchWalk),
-    Fallback(FallbackWalk),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Waits {
-    /// For the READ with this id.
-    Response(u64),
-    /// For the completion in the slot.
-    Data(Response),
-    /// For the work request with this id, and what it brings.
-    Server(u64, Fruit),
-    /// For time, then goes on with this.
-    Until(Instant, Then),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Fruit {
-    Entry,
-    Swapped,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Then {
-    Wake,
-    Do(Step),
 }
 
 impl Channel {
@@ -156,12 +103,11 @@ impl Channel {
             step = match step {
                 Step::End(answer, latch) => return self.end(slot, task.ticket, answer, latch),
                 Step::Pause => {
-                    let until = now + task.pause;
-                    task.pause = longer(task.pause);
-                    return self.wait(now, slot, task, Waits::Until(until, Then::Wake));
+                    let waits = task.pause(now, Then::Wake);
+                    return self.wait(now, slot, task, waits);
                 }
                 Step::Switch(goal) | Step::Fallback(goal) => {
-                    match self.hop(now, &mut task, step, goal) {
+                    match task.hop(self.parts.node, now, step, goal) {
                         Ok(step) => step,
                         Err(waits) => return self.wait(now, slot, task, waits),
                     }
@@ -214,33 +160,6 @@ impl Channel {
             answer,
             latch,
         });
-    }
-
-    /// The entry is elsewhere: another machine goes on, at once or after a pause.
-    fn hop(&self, now: Instant, task: &mut Task, step: Step, goal: Goal) -> Result<Step, Waits> {
-        if task.hops >= HOPS_AT_ONCE {
-            if now >= task.patience_ends {
-                return Ok(Step::End(Answer::Gone, NO_LATCH));
-            }
-            task.hops = 0;
-            let until = now + task.pause;
-            task.pause = longer(task.pause);
-            return Err(Waits::Until(until, Then::Do(step)));
-        }
-        task.hops += 1;
-        task.goal = goal;
-        let (walk, first) = match step {
-            Step::Fallback(_) => match FallbackWalk::start(self.parts.node, goal) {
-                Some((walk, first)) => (Walk::Fallback(walk), first),
-                None => return Ok(Step::End(Answer::Invalid, NO_LATCH)),
-            },
-            _ => {
-                let (walk, first) = SwitchWalk::start(goal);
-                (Walk::Switch(walk), first)
-            }
-        };
-        task.walk = walk;
-        Ok(first)
     }
 
     fn post(
@@ -369,7 +288,7 @@ impl Channel {
                     self.happened(now, verbs, slot, Event::Lost);
                 }
                 Waits::Until(until, then) if now >= until => {
-                    let tired = now >= task.patience_ends;
+                    let tired = task.is_tired(now);
                     match then {
                         Then::Wake => self.happened(now, verbs, slot, Event::Due { tired }),
                         Then::Do(step) => {
@@ -393,43 +312,6 @@ impl Channel {
     }
 }
 
-impl Task {
-    fn next(&mut self, event: Event) -> Step {
-        match &mut self.walk {
-            Walk::Switch(walk) => walk.next(event),
-            Walk::Fallback(walk) => walk.next(event),
-        }
-    }
-}
-
-/// Why a step was not posted.
-enum Refused {
-    /// The queue is full.
-    Full,
-    /// This has happened instead.
-    Event(Event),
-    /// There is no such entry.
-    NoEntry,
-}
-
-enum Submitted {
-    Yes,
-    Full,
-    Never,
-}
-
-fn submit(verbs: &mut dyn Verbs, qpn: Qpn, request: WorkRequest) -> Submitted {
-    match verbs.post_send(qpn, request) {
-        Ok(()) => Submitted::Yes,
-        Err(PostError::Full(_)) => Submitted::Full,
-        Err(_) => Submitted::Never,
-    }
-}
-
-fn longer(pause: Duration) -> Duration {
-    (pause * 2).min(PAUSE_LAST)
-}
-
 impl Directory for Channel {
     fn room(&self) -> usize {
         self.free.len().saturating_sub(self.replies.len())
@@ -446,17 +328,7 @@ impl Directory for Channel {
             self.end(slot, ticket, Answer::Invalid, NO_LATCH);
             return Some(ticket);
         }
-        let goal = Goal::Do(op);
-        let (walk, step) = SwitchWalk::start(goal);
-        let task = Task {
-            ticket,
-            goal,
-            walk: Walk::Switch(walk),
-            waits: Waits::Until(now, Then::Wake),
-            pause: PAUSE_FIRST,
-            patience_ends: now + PATIENCE,
-            hops: 0,
-        };
+        let (task, step) = Task::new(now, ticket, op);
         self.go_on(now, verbs, slot, task, step);
         Some(ticket)
     }
@@ -488,14 +360,5 @@ impl Directory for Channel {
         };
         let watch = (self.moving > 0).then_some(self.watch);
         [pauses, watch].into_iter().flatten().min()
-    }
-}
-
-impl Task {
-    fn due(&self) -> Option<Instant> {
-        match self.waits {
-            Waits::Until(until, _) => Some(until),
-            _ => None,
-        }
     }
 }

@@ -4,16 +4,18 @@
 //! one: requests to the switch, and for pages that the switch does not index the same entries in a
 //! server's memory, by one-sided operations. A worker has a channel of its own.
 //!
-//! [`channel`] carries operations to queue pairs and back; what an operation does is in two
-//! machines that know no queue pair: [`switch`] and [`fallback`]. [`conformance`] is what every
+//! `channel` carries operations to queue pairs and back; what an operation does is in two
+//! machines that know no queue pair: `switch` and `fallback`. `conformance` is what every
 //! directory must do.
 
 mod channel;
+#[doc(hidden)]
 pub mod conformance;
 mod fallback;
 mod parts;
 mod step;
 mod switch;
+mod task;
 
 #[cfg(test)]
 mod history_tests;
@@ -81,7 +83,8 @@ pub enum Op {
         keep: bool,
     },
     /// Have all transfers out of this node's buffer frames ended that began before? Buffer frames
-    /// whose headers were voided may be used again after this has been [`Answer::Done`] twice since.
+    /// whose headers were voided may be used again after this has been [`Answer::Done`] twice
+    /// since.
     Quiesce,
 }
 

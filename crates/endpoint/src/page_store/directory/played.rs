@@ -109,6 +109,8 @@ pub(super) struct Model {
     /// When the last packet of a queue pair arrives, by node, queue pair and direction.
     last: HashMap<(u16, Qpn, bool), u64>,
     commands: u32,
+    /// Something has reached a node.
+    pub touched: bool,
     /// Node and buffer frame that a slot aims at.
     aims: HashMap<(u16, u8), u64>,
 }
@@ -141,6 +143,7 @@ impl Model {
             sequence: 0,
             last: HashMap::new(),
             commands: 0,
+            touched: false,
             aims: HashMap::new(),
         };
         if indexed {
@@ -197,6 +200,7 @@ impl Model {
     }
 
     fn happen(&mut self, event: Event) {
+        self.touched |= matches!(event, Event::Served { .. } | Event::Ended { .. });
         match event {
             Event::Asked {
                 node,

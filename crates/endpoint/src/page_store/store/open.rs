@@ -90,8 +90,8 @@ pub enum OpenError {
 }
 
 impl<D: Directory> PageStore<D> {
-    /// Makes a store, whatever was there before. All pages but the superblock are free, and pages of
-    /// a store that was there before read as zeroes; no pool may have any of them.
+    /// Makes a store, whatever was there before. All pages but the superblock are free, and pages
+    /// of a store that was there before read as zeroes; no pool may have any of them.
     ///
     /// # Errors
     /// If the capacity is out of range, or the superblock cannot be written.

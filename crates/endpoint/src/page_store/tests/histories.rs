@@ -159,7 +159,11 @@ fn reopen(bench: &mut Bench, changes: &HashMap<u64, u64>, plan: Plan) {
 
 fn check(seeds: std::ops::Range<u64>, plan: Plan) -> Statistics {
     let mut sum = Statistics::default();
-    for seed in seeds {
+    // For longer runs at a desk.
+    let more = std::env::var("PAGE_STORE_SEEDS")
+        .ok()
+        .and_then(|more| more.parse().ok());
+    for seed in seeds.start..seeds.end + more.unwrap_or(0_u64) {
         let (mut bench, changes) = run(seed, plan);
         sum += bench.statistics();
         reopen(&mut bench, &changes, plan);

@@ -1,7 +1,7 @@
 //! A rack that the tests play: one directory, the homes, and the buffer frames of several nodes.
 //!
-//! It follows the transitions of `wire::fabric::page::entry`, moves pages in two halves with time in
-//! between, and asserts what a node must keep: see `Model`.
+//! It follows the transitions of `wire::fabric::page::entry`, moves pages in two halves with time
+//! in between, and asserts what a node must keep: see `Model`.
 
 use crate::page_store::directory::{Answer, Directory, Mode, Op, Reply, Served, Ticket};
 use rackweave_base::{Block, Duration, Instant, Rng};
@@ -9,7 +9,6 @@ use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{LatchWord, PageHeader, PageId, Place, Source};
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The rack. Clones are the same.
@@ -446,11 +445,4 @@ impl Directory for Played {
     fn poll_timeout(&self) -> Option<Instant> {
         self.under_way.iter().map(|under_way| under_way.due).min()
     }
-}
-
-/// Voids what the tests read past the pool: the word of a page's number in a buffer frame.
-pub fn page_word(block: &Block, page_size: usize, frame: u32) -> u64 {
-    block
-        .word(frame as usize * page_size)
-        .load(Ordering::Acquire)
 }

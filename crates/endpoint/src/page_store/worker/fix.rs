@@ -5,18 +5,18 @@
 //! 2. A shared fix of a page that is there latches the buffer frame and has the directory *verify*
 //!    the version. If it is old, the page is fetched: over the old copy if nobody reads that, else
 //!    into another buffer frame, and whoever reads the old one goes on.
-//! 3. An exclusive fix of a page that is there takes the buffer frame's latch first. Then it fetches,
-//!    and nothing is moved if the copy is the newest version.
+//! 3. An exclusive fix of a page that is there takes the buffer frame's latch first. Then it
+//!    fetches, and nothing is moved if the copy is the newest version.
 //!
 //! A fix that waited for another's fetch has its version verified like any other: that fetch may
 //! have begun, and its version been replaced, before this fix began.
 
-use super::replies::{Job, Latch};
+use super::replies::Job;
 use super::{Key, Worker};
 use crate::page_store::FixError;
-use crate::page_store::directory::{Answer, Directory, Mode, Op};
-use crate::page_store::guard::{PageGuard, Unfix};
-use crate::page_store::pool::table::{DIRTY, EVICTING, LOADING, TORN};
+use crate::page_store::directory::{Directory, Mode, Op};
+use crate::page_store::guard::PageGuard;
+use crate::page_store::pool::table::{EVICTING, LOADING, TORN};
 use rackweave_base::memory::{FrameRead, FrameWrite};
 use rackweave_base::{Duration, Instant};
 use rackweave_verbs::Verbs;
@@ -44,12 +44,14 @@ pub(super) struct Pending {
     pub checked: bool,
     pub not_before: Instant,
     pub attempts: u32,
-    gone_since: Option<Instant>,
+    pub gone_since: Option<Instant>,
     /// Since when there was no buffer frame, and how many had been freed by then.
     frame_wait: Option<(Instant, u64)>,
     stepped_back: Option<Instant>,
-    joined: bool,
-    fetched: bool,
+    /// Another fix was bringing the page.
+    pub joined: bool,
+    /// The page was moved for this fix.
+    pub fetched: bool,
     /// Whether the pool counts it among what moves.
     pub moves: bool,
     /// Whether the directory has been asked and has not answered.
@@ -173,7 +175,7 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    fn set_state(&mut self, key: Key, state: State) {
+    pub(super) fn set_state(&mut self, key: Key, state: State) {
         if let Some(pending) = self.fixes.get_mut(key) {
             pending.state = state;
         }
@@ -367,188 +369,6 @@ impl<D: Directory> Worker<D> {
                 Step::Asked(State::Fetch { write, have })
             }
             None => Step::Wait(State::Fetch { write, have }),
-        }
-    }
-
-    /// The directory has answered a fix.
-    pub(super) fn fix_answered(&mut self, key: Key, answer: Answer, latch: Latch) {
-        let Some(pending) = self.fixes.get_mut(key) else {
-            return;
-        };
-        pending.asked = false;
-        match core::mem::replace(&mut pending.state, State::Seek) {
-            State::Verify { read, version } => self.verified(key, read, version, answer, latch),
-            State::Fetch { write, have } => self.fetched(key, write, have, answer, latch),
-            other => pending.state = other,
-        }
-    }
-
-    fn verified(&mut self, key: Key, read: FrameRead, version: u64, answer: Answer, latch: Latch) {
-        let Some(page) = self.fixes.get(key).map(|pending| pending.page) else {
-            return self.pool.let_go(read);
-        };
-        let frame = read.frame();
-        if answer == Answer::Done && !latch.is_locked() && latch.version() == version {
-            self.pool.table.meta(frame).touch();
-            let guard = PageGuard::shared(&self.local, page, version, read);
-            return self.finish(key, Ok(guard));
-        }
-        self.pool.let_go(read);
-        match answer {
-            Answer::Done if !latch.is_locked() => {
-                self.statistics.stale_copies += 1;
-                self.go_on(key, State::Replace { frame, version });
-            }
-            Answer::Done | Answer::Locked => self.locked(key, State::Seek),
-            other => self.refused(key, State::Seek, other),
-        }
-    }
-
-    fn fetched(
-        &mut self,
-        key: Key,
-        mut write: FrameWrite,
-        have: Option<u64>,
-        answer: Answer,
-        latch: Latch,
-    ) {
-        let Some(pending) = self.fixes.get_mut(key) else {
-            return;
-        };
-        let (page, mode) = (pending.page, pending.mode);
-        let version = latch.version();
-        match answer {
-            Answer::Fetched(served) => {
-                self.statistics.count(served);
-                pending.fetched = true;
-                let checked = pending.checked;
-                let admitted = self
-                    .pool
-                    .admit(&mut write, page, version, served.source, checked);
-                if let Err(error) = admitted {
-                    return self.not_admitted(key, write, error);
-                }
-            }
-            Answer::Unchanged => {}
-            Answer::Locked => return self.locked(key, State::Fetch { write, have }),
-            other => return self.refused(key, State::Fetch { write, have }, other),
-        }
-        let meta = self.pool.table.meta(write.frame());
-        meta.version.store(version, Ordering::Release);
-        match answer {
-            Answer::Unchanged => meta.clear(TORN | LOADING),
-            _ => meta.clear(TORN | LOADING | DIRTY),
-        }
-        meta.touch();
-        let guard = match mode {
-            Mode::Exclusive => PageGuard::exclusive(&self.local, page, version, write),
-            Mode::Shared => PageGuard::shared(&self.local, page, version, write.downgrade()),
-        };
-        self.finish(key, Ok(guard));
-    }
-
-    /// What came is not the page.
-    fn not_admitted(&mut self, key: Key, write: FrameWrite, error: FixError) {
-        let Some(pending) = self.fixes.get(key) else {
-            return;
-        };
-        match error {
-            FixError::Corrupt { .. } => self.statistics.checksum_failures += 1,
-            _ => self.statistics.wrong_pages += 1,
-        }
-        // No other node may take it from here.
-        self.pool.void(write.frame());
-        let (page, mode) = (pending.page, pending.mode);
-        match mode {
-            Mode::Shared => self.pool.drop_page(page, write),
-            Mode::Exclusive => self.pool.push_unfix(Unfix {
-                write,
-                page,
-                version: 0,
-                changed: false,
-                discard: true,
-            }),
-        }
-        self.finish(key, Err(error));
-    }
-
-    /// Another node has the latch: later again.
-    fn locked(&mut self, key: Key, state: State) {
-        self.statistics.conflicts += 1;
-        let attempts = self.fixes.get(key).map_or(0, |pending| pending.attempts);
-        let until = self.retry_at(attempts);
-        if let Some(pending) = self.fixes.get_mut(key) {
-            pending.gone_since = None;
-            pending.attempts += 1;
-            pending.not_before = until;
-        }
-        self.go_on(key, state);
-    }
-
-    /// The directory has not done what it was asked for.
-    fn refused(&mut self, key: Key, state: State, answer: Answer) {
-        let Some(pending) = self.fixes.get_mut(key) else {
-            return;
-        };
-        let page = pending.page;
-        let error = match answer {
-            Answer::Lost => FixError::Lost(page),
-            Answer::Full => FixError::StorageFull,
-            Answer::Storage(status) => FixError::Storage { status },
-            Answer::Invalid => FixError::NoSuchPage(page),
-            // Nobody answers, or the answer makes no sense.
-            _ => {
-                self.statistics.gone += 1;
-                let since = *pending.gone_since.get_or_insert(self.now);
-                if self.now.since(since) < self.pool.config.patience {
-                    let attempts = pending.attempts;
-                    pending.attempts += 1;
-                    let until = self.gone_until(attempts);
-                    if let Some(pending) = self.fixes.get_mut(key) {
-                        pending.not_before = until;
-                    }
-                    return self.go_on(key, state);
-                }
-                FixError::Gone
-            }
-        };
-        if let State::Fetch { write, have } = state {
-            match have {
-                None => self.pool.drop_page(page, write),
-                // The copy may be damaged, or may be the only one. Every fix asks for its version,
-                // and so finds out.
-                Some(_) => self.pool.table.meta(write.frame()).set(TORN),
-            }
-        }
-        self.finish(key, Err(error));
-    }
-
-    fn go_on(&mut self, key: Key, state: State) {
-        self.set_state(key, state);
-        self.runnable.push(key);
-    }
-
-    /// The fix has ended.
-    fn finish(&mut self, key: Key, result: Result<PageGuard, FixError>) {
-        let Some(pending) = self.fixes.get_mut(key) else {
-            return;
-        };
-        if core::mem::take(&mut pending.moves) {
-            self.pool.moving.fetch_sub(1, Ordering::Relaxed);
-        }
-        match &result {
-            Ok(_) if pending.is_abandoned => {}
-            Ok(_) => {
-                self.statistics.fixes += 1;
-                self.statistics.joined += u64::from(pending.joined && !pending.fetched);
-                self.statistics.local_hits += u64::from(!pending.joined && !pending.fetched);
-            }
-            Err(_) => self.statistics.failed += 1,
-        }
-        if pending.is_abandoned {
-            self.fixes.remove(key);
-        } else {
-            pending.state = State::Ready(result);
         }
     }
 }

@@ -7,6 +7,7 @@
 //! [`fix`] has the story of a fix, [`background`] what happens behind: latches given back, pages
 //! evicted, buffer frames freed. [`flush`] writes everything home.
 
+mod answers;
 mod background;
 mod end;
 mod fix;
@@ -141,8 +142,8 @@ impl<D: Directory> Worker<D> {
     /// Begins to fix a page.
     ///
     /// The worker must not have fixed it already, other than both times shared: it would wait for
-    /// itself. That panics in debug builds and is [`FixError::Conflict`] in others. Of a worker that
-    /// does several things in turn see [`Self::fix_in_turn`].
+    /// itself. That panics in debug builds and is [`FixError::Conflict`] in others. Of a worker
+    /// that does several things in turn see [`Self::fix_in_turn`].
     ///
     /// # Panics
     /// In debug builds, as said.

@@ -260,18 +260,24 @@ impl PageHistory {
         }
     }
 
-    /// A node begins to write home everything that it has changed and given back.
+    /// A node begins to write home everything that it has changed and given back. What it is
+    /// changing again is left out.
     pub fn ask_flush(&self, node: u16) -> FlushAsked {
-        let by_node = |page: &Page| page.newest().writer.is_some_and(|w| w.node == node);
-        let pages = self.pages.iter().filter(|(_, page)| by_node(page));
+        let is_its = |page: &Page| {
+            page.newest().writer.is_some_and(|w| w.node == node)
+                && page.holder.is_none_or(|holder| holder.who.node != node)
+        };
+        let pages = self.pages.iter().filter(|(_, page)| is_its(page));
         FlushAsked(pages.map(|(&page, entry)| (page, entry.last())).collect())
     }
 
-    /// That is done: the home has those versions, or newer ones.
+    /// That is done: the home has those versions, save those that somebody has replaced meanwhile.
     pub fn flushed(&mut self, asked: &FlushAsked) {
         for &(page, state) in &asked.0 {
             let entry = self.page(page);
-            entry.home = entry.home.max(state.min(entry.last()));
+            if state == entry.last() {
+                entry.home = state;
+            }
         }
     }
 

@@ -65,25 +65,46 @@ impl fmt::Display for LatchWord {
 /// | 41 | the cached one is newer than the home |
 /// | 42 | a write to the home is under way |
 /// | 43 | the newest version is lost |
+/// | 44–63 | how often it has moved, modulo 2^20 |
+///
+/// The count tells a place from the same place at another time: a node may drop a page and fetch it
+/// again into the same buffer frame, and who began to read there before must not trust what it got.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Place(pub u64);
 
 impl Place {
-    /// The page is at home, and nowhere else that counts.
+    /// The page is at home, and has never been anywhere else.
     pub const HOME: Place = Place(0);
     const CACHED: u64 = 1 << 40;
     const DIRTY: u64 = 1 << 41;
     const WRITING: u64 = 1 << 42;
     const LOST: u64 = 1 << 43;
+    const MOVES_AT: u32 = 44;
 
-    /// In a buffer frame of a node, the same as at home.
+    /// In a buffer frame of a node, the same as at home; it has never moved.
     pub const fn clean(node: u16, frame: u32) -> Self {
         Self(Self::CACHED | (node as u64) << 24 | (frame & (FRAMES_MAX - 1)) as u64)
     }
 
-    /// In a buffer frame of a node, newer than at home.
+    /// In a buffer frame of a node, newer than at home; it has never moved.
     pub const fn dirty(node: u16, frame: u32) -> Self {
         Self(Self::clean(node, frame).0 | Self::DIRTY)
+    }
+
+    /// How often it has moved, modulo 2^20.
+    pub const fn moves(self) -> u32 {
+        (self.0 >> Self::MOVES_AT) as u32
+    }
+
+    /// The page is now where `to` says.
+    const fn to(self, to: u64) -> Self {
+        let moves = (self.0 >> Self::MOVES_AT).wrapping_add(1);
+        Self(to | moves << Self::MOVES_AT)
+    }
+
+    /// Whether no buffer frame has it, and nothing is lost.
+    pub const fn is_home(self) -> bool {
+        self.0 & (Self::CACHED | Self::LOST) == 0
     }
 
     /// Node and buffer frame that cache the page, if one does.
@@ -117,7 +138,7 @@ impl Place {
     /// A changed page came to be in this buffer frame. A write under way stays: it writes an older
     /// version, and the next must wait for it.
     pub const fn moved(self, node: u16, frame: u32) -> Self {
-        Self(Self::dirty(node, frame).0 | self.0 & Self::WRITING)
+        self.to(Self::dirty(node, frame).0 | self.0 & Self::WRITING)
     }
 
     /// A write to the home begins, if the buffer frame is the place, is ahead and nobody else
@@ -136,23 +157,24 @@ impl Place {
         if kept {
             Self(rest.0 & !Self::DIRTY)
         } else {
-            Self::HOME
+            self.to(0)
         }
     }
 
     /// A read from the home has brought the page into this buffer frame. The place becomes it,
-    /// unless somewhere else a newer version may be.
+    /// unless the page is somewhere already: another's buffer frame is as good, and whoever reads
+    /// from there need not be disturbed.
     pub const fn read(self, node: u16, frame: u32) -> Self {
-        if self.is_dirty() || self.is_lost() {
+        if self.cached().is_some() || self.is_lost() {
             return self;
         }
-        Self(Self::clean(node, frame).0 | self.0 & Self::WRITING)
+        self.to(Self::clean(node, frame).0 | self.0 & Self::WRITING)
     }
 
     /// The buffer frame turned out not to hold the page any more. Somebody else's stays.
     pub const fn dropped(self, node: u16, frame: u32) -> Self {
         if self.is_at(node, frame) && !self.is_dirty() {
-            Self(self.0 & Self::WRITING)
+            self.to(self.0 & Self::WRITING)
         } else {
             self
         }
@@ -169,9 +191,14 @@ impl Place {
     /// The node is dead. What only it had is lost. A write from it has ended one way or another.
     pub const fn died(self, node: u16) -> Self {
         match self.cached() {
-            Some((at, _)) if at == node => Self(if self.is_dirty() { Self::LOST } else { 0 }),
+            Some((at, _)) if at == node => self.to(if self.is_dirty() { Self::LOST } else { 0 }),
             _ => self,
         }
+    }
+
+    /// The loss is accepted: what is at home counts.
+    pub const fn accepted(self) -> Self {
+        self.to(0)
     }
 }
 
@@ -244,7 +271,8 @@ mod tests {
         assert_eq!(clean.cached(), Some((3, 9)));
         assert!(!clean.is_dirty());
         assert_eq!(clean.dropped(3, 8), clean, "another frame");
-        assert_eq!(clean.dropped(3, 9), Place::HOME);
+        assert!(clean.dropped(3, 9).is_home());
+        assert_ne!(clean.dropped(3, 9).read(3, 9), clean, "it has moved");
         let dirty = clean.moved(4, 1);
         assert!(dirty.is_dirty() && dirty.is_at(4, 1));
         assert_eq!(
@@ -255,18 +283,29 @@ mod tests {
         assert_eq!(dirty.dropped(4, 1), dirty, "nobody drops the only copy");
         assert_eq!(dirty.died(3), dirty);
         assert!(dirty.died(4).is_lost());
-        assert_eq!(clean.died(3), Place::HOME);
+        assert!(clean.died(3).is_home());
     }
 
     #[test]
     fn a_write_that_was_overtaken_leaves_the_newer_place() {
         let writing = Place::dirty(4, 1).writing();
-        assert_eq!(writing.written(4, 1, true, false), Place::HOME);
+        assert!(writing.written(4, 1, true, false).is_home());
         assert_eq!(writing.written(4, 1, true, true), Place::clean(4, 1));
         assert_eq!(writing.written(4, 1, false, false), Place::dirty(4, 1));
         let overtaken = writing.moved(5, 2);
         assert!(overtaken.is_writing(), "the next write must wait");
-        assert_eq!(overtaken.written(4, 1, true, false), Place::dirty(5, 2));
+        let after = overtaken.written(4, 1, true, false);
+        assert!(after.is_at(5, 2) && after.is_dirty() && !after.is_writing());
+    }
+
+    #[test]
+    fn moves_are_counted_beside_everything_else() {
+        let mut place = Place::HOME;
+        for moves in 0..(1 << 20) + 3u32 {
+            assert_eq!(place.moves(), moves & 0xf_ffff);
+            place = place.moved(0xffff, moves);
+            assert!(place.is_at(0xffff, moves & (FRAMES_MAX - 1)) && place.is_dirty());
+        }
     }
 
     #[test]

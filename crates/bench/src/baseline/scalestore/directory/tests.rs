@@ -43,7 +43,10 @@ fn tasks(directory: &mut Directory) -> Vec<Task> {
 
 fn load(directory: &mut Directory, node: u16, id: u64, exclusive: bool) {
     let tasks = ask(directory, fetch(node, id, exclusive));
-    assert!(matches!(tasks[..], [Task::Load { page: PAGE, .. }]), "{tasks:?}");
+    assert!(
+        matches!(tasks[..], [Task::Load { page: PAGE, .. }]),
+        "{tasks:?}"
+    );
     directory.handle_loaded(PAGE).unwrap();
 }
 
@@ -124,9 +127,7 @@ fn what_was_changed_moves_from_holder_to_holder() {
         *from_home = true;
     }
     let sent = ask(&mut directory, (asker, again));
-    let redirected = |task: &Task| {
-        matches!(task, Task::Answer { message: Message::Redirect { place, .. }, .. } if place.node == 1)
-    };
+    let redirected = |task: &Task| matches!(task, Task::Answer { message: Message::Redirect { place, .. }, .. } if place.node == 1);
     assert!(sent.len() == 1 && redirected(&sent[0]), "{sent:?}");
 }
 
@@ -185,11 +186,17 @@ fn a_write_back_ends_the_holding_unless_it_was_revoked_before() {
 fn what_makes_no_sense_is_refused() {
     let mut directory = Directory::new(4);
     let drop = Message::Drop(vec![(4, 1)]);
-    assert_eq!(directory.handle_request(asker(0), drop), Err(Breach::NoPage(4)));
+    assert_eq!(
+        directory.handle_request(asker(0), drop),
+        Err(Breach::NoPage(4))
+    );
     assert_eq!(directory.handle_loaded(0), Err(Breach::NotBegun(0)));
     assert_eq!(directory.handle_stored(0), Err(Breach::NotBegun(0)));
     let complied = directory.handle_complied(0, 0, true, true);
     assert_eq!(complied, Err(Breach::NotBegun(0)));
     let done = Message::Done { written: true };
-    assert_eq!(directory.handle_request(asker(0), done), Err(Breach::NoRequest));
+    assert_eq!(
+        directory.handle_request(asker(0), done),
+        Err(Breach::NoRequest)
+    );
 }

@@ -278,7 +278,7 @@ impl Fetch {
     }
 
     fn arrived(&mut self, source: Source) -> Step {
-        if self.mode == Mode::Exclusive {
+        if self.mode == Mode::Exclusive && self.state == State::FromHome {
             return self.fetched(source);
         }
         if self.state == State::FromHome && self.enlist {
@@ -304,13 +304,12 @@ impl Fetch {
         if latch.is_indexed() {
             return Step::Switch(self.goal());
         }
-        // A place that changed hands may have been filled again while it was read.
-        let same = match self.place.cached() {
-            Some((node, frame)) => place.is_at(node, frame),
-            None => true,
-        };
-        if latch != self.latch || !same {
+        if latch != self.latch {
             return Step::End(Answer::Locked, latch.latch());
+        }
+        // A buffer frame that changed hands may have been filled again while it was read.
+        if source == Source::Memory && place.moves() != self.place.moves() {
+            return self.retry();
         }
         self.fetched(source)
     }

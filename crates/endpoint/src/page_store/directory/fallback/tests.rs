@@ -1,1 +1,178 @@
+//! Single transitions that the histories reach rarely.
 
+use super::*;
+use crate::page_store::directory::Mode;
+use crate::page_store::directory::step::Word;
+use rackweave_wire::fabric::page::{
+    Completion, LatchWord, Operation, Outcome, PageId, Place, Response, Source, Status,
+};
+
+const ME: u16 = 1;
+const OPEN: FallbackLatch = FallbackLatch::new(LatchWord::open(5), None);
+const MINE: FallbackLatch = FallbackLatch::new(LatchWord::open(5).locked(), Some(ME));
+
+fn page() -> PageId {
+    PageId::new(0, 7).unwrap()
+}
+
+fn start(op: Op) -> FallbackWalk {
+    let (walk, step) = FallbackWalk::start(ME, Goal::Do(op)).unwrap();
+    assert_eq!(step, Step::ReadEntry);
+    walk
+}
+
+fn fetch(mode: Mode) -> Op {
+    let (page, frame, have) = (page(), 3, None);
+    Op::Fetch {
+        page,
+        mode,
+        frame,
+        have,
+    }
+}
+
+fn evict() -> Op {
+    let (page, frame, keep) = (page(), 3, false);
+    Op::Evict { page, frame, keep }
+}
+
+fn is_ask(step: Step, wanted: Operation) -> bool {
+    matches!(step, Step::Ask { operation, .. } if operation == wanted)
+}
+
+fn moved(outcome: Outcome) -> Event {
+    let response = Response {
+        status: Status::Moving,
+        granted: false,
+        command: 1,
+        latch: LatchWord(0),
+    };
+    let completion = Completion {
+        outcome,
+        source: Source::Storage,
+        nvme_status: 0x81,
+        command: 1,
+        latch: LatchWord(0),
+    };
+    Event::Moved(response, completion)
+}
+
+fn swap(word: Word, compare: u64, swap: u64) -> Step {
+    Step::Swap {
+        word,
+        compare,
+        swap,
+    }
+}
+
+#[test]
+fn everything_goes_to_the_switch_with_the_entry() {
+    let (page, frame) = (page(), 3);
+    for op in [
+        fetch(Mode::Shared),
+        fetch(Mode::Exclusive),
+        evict(),
+        Op::Verify { page },
+        Op::Unfix { page, frame },
+        Op::Release { page },
+    ] {
+        let step = start(op).next(Event::Entry(FallbackLatch::INDEXED, Place::HOME));
+        assert_eq!(step, Step::Switch(Goal::Do(op)));
+    }
+    assert!(FallbackWalk::start(ME, Goal::Do(Op::Quiesce)).is_none());
+}
+
+#[test]
+fn a_place_is_made_known_under_the_latch() {
+    let mut walk = start(fetch(Mode::Shared));
+    let step = walk.next(Event::Entry(OPEN, Place::HOME));
+    assert!(is_ask(step, Operation::ReadHome));
+    let latch = walk.next(moved(Outcome::Done));
+    assert_eq!(latch, swap(Word::Latch, OPEN.0, MINE.0));
+    let place = walk.next(Event::Swapped(OPEN.0));
+    let clean = Place::HOME.read(ME, 3);
+    assert_eq!(place, swap(Word::Place, Place::HOME.0, clean.0));
+    let open = walk.next(Event::Swapped(Place::HOME.0));
+    assert_eq!(open, swap(Word::Latch, MINE.0, OPEN.0));
+    let mut promoted = walk;
+    let end = walk.next(Event::Swapped(MINE.0));
+    assert!(matches!(end, Step::End(Answer::Fetched(_), latch) if latch == OPEN.latch()));
+    let end = promoted.next(Event::Swapped(FallbackLatch::INDEXED.0));
+    assert!(matches!(end, Step::Switch(Goal::Undo { .. })), "{end:?}");
+}
+
+#[test]
+fn an_old_copy_is_not_made_known() {
+    let mut walk = start(fetch(Mode::Shared));
+    walk.next(Event::Entry(OPEN, Place::HOME));
+    walk.next(moved(Outcome::Done));
+    let newer = FallbackLatch::new(LatchWord::open(6), None);
+    let end = walk.next(Event::Swapped(newer.0));
+    assert_eq!(end, Step::End(Answer::Locked, newer.latch()));
+}
+
+#[test]
+fn a_failed_exclusive_fetch_gives_the_latch_back() {
+    let mut walk = start(fetch(Mode::Exclusive));
+    let take = walk.next(Event::Entry(OPEN, Place::HOME));
+    assert_eq!(take, swap(Word::Latch, OPEN.0, MINE.0));
+    assert_eq!(walk.next(Event::Swapped(OPEN.0)), Step::ReadEntry);
+    let step = walk.next(Event::Entry(MINE, Place::HOME));
+    assert!(is_ask(step, Operation::ReadHome));
+    for bad in [moved(Outcome::StorageError), Event::Lost] {
+        let mut walk = walk;
+        let back = walk.next(bad);
+        assert_eq!(back, swap(Word::Latch, MINE.0, OPEN.0));
+        let mut promoted = walk;
+        let end = walk.next(Event::Swapped(MINE.0));
+        assert!(matches!(end, Step::End(Answer::Full | Answer::Gone, _)));
+        let end = promoted.next(Event::Swapped(FallbackLatch::INDEXED.0));
+        assert!(matches!(end, Step::Switch(Goal::Undo { .. })));
+    }
+}
+
+#[test]
+fn a_mark_of_a_write_does_not_outlive_the_write() {
+    let dirty = Place::dirty(ME, 3);
+    let marked = dirty.writing();
+    let mut walk = start(evict());
+    let mark = walk.next(Event::Entry(OPEN, dirty));
+    assert_eq!(mark, swap(Word::Place, dirty.0, marked.0));
+    assert_eq!(walk.next(Event::Swapped(dirty.0)), Step::ReadEntry);
+    let mut promoted = walk;
+    let unmark = promoted.next(Event::Entry(FallbackLatch::INDEXED, Place(u64::MAX)));
+    assert_eq!(unmark, swap(Word::Place, marked.0, dirty.0));
+    let elsewhere = promoted.next(Event::Swapped(u64::MAX));
+    assert_eq!(elsewhere, Step::Switch(Goal::Do(evict())));
+
+    let write = walk.next(Event::Entry(OPEN, marked));
+    assert!(is_ask(write, Operation::WriteHome));
+    let mut failed = walk;
+    let unmark = failed.next(moved(Outcome::StorageError));
+    assert_eq!(unmark, swap(Word::Place, marked.0, dirty.0));
+    let end = failed.next(Event::Swapped(marked.0));
+    assert_eq!(end, Step::End(Answer::Full, OPEN.latch()));
+
+    let unmark = walk.next(moved(Outcome::Done));
+    let home = marked.written(ME, 3, true, false);
+    assert_eq!(unmark, swap(Word::Place, marked.0, home.0));
+    let overtaken = marked.moved(2, 4);
+    assert_eq!(walk.next(Event::Swapped(overtaken.0)), Step::ReadEntry);
+    let unmark = walk.next(Event::Entry(OPEN, overtaken));
+    let moved_on = overtaken.written(ME, 3, true, false);
+    assert_eq!(unmark, swap(Word::Place, overtaken.0, moved_on.0));
+    let end = walk.next(Event::Swapped(overtaken.0));
+    assert_eq!(end, Step::End(Answer::Superseded, OPEN.latch()));
+}
+
+#[test]
+fn nobody_else_gives_a_latch_back() {
+    let (page, frame) = (page(), 3);
+    let other = FallbackLatch::new(LatchWord::open(5).locked(), Some(0));
+    for op in [Op::Unfix { page, frame }, Op::Release { page }] {
+        for latch in [OPEN, other] {
+            let end = start(op).next(Event::Entry(latch, Place::HOME));
+            assert_eq!(end, Step::End(Answer::Superseded, latch.latch()));
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use super::{
     CONTROL_ADDRESS, CONTROL_KEY, ENTRIES_ADDRESS, ENTRIES_KEY, Event, Model, SERVER_QP, SWITCH_QP,
 };
-use rackweave_base::{Block, Instant, Qpn};
+use rackweave_base::{Block, Qpn};
 use rackweave_verbs::*;
 use rackweave_wire::fabric::page::{PageId, Request};
 use std::cell::RefCell;
@@ -43,21 +43,19 @@ impl Model {
         });
     }
 
-    /// Breaks a queue pair; what was posted is flushed if `told`.
-    pub(in super::super) fn break_qp(&mut self, node: u16, qpn: Qpn, told: bool) {
+    /// Breaks a queue pair; what was posted is flushed.
+    pub(in super::super) fn break_qp(&mut self, node: u16, qpn: Qpn) {
         let node = &mut self.nodes[node as usize];
         node.broken.insert(qpn, true);
         for (id, opcode) in node.posted.remove(&qpn).unwrap_or_default() {
-            if told {
-                node.cq.push_back(Completion {
-                    id,
-                    qpn,
-                    status: CompletionStatus::Flushed,
-                    opcode,
-                    length: 0,
-                    immediate: None,
-                });
-            }
+            node.cq.push_back(Completion {
+                id,
+                qpn,
+                status: CompletionStatus::Flushed,
+                opcode,
+                length: 0,
+                immediate: None,
+            });
         }
     }
 
@@ -198,9 +196,4 @@ impl Verbs for NodeVerbs {
         completions.extend(queue.drain(..count));
         count
     }
-}
-
-/// Time for those who pause.
-pub(in super::super) fn due(at: Option<Instant>, now: u64) -> bool {
-    at.is_some_and(|at| at.as_nanos() <= now)
 }

@@ -1,0 +1,428 @@
+//! The rack of the microbenchmarks: a node that asks, a passive one with pages in its memory, a
+//! storage node, a memory server.
+
+use super::blank::{BLOCK_BYTES, BlankBackend};
+use super::worker::{ENTRY_BYTES, Filler, Looks, Pace, Pages, Tally, Want, Worker};
+use crate::baseline::set_up::{self, Station};
+use crate::experiment::{ExperimentError, Run};
+use core::cell::{Cell, RefCell};
+use rackweave_base::{Duration, Instant, NodeId, Rng};
+use rackweave_controller::{PageNode, PageSetUpError, PageStoreSpec};
+use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_rack::config::{BudgetName, NodeConfig, Role};
+use rackweave_rack::{PageEnds, RackConfig, RunEnd, SimulatedRack, SsdBackend, TargetOptions};
+use rackweave_sim::{CpuModel, LinkModel, NicModel, SsdModel, SwitchModel, devices};
+use rackweave_target::Backend;
+use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
+use std::rc::Rc;
+
+/// Bytes of a page. Source: seamless, section 3.
+pub const PAGE_BYTES: u32 = 64 << 10;
+
+/// Threads of the node that asks. Source: seamless, section 3.
+pub const THREADS: u16 = 28;
+
+/// SSDs of the storage node. Source: seamless, section 3.
+pub const SSDS: usize = 4;
+
+/// Commands that the target carries out at a time. Source: seamless, section 3 (queue depth).
+pub const NVME_DEPTH: u32 = 128;
+
+/// Who asks, who has pages in memory, where the SSDs are, where entries are that the switch lacks.
+const ASKING: NodeId = NodeId(0);
+const PASSIVE: NodeId = NodeId(1);
+const STORAGE: NodeId = NodeId(2);
+const SERVER: NodeId = NodeId(3);
+
+/// Requests under way when the passive node's memory is filled.
+const FILL_DEPTH: u16 = 64;
+
+/// Entries that looks are spread over.
+const LOOK_ENTRIES: usize = 4096;
+
+/// Virtual time between two looks at the user's wish to stop, and after which a run has failed.
+const SLICE: Duration = Duration::from_micros(500);
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// The sizes of a rack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Requests of each thread that may be under way.
+    pub depth: u16,
+    /// Pages in the passive node's memory.
+    pub held: u32,
+    /// Pages that are only on the SSDs.
+    pub cold: u64,
+    /// Pages whose entries are in the switch, from the first on.
+    pub indexed: u64,
+    /// Entries that the switch has room for.
+    pub capacity: u32,
+    /// Whether every request is preceded by a look at the entry in the memory server.
+    pub looks: bool,
+}
+
+/// The rack, filled.
+pub struct PageRack {
+    /// The simulator.
+    pub rack: SimulatedRack,
+    shape: Shape,
+    ends: PageEnds,
+    pages: Rc<Pages>,
+    seed: u64,
+    measurements: u32,
+}
+
+/// What one run has shown.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Seen {
+    /// Requests that ended per second.
+    pub per_second: f64,
+    /// Of those that were due, how many have ended in time.
+    pub held: f64,
+    /// Median and 99th percentile in microseconds, from when requests were due.
+    pub p50_us: f64,
+    /// As above.
+    pub p99_us: f64,
+    /// Which part of the pages was found by the switch.
+    pub indexed: f64,
+    /// Requests answered "ask again".
+    pub refused: u64,
+    /// How busy the wire to the node that asks was.
+    pub link_busy: f64,
+    /// Packets lost in front of full ports since the rack was built.
+    pub drops: u64,
+}
+
+/// How a run asks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Load {
+    /// So many requests per second of all threads together, at random times.
+    Open(f64),
+    /// So many requests of all threads together always under way.
+    Closed(usize),
+}
+
+fn failed(what: &str, error: impl core::fmt::Display) -> ExperimentError {
+    ExperimentError::Run(format!("{what}: {error}"))
+}
+
+impl From<PageSetUpError> for ExperimentError {
+    fn from(error: PageSetUpError) -> Self {
+        failed("the page directory could not be set up", error)
+    }
+}
+
+impl PageRack {
+    /// Builds the rack and fills the passive node's memory.
+    ///
+    /// # Errors
+    /// If the rack cannot be built, or the user wishes to stop.
+    pub fn new(run: &mut Run<'_>, share: f64, shape: Shape) -> Result<Self, ExperimentError> {
+        let config = config(run.seed, shape);
+        let mut rack = SimulatedRack::new(&config)?;
+        let all = u64::from(shape.held) + shape.cold;
+        let mut rng = Rng::new(run.seed).fork("page rack");
+        let blank = BlankBackend::new(all, PAGE_BYTES);
+        let ssds = SsdBackend::new(blank, &SsdModel::default(), SSDS, PAGE_BYTES, &mut rng);
+        let namespaces: Vec<Box<dyn Backend>> = vec![Box::new(ssds)];
+        let options = TargetOptions {
+            commands: NVME_DEPTH,
+        };
+        rack.add_target(STORAGE, options, namespaces)
+            .map_err(|error| failed("the NVMe target", error))?;
+        let nodes = vec![
+            PageNode {
+                node: ASKING,
+                frames: u32::from(THREADS) * u32::from(shape.depth),
+                workers: THREADS,
+                slots: shape.depth,
+            },
+            PageNode {
+                node: PASSIVE,
+                frames: shape.held.max(1),
+                workers: 1,
+                slots: FILL_DEPTH,
+            },
+        ];
+        let store = PageStoreSpec {
+            target: STORAGE,
+            nsid: 1,
+            block_size: BLOCK_BYTES,
+            pages: all,
+        };
+        let mut spec = rack.page_spec(nodes, vec![store], Some(SERVER));
+        spec.indexed = shape.indexed.min(all);
+        rack.create_pages(spec)?;
+        let lost = || ExperimentError::Run("a node is dead".into());
+        let ends = rack.page_ends(ASKING).ok_or_else(lost)?;
+        let mut made = Self {
+            rack,
+            shape,
+            ends,
+            pages: Rc::new(Pages {
+                held: u64::from(shape.held),
+                all,
+                order: Scatter::new(shape.cold.max(1), run.seed),
+                taken: Cell::new(0),
+            }),
+            seed: run.seed,
+            measurements: 0,
+        };
+        made.fill(run, share)?;
+        Ok(made)
+    }
+
+    fn fill(&mut self, run: &mut Run<'_>, share: f64) -> Result<(), ExperimentError> {
+        let lost = || ExperimentError::Run("a node is dead".into());
+        let ends = self.rack.page_ends(PASSIVE).ok_or_else(lost)?;
+        let failure = Rc::new(RefCell::new(None));
+        let filler = Filler {
+            channel: Channel::new(ends.channels[0].clone()),
+            next: 0,
+            count: self.shape.held,
+            ended: 0,
+            frames: ends.frames,
+            page_bytes: PAGE_BYTES as usize,
+            failure: failure.clone(),
+        };
+        self.rack.spawn(PASSIVE, Box::new(filler));
+        self.drive(run, share, &|| failure.borrow().clone())
+    }
+
+    /// Runs until all programs have ended.
+    fn drive(
+        &mut self,
+        run: &mut Run<'_>,
+        share: f64,
+        failure: &dyn Fn() -> Option<String>,
+    ) -> Result<(), ExperimentError> {
+        let deadline = self.rack.now() + TIME_MAX;
+        loop {
+            let end = self.rack.run(self.rack.now() + SLICE);
+            if let Some(failure) = failure() {
+                return Err(ExperimentError::Run(failure));
+            }
+            if !(run.progress)(share) {
+                return Err(ExperimentError::Interrupted);
+            }
+            match end {
+                RunEnd::Done => return Ok(()),
+                RunEnd::Deadline | RunEnd::Control(_) if self.rack.now() < deadline => {}
+                _ => return Err(ExperimentError::Run("nothing moves any more".into())),
+            }
+        }
+    }
+
+    /// Asks for pages for `counted`, after a tenth of that; ends when all requests have.
+    ///
+    /// # Errors
+    /// If something wrong comes, nothing moves, or the user wishes to stop.
+    pub fn measure(
+        &mut self,
+        run: &mut Run<'_>,
+        share: f64,
+        (want, load): (Want, Load),
+        counted: Duration,
+    ) -> Result<Seen, ExperimentError> {
+        let start = self.rack.now();
+        let from = start + Duration::from_nanos(counted.as_nanos() / 10);
+        let until = from + counted;
+        let tally = Rc::new(RefCell::new(Tally {
+            window: (from, until),
+            latencies: LatencyRecorder::new(),
+            ended: 0,
+            indexed: 0,
+            refused: 0,
+            active: 0,
+            failure: None,
+        }));
+        self.measurements += 1;
+        for thread in 0..THREADS {
+            if let Some(pace) = self.pace(load, thread, start)? {
+                self.spawn(thread, (want, pace), &tally)?;
+            }
+        }
+        let link_busy = self.drive_to(run, share, (start, until), &tally)?;
+        let tally = tally.borrow();
+        let due = tally.latencies.count().max(1);
+        let micros = |part| tally.latencies.quantile(part).as_nanos() as f64 / 1e3;
+        Ok(Seen {
+            per_second: tally.ended as f64 / counted.as_secs_f64(),
+            held: tally.ended as f64 / due as f64,
+            p50_us: micros(0.5),
+            p99_us: micros(0.99),
+            indexed: tally.indexed as f64 / due as f64,
+            refused: tally.refused,
+            link_busy,
+            drops: crate::experiment::shuffle::traffic(&self.rack).drops,
+        })
+    }
+
+    /// Runs until all workers have ended; how busy the wire to the node that asks was until then.
+    fn drive_to(
+        &mut self,
+        run: &mut Run<'_>,
+        share: f64,
+        (start, until): (Instant, Instant),
+        tally: &RefCell<Tally>,
+    ) -> Result<f64, ExperimentError> {
+        let wire = |rack: &SimulatedRack| rack.link_report(ASKING).map(|link| link.from_switch);
+        let (before, deadline) = (wire(&self.rack), until + TIME_MAX);
+        let mut busy = 0.0;
+        while tally.borrow().active > 0 {
+            let now = self.rack.now();
+            let slice = now + SLICE;
+            let stop = if now < until { slice.min(until) } else { slice };
+            let end = self.rack.run(stop);
+            if let Some(failure) = tally.borrow().failure.clone() {
+                return Err(ExperimentError::Run(failure));
+            }
+            if !(run.progress)(share) {
+                return Err(ExperimentError::Interrupted);
+            }
+            if self.rack.now() <= until
+                && let (Some(before), Some(after)) = (&before, wire(&self.rack))
+            {
+                busy = after.utilisation(before, self.rack.now().since(start));
+            }
+            if end == RunEnd::Stalled || self.rack.now() > deadline {
+                return Err(ExperimentError::Run("nothing moves any more".into()));
+            }
+        }
+        Ok(busy)
+    }
+
+    /// When a thread asks; nothing if it has no part in the load.
+    fn pace(
+        &self,
+        load: Load,
+        thread: u16,
+        start: Instant,
+    ) -> Result<Option<Pace>, ExperimentError> {
+        let threads = usize::from(THREADS);
+        match load {
+            Load::Open(per_second) => {
+                let seed = self.seed ^ u64::from(self.measurements) << 32;
+                let rate = per_second / threads as f64;
+                let schedule = PoissonSchedule::new(seed, u32::from(thread), rate, start);
+                let schedule = schedule.map_err(|error| failed("a schedule", error))?;
+                Ok(Some(Pace::Open(schedule)))
+            }
+            Load::Closed(depth) => {
+                let thread = usize::from(thread);
+                let own = depth / threads + usize::from(thread < depth % threads);
+                Ok((own > 0).then_some(Pace::Closed(own)))
+            }
+        }
+    }
+
+    fn spawn(
+        &mut self,
+        thread: u16,
+        asks: (Want, Pace),
+        tally: &Rc<RefCell<Tally>>,
+    ) -> Result<(), ExperimentError> {
+        let looks = match self.shape.looks {
+            true => Some(self.looks()?),
+            false => None,
+        };
+        let channel = Channel::new(self.ends.channels[usize::from(thread)].clone());
+        let first = u32::from(thread) * u32::from(self.shape.depth);
+        let name = format!("worker {thread} of measurement {}", self.measurements);
+        let worker = Worker::new(
+            channel,
+            asks,
+            self.pages.clone(),
+            looks,
+            (self.ends.frames.clone(), first),
+            PAGE_BYTES as usize,
+            Rng::new(self.seed).fork(&name),
+            tally.clone(),
+        );
+        tally.borrow_mut().active += 1;
+        self.rack.spawn(ASKING, Box::new(worker));
+        Ok(())
+    }
+
+    /// A thread's way to entries in the memory server.
+    fn looks(&mut self) -> Result<Looks, ExperimentError> {
+        let depth = u32::from(self.shape.depth);
+        let bytes = (depth * ENTRY_BYTES) as usize;
+        let near = Station::new(&mut self.rack, ASKING, bytes, depth * 2)?;
+        let entries = LOOK_ENTRIES * ENTRY_BYTES as usize;
+        let far = Station::new(&mut self.rack, SERVER, entries, 1)?;
+        let (qpn, _) = set_up::connect(&mut self.rack, &near, &far, depth)?;
+        Ok(Looks {
+            near,
+            qpn,
+            entries: far.region,
+        })
+    }
+}
+
+/// The testbed: four nodes, and a switch whose tables are as large as is asked for.
+fn config(seed: u64, shape: Shape) -> RackConfig {
+    let mut config = RackConfig {
+        seed,
+        memory_limit: 16 << 30,
+        payload_buffers: 1 << 15,
+        node: vec![
+            NodeConfig::new("compute0", Role::Compute),
+            NodeConfig::new("compute1", Role::Compute),
+            NodeConfig::new("storage", Role::Storage),
+            NodeConfig::new("memory", Role::Memory),
+        ],
+        ..RackConfig::default()
+    };
+    let slots = THREADS * shape.depth + FILL_DEPTH;
+    let switch = &mut config.switch;
+    switch.budget = BudgetName::Software;
+    switch.memory = 2 << 30;
+    (switch.consumer_rings, switch.producer_rings) = (0, 0);
+    switch.page_size = PAGE_BYTES;
+    switch.page_entries = shape.capacity;
+    switch.page_workers = THREADS + 1;
+    switch.page_slots = slots;
+    // Three lanes of each slot to its node and one to its queue at the target, and some for each
+    // node and worker.
+    switch.lanes = slots * 4 + 256;
+    config.nic.queue_pairs = u32::from(slots) * 4 + 8192;
+    config.nic.completion_queues = 8192;
+    config.nic.regions = 8192;
+    config
+}
+
+/// How long a READ of an entry in the memory server takes, from posting it to having it, with all
+/// queues empty: the rack's round trip time, put together from the models.
+pub fn round_trip() -> Duration {
+    // Ethernet, IPv4, UDP, BTH; then RETH, or AETH and the entry. No ICRC within a simulated rack.
+    const HEADERS: usize = 14 + 20 + 8 + 12;
+    let request = HEADERS + 16;
+    let response = HEADERS + 4 + ENTRY_BYTES as usize;
+    let (cpu, nic, link) = (CpuModel::default(), NicModel::default(), LinkModel::default());
+    let wires: u64 = [request, response]
+        .map(|bytes| 2 * link.occupancy(bytes))
+        .iter()
+        .sum();
+    let fixed = [
+        cpu.post_cost,
+        nic.transmit_latency * 2,
+        nic.memory_read_latency,
+        nic.receive_latency * 2,
+        SwitchModel::default().pipeline_latency * 2,
+        devices::CABLE_DELAY_PER_METRE * devices::CABLE_METRES * 4,
+        Duration::from_nanos(wires.div_ceil(1000)),
+        cpu.spin_latency,
+        cpu.poll_cost,
+    ];
+    fixed.into_iter().fold(Duration::ZERO, |sum, part| sum + part)
+}
+
+/// Pages per second that a link carries, whose every packet is full.
+pub fn link_pages_per_second() -> f64 {
+    const MTU: usize = 4096;
+    let link = LinkModel::default();
+    let packet = 14 + 20 + 8 + 12 + MTU;
+    let picos = link.occupancy(packet) * u64::from(PAGE_BYTES) / MTU as u64;
+    1e12 / picos as f64
+}

@@ -1,0 +1,1 @@
+//! A small rack of the microbenchmarks.

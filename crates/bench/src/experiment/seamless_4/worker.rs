@@ -1,0 +1,416 @@
+//! The programs: one that asks for pages over a channel of the page directory, and one that fills a
+//! passive node's buffer frames.
+
+use super::metered::Metered;
+use crate::baseline::set_up::Station;
+use core::cell::{Cell, RefCell};
+use rackweave_base::{Block, Duration, Instant, Qpn, Rng};
+use rackweave_endpoint::page_store::directory::{
+    Answer, Channel, Directory, Mode, Op, Reply, Ticket,
+};
+use rackweave_sim::Category;
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_verbs::{Completion, CompletionStatus, Operation, Region, Verbs, WorkRequest};
+use rackweave_wire::fabric::page::header::VOID;
+use rackweave_wire::fabric::page::{PageId, Source};
+use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Want {
+    /// Pages that nobody caches, each once.
+    Storage,
+    /// Pages in the passive node's memory, uniformly.
+    Memory,
+    /// The latch words of those.
+    Latch,
+}
+
+/// When it is asked for.
+pub enum Pace {
+    /// When the schedule says.
+    Open(PoissonSchedule),
+    /// As soon as one of so many requests has ended.
+    Closed(usize),
+}
+
+/// Which pages there are: the first `held` in the passive node's memory, the others at home.
+pub struct Pages {
+    /// In memory.
+    pub held: u64,
+    /// In all.
+    pub all: u64,
+    /// The order in which those at home are asked for.
+    pub order: Scatter,
+    /// How many of those were.
+    pub taken: Cell<u64>,
+}
+
+impl Pages {
+    /// A page that is wanted; nothing if none is left.
+    fn draw(&self, want: Want, rng: &mut Rng) -> Option<PageId> {
+        if want != Want::Storage {
+            return PageId::new(0, rng.below(self.held));
+        }
+        let taken = self.taken.get();
+        self.taken.set(taken + 1);
+        let index = self.held + self.order.apply(taken);
+        (index < self.all).then(|| PageId::new(0, index)).flatten()
+    }
+}
+
+/// What the workers of a run have seen.
+pub struct Tally {
+    /// Requests that were due in this time count.
+    pub window: (Instant, Instant),
+    /// Their latencies, from when they were due.
+    pub latencies: LatencyRecorder,
+    /// Requests that ended in the window.
+    pub ended: u64,
+    /// Requests whose page's entry was in the switch.
+    pub indexed: u64,
+    /// Requests that were answered "ask again".
+    pub refused: u64,
+    /// Workers that have not ended.
+    pub active: u32,
+    /// What went wrong.
+    pub failure: Option<String>,
+}
+
+/// A READ of the page's entry in a memory server that precedes every request.
+pub struct Looks {
+    /// The worker's own end: where entries land.
+    pub near: Station,
+    /// The queue pair to the server.
+    pub qpn: Qpn,
+    /// The entries.
+    pub entries: Region,
+}
+
+/// Bytes of an entry: latch and place.
+pub const ENTRY_BYTES: u32 = 16;
+
+/// A request under way.
+#[derive(Clone, Copy, Debug)]
+struct Going {
+    page: PageId,
+    due: Instant,
+    /// Which of the worker's buffer frames it is for.
+    place: u32,
+}
+
+/// Asks for pages.
+pub struct Worker {
+    pub channel: Channel,
+    pub want: Want,
+    pub pace: Pace,
+    pub pages: Rc<Pages>,
+    pub looks: Option<Looks>,
+    /// The node's buffer frames, and the first that is this worker's.
+    pub frames: Block,
+    pub first_frame: u32,
+    pub page_bytes: usize,
+    pub rng: Rng,
+    pub tally: Rc<RefCell<Tally>>,
+    going: HashMap<Ticket, Going>,
+    /// Whose entry is being read, by place.
+    looking: Vec<Option<Going>>,
+    /// Ready to be asked for.
+    ready: VecDeque<Going>,
+    free: Vec<u32>,
+    polled: Vec<Completion>,
+}
+
+impl Worker {
+    /// A worker with as many buffer frames from `first_frame` on as its channel has slots.
+    #[expect(clippy::too_many_arguments, reason = "each is another thing")]
+    pub fn new(
+        channel: Channel,
+        (want, pace): (Want, Pace),
+        pages: Rc<Pages>,
+        looks: Option<Looks>,
+        (frames, first_frame): (Block, u32),
+        page_bytes: usize,
+        rng: Rng,
+        tally: Rc<RefCell<Tally>>,
+    ) -> Self {
+        let slots = u32::from(channel.parts().slots);
+        Self {
+            channel,
+            want,
+            pace,
+            pages,
+            looks,
+            frames,
+            first_frame,
+            page_bytes,
+            rng,
+            tally,
+            going: HashMap::new(),
+            looking: vec![None; slots as usize],
+            ready: VecDeque::new(),
+            free: (0..slots).rev().collect(),
+            polled: Vec::new(),
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        self.looking.len() - self.free.len()
+    }
+
+    /// When the next request is due, if one may begin.
+    fn due(&self, now: Instant) -> Option<Instant> {
+        let until = self.tally.borrow().window.1;
+        match &self.pace {
+            Pace::Open(schedule) if schedule.due() < until => Some(schedule.due()),
+            Pace::Closed(depth) if self.under_way() < *depth && now < until => Some(now),
+            _ => None,
+        }
+    }
+
+    fn done(&self) -> Step {
+        self.tally.borrow_mut().active -= 1;
+        Step::Done
+    }
+
+    /// The next request, if it is due and there is room.
+    fn next(&mut self, now: Instant) -> Result<Option<Going>, String> {
+        if self.due(now).is_none_or(|due| due > now) || self.free.is_empty() {
+            return Ok(None);
+        }
+        let due = match &mut self.pace {
+            Pace::Open(schedule) => schedule.take(now),
+            Pace::Closed(_) => Some(now),
+        };
+        let Some(due) = due else {
+            return Ok(None);
+        };
+        let place = self.free.pop().ok_or("there was room")?;
+        let page = self.pages.draw(self.want, &mut self.rng);
+        let page = page.ok_or("no page is left that nobody has read")?;
+        Ok(Some(Going { page, due, place }))
+    }
+
+    fn frame(&self, place: u32) -> (u32, usize) {
+        let frame = self.first_frame + place;
+        (frame, frame as usize * self.page_bytes)
+    }
+
+    /// Asks the directory.
+    fn ask(&mut self, now: Instant, verbs: &mut Metered<'_>, going: Going) -> Result<(), String> {
+        let (frame, at) = self.frame(going.place);
+        let op = match self.want {
+            Want::Latch => Op::Verify { page: going.page },
+            _ => {
+                self.frames.write(at, &VOID.to_le_bytes());
+                Op::Fetch {
+                    page: going.page,
+                    mode: Mode::Shared,
+                    frame,
+                    have: None,
+                }
+            }
+        };
+        let ticket = self.channel.begin(now, verbs, op);
+        let ticket = ticket.ok_or("the channel has no room for a request")?;
+        self.going.insert(ticket, going);
+        Ok(())
+    }
+
+    /// Reads the page's entry in the server first, if that is so.
+    fn begin(&mut self, now: Instant, verbs: &mut Metered<'_>, going: Going) -> Result<(), String> {
+        let Some(looks) = &self.looks else {
+            return self.ask(now, verbs, going);
+        };
+        let entries = looks.entries.block.len() as u64 / u64::from(ENTRY_BYTES);
+        let at = going.page.index() % entries * u64::from(ENTRY_BYTES);
+        let read = Operation::Read {
+            address: looks.entries.address + at,
+            rkey: looks.entries.rkey,
+        };
+        let own = u64::from(going.place) * u64::from(ENTRY_BYTES);
+        let segment = looks.near.region.segment(own, ENTRY_BYTES);
+        let request = WorkRequest::new(u64::from(going.place), read, &[segment]);
+        verbs
+            .post_send(looks.qpn, request)
+            .map_err(|error| format!("an entry cannot be asked for: {error}"))?;
+        self.looking[going.place as usize] = Some(going);
+        Ok(())
+    }
+
+    /// Takes the entries that have come.
+    fn look(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<(), String> {
+        let Some(looks) = &self.looks else {
+            return Ok(());
+        };
+        let mut polled = core::mem::take(&mut self.polled);
+        verbs.poll_cq(looks.near.cq, usize::MAX, &mut polled);
+        for completion in polled.drain(..) {
+            if completion.status != CompletionStatus::Success {
+                return Err(format!("an entry did not come: {}", completion.status));
+            }
+            let going = self.looking.get_mut(completion.id as usize);
+            let going = going.and_then(Option::take);
+            let going = going.ok_or("an entry came that nobody asked for")?;
+            // The entry in the server is all there is to verify.
+            if self.want == Want::Latch {
+                self.end(now + verbs.spent(), going);
+            } else {
+                self.ready.push_back(going);
+            }
+        }
+        self.polled = polled;
+        Ok(())
+    }
+
+    fn end(&mut self, at: Instant, going: Going) {
+        self.free.push(going.place);
+        let mut tally = self.tally.borrow_mut();
+        let (from, until) = tally.window;
+        tally.ended += u64::from(from <= at && at < until);
+        if from <= going.due && going.due < until {
+            tally.latencies.record(going.due, at);
+        }
+    }
+
+    fn replied(&mut self, verbs: &mut Metered<'_>, now: Instant, reply: Reply) -> Result<(), String> {
+        let going = self.going.remove(&reply.ticket);
+        let going = going.ok_or("a reply to no request")?;
+        match (reply.answer, self.want) {
+            (Answer::Done, Want::Latch) => {}
+            (Answer::Fetched(served), Want::Storage | Want::Memory) => {
+                let source = match self.want {
+                    Want::Storage => Source::Storage,
+                    _ => Source::Memory,
+                };
+                if served.source != source {
+                    return Err(format!("{} came from {:?}", going.page, served.source));
+                }
+                self.check(&going)?;
+                self.tally.borrow_mut().indexed += u64::from(served.indexed);
+                // The completion of the data.
+                verbs.word_taken();
+            }
+            (Answer::Locked, _) => {
+                self.tally.borrow_mut().refused += 1;
+                self.ready.push_back(going);
+                return Ok(());
+            }
+            (answer, _) => return Err(format!("{}: {answer:?}", going.page)),
+        }
+        self.end(now + verbs.spent(), going);
+        Ok(())
+    }
+
+    /// Whether the page that was asked for is in its buffer frame.
+    fn check(&self, going: &Going) -> Result<(), String> {
+        let (_, at) = self.frame(going.place);
+        let mut bytes = [0; 8];
+        self.frames.read(at, &mut bytes);
+        if u64::from_le_bytes(bytes) == going.page.number() {
+            Ok(())
+        } else {
+            Err(format!("{} is not in its buffer frame", going.page))
+        }
+    }
+
+    /// One turn; what the core has spent.
+    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<(), String> {
+        while let Some(reply) = self.channel.poll(now, verbs) {
+            self.replied(verbs, now, reply)?;
+        }
+        self.look(now, verbs)?;
+        // One at a time: what is posted leaves when the core has done all of a turn.
+        if let Some(going) = self.ready.pop_front() {
+            return self.ask(now, verbs, going);
+        }
+        match self.next(now)? {
+            Some(going) => self.begin(now, verbs, going),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Actor for Worker {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let (now, cpu) = (context.now(), *context.cpu());
+        let mut verbs = Metered::new(context.nic(), cpu);
+        let result = self.turn(now, &mut verbs);
+        let spent = verbs.spent();
+        context.charge(Category::Communication, spent);
+        if let Err(failure) = result {
+            self.tally.borrow_mut().failure.get_or_insert(failure);
+            return self.done();
+        }
+        if spent > Duration::ZERO {
+            return Step::Compute(Duration::ZERO);
+        }
+        let due = self.due(now).filter(|_| !self.free.is_empty());
+        if self.under_way() == 0 {
+            return match due {
+                Some(due) => Step::Sleep(due.max(now).since(now)),
+                None => self.done(),
+            };
+        }
+        match [due, self.channel.poll_timeout()].into_iter().flatten().min() {
+            Some(at) => Step::WaitUntil(at),
+            None => Step::WaitForPacket,
+        }
+    }
+}
+
+/// Fetches pages 0, 1, … into buffer frames 0, 1, …: what a passive node has in its memory.
+pub struct Filler {
+    pub channel: Channel,
+    pub next: u32,
+    pub count: u32,
+    pub ended: u32,
+    pub frames: Block,
+    pub page_bytes: usize,
+    pub failure: Rc<RefCell<Option<String>>>,
+}
+
+impl Filler {
+    fn turn(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), String> {
+        while let Some(reply) = self.channel.poll(now, verbs) {
+            match reply.answer {
+                Answer::Fetched(_) => self.ended += 1,
+                answer => return Err(format!("a buffer frame was not filled: {answer:?}")),
+            }
+        }
+        while self.next < self.count && self.channel.room() > 0 {
+            let page = PageId::new(0, u64::from(self.next)).ok_or("there is no such page")?;
+            let at = self.next as usize * self.page_bytes;
+            self.frames.write(at, &VOID.to_le_bytes());
+            let op = Op::Fetch {
+                page,
+                mode: Mode::Shared,
+                frame: self.next,
+                have: None,
+            };
+            if self.channel.begin(now, verbs, op).is_some() {
+                self.next += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Actor for Filler {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        if let Err(failure) = self.turn(now, context.nic()) {
+            self.failure.borrow_mut().get_or_insert(failure);
+            return Step::Done;
+        }
+        if self.ended == self.count {
+            return Step::Done;
+        }
+        match self.channel.poll_timeout() {
+            Some(at) => Step::WaitUntil(at),
+            None => Step::WaitForPacket,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The workers of an embedded rack, a thread each while a phase of a run lasts.
+
+use super::error::PagesError;
+use super::options::{BLOCK, Nodes, PagesOptions};
+use core::time::Duration as Time;
+use rackweave_base::NodeId;
+use rackweave_controller::{PageNode, PageStoreSpec};
+use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_endpoint::page_store::{PageStore, Pool, PoolConfig, Worker};
+use rackweave_rack::{EmbeddedRack, NodeHandle, PageEnds, RackConfig, TargetOptions};
+use rackweave_target::Backend;
+use rackweave_verbs::Progress as _;
+use std::sync::Arc;
+use std::thread::{Builder, scope};
+
+/// How often a thread that waits for workers looks after them.
+const LOOK: Time = Time::from_millis(5);
+
+/// A worker and its way to its node.
+pub(super) struct Seat {
+    /// Of all workers.
+    pub number: u32,
+    /// Which of its node's workers.
+    pub at_node: u16,
+    pub store: PageStore<Channel>,
+    pub access: NodeHandle,
+}
+
+/// All workers, and their rack.
+pub(super) struct Crew {
+    pub seats: Vec<Seat>,
+    /// Its driver threads end with it.
+    _rack: EmbeddedRack,
+}
+
+impl Crew {
+    /// A rack with a store of `pages` pages in `backend`, and its workers.
+    pub fn new(
+        config: &RackConfig,
+        nodes: &Nodes,
+        options: &PagesOptions,
+        backend: Box<dyn Backend>,
+        pages: u64,
+    ) -> Result<Self, PagesError> {
+        let config = options.rack(config, nodes, pages)?;
+        let rack = EmbeddedRack::new(&config)?;
+        rack.add_target(nodes.storage, TargetOptions::default(), vec![backend])?;
+        let (members, store) = members(nodes, options, pages);
+        let mut spec = rack.page_spec(members, vec![store], nodes.memory);
+        spec.indexed = options.indexed(pages);
+        rack.create_pages(spec)?;
+        let mut seats = Vec::new();
+        for &node in &nodes.compute {
+            let ends = rack.page_ends(node).ok_or(PagesError::Stalled(0))?;
+            let pool = pool(&ends, node, options, 0)?;
+            for (at, parts) in ends.channels.into_iter().enumerate() {
+                let access = rack.node(node);
+                let worker = Worker::new(Arc::clone(&pool), Channel::new(parts));
+                seats.push(Seat {
+                    number: seats.len() as u32,
+                    at_node: at as u16,
+                    store: PageStore::new(worker, Arc::new(access.clone())),
+                    access,
+                });
+            }
+        }
+        Ok(Self { seats, _rack: rack })
+    }
+
+    /// Has every worker do `work` in a thread of its own, and calls `watch` now and then. What they
+    /// return comes in their order.
+    pub fn all<T: Send>(
+        &mut self,
+        watch: &mut dyn FnMut(),
+        work: impl Fn(&mut Seat) -> T + Sync,
+    ) -> Result<Vec<T>, PagesError> {
+        let work = &work;
+        scope(|scope| {
+            let mut threads = Vec::new();
+            let mut refused = None;
+            for seat in &mut self.seats {
+                let name = format!("worker-{}", seat.number);
+                let started = Builder::new()
+                    .name(name)
+                    .spawn_scoped(scope, move || work(seat));
+                match started {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => {
+                        refused = Some(PagesError::Thread(error.to_string()));
+                        break;
+                    }
+                }
+            }
+            while threads.iter().any(|thread| !thread.is_finished()) {
+                watch();
+                std::thread::sleep(LOOK);
+            }
+            let results = threads
+                .into_iter()
+                .map(|thread| thread.join().expect("a worker does not panic"))
+                .collect();
+            refused.map_or(Ok(results), Err)
+        })
+    }
+
+    /// The first worker of each node.
+    pub fn first_of_nodes(&mut self) -> impl Iterator<Item = &mut Seat> {
+        self.seats.iter_mut().filter(|seat| seat.at_node == 0)
+    }
+}
+
+impl Seat {
+    /// Polls the worker and drives the rack until `step` says that it is done; `step` returns
+    /// whether it is, and whether anything happened.
+    pub fn until(&mut self, mut step: impl FnMut(&mut PageStore<Channel>) -> (bool, bool)) {
+        let mut idle_rounds = 0;
+        loop {
+            let polled = self.store.poll();
+            let (done, happened) = step(&mut self.store);
+            if done {
+                return;
+            }
+            if self.access.drive() | happened | polled {
+                idle_rounds = 0;
+            } else {
+                self.access.relax(idle_rounds);
+                idle_rounds = idle_rounds.saturating_add(1);
+            }
+        }
+    }
+}
+
+/// The members of a page directory.
+pub(super) fn members(
+    nodes: &Nodes,
+    options: &PagesOptions,
+    pages: u64,
+) -> (Vec<PageNode>, PageStoreSpec) {
+    let member = |&node: &NodeId| PageNode {
+        node,
+        frames: options.frames(),
+        workers: options.threads,
+        slots: options.slots(),
+    };
+    let store = PageStoreSpec {
+        target: nodes.storage,
+        nsid: 1,
+        block_size: BLOCK,
+        pages,
+    };
+    (nodes.compute.iter().map(member).collect(), store)
+}
+
+/// The pool of a node.
+pub(super) fn pool(
+    ends: &PageEnds,
+    node: NodeId,
+    options: &PagesOptions,
+    identity: u64,
+) -> Result<Arc<Pool>, PagesError> {
+    let config = PoolConfig {
+        store_id: identity,
+        seed: options.ycsb.seed,
+        ..PoolConfig::new(node.0, options.page_size, ends.count)
+    };
+    Ok(Pool::new(ends.frames.clone(), config)?)
+}

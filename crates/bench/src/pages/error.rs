@@ -1,0 +1,141 @@
+//! Why a run came to no outcome.
+
+use rackweave_controller::PageSetUpError;
+use rackweave_endpoint::page_store::{
+    AllocateError, CloseError, FixError, FlushError, OpenError, PoolError,
+};
+use rackweave_rack::RackError;
+use rackweave_target::{FileError, TargetError};
+use rackweave_wire::fabric::page::PageId;
+use rackweave_workload::ycsb::{HeapError, OptionsError, RateError, RecordError};
+
+/// Why a run came to no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum PagesError {
+    /// The workload makes no sense.
+    #[error(transparent)]
+    Workload(#[from] OptionsError),
+    /// Records do not fit their pages.
+    #[error(transparent)]
+    Heap(#[from] HeapError),
+    /// No schedule has this rate.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+    /// A number is out of range.
+    #[error("{what} is {number}; {range}")]
+    OutOfRange {
+        /// Which.
+        what: &'static str,
+        /// Its value.
+        number: u64,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// A node cannot hold so many buffer frames.
+    #[error(
+        "a buffer of {bytes} bytes has {frames} buffer frames of {page_size} bytes; {min} to {max} \
+         are possible"
+    )]
+    Buffer {
+        /// Bytes of the buffer.
+        bytes: u64,
+        /// Buffer frames that fit.
+        frames: u64,
+        /// Bytes of one.
+        page_size: u32,
+        /// The least.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
+    /// Pages beyond the switch's, and no server for them.
+    #[error(
+        "the switch indexes {indexed} of {pages} pages, and there is no memory server for the \
+         others; add a memory node, or have the switch index all"
+    )]
+    NoFallback {
+        /// Pages that the switch indexes.
+        indexed: u64,
+        /// Pages of the store.
+        pages: u64,
+    },
+    /// The rack could not be built.
+    #[error(transparent)]
+    Rack(#[from] RackError),
+    /// The NVMe target could not be started.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The page directory could not be set up.
+    #[error(transparent)]
+    SetUp(#[from] PageSetUpError),
+    /// A pool could not be made.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The store could not be made or opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A page could not be allocated.
+    #[error(transparent)]
+    Allocate(#[from] AllocateError),
+    /// A page could not be had.
+    #[error(transparent)]
+    Fix(#[from] FixError),
+    /// What was loaded could not be written.
+    #[error("what was loaded could not be written: {0}")]
+    Flush(#[from] FlushError),
+    /// The store could not be closed.
+    #[error("the store could not be closed: {0}")]
+    Close(#[from] CloseError),
+    /// The store has something else in it.
+    #[error("{page} is no catalogue of a heap: the store was not made by this command")]
+    NoHeap {
+        /// Where it should be.
+        page: PageId,
+    },
+    /// The load was cut short.
+    #[error("the store was never loaded to its end; make it anew")]
+    Unfinished,
+    /// The heap has other records.
+    #[error("the store has {found} {what}, {asked} were asked for")]
+    OtherHeap {
+        /// Of what.
+        what: &'static str,
+        /// What the store has.
+        found: u64,
+        /// What was asked for.
+        asked: u64,
+    },
+    /// Pages or records of a store that was opened are damaged.
+    #[error("{count} records or pages of the store are damaged, the first: record {key}: {reason}")]
+    Damaged {
+        /// How many.
+        count: u64,
+        /// A record: of a page that is damaged, its first.
+        key: u64,
+        /// What is wrong with it.
+        reason: Damage,
+    },
+    /// A thread could not be started.
+    #[error("a thread could not be started: {0}; use fewer threads")]
+    Thread(String),
+    /// Nothing happens any more, in virtual time.
+    #[error("nothing has ended for {0} s of virtual time")]
+    Stalled(u64),
+    /// The user wanted an end before the store was there.
+    #[error("interrupted before the store was loaded")]
+    Interrupted,
+}
+
+/// What is wrong with a record or its page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Damage {
+    /// The page cannot be had.
+    #[error(transparent)]
+    Page(#[from] FixError),
+    /// The record is not whole.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}

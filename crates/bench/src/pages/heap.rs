@@ -1,0 +1,251 @@
+//! Which page of the store is which page of the heap.
+//!
+//! The pages behind the superblock are the *catalogue*. Behind the page store's header, each has
+//! (little-endian):
+//!
+//! | offset | bytes | content |
+//! |---|---|---|
+//! | 0 | 8 | "RWheap1\n" |
+//! | 8 | 8 | the catalogue page's number, from 0 |
+//! | 16 | 8 | bytes of a record |
+//! | 24 | 8 | records that were loaded; 0 until all of them lie in the store |
+//! | 32 | 8 | pages that the heap may grow to |
+//! | 64 | 8 each | the store's page for each page of the heap, 0 if there is none yet |
+
+use super::error::PagesError;
+use super::options::PagesOptions;
+use core::sync::atomic::{AtomicU64, Ordering};
+use rackweave_wire::fabric::page::{HEADER_LEN, PageId};
+use rackweave_workload::ycsb::HeapLayout;
+
+/// The store's number.
+pub const STORE: u8 = 0;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"RWheap1\n");
+const ENTRIES_AT: usize = 64;
+
+/// A heap of records in a store.
+#[derive(Debug)]
+pub struct Heap {
+    /// Where records lie in its pages.
+    pub layout: HeapLayout,
+    /// Records that were loaded.
+    pub loaded: u64,
+    /// The store's pages by the heap's; 0 if there is none yet.
+    map: Box<[AtomicU64]>,
+}
+
+/// The head of a catalogue page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CatalogueHead {
+    /// Which.
+    pub number: u64,
+    /// Bytes of a record.
+    pub record_size: u64,
+    /// Records that were loaded.
+    pub loaded: u64,
+    /// Pages that the heap may grow to.
+    pub pages_max: u64,
+}
+
+/// Where the entry of a heap's page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntryPlace {
+    /// The catalogue page.
+    pub page: PageId,
+    /// Where behind its header.
+    pub offset: usize,
+}
+
+impl Heap {
+    /// Where records lie.
+    ///
+    /// # Errors
+    /// If a page holds none.
+    pub fn layout(options: &PagesOptions) -> Result<HeapLayout, PagesError> {
+        let record = options.ycsb.record_size;
+        Ok(HeapLayout::new(
+            options.page_size,
+            HEADER_LEN as u32,
+            record,
+        )?)
+    }
+
+    /// An empty heap of up to `pages_max` pages.
+    pub fn new(layout: HeapLayout, loaded: u64, pages_max: u64) -> Self {
+        Self {
+            layout,
+            loaded,
+            map: (0..pages_max).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// A heap for a run: with room for what it inserts, and for a quarter more records than at the
+    /// start, so that a store can be used again.
+    ///
+    /// # Errors
+    /// If a page holds no record.
+    pub fn for_run(options: &PagesOptions) -> Result<Self, PagesError> {
+        let layout = Self::layout(options)?;
+        let records = options.ycsb.records;
+        let records_max = options.ycsb.records_max().max(records + records / 4);
+        Ok(Self::new(layout, records, layout.pages(records_max)))
+    }
+
+    /// Pages that it may grow to.
+    pub fn pages_max(&self) -> u64 {
+        self.map.len() as u64
+    }
+
+    /// Records that there is room for.
+    pub fn records_max(&self) -> u64 {
+        self.pages_max() * u64::from(self.layout.records_per_page())
+    }
+
+    /// Pages of its catalogue.
+    pub fn catalogue_pages(&self) -> u64 {
+        let entries = entries_per_page(self.layout.page_size());
+        self.pages_max().div_ceil(entries).max(1)
+    }
+
+    /// Pages of a store for it and `workers` workers, each of which takes some pages in advance.
+    pub fn store_pages(&self, workers: u64) -> u64 {
+        1 + self.catalogue_pages() + self.pages_max() + workers * 64
+    }
+
+    /// The store's page for a page of the heap, if there is one.
+    #[inline]
+    pub fn page(&self, at: u64) -> Option<PageId> {
+        let index = self.map.get(at as usize)?.load(Ordering::Acquire);
+        PageId::new(STORE, index).filter(|_| index != 0)
+    }
+
+    /// Enters the store's page for a page of the heap.
+    pub fn enter(&self, at: u64, page: PageId) {
+        if let Some(entry) = self.map.get(at as usize) {
+            entry.store(page.index(), Ordering::Release);
+        }
+    }
+
+    /// Where the entry of a heap's page is.
+    pub fn entry_place(&self, at: u64) -> EntryPlace {
+        let entries = entries_per_page(self.layout.page_size());
+        EntryPlace {
+            page: catalogue_page(at / entries),
+            offset: ENTRIES_AT + (at % entries) as usize * 8,
+        }
+    }
+
+    /// Writes catalogue page `number`: as loaded to the end, or not yet.
+    pub fn emit(&self, number: u64, finished: bool, bytes: &mut [u8]) {
+        bytes.fill(0);
+        let head = [
+            MAGIC,
+            number,
+            self.layout.record_size().into(),
+            if finished { self.loaded } else { 0 },
+            self.pages_max(),
+        ];
+        for (at, word) in head.into_iter().enumerate() {
+            set_word(bytes, at * 8, word);
+        }
+        let entries = entries_per_page(self.layout.page_size()) as usize;
+        let first = number as usize * entries;
+        let here = self.map.iter().skip(first).take(entries);
+        for (at, entry) in here.enumerate() {
+            set_word(bytes, ENTRIES_AT + at * 8, entry.load(Ordering::Acquire));
+        }
+    }
+
+    /// Takes the entries of catalogue page `number`, save those of pages from `end` on: the store
+    /// does not know yet that these are in use. Returns how many there are.
+    pub fn take(&self, number: u64, end: u64, bytes: &[u8]) -> u64 {
+        let entries = entries_per_page(self.layout.page_size()) as usize;
+        let first = number as usize * entries;
+        let mut taken = 0;
+        for (at, entry) in self.map.iter().skip(first).take(entries).enumerate() {
+            let index = word(bytes, ENTRIES_AT + at * 8);
+            if index != 0 && index < end {
+                entry.store(index, Ordering::Release);
+                taken += 1;
+            }
+        }
+        taken
+    }
+}
+
+impl CatalogueHead {
+    /// The head in the bytes behind a page's header; nothing if there is none.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        (word(bytes, 0) == MAGIC).then(|| Self {
+            number: word(bytes, 8),
+            record_size: word(bytes, 16),
+            loaded: word(bytes, 24),
+            pages_max: word(bytes, 32),
+        })
+    }
+}
+
+/// Catalogue page `number`.
+pub fn catalogue_page(number: u64) -> PageId {
+    PageId::new(STORE, 1 + number).unwrap_or_default()
+}
+
+/// The little-endian word at byte `at`; zero beyond the end.
+pub fn word(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    word.map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// Sets the word at byte `at`.
+pub fn set_word(bytes: &mut [u8], at: usize, word: u64) {
+    if let Some(place) = bytes.get_mut(at..at + 8) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+fn entries_per_page(page_size: u32) -> u64 {
+    (page_size as usize - HEADER_LEN - ENTRIES_AT) as u64 / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalogue_is_read_as_it_was_written() {
+        let layout = HeapLayout::new(4096, HEADER_LEN as u32, 1000).unwrap();
+        let heap = Heap::new(layout, 2000, 1001);
+        assert_eq!(heap.catalogue_pages(), 3);
+        for at in [0, 499, 500, 1000] {
+            heap.enter(at, PageId::new(STORE, 2000 + at).unwrap());
+        }
+        let again = Heap::new(layout, 2000, 1001);
+        let mut bytes = vec![0xff; 4096 - HEADER_LEN];
+        let mut taken = 0;
+        for number in 0..3 {
+            heap.emit(number, true, &mut bytes);
+            let head = CatalogueHead::parse(&bytes).unwrap();
+            let (loaded, pages_max) = (2000, 1001);
+            let expected = CatalogueHead {
+                number,
+                record_size: 1000,
+                loaded,
+                pages_max,
+            };
+            assert_eq!(head, expected);
+            taken += again.take(number, 3000, &bytes);
+        }
+        assert_eq!(taken, 3, "page 3000 is one that the store does not know");
+        let place = heap.entry_place(500);
+        assert_eq!(place.page, catalogue_page(1));
+        assert_eq!(again.page(499), PageId::new(STORE, 2499));
+        assert_eq!((again.page(1), again.page(1000)), (None, None));
+        heap.emit(0, false, &mut bytes);
+        assert_eq!(
+            CatalogueHead::parse(&bytes).map(|head| head.loaded),
+            Some(0)
+        );
+        assert_eq!(CatalogueHead::parse(&[0; 4000]), None);
+    }
+}

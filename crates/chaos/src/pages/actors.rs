@@ -1,0 +1,440 @@
+//! Those who use pages: they read, change, look again, and tell the checker everything.
+
+use super::shared::{Seat, Shared, count};
+use core::mem::replace;
+use rackweave_base::{Duration, Instant, Rng};
+use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_endpoint::page_store::{Fix, FixError, Flush, Mode, PageGuard, Validation, Worker};
+use rackweave_sim::checkers::page_history::{
+    Asked, FlushAsked, Got, PageStamp, check_page, fill_page,
+};
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_wire::fabric::page::PageId;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// What a worker is to do.
+pub(super) enum Script {
+    /// So many fixes of all kinds.
+    Work(u32),
+    /// Reads all pages, each once.
+    ReadAll,
+    /// Writes home what its node has changed. It must succeed.
+    Flush,
+}
+
+/// A worker.
+pub(super) struct Browser {
+    shared: Rc<Shared>,
+    seat: Rc<Seat>,
+    /// Nothing once it has ended.
+    worker: Option<Worker<Channel>>,
+    rng: Rng,
+    work: Work,
+    jobs: Vec<Job>,
+    flush: Option<(Flush, FlushAsked)>,
+    next_at: Instant,
+    scratch: Vec<u8>,
+}
+
+enum Work {
+    Random(u32),
+    Listed(VecDeque<u64>),
+    Flush,
+    Done,
+}
+
+/// A page of the worker's.
+enum Job {
+    Asked {
+        fix: Fix,
+        asked: Asked,
+        page: PageId,
+        mode: Mode,
+    },
+    Reading {
+        guard: PageGuard,
+        got: Got,
+        until: Instant,
+        validate: bool,
+    },
+    Validating {
+        guard: PageGuard,
+        got: Got,
+        asked: Asked,
+        validation: Validation,
+    },
+    Holding {
+        guard: PageGuard,
+        until: Instant,
+        change: Option<PageStamp>,
+    },
+    Over,
+}
+
+impl Browser {
+    /// A worker takes its seat.
+    pub fn new(shared: Rc<Shared>, seat: Rc<Seat>, script: Script) -> Option<Self> {
+        let worker = seat.worker.borrow_mut().take()?;
+        let number = u64::from(seat.who.node) << 16 | u64::from(seat.who.worker);
+        let mut rng = Rng::new(shared.seed ^ number << 8).fork("browser");
+        let work = match script {
+            Script::Work(fixes) => Work::Random(fixes),
+            Script::ReadAll => {
+                let first = rng.below(shared.pages);
+                let all = (0..shared.pages).map(|at| (first + at) % shared.pages);
+                Work::Listed(all.collect())
+            }
+            Script::Flush => Work::Flush,
+        };
+        let page_size = worker.pool().config().page_size as usize;
+        let header = rackweave_wire::fabric::page::HEADER_LEN;
+        Some(Self {
+            shared,
+            seat,
+            worker: Some(worker),
+            rng,
+            work,
+            jobs: Vec::new(),
+            flush: None,
+            next_at: Instant::ZERO,
+            scratch: vec![0; page_size - header],
+        })
+    }
+
+    fn got(&self, guard: &PageGuard) -> Got {
+        Got {
+            version: guard.version(),
+            content: check_page(guard.data(), self.shared.seed),
+        }
+    }
+
+    fn hold(&mut self, now: Instant) -> Instant {
+        now + Duration::from_nanos(1 + self.rng.below(self.shared.habits.hold_max.as_nanos()))
+    }
+
+    /// Gets on with all pages that it has asked for or has. True if anything happened.
+    fn advance(&mut self, worker: &mut Worker<Channel>, now: Instant) -> bool {
+        let mut happened = false;
+        let mut jobs = replace(&mut self.jobs, Vec::new());
+        for job in &mut jobs {
+            loop {
+                let (next, went_on) = self.go_on(worker, now, replace(job, Job::Over));
+                *job = next;
+                happened |= went_on;
+                if !went_on {
+                    break;
+                }
+            }
+        }
+        jobs.retain(|job| !matches!(job, Job::Over));
+        self.jobs = jobs;
+        happened
+    }
+
+    fn go_on(&mut self, worker: &mut Worker<Channel>, now: Instant, job: Job) -> (Job, bool) {
+        match job {
+            Job::Asked {
+                fix,
+                asked,
+                page,
+                mode,
+            } => match worker.take(fix) {
+                None => (
+                    Job::Asked {
+                        fix,
+                        asked,
+                        page,
+                        mode,
+                    },
+                    false,
+                ),
+                Some(Ok(guard)) => (self.fixed(now, asked, guard), true),
+                Some(Err(error)) => {
+                    self.failed(now, asked, error);
+                    (Job::Over, true)
+                }
+            },
+            Job::Reading {
+                guard,
+                got,
+                until,
+                validate,
+            } if now >= until => {
+                self.look_again(&guard, got);
+                if !validate {
+                    return (Job::Over, true);
+                }
+                let history = self.shared.history.borrow();
+                let asked = history.ask(now, self.seat.who, guard.page().number());
+                let validation = worker.validate(&guard);
+                (
+                    Job::Validating {
+                        guard,
+                        got,
+                        asked,
+                        validation,
+                    },
+                    true,
+                )
+            }
+            Job::Validating {
+                guard,
+                got,
+                asked,
+                validation,
+            } => match worker.take_validation(validation) {
+                None => (
+                    Job::Validating {
+                        guard,
+                        got,
+                        asked,
+                        validation,
+                    },
+                    false,
+                ),
+                Some(result) => {
+                    self.look_again(&guard, got);
+                    // As if it had been read then.
+                    if result == Ok(true) {
+                        self.shared.history.borrow_mut().shared(now, asked, got);
+                    }
+                    (Job::Over, true)
+                }
+            },
+            Job::Holding {
+                guard,
+                until,
+                change,
+            } if now >= until => {
+                self.give_back(guard, change);
+                (Job::Over, true)
+            }
+            job => (job, false),
+        }
+    }
+
+    fn fixed(&mut self, now: Instant, asked: Asked, mut guard: PageGuard) -> Job {
+        let got = self.got(&guard);
+        let until = self.hold(now);
+        if guard.mode() == Mode::Shared {
+            self.shared.history.borrow_mut().shared(now, asked, got);
+            let validate = self.rng.chance(self.shared.habits.validate_chance);
+            return Job::Reading {
+                guard,
+                got,
+                until,
+                validate,
+            };
+        }
+        self.shared.history.borrow_mut().exclusive(now, asked, got);
+        let change = self.rng.chance(self.shared.habits.change_share);
+        let change = change.then(|| PageStamp {
+            page: guard.page().number(),
+            version: guard.version() + 1,
+            writer: self.seat.who,
+        });
+        if let Some(stamp) = change {
+            // The one half now, the other before it is given back: who reads in between is torn.
+            fill_page(&mut self.scratch, stamp, self.shared.seed);
+            let half = self.scratch.len() / 2;
+            guard.data_mut()[..half].copy_from_slice(&self.scratch[..half]);
+        }
+        Job::Holding {
+            guard,
+            until,
+            change,
+        }
+    }
+
+    fn give_back(&mut self, mut guard: PageGuard, change: Option<PageStamp>) {
+        let page = guard.page().number();
+        if let Some(stamp) = change {
+            fill_page(&mut self.scratch, stamp, self.shared.seed);
+            let half = self.scratch.len() / 2;
+            guard.data_mut()[half..].copy_from_slice(&self.scratch[half..]);
+        }
+        let mut history = self.shared.history.borrow_mut();
+        history.give_back(self.seat.who, page, change);
+    }
+
+    /// A page that is fixed does not change, however it goes on elsewhere.
+    fn look_again(&self, guard: &PageGuard, got: Got) {
+        if self.got(guard) != got {
+            let (who, page) = (self.seat.who, guard.page());
+            self.shared
+                .wrong(format!("{page} changed while {who} had it fixed"));
+        }
+    }
+
+    fn failed(&mut self, now: Instant, asked: Asked, error: FixError) {
+        let mut history = self.shared.history.borrow_mut();
+        match error {
+            FixError::Lost(_) => {
+                history.refused_as_lost(now, asked);
+                count(&self.shared.lost);
+            }
+            FixError::StorageFull => {
+                history.failed(now, asked);
+                count(&self.shared.full);
+            }
+            error => {
+                history.failed(now, asked);
+                let who = self.seat.who;
+                self.shared.wrong(format!("{who} at {now:?}: {error}"));
+            }
+        }
+    }
+
+    /// Begins what it is to do next. True if it did.
+    fn begin(&mut self, worker: &mut Worker<Channel>, now: Instant) -> bool {
+        let habits = self.shared.habits;
+        if now < self.next_at || self.jobs.len() >= habits.at_once {
+            return false;
+        }
+        let (index, mode) = match &mut self.work {
+            Work::Random(0) | Work::Done => return false,
+            Work::Flush => {
+                self.work = Work::Done;
+                return self.begin_flush(worker);
+            }
+            Work::Listed(pages) => match pages.pop_front() {
+                Some(index) => (index, Mode::Shared),
+                None => return false,
+            },
+            Work::Random(fixes) => {
+                *fixes -= 1;
+                let range = if self.rng.chance(habits.hot_share) {
+                    habits.hot_pages
+                } else {
+                    self.shared.pages
+                };
+                let mode = if self.rng.chance(habits.write_share) {
+                    Mode::Exclusive
+                } else {
+                    Mode::Shared
+                };
+                (self.rng.below(range), mode)
+            }
+        };
+        let page = self.shared.page(index);
+        if matches!(self.work, Work::Random(_)) {
+            self.next_at = now + Duration::from_nanos(self.rng.below(habits.pause_max.as_nanos()));
+            if self.rng.chance(habits.flush_chance) {
+                self.begin_flush(worker);
+            }
+            if self.rng.chance(habits.prefetch_chance) {
+                let other = self.shared.page(self.rng.below(self.shared.pages));
+                if !self.uses(other) {
+                    worker.prefetch(other);
+                }
+            }
+            if self.uses(page) {
+                return true;
+            }
+        }
+        let history = self.shared.history.borrow();
+        let asked = history.ask(now, self.seat.who, page.number());
+        let fix = worker.fix(page, mode);
+        self.jobs.push(Job::Asked {
+            fix,
+            asked,
+            page,
+            mode,
+        });
+        true
+    }
+
+    fn begin_flush(&mut self, worker: &mut Worker<Channel>) -> bool {
+        if self.flush.is_some() {
+            return false;
+        }
+        let asked = self.shared.history.borrow().ask_flush(self.seat.who.node);
+        self.flush = Some((worker.flush(), asked));
+        true
+    }
+
+    fn poll_flush(&mut self, worker: &mut Worker<Channel>) -> bool {
+        let Some((flush, asked)) = &self.flush else {
+            return false;
+        };
+        match worker.take_flush(*flush) {
+            None => return false,
+            Some(Ok(_)) => self.shared.history.borrow_mut().flushed(asked),
+            Some(Err(error)) if matches!(self.work, Work::Done) => {
+                let who = self.seat.who;
+                self.shared.wrong(format!("{who}, at the end: {error}"));
+            }
+            Some(Err(_)) => {}
+        }
+        self.flush = None;
+        true
+    }
+
+    /// Whether it has asked for a page or has it.
+    fn uses(&self, page: PageId) -> bool {
+        self.jobs.iter().any(|job| match job {
+            Job::Asked { page: other, .. } => *other == page,
+            Job::Reading { guard, .. }
+            | Job::Validating { guard, .. }
+            | Job::Holding { guard, .. } => guard.page() == page,
+            Job::Over => false,
+        })
+    }
+
+    fn has_finished(&self, worker: &Worker<Channel>) -> bool {
+        let nothing_left = match &self.work {
+            Work::Random(fixes) => *fixes == 0,
+            Work::Listed(pages) => pages.is_empty(),
+            Work::Flush => false,
+            Work::Done => true,
+        };
+        nothing_left && self.jobs.is_empty() && self.flush.is_none() && worker.is_idle()
+    }
+
+    /// When something is due even if no packet comes.
+    fn due(&self, worker: &Worker<Channel>, now: Instant) -> Option<Instant> {
+        let jobs = self.jobs.iter().filter_map(|job| match job {
+            Job::Reading { until, .. } | Job::Holding { until, .. } => Some(*until),
+            _ => None,
+        });
+        let next = (self.next_at > now).then_some(self.next_at);
+        jobs.chain(next).chain(worker.poll_timeout()).min()
+    }
+
+    fn tell_losses(&self, worker: &Worker<Channel>) {
+        for loss in worker.losses() {
+            let mut history = self.shared.history.borrow_mut();
+            history.not_taken(self.seat.who, loss.page.number(), loss.version);
+        }
+    }
+}
+
+impl Actor for Browser {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let Some(mut worker) = self.worker.take() else {
+            return Step::Done;
+        };
+        let now = context.now();
+        loop {
+            let mut happened = worker.poll(now, context.nic());
+            self.tell_losses(&worker);
+            happened |= self.advance(&mut worker, now);
+            happened |= self.poll_flush(&mut worker);
+            happened |= self.begin(&mut worker, now);
+            if !happened {
+                break;
+            }
+        }
+        if self.has_finished(&worker) {
+            self.seat.worker.replace(Some(worker));
+            return Step::Done;
+        }
+        let due = self.due(&worker, now);
+        self.worker = Some(worker);
+        match due {
+            Some(due) => Step::WaitUntil(due.max(now + Duration::from_nanos(1))),
+            None => Step::WaitForPacket,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What goes wrong, and what the controller does, at which time.
+
+use super::plan::Indexing;
+use rackweave_base::{Duration, Instant, NodeId, Rng};
+use rackweave_controller::PageNode;
+
+/// Something that happens at a certain time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Disturbance {
+    /// A node dies; nobody is told yet.
+    Crash(NodeId),
+    /// The controller hears that it is dead.
+    Tell(NodeId),
+    /// It is there again, with empty buffer frames.
+    Return(NodeId),
+    /// The losses of before are accepted.
+    Accept,
+    CutCable(NodeId),
+    MendCable(NodeId),
+    /// The NVMe target's process ends.
+    StopTarget,
+    /// Another takes its place, over the same medium.
+    StartTarget,
+    /// The device has room for so many new blocks, and no more.
+    Fill(u64),
+    /// It has room again.
+    Free,
+    /// The controller has the switch index a page, or index it no longer.
+    Promote(u64),
+    Demote(u64),
+}
+
+/// Most runs last hundreds of microseconds to a few milliseconds; early is as likely as late.
+fn some_time(rng: &mut Rng) -> Instant {
+    let exponent = rng.between(13, 22);
+    Instant::from_nanos(rng.between(0, 1 << exponent))
+}
+
+/// Until somebody notices that a node is dead.
+fn unnoticed(rng: &mut Rng) -> Duration {
+    let most = *rng.pick(&[0, 10_000, 1_000_000, 4_000_000]);
+    Duration::from_nanos(rng.between(0, most))
+}
+
+pub(super) fn plan(
+    rng: &mut Rng,
+    nodes: &[PageNode],
+    storage: NodeId,
+    server: Option<NodeId>,
+    indexing: Indexing,
+    pages: u64,
+) -> Vec<(Instant, Disturbance)> {
+    let mut all = Vec::new();
+    if rng.chance(0.35) {
+        crashes(rng, nodes, &mut all);
+    }
+    if rng.chance(0.2) {
+        for _ in 0..rng.between(1, 2) {
+            let stop = some_time(rng);
+            let down = Duration::from_nanos(rng.between(1000, 5_000_000));
+            all.push((stop, Disturbance::StopTarget));
+            all.push((stop + down, Disturbance::StartTarget));
+        }
+    }
+    if rng.chance(0.15) {
+        let full = some_time(rng);
+        let lasts = Duration::from_nanos(rng.between(10_000, 8_000_000));
+        all.push((full, Disturbance::Fill(rng.below(4))));
+        all.push((full + lasts, Disturbance::Free));
+    }
+    if rng.chance(0.2) {
+        let ends = nodes.iter().map(|node| node.node);
+        let ends: Vec<_> = ends.chain([storage]).chain(server).collect();
+        let (cut, node) = (some_time(rng), *rng.pick(&ends));
+        // Not so long that queue pairs give up: nobody would connect them again.
+        let lasts = Duration::from_nanos(rng.between(1000, 1_500_000));
+        all.push((cut, Disturbance::CutCable(node)));
+        all.push((cut + lasts, Disturbance::MendCable(node)));
+    }
+    let moves = matches!(indexing, Indexing::Hot(_)) || server.is_some() && rng.chance(0.3);
+    if moves {
+        for _ in 0..rng.between(1, 40) {
+            let (at, page) = (some_time(rng), rng.below(pages));
+            let disturbance = if rng.chance(0.5) {
+                Disturbance::Promote(page)
+            } else {
+                Disturbance::Demote(page)
+            };
+            all.push((at, disturbance));
+        }
+    }
+    all
+}
+
+fn crashes(rng: &mut Rng, nodes: &[PageNode], all: &mut Vec<(Instant, Disturbance)>) {
+    for _ in 0..rng.between(1, 3) {
+        let (at, node) = (some_time(rng), rng.pick(nodes).node);
+        let told = at + unnoticed(rng);
+        all.push((at, Disturbance::Crash(node)));
+        all.push((told, Disturbance::Tell(node)));
+        if rng.chance(0.6) {
+            let soon = Duration::from_nanos(rng.between(0, 1_000_000));
+            all.push((told + soon, Disturbance::Accept));
+        }
+        if rng.chance(0.6) {
+            let soon = Duration::from_nanos(rng.between(0, 2_000_000));
+            all.push((told + soon, Disturbance::Return(node)));
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What a seed makes of a rack, of a store of pages on it, and of those who use it. What goes wrong
+//! is planned in `disturb`.
+
+use super::disturb::{self, Disturbance};
+use core::fmt;
+use rackweave_base::{Duration, Instant, NodeId, Rng};
+use rackweave_controller::{PageNode, PageStoreSpec};
+use rackweave_rack::RackConfig;
+use rackweave_rack::config::{FaultSection, IcrcMethod, NodeConfig, Role};
+
+/// A rack, its pages, who uses them, and what goes wrong.
+#[derive(Clone)]
+pub(super) struct Plan {
+    pub seed: u64,
+    pub config: RackConfig,
+    /// Nodes with buffer frames that read and change pages: the first ones.
+    pub nodes: Vec<PageNode>,
+    /// A node that asks for what it must not get.
+    pub rogue: Option<PageNode>,
+    pub store: PageStoreSpec,
+    /// The node with the entries of pages that the switch does not index.
+    pub server: Option<NodeId>,
+    pub indexing: Indexing,
+    pub habits: Habits,
+    /// What of the page stores differs from the usual.
+    pub checksums: bool,
+    pub evict_batch: u32,
+    pub disturbances: Vec<(Instant, Disturbance)>,
+}
+
+/// Which pages the switch indexes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Indexing {
+    All,
+    /// All are in the memory server.
+    None,
+    /// So many from the beginning, then those that are asked for often; others have to go.
+    Hot(u64),
+}
+
+/// What workers do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Habits {
+    /// Fixes of one worker.
+    pub fixes: u32,
+    /// Fixes and guards of one worker at a time.
+    pub at_once: usize,
+    /// How many fixes are exclusive.
+    pub write_share: f64,
+    /// How many of those change the page.
+    pub change_share: f64,
+    /// How many fixes are of the first pages, and how many those are.
+    pub hot_share: f64,
+    pub hot_pages: u64,
+    /// How long a page stays fixed at most.
+    pub hold_max: Duration,
+    /// How long a worker rests after a fix at most.
+    pub pause_max: Duration,
+    /// How often, after a fix, all that is changed is written home.
+    pub flush_chance: f64,
+    /// How often a reader asks whether its version is still the newest.
+    pub validate_chance: f64,
+    pub prefetch_chance: f64,
+}
+
+/// Bytes of a node's buffer frames at most, and of all pages.
+const POOL_BYTES: u64 = 1 << 20;
+const STORE_BYTES: u64 = 4 << 20;
+
+/// Nodes with buffer frames at most, with the one that asks for what it must not get.
+const NODES_MAX: u64 = 4;
+
+const BLOCK: u32 = 4096;
+
+impl Plan {
+    pub fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x7061_6765_7300);
+        let page_size: u32 = 4096 << *rng.pick(&[0, 0, 0, 1, 2, 4]);
+        let pages = rng.between(4, 96).min(STORE_BYTES / u64::from(page_size));
+        let nodes = nodes(&mut rng, page_size, pages);
+        let rogue = rng.chance(0.3).then(|| PageNode {
+            node: NodeId(nodes.len() as u16),
+            frames: 4,
+            workers: 1,
+            slots: 1,
+        });
+        let others = nodes.len() + usize::from(rogue.is_some());
+        let storage = NodeId(others as u16);
+        let indexing = match rng.below(4) {
+            0 => Indexing::None,
+            1 => Indexing::Hot(rng.between(0, pages / 2)),
+            _ => Indexing::All,
+        };
+        let server = match indexing {
+            Indexing::All => rng.chance(0.5),
+            _ => true,
+        };
+        let server = server.then(|| NodeId(storage.0 + 1));
+        let habits = habits(&mut rng, &nodes, pages);
+        let mut config = config(&mut rng, others, server.is_some());
+        let asking: Vec<_> = nodes.iter().chain(&rogue).collect();
+        let switch = &mut config.switch;
+        switch.page_size = page_size;
+        switch.page_workers = asking.iter().map(|node| node.workers).sum();
+        switch.page_slots = asking.iter().map(|node| node.workers * node.slots).sum();
+        switch.page_entries = match indexing {
+            Indexing::All => pages as u32,
+            Indexing::None => 1,
+            Indexing::Hot(first) => rng.between(first.max(1), pages) as u32,
+        };
+        switch.page_promote_at = match indexing {
+            Indexing::Hot(_) => rng.between(2, 12) as u32,
+            _ => 0,
+        };
+        let disturbances = disturb::plan(&mut rng, &nodes, storage, server, indexing, pages);
+        Self {
+            seed,
+            config,
+            rogue,
+            store: PageStoreSpec {
+                target: storage,
+                nsid: 1,
+                block_size: BLOCK,
+                pages,
+            },
+            server,
+            indexing,
+            habits,
+            checksums: rng.chance(0.7),
+            evict_batch: rng.between(1, 4) as u32,
+            nodes,
+            disturbances,
+        }
+    }
+
+    /// Pages that the switch indexes from the beginning.
+    pub fn indexed(&self) -> u64 {
+        match self.indexing {
+            Indexing::All => self.store.pages,
+            Indexing::None => 0,
+            Indexing::Hot(first) => first,
+        }
+    }
+}
+
+fn nodes(rng: &mut Rng, page_size: u32, pages: u64) -> Vec<PageNode> {
+    let count = rng.between(2, NODES_MAX - 1);
+    let most = POOL_BYTES / u64::from(page_size);
+    // Much smaller than the data, or larger than it.
+    let frames = match rng.below(3) {
+        0 => rng.between(6, 12),
+        1 => rng.between(6, 6.max(pages / 2)),
+        _ => pages + rng.between(6, 16),
+    };
+    let shape = PageNode {
+        node: NodeId(0),
+        frames: frames.min(most) as u32,
+        workers: rng.between(1, 3) as u16,
+        slots: rng.between(1, 6) as u16,
+    };
+    let node = |node: u64| PageNode {
+        node: NodeId(node as u16),
+        ..shape
+    };
+    (0..count).map(node).collect()
+}
+
+fn habits(rng: &mut Rng, nodes: &[PageNode], pages: u64) -> Habits {
+    let workers = u64::from(nodes[0].workers);
+    // Guards of all workers must leave buffer frames for what comes.
+    let at_once = (u64::from(nodes[0].frames) / 2 / workers).clamp(1, 6);
+    let micros = |value: u64| Duration::from_micros(value);
+    Habits {
+        fixes: rng.between(10, 240 / workers) as u32 / nodes.len() as u32 * 2,
+        at_once: rng.between(1, at_once) as usize,
+        write_share: *rng.pick(&[0.0, 0.05, 0.2, 0.5, 0.5, 0.9]),
+        change_share: *rng.pick(&[0.3, 0.8, 1.0]),
+        hot_share: *rng.pick(&[0.0, 0.5, 0.8, 0.95]),
+        hot_pages: rng.between(1, 8).min(pages),
+        hold_max: *rng.pick(&[micros(1), micros(3), micros(10), micros(60)]),
+        pause_max: *rng.pick(&[micros(1), micros(5), micros(30)]),
+        flush_chance: *rng.pick(&[0.0, 0.0, 0.01, 0.05]),
+        validate_chance: *rng.pick(&[0.0, 0.2]),
+        prefetch_chance: *rng.pick(&[0.0, 0.0, 0.2]),
+    }
+}
+
+fn config(rng: &mut Rng, asking: usize, has_server: bool) -> RackConfig {
+    let mut node: Vec<_> = (0..asking)
+        .map(|at| NodeConfig::new(format!("node{at}"), Role::Compute))
+        .collect();
+    node.push(NodeConfig::new("storage", Role::Storage));
+    if has_server {
+        node.push(NodeConfig::new("memory", Role::Memory));
+    }
+    let mut config = RackConfig {
+        seed: rng.next_u64() >> 1,
+        memory_limit: 128 << 20,
+        node,
+        faults: faults(rng),
+        ..RackConfig::default()
+    };
+    config.switch.consumer_rings = 0;
+    config.switch.producer_rings = 0;
+    config.switch.icrc = *rng.pick(&[IcrcMethod::Update, IcrcMethod::Balance]);
+    config.nic.congestion_control = rng.chance(0.2);
+    config.transfer.acknowledge_every = *rng.pick(&[1, 4, 32]);
+    config
+}
+
+fn faults(rng: &mut Rng) -> FaultSection {
+    let mut rate = || {
+        if rng.chance(0.5) {
+            rng.unit() * 0.02
+        } else {
+            0.0
+        }
+    };
+    let (loss, duplicate, reorder, corrupt) = (rate(), rate(), rate(), rate());
+    FaultSection {
+        loss,
+        duplicate,
+        reorder,
+        corrupt,
+        reorder_delay_us: *rng.pick(&[1, 5, 50, 500]),
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (node, habits) = (&self.nodes[0], &self.habits);
+        write!(
+            f,
+            "{} nodes of {} workers with {} slots and {} buffer frames of {} bytes; {} pages, \
+             indexed {:?} of {}{}{}; {} fixes each, {} at once, {:.2} exclusive, {:.2} hot of {}, \
+             held {}, pauses {}",
+            self.nodes.len(),
+            node.workers,
+            node.slots,
+            node.frames,
+            self.config.switch.page_size,
+            self.store.pages,
+            self.indexing,
+            self.config.switch.page_entries,
+            if self.checksums { ", checksums" } else { "" },
+            if self.rogue.is_some() {
+                ", a rogue"
+            } else {
+                ""
+            },
+            habits.fixes,
+            habits.at_once,
+            habits.write_share,
+            habits.hot_share,
+            habits.hot_pages,
+            habits.hold_max,
+            habits.pause_max,
+        )?;
+        let faults = &self.config.faults;
+        write!(
+            f,
+            "; loss {:.3} duplicate {:.3} reorder {:.3} ({} us) corrupt {:.3}",
+            faults.loss, faults.duplicate, faults.reorder, faults.reorder_delay_us, faults.corrupt,
+        )?;
+        for (at, disturbance) in &self.disturbances {
+            write!(f, ", {disturbance:?} at {at:?}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! What those who use pages and the harness tell each other.
+
+use super::plan::Habits;
+use core::cell::{Cell, RefCell};
+use rackweave_endpoint::page_store::Worker;
+use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_sim::checkers::PageHistory;
+use rackweave_sim::checkers::page_history::Who;
+use rackweave_wire::fabric::page::PageId;
+use std::rc::Rc;
+
+/// Violations kept that the checker of histories does not judge.
+const WRONG_MAX: usize = 10;
+
+/// What all share.
+pub(super) struct Shared {
+    pub seed: u64,
+    pub habits: Habits,
+    pub pages: u64,
+    pub history: RefCell<PageHistory>,
+    /// What must not be and the history does not show.
+    pub wrong: RefCell<Vec<String>>,
+    /// Fixes that found the device full, or the newest version lost.
+    pub full: Cell<u64>,
+    pub lost: Cell<u64>,
+}
+
+/// A worker's place: it leaves its connection here when it has done its part.
+pub(super) struct Seat {
+    pub who: Who,
+    pub worker: RefCell<Option<Worker<Channel>>>,
+}
+
+impl Shared {
+    /// The page with this index.
+    pub fn page(&self, index: u64) -> PageId {
+        PageId::new(0, index).expect("an index below the number of pages")
+    }
+
+    pub fn wrong(&self, what: String) {
+        let mut wrong = self.wrong.borrow_mut();
+        if wrong.len() < WRONG_MAX {
+            wrong.push(what);
+        }
+    }
+}
+
+impl Seat {
+    pub fn new(who: Who, worker: Worker<Channel>) -> Rc<Self> {
+        Rc::new(Self {
+            who,
+            worker: RefCell::new(Some(worker)),
+        })
+    }
+}
+
+/// Counts one more.
+pub(super) fn count(cell: &Cell<u64>) {
+    cell.set(cell.get() + 1);
+}

@@ -1,0 +1,200 @@
+//! A rack with a store of pages on it, and those who use them.
+
+use super::actors::{Browser, Script};
+use super::plan::Plan;
+use super::rogue::Rogue;
+use super::shared::{Seat, Shared};
+use rackweave_base::{NodeId, Rng};
+use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_endpoint::page_store::{Pool, PoolConfig, Worker};
+use rackweave_rack::{SimulatedRack, SsdBackend, TargetOptions};
+use rackweave_sim::SsdModel;
+use rackweave_sim::checkers::page_history::Who;
+use rackweave_target::{Backend, MemoryBackend};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The store's identity.
+const IDENTITY: u64 = 0x5eed;
+
+/// Drives of the storage node.
+const DRIVES: usize = 2;
+
+/// Numbers of nodes that come back after their death are so far apart.
+const LIVES: u16 = 100;
+
+/// A rack at work.
+pub(super) struct Stage<'a> {
+    pub plan: &'a Plan,
+    pub rack: SimulatedRack,
+    pub shared: Rc<Shared>,
+    medium: MemoryBackend,
+    targets: u64,
+    /// By node: how often it has come back.
+    lives: Vec<u16>,
+    /// By node; empty while it is dead.
+    pub seats: Vec<Vec<Rc<Seat>>>,
+}
+
+impl<'a> Stage<'a> {
+    /// Builds the rack over this medium.
+    pub fn new(
+        plan: &'a Plan,
+        seed: u64,
+        medium: MemoryBackend,
+        shared: Rc<Shared>,
+    ) -> Result<Self, String> {
+        let mut config = plan.config.clone();
+        config.seed ^= seed;
+        let rack = SimulatedRack::new(&config).map_err(|error| format!("no rack: {error}"))?;
+        let mut stage = Self {
+            plan,
+            rack,
+            shared,
+            medium,
+            targets: 0,
+            lives: vec![0; plan.nodes.len()],
+            seats: vec![Vec::new(); plan.nodes.len()],
+        };
+        stage.add_target()?;
+        let nodes = plan.nodes.iter().chain(&plan.rogue).copied().collect();
+        let mut spec = stage.rack.page_spec(nodes, vec![plan.store], plan.server);
+        spec.indexed = plan.indexed();
+        let made = stage.rack.create_pages(spec);
+        made.map_err(|error| format!("no pages: {error}"))?;
+        for at in 0..plan.nodes.len() {
+            stage.take_seats(at)?;
+        }
+        Ok(stage)
+    }
+
+    fn add_target(&mut self) -> Result<(), String> {
+        let mut rng = Rng::new(self.plan.seed ^ self.targets).fork("ssd");
+        self.targets += 1;
+        let size = self.plan.config.switch.page_size;
+        let model = SsdModel::default();
+        let ssd = SsdBackend::new(self.medium.clone(), &model, DRIVES, size, &mut rng);
+        let namespaces: Vec<Box<dyn Backend>> = vec![Box::new(ssd)];
+        let options = TargetOptions { commands: 8 };
+        let added = self
+            .rack
+            .add_target(self.plan.store.target, options, namespaces);
+        added.map_err(|error| format!("no target: {error}"))
+    }
+
+    /// Another target takes the place of one that ended.
+    pub fn start_target(&mut self) -> Result<(), String> {
+        self.add_target()?;
+        let connected = self.rack.reconnect_target(self.plan.store.target);
+        connected.map_err(|error| format!("the target did not come back: {error}"))
+    }
+
+    /// The workers of a node get buffer frames and channels.
+    fn take_seats(&mut self, at: usize) -> Result<(), String> {
+        let member = self.plan.nodes[at];
+        let ends = self.rack.page_ends(member.node);
+        let ends = ends.ok_or_else(|| format!("{:?} has no pages", member.node))?;
+        let size = self.plan.config.switch.page_size;
+        let usual = PoolConfig::new(member.node.0, size, ends.count);
+        let config = PoolConfig {
+            store_id: IDENTITY,
+            checksums: self.plan.checksums,
+            evict_batch: self.plan.evict_batch,
+            seed: self.plan.seed ^ u64::from(self.lives[at]) << 48,
+            ..usual
+        };
+        let pool = Pool::new(ends.frames, config).map_err(|error| error.to_string())?;
+        let workers = ends.channels.into_iter().zip(0..);
+        self.seats[at] = workers
+            .map(|(parts, worker)| {
+                let who = Who {
+                    node: self.number(at),
+                    worker,
+                };
+                Seat::new(who, Worker::new(Arc::clone(&pool), Channel::new(parts)))
+            })
+            .collect();
+        Ok(())
+    }
+
+    /// The number by which the checker knows a node in its present life.
+    pub fn number(&self, at: usize) -> u16 {
+        at as u16 + LIVES * self.lives[at]
+    }
+
+    pub fn is_alive(&self, at: usize) -> bool {
+        !self.seats[at].is_empty()
+    }
+
+    /// All workers of a node, or its first one, follow a script.
+    pub fn spawn(&mut self, at: usize, all: bool, script: impl Fn() -> Script) {
+        let node = self.plan.nodes[at].node;
+        let count = if all { usize::MAX } else { 1 };
+        for seat in self.seats[at].iter().take(count) {
+            match Browser::new(self.shared.clone(), seat.clone(), script()) {
+                Some(browser) => _ = self.rack.spawn(node, Box::new(browser)),
+                None => self.shared.wrong(format!("{} did not end", seat.who)),
+            }
+        }
+    }
+
+    pub fn spawn_rogue(&mut self) {
+        let Some(node) = self.plan.rogue.map(|rogue| rogue.node) else {
+            return;
+        };
+        let parts = self.rack.page_ends(node).map(|ends| ends.channels);
+        if let Some(parts) = parts.and_then(|channels| channels.into_iter().next()) {
+            let rogue = Rogue::new(self.shared.clone(), Channel::new(parts));
+            self.rack.spawn(node, Box::new(rogue));
+        }
+    }
+
+    /// A node dies.
+    pub fn crash(&mut self, at: usize) {
+        let (now, number) = (self.rack.now(), self.number(at));
+        self.shared.history.borrow_mut().crash(now, number);
+        self.rack.crash_node_silently(self.plan.nodes[at].node);
+        self.seats[at].clear();
+    }
+
+    /// The controller hears of a node's death, and says what is lost.
+    pub fn tell(&mut self, node: NodeId) {
+        let before = self.rack.lost_pages().len();
+        self.rack.crash_node(node);
+        let mut history = self.shared.history.borrow_mut();
+        for lost in &self.rack.lost_pages()[before..] {
+            history.lost(lost.page.number(), lost.version);
+        }
+    }
+
+    /// A node is there again.
+    pub fn revive(&mut self, at: usize) -> Result<(), String> {
+        let node = self.plan.nodes[at].node;
+        if !self.rack.revive_node(node) {
+            return Err(format!("{node:?} could not be revived"));
+        }
+        let joined = self.rack.rejoin_pages(node);
+        joined.map_err(|error| format!("{node:?} did not come back: {error}"))?;
+        self.lives[at] += 1;
+        self.take_seats(at)
+    }
+
+    /// Accepts all losses that there are. Pages that somebody still has latched stay lost.
+    pub fn accept(&mut self) {
+        let lost: Vec<_> = self
+            .rack
+            .lost_pages()
+            .iter()
+            .map(|lost| lost.page)
+            .collect();
+        for page in lost {
+            if self.rack.accept_loss(page) {
+                self.shared.history.borrow_mut().accept(page.number());
+            }
+        }
+    }
+
+    pub fn fill(&self, room: Option<u64>) {
+        self.medium.set_room(room);
+    }
+}

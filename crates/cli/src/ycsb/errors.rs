@@ -1,0 +1,66 @@
+//! What went wrong, in the words of the command line, with what to do.
+
+use super::args::YcsbArgs;
+use crate::outcome::CliError;
+use rackweave_bench::pages::PagesError;
+use rackweave_endpoint::page_store::{FixError, OpenError};
+use rackweave_target::FileError;
+
+/// An error with a remedy.
+pub(super) fn tell(error: &PagesError, args: &YcsbArgs) -> CliError {
+    let file = match &args.file {
+        Some(path) => path.display().to_string(),
+        None => "the store".to_owned(),
+    };
+    let anew = format!("remove {file} and leave --reuse away to make it anew");
+    let usage = |remedy: &str| CliError::usage(format!("{error}; {remedy}"));
+    let about = |remedy: &str| CliError::usage(format!("{file}: {error}; {remedy}"));
+    match error {
+        PagesError::Workload(_) | PagesError::Rate(_) | PagesError::OutOfRange { .. } => {
+            CliError::usage(error.to_string())
+        }
+        PagesError::Heap(_) => usage("set --page-size and --record-size"),
+        PagesError::Buffer { .. } => usage("set --buffer"),
+        PagesError::NoFallback { .. } => usage("raise --indexed, or name a node with --fallback"),
+        PagesError::File(FileError::Exists(path)) => CliError::usage(format!(
+            "{} exists already; use it with --reuse, or remove it first",
+            path.display()
+        )),
+        PagesError::File(FileError::NotBlocks { .. }) => {
+            usage(&format!("it was cut short or is no store; {anew}"))
+        }
+        PagesError::Open(OpenError::PageSize { found, .. }) => CliError::usage(format!(
+            "{file} has pages of {found} bytes; use --page-size {found}"
+        )),
+        PagesError::Open(
+            OpenError::Blank(_)
+            | OpenError::NoStore { .. }
+            | OpenError::Format { .. }
+            | OpenError::Damaged(_)
+            | OpenError::Truncated { .. }
+            | OpenError::Capacity(_),
+        )
+        | PagesError::NoHeap { .. }
+        | PagesError::Unfinished
+        | PagesError::Damaged { .. } => about(&anew),
+        PagesError::OtherHeap { what, found, .. } => {
+            let flag = if *what == "records" {
+                "--records"
+            } else {
+                "--record-size"
+            };
+            about(&format!("use {flag} {found}"))
+        }
+        PagesError::Fix(FixError::StorageFull)
+        | PagesError::Open(OpenError::Fix(FixError::StorageFull)) => full(&file),
+        PagesError::Flush(flush) if flush.source == FixError::StorageFull => full(&file),
+        PagesError::Fix(FixError::PoolTooSmall { .. }) => usage("raise --buffer or lower --depth"),
+        other => CliError::run(other),
+    }
+}
+
+fn full(file: &str) -> CliError {
+    CliError::run(format!(
+        "{file}: the device is full; make room, lower --records, or use another device with --file"
+    ))
+}

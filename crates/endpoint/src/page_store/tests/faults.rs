@@ -1,0 +1,191 @@
+//! Storage that is full, fails or lies; nodes that are taken for dead; directories that are gone.
+
+use super::bench::{Bench, counter, increment, page};
+use crate::page_store::Mode::{Exclusive, Shared};
+use crate::page_store::{FixError, FlushError, Loss, PoolConfig};
+use rackweave_wire::fabric::page::PageHeader;
+
+fn bench(nodes: usize, workers: usize) -> Bench {
+    Bench::new(11, nodes, workers, 8, 200)
+}
+
+#[test]
+fn a_full_device_fails_fixes_and_loses_nothing() {
+    let mut bench = bench(1, 1);
+    bench.rack.model().room = 3;
+    let mut changed = 0;
+    let error = loop {
+        match bench.change(0, changed) {
+            Ok(_) => changed += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, FixError::StorageFull);
+    assert!(changed >= 8, "the pool was not full after {changed} pages");
+    assert!(bench.statistics().write_failures > 0);
+    let flush = bench.flush(0).unwrap_err();
+    assert_eq!(
+        (flush.source, flush.pages),
+        (FixError::StorageFull, flush.failed)
+    );
+    // Pages that are in the pool can still be had, and changed.
+    let kept = (0..changed).find(|n| !bench.rack.model().homes.contains_key(&page(*n)));
+    assert_eq!(bench.change(0, kept.unwrap()), Ok(2));
+    bench.rack.model().room = usize::MAX;
+    for number in 0..changed {
+        let guard = bench.fix(0, number, Shared).unwrap();
+        assert_eq!(
+            counter(&guard),
+            1 + u64::from(Some(number) == kept),
+            "page {number}"
+        );
+    }
+    assert_eq!(bench.change(0, 100), Ok(1));
+    bench.flush(0).unwrap();
+}
+
+#[test]
+fn storage_that_fails_is_reported_with_its_status() {
+    let mut bench = bench(1, 1);
+    bench.change(0, 1).unwrap();
+    bench.rack.model().fault = Some(0x281);
+    let failed = FixError::Storage { status: 0x281 };
+    assert_eq!(bench.fix(0, 2, Shared).unwrap_err(), failed);
+    assert_eq!(bench.fix(0, 2, Exclusive).unwrap_err(), failed);
+    let error = FlushError {
+        pages: 1,
+        failed: 1,
+        page: page(1),
+        source: failed,
+    };
+    assert_eq!(bench.flush(0), Err(error));
+    bench.rack.model().fault = None;
+    assert_eq!(bench.flush(0), Ok(1));
+    assert_eq!(bench.flush(0), Ok(0), "they are the same at home now");
+    assert_eq!(bench.change(0, 2), Ok(1));
+}
+
+#[test]
+fn all_buffer_frames_fixed_is_no_reason_to_wait_for_ever() {
+    let mut bench = bench(1, 1);
+    let guards: Vec<_> = (0..8)
+        .map(|number| bench.fix(0, number, Shared).unwrap())
+        .collect();
+    let error = bench.fix(0, 8, Shared).unwrap_err();
+    assert_eq!(error, FixError::PoolTooSmall { frames: 8 });
+    drop(guards);
+    bench.fix(0, 8, Shared).unwrap();
+}
+
+#[test]
+fn damage_on_storage_is_found() {
+    let mut bench = bench(1, 2);
+    bench.change(0, 1).unwrap();
+    bench.flush(0).unwrap();
+    let good = bench.rack.model().homes[&page(1)].clone();
+    assert_ne!(PageHeader::parse(&good).unwrap().checksum, 0);
+    for byte in [24, 32, 2000, 4095] {
+        bench.start(1, 2, |node| PoolConfig::new(node, 4096, 8));
+        let mut bad = good.clone();
+        bad[byte] ^= 0x10;
+        bench.rack.model().homes.insert(page(1), bad);
+        let shared = bench.fix(0, 1, Shared).unwrap_err();
+        assert!(matches!(shared, FixError::Corrupt { page: p, .. } if p == page(1)));
+        let exclusive = bench.fix(1, 1, Exclusive).unwrap_err();
+        assert!(matches!(exclusive, FixError::Corrupt { .. }));
+        bench.settle();
+        assert_eq!(bench.rack.entry(page(1)).holder, None, "the latch was kept");
+        assert_eq!(bench.statistics().checksum_failures, 2);
+        bench.rack.model().homes.insert(page(1), good.clone());
+        assert_eq!(counter(&bench.fix(0, 1, Shared).unwrap()), 1);
+    }
+}
+
+#[test]
+fn another_page_in_a_pages_place_is_found() {
+    let mut bench = bench(1, 1);
+    bench.change(0, 1).unwrap();
+    bench.flush(0).unwrap();
+    bench.start(1, 1, |node| PoolConfig::new(node, 4096, 8));
+    let other = bench.rack.model().homes[&page(1)].clone();
+    bench.rack.model().homes.insert(page(2), other);
+    let error = bench.fix(0, 2, Shared).unwrap_err();
+    let wrong = FixError::WrongPage {
+        page: page(2),
+        found: page(1).number(),
+        store: 0,
+    };
+    assert_eq!(error, wrong);
+    assert_eq!(bench.statistics().wrong_pages, 1);
+}
+
+#[test]
+fn without_checksums_nothing_is_sealed_or_checked() {
+    let mut bench = bench(1, 1);
+    let config = |node| PoolConfig {
+        checksums: false,
+        ..PoolConfig::new(node, 4096, 8)
+    };
+    bench.start(1, 1, config);
+    bench.change(0, 1).unwrap();
+    bench.flush(0).unwrap();
+    let home = bench.rack.model().homes[&page(1)].clone();
+    assert_eq!(PageHeader::parse(&home).unwrap().checksum, 0);
+}
+
+#[test]
+fn a_node_taken_for_dead_is_told_what_it_lost() {
+    let mut bench = bench(2, 1);
+    bench.change(0, 2).unwrap();
+    let mut guard = bench.fix(0, 1, Exclusive).unwrap();
+    bench.rack.presume_dead(0);
+    assert_eq!(bench.change(1, 1), Ok(1));
+    increment(&mut guard);
+    drop(guard);
+    bench.settle();
+    let loss = Loss {
+        page: page(1),
+        version: 1,
+    };
+    assert_eq!(bench.workers[0].losses(), [loss]);
+    assert_eq!(bench.workers[0].losses(), []);
+    let guard = bench.fix(0, 1, Shared).unwrap();
+    assert_eq!((counter(&guard), guard.version()), (1, 1));
+    drop(guard);
+    // What it had changed before and not written is lost; nobody gets the home's old version.
+    for worker in 0..2 {
+        for mode in [Shared, Exclusive] {
+            let error = bench.fix(worker, 2, mode).unwrap_err();
+            assert_eq!(error, FixError::Lost(page(2)));
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_is_gone_is_waited_for_but_not_for_ever() {
+    let mut bench = bench(1, 1);
+    let config = |node| PoolConfig {
+        patience: rackweave_base::Duration::from_millis(2),
+        ..PoolConfig::new(node, 4096, 8)
+    };
+    bench.start(1, 1, config);
+    bench.change(0, 1).unwrap();
+    let guard = bench.fix(0, 2, Exclusive).unwrap();
+    bench.rack.model().is_gone = true;
+    for (number, mode) in [(1, Shared), (1, Exclusive), (3, Shared), (3, Exclusive)] {
+        assert_eq!(bench.fix(0, number, mode).unwrap_err(), FixError::Gone);
+    }
+    drop(guard);
+    for _ in 0..20_000 {
+        bench.step();
+    }
+    assert!(!bench.workers[0].is_idle(), "the latch has to go back");
+    bench.rack.model().is_gone = false;
+    bench.settle();
+    assert_eq!(bench.rack.entry(page(2)).holder, None);
+    assert_eq!(
+        bench.change(0, 1),
+        Ok(2),
+        "the copy that was there was kept"
+    );
+}
