@@ -28,6 +28,10 @@ const SEQUENCE: u64 = 1 << 24;
 
 /// Frames of a block. Clones are the same frames.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::redundant_allocation,
+    reason = "the outer count is a handle's own, the inner one is shared by all threads"
+)]
 pub struct Frames(Arc<Arc<Shared>>);
 
 #[derive(Debug)]

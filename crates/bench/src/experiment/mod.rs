@@ -7,6 +7,7 @@ pub mod one_to_one;
 pub mod ping_pong;
 pub mod replication;
 pub mod seamless_4;
+pub mod seamless_5;
 pub mod shuffle;
 pub mod units;
 pub mod zero_sided_10;
@@ -96,4 +97,5 @@ pub const ALL: &[Experiment] = &[
     zero_sided_15::EXPERIMENT,
     zero_sided_16::EXPERIMENT,
     seamless_4::EXPERIMENT,
+    seamless_5::EXPERIMENT,
 ];

@@ -124,7 +124,7 @@ fn sweep(
         cold,
         indexed: if table == Table::Server { 0 } else { all },
         capacity: all as u32,
-        looks: table == Table::Looked,
+        looks_from: (table == Table::Looked).then_some(0),
     };
     let mut rack = PageRack::new(run, share, shape)?;
     let mut points: Vec<Point> = Vec::new();

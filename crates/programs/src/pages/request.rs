@@ -398,7 +398,7 @@ impl Pages {
             target_rkey: target.rkey,
             length: size,
             cookie: u32::from(asked.slot),
-            header: Some(asked.request.page.number()),
+            header: Some(asked.request.page.tag()),
         };
         let task = Task::Engine(EngineTask::Start(start));
         (Status::Moving, Some(task))

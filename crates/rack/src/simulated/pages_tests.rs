@@ -131,7 +131,7 @@ impl Bench {
         let ends = self.rack.page_ends(NodeId(node)).unwrap();
         let at = frame as usize * PAGE as usize;
         let mut bytes = vec![byte; PAGE as usize];
-        bytes[..8].copy_from_slice(&page.number().to_le_bytes());
+        bytes[..8].copy_from_slice(&page.tag().to_le_bytes());
         ends.frames.write(at, &bytes);
     }
 

@@ -7,126 +7,15 @@
 //! for a page gets at it before it can be revoked again, so that two nodes cannot take it from each
 //! other for ever without anybody getting on.
 
+mod evict;
+mod orders;
+mod words;
+
 use super::frames::{Frames, Hand};
 use super::message::{DROPS_MAX, Message, Place};
 use std::collections::VecDeque;
 
-/// One access that waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Waiter {
-    /// The worker.
-    pub worker: u16,
-    /// Which of its accesses.
-    pub slot: u16,
-    /// Whether it changes the page.
-    pub write: bool,
-}
-
-/// Where the page of an access was found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Source {
-    /// In the node's own frame.
-    Local,
-    /// It was being fetched for another access already.
-    Joined,
-    /// In the node's own frame, but the owner had to be asked for the right to change it.
-    Kept,
-    /// In another node's frame.
-    Remote,
-    /// In storage.
-    Home,
-}
-
-/// What became of an access that waited.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// It is done.
-    Done(u16, Source),
-    /// It has to be tried again.
-    Retry(u16),
-}
-
-/// What became of an access.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Attempt {
-    /// It is done.
-    Hit,
-    /// It waits for what another access has started.
-    Waits,
-    /// It waits; this has to be sent to the owner under the tag of its slot.
-    Ask(Message),
-    /// There is no free frame; the housekeeper makes some.
-    NoFrame,
-}
-
-/// What follows from an answer.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Next {
-    /// Nothing.
-    Nothing,
-    /// This has to be sent to the owner.
-    Ask(Message),
-    /// A frame of another node has to be read: header and page into our frame, then its header.
-    Read {
-        /// Where from.
-        from: Place,
-        /// Where to.
-        frame: u32,
-    },
-}
-
-/// What the housekeeper has to do.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Chore {
-    /// Write a page into another node's frame, then call [`Cache::pushed`].
-    Push {
-        /// Which frame.
-        frame: u32,
-        /// Where to.
-        to: Place,
-        /// The order's tag.
-        tag: u16,
-    },
-    /// Tell the owner that an order has been complied with.
-    Comply {
-        /// The order's tag.
-        tag: u16,
-        /// What to tell.
-        message: Message,
-    },
-    /// Tell the owner about pages that are gone or to be fetched. If there is a frame,
-    /// [`Cache::written_back`] is to be called with the answer.
-    Tell {
-        /// Whose page is to be fetched.
-        frame: Option<u32>,
-        /// What to tell.
-        message: Message,
-    },
-}
-
-/// What nobody who keeps to the protocol does, or a page that is not what it should be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum CacheError {
-    /// An answer that nobody waits for.
-    #[error("an answer came that nobody waits for")]
-    Unasked,
-    /// A page that is damaged or another one.
-    #[error("page {0} is damaged, or another one was in its place")]
-    Damaged(u64),
-}
-
-/// What the cache has done so far.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct CacheCounters {
-    /// Clean pages dropped.
-    pub drops: u64,
-    /// Changed pages written back.
-    pub write_backs: u64,
-    /// Pages given up because the owner wanted them.
-    pub revocations: u64,
-    /// Redirections that came too late.
-    pub redirects_stale: u64,
-}
+pub use words::{Attempt, CacheCounters, CacheError, Chore, Event, Next, Source, Waiter};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
@@ -175,9 +64,6 @@ struct Frame {
 }
 
 const NONE: u32 = u32::MAX;
-
-/// Frames that the hand passes at most before others may use the cache.
-const LOOKS_MAX: u32 = 256;
 
 /// A node's cache.
 #[derive(Debug)]
@@ -371,108 +257,6 @@ impl Cache {
         Ok(Next::Ask(message))
     }
 
-    /// An order of the owner.
-    ///
-    /// # Errors
-    /// If it is none.
-    pub fn handle_order(&mut self, tag: u16, message: &Message) -> Result<(), CacheError> {
-        let Message::Revoke {
-            page,
-            id,
-            downgrade,
-            push,
-        } = *message
-        else {
-            return Err(CacheError::Unasked);
-        };
-        self.obey(Order {
-            tag,
-            page,
-            id,
-            downgrade,
-            push,
-        });
-        Ok(())
-    }
-
-    /// A page that was to be written elsewhere has been.
-    pub fn pushed(&mut self, at: u32, tag: u16) {
-        let frame = &mut self.frames[at as usize];
-        frame.pushes -= 1;
-        let page = frame.page;
-        let message = Message::Complied {
-            page,
-            had: true,
-            dirty: frame.dirty,
-        };
-        self.add(Chore::Comply { tag, message });
-        if self.frames[at as usize].state == State::Leaving {
-            self.discard(at);
-        }
-    }
-
-    /// The owner has fetched the page of a frame, or does not want it.
-    ///
-    /// # Errors
-    /// If that was not asked for.
-    pub fn written_back(&mut self, at: u32, written: bool) -> Result<(), CacheError> {
-        match (self.frames[at as usize].state, written) {
-            (State::Evicting, true) | (State::Superseded, false) => {}
-            _ => return Err(CacheError::Unasked),
-        }
-        self.evicting -= 1;
-        self.counters.write_backs += u64::from(written);
-        self.release(at);
-        Ok(())
-    }
-
-    /// Makes free frames, if there are few, and says at how many frames it had to look.
-    pub fn evict(&mut self) -> u32 {
-        let mut looks = 0;
-        let mut dropped = Vec::new();
-        let count = self.frames.len() as u32;
-        while self.free.len() + self.evicting < self.free_low
-            && dropped.len() < DROPS_MAX
-            && looks < LOOKS_MAX
-        {
-            looks += 1;
-            let at = self.hand.next(count);
-            let frame = &mut self.frames[at as usize];
-            let is_here = matches!(frame.state, State::Shared | State::Exclusive);
-            if !is_here || frame.fault.is_some() || frame.pushes > 0 {
-                continue;
-            }
-            if core::mem::take(&mut frame.referenced) {
-                continue;
-            }
-            let (page, id) = (frame.page, frame.id);
-            if frame.dirty {
-                frame.state = State::Evicting;
-                self.evicting += 1;
-                let message = Message::WriteBack {
-                    page,
-                    id,
-                    frame: at,
-                };
-                self.add(Chore::Tell {
-                    frame: Some(at),
-                    message,
-                });
-            } else {
-                dropped.push((page, id));
-                self.counters.drops += 1;
-                self.release(at);
-            }
-        }
-        if !dropped.is_empty() {
-            self.add(Chore::Tell {
-                frame: None,
-                message: Message::Drop(dropped),
-            });
-        }
-        looks
-    }
-
     /// The frame of a page that was changed and is not stored yet; for tests.
     #[cfg(test)]
     pub fn dirty_frame(&self, page: u64) -> Option<u32> {
@@ -561,75 +345,9 @@ impl Cache {
         Ok(())
     }
 
-    fn obey(&mut self, order: Order) {
-        let at = self.table.get(order.page as usize).copied();
-        let Some(at) = at.filter(|&at| at != NONE) else {
-            return self.comply(order, false, false);
-        };
-        let frame = &mut self.frames[at as usize];
-        if let Some(fault) = &mut frame.fault
-            && fault.id == order.id
-        {
-            // The order has overtaken the answer.
-            fault.deferred = Some(order);
-            return;
-        }
-        let is_here = matches!(
-            frame.state,
-            State::Shared | State::Exclusive | State::Evicting
-        );
-        if !is_here || frame.id != order.id {
-            return self.comply(order, false, false);
-        }
-        self.counters.revocations += 1;
-        if order.downgrade && frame.state == State::Exclusive {
-            frame.state = State::Shared;
-        }
-        if let Some(to) = order.push {
-            frame.pushes += 1;
-            if !order.downgrade && frame.state != State::Evicting {
-                frame.state = State::Leaving;
-            } else if !order.downgrade {
-                frame.state = State::Superseded;
-            }
-            let (frame, tag) = (at, order.tag);
-            self.add(Chore::Push { frame, to, tag });
-            return;
-        }
-        let dirty = frame.dirty;
-        self.comply(order, true, dirty);
-        if !order.downgrade {
-            self.discard(at);
-        }
-    }
-
-    fn comply(&mut self, order: Order, had: bool, dirty: bool) {
-        let message = Message::Complied {
-            page: order.page,
-            had,
-            dirty,
-        };
-        let tag = order.tag;
-        self.add(Chore::Comply { tag, message });
-    }
-
     fn add(&mut self, chore: Chore) {
         self.stirred = true;
         self.chores.push_back(chore);
-    }
-
-    /// A page is given up. Its frame is kept if something will be written into it or the owner is
-    /// to answer about it.
-    fn discard(&mut self, at: u32) {
-        self.bytes.void(at);
-        let frame = &mut self.frames[at as usize];
-        if frame.state == State::Evicting {
-            frame.state = State::Superseded;
-        } else if frame.fault.is_some() {
-            (frame.state, frame.dirty) = (State::Void, false);
-        } else {
-            self.release(at);
-        }
     }
 
     /// A frame is free; who waited for its page has to ask anew.

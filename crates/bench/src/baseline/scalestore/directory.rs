@@ -7,7 +7,10 @@
 //! The *keeper* of a page is the holder whose copy may differ from what is stored; as long as there
 //! is one, what is stored is not given to anybody.
 
+mod entry;
+
 use super::message::{Message, Place};
+use entry::{Busy, Entry, Fetch, Holder, Request};
 use std::collections::VecDeque;
 
 /// Whom to answer: the connection that a request came over, its node, and its tag.
@@ -71,59 +74,6 @@ pub enum Breach {
     /// An end of something that had not begun.
     #[error("page {0}: something ended that had not begun")]
     NotBegun(u64),
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Holder {
-    place: Place,
-    id: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Fetch {
-    asker: Asker,
-    id: u64,
-    kept: u64,
-    frame: u32,
-    exclusive: bool,
-    from_home: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Request {
-    Fetch(Fetch),
-    WriteBack { asker: Asker, id: u64, frame: u32 },
-}
-
-/// What is under way for a page.
-#[derive(Clone, Copy, Debug)]
-enum Busy {
-    No,
-    Loading,
-    /// Orders to so many holders.
-    Recalling {
-        left: u32,
-        fetch: Fetch,
-        /// Who was told to write the page into the frame.
-        source: Option<u16>,
-        /// Whether the frame holds the page.
-        has_data: bool,
-        /// Whether a holder had changed it.
-        dirty: bool,
-    },
-    Storing {
-        asker: Asker,
-    },
-}
-
-#[derive(Debug)]
-struct Entry {
-    version: u64,
-    exclusive: bool,
-    keeper: Option<u16>,
-    holders: Vec<Holder>,
-    busy: Busy,
-    waiting: VecDeque<Request>,
 }
 
 /// The directory of all pages.
@@ -446,50 +396,6 @@ impl Directory {
         let entry = &self.entries[page as usize];
         let nodes = entry.holders.iter().map(|holder| holder.place.node);
         (nodes.collect(), entry.exclusive)
-    }
-}
-
-impl Entry {
-    /// A node holds the page no more; if an id is given, only what it held by that request.
-    fn forget(&mut self, node: u16, id: Option<u64>) {
-        let is_it = |h: &Holder| h.place.node == node && id.is_none_or(|id| h.id == id);
-        let Some(at) = self.holders.iter().position(is_it) else {
-            return;
-        };
-        self.holders.swap_remove(at);
-        self.exclusive &= !self.holders.is_empty();
-        if self.keeper == Some(node) {
-            self.keeper = None;
-        }
-    }
-
-    /// The asker holds the page from now on.
-    fn admit(&mut self, fetch: &Fetch) {
-        let place = Place {
-            node: fetch.asker.node,
-            frame: fetch.frame,
-        };
-        self.holders.push(Holder {
-            place,
-            id: fetch.id,
-        });
-    }
-
-    /// The asker holds the page as it wished; returns the answer.
-    fn grant(&mut self, fetch: &Fetch, dirty: bool, from_home: bool) -> Message {
-        self.forget(fetch.asker.node, None);
-        if fetch.exclusive {
-            debug_assert!(self.holders.is_empty(), "all others were recalled");
-            self.version += 1;
-            self.exclusive = true;
-            self.keeper = Some(fetch.asker.node);
-        }
-        self.admit(fetch);
-        Message::Granted {
-            version: self.version,
-            dirty,
-            from_home,
-        }
     }
 }
 

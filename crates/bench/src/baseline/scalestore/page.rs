@@ -2,7 +2,8 @@
 //! show whether all its parts are of one time.
 //!
 //! ```text
-//! page (8) | version (8) | count (8) | ... seal (8) at the end of a sector | seal (8) at the beginning of the next ...
+//! page (8) | version (8) | count (8) | ... | seal (8), at the end of a sector
+//! seal (8), at the beginning of the next | ... | seal (8)
 //! ```
 
 use rackweave_base::Block;

@@ -218,7 +218,7 @@ fn settings_that_make_no_sense_are_refused() {
 }
 
 #[test]
-#[ignore = "a table for people: cargo test -p rackweave-bench --release scalestore -- --ignored"]
+#[ignore = "takes long and asserts nothing: a table to look at, with --nocapture"]
 fn throughput_over_skew() {
     for (skew, congestion_control) in [
         (0.0, true),

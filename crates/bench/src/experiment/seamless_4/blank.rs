@@ -2,12 +2,15 @@
 
 use rackweave_base::Instant;
 use rackweave_target::{Backend, Io, IoDone, IoKind};
+use rackweave_wire::fabric::page::PageId;
+use rackweave_wire::fabric::page::PageHeader;
 use std::collections::VecDeque;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: u32 = 4096;
 
-/// Pages that are made up when they are read: the page's number, then whatever is in the buffer.
+/// Pages that are made up when they are read: a header with the page's number,
+/// then whatever is in the buffer.
 /// Nobody reads more of them, and so a store may be far larger than this machine's memory. Writes
 /// are forgotten.
 #[derive(Debug)]
@@ -39,8 +42,9 @@ impl Backend for BlankBackend {
 
     fn submit(&mut self, _: Instant, io: Io) -> Result<(), Io> {
         if let (IoKind::Read, Some(place)) = (io.kind, &io.buffer) {
-            let number = io.block / self.blocks_per_page;
-            place.block.write(place.offset, &number.to_le_bytes());
+            let page = PageId::new(0, io.block / self.blocks_per_page);
+            let tag = page.map_or(0, PageId::tag);
+            place.block.write(place.offset, &tag.to_le_bytes());
         }
         self.ended.push_back(IoDone {
             tag: io.tag,

@@ -57,8 +57,8 @@ pub struct Shape {
     pub indexed: u64,
     /// Entries that the switch has room for.
     pub capacity: u32,
-    /// Whether every request is preceded by a look at the entry in the memory server.
-    pub looks: bool,
+    /// Requests for pages from this one on are preceded by a look at the entry in the memory server.
+    pub looks_from: Option<u64>,
 }
 
 /// The rack, filled.
@@ -322,9 +322,9 @@ impl PageRack {
         asks: (Want, Pace),
         tally: &Rc<RefCell<Tally>>,
     ) -> Result<(), ExperimentError> {
-        let looks = match self.shape.looks {
-            true => Some(self.looks()?),
-            false => None,
+        let looks = match self.shape.looks_from {
+            Some(from) => Some(self.looks(from)?),
+            None => None,
         };
         let channel = Channel::new(self.ends.channels[usize::from(thread)].clone());
         let first = u32::from(thread) * u32::from(self.shape.depth);
@@ -345,7 +345,7 @@ impl PageRack {
     }
 
     /// A thread's way to entries in the memory server.
-    fn looks(&mut self) -> Result<Looks, ExperimentError> {
+    fn looks(&mut self, from: u64) -> Result<Looks, ExperimentError> {
         let depth = u32::from(self.shape.depth);
         let bytes = (depth * ENTRY_BYTES) as usize;
         let near = Station::new(&mut self.rack, ASKING, bytes, depth * 2)?;
@@ -353,6 +353,7 @@ impl PageRack {
         let far = Station::new(&mut self.rack, SERVER, entries, 1)?;
         let (qpn, _) = set_up::connect(&mut self.rack, &near, &far, depth)?;
         Ok(Looks {
+            from,
             near,
             qpn,
             entries: far.region,
@@ -389,6 +390,7 @@ fn config(seed: u64, shape: Shape) -> RackConfig {
     config.nic.queue_pairs = u32::from(slots) * 4 + 8192;
     config.nic.completion_queues = 8192;
     config.nic.regions = 8192;
+    config.nic.completion_entries = 1 << 16;
     config
 }
 

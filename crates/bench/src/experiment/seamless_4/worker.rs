@@ -79,8 +79,10 @@ pub struct Tally {
     pub failure: Option<String>,
 }
 
-/// A READ of the page's entry in a memory server that precedes every request.
+/// A READ of the page's entry in a memory server that precedes a request.
 pub struct Looks {
+    /// From which page on.
+    pub from: u64,
     /// The worker's own end: where entries land.
     pub near: Station,
     /// The queue pair to the server.
@@ -221,7 +223,8 @@ impl Worker {
 
     /// Reads the page's entry in the server first, if that is so.
     fn begin(&mut self, now: Instant, verbs: &mut Metered<'_>, going: Going) -> Result<(), String> {
-        let Some(looks) = &self.looks else {
+        let looks = self.looks.as_ref();
+        let Some(looks) = looks.filter(|looks| looks.from <= going.page.index()) else {
             return self.ask(now, verbs, going);
         };
         let entries = looks.entries.block.len() as u64 / u64::from(ENTRY_BYTES);
@@ -309,7 +312,7 @@ impl Worker {
         let (_, at) = self.frame(going.place);
         let mut bytes = [0; 8];
         self.frames.read(at, &mut bytes);
-        if u64::from_le_bytes(bytes) == going.page.number() {
+        if u64::from_le_bytes(bytes) == going.page.tag() {
             Ok(())
         } else {
             Err(format!("{} is not in its buffer frame", going.page))

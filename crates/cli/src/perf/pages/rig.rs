@@ -121,7 +121,7 @@ impl Rig {
                 have: None,
             })?;
             let at = frame as usize * self.page_size as usize;
-            holder.frames.write(at, &page.number().to_le_bytes());
+            holder.frames.write(at, &page.tag().to_le_bytes());
             holder.expect(Op::Unfix { page, frame })?;
         }
         Ok(count)

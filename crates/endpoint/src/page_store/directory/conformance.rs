@@ -80,7 +80,7 @@ pub struct Bench<'a> {
 /// word.
 pub fn stamped(page: PageId, version: u64, size: usize) -> Vec<u8> {
     let header = PageHeader {
-        page: page.number(),
+        page: page.tag(),
         version,
         checksum: 0,
         store: 0,

@@ -60,7 +60,7 @@ impl Pool {
             found: header.page,
             store: header.store,
         };
-        if header.page != page.number() {
+        if header.page != page.tag() {
             return Err(wrong);
         }
         if from_storage && self.config.checksums && header.checksum != 0 {
@@ -87,7 +87,7 @@ impl Pool {
     fn begin_page(&self, write: &mut FrameWrite, page: PageId, version: u64) {
         write.fill(0);
         let header = PageHeader {
-            page: page.number(),
+            page: page.tag(),
             version,
             checksum: 0,
             store: self.identity(page.store()),
@@ -108,7 +108,7 @@ impl Pool {
     /// A page was changed: it will be of the next version, and has no checksum.
     pub(in super::super) fn mark_changed(&self, frame: u32, page: PageId, version: u64) {
         let header = PageHeader {
-            page: page.number(),
+            page: page.tag(),
             version,
             checksum: 0,
             store: self.identity(page.store()),

@@ -58,9 +58,8 @@ impl Quarantine {
         for voided in self.frames.iter_mut().take_while(|v| v.at < question) {
             voided.heard += 1;
         }
-        while let Some(voided) = self.frames.pop_front_if(|v| v.heard >= 2) {
-            free.push(voided.frame);
-        }
+        let ended = self.frames.iter().take_while(|v| v.heard >= 2).count();
+        free.extend(self.frames.drain(..ended).map(|voided| voided.frame));
     }
 }
 

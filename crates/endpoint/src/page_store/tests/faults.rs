@@ -112,7 +112,7 @@ fn another_page_in_a_pages_place_is_found() {
     let error = bench.fix(0, 2, Shared).unwrap_err();
     let wrong = FixError::WrongPage {
         page: page(2),
-        found: page(1).number(),
+        found: page(1).tag(),
         store: 0,
     };
     assert_eq!(error, wrong);

@@ -206,7 +206,7 @@ impl Model {
             Op::Unfix { frame, .. } if entry.holder == Some(me) => {
                 entry.latch = entry.latch.changed();
                 let found = header(self, frame);
-                assert_eq!(found.page, page.number());
+                assert_eq!(found.page, page.tag());
                 assert_eq!((found.version, found.checksum), (entry.latch.version(), 0));
                 entry.holder = None;
                 entry.place = entry.place.moved(me, frame);
@@ -231,14 +231,15 @@ impl Model {
             }
             Op::Fetch { frame, have, .. } => {
                 let found = header(self, frame).page;
-                let expect = if have.is_some() { page.number() } else { VOID };
+                let expect = if have.is_some() { page.tag() } else { VOID };
                 // An attempt before may have brought another header, which void is written over.
                 assert_eq!(found, expect, "a fetch into a buffer frame in use");
                 if entry.place.is_lost() {
                     Answer::Lost
-                } else if entry.holder.is_some_and(|holder| holder != me) {
-                    Answer::Locked
-                } else if entry.holder == Some(me) && mode == Mode::Shared {
+                } else if entry
+                    .holder
+                    .is_some_and(|holder| holder != me || mode == Mode::Shared)
+                {
                     Answer::Locked
                 } else {
                     if mode == Mode::Exclusive {
@@ -268,7 +269,7 @@ impl Model {
         };
         let found = self.header(node, frame);
         let own = (node, frame) == (me, target);
-        if own || found.page != page.number() {
+        if own || found.page != page.tag() {
             assert!(
                 !entry.place.is_dirty(),
                 "the only copy of {page} was dropped"
@@ -301,7 +302,7 @@ impl Model {
     ) -> (Answer, LatchWord) {
         if let From::Frame { node, frame, group } = from {
             let found = self.header(node, frame).page;
-            let good = found == page.number() || found == VOID;
+            let good = found == page.tag() || found == VOID;
             assert!(
                 good,
                 "a buffer frame got another page while {page} was read from it"

@@ -2,24 +2,25 @@
 //!
 //! | offset | bytes | content |
 //! |---|---|---|
-//! | 0 | 8 | page number; [`VOID`] while the buffer frame holds no page, or not yet |
+//! | 0 | 8 | tag: page number and a magic ([`super::PageId::tag`]); or [`VOID`], or zero |
 //! | 8 | 8 | version: the latch word's, when the page was last unlatched after a change |
 //! | 16 | 8 | checksum of everything behind it, or zero while the page may be changing |
 //! | 24 | 8 | the store's identity |
 //!
-//! All little-endian. A node that drops a clean page voids the header before it uses the buffer
-//! frame again: that is how the switch finds out (Seamless, section 2.1).
+//! All little-endian. The tag is [`VOID`] while the buffer frame holds no page, or not yet, and zero
+//! in a page that was never written. A node that drops a clean page voids the header before it uses
+//! the buffer frame again: that is how the switch finds out (Seamless, section 2.1).
 
 /// Bytes of the header. What follows belongs to the page's owner.
 pub const HEADER_LEN: usize = 32;
 
-/// The page number of no page.
+/// The tag of no page.
 pub const VOID: u64 = u64::MAX;
 
 /// The header as a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PageHeader {
-    /// The page number.
+    /// The page's tag.
     pub page: u64,
     /// The version at the last change.
     pub version: u64,

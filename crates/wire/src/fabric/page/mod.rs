@@ -30,6 +30,8 @@ impl PageId {
     /// Bits of a page number.
     pub const BITS: u32 = 48;
     const INDEX_BITS: u32 = 40;
+    /// "RW".
+    const MAGIC: u16 = 0x5257;
 
     /// Page `index` of `store`; nothing if the index has more than 40 bits.
     pub const fn new(store: u8, index: u64) -> Option<Self> {
@@ -50,6 +52,12 @@ impl PageId {
     /// The 48 bits.
     pub const fn number(self) -> u64 {
         self.0
+    }
+
+    /// What the header of a page begins with: the number, and a magic above it. So neither a page
+    /// that was never written, nor memory that never was a page, is taken for one.
+    pub const fn tag(self) -> u64 {
+        (Self::MAGIC as u64) << Self::BITS | self.0
     }
 
     /// The store.
@@ -89,6 +97,7 @@ mod tests {
         assert_eq!((page.store(), page.index()), (3, 77));
         assert_eq!(PageId::from_number(page.number()), Some(page));
         assert_eq!(page.to_string(), "page 3:77");
+        assert_eq!(page.tag(), 0x5257_0300_0000_004d);
         assert_eq!(PageId::new(0, 1 << 40), None);
         assert_eq!(PageId::from_number(1 << 48), None);
     }

@@ -98,7 +98,7 @@ impl Model {
         let mut header = [0; 8];
         let frames = &self.nodes[node as usize].frames;
         frames.read(frame as usize * PAGE, &mut header);
-        if u64::from_le_bytes(header) != transfer.page.number() {
+        if u64::from_le_bytes(header) != transfer.page.tag() {
             return true;
         }
         let entry = self.entries.get(&transfer.page.number());
