@@ -135,6 +135,7 @@ const ARROWS: [(&str, &[&str], &str); 20] = [
             "switch",
             "programs",
             "controller",
+            "target",
             "link",
             "endpoint",
             "sim",

@@ -6,6 +6,7 @@ pub mod meter;
 pub mod one_to_one;
 pub mod ping_pong;
 pub mod replication;
+pub mod seamless_3;
 pub mod seamless_4;
 pub mod seamless_5;
 pub mod shuffle;
@@ -96,6 +97,7 @@ pub const ALL: &[Experiment] = &[
     zero_sided_14::EXPERIMENT,
     zero_sided_15::EXPERIMENT,
     zero_sided_16::EXPERIMENT,
+    seamless_3::EXPERIMENT,
     seamless_4::EXPERIMENT,
     seamless_5::EXPERIMENT,
 ];

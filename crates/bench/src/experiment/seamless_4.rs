@@ -3,7 +3,7 @@
 //! are due (open loop, Poisson), with the table in the switch and in a memory server.
 
 pub(super) mod blank;
-pub(super) mod metered;
+pub(crate) mod metered;
 pub(super) mod rack;
 #[cfg(test)]
 mod tests;

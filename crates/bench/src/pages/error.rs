@@ -34,7 +34,7 @@ pub enum PagesError {
     /// A node cannot hold so many buffer frames.
     #[error(
         "a buffer of {bytes} bytes has {frames} buffer frames of {page_size} bytes; {min} to {max} \
-         are possible"
+         are possible with so many operations under way"
     )]
     Buffer {
         /// Bytes of the buffer.

@@ -383,7 +383,7 @@ fn look_at(
 }
 
 /// A store's identity, never zero.
-fn identity(seed: u64) -> u64 {
+pub(super) fn identity(seed: u64) -> u64 {
     let mut rng = rackweave_base::Rng::new(seed).fork("store identity");
     rng.next_u64().max(1)
 }

@@ -1,7 +1,7 @@
 //! YCSB over the page store: records of one size in a heap of pages.
 //!
 //! [`PagesOptions`] is what is asked for, [`Outcome`] what was found. [`embedded`] runs on real
-//! threads. The store lies in a [`Medium`].
+//! threads, [`simulated`] in virtual time. The store lies in a [`Medium`].
 //!
 //! [`Session`] has the operations of one worker and does no IO of its own; [`Run`] is what all
 //! sessions share; [`Heap`] says which page is whose. Every record that is read is verified: that
@@ -17,6 +17,7 @@ mod options;
 mod outcome;
 mod run;
 mod session;
+pub mod simulated;
 mod stage;
 
 pub use embedded::{Job, Phase};

@@ -2,11 +2,11 @@
 
 use super::error::PagesError;
 use super::heap::Heap;
-use rackweave_base::NodeId;
+use rackweave_base::{Instant, NodeId};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_wire::fabric::page::request::{FRAMES_MAX, SLOTS_MAX};
-use rackweave_workload::ycsb::YcsbOptions;
+use rackweave_workload::ycsb::{PoissonSchedule, YcsbOptions};
 
 /// Entries of the switch's page table: what the paper's program has room for (Seamless,
 /// section 3).
@@ -15,8 +15,8 @@ pub const INDEXED_MAX: u64 = 280_000;
 /// Bytes of a logical block of the store's namespace.
 pub const BLOCK: u32 = 4096;
 
-/// The fewest buffer frames of a pool.
-const FRAMES_MIN: u64 = 4;
+/// Buffer frames of a pool beside those that its operations may hold at a time.
+const FRAMES_SPARE: u64 = 4;
 
 /// A run of YCSB over pages.
 #[derive(Clone, PartialEq, Debug)]
@@ -89,14 +89,18 @@ impl PagesOptions {
             return Err(out("the page size", self.page_size.into(), range));
         }
         let frames = self.buffer_bytes / u64::from(self.page_size);
-        if !(FRAMES_MIN..=u64::from(FRAMES_MAX)).contains(&frames) {
+        let frames_min = u64::from(self.threads) * u64::from(self.depth) + FRAMES_SPARE;
+        if !(frames_min..=u64::from(FRAMES_MAX)).contains(&frames) {
             return Err(PagesError::Buffer {
                 bytes: self.buffer_bytes,
                 frames,
                 page_size: self.page_size,
-                min: FRAMES_MIN,
+                min: frames_min,
                 max: FRAMES_MAX.into(),
             });
+        }
+        if let Some(rate) = self.rate {
+            PoissonSchedule::new(0, 0, rate, Instant::ZERO)?;
         }
         Heap::layout(self).map(|_| ())
     }

@@ -13,6 +13,9 @@ use rackweave_wire::fabric::page::PageId;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+/// Rounds of a step at most: time stands still meanwhile, so that each must bring it further.
+const ROUNDS_MAX: u32 = 10_000;
+
 /// What a worker is to do.
 pub(super) enum Script {
     /// So many fixes of all kinds.
@@ -416,7 +419,13 @@ impl Actor for Browser {
             return Step::Done;
         };
         let now = context.now();
-        loop {
+        for round in 0.. {
+            if round == ROUNDS_MAX {
+                let who = self.seat.who;
+                self.shared
+                    .wrong(format!("{who} does not come to rest at {now:?}"));
+                return Step::Done;
+            }
             let mut happened = worker.poll(now, context.nic());
             self.tell_losses(&worker);
             happened |= self.advance(&mut worker, now);

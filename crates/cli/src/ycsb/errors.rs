@@ -20,7 +20,7 @@ pub(super) fn tell(error: &PagesError, args: &YcsbArgs) -> CliError {
             CliError::usage(error.to_string())
         }
         PagesError::Heap(_) => usage("set --page-size and --record-size"),
-        PagesError::Buffer { .. } => usage("set --buffer"),
+        PagesError::Buffer { .. } => usage("set --buffer or --depth"),
         PagesError::NoFallback { .. } => usage("raise --indexed, or name a node with --fallback"),
         PagesError::File(FileError::Exists(path)) => CliError::usage(format!(
             "{} exists already; use it with --reuse, or remove it first",

@@ -13,7 +13,9 @@ use crate::output;
 use crate::progress::Progress;
 use args::{Target, YcsbArgs};
 use rackweave_base::NodeId;
-use rackweave_bench::pages::{Heap, Job, Medium, Nodes, PagesError, PagesOptions, Phase, embedded};
+use rackweave_bench::pages::{
+    Heap, Job, Medium, Nodes, PagesError, PagesOptions, Phase, embedded, simulated,
+};
 use rackweave_rack::RackConfig;
 use rackweave_workload::ycsb::YcsbOptions;
 use report::YcsbReport;
@@ -41,7 +43,11 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
         .map_err(|error| errors::tell(&error, args))?;
     let mut bars = Bars::new(globals);
     let mut progress = |phase, fraction: f64| bars.set(phase, fraction);
-    let outcome = embedded::run(&job, medium, &mut progress);
+    let outcome = if args.simulated {
+        simulated::run(&job, medium, &mut progress)
+    } else {
+        embedded::run(&job, medium, &mut progress)
+    };
     drop(bars);
     let outcome = match outcome {
         // The user knows; there is nothing to report.

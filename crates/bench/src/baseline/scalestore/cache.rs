@@ -85,11 +85,20 @@ pub struct Cache {
     chores: VecDeque<Chore>,
     stirred: bool,
     counters: CacheCounters,
+    #[cfg(test)]
+    witness: Option<Witness>,
+    /// Says that it gives pages up and does not.
+    #[cfg(test)]
+    pub lies: bool,
 }
 
+/// How often each page was changed, by whomever: what every access must find.
+#[cfg(test)]
+pub type Witness = std::sync::Arc<std::sync::Mutex<Vec<u64>>>;
+
 impl Cache {
-    /// An empty cache of `count` frames for `workers` workers with `depth` slots each, and for pages
-    /// below `pages`.
+    /// An empty cache of `count` frames for `workers` workers with `depth` slots each, and for
+    /// pages below `pages`.
     pub fn new(bytes: Frames, count: u32, pages: u64, workers: u16, depth: u16) -> Self {
         let frame = |_| Frame {
             page: 0,
@@ -118,6 +127,10 @@ impl Cache {
             chores: VecDeque::new(),
             stirred: false,
             counters: CacheCounters::default(),
+            #[cfg(test)]
+            witness: None,
+            #[cfg(test)]
+            lies: false,
         }
     }
 
@@ -264,6 +277,12 @@ impl Cache {
         (at != NONE && self.frames[at as usize].dirty).then_some(at)
     }
 
+    /// From now on, every access must find what `witness` says; for tests.
+    #[cfg(test)]
+    pub fn set_witness(&mut self, witness: &Witness) {
+        self.witness = Some(witness.clone());
+    }
+
     fn asked_by(&self, worker: u16, slot: u16) -> Result<u32, CacheError> {
         let at = usize::from(worker) * self.depth + usize::from(slot);
         let frame = self.asked.get(at).copied().unwrap_or(NONE);
@@ -336,6 +355,12 @@ impl Cache {
         let stamp = self.bytes.read(at).ok_or(damaged)?;
         if stamp.page != frame.page {
             return Err(damaged);
+        }
+        #[cfg(test)]
+        if let Some(witness) = &self.witness {
+            let changes = &mut witness.lock().unwrap()[stamp.page as usize];
+            assert_eq!(stamp.version, *changes, "page {} is old", stamp.page);
+            *changes += u64::from(write);
         }
         frame.referenced = true;
         if write {

@@ -53,7 +53,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Has the core of `context` spend what was metered, `work` nanoseconds per access.
+    /// Has the core of `context` spend what was metered, and `work` per access.
     pub fn charge(&self, context: &mut Context<'_>, work: rackweave_base::Duration) {
         let cpu: CpuModel = *context.cpu();
         let spent = cpu.post_cost * self.posts

@@ -389,14 +389,6 @@ impl Directory {
         let is_idle = |entry: &Entry| matches!(entry.busy, Busy::No) && entry.waiting.is_empty();
         self.tasks.is_empty() && self.entries.iter().all(is_idle)
     }
-
-    /// The nodes that hold a page and whether exclusively; for tests.
-    #[cfg(test)]
-    pub fn holders(&self, page: u64) -> (Vec<u16>, bool) {
-        let entry = &self.entries[page as usize];
-        let nodes = entry.holders.iter().map(|holder| holder.place.node);
-        (nodes.collect(), entry.exclusive)
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::server::Server;
 use super::set_up::{self, Plant};
 use super::worker::Worker;
 use super::{Accesses, Config, Outcome, ScaleStoreError, Tally};
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::{Instant, NodeId};
 use rackweave_rack::EmbeddedRack;
 use rackweave_verbs::Verbs;
@@ -20,7 +20,6 @@ struct Shared<'a> {
     started: std::time::Instant,
     stop: AtomicBool,
     messages: AtomicU64,
-    workers_active: AtomicUsize,
     problem: Mutex<Option<ScaleStoreError>>,
 }
 
@@ -53,12 +52,11 @@ pub(super) fn run(
     let mut rack = EmbeddedRack::new(&set_up::rack_config(config))?;
     let storage = Box::<InMemory>::default();
     let Plant { computes, server } = set_up::build(&mut rack, config, storage, accesses)?;
-    let mut shared = Shared {
+    let shared = Shared {
         rack: &rack,
         started: std::time::Instant::now(),
         stop: AtomicBool::new(false),
         messages: AtomicU64::new(0),
-        workers_active: AtomicUsize::new(0),
         problem: Mutex::new(None),
     };
     let mut workers = Vec::new();
@@ -69,7 +67,6 @@ pub(super) fn run(
         housekeepers.push(compute.housekeeper);
         workers.extend(compute.workers.into_iter().map(|worker| (at, worker)));
     }
-    *shared.workers_active.get_mut() = workers.len();
     let server = Mutex::new(server);
     let mut tally = Tally::default();
     let shared = &shared;
@@ -188,7 +185,6 @@ impl Shared<'_> {
                 worker.step(now, &mut lock(cache), verbs, meter)
             })
         {}
-        self.workers_active.fetch_sub(1, Ordering::AcqRel);
         worker
     }
 }

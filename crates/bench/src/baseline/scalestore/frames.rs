@@ -2,8 +2,8 @@
 //!
 //! A frame is a header of 64 bytes, which only its node writes, and a page. The header names the
 //! page and the request by which the node holds it, or is void. Whoever reads a frame from outside
-//! reads the header, the page, and the header again: if both headers name what he was told, the page
-//! was whole and valid all the while, since no id is ever used again.
+//! reads the header, the page, and the header again: if both headers name what he was told, the
+//! page was whole and valid all the while, since no id is ever used again.
 
 use super::page::Stamp;
 use core::sync::atomic::Ordering;

@@ -41,8 +41,8 @@ pub struct Envelope {
 /// that request is known by it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// To the owner: a page is wanted in a frame. `kept` is the id of the shared copy that the frame
-    /// holds already, or zero.
+    /// To the owner: a page is wanted in a frame. `kept` is the id of the shared copy that the
+    /// frame holds already, or zero.
     Fetch {
         /// The page.
         page: u64,
@@ -146,7 +146,7 @@ const REVOKE_PUSH: u8 = 8;
 const COMPLIED: u8 = 9;
 
 fn flags(one: bool, two: bool) -> u8 {
-    u8::from(one) * FLAG_ONE | u8::from(two) * FLAG_TWO
+    (u8::from(one) * FLAG_ONE) | (u8::from(two) * FLAG_TWO)
 }
 
 impl Envelope {

@@ -1,12 +1,12 @@
 //! A page cache in software, as ScaleStore has it: the baseline of figure 3 of Seamless.
 //!
 //! ScaleStore (Ziegler, Binnig, Leis, SIGMOD 2022) keeps pages in the memory of several nodes
-//! coherent by messages between CPUs. Every page has an owner, who knows which nodes have it, shared
-//! or exclusively ([`directory`]). A node that lacks a page asks the owner ([`cache`], [`worker`]).
-//! If no node has it, the owner reads it from a drive and writes it into the asker's frame
-//! ([`server`]); if one has, the asker is redirected and reads that node's frame by a one-sided
+//! coherent by messages between CPUs. Every page has an owner, who knows which nodes have it,
+//! shared or exclusively ([`directory`]). A node that lacks a page asks the owner ([`cache`],
+//! `worker`). If no node has it, the owner reads it from a drive and writes it into the asker's
+//! frame (`server`); if one has, the asker is redirected and reads that node's frame by a one-sided
 //! READ. Nodes use shared copies without asking again: before somebody may change a page, the owner
-//! has all others give it up, and one of them write it into the asker's frame. A [`housekeeper`] per
+//! has all others give it up, and one of them write it into the asker's frame. A `housekeeper` per
 //! node obeys such orders, and drops pages by second chance or has them written back before frames
 //! run out.
 //!
@@ -24,12 +24,12 @@
 //! * Its messages are WRITEs into mailboxes that are polled; ours are SENDs with a receive each.
 //! * Its nodes copy shared pages by a message to the holder's handler, which writes the page; ours
 //!   READ the frame and spare that CPU. The frame's header shows whether the page was there.
-//! * Its askers ask the sharers for the page themselves; here the owner does, and the holder writes.
-//! * Its pages are evicted by epochs, with two threads of four message handlers each node; ours by
-//!   second chance, with one thread that obeys orders, too. One in a hundred frames is kept free,
-//!   as its default is.
-//! * The owner caches nothing itself: it is no compute node.
-//! * Latches of threads are not modelled: an access happens at one instant.
+//! * Its askers ask the sharers themselves; here the owner does, and the holder writes the page.
+//! * It has two page providers and four message handlers per node by default and evicts by epochs;
+//!   here one thread per compute node does both, by second chance. One in a hundred frames is kept
+//!   free, as by its default.
+//! * Its owners cache pages, being compute nodes; ours does not.
+//! * Latches between threads are not modelled: an access happens at one instant.
 //!
 //! CPU time is charged for every work request, completion, look and cache miss as for the other
 //! baselines; an access itself costs [`Config::work`].
@@ -122,7 +122,8 @@ impl Default for Config {
             congestion_control: true,
             work: Duration::from_nanos(500),
             seed: 1,
-            warm_up: Duration::from_millis(50),
+            // Filling the frames takes about 60 ms when all links are full.
+            warm_up: Duration::from_millis(150),
             window: Duration::from_millis(20),
             limit: None,
         }

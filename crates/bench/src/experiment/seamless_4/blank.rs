@@ -2,8 +2,7 @@
 
 use rackweave_base::Instant;
 use rackweave_target::{Backend, Io, IoDone, IoKind};
-use rackweave_wire::fabric::page::PageId;
-use rackweave_wire::fabric::page::PageHeader;
+use rackweave_wire::fabric::page::{PageHeader, PageId};
 use std::collections::VecDeque;
 
 /// Bytes of a block.
@@ -43,8 +42,11 @@ impl Backend for BlankBackend {
     fn submit(&mut self, _: Instant, io: Io) -> Result<(), Io> {
         if let (IoKind::Read, Some(place)) = (io.kind, &io.buffer) {
             let page = PageId::new(0, io.block / self.blocks_per_page);
-            let tag = page.map_or(0, PageId::tag);
-            place.block.write(place.offset, &tag.to_le_bytes());
+            let header = PageHeader {
+                page: page.map_or(0, PageId::tag),
+                ..PageHeader::default()
+            };
+            place.block.write(place.offset, &header.emit());
         }
         self.ended.push_back(IoDone {
             tag: io.tag,

@@ -215,6 +215,11 @@ impl<D: Directory> Worker<D> {
                 return Step::Wait(State::Seek);
             }
         }
+        if self.directory.room() == 0 {
+            // The version could not be verified. To latch the frame and let it go again would look
+            // like progress for ever.
+            return Step::Wait(State::Seek);
+        }
         let Some(read) = self.frames.try_read(frame) else {
             pending.joined |= meta.is(LOADING);
             return Step::Wait(State::Seek);

@@ -223,7 +223,13 @@ fn frames_are_freed_before_they_run_out() {
     // All were used: the hand goes round once before it takes the first, which is clean.
     assert_eq!(cache.evict(), 5);
     let dropped = cache.poll_chore();
-    let is_first = |chore: &Chore| matches!(chore, Chore::Tell { frame: None, message: Message::Drop(pages) } if pages[0].0 == 1);
+    let is_first = |chore: &Chore| match chore {
+        Chore::Tell {
+            frame: None,
+            message: Message::Drop(pages),
+        } => pages[0].0 == 1,
+        _ => false,
+    };
     assert!(dropped.as_ref().is_some_and(is_first), "{dropped:?}");
     bring(&mut cache, 5, READER);
     // The next one was changed: it stays until the owner has it.

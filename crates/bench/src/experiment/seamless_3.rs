@@ -1,0 +1,347 @@
+//! Figure 3 of Seamless: lookups over the page store and over a page cache in software, by skew.
+//!
+//! Two nodes whose pools hold half of the data each, and one storage node. Both systems get the same
+//! lookups, the same pools, drives, links and cores, and pay the same for a lookup itself.
+
+mod store;
+#[cfg(test)]
+mod tests;
+mod traffic;
+
+use super::{Experiment, ExperimentError, Run, Scale};
+use crate::baseline::scalestore;
+use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use rackweave_base::Duration;
+use rackweave_sim::{CpuModel, devices};
+use traffic::Traffic;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "seamless-3",
+    about: "point lookups by skew: the page store against a page cache in software",
+    run,
+};
+
+/// Bytes of a page. Source: seamless, section 3.
+const PAGE_BYTES: u32 = 64 << 10;
+
+/// Pages of the paper's data set of 128 GiB.
+const PAPER_PAGES: u64 = (128 << 30) / PAGE_BYTES as u64;
+
+/// Entries that the paper's switch has room for. Source: seamless, section 3.
+const PAPER_INDEXED: u64 = 280_000;
+
+/// The skews of the paper's figure, and those at which it says something.
+const SKEWS: &[f64] = &[0.0, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.2, 1.3];
+const SKEWS_QUICK: &[f64] = &[0.0, 1.1, 1.3];
+
+/// Lookups of a thread under way at a time: one, as a thread has that waits for each page; and more.
+const DEPTHS: &[u16] = &[1, 8];
+const DEPTHS_QUICK: &[u16] = &[8];
+
+/// What is run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Load {
+    pages: u64,
+    nodes: u16,
+    /// Buffer frames of a node.
+    frames: u32,
+    /// Workers of a node.
+    workers: u16,
+    depth: u16,
+    /// What a lookup costs beside asking for its page.
+    work: Duration,
+    congestion_control: bool,
+    warm_up: Duration,
+    window: Duration,
+}
+
+/// What came of a run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Seen {
+    /// Lookups per second.
+    per_second: f64,
+    /// Which parts of them found the page in their node's pool, in the other's, on an SSD.
+    local: f64,
+    remote: f64,
+    storage: f64,
+    /// Packets lost in front of full ports.
+    drops: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum System {
+    /// The page store, all pages in the switch.
+    Whole,
+    /// The page store, as many pages in the switch as the paper's has room for.
+    Part,
+    /// The baseline.
+    Software,
+}
+
+const SYSTEMS: [(System, &str); 3] = [
+    (System::Whole, "Seamless, all pages in the switch"),
+    (System::Part, "Seamless, the hottest 13 % in the switch"),
+    (System::Software, "software (like ScaleStore)"),
+];
+
+struct Curve {
+    system: System,
+    depth: u16,
+    points: Vec<(f64, Seen)>,
+}
+
+impl Load {
+    fn new(scale: Scale, depth: u16) -> Self {
+        let (pages, window) = match scale {
+            Scale::Quick => (1 << 11, Duration::from_millis(4)),
+            Scale::Full => (1 << 14, Duration::from_millis(20)),
+        };
+        let cpu = CpuModel::default();
+        let frames = (pages / 2) as u32;
+        // Filling the pools takes what the storage node's link takes for as many pages as there
+        // are; after half as long again the lookups have settled.
+        let fill = pages as f64 / super::seamless_4::rack::link_pages_per_second();
+        Self {
+            pages,
+            nodes: 2,
+            frames,
+            workers: super::seamless_4::rack::THREADS,
+            depth,
+            work: cpu.cycles(devices::HOST_PAGE_OPERATION_CYCLES)
+                + cpu.memory_latency * devices::HOST_PAGE_OPERATION_MISSES,
+            congestion_control: true,
+            warm_up: Duration::from_nanos((fill * 1.5e9) as u64) + window,
+            window,
+        }
+    }
+
+    fn indexed(&self) -> u64 {
+        self.pages * PAPER_INDEXED / PAPER_PAGES
+    }
+}
+
+fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let (skews, depths) = match run.scale {
+        Scale::Quick => (SKEWS_QUICK, DEPTHS_QUICK),
+        Scale::Full => (SKEWS, DEPTHS),
+    };
+    let total = (skews.len() * depths.len() * SYSTEMS.len()) as f64;
+    let mut done = 0.0;
+    let mut curves = Vec::new();
+    for &depth in depths {
+        let load = Load::new(run.scale, depth);
+        for (system, name) in SYSTEMS {
+            let mut points = Vec::new();
+            for &skew in skews {
+                let seen = measure(run, done / total, &load, system, skew)
+                    .map_err(|error| error.with(format!("{name}, skew {skew}")))?;
+                points.push((skew, seen));
+                done += 1.0;
+            }
+            curves.push(Curve {
+                system,
+                depth,
+                points,
+            });
+        }
+    }
+    Ok(figure(&curves, &Load::new(run.scale, depths[0]), run.seed))
+}
+
+fn measure(
+    run: &mut Run<'_>,
+    share: f64,
+    load: &Load,
+    system: System,
+    skew: f64,
+) -> Result<Seen, ExperimentError> {
+    let sizes = (load.pages, u64::from(load.frames));
+    let traffic = Traffic::new(sizes, skew, load.workers.into(), run.seed);
+    let traffic = traffic.map_err(ExperimentError::Run)?;
+    match system {
+        System::Whole => store::run_pages(run, share, load, &traffic, load.pages),
+        System::Part => store::run_pages(run, share, load, &traffic, load.indexed()),
+        System::Software => run_software(run, share, load, &traffic),
+    }
+}
+
+fn run_software(
+    run: &mut Run<'_>,
+    share: f64,
+    load: &Load,
+    traffic: &Traffic,
+) -> Result<Seen, ExperimentError> {
+    if !(run.progress)(share) {
+        return Err(ExperimentError::Interrupted);
+    }
+    let config = scalestore::Config {
+        page_size: PAGE_BYTES,
+        pages: load.pages,
+        frames_per_node: load.frames,
+        compute_nodes: load.nodes,
+        workers: load.workers,
+        depth: load.depth,
+        ssds: super::seamless_4::rack::SSDS as u32,
+        congestion_control: load.congestion_control,
+        work: load.work,
+        seed: run.seed,
+        warm_up: load.warm_up,
+        window: load.window,
+        ..scalestore::Config::default()
+    };
+    let workers = u32::from(load.nodes) * u32::from(load.workers);
+    let streams: Result<Vec<_>, String> = (0..workers).map(|at| traffic.stream(at)).collect();
+    let mut streams: Vec<_> = streams
+        .map_err(ExperimentError::Run)?
+        .into_iter()
+        .map(Some)
+        .collect();
+    let mut accesses = |worker: usize| -> scalestore::Accesses {
+        let mut stream = streams[worker].take().expect("each worker asks once");
+        Box::new(move || stream.access())
+    };
+    let outcome = scalestore::run_simulated(&config, &mut accesses)
+        .map_err(|error| ExperimentError::Run(error.to_string()))?;
+    let part = |count: u64| count as f64 / outcome.operations.max(1) as f64;
+    Ok(Seen {
+        per_second: outcome.rate(),
+        local: part(outcome.local_hits + outcome.joined),
+        remote: part(outcome.remote_hits),
+        storage: part(outcome.ssd_reads),
+        drops: outcome.packets_dropped,
+    })
+}
+
+impl Curve {
+    fn panel(&self) -> String {
+        match self.depth {
+            1 => "one lookup per thread".into(),
+            depth => format!("{depth} lookups per thread"),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        let found = SYSTEMS.iter().find(|(system, _)| *system == self.system);
+        found.map_or("", |found| found.1)
+    }
+
+    fn at(&self, skew: f64) -> Option<&Seen> {
+        let found = self.points.iter().find(|point| point.0 == skew);
+        found.map(|point| &point.1)
+    }
+}
+
+fn figure(curves: &[Curve], load: &Load, seed: u64) -> Figure {
+    let series = curves.iter().map(|curve| Series {
+        name: format!("{} | {}", curve.panel(), curve.name()),
+        points: curve
+            .points
+            .iter()
+            .map(|(skew, seen)| (*skew, seen.per_second / 1e6))
+            .collect(),
+    });
+    Figure {
+        name: EXPERIMENT.name.into(),
+        title: "Effect of locality on lookups: data twice a node's buffer".into(),
+        x: Axis::linear("Zipf skew", ""),
+        y: Axis::log("lookups", "M/s"),
+        drawing: Drawing::Lines,
+        x_names: Vec::new(),
+        series: series.collect(),
+        claims: claims(curves),
+        notes: notes(curves, load),
+        seed,
+    }
+}
+
+fn claims(curves: &[Curve]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for curve in curves.iter().filter(|curve| curve.system != System::Software) {
+        let software = curves
+            .iter()
+            .find(|other| other.system == System::Software && other.depth == curve.depth);
+        let ratio = |skew: f64| {
+            let (ours, theirs) = (curve.at(skew), software.and_then(|other| other.at(skew)));
+            match (ours, theirs) {
+                (Some(ours), Some(theirs)) => ours.per_second / theirs.per_second,
+                _ => f64::NAN,
+            }
+        };
+        for (skew, paper, what) in [
+            (0.0, 1.0, "uniform: both are bound by IO, and alike"),
+            (1.1, 1.2, "z = 1.1: 20 % more efficient"),
+            (1.3, 1.2, "z = 1.3: more pronounced (paper: more than at 1.1)"),
+        ] {
+            claims.push(Claim {
+                what: format!(
+                    "lookups over those of the software cache, {what}; {}, {}",
+                    curve.name(),
+                    curve.panel()
+                ),
+                source: "section 3, figure 3".into(),
+                paper,
+                ours: ratio(skew),
+                unit: "x".into(),
+            });
+        }
+    }
+    claims
+}
+
+fn notes(curves: &[Curve], load: &Load) -> Vec<String> {
+    let mut notes = vec![
+        format!(
+            "scale: {} pages of 64 KiB and {} buffer frames on each of {} nodes, a {}th of the \
+             paper's 128 GiB and 64 GiB; the switch indexes all pages, or the {} hottest, which is \
+             the paper's share (280 k of 2 M)",
+            load.pages,
+            load.frames,
+            load.nodes,
+            PAPER_PAGES / load.pages,
+            load.indexed()
+        ),
+        format!(
+            "lookups are YCSB C over records of {} bytes, Zipf ranks scattered over all pages; \
+             with fewer records than the paper's, as many hot ones weigh somewhat less",
+            traffic::RECORD_BYTES
+        ),
+        format!(
+            "{} threads on each node, whose model has {} cores; a lookup costs {} ns in both \
+             systems, beside posting and taking what it needs from the network",
+            load.workers,
+            devices::HOST_CORES,
+            load.work.as_nanos()
+        ),
+        "before the time that counts, each node reads a random half of the pages, then lookups \
+         settle; rate control (DCQCN) is on in both systems"
+            .into(),
+        "a node of the software cache reads a shared copy that it has without asking anybody, \
+         since whoever wants to change the page has all copies given up first; a shared fix of the \
+         page store asks the switch for the latch word every time (section 3: local hits \"still \
+         require a round-trip to verify the lock state\")"
+            .into(),
+        "four Samsung PM1733 stand for the paper's four 1 TB SSDs of an unnamed model; the storage \
+         node's link of 100 Gbit/s limits reads from them"
+            .into(),
+    ];
+    for curve in curves {
+        for (skew, seen) in &curve.points {
+            if ![0.0, 1.1, 1.3].contains(skew) {
+                continue;
+            }
+            notes.push(format!(
+                "{}, {}, z = {skew}: {:.2} M/s; {:.1} % in the node's pool, {:.1} % in the \
+                 other's, {:.1} % on SSDs; {} packets lost",
+                curve.panel(),
+                curve.name(),
+                seen.per_second / 1e6,
+                seen.local * 100.0,
+                seen.remote * 100.0,
+                seen.storage * 100.0,
+                seen.drops
+            ));
+        }
+    }
+    notes
+}

@@ -1,0 +1,278 @@
+//! The page store under lookups: two nodes with pools and workers, a storage node, a memory server.
+
+use super::traffic::{Stream, Traffic};
+use super::{Load, PAGE_BYTES, Seen};
+use crate::experiment::seamless_4::blank::{BLOCK_BYTES, BlankBackend};
+use crate::experiment::seamless_4::metered::Metered;
+use crate::experiment::seamless_4::rack::{NVME_DEPTH, SSDS};
+use crate::experiment::{ExperimentError, Run, shuffle};
+use core::cell::RefCell;
+use rackweave_base::{Duration, Instant, NodeId, Rng};
+use rackweave_controller::{PageNode, PageStoreSpec};
+use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_endpoint::page_store::{Fix, Mode, Pool, PoolConfig, Statistics, Worker};
+use rackweave_rack::config::{BudgetName, NodeConfig, Role};
+use rackweave_rack::{RackConfig, RunEnd, SimulatedRack, SsdBackend, TargetOptions};
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::{Category, SsdModel};
+use rackweave_wire::fabric::page::PageId;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const STORAGE: NodeId = NodeId(2);
+const SERVER: NodeId = NodeId(3);
+
+/// Requests of a worker beside its lookups: pages that leave the pool.
+const BACKGROUND_SLOTS: u16 = 8;
+
+/// Virtual time between two looks at the user's wish to stop.
+const SLICE: Duration = Duration::from_micros(500);
+
+/// What the workers have seen.
+#[derive(Default)]
+struct Tally {
+    ended: u64,
+    pages: Statistics,
+    failure: Option<String>,
+}
+
+struct Reader {
+    worker: Worker<Channel>,
+    stream: Stream,
+    /// Lookups under way at a time, and those that are.
+    depth: usize,
+    fixes: Vec<Fix>,
+    /// What a lookup costs beside asking for its page.
+    work: Duration,
+    window: (Instant, Instant),
+    tally: Rc<RefCell<Tally>>,
+    /// What the worker had seen when the window began.
+    before: Option<Statistics>,
+}
+
+impl Reader {
+    /// Takes the pages that have come; how many.
+    fn take(&mut self) -> Result<u64, String> {
+        let (mut at, mut ended) = (0, 0);
+        while at < self.fixes.len() {
+            match self.worker.take(self.fixes[at]) {
+                Some(Ok(_guard)) => {
+                    self.fixes.swap_remove(at);
+                    ended += 1;
+                }
+                Some(Err(error)) => return Err(error.to_string()),
+                None => at += 1,
+            }
+        }
+        Ok(ended)
+    }
+
+    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<u64, String> {
+        let before = moved(self.worker.statistics());
+        self.worker.poll(now, verbs);
+        let ended = self.take()?;
+        // One at a time: what is posted leaves when the core has done all of a turn.
+        if self.fixes.len() < self.depth {
+            let page = PageId::new(0, self.stream.next()).ok_or("there is no such page")?;
+            self.fixes.push(self.worker.fix_in_turn(page, Mode::Shared));
+            self.worker.poll(now, verbs);
+        }
+        // The completions of data, which no queue tells of.
+        for _ in before..moved(self.worker.statistics()) {
+            verbs.word_taken();
+        }
+        Ok(ended)
+    }
+
+    fn count(&mut self, now: Instant, ended: u64) {
+        let (from, until) = self.window;
+        if now < from {
+            return;
+        }
+        let statistics = *self.worker.statistics();
+        if self.before.is_none() {
+            self.before = Some(statistics);
+        }
+        if now < until {
+            self.tally.borrow_mut().ended += ended;
+        }
+    }
+}
+
+/// Pages that came from elsewhere.
+fn moved(pages: &Statistics) -> u64 {
+    pages.memory_indexed + pages.memory_fallback + pages.storage_indexed + pages.storage_fallback
+}
+
+impl Actor for Reader {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let (now, cpu) = (context.now(), *context.cpu());
+        let mut verbs = Metered::new(context.nic(), cpu);
+        let ended = match self.turn(now, &mut verbs) {
+            Ok(ended) => ended,
+            Err(failure) => {
+                self.tally.borrow_mut().failure.get_or_insert(failure);
+                return Step::Done;
+            }
+        };
+        let spent = verbs.spent();
+        context.charge(Category::Communication, spent);
+        context.charge(Category::Compute, self.work * ended);
+        self.count(now, ended);
+        if now >= self.window.1 {
+            let before = self.before.unwrap_or_default();
+            self.tally.borrow_mut().pages += since(*self.worker.statistics(), before);
+            return Step::Done;
+        }
+        if ended > 0 || spent > Duration::ZERO {
+            return Step::Compute(Duration::ZERO);
+        }
+        let timeout = self.worker.poll_timeout().unwrap_or(self.window.1);
+        Step::WaitUntil(timeout.min(self.window.1))
+    }
+}
+
+/// What was counted between two looks, as far as it is shown.
+fn since(after: Statistics, before: Statistics) -> Statistics {
+    Statistics {
+        fixes: after.fixes - before.fixes,
+        local_hits: after.local_hits - before.local_hits,
+        joined: after.joined - before.joined,
+        memory_indexed: after.memory_indexed - before.memory_indexed,
+        memory_fallback: after.memory_fallback - before.memory_fallback,
+        storage_indexed: after.storage_indexed - before.storage_indexed,
+        storage_fallback: after.storage_fallback - before.storage_fallback,
+        ..Statistics::default()
+    }
+}
+
+/// Runs lookups over the page store, of whose pages the switch indexes the `indexed` hottest.
+///
+/// # Errors
+/// If the rack cannot be built, a page cannot be had, or the user wishes to stop.
+pub fn run_pages(
+    run: &mut Run<'_>,
+    share: f64,
+    load: &Load,
+    traffic: &Traffic,
+    indexed: u64,
+) -> Result<Seen, ExperimentError> {
+    let failed = |error: &dyn core::fmt::Display| ExperimentError::Run(error.to_string());
+    let slots = load.depth * 2 + BACKGROUND_SLOTS;
+    let mut rack = SimulatedRack::new(&config(load, slots, run.seed))?;
+    let blank = BlankBackend::new(load.pages, PAGE_BYTES);
+    let mut rng = Rng::new(run.seed).fork("page rack");
+    let ssds = SsdBackend::new(blank, &SsdModel::default(), SSDS, PAGE_BYTES, &mut rng);
+    let options = TargetOptions {
+        commands: NVME_DEPTH,
+    };
+    rack.add_target(STORAGE, options, vec![Box::new(ssds)])
+        .map_err(|error| failed(&error))?;
+    let members = (0..load.nodes).map(|node| PageNode {
+        node: NodeId(node),
+        frames: load.frames,
+        workers: load.workers,
+        slots,
+    });
+    let store = PageStoreSpec {
+        target: STORAGE,
+        nsid: 1,
+        block_size: BLOCK_BYTES,
+        pages: load.pages,
+    };
+    let mut spec = rack.page_spec(members.collect(), vec![store], Some(SERVER));
+    spec.indexed = indexed.min(load.pages);
+    rack.create_pages(spec)?;
+    let from = rack.now() + load.warm_up;
+    let window = (from, from + load.window);
+    let tally = Rc::new(RefCell::new(Tally::default()));
+    let mut number = 0;
+    for node in (0..load.nodes).map(NodeId) {
+        let ends = rack.page_ends(node).ok_or_else(|| failed(&"a node is dead"))?;
+        let config = PoolConfig {
+            // As for the baseline, what the bytes of a page cost is not modelled.
+            checksums: false,
+            ..PoolConfig::new(node.0, PAGE_BYTES, load.frames)
+        };
+        let pool = Pool::new(ends.frames, config).map_err(|error| failed(&error))?;
+        for parts in ends.channels {
+            let reader = Reader {
+                worker: Worker::new(Arc::clone(&pool), Channel::new(parts)),
+                stream: traffic.stream(number).map_err(|error| failed(&error))?,
+                depth: usize::from(load.depth),
+                fixes: Vec::new(),
+                work: load.work,
+                window,
+                tally: Rc::clone(&tally),
+                before: None,
+            };
+            rack.spawn(node, Box::new(reader));
+            number += 1;
+        }
+    }
+    drive(run, share, &mut rack, window, &tally)?;
+    let tally = tally.borrow();
+    let pages = tally.pages;
+    let fixes = pages.fixes.max(1) as f64;
+    Ok(Seen {
+        per_second: tally.ended as f64 / load.window.as_secs_f64(),
+        local: (pages.local_hits + pages.joined) as f64 / fixes,
+        remote: (pages.memory_indexed + pages.memory_fallback) as f64 / fixes,
+        storage: (pages.storage_indexed + pages.storage_fallback) as f64 / fixes,
+        drops: shuffle::traffic(&rack).drops,
+    })
+}
+
+fn drive(
+    run: &mut Run<'_>,
+    share: f64,
+    rack: &mut SimulatedRack,
+    (_, until): (Instant, Instant),
+    tally: &RefCell<Tally>,
+) -> Result<(), ExperimentError> {
+    loop {
+        let end = rack.run(rack.now() + SLICE);
+        if let Some(failure) = tally.borrow().failure.clone() {
+            return Err(ExperimentError::Run(failure));
+        }
+        if !(run.progress)(share) {
+            return Err(ExperimentError::Interrupted);
+        }
+        match end {
+            RunEnd::Done => return Ok(()),
+            RunEnd::Deadline | RunEnd::Control(_) if rack.now() < until + SLICE * 10 => {}
+            _ => return Err(ExperimentError::Run("nothing moves any more".into())),
+        }
+    }
+}
+
+fn config(load: &Load, slots: u16, seed: u64) -> RackConfig {
+    let mut config = RackConfig {
+        seed,
+        memory_limit: 16 << 30,
+        payload_buffers: 1 << 15,
+        node: vec![
+            NodeConfig::new("compute0", Role::Compute),
+            NodeConfig::new("compute1", Role::Compute),
+            NodeConfig::new("storage", Role::Storage),
+            NodeConfig::new("memory", Role::Memory),
+        ],
+        ..RackConfig::default()
+    };
+    let workers = load.nodes * load.workers;
+    let slots = workers * slots;
+    let switch = &mut config.switch;
+    switch.budget = BudgetName::Software;
+    switch.memory = 2 << 30;
+    (switch.consumer_rings, switch.producer_rings) = (0, 0);
+    switch.page_size = PAGE_BYTES;
+    switch.page_entries = load.pages as u32;
+    switch.page_workers = workers;
+    switch.page_slots = slots;
+    switch.lanes = slots * 4 + 256;
+    config.nic.queue_pairs = u32::from(slots) * 4 + 1024;
+    config.nic.completion_queues = 4096;
+    config.nic.completion_entries = 1 << 16;
+    config.nic.congestion_control = load.congestion_control;
+    config
+}

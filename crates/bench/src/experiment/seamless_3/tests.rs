@@ -1,0 +1,1 @@
+//! A small run of each system.
