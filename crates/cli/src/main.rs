@@ -1,9 +1,9 @@
 //! The `rackweave` command: a whole rack at the command line.
 //!
 //! `args` is what can be said, `outcome` what a command ends with. Each command has a folder of its
-//! own: `demo`, `perf`, `flow`, `ycsb`, `chaos`, `figures`, `info`, and `hosted` for the processes of a
-//! hosted rack; all end in `output`, as text or as one JSON object (docs/JSON.md). This room knows
-//! every other; no other knows it.
+//! own: `demo`, `perf`, `flow`, `ycsb`, `chaos`, `figures`, `info`, and `hosted` for the processes
+//! of a hosted rack; all end in `output`, as text or as one JSON object (docs/JSON.md). This room
+//! knows every other; no other knows it.
 
 mod args;
 mod canary;

@@ -33,11 +33,11 @@ impl Default for TargetOptions {
 }
 
 impl TargetOptions {
-    /// A target for the page directory of this rack: a queue for each slot, an admin queue, and one
-    /// to spare for a slot whose queue is being made anew.
+    /// A target for the page directory of this rack: an admin queue, a queue for each slot, and
+    /// another while a queue that broke still has a command at the backend.
     pub(crate) fn config(self, config: &RackConfig) -> TargetConfig {
         TargetConfig {
-            queues_max: config.switch.page_slots + 2,
+            queues_max: (config.switch.page_slots * 2).saturating_add(2),
             queue_entries: 2,
             in_capsule_max: 1024,
             transfer_max: config.switch.page_size.max(4096),

@@ -156,7 +156,8 @@ impl Target {
         }
         let taken = self.queues.iter().any(|queue| {
             let of = |connected: &Connected| connected.queue_id == connect.queue_id;
-            queue.is_of(id) && queue.connected.as_ref().is_some_and(of)
+            let ends = queue.state == QueueState::Draining;
+            !ends && queue.is_of(id) && queue.connected.as_ref().is_some_and(of)
         });
         if taken {
             return Err(Status::COMMAND_SEQUENCE.into());

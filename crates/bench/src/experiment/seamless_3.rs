@@ -1,7 +1,7 @@
 //! Figure 3 of Seamless: lookups over the page store and over a page cache in software, by skew.
 //!
-//! Two nodes whose pools hold half of the data each, and one storage node. Both systems get the same
-//! lookups, the same pools, drives, links and cores, and pay the same for a lookup itself.
+//! Two nodes whose pools hold half of the data each, and one storage node. Both systems get the
+//! same lookups, the same pools, drives, links and cores, and pay the same for a lookup itself.
 
 mod store;
 #[cfg(test)]
@@ -35,7 +35,8 @@ const PAPER_INDEXED: u64 = 280_000;
 const SKEWS: &[f64] = &[0.0, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.2, 1.3];
 const SKEWS_QUICK: &[f64] = &[0.0, 1.1, 1.3];
 
-/// Lookups of a thread under way at a time: one, as a thread has that waits for each page; and more.
+/// Lookups of a thread under way at a time: one, as a thread has that waits for each page; and
+/// more.
 const DEPTHS: &[u16] = &[1, 8];
 const DEPTHS_QUICK: &[u16] = &[8];
 
@@ -257,7 +258,10 @@ fn figure(curves: &[Curve], load: &Load, seed: u64) -> Figure {
 
 fn claims(curves: &[Curve]) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for curve in curves.iter().filter(|curve| curve.system != System::Software) {
+    for curve in curves
+        .iter()
+        .filter(|curve| curve.system != System::Software)
+    {
         let software = curves
             .iter()
             .find(|other| other.system == System::Software && other.depth == curve.depth);
@@ -271,7 +275,11 @@ fn claims(curves: &[Curve]) -> Vec<Claim> {
         for (skew, paper, what) in [
             (0.0, 1.0, "uniform: both are bound by IO, and alike"),
             (1.1, 1.2, "z = 1.1: 20 % more efficient"),
-            (1.3, 1.2, "z = 1.3: more pronounced (paper: more than at 1.1)"),
+            (
+                1.3,
+                1.2,
+                "z = 1.3: more pronounced (paper: more than at 1.1)",
+            ),
         ] {
             claims.push(Claim {
                 what: format!(

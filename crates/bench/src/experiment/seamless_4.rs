@@ -80,7 +80,7 @@ struct Curve {
 fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let (pages, checks, page_count, check_count) = match run.scale {
         Scale::Quick => (PAGE_RATES_QUICK, CHECK_RATES_QUICK, 1_000, 5_000),
-        Scale::Full => (PAGE_RATES, CHECK_RATES, 12_000, 60_000),
+        Scale::Full => (PAGE_RATES, CHECK_RATES, 8_000, 40_000),
     };
     let line = link_pages_per_second();
     let total = (WANTS.len() * TABLES.len()) as f64;
@@ -147,9 +147,15 @@ impl Curve {
 
     /// The most that was sustained, and what it looked like.
     fn most(&self) -> f64 {
-        let sustained = self.points.iter().filter(|point| point.seen.held >= SUSTAINED);
+        let sustained = self
+            .points
+            .iter()
+            .filter(|point| point.seen.held >= SUSTAINED);
         let rates = sustained.map(|point| point.rate);
-        let last = self.points.last().map_or(0.0, |point| point.seen.per_second);
+        let last = self
+            .points
+            .last()
+            .map_or(0.0, |point| point.seen.per_second);
         rates.fold(0.0, f64::max).max(last)
     }
 }
@@ -158,7 +164,10 @@ fn figure(curves: &[Curve], seed: u64, pages: u32, checks: u32) -> Figure {
     let named = |curve: &Curve| {
         let panel = WANTS.iter().find(|(want, _)| *want == curve.want);
         let table = TABLES.iter().find(|(table, _)| *table == curve.table);
-        (panel.map_or("", |found| found.1), table.map_or("", |found| found.1))
+        (
+            panel.map_or("", |found| found.1),
+            table.map_or("", |found| found.1),
+        )
     };
     let series = curves.iter().flat_map(|curve| {
         let (panel, table) = named(curve);
@@ -207,8 +216,14 @@ fn claims(curves: &[Curve]) -> Vec<Claim> {
     };
     let mut claims = Vec::new();
     for (table, how) in [
-        (Table::Looked, "one look at the table in a server, as the paper has it"),
-        (Table::Server, "our fallback, which checks and keeps the entry"),
+        (
+            Table::Looked,
+            "one look at the table in a server, as the paper has it",
+        ),
+        (
+            Table::Server,
+            "our fallback, which checks and keeps the entry",
+        ),
     ] {
         for (want, name) in [(Want::Memory, "remote read"), (Want::Storage, "SSD read")] {
             let what = format!("median of a {name} at low load: round trips more by {how}");

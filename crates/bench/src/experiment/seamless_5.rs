@@ -2,8 +2,8 @@
 //! the data outgrows the switch's page table.
 //!
 //! The paper does not say how many reads a thread had under way here, and the gain depends on
-//! little else: a page of 64 KiB keeps a link busy for longer than a round trip takes, so that a few
-//! reads at a time hide it. So the depth is swept, too.
+//! little else: a page of 64 KiB keeps a link busy for longer than a round trip takes, so that a
+//! few reads at a time hide it. So the depth is swept, too.
 
 use super::seamless_4::rack::{Load, PageRack, Seen, Shape, THREADS, link_pages_per_second};
 use super::seamless_4::worker::Want;
@@ -121,15 +121,27 @@ fn measure(
     (size, indexed): (f64, bool),
 ) -> Result<Vec<Seen>, ExperimentError> {
     let held = (f64::from(plan.capacity) * size) as u32;
-    let indexed = if indexed { u64::from(plan.capacity.min(held)) } else { 0 };
-    let deepest = plan.depths.iter().max().map_or(1, |most| most.div_ceil(THREADS.into()));
+    let indexed = if indexed {
+        u64::from(plan.capacity.min(held))
+    } else {
+        0
+    };
+    let deepest = plan
+        .depths
+        .iter()
+        .max()
+        .map_or(1, |most| most.div_ceil(THREADS.into()));
     let shape = Shape {
         depth: deepest as u16,
         held,
         cold: 0,
         // With looks the switch has all entries; that it had those of the first pages only is in
         // the looks.
-        indexed: if fallback == Fallback::Looked { held.into() } else { indexed },
+        indexed: if fallback == Fallback::Looked {
+            held.into()
+        } else {
+            indexed
+        },
         capacity: held.max(plan.capacity),
         looks_from: (fallback == Fallback::Looked).then_some(indexed),
     };
@@ -153,7 +165,9 @@ impl Curve {
     }
 
     fn last(&self) -> f64 {
-        self.with.last().map_or(f64::NAN, |(_, seen)| self.gain(seen))
+        self.with
+            .last()
+            .map_or(f64::NAN, |(_, seen)| self.gain(seen))
     }
 
     fn depth_name(&self) -> String {
@@ -210,7 +224,9 @@ fn claims(curves: &[Curve]) -> Vec<Claim> {
             unit: "x".into(),
         })
         .collect();
-    let first = curves.iter().find(|curve| curve.fallback == Fallback::Looked);
+    let first = curves
+        .iter()
+        .find(|curve| curve.fallback == Fallback::Looked);
     if let Some(curve) = first {
         let size = curve.with.last().map_or(1.0, |last| last.0);
         claims.push(Claim {

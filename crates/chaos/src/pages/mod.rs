@@ -6,7 +6,8 @@
 //! What must hold (DESIGN, section 10) is judged by the histories of pages
 //! (`rackweave_sim::checkers::page_history`): one holder at most, no lost update, no torn page,
 //! nothing stale; what dies with a node is reported lost and not served in an older version. In the
-//! end all nodes read all pages, write everything home, and a new rack over the same medium finds it.
+//! end all nodes read all pages, write everything home, and a new rack over the same medium finds
+//! it.
 //!
 //! [`plan`] makes rack and pages of a seed, [`disturb`] what goes wrong; [`stage`] builds it;
 //! [`actors`] use the pages, a [`rogue`] misuses them; [`shared`] is what they tell each other.
@@ -95,6 +96,8 @@ struct Campaign<'a, 'b> {
     /// Nodes that are dead without the controller knowing.
     untold: Vec<NodeId>,
     target_stopped: bool,
+    /// Nothing is to go wrong any more.
+    quiet: bool,
     report: &'b mut SeedReport,
 }
 
@@ -104,6 +107,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
             stage,
             untold: Vec::new(),
             target_stopped: false,
+            quiet: false,
             report,
         }
     }
@@ -164,6 +168,9 @@ impl<'a, 'b> Campaign<'a, 'b> {
     }
 
     fn disturb(&mut self, disturbance: Disturbance) {
+        if self.quiet {
+            return;
+        }
         let stage = &mut self.stage;
         let done = match disturbance {
             Disturbance::Crash(node) => {
@@ -248,6 +255,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
 
     /// Everything is mended, everybody is told, losses are accepted.
     fn quieten(&mut self) {
+        self.quiet = true;
         for node in 0..self.stage.plan.config.node.len() {
             self.rack().set_link_down(NodeId(node as u16), false);
         }

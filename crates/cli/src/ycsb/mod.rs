@@ -49,6 +49,9 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
         embedded::run(&job, medium, &mut progress)
     };
     drop(bars);
+    if outcome.is_err() {
+        store.clear_away(args);
+    }
     let outcome = match outcome {
         // The user knows; there is nothing to report.
         Err(PagesError::Interrupted) => return Ok(Verdict::Failed),
@@ -176,6 +179,14 @@ impl Store {
             Self::Temporary { pages } => Medium::temporary(&std::env::temp_dir(), page_size, pages),
             Self::New { pages } => Medium::create(path, page_size, pages),
             Self::Old => Medium::open(path),
+        }
+    }
+
+    /// A store that was being made came to nothing: what is there is of no use.
+    fn clear_away(&self, args: &YcsbArgs) {
+        if let (Self::New { .. }, Some(path)) = (self, &args.file) {
+            // If it stays, it will be found to be unfinished.
+            let _stays = std::fs::remove_file(path);
         }
     }
 

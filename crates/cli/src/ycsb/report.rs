@@ -168,14 +168,14 @@ impl fmt::Display for YcsbReport {
         )?;
         writeln!(
             f,
-            "  {} compute nodes with {} of buffer frames each: the heap is {:.1} times larger",
+            "  compute nodes: {}, {} of buffer frames each; the heap is {:.1} times theirs",
             parameters.nodes,
             size(parameters.buffer_bytes),
             self.heap_to_buffers
         )?;
         writeln!(
             f,
-            "  {} threads per node, {} operations under way in each; the switch indexes {} pages",
+            "  threads per node: {}, operations under way in each: {}; pages that the switch indexes: {}",
             parameters.threads, parameters.depth, self.indexed_pages
         )?;
         writeln!(f, "  store ready after {:.2} s", self.load_seconds)?;

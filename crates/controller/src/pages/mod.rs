@@ -1,7 +1,7 @@
 //! The page directory's control plane: mirrors `rackweave_programs::pages`.
 //!
-//! `spec` what is wanted and what comes of it; `set_up` nodes, slots, stores; `nvme` the queues at a
-//! target; `repair` deaths and returns; `promote` which pages the switch indexes; `book` what is
+//! `spec` what is wanted and what comes of it; `set_up` nodes, slots, stores; `nvme` the queues at
+//! a target; `repair` deaths and returns; `promote` which pages the switch indexes; `book` what is
 //! known of it all.
 
 mod book;

@@ -3,9 +3,9 @@
 //! An entry has one owner at any moment. A page is promoted by swapping markers into both words of
 //! its entry in the server's memory; what they held is the state that the switch begins with. From
 //! then on no node's compare-and-swap succeeds there, whatever it had read before. Demotion takes
-//! the entry out of the switch and writes place and latch word, in this order. In between nodes find
-//! the page in neither directory, and ask again. A page whose home is being written stays where it
-//! is: the end of that write must find its entry.
+//! the entry out of the switch and writes place and latch word, in this order. In between nodes
+//! find the page in neither directory, and ask again. A page whose home is being written stays
+//! where it is: the end of that write must find its entry.
 
 use super::set_up::{TAKEN, with_pages};
 use crate::{Controller, Site};

@@ -1,7 +1,7 @@
 //! What happens when nodes and targets fail, and when they come back.
 //!
-//! A movement that broke off leaves its lanes at PSNs that the two ends do not agree on, so they are
-//! linked afresh before the slot gets its completion and with it its next request.
+//! A movement that broke off leaves its lanes at PSNs that the two ends do not agree on, so they
+//! are linked afresh before the slot gets its completion and with it its next request.
 
 use super::set_up::{address, with_pages};
 use super::{PageSetUpError, nvme};
@@ -9,7 +9,7 @@ use crate::lanes::Connected;
 use crate::{Controller, Site};
 use rackweave_base::NodeId;
 use rackweave_programs::Task;
-use rackweave_programs::pages::{End, LostPage, NodeDeath, PageTask};
+use rackweave_programs::pages::{End, EntryState, LostPage, NodeDeath, PageTask};
 use rackweave_switch::transfer::{LaneId, LaneKind};
 use rackweave_verbs::Access;
 use rackweave_wire::fabric::page::{FallbackLatch, Outcome, PageId, Place, Source};
@@ -334,33 +334,55 @@ impl Controller {
     }
 
     /// Goes back to the version of a lost page that is at home. Its version number moves on, so
-    /// that no copy from before is taken for it. False if it is not lost.
+    /// that no copy from before is taken for it. False if it is not lost, or not any more: one that
+    /// had it latched when it was lost may have given it back changed. False, too, as long as a
+    /// node has its latch: ask again.
     pub fn accept_loss(&mut self, site: &mut dyn Site, page: PageId) -> bool {
-        let Some(book) = &mut self.pages else {
-            return false;
-        };
-        let before = book.lost.len();
-        book.lost.retain(|lost| lost.page != page);
-        if book.lost.len() == before {
+        let known = self.pages.as_ref().map_or(&[][..], |book| &book.lost);
+        if !known.iter().any(|lost| lost.page == page) {
             return false;
         }
+        let Some(state) = self.page_state(site, page) else {
+            return false;
+        };
+        if state.place.is_lost() && state.latch.is_locked() {
+            return false;
+        }
+        if let Some(book) = &mut self.pages {
+            book.lost.retain(|lost| lost.page != page);
+        }
+        if !state.place.is_lost() {
+            return false;
+        }
+        let latch = state.latch.changed();
+        let place = state.place.accepted();
         let indexed = with_pages(site, |pages| {
-            pages.change(page, |mut state| {
-                state.latch = state.latch.released().changed();
-                state.holder = None;
-                state.place = state.place.accepted();
-                state
+            pages.change(page, |state| EntryState {
+                latch,
+                place,
+                ..state
             })
         });
         if let (false, Some((server, rkey, offset))) = (indexed, self.fallback_entry(page)) {
-            let latch = site.load_word(server, rkey, offset).unwrap_or_default();
-            let latch = FallbackLatch(u64::from_le_bytes(latch)).latch();
-            let latch = FallbackLatch::new(latch.released().changed(), None);
-            let place = site.load_word(server, rkey, offset + 8).unwrap_or_default();
-            let place = Place(u64::from_le_bytes(place)).accepted();
+            let latch = FallbackLatch::new(latch, None);
             site.store_word(server, rkey, offset + 8, place.0.to_le_bytes());
             site.store_word(server, rkey, offset, latch.0.to_le_bytes());
         }
         true
+    }
+
+    /// What the directory says of a page, wherever it says it.
+    fn page_state(&self, site: &mut dyn Site, page: PageId) -> Option<EntryState> {
+        if let Some(state) = with_pages(site, |pages| pages.entry(page)) {
+            return Some(state);
+        }
+        let (server, rkey, offset) = self.fallback_entry(page)?;
+        let mut load = |offset| site.load_word(server, rkey, offset).map(u64::from_le_bytes);
+        let (latch, place) = (FallbackLatch(load(offset)?), Place(load(offset + 8)?));
+        (!latch.is_indexed()).then_some(EntryState {
+            latch: latch.latch(),
+            holder: latch.holder(),
+            place,
+        })
     }
 }

@@ -1,8 +1,8 @@
 //! The page directory: where every page is, and who has its latch (Seamless, section 2).
 //!
 //! A node's request is a READ that the switch answers itself: status, command id, latch word. In
-//! the same pass the directory's entry changes, which is what makes latches atomic: one packet after
-//! another passes. If data is to move, that pass also sets it going:
+//! the same pass the directory's entry changes, which is what makes latches atomic: one packet
+//! after another passes. If data is to move, that pass also sets it going:
 //!
 //! - from the **memory** of the node that caches the page: a checked transfer of the engine, which
 //!   refuses a buffer frame that holds another page by now;
@@ -25,8 +25,8 @@
 //! In the end the node gets the same completion whatever the source was, with the latch word *of
 //! that moment*: so it knows whether the page was changed while it was on its way.
 //!
-//! Files: `request` a request's pass; `complete` the end of a movement; `queue` the NVMe host's side
-//! of an I/O queue; `relay` the node's side; `sources` lanes and epochs; `index`, `registers`,
+//! Files: `request` a request's pass; `complete` the end of a movement; `queue` the NVMe host's
+//! side of an I/O queue; `relay` the node's side; `sources` lanes and epochs; `index`, `registers`,
 //! `entries` the state; `control` what the controller does.
 
 mod complete;
@@ -153,10 +153,10 @@ impl Pages {
                 self.request(pass, engine, (port, channel), headers, &packet);
             }
             Some(PageRole::Queue { slot, store }) => {
-                self.from_target(pass, engine, (port, lane, slot, store), headers, packet);
+                self.target_says(pass, engine, (port, lane, slot, store), headers, packet);
             }
             Some(PageRole::Relay(slot)) => {
-                self.from_node(pass, engine, (port, slot), headers, packet);
+                self.node_says(pass, engine, (port, slot), headers, packet);
             }
             _ => pass.drop(port, DropReason::UnexpectedOpcode, &packet),
         }

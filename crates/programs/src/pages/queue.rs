@@ -5,8 +5,8 @@
 //! full. Data of a read comes as the target's WRITEs, data of a write is fetched by its READs; both
 //! name the data by the key in the command, which is the slot's number, and an offset from zero.
 //! Here they get the address of the buffer frame and leave for the slot's node (`relay` has the way
-//! back). The response capsule is acknowledged only when all data before it is in the node's memory,
-//! since an acknowledgement speaks for everything before it.
+//! back). The response capsule is acknowledged only when all data before it is in the node's
+//! memory, since an acknowledgement speaks for everything before it.
 
 use super::registers::{ACTIVE, KEEP, PENDING, PSN, UNHEARD};
 use super::{End, PagePass, PageTask, Pages};
@@ -125,7 +125,7 @@ impl Pages {
     }
 
     /// A packet from an NVMe target.
-    pub(super) fn from_target(
+    pub(super) fn target_says(
         &mut self,
         pass: &mut PagePass<'_>,
         engine: &Engine,

@@ -9,7 +9,7 @@ use rackweave_wire::{Extension, Headers, Opcode, Syndrome, Verdict, icrc};
 
 impl Pages {
     /// A packet from a slot's node about what was passed on to it.
-    pub(super) fn from_node(
+    pub(super) fn node_says(
         &mut self,
         pass: &mut PagePass<'_>,
         engine: &Engine,

@@ -2,9 +2,9 @@
 //!
 //! The order of stages is the order of questions. Is it the channel's next request? Is the page
 //! indexed? Who has the latch (`holder`), and what follows for the version (`latch`)? Where is the
-//! page (`place`)? Is there a lane to move it on (`sources`)? Whatever the answers are, the response
-//! leaves in the same pass; it is kept, so that a request that comes again is answered again and
-//! does nothing.
+//! page (`place`)? Is there a lane to move it on (`sources`)? Whatever the answers are, the
+//! response leaves in the same pass; it is kept, so that a request that comes again is answered
+//! again and does nothing.
 
 use super::registers::{KEEP, MOVES_AT, PSN, SKETCH_WIDTH, TOLD};
 use super::{PagePass, PageTask, Pages, SlotEntry, sources};

@@ -150,13 +150,7 @@ pub fn refuse(
 }
 
 /// A SEND of one packet.
-pub fn send(
-    config: &EngineConfig,
-    memory: &Memory,
-    lane: &Lane,
-    psn: Psn,
-    bytes: &[u8],
-) -> Packet {
+pub fn send(config: &EngineConfig, memory: &Memory, lane: &Lane, psn: Psn, bytes: &[u8]) -> Packet {
     let headers = headers(lane, Opcode::SendOnly, psn, true, Extension::None);
     finish(config, memory, &headers, Payload::copied(bytes))
 }

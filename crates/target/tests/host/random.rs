@@ -233,7 +233,9 @@ proptest! {
                 capsule[24..40].fill(0);
                 (capsule[33], capsule[39]) = (4, 0x01);
                 capsule[40..42].copy_from_slice(&[kind % 2, 0]);
-                capsule[44..48].copy_from_slice(&[[0x14, 0x1c, 0, 5][usize::from(kind % 4)], 0, 0, 0]);
+                let kinds = [0x14, 0x1c, 0, 5];
+                let word = [kinds[usize::from(kind % 4)], 0, 0, 0];
+                capsule[44..48].copy_from_slice(&word);
             } else if capsule[39] == 0x40 {
                 capsule[39] = 0x41;
             }

@@ -188,7 +188,9 @@ pub fn run_pages(
     let tally = Rc::new(RefCell::new(Tally::default()));
     let mut number = 0;
     for node in (0..load.nodes).map(NodeId) {
-        let ends = rack.page_ends(node).ok_or_else(|| failed(&"a node is dead"))?;
+        let ends = rack
+            .page_ends(node)
+            .ok_or_else(|| failed(&"a node is dead"))?;
         let config = PoolConfig {
             // As for the baseline, what the bytes of a page cost is not modelled.
             checksums: false,

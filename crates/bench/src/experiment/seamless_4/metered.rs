@@ -7,8 +7,9 @@ use rackweave_verbs::{
     QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs, WorkRequest,
 };
 
-/// A node's verbs, and the time of the core that uses them: so much for each work request posted and
-/// each completion taken. A look in vain costs nothing here, since the simulator has cores spin.
+/// A node's verbs, and the time of the core that uses them: so much for each work request posted
+/// and each completion taken. A look in vain costs nothing here, since the simulator has cores
+/// spin.
 pub struct Metered<'a> {
     verbs: &'a mut dyn Verbs,
     cpu: CpuModel,

@@ -57,7 +57,8 @@ pub struct Shape {
     pub indexed: u64,
     /// Entries that the switch has room for.
     pub capacity: u32,
-    /// Requests for pages from this one on are preceded by a look at the entry in the memory server.
+    /// Requests for pages from this one on are preceded by a look at the entry in the memory
+    /// server.
     pub looks_from: Option<u64>,
 }
 
@@ -401,7 +402,11 @@ pub fn round_trip() -> Duration {
     const HEADERS: usize = 14 + 20 + 8 + 12;
     let request = HEADERS + 16;
     let response = HEADERS + 4 + ENTRY_BYTES as usize;
-    let (cpu, nic, link) = (CpuModel::default(), NicModel::default(), LinkModel::default());
+    let (cpu, nic, link) = (
+        CpuModel::default(),
+        NicModel::default(),
+        LinkModel::default(),
+    );
     let wires: u64 = [request, response]
         .map(|bytes| 2 * link.occupancy(bytes))
         .iter()
@@ -417,7 +422,9 @@ pub fn round_trip() -> Duration {
         cpu.spin_latency,
         cpu.poll_cost,
     ];
-    fixed.into_iter().fold(Duration::ZERO, |sum, part| sum + part)
+    fixed
+        .into_iter()
+        .fold(Duration::ZERO, |sum, part| sum + part)
 }
 
 /// Pages per second that a link carries, whose every packet is full.

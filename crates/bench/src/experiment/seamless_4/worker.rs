@@ -278,7 +278,12 @@ impl Worker {
         }
     }
 
-    fn replied(&mut self, verbs: &mut Metered<'_>, now: Instant, reply: Reply) -> Result<(), String> {
+    fn replied(
+        &mut self,
+        verbs: &mut Metered<'_>,
+        now: Instant,
+        reply: Reply,
+    ) -> Result<(), String> {
         let going = self.going.remove(&reply.ticket);
         let going = going.ok_or("a reply to no request")?;
         match (reply.answer, self.want) {
@@ -357,7 +362,11 @@ impl Actor for Worker {
                 None => self.done(),
             };
         }
-        match [due, self.channel.poll_timeout()].into_iter().flatten().min() {
+        match [due, self.channel.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
+        {
             Some(at) => Step::WaitUntil(at),
             None => Step::WaitForPacket,
         }

@@ -2,8 +2,8 @@
 //! the same run.
 //!
 //! - a *hit*: a shared fix of a page in the node's own pool, with the latch check at the switch;
-//! - pages out of another node's memory, beside memcpy, and by the switch's directory beside the one
-//!   in a server's memory;
+//! - pages out of another node's memory, beside memcpy, and by the switch's directory beside the
+//!   one in a server's memory;
 //! - pages out of a file by the switch, beside the same file by the same queue of the kernel's.
 
 mod measure;

@@ -4,6 +4,7 @@ use super::{CHECKSUM_AT, PAGE_AT, Pool, STORE_AT, VERSION_AT};
 use crate::page_store::FixError;
 use crate::page_store::checksum::checksum;
 use rackweave_base::memory::{FrameRead, FrameWrite};
+use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{PageHeader, PageId, Source};
 use std::sync::atomic::Ordering;
 
@@ -46,8 +47,14 @@ impl Pool {
         source: Source,
         checked: bool,
     ) -> Result<(), FixError> {
-        let header = self.header(write.frame());
+        let mut header = self.header(write.frame());
         let from_storage = source == Source::Storage;
+        if !from_storage && header.page == VOID {
+            // Its node dropped the page behind the switch's look at the header. It does not use the
+            // buffer frame again before the transfer is over, so the rest is whole.
+            header.page = page.tag();
+            self.set_header(write.frame(), header);
+        }
         if from_storage && header == PageHeader::default() {
             self.begin_page(write, page, version);
             return Ok(());

@@ -18,7 +18,8 @@ pub enum Outcome {
     Done = 1,
     /// The source went away; ask again.
     SourceGone = 2,
-    /// The buffer frame aimed at holds another page, or none: only for [`super::Operation::ReadFrame`].
+    /// The buffer frame aimed at holds another page, or none: only for
+    /// [`super::Operation::ReadFrame`].
     WrongHeader = 3,
     /// The NVMe target refused or failed; its status says why.
     StorageError = 4,

@@ -7,9 +7,9 @@
 //! | 16 | 8 | checksum of everything behind it, or zero while the page may be changing |
 //! | 24 | 8 | the store's identity |
 //!
-//! All little-endian. The tag is [`VOID`] while the buffer frame holds no page, or not yet, and zero
-//! in a page that was never written. A node that drops a clean page voids the header before it uses
-//! the buffer frame again: that is how the switch finds out (Seamless, section 2.1).
+//! All little-endian. The tag is [`VOID`] while the buffer frame holds no page, or not yet, and
+//! zero in a page that was never written. A node that drops a clean page voids the header before it
+//! uses the buffer frame again: that is how the switch finds out (Seamless, section 2.1).
 
 /// Bytes of the header. What follows belongs to the page's owner.
 pub const HEADER_LEN: usize = 32;
