@@ -3,7 +3,9 @@
 //! are due (open loop, Poisson), with the table in the switch and in a memory server.
 
 pub(super) mod blank;
+mod filler;
 pub(crate) mod metered;
+pub(super) mod models;
 pub(super) mod rack;
 #[cfg(test)]
 mod tests;
@@ -11,7 +13,8 @@ pub(super) mod worker;
 
 use super::{Experiment, ExperimentError, Run, Scale};
 use crate::figure::{Axis, Claim, Drawing, Figure, Series};
-use rack::{Load, PageRack, Seen, Shape, link_pages_per_second, round_trip};
+use models::{link_pages_per_second, round_trip};
+use rack::{Load, PageRack, Seen, Shape};
 use rackweave_base::Duration;
 use worker::Want;
 

@@ -5,7 +5,11 @@
 //! little else: a page of 64 KiB keeps a link busy for longer than a round trip takes, so that a
 //! few reads at a time hide it. So the depth is swept, too.
 
-use super::seamless_4::rack::{Load, PageRack, Seen, Shape, THREADS, link_pages_per_second};
+#[cfg(test)]
+mod tests;
+
+use super::seamless_4::models::link_pages_per_second;
+use super::seamless_4::rack::{Load, PageRack, Seen, Shape, THREADS};
 use super::seamless_4::worker::Want;
 use super::{Experiment, ExperimentError, Run, Scale};
 use crate::figure::{Axis, Claim, Drawing, Figure, Series};

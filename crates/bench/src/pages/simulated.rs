@@ -36,8 +36,12 @@ const SSDS: usize = 4;
 /// Virtual time between two looks at the user.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// Virtual time in which no operation ends, after which the run has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Virtual time in which no operation ends, after which the run has failed: more than a pool waits
+/// for whoever does not answer.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// The same when the user wants an end.
+const GRACE: Duration = Duration::from_millis(20);
 
 /// Turns of a step before other actors have theirs.
 const TURNS: usize = 32;
@@ -165,6 +169,9 @@ impl Actor for WorkerActor {
         let spent = metered.spent();
         context.charge(Category::Communication, spent);
         context.charge(Category::Compute, work(&cpu, sum));
+        if now.as_nanos() > 30_000_000 && now.as_nanos() % 1000 < 3 {
+            if let Some(se) = &self.session { eprintln!("{now:?} {} timeout {:?} again {again} ended {}", format!("{:?}", self.worker).chars().take(1).collect::<String>(), self.worker.poll_timeout(), self.run.ended.load(Ordering::Relaxed)); eprintln!("WORKER {:?}", self.worker.statistics()); let t = format!("{:?}", self.worker); let i = t.find("fixes: Slab").unwrap_or(0); eprintln!("{}", t[i..].chars().take(1800).collect::<String>()); let _ = se; std::thread::sleep(std::time::Duration::from_millis(200)); }
+        }
         if again {
             return Step::Compute(Duration::from_nanos(1));
         }
@@ -291,7 +298,9 @@ fn operate(
     outcome.pages = PageCounts::between(Statistics::default(), *common.pages.borrow());
     outcome.seconds = common.last_end.get().since(began).as_secs_f64();
     outcome.flushed = common.flushed.get();
-    outcome.not_flushed = common.not_flushed.borrow().map(|error| error.to_string());
+    if let Some(error) = *common.not_flushed.borrow() {
+        outcome.not_flushed = Some(error.to_string());
+    }
     outcome.simulation = Some(Simulation {
         real_seconds: started.elapsed().as_secs_f64(),
         events: rack.events(),
@@ -322,6 +331,9 @@ fn drive(
         }
         if ended > seen {
             (seen, since) = (ended, rack.now());
+        } else if outcome.interrupted && rack.now().since(since) > GRACE {
+            outcome.not_flushed = Some(PagesError::Stalled(0).to_string());
+            return Ok(());
         } else if rack.now().since(since) > PATIENCE {
             return Err(PagesError::Stalled(PATIENCE.as_nanos() / 1_000_000_000));
         }

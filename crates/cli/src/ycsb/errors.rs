@@ -40,6 +40,7 @@ pub(super) fn tell(error: &PagesError, args: &YcsbArgs) -> CliError {
             | OpenError::Truncated { .. }
             | OpenError::Capacity(_),
         )
+        | PagesError::Fix(FixError::Corrupt { .. } | FixError::WrongPage { .. })
         | PagesError::NoHeap { .. }
         | PagesError::Unfinished
         | PagesError::Damaged { .. } => about(&anew),

@@ -90,7 +90,7 @@ impl Controller {
             return;
         };
         let Ok(at) = address(site, node) else { return };
-        let wanted = self.wanted(LaneKind::Source, Access::REMOTE_READ);
+        let wanted = self.wanted_source();
         let Ok(linked) = self.relink_lane(site, &made, at, wanted) else {
             return;
         };

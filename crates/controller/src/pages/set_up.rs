@@ -169,7 +169,7 @@ impl Controller {
         let mut sources = Vec::new();
         for bit in 0..SOURCES {
             let lane = LaneId(first_source.0 + u16::from(bit));
-            let wanted = self.wanted(LaneKind::Source, Access::REMOTE_READ);
+            let wanted = self.wanted_source();
             sources.push(self.connect_lane(site, lane, (member.node, at), wanted)?);
             let node = member.node.0;
             with_pages(site, |pages| {
@@ -304,6 +304,16 @@ impl Controller {
         let book = self.pages.as_mut().expect("as above");
         book.slots[usize::from(slot)] = Some(made);
         Ok(())
+    }
+
+    /// A lane for pages out of a node's buffer frames. The switch gives it to the next transfer as
+    /// soon as it has refused a page by its header, while the node's NIC still sends the rest: a NIC
+    /// that takes one READ at a time would refuse the next one, and break the queue pair off.
+    pub(super) fn wanted_source(&mut self) -> Wanted {
+        Wanted {
+            reads: READS_MAX,
+            ..self.wanted(LaneKind::Source, Access::REMOTE_READ)
+        }
     }
 
     pub(super) fn wanted_relay(&mut self) -> Wanted {

@@ -71,15 +71,14 @@ impl Pages {
         });
     }
 
-    /// A node does not answer. The controller mends the lanes and completes the slot.
+    /// A node does not answer. The controller mends the lanes, frees the source and completes the
+    /// slot: until then nobody else may have the lane.
     pub(super) fn transfer_failed(
         &mut self,
         pass: &mut PagePass<'_>,
         slot: u16,
-        (node, bit): (u16, u8),
         (source, blame): (LaneId, LaneId),
     ) {
-        self.release_source(pass, node, bit);
         pass.digest(Digest::PageMoveFailed {
             slot,
             source,

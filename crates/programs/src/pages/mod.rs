@@ -189,8 +189,8 @@ impl Pages {
             (EngineEvent::Refused { cookie, .. }, PageRole::Source { node, bit }) => {
                 self.transfer_refused(pass, cookie as u16, (node, bit));
             }
-            (EngineEvent::Failed { cookie, blame, .. }, PageRole::Source { node, bit }) => {
-                self.transfer_failed(pass, cookie as u16, (node, bit), (event.lane(), blame));
+            (EngineEvent::Failed { cookie, blame, .. }, PageRole::Source { .. }) => {
+                self.transfer_failed(pass, cookie as u16, (event.lane(), blame));
             }
             (EngineEvent::Written { cookie, .. }, PageRole::Word(_)) => {
                 self.completion_written(pass, cookie as u16);

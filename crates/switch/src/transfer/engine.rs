@@ -291,7 +291,9 @@ impl Engine {
         let end = index + fragments;
         let rest = u64::from(length).saturating_sub(u64::from(index) * u64::from(lane.mtu));
         let is_whole = packet.fragment_len() as u64 == rest.min(u64::from(lane.mtu));
-        if !is_whole || (fragments > 1 && (index == 0 || end == count)) {
+        let is_malformed = !is_whole || (fragments > 1 && (index == 0 || end == count));
+        // With a wrong header the transfer is over already, and somebody must hear of it.
+        if is_malformed && !is_wrong {
             return pass.drop(port, DropReason::Malformed, &packet);
         }
         let offset = registers.offset.read(cursor, at);

@@ -97,7 +97,7 @@ impl Bench {
             rewrite: Rewrite::Update,
             mac: MacAddr([9; 6]),
         };
-        let mut engine = Engine::new(config, memory.clone());
+        let mut engine = Engine::new(config, memory.clone()).with_header_checks();
         let word = LaneKind::Word {
             address: 0x9000,
             rkey: Rkey(3),
@@ -174,6 +174,10 @@ impl Bench {
     }
 
     fn start(&mut self, length: u32) {
+        self.start_checked(length, None);
+    }
+
+    fn start_checked(&mut self, length: u32, header: Option<u64>) {
         let start = Start {
             source: SOURCE,
             target: TARGET,
@@ -183,7 +187,7 @@ impl Bench {
             target_rkey: Rkey(2),
             length,
             cookie: 77,
-            header: None,
+            header,
         };
         self.switch
             .inject(self.now, EngineTask::Start(start).into());
@@ -235,6 +239,62 @@ fn acknowledge(syndrome: Syndrome) -> Extension {
 }
 
 const ACK: Syndrome = Syndrome::Ack { credits: 31 };
+
+/// What all payloads here begin with.
+const SEVENS: u64 = 0x0707_0707_0707_0707;
+
+#[test]
+fn a_checked_transfer_waits_for_its_first_fragment() {
+    let mut bench = Bench::new();
+    bench.start_checked(3 * MTU, Some(SEVENS));
+    bench.sent(0);
+    bench.fragment(1, Opcode::ReadResponseMiddle, 1024);
+    assert!(bench.sent(1).is_empty(), "nobody knows yet what this is");
+    bench.fragment(0, Opcode::ReadResponseFirst, 1024);
+    bench.fragment(1, Opcode::ReadResponseMiddle, 1024);
+    bench.fragment(2, Opcode::ReadResponseLast, 1024);
+    assert_eq!(
+        bench.sent(1),
+        [
+            "WriteFirst 0002bc 1024 0x2000+3072 key 2",
+            "WriteMiddle 0002bd 1024 ack",
+            "WriteLast 0002be 1024 ack",
+        ]
+    );
+    bench.target_says(2, ACK);
+    let done = EngineEvent::Done {
+        lane: SOURCE,
+        cookie: 77,
+    };
+    assert_eq!(bench.switch.poll_digest(), Some(done));
+}
+
+#[test]
+fn wrong_first_bytes_refuse_a_transfer_without_a_trace() {
+    let mut bench = Bench::new();
+    bench.start_checked(3 * MTU, Some(SEVENS + 1));
+    bench.sent(0);
+    for (index, opcode) in [
+        (0, Opcode::ReadResponseFirst),
+        (1, Opcode::ReadResponseMiddle),
+        (2, Opcode::ReadResponseLast),
+    ] {
+        bench.fragment(index, opcode, 1024);
+    }
+    assert!(bench.sent(1).is_empty());
+    let refused = EngineEvent::Refused {
+        lane: SOURCE,
+        cookie: 77,
+    };
+    assert_eq!(bench.switch.poll_digest(), Some(refused));
+    // The target's lane stands where it stood: the next transfer begins with the same PSN.
+    bench.start(100);
+    assert_eq!(bench.sent(0), ["ReadRequest 000001 0 ack 0x1000+100 key 1"]);
+    bench.fragment(3, Opcode::ReadResponseOnly, 100);
+    assert_eq!(bench.sent(1), ["WriteOnly 0002bc 100 ack 0x2000+100 key 2"]);
+    bench.wait(TIMEOUT);
+    assert_eq!(bench.switch.poll_digest(), None, "it was refused once");
+}
 
 #[test]
 fn a_read_becomes_a_write_fragment_by_fragment() {
@@ -319,7 +379,7 @@ fn silence_is_asked_again_and_then_given_up() {
         bench.switch.poll_digest(),
         Some(EngineEvent::Failed {
             lane: SOURCE,
-            cookie: 0,
+            cookie: 77,
             blame: SOURCE,
             reason
         })
@@ -347,7 +407,7 @@ fn a_refusal_ends_the_transfer() {
         bench.target_says(0, Syndrome::Nak(code));
         let failed = EngineEvent::Failed {
             lane: SOURCE,
-            cookie: 0,
+            cookie: 77,
             blame: TARGET,
             reason,
         };

@@ -57,7 +57,7 @@ impl Reader {
         while at < self.fixes.len() {
             match self.worker.take(self.fixes[at]) {
                 Some(Ok(_guard)) => {
-                    self.fixes.swap_remove(at);
+                    let _taken = self.fixes.swap_remove(at);
                     ended += 1;
                 }
                 Some(Err(error)) => return Err(error.to_string()),

@@ -2,7 +2,8 @@
 //! storage node, a memory server.
 
 use super::blank::{BLOCK_BYTES, BlankBackend};
-use super::worker::{ENTRY_BYTES, Filler, Looks, Pace, Pages, Tally, Want, Worker};
+use super::filler::Filler;
+use super::worker::{ENTRY_BYTES, Looks, Pace, Pages, Tally, Task, Want, Worker};
 use crate::baseline::set_up::{self, Station};
 use crate::experiment::{ExperimentError, Run};
 use core::cell::{Cell, RefCell};
@@ -11,7 +12,7 @@ use rackweave_controller::{PageNode, PageSetUpError, PageStoreSpec};
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_rack::config::{BudgetName, NodeConfig, Role};
 use rackweave_rack::{PageEnds, RackConfig, RunEnd, SimulatedRack, SsdBackend, TargetOptions};
-use rackweave_sim::{CpuModel, LinkModel, NicModel, SsdModel, SwitchModel, devices};
+use rackweave_sim::SsdModel;
 use rackweave_target::Backend;
 use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
 use std::rc::Rc;
@@ -320,7 +321,7 @@ impl PageRack {
     fn spawn(
         &mut self,
         thread: u16,
-        asks: (Want, Pace),
+        (want, pace): (Want, Pace),
         tally: &Rc<RefCell<Tally>>,
     ) -> Result<(), ExperimentError> {
         let looks = match self.shape.looks_from {
@@ -328,18 +329,19 @@ impl PageRack {
             None => None,
         };
         let channel = Channel::new(self.ends.channels[usize::from(thread)].clone());
-        let first = u32::from(thread) * u32::from(self.shape.depth);
         let name = format!("worker {thread} of measurement {}", self.measurements);
-        let worker = Worker::new(
-            channel,
-            asks,
-            self.pages.clone(),
+        let task = Task {
+            want,
+            pace,
+            pages: self.pages.clone(),
             looks,
-            (self.ends.frames.clone(), first),
-            PAGE_BYTES as usize,
-            Rng::new(self.seed).fork(&name),
-            tally.clone(),
-        );
+            frames: self.ends.frames.clone(),
+            first_frame: u32::from(thread) * u32::from(self.shape.depth),
+            page_bytes: PAGE_BYTES as usize,
+            rng: Rng::new(self.seed).fork(&name),
+            tally: tally.clone(),
+        };
+        let worker = Worker::new(channel, task);
         tally.borrow_mut().active += 1;
         self.rack.spawn(ASKING, Box::new(worker));
         Ok(())
@@ -393,45 +395,4 @@ fn config(seed: u64, shape: Shape) -> RackConfig {
     config.nic.regions = 8192;
     config.nic.completion_entries = 1 << 16;
     config
-}
-
-/// How long a READ of an entry in the memory server takes, from posting it to having it, with all
-/// queues empty: the rack's round trip time, put together from the models.
-pub fn round_trip() -> Duration {
-    // Ethernet, IPv4, UDP, BTH; then RETH, or AETH and the entry. No ICRC within a simulated rack.
-    const HEADERS: usize = 14 + 20 + 8 + 12;
-    let request = HEADERS + 16;
-    let response = HEADERS + 4 + ENTRY_BYTES as usize;
-    let (cpu, nic, link) = (
-        CpuModel::default(),
-        NicModel::default(),
-        LinkModel::default(),
-    );
-    let wires: u64 = [request, response]
-        .map(|bytes| 2 * link.occupancy(bytes))
-        .iter()
-        .sum();
-    let fixed = [
-        cpu.post_cost,
-        nic.transmit_latency * 2,
-        nic.memory_read_latency,
-        nic.receive_latency * 2,
-        SwitchModel::default().pipeline_latency * 2,
-        devices::CABLE_DELAY_PER_METRE * devices::CABLE_METRES * 4,
-        Duration::from_nanos(wires.div_ceil(1000)),
-        cpu.spin_latency,
-        cpu.poll_cost,
-    ];
-    fixed
-        .into_iter()
-        .fold(Duration::ZERO, |sum, part| sum + part)
-}
-
-/// Pages per second that a link carries, whose every packet is full.
-pub fn link_pages_per_second() -> f64 {
-    const MTU: usize = 4096;
-    let link = LinkModel::default();
-    let packet = 14 + 20 + 8 + 12 + MTU;
-    let picos = link.occupancy(packet) * u64::from(PAGE_BYTES) / MTU as u64;
-    1e12 / picos as f64
 }

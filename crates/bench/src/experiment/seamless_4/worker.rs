@@ -1,5 +1,4 @@
-//! The programs: one that asks for pages over a channel of the page directory, and one that fills a
-//! passive node's buffer frames.
+//! The program that asks for pages over a channel of the page directory.
 
 use super::metered::Metered;
 use crate::baseline::set_up::Station;
@@ -103,19 +102,32 @@ struct Going {
     place: u32,
 }
 
+/// What a worker is to do, and with what.
+pub struct Task {
+    /// What it asks for.
+    pub want: Want,
+    /// When.
+    pub pace: Pace,
+    /// Which pages there are.
+    pub pages: Rc<Pages>,
+    /// Where it looks first, if it does.
+    pub looks: Option<Looks>,
+    /// The node's buffer frames.
+    pub frames: Block,
+    /// The first that is this worker's; it has as many as its channel has slots.
+    pub first_frame: u32,
+    /// Bytes of a page.
+    pub page_bytes: usize,
+    /// Draws pages.
+    pub rng: Rng,
+    /// Where it tells what it has seen.
+    pub tally: Rc<RefCell<Tally>>,
+}
+
 /// Asks for pages.
 pub struct Worker {
-    pub channel: Channel,
-    pub want: Want,
-    pub pace: Pace,
-    pub pages: Rc<Pages>,
-    pub looks: Option<Looks>,
-    /// The node's buffer frames, and the first that is this worker's.
-    pub frames: Block,
-    pub first_frame: u32,
-    pub page_bytes: usize,
-    pub rng: Rng,
-    pub tally: Rc<RefCell<Tally>>,
+    channel: Channel,
+    task: Task,
     going: HashMap<Ticket, Going>,
     /// Whose entry is being read, by place.
     looking: Vec<Option<Going>>,
@@ -126,30 +138,12 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker with as many buffer frames from `first_frame` on as its channel has slots.
-    #[expect(clippy::too_many_arguments, reason = "each is another thing")]
-    pub fn new(
-        channel: Channel,
-        (want, pace): (Want, Pace),
-        pages: Rc<Pages>,
-        looks: Option<Looks>,
-        (frames, first_frame): (Block, u32),
-        page_bytes: usize,
-        rng: Rng,
-        tally: Rc<RefCell<Tally>>,
-    ) -> Self {
+    /// A worker on a channel of its own.
+    pub fn new(channel: Channel, task: Task) -> Self {
         let slots = u32::from(channel.parts().slots);
         Self {
             channel,
-            want,
-            pace,
-            pages,
-            looks,
-            frames,
-            first_frame,
-            page_bytes,
-            rng,
-            tally,
+            task,
             going: HashMap::new(),
             looking: vec![None; slots as usize],
             ready: VecDeque::new(),
@@ -164,8 +158,8 @@ impl Worker {
 
     /// When the next request is due, if one may begin.
     fn due(&self, now: Instant) -> Option<Instant> {
-        let until = self.tally.borrow().window.1;
-        match &self.pace {
+        let until = self.task.tally.borrow().window.1;
+        match &self.task.pace {
             Pace::Open(schedule) if schedule.due() < until => Some(schedule.due()),
             Pace::Closed(depth) if self.under_way() < *depth && now < until => Some(now),
             _ => None,
@@ -173,7 +167,7 @@ impl Worker {
     }
 
     fn done(&self) -> Step {
-        self.tally.borrow_mut().active -= 1;
+        self.task.tally.borrow_mut().active -= 1;
         Step::Done
     }
 
@@ -182,7 +176,7 @@ impl Worker {
         if self.due(now).is_none_or(|due| due > now) || self.free.is_empty() {
             return Ok(None);
         }
-        let due = match &mut self.pace {
+        let due = match &mut self.task.pace {
             Pace::Open(schedule) => schedule.take(now),
             Pace::Closed(_) => Some(now),
         };
@@ -190,23 +184,23 @@ impl Worker {
             return Ok(None);
         };
         let place = self.free.pop().ok_or("there was room")?;
-        let page = self.pages.draw(self.want, &mut self.rng);
+        let page = self.task.pages.draw(self.task.want, &mut self.task.rng);
         let page = page.ok_or("no page is left that nobody has read")?;
         Ok(Some(Going { page, due, place }))
     }
 
     fn frame(&self, place: u32) -> (u32, usize) {
-        let frame = self.first_frame + place;
-        (frame, frame as usize * self.page_bytes)
+        let frame = self.task.first_frame + place;
+        (frame, frame as usize * self.task.page_bytes)
     }
 
     /// Asks the directory.
     fn ask(&mut self, now: Instant, verbs: &mut Metered<'_>, going: Going) -> Result<(), String> {
         let (frame, at) = self.frame(going.place);
-        let op = match self.want {
+        let op = match self.task.want {
             Want::Latch => Op::Verify { page: going.page },
             _ => {
-                self.frames.write(at, &VOID.to_le_bytes());
+                self.task.frames.write(at, &VOID.to_le_bytes());
                 Op::Fetch {
                     page: going.page,
                     mode: Mode::Shared,
@@ -223,7 +217,7 @@ impl Worker {
 
     /// Reads the page's entry in the server first, if that is so.
     fn begin(&mut self, now: Instant, verbs: &mut Metered<'_>, going: Going) -> Result<(), String> {
-        let looks = self.looks.as_ref();
+        let looks = self.task.looks.as_ref();
         let Some(looks) = looks.filter(|looks| looks.from <= going.page.index()) else {
             return self.ask(now, verbs, going);
         };
@@ -245,7 +239,7 @@ impl Worker {
 
     /// Takes the entries that have come.
     fn look(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<(), String> {
-        let Some(looks) = &self.looks else {
+        let Some(looks) = &self.task.looks else {
             return Ok(());
         };
         let mut polled = core::mem::take(&mut self.polled);
@@ -258,7 +252,7 @@ impl Worker {
             let going = going.and_then(Option::take);
             let going = going.ok_or("an entry came that nobody asked for")?;
             // The entry in the server is all there is to verify.
-            if self.want == Want::Latch {
+            if self.task.want == Want::Latch {
                 self.end(now + verbs.spent(), going);
             } else {
                 self.ready.push_back(going);
@@ -270,7 +264,7 @@ impl Worker {
 
     fn end(&mut self, at: Instant, going: Going) {
         self.free.push(going.place);
-        let mut tally = self.tally.borrow_mut();
+        let mut tally = self.task.tally.borrow_mut();
         let (from, until) = tally.window;
         tally.ended += u64::from(from <= at && at < until);
         if from <= going.due && going.due < until {
@@ -286,10 +280,10 @@ impl Worker {
     ) -> Result<(), String> {
         let going = self.going.remove(&reply.ticket);
         let going = going.ok_or("a reply to no request")?;
-        match (reply.answer, self.want) {
+        match (reply.answer, self.task.want) {
             (Answer::Done, Want::Latch) => {}
             (Answer::Fetched(served), Want::Storage | Want::Memory) => {
-                let source = match self.want {
+                let source = match self.task.want {
                     Want::Storage => Source::Storage,
                     _ => Source::Memory,
                 };
@@ -297,12 +291,12 @@ impl Worker {
                     return Err(format!("{} came from {:?}", going.page, served.source));
                 }
                 self.check(&going)?;
-                self.tally.borrow_mut().indexed += u64::from(served.indexed);
+                self.task.tally.borrow_mut().indexed += u64::from(served.indexed);
                 // The completion of the data.
                 verbs.word_taken();
             }
             (Answer::Locked, _) => {
-                self.tally.borrow_mut().refused += 1;
+                self.task.tally.borrow_mut().refused += 1;
                 self.ready.push_back(going);
                 return Ok(());
             }
@@ -316,7 +310,7 @@ impl Worker {
     fn check(&self, going: &Going) -> Result<(), String> {
         let (_, at) = self.frame(going.place);
         let mut bytes = [0; 8];
-        self.frames.read(at, &mut bytes);
+        self.task.frames.read(at, &mut bytes);
         if u64::from_le_bytes(bytes) == going.page.tag() {
             Ok(())
         } else {
@@ -349,7 +343,7 @@ impl Actor for Worker {
         let spent = verbs.spent();
         context.charge(Category::Communication, spent);
         if let Err(failure) = result {
-            self.tally.borrow_mut().failure.get_or_insert(failure);
+            self.task.tally.borrow_mut().failure.get_or_insert(failure);
             return self.done();
         }
         if spent > Duration::ZERO {
@@ -367,60 +361,6 @@ impl Actor for Worker {
             .flatten()
             .min()
         {
-            Some(at) => Step::WaitUntil(at),
-            None => Step::WaitForPacket,
-        }
-    }
-}
-
-/// Fetches pages 0, 1, … into buffer frames 0, 1, …: what a passive node has in its memory.
-pub struct Filler {
-    pub channel: Channel,
-    pub next: u32,
-    pub count: u32,
-    pub ended: u32,
-    pub frames: Block,
-    pub page_bytes: usize,
-    pub failure: Rc<RefCell<Option<String>>>,
-}
-
-impl Filler {
-    fn turn(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), String> {
-        while let Some(reply) = self.channel.poll(now, verbs) {
-            match reply.answer {
-                Answer::Fetched(_) => self.ended += 1,
-                answer => return Err(format!("a buffer frame was not filled: {answer:?}")),
-            }
-        }
-        while self.next < self.count && self.channel.room() > 0 {
-            let page = PageId::new(0, u64::from(self.next)).ok_or("there is no such page")?;
-            let at = self.next as usize * self.page_bytes;
-            self.frames.write(at, &VOID.to_le_bytes());
-            let op = Op::Fetch {
-                page,
-                mode: Mode::Shared,
-                frame: self.next,
-                have: None,
-            };
-            if self.channel.begin(now, verbs, op).is_some() {
-                self.next += 1;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Actor for Filler {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let now = context.now();
-        if let Err(failure) = self.turn(now, context.nic()) {
-            self.failure.borrow_mut().get_or_insert(failure);
-            return Step::Done;
-        }
-        if self.ended == self.count {
-            return Step::Done;
-        }
-        match self.channel.poll_timeout() {
             Some(at) => Step::WaitUntil(at),
             None => Step::WaitForPacket,
         }

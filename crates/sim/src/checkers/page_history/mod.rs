@@ -192,7 +192,8 @@ impl PageHistory {
         self.judge_wait(now, asked);
         let page = self.page(asked.page);
         let newest = page.newest().to_string();
-        let (may_be, reported) = (page.may_be_lost(), page.lost.is_some());
+        let may_be = page.may_be_lost(asked.floor);
+        let reported = page.was_reported(asked.floor);
         if !may_be {
             let page = asked.page;
             self.violate(PageViolation::LostWithoutCause { page, newest });
@@ -309,21 +310,12 @@ impl PageHistory {
     pub fn lost(&mut self, page: u64, version: u64) {
         let entry = self.page(page);
         let newest = entry.newest().to_string();
-        let last = entry.last();
-        let could_be = |at: usize| {
-            let state = &entry.states[at];
-            state.may_be_lost && at > entry.home && state.version.is_none_or(|v| v == version)
-        };
-        let candidates = if entry.newest().doubtful && last > 0 {
-            could_be(last) || could_be(last - 1)
-        } else {
-            could_be(last)
-        };
-        let may_be_lost = entry.may_be_lost();
-        entry.lost = Some(version);
+        let may_be_lost = entry.may_be_lost(entry.last());
+        let fits = entry.may_be_lost_as(version);
+        entry.report_lost(version);
         if !may_be_lost {
             self.violate(PageViolation::LostWithoutCause { page, newest });
-        } else if !candidates {
+        } else if !fits {
             self.violate(PageViolation::WrongLoss {
                 page,
                 version,

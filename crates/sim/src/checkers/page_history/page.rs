@@ -42,6 +42,8 @@ pub(super) struct Page {
     pub home: usize,
     /// The loss that was reported and not accepted yet.
     pub lost: Option<u64>,
+    /// The newest states at the times of all reports.
+    pub reported: Vec<usize>,
 }
 
 impl State {
@@ -102,6 +104,7 @@ impl Page {
             orphaned: None,
             home: 0,
             lost: None,
+            reported: Vec::new(),
         }
     }
 
@@ -119,13 +122,43 @@ impl Page {
         certain.unwrap_or(0)
     }
 
-    /// Whether the newest state may be that of a dead node, and be gone.
-    pub fn may_be_lost(&self) -> bool {
+    /// The states since `floor` that may be the newest of a moment: that before the newest, too, as
+    /// long as nobody knows that the newest was taken.
+    fn candidates(&self, floor: usize) -> core::ops::RangeInclusive<usize> {
         let last = self.last();
-        let before = self.newest().doubtful.then(|| last.saturating_sub(1));
-        let candidates = [Some(last), before];
-        let mut gone = candidates.into_iter().flatten();
-        gone.any(|at| self.states[at].may_be_lost && at > self.home)
+        let uncertain = !self.newest().certain || self.newest().doubtful;
+        let from = if uncertain {
+            last.saturating_sub(1)
+        } else {
+            last
+        };
+        floor.min(from)..=last
+    }
+
+    /// Whether the newest state may be that of a dead node, and be gone, or may have been at some
+    /// time since `floor` was the newest.
+    pub fn may_be_lost(&self, floor: usize) -> bool {
+        self.candidates(floor).any(|at| self.states[at].may_be_lost)
+    }
+
+    /// Whether this version may be the one that is lost now.
+    pub fn may_be_lost_as(&self, version: u64) -> bool {
+        self.candidates(self.last()).any(|at| {
+            let state = &self.states[at];
+            state.may_be_lost && state.version.is_none_or(|known| known == version)
+        })
+    }
+
+    /// A loss was reported, of what was the newest then.
+    pub fn report_lost(&mut self, version: u64) {
+        self.lost = Some(version);
+        self.reported.push(self.last());
+    }
+
+    /// Whether a loss was reported since `floor` was the newest.
+    pub fn was_reported(&self, floor: usize) -> bool {
+        let from = *self.candidates(floor).start();
+        self.reported.iter().any(|&at| at >= from)
     }
 
     /// Somebody has seen state `at`: it is beyond doubt, and so is everything before it.

@@ -279,6 +279,42 @@ fn what_lives_does_not_get_lost() {
 }
 
 #[test]
+fn a_loss_may_be_reported_until_a_change_by_another_is_taken() {
+    let mut story = Story::new();
+    story.hold(B, v2());
+    story.crash(A.node);
+    story.history.give_back(B, PAGE, Some(stamp(3, B)));
+    // The directory does not know of the change yet.
+    story.history.lost(PAGE, 2);
+    story.is_lost(C);
+    story.read(C, got(3, Some(stamp(3, B))));
+    story.history.accept(PAGE);
+    story.read(C, got(3, Some(stamp(3, B))));
+    story.passes();
+}
+
+#[test]
+fn whoever_asked_before_a_loss_was_accepted_may_hear_of_it_after() {
+    let mut story = Story::new();
+    story.crash(A.node);
+    story.history.lost(PAGE, 2);
+    let asked = story.ask(B);
+    story.history.accept(PAGE);
+    story.history.refused_as_lost(at(9), asked);
+    story.passes();
+}
+
+#[test]
+fn an_accepted_loss_is_over() {
+    let mut story = Story::new();
+    story.crash(A.node);
+    story.history.lost(PAGE, 2);
+    story.history.accept(PAGE);
+    story.is_lost(B);
+    story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. }));
+}
+
+#[test]
 fn another_version_reported_lost() {
     let mut story = Story::new();
     story.crash(A.node);
