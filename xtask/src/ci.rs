@@ -184,7 +184,8 @@ fn demo(options: &[&str]) -> Result<(), Failure> {
 }
 
 fn chaos() -> Result<(), Failure> {
-    campaign("flows", "3000")
+    campaign("flows", "3000")?;
+    campaign("pages", "3000")
 }
 
 /// What they measure is for people to judge; that they come to an end, with every item right, is

@@ -321,7 +321,7 @@ fn damaged_stores_are_told_in_one_line() {
     };
     told("empty", &[]);
     told("no whole block", &whole[..5000]);
-    told("half", &whole[..whole.len() / 2 & !8191]);
+    told("half", &whole[..(whole.len() / 2) & !8191]);
     told("the superblock alone", &whole[..8192]);
     told("zeroes", &vec![0; whole.len()]);
     let damaged = |at: usize| {

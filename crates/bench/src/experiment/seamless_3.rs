@@ -98,7 +98,7 @@ impl Load {
     fn new(scale: Scale, depth: u16) -> Self {
         let (pages, window) = match scale {
             Scale::Quick => (1 << 11, Duration::from_millis(4)),
-            Scale::Full => (1 << 14, Duration::from_millis(20)),
+            Scale::Full => (1 << 12, Duration::from_millis(8)),
         };
         let cpu = CpuModel::default();
         let frames = (pages / 2) as u32;

@@ -143,7 +143,7 @@ impl PagesOptions {
         config.switch.producer_rings = 0;
         config.switch.page_size = self.page_size;
         // A directory without entries is none.
-        config.switch.page_entries = indexed.max(1).min(1 << 24) as u32;
+        config.switch.page_entries = indexed.clamp(1, 1 << 24) as u32;
         let at_least = |setting: &mut u16, needed: u64| {
             *setting = (*setting).max(needed.min(u16::MAX.into()) as u16);
         };

@@ -169,9 +169,6 @@ impl Actor for WorkerActor {
         let spent = metered.spent();
         context.charge(Category::Communication, spent);
         context.charge(Category::Compute, work(&cpu, sum));
-        if now.as_nanos() > 30_000_000 && now.as_nanos() % 1000 < 3 {
-            if let Some(se) = &self.session { eprintln!("{now:?} {} timeout {:?} again {again} ended {}", format!("{:?}", self.worker).chars().take(1).collect::<String>(), self.worker.poll_timeout(), self.run.ended.load(Ordering::Relaxed)); eprintln!("WORKER {:?}", self.worker.statistics()); let t = format!("{:?}", self.worker); let i = t.find("fixes: Slab").unwrap_or(0); eprintln!("{}", t[i..].chars().take(1800).collect::<String>()); let _ = se; std::thread::sleep(std::time::Duration::from_millis(200)); }
-        }
         if again {
             return Step::Compute(Duration::from_nanos(1));
         }

@@ -119,7 +119,7 @@ impl Browser {
     /// Gets on with all pages that it has asked for or has. True if anything happened.
     fn advance(&mut self, worker: &mut Worker<Channel>, now: Instant) -> bool {
         let mut happened = false;
-        let mut jobs = replace(&mut self.jobs, Vec::new());
+        let mut jobs = core::mem::take(&mut self.jobs);
         for job in &mut jobs {
             loop {
                 let (next, went_on) = self.go_on(worker, now, replace(job, Job::Over));

@@ -78,7 +78,7 @@ impl Plan {
         let page_size: u32 = 4096 << *rng.pick(&[0, 0, 0, 1, 2, 4]);
         let pages = rng.between(4, 96).min(STORE_BYTES / u64::from(page_size));
         let nodes = nodes(&mut rng, page_size, pages);
-        let rogue = rng.chance(0.3).then(|| PageNode {
+        let rogue = rng.chance(0.3).then_some(PageNode {
             node: NodeId(nodes.len() as u16),
             frames: 4,
             workers: 1,

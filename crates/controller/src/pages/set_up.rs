@@ -307,8 +307,8 @@ impl Controller {
     }
 
     /// A lane for pages out of a node's buffer frames. The switch gives it to the next transfer as
-    /// soon as it has refused a page by its header, while the node's NIC still sends the rest: a NIC
-    /// that takes one READ at a time would refuse the next one, and break the queue pair off.
+    /// soon as it has refused a page by its header, while the node's NIC still sends the rest: a
+    /// NIC that takes one READ at a time would refuse the next one, and break the queue pair off.
     pub(super) fn wanted_source(&mut self) -> Wanted {
         Wanted {
             reads: READS_MAX,

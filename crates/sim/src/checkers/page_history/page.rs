@@ -145,7 +145,9 @@ impl Page {
     pub fn may_be_lost_as(&self, version: u64) -> bool {
         self.candidates(self.last()).any(|at| {
             let state = &self.states[at];
-            state.may_be_lost && state.version.is_none_or(|known| known == version)
+            // A change that was about to be taken is lost with the version that it was made from.
+            let fits = |known| known == version || state.doubtful && known == version + 1;
+            state.may_be_lost && state.version.is_none_or(fits)
         })
     }
 
