@@ -308,6 +308,18 @@ fn mistakes_are_told_in_one_line() {
     std::fs::remove_file(file).expect("it is there");
 }
 
+/// The text with a sign in place of every number that follows one of these.
+fn without_numbers(text: &str, marks: &[&str]) -> String {
+    marks.iter().fold(text.to_owned(), |text, mark| {
+        let mut parts = text.split(mark);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, part| {
+            let rest = part.trim_start_matches(|digit: char| digit.is_ascii_hexdigit());
+            format!("{text}{mark}#{rest}")
+        })
+    })
+}
+
 #[test]
 fn damaged_stores_are_told_in_one_line() {
     let file = path("damaged.pages");
@@ -317,7 +329,9 @@ fn damaged_stores_are_told_in_one_line() {
     let mut all = String::new();
     let mut told = |what: &str, bytes: &[u8]| {
         std::fs::write(&file, bytes).expect("it may be written");
-        all += &format!("{what}: {}", refusal(&args, &file));
+        // Which record lies where, and with it the checksums, is chance.
+        let error = without_numbers(&refusal(&args, &file), &["0x", "first: record "]);
+        all += &format!("{what}: {error}");
     };
     told("empty", &[]);
     told("no whole block", &whole[..5000]);

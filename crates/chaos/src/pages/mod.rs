@@ -34,7 +34,7 @@ use std::rc::Rc;
 
 /// Virtual time after which a stage that has not ended is taken for stuck. The longest honest ones
 /// take tens of milliseconds.
-const PATIENCE: Duration = Duration::from_secs(4);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Within this time after a node's death its latches are others'. It includes the time until the
 /// controller hears of it, cut cables and restarts of the target.

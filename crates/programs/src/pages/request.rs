@@ -7,7 +7,7 @@
 //! again and does nothing.
 
 use super::registers::{KEEP, MOVES_AT, PSN, SKETCH_WIDTH, TOLD};
-use super::{PagePass, PageTask, Pages, SlotEntry, sources};
+use super::{End, PagePass, PageTask, Pages, SlotEntry, sources};
 use crate::pipeline::{Digest, Task};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Packet, PortId, Psn};
@@ -15,7 +15,7 @@ use rackweave_switch::DropReason;
 use rackweave_switch::transfer::{Engine, EngineTask, LaneId, Start, emit};
 use rackweave_wire::fabric::page::request::RESPONSE_LEN;
 use rackweave_wire::fabric::page::{
-    LatchWord, Operation, PageId, Place, Request, Response, Status,
+    LatchWord, Operation, Outcome, PageId, Place, Request, Response, Source, Status,
 };
 use rackweave_wire::{Extension, Headers, NakCode, Opcode, Verdict, icrc};
 
@@ -377,11 +377,15 @@ impl Pages {
             From::Frame(node, frame) => (node, frame),
         };
         let target = self.nodes.lookup(usize::from(asked.lanes.node));
-        let source = self.nodes.lookup(usize::from(node));
-        let source = source.filter(|source| frame < source.frames);
-        let (Some(&source), Some(&target)) = (source, target) else {
-            return (Status::Invalid, None);
+        let (Some(&source), Some(&target)) = (self.nodes.lookup(usize::from(node)), target) else {
+            // It has died since the requester read where the page is.
+            let (slot, end) = (asked.slot, End::new(Outcome::SourceGone, Source::Memory));
+            let task = Task::Page(PageTask::Complete { slot, end });
+            return (Status::Moving, Some(task));
         };
+        if frame >= source.frames {
+            return (Status::Invalid, None);
+        }
         let cell = usize::from(node);
         let sources = &mut self.registers.sources;
         let Some(bit) = sources.update(&mut pass.cursor, cell, sources::take) else {

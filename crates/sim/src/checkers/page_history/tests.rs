@@ -273,6 +273,7 @@ fn what_was_flushed_does_not_get_lost() {
 fn what_lives_does_not_get_lost() {
     let mut story = Story::new();
     story.change(B, v2(), 3);
+    story.read(C, got(3, Some(stamp(3, B))));
     story.crash(A.node);
     story.is_lost(C);
     story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. }));
