@@ -35,7 +35,7 @@ pub enum Task {
         message: Message,
     },
     /// Read a page from storage, write it into a frame of the asker, send the answer; then
-    /// [`Directory::loaded`].
+    /// `Directory::loaded`.
     Load {
         /// The page.
         page: u64,
@@ -46,14 +46,14 @@ pub enum Task {
         /// The answer.
         answer: Message,
     },
-    /// Read a page from a frame and store it; then [`Directory::stored`].
+    /// Read a page from a frame and store it; then `Directory::stored`.
     Store {
         /// The page.
         page: u64,
         /// Where it lies.
         from: Place,
     },
-    /// Send an order to a node; then [`Directory::complied`].
+    /// Send an order to a node; then `Directory::complied`.
     Order {
         /// The node.
         node: u16,

@@ -69,7 +69,7 @@ pub enum Next {
 /// What the housekeeper has to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Chore {
-    /// Write a page into another node's frame, then call [`Cache::pushed`].
+    /// Write a page into another node's frame, then call `Cache::pushed`.
     Push {
         /// Which frame.
         frame: u32,
@@ -86,7 +86,7 @@ pub enum Chore {
         message: Message,
     },
     /// Tell the owner about pages that are gone or to be fetched. If there is a frame,
-    /// [`Cache::written_back`] is to be called with the answer.
+    /// `Cache::written_back` is to be called with the answer.
     Tell {
         /// Whose page is to be fetched.
         frame: Option<u32>,
