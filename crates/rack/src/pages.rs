@@ -34,10 +34,13 @@ impl Default for TargetOptions {
 
 impl TargetOptions {
     /// A target for the page directory of this rack: an admin queue, a queue for each slot, and
-    /// another while a queue that broke still has a command at the backend.
+    /// some more for those that broke while a command of theirs was at the backend, which is at
+    /// most as many commands as there are buffers.
     pub(crate) fn config(self, config: &RackConfig) -> TargetConfig {
+        let slots = config.switch.page_slots;
+        let draining = u32::from(slots).min(self.commands) as u16;
         TargetConfig {
-            queues_max: (config.switch.page_slots * 2).saturating_add(2),
+            queues_max: slots.saturating_add(draining).saturating_add(2),
             queue_entries: 2,
             in_capsule_max: 1024,
             transfer_max: config.switch.page_size.max(4096),
