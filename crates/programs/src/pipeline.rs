@@ -15,13 +15,12 @@ use crate::arp::Arp;
 use crate::flows::{FlowConfig, FlowTask, Flows};
 use crate::forward::Forward;
 use crate::guard::Guard;
-use crate::pages::{PageTask, Pages, PagesConfig};
+use crate::pages::{PageDigest, PageTask, Pages, PagesConfig};
 use rackweave_base::{Memory, Packet, PortId};
 use rackweave_switch::transfer::{
-    Engine, EngineConfig, EngineEvent, EngineTask, FailReason, LaneId, Outcome,
+    Engine, EngineConfig, EngineEvent, EngineTask, FailReason, Outcome,
 };
 use rackweave_switch::{DropReason, Ledger, Pass, Program};
-use rackweave_wire::fabric::page::PageId;
 use rackweave_wire::{Headers, arp, ethernet};
 use std::net::Ipv4Addr;
 
@@ -110,30 +109,14 @@ pub enum Digest {
         /// Whose ring it is.
         whose: Whose,
     },
-    /// A page that is not indexed is asked for often.
-    HotPage(PageId),
-    /// A page could not be moved between the memories of two nodes. The slot waits for its
-    /// completion.
-    PageMoveFailed {
-        /// The slot.
-        slot: u16,
-        /// The source lane.
-        source: LaneId,
-        /// The lane whose node is to blame.
-        blame: LaneId,
-    },
-    /// A node does not take a completion.
-    RequesterSilent {
-        /// The slot.
-        slot: u16,
-    },
-    /// An NVMe target does not answer. The slot waits for its completion.
-    StorageSilent {
-        /// The slot.
-        slot: u16,
-        /// The store.
-        store: u8,
-    },
+    /// Something of the page directory's.
+    Page(PageDigest),
+}
+
+impl From<PageDigest> for Digest {
+    fn from(digest: PageDigest) -> Self {
+        Digest::Page(digest)
+    }
 }
 
 /// All programs of the switch.

@@ -164,6 +164,12 @@ impl Target {
         &self.counters
     }
 
+    /// Whether the backend still works on commands of queues that have ended.
+    pub fn is_draining(&self) -> bool {
+        let mut queues = self.queues.iter();
+        queues.any(|queue| queue.state == QueueState::Draining)
+    }
+
     /// The configuration it was made with.
     pub fn config(&self) -> &TargetConfig {
         &self.config

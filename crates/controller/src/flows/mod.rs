@@ -183,14 +183,11 @@ impl Controller {
 
     /// Acts on one report of the switch.
     pub fn handle_digest(&mut self, site: &mut dyn Site, digest: Digest) {
-        if self.handle_page_digest(site, &digest) {
-            return;
-        }
         let whose = match digest {
             Digest::ThreadEnded(thread) => return self.thread_ended(site, thread),
             Digest::ThreadFailed { whose, .. } | Digest::BadRingWord { whose, .. } => whose,
             Digest::ConsumerLeft { consumer, .. } => Whose::Consumer(consumer),
-            _ => return,
+            Digest::Page(digest) => return self.handle_page_digest(site, digest),
         };
         let Some((id, role, index)) = self.flows.member(whose) else {
             return;
@@ -203,7 +200,9 @@ impl Controller {
         let reason = match digest {
             Digest::ThreadFailed { reason, .. } => AbortReason::Lane { node, role, reason },
             Digest::ConsumerLeft { .. } => AbortReason::ConsumerLeft(node),
-            _ => AbortReason::BadRingWord(node),
+            Digest::BadRingWord { .. } | Digest::ThreadEnded(_) | Digest::Page(_) => {
+                AbortReason::BadRingWord(node)
+            }
         };
         let (consumers, producers) = match whose {
             Whose::Consumer(_) => (vec![index], vec![]),

@@ -12,7 +12,7 @@ mod set_up;
 mod spec;
 
 use crate::{Controller, Site};
-use rackweave_programs::Digest;
+use rackweave_programs::pages::PageDigest;
 
 pub(crate) use book::PageBook;
 pub use spec::{
@@ -37,18 +37,14 @@ impl Controller {
             .collect()
     }
 
-    /// Acts on a report of the page directory's. False if it is somebody else's.
-    pub(crate) fn handle_page_digest(&mut self, site: &mut dyn Site, digest: &Digest) -> bool {
-        match *digest {
-            Digest::HotPage(page) => self.page_is_hot(site, page),
-            Digest::PageMoveFailed { slot, source, .. } => {
-                self.page_move_failed(site, slot, source);
-            }
-            Digest::StorageSilent { slot, store } => self.storage_silent(site, slot, store),
+    /// Acts on a report of the page directory's.
+    pub(crate) fn handle_page_digest(&mut self, site: &mut dyn Site, digest: PageDigest) {
+        match digest {
+            PageDigest::Hot(page) => self.page_is_hot(site, page),
+            PageDigest::MoveFailed { slot, source } => self.page_move_failed(site, slot, source),
+            PageDigest::StorageSilent { slot, store } => self.storage_silent(site, slot, store),
             // Whether its node is dead is for others to find out.
-            Digest::RequesterSilent { .. } => {}
-            _ => return false,
+            PageDigest::RequesterSilent { .. } => {}
         }
-        true
     }
 }

@@ -119,3 +119,8 @@ pub(super) fn connect(
 pub(super) fn close(site: &mut dyn Site, node: NodeId, qpn: Qpn) {
     let _gone = with_target(site, node, |target, verbs| target.close_queue(verbs, qpn));
 }
+
+/// Whether something that was written on a queue that has ended may still reach the medium.
+pub(super) fn is_draining(site: &mut dyn Site, node: NodeId) -> bool {
+    with_target(site, node, |target, _| Ok(target.is_draining())).unwrap_or(false)
+}

@@ -336,7 +336,7 @@ impl Controller {
     /// Goes back to the version of a lost page that is at home. Its version number moves on, so
     /// that no copy from before is taken for it. False if it is not lost, or not any more: one that
     /// had it latched when it was lost may have given it back changed. False, too, as long as a
-    /// node has its latch: ask again.
+    /// node has its latch, or a target still works on what a dead node had it write: ask again.
     pub fn accept_loss(&mut self, site: &mut dyn Site, page: PageId) -> bool {
         let known = self.pages.as_ref().map_or(&[][..], |book| &book.lost);
         if !known.iter().any(|lost| lost.page == page) {
@@ -345,6 +345,14 @@ impl Controller {
         let Some(state) = self.page_state(site, page) else {
             return false;
         };
+        let store = self.pages.as_ref().and_then(|book| {
+            let stores = &book.spec.stores;
+            stores.get(usize::from(page.store()))
+        });
+        // What the dead node was writing home must not come after what is written from now on.
+        if store.is_some_and(|store| nvme::is_draining(site, store.target)) {
+            return false;
+        }
         if state.place.is_lost() && state.latch.is_locked() {
             return false;
         }

@@ -1,12 +1,11 @@
 //! The end of a movement: what it means for the directory, and the completion for the node.
 
-use super::registers::{KEEP, MOVES_AT, WAITING, WORD_BUSY};
+use super::registers::{KEEP, MOVES_AT, WAITING, WORD_BUSY, operation};
 use super::request::command;
 use super::{End, PagePass, PageTask, Pages, sources};
-use crate::pipeline::Digest;
 use rackweave_base::Psn;
 use rackweave_base::canary::{Canary, planted};
-use rackweave_switch::transfer::{EngineTask, LaneId};
+use rackweave_switch::transfer::EngineTask;
 use rackweave_wire::fabric::page::{
     LatchWord, Operation, Outcome, PageId, Place, Source, request::FRAMES_MAX,
 };
@@ -43,7 +42,7 @@ impl Pages {
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let page = PageId::from_number(registers.page.read(cursor, s)).unwrap_or_default();
         let kind = registers.frame.read(cursor, s);
-        let operation = Operation::from_number((kind & !KEEP).to_be_bytes()[0]);
+        let operation = operation(kind);
         let is_explicit = operation == Some(Operation::ReadFrame);
         let entry = self.index.lookup(page).filter(|_| !is_explicit);
         let place = entry.map(|entry| {
@@ -71,21 +70,6 @@ impl Pages {
         });
     }
 
-    /// A node does not answer. The controller mends the lanes, frees the source and completes the
-    /// slot: until then nobody else may have the lane.
-    pub(super) fn transfer_failed(
-        &mut self,
-        pass: &mut PagePass<'_>,
-        slot: u16,
-        (source, blame): (LaneId, LaneId),
-    ) {
-        pass.digest(Digest::PageMoveFailed {
-            slot,
-            source,
-            blame,
-        });
-    }
-
     /// A slot's movement has ended.
     pub(super) fn complete(&mut self, pass: &mut PagePass<'_>, slot: u16, end: End) {
         let s = usize::from(slot);
@@ -109,7 +93,7 @@ impl Pages {
         }
         let frame = kind & (FRAMES_MAX - 1);
         let keep = kind & KEEP != 0;
-        let operation = Operation::from_number((kind & !KEEP).to_be_bytes()[0]);
+        let operation = operation(kind);
         let indexed = operation.is_some_and(Operation::needs_entry);
         let entry = self.index.lookup(page).filter(|_| indexed);
         let mut end = end;

@@ -1,7 +1,7 @@
 //! What the controller does with the directory. It is not bound to passes: between two of them it
 //! may read and change any cell.
 
-use super::registers::{ACTIVE, PSN};
+use super::registers::ACTIVE;
 use super::{ChannelEntry, NodeEntry, PageRole, Pages, SlotEntry, StoreEntry};
 use rackweave_base::Psn;
 use rackweave_switch::table::TableError;
@@ -156,12 +156,6 @@ impl Pages {
     pub fn free_source(&mut self, node: u16, bit: u8) {
         let cell = self.registers.sources.control(usize::from(node));
         super::sources::release(cell, bit);
-    }
-
-    /// The PSN of the slot's last request, its command id at the node.
-    pub fn last_command(&self, slot: u16) -> Option<Psn> {
-        let psn = self.registers.command.peek(usize::from(slot));
-        (psn & !PSN == 0).then(|| Psn::new(psn))
     }
 
     /// Indexes a page.

@@ -18,7 +18,8 @@ pub struct PagesConfig {
     pub nodes: u16,
     /// Bytes of a page.
     pub page_size: u32,
-    /// Requests for a page that is not indexed after which the controller is told that it is hot.
+    /// Requests for a page that is not indexed after which the controller is told that it is hot,
+    /// rounded up to a power of two; zero: never.
     pub promote_at: u32,
 }
 

@@ -25,18 +25,21 @@
 //! In the end the node gets the same completion whatever the source was, with the latch word *of
 //! that moment*: so it knows whether the page was changed while it was on its way.
 //!
-//! Files: `request` a request's pass; `complete` the end of a movement; `queue` the NVMe host's
-//! side of an I/O queue; `relay` the node's side; `sources` lanes and epochs; `index`, `registers`,
-//! `entries` the state; `control` what the controller does.
+//! Files: `request` a request's pass, `movement` what it sets going; `complete` the end of a movement;
+//! `queue` the NVMe host's side of an I/O queue, `relay` the node's side; `sources` lanes and epochs;
+//! `sketch` which pages should be indexed; `index`, `registers`, `entries` the state; `control` what
+//! the controller does.
 
 mod complete;
 mod control;
 mod entries;
 mod index;
+mod movement;
 mod queue;
 mod registers;
 mod relay;
 mod request;
+mod sketch;
 mod sources;
 mod task;
 #[cfg(test)]
@@ -46,14 +49,14 @@ use crate::pipeline::{Digest, Task};
 use index::Index;
 use rackweave_base::{Packet, PortId};
 use rackweave_switch::table::Direct;
-use rackweave_switch::transfer::{Engine, EngineEvent, LaneId};
+use rackweave_switch::transfer::{Engine, EngineEvent, Lane, LaneId};
 use rackweave_switch::{DropReason, Ledger, Pass};
 use rackweave_wire::Headers;
 use registers::Registers;
 
 pub use control::{EntryState, LostPage, NodeDeath};
 pub use entries::{ChannelEntry, NodeEntry, PageRole, PagesConfig, SlotEntry, StoreEntry};
-pub use task::{End, PageTask};
+pub use task::{End, PageDigest, PageTask};
 
 /// Source lanes of a node: transfers out of its buffer frames at a time.
 pub const SOURCES: u8 = 31;
@@ -132,11 +135,11 @@ impl Pages {
         usize::from(store) * usize::from(self.config.slots) + usize::from(slot)
     }
 
-    fn queue_lane(&self, slot: u16, store: u8) -> Option<LaneId> {
+    /// The lane of a slot's I/O queue at a store, if its target is there.
+    fn queue_lane<'a>(&self, engine: &'a Engine, slot: u16, store: u8) -> Option<&'a Lane> {
         let store = self.stores.lookup(usize::from(store))?;
-        store
-            .connected
-            .then_some(LaneId(store.first_queue.0 + slot))
+        let store = Some(store).filter(|store| store.connected)?;
+        engine.lane(LaneId(store.first_queue.0 + slot))
     }
 
     /// A packet on one of the directory's lanes.
@@ -189,14 +192,18 @@ impl Pages {
             (EngineEvent::Refused { cookie, .. }, PageRole::Source { node, bit }) => {
                 self.transfer_refused(pass, cookie as u16, (node, bit));
             }
-            (EngineEvent::Failed { cookie, blame, .. }, PageRole::Source { .. }) => {
-                self.transfer_failed(pass, cookie as u16, (event.lane(), blame));
+            // Nobody else may have the lane until the controller has mended it.
+            (EngineEvent::Failed { cookie, lane, .. }, PageRole::Source { .. }) => {
+                pass.digest(PageDigest::MoveFailed {
+                    slot: cookie as u16,
+                    source: lane,
+                });
             }
             (EngineEvent::Written { cookie, .. }, PageRole::Word(_)) => {
                 self.completion_written(pass, cookie as u16);
             }
             (EngineEvent::Failed { .. }, PageRole::Word(slot)) => {
-                pass.digest(Digest::RequesterSilent { slot });
+                pass.digest(PageDigest::RequesterSilent { slot });
             }
             (event, role) => debug_assert!(false, "{event:?} cannot happen on {role:?}"),
         }

@@ -8,12 +8,11 @@
 //! back). The response capsule is acknowledged only when all data before it is in the node's
 //! memory, since an acknowledgement speaks for everything before it.
 
-use super::registers::{ACTIVE, KEEP, PENDING, PSN, UNHEARD};
-use super::{End, PagePass, PageTask, Pages};
-use crate::pipeline::Digest;
+use super::registers::{ACTIVE, PENDING, PSN, UNHEARD, operation};
+use super::{End, PageDigest, PagePass, PageTask, Pages};
 use rackweave_base::{Duration, Packet, PortId, Psn, Rkey};
 use rackweave_switch::DropReason;
-use rackweave_switch::transfer::{Engine, LaneId, emit};
+use rackweave_switch::transfer::{Engine, Lane, LaneId, emit};
 use rackweave_wire::fabric::page::request::FRAMES_MAX;
 use rackweave_wire::fabric::page::{Operation, Outcome, PageId, Source};
 use rackweave_wire::nvme::{self, BlockRange, Cqe, IoCommand, Sgl};
@@ -53,9 +52,7 @@ impl Pages {
         slot: u16,
         store: u8,
     ) {
-        let lane = self
-            .queue_lane(slot, store)
-            .and_then(|lane| engine.lane(lane));
+        let lane = self.queue_lane(engine, slot, store);
         let Some(lane) = lane else {
             let end = End::new(Outcome::StorageGone, Source::Storage);
             return pass.recirculate(PageTask::Complete { slot, end });
@@ -78,12 +75,23 @@ impl Pages {
             psn
         });
         registers.tries.write(cursor, q, 0);
-        let key = self.queue_key(slot, store);
+        self.send_capsule(pass, engine, (slot, store), (page, kind), (lane, psn));
+    }
+
+    /// Sends a command capsule, and has the packet generator look after it.
+    fn send_capsule(
+        &self,
+        pass: &mut PagePass<'_>,
+        engine: &Engine,
+        (slot, store): (u16, u8),
+        (page, kind): (PageId, u32),
+        (lane, psn): (&Lane, Psn),
+    ) {
         let Some(capsule) = self.capsule(page, kind, slot) else {
             return;
         };
         let packet = emit::send(engine.config(), engine.memory(), lane, psn, &capsule);
-        pass.arm(key, engine.config().timeout);
+        pass.arm(self.queue_key(slot, store), engine.config().timeout);
         pass.forward(lane.port, packet);
     }
 
@@ -95,9 +103,7 @@ impl Pages {
         slot: u16,
         store: u8,
     ) {
-        let lane = self
-            .queue_lane(slot, store)
-            .and_then(|lane| engine.lane(lane));
+        let lane = self.queue_lane(engine, slot, store);
         let Some(lane) = lane else { return };
         let (s, q) = (usize::from(slot), self.queue(slot, store));
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
@@ -112,16 +118,10 @@ impl Pages {
             *tries
         });
         if send & UNHEARD == 0 || tries > engine.config().retries {
-            return pass.digest(Digest::StorageSilent { slot, store });
+            return pass.digest(PageDigest::StorageSilent { slot, store });
         }
-        let key = self.queue_key(slot, store);
-        let Some(capsule) = self.capsule(page, kind, slot) else {
-            return;
-        };
         let psn = Psn::new(send.wrapping_sub(1) & PSN);
-        let packet = emit::send(engine.config(), engine.memory(), lane, psn, &capsule);
-        pass.arm(key, engine.config().timeout);
-        pass.forward(lane.port, packet);
+        self.send_capsule(pass, engine, (slot, store), (page, kind), (lane, psn));
     }
 
     /// A packet from an NVMe target.
@@ -180,7 +180,7 @@ impl Pages {
             Syndrome::Nak(NakCode::SequenceError) | Syndrome::ReceiverNotReady { .. } => {
                 pass.hasten(key, Duration::from_micros(20));
             }
-            Syndrome::Nak(_) => pass.digest(Digest::StorageSilent { slot, store }),
+            Syndrome::Nak(_) => pass.digest(PageDigest::StorageSilent { slot, store }),
             Syndrome::Ack { .. } => pass.drop(port, DropReason::StaleAcknowledge, packet),
         }
     }
@@ -316,9 +316,7 @@ impl Pages {
         (psn, relay): (Psn, Psn),
         status: u16,
     ) {
-        let lane = self
-            .queue_lane(slot, store)
-            .and_then(|lane| engine.lane(lane));
+        let lane = self.queue_lane(engine, slot, store);
         let Some(lane) = lane else { return };
         let (s, q) = (usize::from(slot), self.queue(slot, store));
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
@@ -341,7 +339,7 @@ impl Pages {
 /// Whether a request writes its page's home.
 fn is_write(kind: u32) -> bool {
     matches!(
-        Operation::from_number((kind & !KEEP).to_be_bytes()[0]),
+        operation(kind),
         Some(Operation::Evict | Operation::WriteHome)
     )
 }

@@ -3,6 +3,7 @@
 
 use super::PagesConfig;
 use rackweave_switch::{Cursor, Ledger, Register};
+use rackweave_wire::fabric::page::Operation;
 
 /// A register array that is too large for one stage's memory: two arrays in two neighbouring
 /// stages. A pass may touch one cell of the two.
@@ -112,6 +113,11 @@ pub(super) struct Registers {
     pub sources: Register<u64>,
     /// e: whether the page was asked for since the controller looked.
     pub touched: Register<u8>,
+}
+
+/// The operation in a cell of [`Registers::frame`].
+pub(super) fn operation(kind: u32) -> Option<Operation> {
+    Operation::from_number(((kind & !KEEP) >> 24) as u8)
 }
 
 pub(super) const MOVES_AT: u32 = 12;

@@ -35,10 +35,7 @@ impl Pages {
         }
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let store = (registers.relay.read(cursor, usize::from(slot)) >> 24) as u8;
-        let Some(queue) = self
-            .queue_lane(slot, store)
-            .and_then(|lane| engine.lane(lane))
-        else {
+        let Some(queue) = self.queue_lane(engine, slot, store) else {
             return pass.drop(port, DropReason::StaleAcknowledge, &packet);
         };
         if opcode == Opcode::CongestionNotification {

@@ -6,17 +6,16 @@
 //! response leaves in the same pass; it is kept, so that a request that comes again is answered
 //! again and does nothing.
 
-use super::registers::{KEEP, MOVES_AT, PSN, SKETCH_WIDTH, TOLD};
-use super::{End, PagePass, PageTask, Pages, SlotEntry, sources};
-use crate::pipeline::{Digest, Task};
+use super::movement::From;
+use super::registers::{KEEP, MOVES_AT, PSN, TOLD};
+use super::{PagePass, Pages, SlotEntry, sources};
+use crate::pipeline::Task;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Packet, PortId, Psn};
 use rackweave_switch::DropReason;
-use rackweave_switch::transfer::{Engine, EngineTask, LaneId, Start, emit};
+use rackweave_switch::transfer::{Engine, emit};
 use rackweave_wire::fabric::page::request::RESPONSE_LEN;
-use rackweave_wire::fabric::page::{
-    LatchWord, Operation, Outcome, PageId, Place, Request, Response, Source, Status,
-};
+use rackweave_wire::fabric::page::{LatchWord, Operation, Place, Request, Response, Status};
 use rackweave_wire::{Extension, Headers, NakCode, Opcode, Verdict, icrc};
 
 /// How a request's PSN compares to the one expected.
@@ -28,10 +27,10 @@ enum Order {
 
 /// A request that is neither late nor early.
 #[derive(Clone, Copy)]
-struct Asked {
-    slot: u16,
-    lanes: SlotEntry,
-    request: Request,
+pub(super) struct Asked {
+    pub slot: u16,
+    pub lanes: SlotEntry,
+    pub request: Request,
 }
 
 /// What a request's pass comes to.
@@ -54,12 +53,6 @@ impl Taken {
             moves: 0,
         }
     }
-}
-
-/// Where the data of a request that moves some is.
-enum From {
-    Home,
-    Frame(u16, u32),
 }
 
 impl Pages {
@@ -357,84 +350,7 @@ impl Pages {
             }
         }
     }
-
-    fn command_task(&self, asked: &Asked) -> Task {
-        Task::Page(PageTask::Command {
-            slot: asked.slot,
-            store: asked.request.page.store(),
-        })
-    }
-
-    /// Sets the data going, if there is a lane.
-    fn move_page(
-        &mut self,
-        pass: &mut PagePass<'_>,
-        asked: &Asked,
-        from: From,
-    ) -> (Status, Option<Task>) {
-        let (node, frame) = match from {
-            From::Home => return (Status::Moving, Some(self.command_task(asked))),
-            From::Frame(node, frame) => (node, frame),
-        };
-        let target = self.nodes.lookup(usize::from(asked.lanes.node));
-        let (Some(&source), Some(&target)) = (self.nodes.lookup(usize::from(node)), target) else {
-            // It has died since the requester read where the page is.
-            let (slot, end) = (asked.slot, End::new(Outcome::SourceGone, Source::Memory));
-            let task = Task::Page(PageTask::Complete { slot, end });
-            return (Status::Moving, Some(task));
-        };
-        if frame >= source.frames {
-            return (Status::Invalid, None);
-        }
-        let cell = usize::from(node);
-        let sources = &mut self.registers.sources;
-        let Some(bit) = sources.update(&mut pass.cursor, cell, sources::take) else {
-            return (Status::Busy, None);
-        };
-        let size = self.config.page_size;
-        let place = |address: u64, frame: u32| address + u64::from(frame) * u64::from(size);
-        let start = Start {
-            source: LaneId(source.first_source.0 + u16::from(bit)),
-            target: asked.lanes.target,
-            source_address: place(source.address, frame),
-            source_rkey: source.rkey,
-            target_address: place(target.address, asked.request.frame),
-            target_rkey: target.rkey,
-            length: size,
-            cookie: u32::from(asked.slot),
-            header: Some(asked.request.page.tag()),
-        };
-        let task = Task::Engine(EngineTask::Start(start));
-        (Status::Moving, Some(task))
-    }
-
-    /// Counts a request for a page that is not indexed, and tells the controller when it is hot.
-    fn count(&mut self, pass: &mut PagePass<'_>, page: PageId, operation: Operation) {
-        if !operation.is_fix() && operation != Operation::Verify {
-            return;
-        }
-        let mut least = u32::MAX;
-        for (row, salt) in self.registers.sketch.iter_mut().zip(SALTS) {
-            let hash = page.number().wrapping_mul(salt) >> 40;
-            let count = row.update(&mut pass.cursor, hash as usize % SKETCH_WIDTH, |count| {
-                *count = count.saturating_add(1);
-                *count
-            });
-            least = least.min(count);
-        }
-        if self.config.promote_at != 0 && least == self.config.promote_at {
-            pass.digest(Digest::HotPage(page));
-        }
-    }
 }
-
-/// Odd numbers that spread pages over the rows of the sketch, each differently.
-const SALTS: [u64; 4] = [
-    0x9e37_79b9_7f4a_7c15,
-    0xc2b2_ae3d_27d4_eb4f,
-    0x1656_67b1_9e37_79f9,
-    0xd6e8_feb8_6659_fd93,
-];
 
 /// The command id of the request with this PSN: never zero.
 pub(super) const fn command(psn: Psn) -> u32 {

@@ -1,7 +1,8 @@
-//! What recirculates for pages.
+//! What recirculates for pages, and what the controller is told.
 
 use rackweave_base::Psn;
-use rackweave_wire::fabric::page::{Outcome, Source};
+use rackweave_switch::transfer::LaneId;
+use rackweave_wire::fabric::page::{Outcome, PageId, Source};
 
 /// How a movement ended, as it recirculates: the low half of a completion's first word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +39,33 @@ impl End {
     pub const fn with_outcome(self, outcome: Outcome) -> Self {
         Self(self.0 & !0xff | outcome as u32)
     }
+}
+
+/// What the directory tells the controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageDigest {
+    /// A page that is not indexed is asked for often.
+    Hot(PageId),
+    /// A page could not be moved between the memories of two nodes. The slot waits for its
+    /// completion, and nobody else gets the source lane before it is mended.
+    MoveFailed {
+        /// The slot.
+        slot: u16,
+        /// The source lane.
+        source: LaneId,
+    },
+    /// A node does not take a completion.
+    RequesterSilent {
+        /// The slot.
+        slot: u16,
+    },
+    /// An NVMe target does not answer. The slot waits for its completion.
+    StorageSilent {
+        /// The slot.
+        slot: u16,
+        /// The store.
+        store: u8,
+    },
 }
 
 /// A task.

@@ -175,7 +175,8 @@ pub struct SwitchSection {
     pub page_slots: u16,
     /// Stores of pages: namespaces of NVMe targets.
     pub page_stores: u8,
-    /// Requests for a page that is not indexed after which it is; zero: never.
+    /// Requests for a page that is not indexed after which it is, rounded up to a power of two;
+    /// zero: never.
     pub page_promote_at: u32,
 }
 

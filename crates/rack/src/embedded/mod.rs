@@ -233,7 +233,8 @@ impl EmbeddedRack {
             .control(|controller, _| controller.lost_pages().to_vec())
     }
 
-    /// Goes back to the version of a lost page that is at home.
+    /// Goes back to the version of a lost page that is at home. False if that cannot be: see
+    /// [`rackweave_controller::Controller::accept_loss`].
     pub fn accept_loss(&self, page: PageId) -> bool {
         self.change(|controller, site| controller.accept_loss(site, page))
     }

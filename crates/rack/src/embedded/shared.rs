@@ -143,13 +143,16 @@ impl Shared {
         result
     }
 
-    /// Puts a target behind a node's NIC, in place of one that is there.
+    /// Puts a target behind a node's NIC, in place of one that is there, which ends.
     pub fn set_target(
         &self,
         node: usize,
         make: impl FnOnce(&mut Nic) -> Result<Target, TargetError>,
     ) -> Result<(), TargetError> {
         let mut station = self.nodes[node].lock();
+        if let Some(target) = station.target.take() {
+            target.destroy(&mut station.nic);
+        }
         let target = make(&mut station.nic)?;
         station.target = Some(target);
         Ok(())

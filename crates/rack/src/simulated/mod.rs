@@ -20,7 +20,6 @@ use rackweave_sim::{CpuReport, LinkModel};
 use rackweave_switch::{Switch, Tap};
 use rackweave_target::Target;
 use rackweave_verbs::{Access, PdId, Verbs};
-use std::sync::{Arc, Mutex};
 
 /// A rack in virtual time.
 pub struct SimulatedRack {
@@ -34,8 +33,6 @@ pub struct SimulatedRack {
     rng: Rng,
     /// By node.
     targets: Vec<Option<SharedTarget>>,
-    /// How to end the programs of targets.
-    target_stops: Vec<(NodeId, Arc<Mutex<bool>>)>,
 }
 
 /// Why [`SimulatedRack::run`] came back.
@@ -104,8 +101,8 @@ impl Site for WorldSite<'_> {
         let target = target.and_then(Option::as_ref);
         match (target, self.world.nic_mut(node)) {
             (Some(target), Some(nic)) => {
-                act(&mut target.lock(), nic);
-                true
+                let mut target = target.lock();
+                target.as_mut().map(|target| act(target, nic)).is_some()
             }
             _ => false,
         }
@@ -162,7 +159,6 @@ impl SimulatedRack {
             config: config.clone(),
             rng: parts.rng,
             targets: vec![None; config.node.len()],
-            target_stops: Vec::new(),
         };
         rack.control(|controller, site| controller.install_hosts(site))?;
         Ok(rack)

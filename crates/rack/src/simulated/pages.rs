@@ -28,25 +28,23 @@ impl SimulatedRack {
             return Ok(());
         };
         let target = SharedTarget::new(Target::new(config, nic, &memory, namespaces)?);
-        let (actor, stop) = TargetActor::new(target.clone());
-        let at = usize::from(node.0);
-        self.targets[at] = Some(target);
-        self.target_stops.push((node, stop));
-        self.world.spawn_server(node, Box::new(actor));
+        self.targets[usize::from(node.0)] = Some(target.clone());
+        self.world.spawn_server(node, Box::new(TargetActor(target)));
         Ok(())
     }
 
     /// Kills the target on a node: its queues break, what it was doing is not finished. The page
     /// directory learns of it at once.
     pub fn remove_target(&mut self, node: NodeId) {
-        for (_, stop) in self.target_stops.extract_if(.., |(at, _)| *at == node) {
-            *stop.lock().expect("no holder of this lock panics") = true;
-        }
         let stores: Vec<u8> = self.stores_of(node);
         for store in stores {
             self.control(|controller, site| controller.page_target_died(site, store));
         }
-        self.targets[usize::from(node.0)] = None;
+        let target = self.targets[usize::from(node.0)].take();
+        let target = target.and_then(|target| target.lock().take());
+        if let (Some(target), Some(nic)) = (target, self.world.nic_mut(node)) {
+            target.destroy(nic);
+        }
         self.wake_all();
     }
 
@@ -112,7 +110,8 @@ impl SimulatedRack {
         self.controller.lost_pages()
     }
 
-    /// Goes back to the version of a lost page that is at home.
+    /// Goes back to the version of a lost page that is at home. False if that cannot be: see
+    /// [`rackweave_controller::Controller::accept_loss`].
     pub fn accept_loss(&mut self, page: PageId) -> bool {
         let accepted = self.control(|controller, site| controller.accept_loss(site, page));
         self.wake_all();

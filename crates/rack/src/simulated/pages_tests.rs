@@ -8,11 +8,12 @@ use rackweave_controller::{PageNode, PageStoreSpec};
 use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Served,
 };
+use rackweave_sim::SsdModel;
 use rackweave_sim::world::{Context, Step};
-use rackweave_sim::{Ssd, SsdModel};
 use rackweave_target::MemoryBackend;
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{LatchWord, PageId, Source};
+use std::sync::{Arc, Mutex};
 
 const PAGE: u32 = 16 << 10;
 const PAGES: u64 = 64;
@@ -60,6 +61,11 @@ struct Bench {
 
 impl Bench {
     fn new(indexed: u64, faults: f64) -> Self {
+        Self::with_index(indexed, faults, 128, 0)
+    }
+
+    /// With that many entries in the switch, and so many requests that make a page hot.
+    fn with_index(indexed: u64, faults: f64, entries: u32, promote_at: u32) -> Self {
         let mut config = RackConfig {
             node: vec![
                 NodeConfig::new("compute0", Role::Compute),
@@ -71,7 +77,8 @@ impl Bench {
         };
         config.switch.consumer_rings = 0;
         config.switch.producer_rings = 0;
-        config.switch.page_entries = 128;
+        config.switch.page_entries = entries;
+        config.switch.page_promote_at = promote_at;
         config.switch.page_size = PAGE;
         config.switch.page_slots = 16;
         config.faults.loss = faults;
@@ -99,12 +106,11 @@ impl Bench {
         let mut spec = rack.page_spec(vec![node(0), node(1)], vec![store], Some(NodeId(3)));
         spec.indexed = indexed;
         rack.create_pages(spec).unwrap();
-        let _ssd: Option<Ssd> = None;
         Self { rack, medium }
     }
 
-    /// Has a node do these, and waits for the end of them.
-    fn run(&mut self, node: u16, ops: &[Op]) -> Vec<Reply> {
+    /// Has a node do these.
+    fn begin(&mut self, node: u16, ops: &[Op]) -> Arc<Mutex<Vec<Reply>>> {
         let ends = self.rack.page_ends(NodeId(node)).unwrap();
         let replies = Arc::new(Mutex::new(Vec::new()));
         let script = Script {
@@ -115,6 +121,12 @@ impl Bench {
             began: false,
         };
         self.rack.spawn(NodeId(node), Box::new(script));
+        replies
+    }
+
+    /// Has a node do these, and waits for the end of them.
+    fn run(&mut self, node: u16, ops: &[Op]) -> Vec<Reply> {
+        let replies = self.begin(node, ops);
         let until = self.rack.now() + Duration::from_secs(1);
         assert_eq!(self.rack.run(until), RunEnd::Done, "{:?}", replies.lock());
         let replies = replies.lock().unwrap();
@@ -256,6 +268,61 @@ fn entries_move_with_their_latches() {
     let answers = bench.answers(1, &[fetch(7, Mode::Shared, 0)]);
     assert_eq!(answers, [served(Source::Memory, true)]);
     assert_eq!(bench.byte(1, 0), 0x77);
+}
+
+#[test]
+fn hot_pages_are_indexed_and_cold_ones_make_room() {
+    let mut bench = Bench::with_index(0, 0.0, 4, 4);
+    let mut ask = |index: u64, times: usize| {
+        for _ in 0..times {
+            bench.void(0, 0);
+            bench.run(0, &[fetch(index, Mode::Shared, 0)]);
+        }
+        bench.void(0, 0);
+        bench.answers(0, &[fetch(index, Mode::Shared, 0)])
+    };
+    assert_eq!(ask(0, 2), [served(Source::Storage, false)], "not hot yet");
+    for index in 0..4 {
+        assert_eq!(ask(index, 5), [served(Source::Storage, true)]);
+    }
+    // The index is full; whoever was not asked for again goes.
+    for _ in 0..3 {
+        ask(3, 0);
+        ask(9, 4);
+    }
+    assert_eq!(ask(9, 0), [served(Source::Storage, true)]);
+}
+
+#[test]
+fn a_loss_is_accepted_when_nothing_of_the_dead_node_is_under_way() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    let unfix = |index, frame| Op::Unfix {
+        page: page(index),
+        frame,
+    };
+    for (index, frame) in [(1, 1), (2, 2)] {
+        bench.void(0, frame);
+        bench.run(0, &[fetch(index, Mode::Exclusive, frame)]);
+        bench.fill(0, frame, page(index), 0x11);
+        bench.run(0, &[unfix(index, frame)]);
+    }
+    // Page 2 is on its way home, and at the SSD, when the node dies.
+    let evict = Op::Evict {
+        page: page(2),
+        frame: 2,
+        keep: false,
+    };
+    bench.begin(0, &[evict]);
+    bench.rack.run(bench.rack.now() + Duration::from_micros(12));
+    bench.rack.crash_node(NodeId(0));
+    assert_eq!(bench.rack.lost_pages().len(), 2);
+    assert!(!bench.rack.accept_loss(page(1)), "the write may still land");
+    // The end of the dead node's program is told first.
+    for _ in 0..2 {
+        bench.rack.run(bench.rack.now() + Duration::from_millis(50));
+    }
+    assert!(bench.rack.accept_loss(page(1)));
+    assert!(bench.rack.accept_loss(page(2)));
 }
 
 #[test]

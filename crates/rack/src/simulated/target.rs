@@ -8,44 +8,29 @@ use rackweave_verbs::Service;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A target that the node's core and the controller act on in turn.
+/// A target that the node's core and the controller act on in turn; nothing once it has been taken.
 #[derive(Clone)]
-pub(super) struct SharedTarget(Arc<Mutex<Target>>);
+pub(super) struct SharedTarget(Arc<Mutex<Option<Target>>>);
 
 impl SharedTarget {
     pub fn new(target: Target) -> Self {
-        Self(Arc::new(Mutex::new(target)))
+        Self(Arc::new(Mutex::new(Some(target))))
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, Target> {
+    pub fn lock(&self) -> MutexGuard<'_, Option<Target>> {
         self.0.lock().expect("no holder of this lock panics")
     }
 }
 
-/// The target's program: it polls, as targets in user space do.
-pub(super) struct TargetActor {
-    target: SharedTarget,
-    stopped: Arc<Mutex<bool>>,
-}
-
-impl TargetActor {
-    /// The program, and how to end it.
-    pub fn new(target: SharedTarget) -> (Self, Arc<Mutex<bool>>) {
-        let stopped = Arc::new(Mutex::new(false));
-        let actor = Self {
-            target,
-            stopped: stopped.clone(),
-        };
-        (actor, stopped)
-    }
-}
+/// The target's program: it polls, as targets in user space do, as long as there is a target.
+pub(super) struct TargetActor(pub SharedTarget);
 
 impl Actor for TargetActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
-        if *self.stopped.lock().expect("no holder of this lock panics") {
+        let mut target = self.0.lock();
+        let Some(target) = target.as_mut() else {
             return Step::Done;
-        }
-        let mut target = self.target.lock();
+        };
         let now = context.now();
         // A round takes a completion and posts what follows from it.
         let cost = context.cpu().poll_cost + context.cpu().post_cost;

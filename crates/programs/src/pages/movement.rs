@@ -1,0 +1,65 @@
+//! What sets a page going: a transfer out of a node's memory, or a command to its store.
+
+use super::request::Asked;
+use super::{End, PagePass, PageTask, Pages, sources};
+use crate::pipeline::Task;
+use rackweave_switch::transfer::{EngineTask, LaneId, Start};
+use rackweave_wire::fabric::page::{Outcome, Source, Status};
+
+/// Where the data of a request that moves some is.
+pub(super) enum From {
+    Home,
+    Frame(u16, u32),
+}
+
+impl Pages {
+    pub(super) fn command_task(&self, asked: &Asked) -> Task {
+        Task::Page(PageTask::Command {
+            slot: asked.slot,
+            store: asked.request.page.store(),
+        })
+    }
+
+    /// Sets the data going, if there is a lane.
+    pub(super) fn move_page(
+        &mut self,
+        pass: &mut PagePass<'_>,
+        asked: &Asked,
+        from: From,
+    ) -> (Status, Option<Task>) {
+        let (node, frame) = match from {
+            From::Home => return (Status::Moving, Some(self.command_task(asked))),
+            From::Frame(node, frame) => (node, frame),
+        };
+        let target = self.nodes.lookup(usize::from(asked.lanes.node));
+        let (Some(&source), Some(&target)) = (self.nodes.lookup(usize::from(node)), target) else {
+            // It has died since the requester read where the page is.
+            let (slot, end) = (asked.slot, End::new(Outcome::SourceGone, Source::Memory));
+            let task = Task::Page(PageTask::Complete { slot, end });
+            return (Status::Moving, Some(task));
+        };
+        if frame >= source.frames {
+            return (Status::Invalid, None);
+        }
+        let cell = usize::from(node);
+        let sources = &mut self.registers.sources;
+        let Some(bit) = sources.update(&mut pass.cursor, cell, sources::take) else {
+            return (Status::Busy, None);
+        };
+        let size = self.config.page_size;
+        let place = |address: u64, frame: u32| address + u64::from(frame) * u64::from(size);
+        let start = Start {
+            source: LaneId(source.first_source.0 + u16::from(bit)),
+            target: asked.lanes.target,
+            source_address: place(source.address, frame),
+            source_rkey: source.rkey,
+            target_address: place(target.address, asked.request.frame),
+            target_rkey: target.rkey,
+            length: size,
+            cookie: u32::from(asked.slot),
+            header: Some(asked.request.page.tag()),
+        };
+        let task = Task::Engine(EngineTask::Start(start));
+        (Status::Moving, Some(task))
+    }
+}
