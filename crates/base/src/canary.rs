@@ -44,11 +44,21 @@ pub enum Canary {
     PagesStaleCompletion,
     /// Nobody looks whether a buffer frame still holds the page that is read from it.
     PagesNoHeaderCheck,
+    /// A remote reader takes a tree node whose cache lines are of different moments.
+    IndexNoTornCheck,
+    /// A tree node that is freed looks as if it lived.
+    IndexNoEpochOnFree,
+    /// A remote reader that has come to a tree node where its key is not says that it is absent.
+    IndexMissingRestart,
+    /// The switch answers a fetch-and-add that came twice with two numbers.
+    SequencerFreshDuplicate,
+    /// After a restart of the switch a sequencer goes on where its last block began.
+    SequencerForgetsLimit,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 18] = [
+    pub const ALL: [Canary; 23] = [
         Canary::FlowsEarlyHead,
         Canary::FlowsEarlyTail,
         Canary::FlowsUnorderedCommit,
@@ -67,6 +77,11 @@ impl Canary {
         Canary::PagesUnlockAnyone,
         Canary::PagesStaleCompletion,
         Canary::PagesNoHeaderCheck,
+        Canary::IndexNoTornCheck,
+        Canary::IndexNoEpochOnFree,
+        Canary::IndexMissingRestart,
+        Canary::SequencerFreshDuplicate,
+        Canary::SequencerForgetsLimit,
     ];
 
     /// The name under which the command line knows it.
@@ -90,6 +105,11 @@ impl Canary {
             Canary::PagesUnlockAnyone => "pages-unlock-anyone",
             Canary::PagesStaleCompletion => "pages-stale-completion",
             Canary::PagesNoHeaderCheck => "pages-no-header-check",
+            Canary::IndexNoTornCheck => "index-no-torn-check",
+            Canary::IndexNoEpochOnFree => "index-no-epoch-on-free",
+            Canary::IndexMissingRestart => "index-missing-restart",
+            Canary::SequencerFreshDuplicate => "sequencer-fresh-duplicate",
+            Canary::SequencerForgetsLimit => "sequencer-forgets-limit",
         }
     }
 
@@ -99,6 +119,10 @@ impl Canary {
             Canary::PagesUnlockAnyone
             | Canary::PagesStaleCompletion
             | Canary::PagesNoHeaderCheck => "pages",
+            Canary::IndexNoTornCheck | Canary::IndexNoEpochOnFree | Canary::IndexMissingRestart => {
+                "index"
+            }
+            Canary::SequencerFreshDuplicate | Canary::SequencerForgetsLimit => "sequencer",
             _ => "flows",
         }
     }

@@ -8,7 +8,9 @@
 //! It knows racks, endpoints and checkers. It must not know the machines' insides.
 
 mod flows;
+mod index;
 mod pages;
+mod sequencer;
 
 use core::fmt;
 use core::str::FromStr;
@@ -22,22 +24,61 @@ pub enum System {
     Flows,
     /// The page store: directory, buffer pools, storage.
     Pages,
+    /// The index: trees of hosts and DPUs, requests and one-sided reads.
+    Index,
+    /// Sequencers: a word in a node's memory, a counter in a server, a register of the switch.
+    Sequencer,
 }
 
 impl System {
     /// Every system.
-    pub const ALL: [System; 2] = [System::Flows, System::Pages];
+    pub const ALL: [System; 4] = [
+        System::Flows,
+        System::Pages,
+        System::Index,
+        System::Sequencer,
+    ];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             System::Flows => "flows",
             System::Pages => "pages",
+            System::Index => "index",
+            System::Sequencer => "sequencer",
         }
     }
 }
 
 impl fmt::Display for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How the clients of an index read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IndexAccess {
+    /// By requests.
+    Rpc,
+    /// By READs of the endpoints' memory; they change it by requests.
+    OneSided,
+}
+
+impl IndexAccess {
+    /// Every way.
+    pub const ALL: [IndexAccess; 2] = [IndexAccess::Rpc, IndexAccess::OneSided];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            IndexAccess::Rpc => "rpc",
+            IndexAccess::OneSided => "one-sided",
+        }
+    }
+}
+
+impl fmt::Display for IndexAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -94,14 +135,29 @@ pub struct SeedReport {
     pub writes: u64,
     /// Fixes refused because the newest version of a page is lost.
     pub losses: u64,
+    /// Scans of an index.
+    pub scans: u64,
+    /// Operations on an index that were refused, and such of which nobody knows whether they were
+    /// done.
+    pub refused: u64,
+    pub unknown: u64,
+    /// READs of an index that came torn, or found what had been freed, and were made again.
+    pub torn: u64,
+    pub stale: u64,
+    /// Ranges that sequencers handed out.
+    pub ranges: u64,
+    /// Numbers in them.
+    pub numbers: u64,
+    /// Calls for numbers that ended in an error.
+    pub calls_failed: u64,
     /// Packets lost, doubled, delayed or damaged on purpose.
     pub packets_disturbed: u64,
-    /// Restarts of the switch, or of the NVMe target.
+    /// Restarts of the switch, of the NVMe target, or of endpoints of an index.
     pub restarts: u64,
     /// Nodes that crashed.
     pub crashes: u64,
-    /// What changed at the controller's command: members that joined or left, weights; pages that
-    /// the switch began or ceased to index.
+    /// What changed at command: members that joined or left, weights; pages that the switch began
+    /// or ceased to index; ranges of an index that went to another endpoint.
     pub changes: u64,
     /// Why the workload was broken off, if it was.
     pub aborted: Option<String>,
@@ -109,11 +165,25 @@ pub struct SeedReport {
     pub violations: Vec<String>,
 }
 
+/// What is settled beforehand and not left to the seeds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Options {
+    /// How all clients of an index read; nothing: each as its seed says.
+    pub access: Option<IndexAccess>,
+}
+
 /// Runs one seed against a system.
 pub fn run(system: System, seed: u64) -> SeedReport {
+    run_with(system, seed, &Options::default())
+}
+
+/// The same with something settled beforehand.
+pub fn run_with(system: System, seed: u64, options: &Options) -> SeedReport {
     let report = catch_unwind(AssertUnwindSafe(|| match system {
         System::Flows => flows::run(seed),
         System::Pages => pages::run(seed),
+        System::Index => index::run(seed, options.access),
+        System::Sequencer => sequencer::run(seed),
     }));
     report.unwrap_or_else(|panic| {
         let text = panic
@@ -131,5 +201,14 @@ pub fn run(system: System, seed: u64) -> SeedReport {
 
 /// The command that repeats one seed.
 pub fn replay_command(system: System, seed: u64) -> String {
-    format!("rackweave chaos --system {system} --seeds 1 --seed {seed}")
+    replay_command_with(system, seed, &Options::default())
+}
+
+/// The same with something settled beforehand.
+pub fn replay_command_with(system: System, seed: u64, options: &Options) -> String {
+    let mut command = format!("rackweave chaos --system {system} --seeds 1 --seed {seed}");
+    if let Some(access) = options.access {
+        command += &format!(" --access {access}");
+    }
+    command
 }

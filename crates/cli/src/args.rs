@@ -312,10 +312,11 @@ pub struct FlowArgs {
 Examples:
   rackweave chaos --system flows --seeds 1000
   rackweave chaos --system flows --seeds 1 --seed 4711     replay one schedule
+  rackweave chaos --system index --access one-sided        all clients read by READs
   rackweave chaos --system hosted                          kill processes of hosted racks
 
-Systems: flows (in the simulator), hosted (racks of processes, each in a folder of its own). With a
-configuration that has a [hosted] section, hosted is meant, and it is their template.")]
+Systems: flows, pages, index (in the simulator), hosted (racks of processes, each in a folder of its
+own). With a configuration that has a [hosted] section, hosted is meant, and it is their template.")]
 pub struct ChaosArgs {
     /// What is put under stress; without it, flows
     #[arg(long, value_name = "NAME")]
@@ -327,6 +328,9 @@ pub struct ChaosArgs {
     /// Plant this bug first; `list` names them. Only in a build made for it
     #[arg(long, value_name = "NAME")]
     pub canary: Option<String>,
+    /// How all clients of an index read: rpc or one-sided; without it, each as its seed says
+    #[arg(long, value_name = "HOW")]
+    pub access: Option<String>,
     /// Threads, each with schedules of its own; without it, one per core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,

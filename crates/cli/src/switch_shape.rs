@@ -33,6 +33,7 @@ pub fn pipeline_config(config: &RackConfig) -> PipelineConfig {
             producers: config.switch.producer_rings,
         },
         pages: rackweave_rack::pages_config(config),
+        sequencer: rackweave_rack::sequencer_config(config),
         hosts: 256,
         routes: 256,
     }

@@ -1,7 +1,7 @@
 //! The controller: connects queue pairs, fills tables, detects failures. Never on the data path.
 //!
 //! It mirrors the programs by file name: [`forward`] says where hosts are, [`flows`] sets up, tears
-//! down and recovers flows, [`pages`] the page directory. [`lanes`] connects the switch to nodes,
+//! down and recovers flows, [`pages`] the page directory, [`sequencer`] the sequencers. [`lanes`] connects the switch to nodes,
 //! [`connect`] nodes to each other. What it acts on is a [`Site`]: an embedded, a simulated or a
 //! hosted rack.
 //!
@@ -14,12 +14,14 @@ pub mod forward;
 pub mod lanes;
 pub mod pages;
 pub mod regions;
+pub mod sequencer;
 mod site;
 
 use flows::FlowBook;
 use forward::HostBook;
 use lanes::LaneBook;
 use rackweave_base::Rng;
+use sequencer::SequencerBook;
 
 pub use flows::{
     AbortReason, Bell, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Loss,
@@ -31,6 +33,7 @@ pub use pages::{
 };
 pub use rackweave_programs::pages::LostPage;
 pub use regions::{LocalRegions, RegionError, RegionName};
+pub use sequencer::{SequencerId, SequencerPlace, SequencerSetUpError, SequencerSpec};
 pub use site::{NodeAddress, Site, SwitchAddress};
 
 /// The controller of one switch.
@@ -41,6 +44,7 @@ pub struct Controller {
     lanes: LaneBook,
     flows: FlowBook,
     pages: Option<pages::PageBook>,
+    sequencers: SequencerBook,
 }
 
 impl Controller {
@@ -54,6 +58,7 @@ impl Controller {
             lanes: LaneBook::new(lanes),
             flows: FlowBook::new(threads, producers),
             pages: None,
+            sequencers: SequencerBook::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! - [`flow`]: producers and consumers of zero-sided flows.
 //! - [`page_store`]: pages of all nodes and SSDs behind one buffer pool for each node.
+//! - [`rpc`]: calls from node to node over SEND and RECV.
 //!
 //! Messaging, index, RPC and sequencer will stand beside them.
 //!
@@ -9,5 +10,9 @@
 //! switch, the controller or the kind of rack: a flow's ends are rings in local memory, and
 //! whoever waits helps through [`rackweave_verbs::Progress`].
 
+pub mod btree;
 pub mod flow;
+pub mod index;
 pub mod page_store;
+pub mod rpc;
+pub mod sequencer;

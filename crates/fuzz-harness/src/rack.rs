@@ -83,6 +83,7 @@ fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
             producers: 8,
         },
         pages: rackweave_programs::pages::PagesConfig::NONE,
+        sequencer: rackweave_programs::sequencer::SequencerConfig::NONE,
         hosts: 8,
         routes: 8,
     }

@@ -194,6 +194,14 @@ impl Nic {
         }
     }
 
+    /// Leaves it to whoever takes the packets to copy the bytes of READ responses of more than 32
+    /// bytes: those carry a reference, for models of NICs that read memory piece by piece. The
+    /// caller copies them, renews the ICRC, and does so before it hands this NIC another request
+    /// of the same peer. With a request held back behind a READ the NIC copies by itself.
+    pub fn defer_reads(&mut self, on: bool) {
+        self.core.reads_deferred = on;
+    }
+
     /// The rate in bits per second that congestion has cut this queue pair to, if it has.
     pub fn rate_limit(&self, qpn: Qpn) -> Option<u64> {
         self.qps.get(qpn)?.rate.rate()

@@ -61,6 +61,8 @@ pub(crate) struct Core {
     pub(crate) events: VecDeque<QpEvent>,
     /// Counts up with every packet sent: the IPv4 identification.
     pub(crate) identification: u16,
+    /// Whether whoever takes the packets copies the bytes of READ responses.
+    pub(crate) reads_deferred: bool,
 }
 
 impl Core {
@@ -77,6 +79,7 @@ impl Core {
             counters: Counters::default(),
             events: VecDeque::new(),
             identification: 0,
+            reads_deferred: false,
         }
     }
 

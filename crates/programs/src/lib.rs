@@ -4,7 +4,7 @@
 //! speaks in another's name, [`arp`] answers who is where, what is for the switch goes to the
 //! transfer engine, and what the engine finishes goes on to the program that asked for it;
 //! everything else is [`forward`]ed. [`flows`] are the zero-sided flows, [`pages`] is the page
-//! directory.
+//! directory, [`sequencer`] hands out numbers.
 //!
 //! A program knows tables, registers, lanes and the encodings of `rackweave_wire::fabric`. It
 //! knows no endpoint, no NIC and no controller; those fill its tables and write its rings.
@@ -15,6 +15,7 @@ pub mod forward;
 pub mod guard;
 pub mod pages;
 pub mod pipeline;
+pub mod sequencer;
 
 pub use pipeline::{Digest, Pipeline, PipelineConfig, Task};
 

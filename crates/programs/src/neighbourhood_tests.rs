@@ -48,6 +48,7 @@ impl Bench {
                 producers: 1,
             },
             pages: crate::pages::PagesConfig::NONE,
+            sequencer: crate::sequencer::SequencerConfig::NONE,
             hosts: usize::from(HOSTS),
             routes: usize::from(HOSTS),
         };

@@ -9,13 +9,15 @@
 //!    a WRITE and leaves; an acknowledgement or a word ends here and becomes an event.
 //! 6. A packet on a lane of the page directory's is a request for a page, or what an NVMe target
 //!    and a node say to each other about one.
-//! 7. An event recirculates to the program that owns the lane: the flows or the page directory.
+//! 7. A packet on a lane of the sequencers' is a fetch-and-add that asks for numbers.
+//! 8. An event recirculates to the program that owns the lane: the flows or the page directory.
 
 use crate::arp::Arp;
 use crate::flows::{FlowConfig, FlowTask, Flows};
 use crate::forward::Forward;
 use crate::guard::Guard;
 use crate::pages::{PageDigest, PageTask, Pages, PagesConfig};
+use crate::sequencer::{SequencerConfig, SequencerDigest, Sequencers};
 use rackweave_base::{Memory, Packet, PortId};
 use rackweave_switch::transfer::{
     Engine, EngineConfig, EngineEvent, EngineTask, FailReason, Outcome,
@@ -37,6 +39,8 @@ pub struct PipelineConfig {
     pub flows: FlowConfig,
     /// The page directory.
     pub pages: PagesConfig,
+    /// The sequencers.
+    pub sequencer: SequencerConfig,
     /// Ethernet addresses known to forwarding, IP addresses known to ARP, and ports that the guard
     /// knows: each host may have a port of its own.
     pub hosts: usize,
@@ -111,6 +115,14 @@ pub enum Digest {
     },
     /// Something of the page directory's.
     Page(PageDigest),
+    /// Something of the sequencers'.
+    Sequencer(SequencerDigest),
+}
+
+impl From<SequencerDigest> for Digest {
+    fn from(digest: SequencerDigest) -> Self {
+        Digest::Sequencer(digest)
+    }
 }
 
 impl From<PageDigest> for Digest {
@@ -134,6 +146,8 @@ pub struct Pipeline {
     pub flows: Flows,
     /// Where pages are, and who has their latches.
     pub pages: Pages,
+    /// Numbers for whoever asks.
+    pub sequencers: Sequencers,
 }
 
 impl Pipeline {
@@ -155,6 +169,7 @@ impl Pipeline {
             },
             flows,
             pages,
+            sequencers: Sequencers::new(config.sequencer, config.engine.lanes),
         }
     }
 }
@@ -170,6 +185,7 @@ impl Program for Pipeline {
         self.engine.declare(ledger);
         self.flows.declare(ledger);
         self.pages.declare(ledger);
+        self.sequencers.declare(ledger);
     }
 
     fn generator_keys(&self) -> usize {
@@ -198,6 +214,11 @@ impl Program for Pipeline {
         match self.engine.packet(pass, port, &headers, packet) {
             Outcome::Taken => {}
             Outcome::Program(lane, packet) => {
+                if let Some(channel) = self.sequencers.channel(lane) {
+                    let from = (port, lane, channel);
+                    let sequencers = &mut self.sequencers;
+                    return sequencers.packet(pass, &self.engine, from, &headers, &packet);
+                }
                 let at = (port, lane);
                 self.pages.packet(pass, &self.engine, at, &headers, packet);
             }

@@ -7,6 +7,7 @@ use rackweave_controller::{Controller, FlowSpec, NodeAddress, SwitchAddress};
 use rackweave_nic::{Dcqcn, Nic, NicConfig};
 use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::pages::PagesConfig;
+use rackweave_programs::sequencer::{self, SequencerConfig};
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, BudgetError, Switch, SwitchConfig};
@@ -158,6 +159,7 @@ pub(crate) fn pipeline_config(config: &RackConfig, kind: Kind) -> PipelineConfig
             producers: config.switch.producer_rings,
         },
         pages: pages_config(config),
+        sequencer: sequencer_config(config),
         hosts: 256,
         routes: 256,
     }
@@ -177,6 +179,22 @@ pub fn pages_config(config: &RackConfig) -> PagesConfig {
         nodes: config.node.len() as u16,
         page_size: switch.page_size,
         promote_at: switch.page_promote_at,
+    }
+}
+
+/// The sequencers of the switch, if it has any.
+pub fn sequencer_config(config: &RackConfig) -> SequencerConfig {
+    let switch = &config.switch;
+    if switch.sequencers == 0 {
+        return SequencerConfig::NONE;
+    }
+    SequencerConfig {
+        sequencers: switch.sequencers,
+        clients: switch.sequencer_clients,
+        first_stage: match switch.budget {
+            BudgetName::Tofino1 => sequencer::STAGE_BESIDE_ENGINE,
+            BudgetName::Tofino2 | BudgetName::Software => sequencer::STAGE_BEHIND_ALL,
+        },
     }
 }
 

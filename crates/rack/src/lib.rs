@@ -12,13 +12,17 @@ pub mod config;
 mod embedded;
 mod flow;
 pub mod hosted;
+mod index;
 mod pages;
 mod simulated;
 mod station;
 
-pub use build::{Address, RackError, pages_config};
+pub use build::{Address, RackError, pages_config, sequencer_config};
 pub use config::{ConfigError, RackConfig};
 pub use embedded::{EmbeddedRack, NodeHandle};
 pub use flow::Flow;
+pub use index::{
+    Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec, SharedServer,
+};
 pub use pages::{PageEnds, TargetOptions};
 pub use simulated::{RunEnd, SimulatedRack, SsdBackend};

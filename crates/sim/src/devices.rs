@@ -26,6 +26,11 @@
 //!   Unchecked.
 //! * *grid sync*: Zhang et al., A Study of Single and Multi-device Synchronization Methods in
 //!   Nvidia GPUs, IPDPS 2020. Unchecked.
+//! * *LX2160A*: tinymembench on a SolidRun LX2160A (Cortex-A72 at 2.0 GHz, 1 MiB of L2 for each pair,
+//!   8 MiB of L3, DDR4), in the results of ThomasKaiser/sbc-bench, results/4ju5.txt. It stands for
+//!   the BlueField-2, which has the same cores, pairs and L2, and of whose measurement by the same
+//!   program bluefield prints only the picture (figure 8).
+//! * *pcie-lat*: andre-richter/pcie-lat, issue 4: what a Microsemi switch tells of itself.
 //! * *Shuhai*: Wang et al., Shuhai: Benchmarking High Bandwidth Memory on FPGAs, FCCM 2020.
 //!   Unchecked.
 
@@ -190,13 +195,14 @@ pub const DPU_CORES: u16 = 8;
 /// Clock in hertz. Source: bluefield.
 pub const DPU_HERTZ: u64 = 2_500_000_000;
 
-/// A load that misses every cache. Assumed: bluefield, section 4.2.3 finds it "substantially
-/// higher" than the host's and shows the numbers in a figure only.
-pub const DPU_MEMORY_LATENCY: Duration = Duration::from_nanos(150);
+/// A load that misses every cache. Source: LX2160A, 128.3 ns over 64 MiB on huge pages beyond a
+/// first level hit, less what its caches catch of that. Bluefield, section 4.2.3, finds it
+/// "substantially higher" than the host's and shows the numbers in a figure only.
+pub const DPU_MEMORY_LATENCY: Duration = Duration::from_nanos(143);
 
-/// A load that hits the last level cache. Assumed: as many nanoseconds more than the host's as its
-/// memory latency is.
-pub const DPU_CACHE_LATENCY: Duration = Duration::from_nanos(45);
+/// A load that hits the last level cache. Source: LX2160A, 31.8 ns over 4 MiB beyond a first level
+/// hit, a quarter of it from the second level; 36.4 ns over 8 MiB says the same.
+pub const DPU_CACHE_LATENCY: Duration = Duration::from_nanos(42);
 
 /// Bytes per second of memory: one channel of DDR4-3200. Source: bluefield.
 pub const DPU_MEMORY_BYTES_PER_SECOND: u64 = 25_600_000_000;
@@ -206,17 +212,182 @@ pub const DPU_MEMORY_BYTES_PER_SECOND: u64 = 25_600_000_000;
 pub const DPU_POST_COST: Duration = Duration::from_nanos(200);
 
 /// Taking one completion. Assumed like [`HOST_POLL_COST`]: two loads from the last level cache.
-pub const DPU_POLL_COST: Duration = Duration::from_nanos(90);
+pub const DPU_POLL_COST: Duration = Duration::from_nanos(84);
 
 /// As [`HOST_SPIN_LATENCY`]: one and a half loads from the last level cache.
-pub const DPU_SPIN_LATENCY: Duration = Duration::from_nanos(68);
+pub const DPU_SPIN_LATENCY: Duration = Duration::from_nanos(63);
 
 /// A read of the DPU's own memory by its NIC, there and back. Source: bluefield, section 4.2.2: a
-/// message that is not inlined leaves the DPU 0.4 us sooner than the host.
-pub const DPU_READ_LATENCY: Duration = Duration::from_nanos(147);
+/// message that is not inlined leaves the DPU 0.4 us sooner than the host behind the same card.
+pub const DPU_READ_LATENCY: Duration =
+    Duration::from_nanos(CARD_HOST_READ_LATENCY.as_nanos() - CARD_HOST_DISTANCE.as_nanos());
 
 /// Bits per second of one port. Source: bluefield (two ports of 25 Gbit/s).
 pub const DPU_LINK_BITS_PER_SECOND: u64 = 25_000_000_000;
+
+// ---- BlueField-2 as a card: host and DPU behind one ConnectX-6 ---------------------------------
+
+/// Ports of the card. Each thread uses one of them (bluefield, section 4.1.1: at least two threads,
+/// "since we use both available interfaces"). Source: bluefield, table 1.
+pub const CARD_PORTS: u16 = 2;
+
+/// The least picoseconds between two packets of one direction, of the whole card. Source:
+/// ConnectX-6 Dx brief, up to 215 million messages per second (unchecked).
+pub const CARD_MESSAGE_INTERVAL_PICOS: u64 = 4_651;
+
+/// From the card's eSwitch having a packet to the function that it is for having it. Assumed to be
+/// part of the NIC's latency: bluefield, section 3, finds no overhead of the offloaded rules.
+pub const CARD_ESWITCH_LATENCY: Duration = Duration::ZERO;
+
+/// Bits per second between the eSwitch and a function. Assumed: within a chip packets are not
+/// serialised once more. A terabit per second comes close: 16 ns for 2 KiB.
+pub const CARD_ESWITCH_BITS_PER_SECOND: u64 = 1_000_000_000_000;
+
+/// One crossing of a PCIe switch, as stands between the ConnectX, the host and the DPU's cores
+/// (bluefield, section 2.2 and figure 1). Source: pcie-lat, 85 to 140 ns; the middle.
+pub const PCIE_SWITCH_LATENCY: Duration = Duration::from_nanos(112);
+
+/// A read of the host's memory by the card, there and back: that of an ordinary adapter and twice
+/// the card's PCIe switch.
+pub const CARD_HOST_READ_LATENCY: Duration =
+    Duration::from_nanos(PCIE_READ_LATENCY.as_nanos() + 2 * PCIE_SWITCH_LATENCY.as_nanos());
+
+/// How much farther from the ConnectX the host's memory is than the DPU's, there and back. Source:
+/// bluefield, section 4.2.2, 0.4 us.
+pub const CARD_HOST_DISTANCE: Duration = Duration::from_nanos(400);
+
+/// One way of that: what a doorbell or a write that the host's CPU waits for crosses.
+pub const CARD_HOST_DISTANCE_ONE_WAY: Duration =
+    Duration::from_nanos(CARD_HOST_DISTANCE.as_nanos() / 2);
+
+/// As [`NIC_TRANSMIT_LATENCY`], from a doorbell of the DPU's cores: there is the card's PCIe switch
+/// on the way and not the host's distance.
+pub const CARD_TRANSMIT_LATENCY: Duration = Duration::from_nanos(
+    NIC_TRANSMIT_LATENCY.as_nanos() + PCIE_SWITCH_LATENCY.as_nanos()
+        - CARD_HOST_DISTANCE_ONE_WAY.as_nanos(),
+);
+
+/// As [`NIC_RECEIVE_LATENCY`], to the DPU's memory.
+pub const CARD_RECEIVE_LATENCY: Duration = Duration::from_nanos(
+    NIC_RECEIVE_LATENCY.as_nanos() + PCIE_SWITCH_LATENCY.as_nanos()
+        - CARD_HOST_DISTANCE_ONE_WAY.as_nanos(),
+);
+
+/// Bits per second that transactions of PCIe 4.0 x8 share: as those of 3.0 x16, which has half the
+/// rate and twice the lanes. Source: bluefield, table 1, PCIe Host.
+pub const CARD_HOST_PCIE_BITS_PER_SECOND: u64 = PCIE_BITS_PER_SECOND;
+
+/// The same of PCIe 4.0 x16. Source: bluefield, table 1, PCIe ARM.
+pub const CARD_DPU_PCIE_BITS_PER_SECOND: u64 = 2 * PCIE_BITS_PER_SECOND;
+
+// ---- Hosts of the BlueField testbed ------------------------------------------------------------
+
+/// Base clock of the storage node's Xeon Gold 6326 in hertz. Source: bluefield, table 2.
+pub const STORAGE_HERTZ: u64 = 2_900_000_000;
+
+/// Threads of the storage node's host that serve, each on a core of its own. Source: bluefield,
+/// section 4; the DPU has as many cores.
+pub const STORAGE_THREADS: u16 = 8;
+
+/// Threads of the compute node, a Xeon Gold 5220, each on a core of its own. Source: bluefield,
+/// section 4. Its cores are taken for those of [`HOST_HERTZ`], whose clock and generation it has.
+pub const COMPUTE_THREADS: u16 = 16;
+
+/// Bytes per second of one socket of the storage node: eight channels of DDR4-3200. Source:
+/// bluefield, table 2, 16 DIMMs in two sockets; Intel ARK for the channels (unchecked).
+pub const STORAGE_MEMORY_BYTES_PER_SECOND: u64 = 204_800_000_000;
+
+/// Bytes of first level data cache, second level cache, last level cache as a core of the storage
+/// node sees them. Source: bluefield, table 2: 24 MB per socket, and one socket is used. Section
+/// 4.2.3 speaks of 48 MiB, which is both sockets together.
+pub const STORAGE_CACHE_BYTES: [u64; 3] = [48 << 10, 1280 << 10, 24 << 20];
+
+/// The same of the compute node. Source: bluefield, table 2.
+pub const COMPUTE_CACHE_BYTES: [u64; 3] = [32 << 10, 1 << 20, 25_344 << 10];
+
+/// Cycles of a load that hits the first and the second level. Source: Intel optimisation manual,
+/// Ice Lake (unchecked). The last level and memory are taken for those of [`HOST_CACHE_LATENCY`]
+/// and [`HOST_MEMORY_LATENCY`]: the mesh and the kind of memory are alike, and no measurement of a
+/// Xeon Gold 6326 was found.
+pub const STORAGE_CACHE_CYCLES: [u64; 2] = [5, 14];
+
+/// Entries of the first and the second translation buffer for pages of 4 KiB. Source: Intel
+/// optimisation manual, Ice Lake, 64 and 2048 (unchecked).
+pub const STORAGE_TLB_ENTRIES: [u64; 2] = [64, 2048];
+
+/// Bytes of the DPU's caches as a core sees them. Source: bluefield, table 1. A second level is
+/// shared by two cores, which use the same tree, so that each finds all of it.
+pub const DPU_CACHE_BYTES: [u64; 3] = [32 << 10, 1 << 20, 6 << 20];
+
+/// Cycles of a load that hits the first and the second level. Source of the first: ARM Cortex-A72
+/// software optimisation guide (unchecked); of the second: LX2160A, 6.2 ns beyond the first over
+/// 256 KiB, of which the first level has an eighth.
+pub const DPU_CACHE_CYCLES: [u64; 2] = [4, 18];
+
+/// Entries of the two translation buffers. Source: ARM Cortex-A72 technical reference manual, 32
+/// and 1024.
+pub const DPU_TLB_ENTRIES: [u64; 2] = [32, 1024];
+
+/// Cycles of a hit in the second translation buffer. Source: LX2160A, 3.3 ns more over 1 MiB than
+/// with huge pages; on Ice Lake it is 7 as well (Intel optimisation manual, unchecked).
+pub const TLB_SECOND_CYCLES: u64 = 7;
+
+/// Cycles of a page walk beside the load of the last table entry: those above are in the walker's
+/// own caches. Source: LX2160A, 18.3 ns more over 64 MiB than with huge pages, less one load from
+/// the second level that holds the tables. Assumed for Ice Lake, too.
+pub const TLB_WALK_CYCLES: u64 = 20;
+
+/// Bytes of a page. Source: bluefield, section 4.2.3: no huge pages.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// How many cycles a Cortex-A72 takes for what takes a Xeon one, loads apart. Assumed, as in
+/// [`DPU_POST_COST`]: it retires half as much per cycle.
+pub const DPU_CYCLES_PER_HOST_CYCLE: u64 = 2;
+
+// ---- Work of an index and of RPC, in cycles of a Xeon beside the loads --------------------------
+
+/// One step of a binary search without branches, as `endpoint::btree` has it: address, comparison,
+/// conditional move. Assumed, one cycle for each and one for the loop.
+pub const SEARCH_STEP_CYCLES: u64 = 4;
+
+/// Entering and leaving a tree node: latch, level, number of entries and fences before, the latch
+/// again after. Assumed, 20 instructions in a chain of about as many cycles.
+pub const TREE_NODE_CYCLES: u64 = 20;
+
+/// Beginning and ending an operation on a tree: calls, arguments, result. Assumed.
+pub const TREE_OPERATION_CYCLES: u64 = 50;
+
+/// What an update of a leaf costs beside finding it: two atomic operations on the latch's line,
+/// which is there, of 18 cycles each (Agner Fog's instruction tables, unchecked), and the stores of
+/// value and check with the check's arithmetic, assumed 24.
+pub const TREE_UPDATE_CYCLES: u64 = 60;
+
+/// Verifying one entry of a tree node that a READ has brought: two products of 128 bits, one of 64
+/// and some exclusive ors, which overlap from entry to entry. Assumed, an entry in four cycles.
+pub const TREE_CHECK_ENTRY_CYCLES: u64 = 4;
+
+/// Building one work request of up to 64 bytes, inlined. Assumed: of the 220 cycles of
+/// [`HOST_POST_COST`] the smaller part; the doorbell has the rest.
+pub const WORK_REQUEST_CYCLES: u64 = 60;
+
+/// Ringing a doorbell: a fence and a store to the device. Once for all requests of a batch to one
+/// queue pair (bluefield, section 4: doorbell batching).
+pub const DOORBELL_CYCLES: u64 = 160;
+
+/// Posting one receive request: an address in a ring; the doorbell record is in memory. Assumed.
+pub const RECEIVE_REQUEST_CYCLES: u64 = 30;
+
+/// Decoding and dispatching a request, or matching a reply with its request. Assumed.
+pub const RPC_DISPATCH_CYCLES: u64 = 50;
+
+/// An atomic operation on a word that all server threads increment. Source: the line comes from
+/// another core's cache, which is taken for a load from the last level, and the operation itself,
+/// 18 cycles (Agner Fog's instruction tables, unchecked).
+pub const ATOMIC_CYCLES: u64 = 18;
+
+/// How full the tree nodes of a tree are that grew by inserting keys in random order: ln 2. Source:
+/// Yao, On random 2-3 trees, 1978, and bluefield, section 4.1.1: between 16 and 32 MB for 1 M keys.
+pub const TREE_FILL: f64 = core::f64::consts::LN_2;
 
 // ---- SSD: Samsung PM1733 -----------------------------------------------------------------------
 

@@ -11,6 +11,7 @@
 //!
 //! It knows no flow, no page and no program of the switch. Read on in [`world`].
 
+mod caches;
 pub mod checkers;
 mod cpu;
 pub mod devices;
@@ -18,18 +19,23 @@ mod nic_model;
 mod picos;
 pub mod queue;
 mod ssd;
+pub mod testbed;
 mod trace;
+mod tree_cost;
 mod unit;
 mod wire_link;
+mod word_turns;
 pub mod world;
 
+pub use caches::{Area, CacheModel, Loads};
 pub use cpu::{Category, CpuModel, CpuReport};
 pub use nic_model::NicModel;
 pub use ssd::{Distribution, DistributionError, Ssd, SsdAccess, SsdModel};
 pub use trace::TraceHash;
+pub use tree_cost::{TreeCost, TreeLevel, TreeShape};
 pub use unit::{UnitModel, UnitWork, stream_time};
 pub use wire_link::{EcnModel, LinkCounters, LinkModel, SimLink};
 pub use world::{
-    Actor, ActorId, Context, DirectionReport, LinkReport, NodeModel, Step, Stop, SwitchModel,
-    World, WorldConfig, WorldError,
+    Actor, ActorId, Context, DirectionReport, LinkReport, NodeModel, ReadLines, Step, Stop,
+    SwitchModel, World, WorldConfig, WorldError,
 };

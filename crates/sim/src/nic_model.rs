@@ -15,7 +15,12 @@ pub struct NicModel {
     pub receive_latency: Duration,
     /// Payload bytes of a posted message up to which memory need not be read to send it.
     pub inline_bytes_max: usize,
-    /// A read from the node's memory, there and back.
+    /// What a packet of a posted work request takes on top: how much farther the CPU that posts is
+    /// than `transmit_latency` says.
+    pub doorbell_latency: Duration,
+    /// What a packet takes on top whose bytes or whose completion a CPU waits for.
+    pub delivery_latency: Duration,
+    /// A read from the node's memory, there and back. An atomic holds its word for so long.
     pub memory_read_latency: Duration,
     /// Bits per second between NIC and memory, each way.
     pub pcie_bits_per_second: u64,
@@ -44,6 +49,8 @@ impl Default for NicModel {
             transmit_latency: devices::NIC_TRANSMIT_LATENCY,
             receive_latency: devices::NIC_RECEIVE_LATENCY,
             inline_bytes_max: devices::NIC_INLINE_BYTES_MAX,
+            doorbell_latency: Duration::ZERO,
+            delivery_latency: Duration::ZERO,
             memory_read_latency: devices::PCIE_READ_LATENCY,
             pcie_bits_per_second: devices::PCIE_BITS_PER_SECOND,
             pcie_transaction_bytes: devices::PCIE_TRANSACTION_BYTES,
@@ -74,10 +81,23 @@ impl NicModel {
     /// How long a packet is in the transmit pipeline.
     #[inline]
     pub fn transmit_latency(&self, packet: &Packet) -> Duration {
+        let mut latency = self.transmit_latency;
         if self.reads_memory(packet) {
-            self.transmit_latency + self.memory_read_latency
+            latency += self.memory_read_latency;
+        }
+        if !answers(packet) {
+            latency += self.doorbell_latency;
+        }
+        latency
+    }
+
+    /// How long a packet is in the receive pipeline.
+    #[inline]
+    pub fn receive_latency(&self, packet: &Packet) -> Duration {
+        if asks_for_memory(packet) {
+            self.receive_latency
         } else {
-            self.transmit_latency
+            self.receive_latency + self.delivery_latency
         }
     }
 
@@ -93,6 +113,17 @@ impl NicModel {
             _ => payload > self.inline_bytes_max,
         }
     }
+}
+
+/// Whether a packet is made by a NIC in answer to another.
+fn answers(packet: &Packet) -> bool {
+    const RESPONSES: std::ops::RangeInclusive<u8> = 0x0d..=0x12;
+    wire_link::opcode(packet.header()).is_some_and(|opcode| RESPONSES.contains(&opcode))
+}
+
+/// Whether a packet is a READ or an atomic: no CPU is told of it.
+fn asks_for_memory(packet: &Packet) -> bool {
+    matches!(wire_link::opcode(packet.header()), Some(0x0c | 0x13 | 0x14))
 }
 
 impl NicPipelines {
@@ -130,7 +161,7 @@ impl NicPipelines {
             .message_interval_picos
             .max(model.pcie_occupancy(packet.payload.len()));
         self.receive_free = begin + slowest;
-        picos::instant(begin + picos::of(model.receive_latency))
+        picos::instant(begin + picos::of(model.receive_latency(packet)))
     }
 }
 
@@ -169,6 +200,30 @@ mod tests {
         assert_eq!(latency(0x0c, 0), 300, "a READ request has no payload");
         assert_eq!(latency(0x11, 0), 300, "nor has an acknowledgement");
         assert_eq!(latency(0x12, 0), 847, "an atomic reads its word");
+    }
+
+    #[test]
+    fn only_what_a_cpu_posts_or_waits_for_takes_its_way() {
+        let model = NicModel {
+            doorbell_latency: Duration::from_nanos(50),
+            delivery_latency: Duration::from_nanos(70),
+            ..NicModel::default()
+        };
+        let latencies = |opcode| {
+            let packet = packet(opcode, 0);
+            let (out, back) = (
+                model.transmit_latency(&packet),
+                model.receive_latency(&packet),
+            );
+            (out.as_nanos(), back.as_nanos())
+        };
+        assert_eq!(latencies(0x04), (350, 370), "SEND");
+        assert_eq!(latencies(0x0a), (350, 370), "WRITE");
+        assert_eq!(latencies(0x0c), (350, 300), "READ request");
+        assert_eq!(latencies(0x14), (350, 300), "fetch-and-add");
+        assert_eq!(latencies(0x10), (300, 370), "READ response");
+        assert_eq!(latencies(0x11), (300, 370), "acknowledgement");
+        assert_eq!(latencies(0x12), (847, 370), "atomic acknowledgement");
     }
 
     #[test]

@@ -266,9 +266,20 @@ fn ipv4_at(header: &[u8]) -> Option<usize> {
     (header.len() >= at + 20).then_some(at)
 }
 
-/// The BTH opcode of a RoCEv2 packet, if it is one: it follows Ethernet, IPv4 without options, UDP.
+/// Where the BTH of a RoCEv2 packet begins: it follows Ethernet, IPv4 without options, UDP.
+pub(crate) fn bth_at(header: &[u8]) -> Option<usize> {
+    Some(ipv4_at(header)? + 28)
+}
+
+/// The BTH opcode of a RoCEv2 packet, if it is one.
 pub(crate) fn opcode(header: &[u8]) -> Option<u8> {
-    header.get(ipv4_at(header)? + 28).copied()
+    header.get(bth_at(header)?).copied()
+}
+
+/// The source and target address of a packet's IPv4 header, if it has one.
+pub(crate) fn addresses(header: &[u8]) -> Option<[[u8; 4]; 2]> {
+    let at = ipv4_at(header)?;
+    Some([12, 16].map(|field| core::array::from_fn(|byte| header[at + field + byte])))
 }
 
 /// Sets "congestion experienced" in a packet that can bear it (RFC 3168) and repairs the header's

@@ -73,6 +73,22 @@ pub trait Verbs {
     /// If the queue pair's state, its queue or the request does not allow it.
     fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError>;
 
+    /// Posts to the send queue, in order, with one doorbell.
+    ///
+    /// # Errors
+    /// As for [`Verbs::post_send`], and how many were posted before the one that was refused.
+    fn post_sends(
+        &mut self,
+        qpn: Qpn,
+        requests: &[WorkRequest],
+    ) -> Result<(), (usize, PostError)> {
+        for (posted, request) in requests.iter().enumerate() {
+            self.post_send(qpn, *request)
+                .map_err(|error| (posted, error))?;
+        }
+        Ok(())
+    }
+
     /// Posts to the receive queue.
     ///
     /// # Errors

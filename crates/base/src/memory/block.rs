@@ -104,6 +104,24 @@ impl Block {
         unsafe { AtomicU64::from_ptr(pointer) }
     }
 
+    /// `count` 64-bit words from `offset` on, a multiple of eight.
+    ///
+    /// # Panics
+    /// If they are not all in the block, or not aligned.
+    #[inline]
+    pub fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
+        let len = count.saturating_mul(8);
+        let pointer = self.pointer(offset, len).cast::<AtomicU64>();
+        assert!(
+            pointer.is_aligned(),
+            "words lie at a multiple of eight bytes"
+        );
+        // SAFETY: in range and aligned; an atomic word has the layout of a plain one, every value
+        // is valid, and the bytes live as long as `self`.
+        unsafe { core::slice::from_raw_parts(pointer, count) }
+    }
+
+    #[inline]
     pub(super) fn pointer(&self, offset: usize, len: usize) -> *mut u8 {
         let end = offset.checked_add(len);
         assert!(

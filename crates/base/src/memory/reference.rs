@@ -47,6 +47,12 @@ impl BlockRef {
         self.len
     }
 
+    /// Where in its block the first of them is; a block begins at a multiple of
+    /// [`BLOCK_ALIGNMENT`](super::BLOCK_ALIGNMENT).
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// The arena that the bytes are in.
     pub const fn origin(&self) -> Origin {
         self.origin

@@ -2,6 +2,8 @@
 //!
 //! `meter` measures and runs, `one_to_one` has the flows that several figures share.
 
+pub mod bluefield;
+pub mod bluefield_11;
 pub mod meter;
 pub mod one_to_one;
 pub mod ping_pong;
@@ -100,4 +102,5 @@ pub const ALL: &[Experiment] = &[
     seamless_3::EXPERIMENT,
     seamless_4::EXPERIMENT,
     seamless_5::EXPERIMENT,
+    bluefield_11::EXPERIMENT,
 ];

@@ -9,7 +9,7 @@ use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::progress::Progress;
-use rackweave_chaos::{SeedReport, System};
+use rackweave_chaos::{IndexAccess, Options, SeedReport, System};
 use report::CampaignReport;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -36,6 +36,7 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let system: System = name
         .parse()
         .map_err(|error| CliError::usage(format!("{error}, {}", hosted::NAME)))?;
+    let options = options(args, system)?;
     let seeds = args.seeds.unwrap_or(SEEDS);
     let first = globals.args.seed.unwrap_or(0);
     let Some(end) = first.checked_add(seeds) else {
@@ -52,20 +53,40 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
     // A panic under test is a violation and is reported as one, not in the middle of the output.
     let usual_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    let report = campaign(system, first..end, jobs, globals);
+    let report = campaign(system, options, first..end, jobs, globals);
     std::panic::set_hook(usual_hook);
     output::print(globals, "chaos", &report)?;
     Ok(Verdict::of(report.verified))
 }
 
+/// What is settled for all seeds.
+fn options(args: &ChaosArgs, system: System) -> Result<Options, CliError> {
+    let Some(name) = &args.access else {
+        return Ok(Options::default());
+    };
+    if system != System::Index {
+        let message = format!("--access is for --system index; {system} knows nothing of it");
+        return Err(CliError::usage(message));
+    }
+    let mut known = IndexAccess::ALL.into_iter();
+    let access = known.find(|access| access.name() == name);
+    let unknown = || {
+        let known = IndexAccess::ALL.map(IndexAccess::name).join(" or ");
+        CliError::usage(format!("--access is {known}, not {name:?}"))
+    };
+    let access = Some(access.ok_or_else(unknown)?);
+    Ok(Options { access })
+}
+
 fn campaign(
     system: System,
+    options: Options,
     seeds: std::ops::Range<u64>,
     jobs: usize,
     globals: &Globals,
 ) -> CampaignReport {
     let next = AtomicU64::new(seeds.start);
-    let mut report = CampaignReport::new(system, seeds.start, seeds.end - seeds.start);
+    let mut report = CampaignReport::new(system, options, seeds.start, seeds.end - seeds.start);
     let mut progress = Progress::new(globals, format!("chaos {system}"));
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel::<SeedReport>();
@@ -74,7 +95,11 @@ fn campaign(
             scope.spawn(move || {
                 while !globals.interrupt.is_set() {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end || sender.send(rackweave_chaos::run(system, seed)).is_err() {
+                    if seed >= end {
+                        return;
+                    }
+                    let report = rackweave_chaos::run_with(system, seed, &options);
+                    if sender.send(report).is_err() {
                         return;
                     }
                 }

@@ -1,6 +1,6 @@
 //! What a campaign found.
 
-use rackweave_chaos::{SeedReport, System, replay_command};
+use rackweave_chaos::{Options, SeedReport, System, replay_command_with};
 use serde::Serialize;
 use std::fmt;
 
@@ -30,6 +30,18 @@ pub struct CampaignReport {
     pub pages_changed: u64,
     /// Fixes refused because a page's newest version went down with its node.
     pub pages_lost: u64,
+    /// Of an index: gets, changes and scans that had a result; what was refused, and what may or may
+    /// not have been done; READs that came torn or found what had been freed.
+    pub keys_read: u64,
+    pub keys_changed: u64,
+    pub scans: u64,
+    pub operations_refused: u64,
+    pub operations_unknown: u64,
+    pub reads_torn: u64,
+    pub reads_stale: u64,
+    pub endpoint_restarts: u64,
+    /// Ranges of an index that went to another endpoint.
+    pub ranges_moved: u64,
     pub packets_disturbed: u64,
     pub switch_restarts: u64,
     pub target_restarts: u64,
@@ -46,6 +58,8 @@ pub struct CampaignReport {
     pub failures: Vec<Failure>,
     #[serde(skip)]
     hash: u64,
+    #[serde(skip)]
+    options: Options,
 }
 
 /// A seed that failed.
@@ -59,7 +73,7 @@ pub struct Failure {
 }
 
 impl CampaignReport {
-    pub fn new(system: System, first_seed: u64, seeds: u64) -> Self {
+    pub fn new(system: System, options: Options, first_seed: u64, seeds: u64) -> Self {
         Self {
             system: system.name(),
             first_seed,
@@ -73,6 +87,15 @@ impl CampaignReport {
             pages_read: 0,
             pages_changed: 0,
             pages_lost: 0,
+            keys_read: 0,
+            keys_changed: 0,
+            scans: 0,
+            operations_refused: 0,
+            operations_unknown: 0,
+            reads_torn: 0,
+            reads_stale: 0,
+            endpoint_restarts: 0,
+            ranges_moved: 0,
             packets_disturbed: 0,
             switch_restarts: 0,
             target_restarts: 0,
@@ -85,6 +108,7 @@ impl CampaignReport {
             trace_hash: String::new(),
             failures: Vec::new(),
             hash: 0,
+            options,
         }
     }
 
@@ -94,13 +118,23 @@ impl CampaignReport {
         self.violations += seed.violations.len() as u64;
         self.items_pushed += seed.pushed;
         self.items_popped += seed.popped;
-        self.pages_read += seed.reads;
-        self.pages_changed += seed.writes;
+        let (reads, writes) = match system {
+            System::Index => (&mut self.keys_read, &mut self.keys_changed),
+            _ => (&mut self.pages_read, &mut self.pages_changed),
+        };
+        *reads += seed.reads;
+        *writes += seed.writes;
+        self.scans += seed.scans;
+        self.operations_refused += seed.refused;
+        self.operations_unknown += seed.unknown;
+        self.reads_torn += seed.torn;
+        self.reads_stale += seed.stale;
         self.pages_lost += seed.losses;
         self.packets_disturbed += seed.packets_disturbed;
         let (restarts, changes) = match system {
             System::Flows => (&mut self.switch_restarts, &mut self.member_changes),
             System::Pages => (&mut self.target_restarts, &mut self.index_changes),
+            System::Index => (&mut self.endpoint_restarts, &mut self.ranges_moved),
         };
         *restarts += seed.restarts;
         *changes += seed.changes;
@@ -116,7 +150,7 @@ impl CampaignReport {
         }
         self.seeds_failed += 1;
         self.failures.push(Failure {
-            replay: replay_command(system, seed.seed),
+            replay: replay_command_with(system, seed.seed, &self.options),
             seed: seed.seed,
             plan: seed.plan,
             violations: seed.violations.into_iter().take(VIOLATIONS_MAX).collect(),
@@ -166,10 +200,23 @@ impl fmt::Display for CampaignReport {
             ("target restarts", self.target_restarts),
             ("index changes", self.index_changes),
         ];
+        let index = [
+            ("keys read", self.keys_read),
+            ("keys changed", self.keys_changed),
+            ("scans", self.scans),
+            ("refused", self.operations_refused),
+            ("unknown results", self.operations_unknown),
+            ("torn READs", self.reads_torn),
+            ("stale READs", self.reads_stale),
+            ("endpoint restarts", self.endpoint_restarts),
+            ("ranges moved", self.ranges_moved),
+        ];
         let of_system = if self.system == System::Pages.name() {
-            pages
+            pages.as_slice()
+        } else if self.system == System::Index.name() {
+            index.as_slice()
         } else {
-            flows
+            flows.as_slice()
         };
         let of_all = [
             ("packets disturbed", self.packets_disturbed),
@@ -177,7 +224,7 @@ impl fmt::Display for CampaignReport {
             ("simulated events", self.events),
         ];
         writeln!(f, "  {:<18} {:>14}", "seeds run", self.seeds_run)?;
-        for (what, value) in of_system.into_iter().chain(of_all) {
+        for (what, value) in of_system.iter().copied().chain(of_all) {
             writeln!(f, "  {what:<18} {value:>14}")?;
         }
         writeln!(

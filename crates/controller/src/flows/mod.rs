@@ -188,6 +188,7 @@ impl Controller {
             Digest::ThreadFailed { whose, .. } | Digest::BadRingWord { whose, .. } => whose,
             Digest::ConsumerLeft { consumer, .. } => Whose::Consumer(consumer),
             Digest::Page(digest) => return self.handle_page_digest(site, digest),
+            Digest::Sequencer(digest) => return self.handle_sequencer_digest(site, digest),
         };
         let Some((id, role, index)) = self.flows.member(whose) else {
             return;
@@ -200,9 +201,10 @@ impl Controller {
         let reason = match digest {
             Digest::ThreadFailed { reason, .. } => AbortReason::Lane { node, role, reason },
             Digest::ConsumerLeft { .. } => AbortReason::ConsumerLeft(node),
-            Digest::BadRingWord { .. } | Digest::ThreadEnded(_) | Digest::Page(_) => {
-                AbortReason::BadRingWord(node)
-            }
+            Digest::BadRingWord { .. }
+            | Digest::ThreadEnded(_)
+            | Digest::Page(_)
+            | Digest::Sequencer(_) => AbortReason::BadRingWord(node),
         };
         let (consumers, producers) = match whose {
             Whose::Consumer(_) => (vec![index], vec![]),
@@ -232,6 +234,7 @@ impl Controller {
     /// A node has died: flows with it go on without it or are broken off, as their policies say.
     pub fn node_died(&mut self, site: &mut dyn Site, node: NodeId) {
         self.page_node_died(site, node);
+        self.sequencer_node_died(site, node);
         self.lanes.forget_home(node);
         for at in 0..self.flows.flows.len() {
             let flow = &self.flows.flows[at];

@@ -104,6 +104,7 @@ impl Controller {
         site: &mut dyn Site,
     ) -> Result<(), rackweave_switch::table::TableError> {
         self.install_hosts(site)?;
+        self.sequencers_restarted(site)?;
         for at in 0..self.flows.flows.len() {
             let id = FlowId(at as u32);
             if self.flows.flows[at].state == FlowState::Running {

@@ -43,6 +43,7 @@ pub fn pipeline_config() -> PipelineConfig {
             producers: 64,
         },
         pages: rackweave_programs::pages::PagesConfig::NONE,
+        sequencer: rackweave_programs::sequencer::SequencerConfig::NONE,
         hosts: 16,
         routes: 16,
     }
@@ -67,6 +68,7 @@ pub struct TestRack {
     pub nics: Vec<Nic>,
     pub dead: Vec<bool>,
     pub switch: Switch<Pipeline>,
+    pub config: PipelineConfig,
     pub now: Instant,
     /// Packets that crossed a link, both ways.
     pub packets: u64,
@@ -90,28 +92,38 @@ impl TestRack {
 
     /// A rack whose packets stand for up to `train_max` fragments; such links need no ICRC.
     pub fn with_trains(nodes: usize, seed: u64, train_max: u32) -> (Self, Controller) {
-        let check = train_max == 1;
+        let mut config = pipeline_config();
+        config.engine.check = train_max == 1;
+        Self::with_config(nodes, seed, train_max, config)
+    }
+
+    /// A rack with these programs.
+    pub fn with_config(
+        nodes: usize,
+        seed: u64,
+        train_max: u32,
+        config: PipelineConfig,
+    ) -> (Self, Controller) {
+        let check = config.engine.check;
         let mut rng = Rng::new(seed);
         let memory = Memory::new(256 << 20);
         let pool = Pool::new(1024);
         let nics = (0..nodes)
             .map(|node| {
                 let at = address(node);
-                let config = NicConfig {
+                let nic = NicConfig {
                     check,
                     train_max,
                     ..NicConfig::new(at.ip, at.mac)
                 };
                 Nic::new(
-                    config,
+                    nic,
                     memory.clone(),
                     pool.clone(),
                     rng.fork(&format!("nic {node}")),
                 )
             })
             .collect();
-        let mut config = pipeline_config();
-        config.engine.check = check;
         let switch = Switch::load(
             Pipeline::new(&config, memory.clone()),
             Budget::Tofino1,
@@ -124,6 +136,7 @@ impl TestRack {
             nics,
             dead: vec![false; nodes],
             switch,
+            config,
             now: Instant::ZERO,
             packets: 0,
             fate: Box::new(|_, _| Fate::Deliver),
@@ -143,7 +156,7 @@ impl TestRack {
     /// The switch loses everything it knew.
     pub fn restart_switch(&mut self) {
         self.switch
-            .restart(Pipeline::new(&pipeline_config(), self.memory.clone()))
+            .restart(Pipeline::new(&self.config, self.memory.clone()))
             .unwrap();
         self.delayed.clear();
     }

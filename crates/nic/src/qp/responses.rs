@@ -130,7 +130,9 @@ impl Qp {
             .map_err(|_| SegmentError::Protection)?;
         if len as usize <= INLINE_MAX {
             copy_inline(core, source)
-        } else if self.responder.by_reference {
+        } else if self.responder.by_reference
+            || core.reads_deferred && self.responder.held.is_empty()
+        {
             Ok(Payload::Region(source))
         } else {
             copy_pooled(core, source)

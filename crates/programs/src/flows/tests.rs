@@ -24,6 +24,7 @@ fn config(lanes: u16, threads: u16, producers: u16) -> PipelineConfig {
         },
         flows: FlowConfig { threads, producers },
         pages: crate::pages::PagesConfig::NONE,
+        sequencer: crate::sequencer::SequencerConfig::NONE,
         hosts: 256,
         routes: 256,
     }

@@ -37,6 +37,7 @@ fn ledger(entries: u32, threads: u16) -> Ledger {
             page_size: 64 << 10,
             promote_at: 8,
         },
+        sequencer: crate::sequencer::SequencerConfig::NONE,
         hosts: 64,
         routes: 64,
     };

@@ -236,14 +236,22 @@ impl RackConfig {
     fn check_switch(&self) -> Result<(), ConfigError> {
         let switch = &self.switch;
         let (consumers, producers) = (switch.consumer_rings, switch.producer_rings);
-        // Without a page directory a switch without flows would do nothing.
-        let none = consumers == 0 && producers == 0 && switch.page_entries > 0;
-        let least = "at least 1 is needed, or 0 of both beside a page directory";
+        // Without page directory and sequencers a switch without flows would do nothing.
+        let others = switch.page_entries > 0 || switch.sequencers > 0;
+        let none = consumers == 0 && producers == 0 && others;
+        let least = "at least 1 is needed, or 0 of both beside a page directory or sequencers";
         let fits = consumers > 0 || none;
         rule(fits, "switch.consumer_rings", consumers, least)?;
         let fits = producers > 0 || none;
         rule(fits, "switch.producer_rings", producers, least)?;
         self.check_pages()?;
+        let sequencers = switch.sequencers;
+        let range = "0 to 4096 are possible";
+        rule(sequencers <= 4096, "switch.sequencers", sequencers, range)?;
+        let clients = switch.sequencer_clients;
+        let fits = (1..=16_384).contains(&clients);
+        let range = "1 to 16384 are possible";
+        rule(fits, "switch.sequencer_clients", clients, range)?;
         let packets = switch.egress_packets;
         let fits = (64..=1 << 16).contains(&packets);
         rule(

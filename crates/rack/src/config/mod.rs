@@ -178,6 +178,11 @@ pub struct SwitchSection {
     /// Requests for a page that is not indexed after which it is, rounded up to a power of two;
     /// zero: never.
     pub page_promote_at: u32,
+    /// Sequencers at a time; zero: there are none in the switch. On `tofino1` they fit beside the
+    /// transfer engine alone, without flows and page directory; on `tofino2` beside either.
+    pub sequencers: u16,
+    /// Clients of all sequencers together: queue pairs that ask the switch for numbers.
+    pub sequencer_clients: u16,
 }
 
 /// The transfer engine.
@@ -312,6 +317,8 @@ impl Default for SwitchSection {
             page_slots: 256,
             page_stores: 1,
             page_promote_at: 0,
+            sequencers: 0,
+            sequencer_clients: 256,
         }
     }
 }

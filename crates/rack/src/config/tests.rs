@@ -58,6 +58,18 @@ fn mistakes_are_told_with_place_and_remedy() {
          lower switch.consumer_rings and switch.producer_rings",
     );
     check(
+        "[switch]\nsequencer = 1",
+        "rack.toml:2: unknown setting `sequencer`; did you mean `sequencers`?",
+    );
+    check(
+        "[switch]\nsequencers = 5000",
+        "switch.sequencers is 5000: 0 to 4096 are possible",
+    );
+    check(
+        "[switch]\nsequencer_clients = 0",
+        "switch.sequencer_clients is 0: 1 to 16384 are possible",
+    );
+    check(
         "[flow]\npoll_interval_us = 50\npoll_interval_max_us = 20",
         "flow.poll_interval_max_us is 20: 0 or flow.poll_interval_us to 1000000 is possible",
     );

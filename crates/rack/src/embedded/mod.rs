@@ -3,6 +3,7 @@
 //! No thread is required: whoever waits drives the rack, through [`rackweave_verbs::Progress`].
 //! Driver threads help where there are cores for them, and sleep when nothing is due.
 
+mod sequencer;
 mod shared;
 mod threads;
 

@@ -16,7 +16,7 @@ use rackweave_controller::{
 use rackweave_nic::Nic;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_sim::world::{Actor, ActorId, LinkReport, NodeModel, Stop, World, WorldConfig};
-use rackweave_sim::{CpuReport, LinkModel};
+use rackweave_sim::{CpuReport, LinkModel, ReadLines};
 use rackweave_switch::{Switch, Tap};
 use rackweave_target::Target;
 use rackweave_verbs::{Access, PdId, Verbs};
@@ -127,6 +127,18 @@ impl SimulatedRack {
     /// # Errors
     /// If the configuration makes no sense or the programs do not fit the switch.
     pub fn new(config: &RackConfig) -> Result<Self, RackError> {
+        Self::with_models(config, |_| {})
+    }
+
+    /// The same on other hardware: `change` may replace the models of nodes, switch and links, but
+    /// not the number of nodes.
+    ///
+    /// # Errors
+    /// As for [`SimulatedRack::new`].
+    pub fn with_models(
+        config: &RackConfig,
+        change: impl FnOnce(&mut WorldConfig),
+    ) -> Result<Self, RackError> {
         let models = rackweave_sim::world::SwitchModel::default();
         let mut parts = build::build(
             config,
@@ -142,12 +154,13 @@ impl SimulatedRack {
             Role::Dpu => NodeModel::bluefield_2(),
             _ => NodeModel::default().with_link(link),
         };
-        let world = WorldConfig {
+        let mut world = WorldConfig {
             seed: parts.rng.next_u64(),
             nodes: config.node.iter().map(|n| node(n.role)).collect(),
             faults: config.faults.to_links(),
             ..WorldConfig::default()
         };
+        change(&mut world);
         let world = World::new(world, parts.memory.clone(), parts.nics, parts.switch)?;
         let mut rack = Self {
             world,
@@ -310,6 +323,21 @@ impl SimulatedRack {
         self.world.spawn(node, actor)
     }
 
+    /// The same for a program that serves others and never ends by itself.
+    pub fn spawn_server(&mut self, node: NodeId, actor: Box<dyn Actor>) -> ActorId {
+        self.world.spawn_server(node, actor)
+    }
+
+    /// Says how all NICs read the bytes of READ responses from now on.
+    pub fn set_read_lines(&mut self, read_lines: ReadLines) {
+        self.world.set_read_lines(read_lines);
+    }
+
+    /// Steps the actors of a node that wait, as if a packet had come: their memory was changed.
+    pub fn wake(&mut self, node: NodeId) {
+        self.world.wake(node);
+    }
+
     /// Lets `run` come back with `token` at a time.
     pub fn at(&mut self, at: Instant, token: u64) {
         self.world.at(at, token);
@@ -413,6 +441,7 @@ impl SimulatedRack {
 }
 
 mod pages;
+mod sequencer;
 mod target;
 
 use target::SharedTarget;

@@ -2,11 +2,15 @@
 //! between.
 
 mod flow_history;
+pub mod index_history;
 pub mod page_history;
+pub mod sequence;
 pub mod stamp;
 mod violation;
 
 pub use flow_history::{FlowHistory, Shape};
+pub use index_history::{IndexHistory, IndexViolation};
 pub use page_history::{PageHistory, PageViolation};
+pub use sequence::{SequenceHistory, SequenceSummary, SequenceViolation};
 pub use stamp::{Stamp, StampError};
 pub use violation::Violation;

@@ -295,6 +295,7 @@ impl<P: Program> World<P> {
         let (Some(nic), Some(mut actor)) = (node.nic.as_mut(), slot.actor.take()) else {
             return;
         };
+        node.outgoing.before_change(&self.memory, self.now);
         let mut context = Context {
             now: self.now,
             node: NodeId(slot.node),

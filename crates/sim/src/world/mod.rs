@@ -13,10 +13,12 @@
 //! order of register accesses.
 //!
 //! The memory of a node changes at the instant at which its NIC handles a packet; payloads are read
-//! from the source region at that same instant.
+//! from the source region at that same instant, unless [`World::set_read_lines`] says that READ
+//! responses are read line by line ([`ReadLines`]).
 
 mod actor;
 mod config;
+mod lines;
 mod node;
 mod report;
 mod run;
@@ -33,6 +35,7 @@ use std::collections::VecDeque;
 
 pub use actor::{Actor, ActorId, Context, Step};
 pub use config::{NodeModel, SwitchModel, WorldConfig, WorldError};
+pub use lines::ReadLines;
 pub use report::{DirectionReport, LinkReport};
 
 /// Why [`World::run`] came back.
@@ -61,6 +64,8 @@ enum Event {
     Receive(u16),
     /// A NIC's transmit pipeline has room.
     Transmit(u16),
+    /// The bytes of a packet that a NIC sends have been read.
+    Leave(u16),
     /// A NIC asked to be called.
     NicTimer(u16),
     /// The switch asked to be called.
@@ -95,6 +100,10 @@ pub struct World<P: Program> {
     done_untold: bool,
     tokens: Vec<u64>,
     tokens_free: Vec<u32>,
+    memory: Memory,
+    read_lines: ReadLines,
+    /// Draws the moments at which lines are read.
+    lines_rng: Rng,
 }
 
 impl<P: Program> World<P> {
@@ -122,6 +131,8 @@ impl<P: Program> World<P> {
             return Err(WorldError::TooMany { nodes: models });
         }
         let mut rng = Rng::new(config.seed);
+        // On its own, so that no other draw depends on whether lines are drawn.
+        let lines_rng = Rng::new(config.seed).fork("lines");
         let nodes = config.nodes.iter().zip(nics);
         let nodes: Result<Vec<Node>, FaultError> = nodes
             .map(|(model, nic)| Node::new(model, nic, &config.faults, &mut rng, &memory))
@@ -141,6 +152,9 @@ impl<P: Program> World<P> {
             done_untold: false,
             tokens: Vec::new(),
             tokens_free: Vec::new(),
+            memory,
+            read_lines: ReadLines::default(),
+            lines_rng,
         })
     }
 
@@ -223,11 +237,20 @@ impl<P: Program> World<P> {
     pub fn revive(&mut self, node: NodeId, nic: Nic) -> bool {
         match self.nodes.get_mut(usize::from(node.0)) {
             Some(slot) if slot.nic.is_none() => {
-                slot.nic = Some(nic);
+                let nic = slot.nic.insert(nic);
+                nic.defer_reads(self.read_lines == ReadLines::AnyOrder);
                 self.pump(usize::from(node.0));
                 true
             }
             _ => false,
+        }
+    }
+
+    /// Says how all NICs read the bytes of READ responses from now on.
+    pub fn set_read_lines(&mut self, read_lines: ReadLines) {
+        self.read_lines = read_lines;
+        for nic in self.nodes.iter_mut().filter_map(|node| node.nic.as_mut()) {
+            nic.defer_reads(read_lines == ReadLines::AnyOrder);
         }
     }
 

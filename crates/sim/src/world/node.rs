@@ -1,9 +1,11 @@
 //! A node as the world sees it: NIC machine, pipelines, two directions of cable, cores.
 
 use super::NodeModel;
+use super::lines::Outgoing;
 use crate::cpu::{Core, CpuReport};
 use crate::nic_model::NicPipelines;
 use crate::queue::Alarm;
+use crate::word_turns::WordTurns;
 use crate::{LinkModel, SimLink};
 use rackweave_base::{Instant, Memory, Packet, Rng};
 use rackweave_link::{Fault, FaultConfig, FaultError, Link};
@@ -23,9 +25,14 @@ pub(super) struct Node {
     pub(super) pipelines: NicPipelines,
     pub(super) up: Pipe,
     pub(super) down: Pipe,
+    /// Words that atomics hold.
+    pub(super) turns: WordTurns,
     /// Packets in the receive pipeline, in order, with when they leave it.
     pub(super) receiving: VecDeque<(Instant, Packet)>,
     pub(super) receive_alarm: Alarm,
+    /// Packets whose bytes are still being read, and those behind them.
+    pub(super) outgoing: Outgoing,
+    pub(super) leave_alarm: Alarm,
     pub(super) transmit_alarm: Alarm,
     pub(super) timer_alarm: Alarm,
     pub(super) cores: Vec<Core>,
@@ -76,8 +83,11 @@ impl Node {
             pipelines: NicPipelines::default(),
             up: Pipe::new(model.to_switch, faults, rng, memory)?,
             down: Pipe::new(model.from_switch, faults, rng, memory)?,
+            turns: WordTurns::default(),
             receiving: VecDeque::with_capacity(64),
             receive_alarm: Alarm::default(),
+            outgoing: Outgoing::default(),
+            leave_alarm: Alarm::default(),
             transmit_alarm: Alarm::default(),
             timer_alarm: Alarm::default(),
             cores: vec![Core::default(); usize::from(model.cpu.cores.max(1))],
@@ -90,6 +100,8 @@ impl Node {
     /// Forgets what a crash destroys. What was entered in the event queue finds nothing to do.
     pub(super) fn forget(&mut self) {
         self.receiving.clear();
+        self.turns = WordTurns::default();
+        self.outgoing.clear();
         self.pipelines = NicPipelines::default();
         self.cores.fill_with(Core::default);
         self.waiting.clear();

@@ -1,6 +1,7 @@
 //! The loop: takes the next event and lets the machine that it concerns go on.
 
-use super::{Event, Stop, World};
+use super::{Event, ReadLines, Stop, World};
+use crate::word_turns;
 use rackweave_base::{Instant, Packet, PortId};
 use rackweave_link::Link;
 use rackweave_switch::Program;
@@ -46,6 +47,7 @@ impl<P: Program> World<P> {
             Event::AtNode(node) => self.at_node(usize::from(node)),
             Event::Receive(node) => self.receive(usize::from(node)),
             Event::Transmit(node) => self.transmit(usize::from(node)),
+            Event::Leave(node) => self.leave(usize::from(node)),
             Event::NicTimer(node) => self.nic_timer(usize::from(node)),
             Event::SwitchTimer => self.switch_timer(),
             Event::Step(index) => self.want_core(index),
@@ -119,8 +121,10 @@ impl<P: Program> World<P> {
         node.down.ready.fired(self.now);
         while let Some(packet) = node.down.link.receive(self.now) {
             if node.nic.is_some() {
-                let ready = node.pipelines.receive(self.now, &packet, &node.model.nic);
-                node.receiving.push_back((ready, packet));
+                let model = &node.model.nic;
+                let ready = node.pipelines.receive(self.now, &packet, model);
+                let ready = node.turns.turn(ready, &packet, model);
+                word_turns::enter(&mut node.receiving, ready, packet);
             }
         }
         if let Some(at) = node.down.rearm(self.now) {
@@ -146,7 +150,9 @@ impl<P: Program> World<P> {
             && let Some((_, packet)) = self.nodes[index].receiving.pop_front()
         {
             self.note(index as u64, &packet);
-            if let Some(nic) = &mut self.nodes[index].nic {
+            let node = &mut self.nodes[index];
+            if let Some(nic) = &mut node.nic {
+                node.outgoing.before_packet(&self.memory, self.now, &packet);
                 nic.handle_packet(self.now, packet);
                 handled = true;
             }
@@ -198,9 +204,24 @@ impl<P: Program> World<P> {
             let enters = node
                 .pipelines
                 .transmit(self.now, &packet, &node.model.nic, link);
-            let _taken = node.up.link.send(enters, packet).is_ok();
-            sent = true;
+            let packet = match self.read_lines {
+                ReadLines::AtOnce if node.outgoing.next_at().is_none() => Some(packet),
+                _ => {
+                    let within = node.model.nic.memory_read_latency;
+                    let rng = &mut self.lines_rng;
+                    node.outgoing.take(self.now, within, enters, packet, rng)
+                }
+            };
+            if let Some(packet) = packet {
+                let _taken = node.up.link.send(enters, packet).is_ok();
+                sent = true;
+            }
         };
+        if let Some(at) = node.outgoing.next_at()
+            && node.leave_alarm.set(at)
+        {
+            self.queue.push(at, Event::Leave(index as u16));
+        }
         if let Some(at) = nic.poll_timeout() {
             let at = at.max(self.now);
             if node.timer_alarm.set(at) {
@@ -212,6 +233,23 @@ impl<P: Program> World<P> {
         }
         if let Some(at) = wait {
             self.enter_transmit(index, at);
+        }
+    }
+
+    /// Sends the packets whose bytes have been read.
+    fn leave(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        node.leave_alarm.fired(self.now);
+        while let Some((enters, packet)) = node.outgoing.leave(&self.memory, self.now) {
+            let _taken = node.up.link.send(enters, packet).is_ok();
+        }
+        if let Some(at) = node.outgoing.next_at()
+            && node.leave_alarm.set(at)
+        {
+            self.queue.push(at, Event::Leave(index as u16));
+        }
+        if let Some(at) = node.up.rearm(self.now) {
+            self.queue.push(at, Event::AtSwitch(index as u16));
         }
     }
 

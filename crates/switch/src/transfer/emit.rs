@@ -133,6 +133,25 @@ pub fn read_response(
     finish(config, memory, &headers, Payload::copied(bytes))
 }
 
+/// The answer to an atomic: what the word held before (InfiniBand specification 1.4, 9.4.5).
+pub fn atomic_acknowledge(
+    config: &EngineConfig,
+    memory: &Memory,
+    lane: &Lane,
+    (psn, messages): (Psn, u32),
+    before: u64,
+) -> Packet {
+    let aeth = Aeth {
+        syndrome: Syndrome::Ack {
+            credits: CREDITS_UNUSED,
+        },
+        msn: messages & 0x00ff_ffff,
+    };
+    let extension = Extension::AtomicAck(aeth, before);
+    let headers = headers(lane, Opcode::AtomicAcknowledge, psn, false, extension);
+    finish(config, memory, &headers, Payload::Empty)
+}
+
 /// A refusal: of the request at `psn`, or because that one is missing.
 pub fn refuse(
     config: &EngineConfig,

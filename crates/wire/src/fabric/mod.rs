@@ -5,3 +5,6 @@
 
 pub mod page;
 pub mod ring;
+pub mod rpc;
+pub mod sequencer;
+pub mod tree;

@@ -1,0 +1,138 @@
+//! A thread of the compute node that asks the index, so many operations at a time.
+
+use super::metered::Metered;
+use super::tally::Shared;
+use super::{Core, tree};
+use rackweave_base::{Duration, Instant, Rng};
+use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::{Category, devices};
+use rackweave_workload::ycsb::{Scatter, Zipf};
+use std::collections::HashMap;
+
+/// Which keys a client asks for.
+#[derive(Clone, Debug)]
+pub enum Keys {
+    /// Any of so many, alike.
+    Uniform(u64),
+    /// Some more often than others, scattered over all.
+    Skewed(Zipf, Scatter),
+    /// The first ones more often than others, in their order.
+    Ordered(Zipf),
+}
+
+impl Keys {
+    fn draw(&self, rng: &mut Rng) -> u64 {
+        match self {
+            Self::Uniform(keys) => rng.below(*keys),
+            Self::Skewed(zipf, scatter) => scatter.apply(zipf.sample(rng)),
+            Self::Ordered(zipf) => zipf.sample(rng),
+        }
+    }
+}
+
+/// What is asked of the index.
+#[derive(Clone, Debug)]
+pub struct Mix {
+    /// Which keys.
+    pub keys: Keys,
+    /// Which part of all operations are updates.
+    pub updates: f64,
+}
+
+/// The thread.
+pub struct ClientActor {
+    client: IndexClient,
+    core: Core,
+    mix: Mix,
+    rng: Rng,
+    going: HashMap<Ticket, (Instant, u64)>,
+    tally: Shared,
+}
+
+impl ClientActor {
+    /// A thread with a client whose links are made.
+    pub fn new(client: IndexClient, core: Core, mix: Mix, rng: Rng, tally: &Shared) -> Self {
+        Self {
+            client,
+            core,
+            mix,
+            rng,
+            going: HashMap::new(),
+            tally: tally.clone(),
+        }
+    }
+
+    fn begin(&mut self, now: Instant) -> Result<(), String> {
+        let key = self.mix.keys.draw(&mut self.rng);
+        let value = tree::value_of(key).to_le_bytes();
+        // An update writes what is there: so every answer can be checked.
+        let op = match self.rng.chance(self.mix.updates) {
+            true => Op::Update { key, value: &value },
+            false => Op::Get { key },
+        };
+        let begun = self.client.begin(&op);
+        let ticket = begun.map_err(|error| format!("key {key}: {error}"))?;
+        self.going.insert(ticket, (now, key));
+        Ok(())
+    }
+
+    fn check(key: u64, reply: &Reply) -> Result<(), String> {
+        match &reply.result {
+            Ok(Answer::Found(true)) => Ok(()),
+            Ok(Answer::Value(Some(value))) if value.word() == Some(tree::value_of(key)) => Ok(()),
+            Ok(answer) => Err(format!("key {key}: {answer:?}")),
+            Err(error) => Err(format!("key {key}: {error}")),
+        }
+    }
+
+    /// One turn; what it has cost beside the verbs.
+    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<Duration, String> {
+        let dispatch = self.core.work(devices::RPC_DISPATCH_CYCLES);
+        let mut spent = Duration::ZERO;
+        self.client.advance(now, verbs);
+        while let Some(reply) = self.client.take() {
+            spent += dispatch;
+            let going = self.going.remove(&reply.ticket);
+            let (since, key) = going.ok_or("an answer to no question")?;
+            Self::check(key, &reply)?;
+            self.tally
+                .borrow_mut()
+                .end(since, now + verbs.spent() + spent);
+        }
+        if self.client.free() > 0 {
+            while self.client.free() > 0 {
+                spent += dispatch;
+                self.begin(now)?;
+            }
+            self.client.advance(now, verbs);
+        }
+        Ok(spent)
+    }
+}
+
+impl Actor for ClientActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        let mut verbs = Metered::new(context.nic(), self.core);
+        let result = self.turn(now, &mut verbs);
+        let communication = verbs.spent();
+        context.charge(Category::Communication, communication);
+        match result {
+            Ok(compute) => {
+                context.charge(Category::Compute, compute);
+                if communication + compute > Duration::ZERO {
+                    return Step::Compute(Duration::ZERO);
+                }
+            }
+            Err(failure) => {
+                self.tally.borrow_mut().fail(failure);
+                return Step::Done;
+            }
+        }
+        match self.client.poll_timeout() {
+            Some(at) => Step::WaitUntil(at),
+            None => Step::WaitForPacket,
+        }
+    }
+}

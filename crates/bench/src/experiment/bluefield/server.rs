@@ -1,0 +1,183 @@
+//! A server thread of the index on a core of the host or of the DPU.
+
+use super::metered::Metered;
+use super::tally::Shared;
+use super::{Core, tree};
+use core::cell::Cell;
+use rackweave_base::{Duration, Instant};
+use rackweave_endpoint::index::message::Method;
+use rackweave_endpoint::index::{IndexServer, ServerThread, Shard};
+use rackweave_endpoint::rpc::{Service, Status, Writer};
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::{Category, TreeCost, devices};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How much slower cores of a server get, from when on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Slowdown {
+    /// From then on.
+    pub from: Instant,
+    /// Everything takes so many times as long.
+    pub factor: u64,
+}
+
+/// What operations on a shard cost: all its threads share it.
+#[derive(Debug)]
+pub struct Prices {
+    core: Core,
+    /// Keys that one key of the real tree stands for.
+    scale: u64,
+    /// Keys of the whole index, really.
+    keys: u64,
+    node_bytes: u32,
+    /// The map version that `cost` is for.
+    version: Cell<Option<u64>>,
+    cost: Cell<TreeCost>,
+    /// Time of all threads together, and operations.
+    spent: Cell<Duration>,
+    operations: Cell<u64>,
+}
+
+impl Prices {
+    /// For a shard of an index that really has `keys` keys and stands for `scale` times as many.
+    pub fn new(core: Core, keys: u64, scale: u64, node_bytes: u32) -> Rc<Self> {
+        Rc::new(Self {
+            core,
+            scale,
+            keys,
+            node_bytes,
+            version: Cell::new(None),
+            cost: Cell::new(tree::cost(core.server, 1, node_bytes)),
+            spent: Cell::new(Duration::ZERO),
+            operations: Cell::new(0),
+        })
+    }
+
+    /// What the shard's tree costs with the keys that it has now.
+    fn cost(&self, shard: &Shard) -> TreeCost {
+        let version = Some(shard.version());
+        if self.version.replace(version) != version {
+            let part = shard.part();
+            let keys = part.map_or(0, |part| {
+                let end = self.keys.min(part.last.saturating_add(1));
+                end.saturating_sub(part.low)
+            });
+            let keys = (keys * self.scale).max(1);
+            let cost = tree::cost(self.core.server, keys, self.node_bytes);
+            self.cost.set(cost);
+        }
+        self.cost.get()
+    }
+
+    /// Time that the threads have spent so far.
+    pub fn spent(&self) -> Duration {
+        self.spent.get()
+    }
+}
+
+/// A service that notes what its work costs.
+struct Priced<'a> {
+    service: &'a mut IndexServer,
+    cost: TreeCost,
+    core: Core,
+    spent: Duration,
+    operations: u64,
+}
+
+impl Service for Priced<'_> {
+    fn serve(
+        &mut self,
+        now: Instant,
+        client: u32,
+        method: u16,
+        request: &[u8],
+        reply: &mut Writer<'_>,
+    ) -> Status {
+        let before = reply.len();
+        let status = self.service.serve(now, client, method, request, reply);
+        self.spent += self.core.work(devices::RPC_DISPATCH_CYCLES);
+        self.operations += 1;
+        self.spent += match Method::of(method) {
+            Some(Method::Get) => self.cost.lookup,
+            Some(Method::Insert | Method::Update | Method::Put | Method::Delete) => {
+                self.cost.update
+            }
+            // A page of entries in order, each copied.
+            Some(Method::Scan | Method::Export) => {
+                let bytes = (reply.len() - before) as u64;
+                self.cost.lookup + self.core.verified(bytes)
+            }
+            // Entries that come, each a search of its own.
+            Some(Method::Load | Method::Install) => {
+                let entries = request.len() as u64 / tree::ENTRY_BYTES;
+                self.cost.update * entries
+            }
+            _ => self.core.work(devices::TREE_OPERATION_CYCLES),
+        };
+        status
+    }
+
+    fn left(&mut self, client: u32) {
+        self.service.left(client);
+    }
+}
+
+/// The thread.
+pub struct ServerActor {
+    /// Its connections and its way to the shard.
+    pub thread: ServerThread,
+    /// What it pays for trees.
+    pub prices: Rc<Prices>,
+    /// When its core gets slower, if it does.
+    pub slowdown: Option<Slowdown>,
+    /// Where failures are told.
+    pub tally: Shared,
+}
+
+impl ServerActor {
+    fn shard(&self) -> &Arc<Shard> {
+        self.thread.service.shard()
+    }
+}
+
+impl Actor for ServerActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let (now, core) = (context.now(), self.prices.core);
+        let cost = self.prices.cost(self.shard());
+        let mut verbs = Metered::new(context.nic(), core);
+        let mut service = Priced {
+            service: &mut self.thread.service,
+            cost,
+            core,
+            spent: Duration::ZERO,
+            operations: 0,
+        };
+        self.thread.rpc.poll(now, &mut verbs, &mut service);
+        let Priced {
+            spent: compute,
+            operations,
+            ..
+        } = service;
+        let slower = self.slowdown.filter(|slowdown| slowdown.from <= now);
+        let factor = slower.map_or(1, |slowdown| slowdown.factor);
+        let (communication, compute) = (verbs.spent() * factor, compute * factor);
+        context.charge(Category::Communication, communication);
+        context.charge(Category::Compute, compute);
+        let spent = communication + compute;
+        if let Some(qpn) = self.thread.rpc.poll_lost() {
+            let mut tally = self.tally.borrow_mut();
+            tally.fail(format!("the connection {qpn} broke"));
+            return Step::Done;
+        }
+        if spent == Duration::ZERO {
+            return Step::WaitForPacket;
+        }
+        let prices = &self.prices;
+        prices.spent.set(prices.spent.get() + spent);
+        prices.operations.set(prices.operations.get() + operations);
+        let queue = u32::try_from(operations).unwrap_or(u32::MAX);
+        self.thread.service.meter().note_busy(spent, queue);
+        Step::Compute(Duration::ZERO)
+    }
+}

@@ -1,0 +1,65 @@
+//! Trees of the experiments: which keys they have, and what they cost at the paper's sizes.
+
+use super::rack::failed;
+use crate::experiment::ExperimentError;
+use rackweave_base::Memory;
+use rackweave_endpoint::btree::{Tree, TreeConfig};
+use rackweave_sim::testbed::Server;
+use rackweave_sim::{TreeCost, TreeShape};
+use rackweave_wire::fabric::tree::Layout;
+
+/// Bytes of an entry: key and value, or key and pointer.
+pub const ENTRY_BYTES: u64 = 16;
+
+/// Bytes of a tree node for requests. The paper's text does not say what it had; this is what it
+/// finds best for one-sided reads.
+pub const NODE_BYTES: u32 = 2048;
+
+/// Keys of the paper's trees.
+pub const PAPER_KEYS: [u64; 3] = [1_000_000, 16_000_000, 256_000_000];
+
+/// The value of a key, for checking answers.
+pub fn value_of(key: u64) -> u64 {
+    key.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ key
+}
+
+/// A tree with the bounds `low..=last` and the keys from `low` on, up to `end` exclusive.
+///
+/// # Errors
+/// If there is no memory for it.
+pub fn load(
+    memory: &Memory,
+    node_bytes: u32,
+    (low, last): (u64, u64),
+    end: u64,
+) -> Result<Tree, ExperimentError> {
+    let keys = end.saturating_sub(low);
+    let config = TreeConfig {
+        low,
+        last,
+        ..TreeConfig::for_keys(keys.max(1), node_bytes, 8)
+    };
+    let block = memory.allocate(config.bytes() as usize);
+    let block = block.map_err(|error| failed("a tree", error))?;
+    let tree = Tree::create(block, &config).map_err(|error| failed("a tree", error))?;
+    let entries = (low..end).map(|key| (key, value_of(key).to_le_bytes()));
+    let loaded = tree.bulk_load(entries);
+    loaded.map_err(|error| failed("a tree", error))?;
+    Ok(tree)
+}
+
+/// What operations on a tree of `keys` keys that grew at random cost a core of `server`.
+pub fn cost(server: Server, keys: u64, node_bytes: u32) -> TreeCost {
+    let capacity = Layout::new(node_bytes).map_or(2, Layout::capacity) as u64;
+    let shape = TreeShape {
+        header_bytes: u64::from(node_bytes) - capacity * ENTRY_BYTES,
+        entry_bytes: ENTRY_BYTES,
+        ..TreeShape::grown(keys, node_bytes)
+    };
+    TreeCost::new(&shape, &server.caches())
+}
+
+/// A number of keys in words.
+pub fn named(keys: u64) -> String {
+    format!("{} M keys", keys / 1_000_000)
+}

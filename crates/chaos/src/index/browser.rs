@@ -1,0 +1,342 @@
+//! Those who use the index from afar, and tell the checker everything.
+
+use super::endpoint::{Accepted, PAYLOAD_MAX};
+use super::plan::{ClientPlan, Plan};
+use super::shared::{Shared, order};
+use super::work::{Task, Work};
+use crate::IndexAccess;
+use core::cell::{Cell, RefCell};
+use rackweave_base::{Duration, Instant, NodeId, Rng};
+use rackweave_endpoint::btree::Direction;
+use rackweave_endpoint::index::{
+    Access, Answer, IndexClient, IndexClientConfig, IndexError, Op, PartitionMap, ReaderConfig,
+    Reply, Ticket,
+};
+use rackweave_endpoint::rpc::ClientConfig;
+use rackweave_sim::checkers::index_history::{Operation, PointId, ScanId};
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_verbs::PdId;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// Rounds of a step at most: time stands still meanwhile, so that each must bring it further.
+const ROUNDS_MAX: u32 = 10_000;
+
+/// How long one waits who was told that an endpoint is gone.
+const GONE_PAUSE: Duration = Duration::from_micros(20);
+
+/// A client's place. The harness connects it, its actor uses it.
+pub(super) struct Desk {
+    /// Its number for the checker.
+    pub who: u32,
+    pub node: NodeId,
+    pub pd: PdId,
+    pub client: RefCell<IndexClient>,
+    /// By endpoint: the ends there, and the start of the endpoint that they belong to.
+    pub ends: RefCell<Vec<Option<(Accepted, u64)>>>,
+    /// Its node has died.
+    pub is_dead: Cell<bool>,
+}
+
+/// What a client is to do.
+pub(super) enum Script {
+    /// So many operations of all kinds.
+    Work(u32),
+    /// Gets all keys, and scans everything both ways. It must succeed.
+    ReadAll,
+}
+
+enum Todo {
+    Random(u32),
+    Listed(VecDeque<Task>),
+}
+
+/// What was begun.
+enum Job {
+    Point {
+        id: PointId,
+        key: u64,
+        operation: Operation,
+    },
+    Scan {
+        id: ScanId,
+        limit: u32,
+    },
+}
+
+/// A client at work.
+pub(super) struct Browser {
+    shared: Rc<Shared>,
+    desk: Rc<Desk>,
+    work: Work,
+    todo: Todo,
+    /// It must succeed.
+    strict: bool,
+    jobs: BTreeMap<Ticket, Job>,
+    next_at: Instant,
+}
+
+impl Desk {
+    pub fn new(plan: &Plan, client: &ClientPlan, who: u32, pd: PdId, map: PartitionMap) -> Self {
+        let mut rng = Rng::new(plan.seed ^ u64::from(who)).fork("client");
+        let operations = plan.habits.at_once as u16;
+        let config = IndexClientConfig {
+            operations,
+            access: match client.access {
+                IndexAccess::Rpc => Access::Rpc,
+                IndexAccess::OneSided => Access::OneSided,
+            },
+            rpc: ClientConfig {
+                window: 1 + rng.below(8) as u16,
+                payload_max: PAYLOAD_MAX,
+                batch_bytes: *rng.pick(&[0, 512]),
+                timeout: plan.patience,
+                ..ClientConfig::default()
+            },
+            reader: ReaderConfig {
+                walks: 1 + rng.below(8) as u16,
+                cache_bytes: client.cache_bytes,
+                records: *rng.pick(&[1, 2, 8]),
+                ..ReaderConfig::default()
+            },
+            busy_wait: Duration::from_micros(*rng.pick(&[1, 5])),
+            busy_wait_max: Duration::from_micros(100),
+            tries_max: *rng.pick(&[20, 1000]),
+        };
+        let endpoints = plan.endpoints.len();
+        Self {
+            who,
+            node: client.node,
+            pd,
+            client: RefCell::new(IndexClient::new(map, config)),
+            ends: RefCell::new(vec![None; endpoints]),
+            is_dead: Cell::new(false),
+        }
+    }
+
+    pub fn reads(&self) -> bool {
+        self.client.borrow().config().access == Access::OneSided
+    }
+}
+
+impl Browser {
+    pub fn new(shared: Rc<Shared>, desk: Rc<Desk>, script: Script, seed: u64) -> Self {
+        let rng = Rng::new(seed ^ u64::from(desk.who) << 8).fork("browser");
+        let work = Work::new(&shared, rng);
+        let strict = matches!(script, Script::ReadAll);
+        let todo = match script {
+            Script::Work(operations) => Todo::Random(operations),
+            Script::ReadAll => Todo::Listed(everything(&shared)),
+        };
+        Self {
+            shared,
+            desk,
+            work,
+            todo,
+            strict,
+            jobs: BTreeMap::new(),
+            next_at: Instant::ZERO,
+        }
+    }
+
+    fn next_task(&mut self) -> Option<Task> {
+        match &mut self.todo {
+            Todo::Listed(tasks) => tasks.pop_front(),
+            Todo::Random(0) => None,
+            Todo::Random(left) => {
+                *left -= 1;
+                Some(self.work.draw(&self.shared))
+            }
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        match &self.todo {
+            Todo::Listed(tasks) => !tasks.is_empty(),
+            Todo::Random(left) => *left > 0,
+        }
+    }
+
+    /// Begins what is next, if it is time. True if it did.
+    fn begin(&mut self, now: Instant) -> bool {
+        if now < self.next_at || self.desk.client.borrow().free() == 0 {
+            return false;
+        }
+        let Some(task) = self.next_task() else {
+            return false;
+        };
+        let desk = self.desk.clone();
+        let (client, shared) = (&mut *desk.client.borrow_mut(), self.shared.clone());
+        let mut history = shared.history.borrow_mut();
+        let (began, job) = match task {
+            Task::Point {
+                key,
+                operation,
+                ref value,
+            } => {
+                let op = match operation {
+                    Operation::Get => Op::Get { key },
+                    Operation::Insert(_) => Op::Insert { key, value },
+                    Operation::Update(_) => Op::Update { key, value },
+                    Operation::Put(_) => Op::Put { key, value },
+                    Operation::Remove => Op::Delete { key },
+                };
+                let id = history.begin(now, desk.who, key, operation);
+                let job = Job::Point { id, key, operation };
+                (client.begin(&op), job)
+            }
+            Task::Scan {
+                low,
+                last,
+                direction,
+                limit,
+            } => {
+                let op = Op::Scan {
+                    low,
+                    last,
+                    direction,
+                    limit,
+                };
+                let id = history.begin_scan(now, desk.who, low..=last, order(direction));
+                (client.begin(&op), Job::Scan { id, limit })
+            }
+        };
+        match began {
+            Ok(ticket) => _ = self.jobs.insert(ticket, job),
+            Err(error) => self.shared.wrong(format!("client {}: {error}", desk.who)),
+        }
+        if !self.strict {
+            let most = self.shared.habits.pause_max.as_nanos();
+            self.next_at = now + Duration::from_nanos(self.work.rng().below(most));
+        }
+        true
+    }
+
+    fn ended(&mut self, now: Instant, reply: Reply) {
+        let Some(job) = self.jobs.remove(&reply.ticket) else {
+            let who = self.desk.who;
+            let what = format!("client {who}: an end without a beginning, {reply:?}");
+            return self.shared.wrong(what);
+        };
+        let shared = self.shared.clone();
+        match (job, reply.result) {
+            (Job::Point { id, key, .. }, Ok(Answer::Value(value))) => {
+                shared.found(now, id, key, value.as_deref());
+            }
+            (Job::Point { id, operation, .. }, Ok(Answer::Found(was_there))) => {
+                shared.changed(now, id, operation, was_there);
+            }
+            (Job::Scan { id, limit }, Ok(Answer::Entries(entries))) => {
+                let whole = entries.len() < limit as usize;
+                let entries: Vec<(u64, &[u8])> = entries
+                    .iter()
+                    .map(|(key, value)| (*key, &**value))
+                    .collect();
+                let mut history = shared.history.borrow_mut();
+                let scanned = shared.scanned(&entries, whole, |key, error| {
+                    history.torn_in_scan(id, key, error);
+                });
+                // Without the torn ones it says nothing.
+                if scanned.entries.len() == entries.len() {
+                    history.end_scan(now, id, scanned);
+                }
+            }
+            (_, Ok(answer)) => {
+                let who = self.desk.who;
+                shared.wrong(format!("client {who}: {answer:?} to another question"));
+            }
+            (job, Err(error)) => self.failed(now, job, error),
+        }
+    }
+
+    fn failed(&mut self, now: Instant, job: Job, error: IndexError) {
+        let who = self.desk.who;
+        let severe = matches!(
+            error,
+            IndexError::Refused(_)
+                | IndexError::Malformed(_)
+                | IndexError::Corrupt(_)
+                | IndexError::ValueTooLarge(_)
+        );
+        if severe || self.strict {
+            self.shared
+                .wrong(format!("client {who} at {now:?}: {error}"));
+        }
+        if matches!(error, IndexError::Gone(_) | IndexError::OutcomeUnknown(_)) {
+            self.next_at = self.next_at.max(now + GONE_PAUSE);
+        }
+        match job {
+            Job::Point { id, .. } if matches!(error, IndexError::OutcomeUnknown(_)) => {
+                self.shared.unknown(id);
+            }
+            Job::Point { id, .. } => self.shared.refused(id),
+            // Without a result it says nothing.
+            Job::Scan { .. } => {}
+        }
+    }
+
+    /// Its node has died: of what is under way nobody will hear.
+    fn abandon(&mut self) {
+        for (_, job) in core::mem::take(&mut self.jobs) {
+            if let Job::Point { id, .. } = job {
+                self.shared.unknown(id);
+            }
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+fn everything(shared: &Shared) -> VecDeque<Task> {
+    let whole = |direction| Task::Scan {
+        low: 0,
+        last: u64::MAX,
+        direction,
+        limit: u32::MAX,
+    };
+    let gets = (0..shared.keys.count).map(|index| Task::Point {
+        key: shared.keys.key(index),
+        operation: Operation::Get,
+        value: Vec::new(),
+    });
+    let scans = [Direction::Forward, Direction::Backward].map(whole);
+    gets.chain(scans).collect()
+}
+
+impl Actor for Browser {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        for round in 0.. {
+            if round == ROUNDS_MAX {
+                let who = self.desk.who;
+                let what = format!("client {who} does not come to rest at {now:?}");
+                self.shared.wrong(what);
+                return Step::Done;
+            }
+            let desk = self.desk.clone();
+            let reply = desk.client.borrow_mut().poll(now, context.nic());
+            let mut happened = reply.is_some();
+            if let Some(reply) = reply {
+                self.ended(now, reply);
+            }
+            happened |= self.begin(now);
+            if !happened {
+                break;
+            }
+        }
+        if self.jobs.is_empty() && !self.has_more() {
+            return Step::Done;
+        }
+        let client = self.desk.client.borrow();
+        let can_begin = client.free() > 0 && self.has_more();
+        let next = can_begin.then_some(self.next_at);
+        match next.into_iter().chain(client.poll_timeout()).min() {
+            Some(due) => Step::WaitUntil(due.max(now + Duration::from_nanos(1))),
+            None => Step::WaitForPacket,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A short campaign; the long one is `rackweave chaos`.
+
+use crate::{IndexAccess, Options, System, replay_command, run, run_with};
+
+#[test]
+fn a_hundred_seeds_without_a_violation() {
+    let (mut reads, mut writes, mut scans, mut disturbed) = (0, 0, 0, 0);
+    let (mut restarts, mut crashes, mut moves, mut torn, mut stale) = (0, 0, 0, 0, 0);
+    for seed in 0..100 {
+        let report = run(System::Index, seed);
+        assert!(
+            report.violations.is_empty(),
+            "{:#?}\n{}\nrepeat with: {}",
+            report.violations,
+            report.plan,
+            replay_command(System::Index, seed)
+        );
+        reads += report.reads;
+        writes += report.writes;
+        scans += report.scans;
+        disturbed += report.packets_disturbed;
+        restarts += report.restarts;
+        crashes += report.crashes;
+        moves += report.changes;
+        torn += report.torn;
+        stale += report.stale;
+    }
+    assert!(
+        reads > 10_000 && writes > 10_000 && scans > 1000,
+        "it must hurt"
+    );
+    assert!(
+        disturbed > 1000 && restarts > 5 && crashes > 5,
+        "it must hurt"
+    );
+    assert!(
+        moves > 50 && torn > 50 && stale > 50,
+        "{moves} {torn} {stale}"
+    );
+}
+
+#[test]
+fn a_seed_repeats_its_run() {
+    for seed in [3, 17, 99] {
+        assert_eq!(run(System::Index, seed), run(System::Index, seed));
+    }
+    assert_ne!(
+        run(System::Index, 3).trace_hash,
+        run(System::Index, 17).trace_hash
+    );
+}
+
+#[test]
+fn all_clients_read_as_they_are_told() {
+    for access in IndexAccess::ALL {
+        let options = Options {
+            access: Some(access),
+        };
+        for seed in 200..210 {
+            let report = run_with(System::Index, seed, &options);
+            assert_eq!(report.violations, [""; 0], "seed {seed}: {}", report.plan);
+            let other = match access {
+                IndexAccess::Rpc => "by one-sided",
+                IndexAccess::OneSided => "by rpc",
+            };
+            assert!(!report.plan.contains(other), "{}", report.plan);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Those who ask for numbers and tell the checker everything, and the server that some of them ask.
+
+use super::plan::{Client, Habits};
+use core::cell::{Cell, RefCell};
+use rackweave_base::{Duration, Instant, Rng};
+use rackweave_endpoint::rpc::Server;
+use rackweave_endpoint::sequencer::{
+    AtomicSequencer, BeginError, CounterService, RpcSequencer, Sequencer, Ticket,
+};
+use rackweave_sim::checkers::SequenceHistory;
+use rackweave_sim::checkers::sequence::CallId;
+use rackweave_sim::world::{Actor, Context, Step};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Violations kept that the checker of histories does not judge.
+const WRONG_MAX: usize = 10;
+
+/// How often one who waits for a connection, or a server, looks.
+const LOOK: Duration = Duration::from_micros(5);
+
+/// What all share.
+pub(super) struct Shared {
+    pub seed: u64,
+    pub habits: Habits,
+    pub history: RefCell<SequenceHistory>,
+    /// What must not be and the history does not show.
+    pub wrong: RefCell<Vec<String>>,
+    /// Calls that ended in an error.
+    pub failed: Cell<u64>,
+    /// Whether connections may break: not if nothing was planned that breaks them.
+    pub may_break: bool,
+}
+
+impl Shared {
+    pub fn wrong(&self, what: String) {
+        let mut wrong = self.wrong.borrow_mut();
+        if wrong.len() < WRONG_MAX {
+            wrong.push(what);
+        }
+    }
+}
+
+/// A client's connection.
+pub(super) enum Link {
+    Atomic(AtomicSequencer),
+    Rpc(Box<RpcSequencer>),
+}
+
+impl Link {
+    fn sequencer(&mut self) -> &mut dyn Sequencer {
+        match self {
+            Link::Atomic(client) => client,
+            Link::Rpc(client) => &mut **client,
+        }
+    }
+}
+
+/// A client's place: the stage makes its connection here.
+pub(super) struct Seat {
+    pub client: Client,
+    /// By which the checker knows it: another one after each death of its node.
+    pub number: u32,
+    pub link: RefCell<Option<Link>>,
+    /// The sequencer that the connection leads to.
+    pub sequencer: Cell<u32>,
+    /// Whether it waits for a connection.
+    pub waits: Cell<bool>,
+    /// Calls that were given numbers.
+    pub ranges: Cell<u64>,
+}
+
+impl Seat {
+    pub fn new(client: Client, number: u32) -> Rc<Self> {
+        Rc::new(Self {
+            client,
+            number,
+            link: RefCell::new(None),
+            sequencer: Cell::new(0),
+            waits: Cell::new(true),
+            ranges: Cell::new(0),
+        })
+    }
+}
+
+/// Makes calls, one after another and many at a time.
+pub(super) struct Asker {
+    shared: Rc<Shared>,
+    seat: Rc<Seat>,
+    rng: Rng,
+    left: u32,
+    open: VecDeque<(Ticket, CallId, u64)>,
+    next_at: Instant,
+}
+
+impl Asker {
+    /// Makes `calls` calls by the connection of a seat.
+    pub fn new(shared: Rc<Shared>, seat: Rc<Seat>, calls: u32) -> Self {
+        let mut rng = Rng::new(shared.seed ^ u64::from(seat.number) << 32);
+        Self {
+            rng: rng.fork("asker"),
+            shared,
+            seat,
+            left: calls,
+            open: VecDeque::new(),
+            next_at: Instant::ZERO,
+        }
+    }
+
+    /// Takes the ends of calls.
+    fn take(&mut self, sequencer: &mut dyn Sequencer, context: &mut Context<'_>) {
+        let now = context.now();
+        while let Some(done) = sequencer.poll(now, context.nic()) {
+            let who = self.seat.number;
+            let Some((ticket, call, count)) = self.open.pop_front() else {
+                self.shared
+                    .wrong(format!("client {who} at {now:?}: {done:?}, unasked"));
+                return;
+            };
+            if ticket != done.ticket {
+                let what = format!("client {who} at {now:?}: {done:?} before {ticket:?}");
+                self.shared.wrong(what);
+            }
+            match done.result {
+                Ok(range) => {
+                    self.seat.ranges.set(self.seat.ranges.get() + 1);
+                    self.shared.history.borrow_mut().end(call, range);
+                }
+                Err(error) => {
+                    self.shared.failed.set(self.shared.failed.get() + 1);
+                    if !self.shared.may_break {
+                        let what = format!("client {who} at {now:?}, {count} numbers: {error}");
+                        self.shared.wrong(what);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins calls that are due.
+    fn begin(&mut self, sequencer: &mut dyn Sequencer, now: Instant) -> bool {
+        let habits = self.shared.habits;
+        let mut begun = false;
+        while self.left > 0 && now >= self.next_at && self.open.len() < self.seat.client.at_once {
+            let count = self.rng.between(1, habits.count_max);
+            match sequencer.begin(count) {
+                Ok(ticket) => {
+                    let (name, who) = (self.seat.sequencer.get(), self.seat.number);
+                    let call = self.shared.history.borrow_mut().begin(name, who, count);
+                    self.open.push_back((ticket, call, count));
+                }
+                Err(BeginError::Broken(_)) => return begun,
+                Err(error) => {
+                    let who = self.seat.number;
+                    self.shared
+                        .wrong(format!("client {who} at {now:?}: {error}"));
+                    self.left = 0;
+                    return begun;
+                }
+            }
+            begun = true;
+            self.left -= 1;
+            // Some calls come together.
+            if self.rng.chance(0.6) {
+                let pause = 1 + self.rng.below(habits.pause_max.as_nanos());
+                self.next_at = now + Duration::from_nanos(pause);
+            }
+        }
+        begun
+    }
+}
+
+impl Actor for Asker {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        let seat = self.seat.clone();
+        let mut link = seat.link.borrow_mut();
+        let Some(link) = link.as_mut().filter(|_| !seat.waits.get()) else {
+            if self.left == 0 {
+                return Step::Done;
+            }
+            return Step::WaitUntil(now + LOOK);
+        };
+        let sequencer = link.sequencer();
+        loop {
+            self.take(sequencer, context);
+            if !self.begin(sequencer, now) {
+                break;
+            }
+        }
+        if self.open.is_empty() {
+            if self.left == 0 {
+                return Step::Done;
+            }
+            if sequencer.broken().is_some() {
+                seat.waits.set(true);
+                return Step::WaitUntil(now + LOOK);
+            }
+        }
+        let next = (self.left > 0 && self.next_at > now).then_some(self.next_at);
+        match next.into_iter().chain(sequencer.poll_timeout()).min() {
+            Some(due) => Step::WaitUntil(due.max(now + Duration::from_nanos(1))),
+            None => Step::WaitForPacket,
+        }
+    }
+}
+
+/// A server on a core of its node.
+pub(super) struct Counting {
+    pub server: Rc<RefCell<Server>>,
+    pub service: CounterService,
+}
+
+impl Actor for Counting {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        let mut server = self.server.borrow_mut();
+        while server.poll(now, context.nic(), &mut self.service) {}
+        Step::WaitUntil(now + LOOK)
+    }
+}

@@ -1,0 +1,256 @@
+//! The campaign against sequencers of all kinds: a word in a node's memory, a counter in a server,
+//! a register of the switch, each asked by several clients; packet faults, cut cables, clients
+//! that die, a memory node and a server that die and come back with nothing, a switch that
+//! restarts.
+//!
+//! What must hold (DESIGN, section 10) is judged by the history of calls
+//! (`rackweave_sim::checkers::sequence`): no number twice, ranges of the right length in real-time
+//! order, and no number missing that is not accounted for. In the end everything is mended, and
+//! every sequencer must give numbers again.
+//!
+//! [`plan`] makes rack, sequencers and clients of a seed and what goes wrong; [`stage`] builds it
+//! and makes connections; [`actors`] ask.
+
+mod actors;
+mod plan;
+mod stage;
+
+use crate::SeedReport;
+use actors::Shared;
+use core::cell::{Cell, RefCell};
+use plan::{Disturbance, Plan};
+use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_rack::{RunEnd, SimulatedRack};
+use rackweave_sim::checkers::SequenceHistory;
+use stage::Stage;
+use std::rc::Rc;
+
+/// Virtual time after which a run that has not ended is taken for stuck. The longest honest ones
+/// take tens of milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often connections that are waited for are made.
+const ATTENTION: Duration = Duration::from_micros(20);
+
+/// What the rack calls the end of such a time.
+const ATTEND: u64 = u64::MAX;
+
+/// Calls of each client when all is well again.
+const LAST_CALLS: u32 = 8;
+
+pub(super) fn run(seed: u64) -> SeedReport {
+    let plan = Plan::new(seed);
+    let mut report = SeedReport {
+        seed,
+        plan: plan.to_string(),
+        ..SeedReport::default()
+    };
+    let shared = Rc::new(Shared {
+        seed,
+        habits: plan.habits,
+        history: RefCell::new(SequenceHistory::new()),
+        wrong: RefCell::default(),
+        failed: Cell::new(0),
+        may_break: plan.may_break(),
+    });
+    match Stage::new(&plan, shared.clone()) {
+        Ok(stage) => Campaign::new(stage, &mut report).play(),
+        Err(error) => report.violations.push(error),
+    }
+    report.calls_failed = shared.failed.get();
+    report.violations.extend(shared.wrong.take());
+    match shared.history.take().finish() {
+        Ok(summary) => (report.ranges, report.numbers) = (summary.ranges, summary.numbers),
+        Err(violations) => {
+            let violations = violations.iter().map(ToString::to_string);
+            report.violations.extend(violations);
+        }
+    }
+    report
+}
+
+/// A run over one rack.
+struct Campaign<'a, 'b> {
+    stage: Stage<'a>,
+    dead: Vec<NodeId>,
+    /// Those of them of whom the controller does not know.
+    untold: Vec<NodeId>,
+    /// Nothing is to go wrong any more.
+    quiet: bool,
+    report: &'b mut SeedReport,
+}
+
+impl<'a, 'b> Campaign<'a, 'b> {
+    fn new(stage: Stage<'a>, report: &'b mut SeedReport) -> Self {
+        Self {
+            stage,
+            dead: Vec::new(),
+            untold: Vec::new(),
+            quiet: false,
+            report,
+        }
+    }
+
+    fn rack(&mut self) -> &mut SimulatedRack {
+        &mut self.stage.rack
+    }
+
+    fn check(&mut self, done: Result<(), String>) {
+        if let Err(error) = done {
+            self.report.violations.push(error);
+        }
+    }
+
+    /// The whole story: work among disturbances, then quiet.
+    fn play(mut self) {
+        let plan = self.stage.plan;
+        for (token, &(time, _)) in plan.disturbances.iter().enumerate() {
+            self.rack().at(time, token as u64);
+        }
+        for node in self.stage.client_nodes() {
+            self.stage.spawn(node, plan.habits.calls);
+        }
+        self.attend();
+        if self.drive("at work") {
+            self.quieten();
+        }
+        self.close();
+    }
+
+    /// Makes connections, now and again and again.
+    fn attend(&mut self) {
+        let attended = self.stage.attend();
+        self.check(attended);
+        let next = self.rack().now() + ATTENTION;
+        self.rack().at(next, ATTEND);
+    }
+
+    /// Runs until all are done, doing what the plan says when it is due. False if that never comes.
+    fn drive(&mut self, doing: &str) -> bool {
+        let end = self.rack().now() + PATIENCE;
+        loop {
+            if !self.report.violations.is_empty() {
+                return false;
+            }
+            let stuck = match self.rack().run(end) {
+                RunEnd::Done => return true,
+                RunEnd::Control(ATTEND) => {
+                    self.attend();
+                    continue;
+                }
+                RunEnd::Control(token) => {
+                    let (_, disturbance) = self.stage.plan.disturbances[token as usize];
+                    let done = self.disturb(disturbance);
+                    self.check(done);
+                    continue;
+                }
+                RunEnd::Deadline => format!("not at its end after {PATIENCE}"),
+                RunEnd::Stalled => "nothing will ever happen again".into(),
+            };
+            self.check(Err(format!("stuck {doing}: {stuck}")));
+            return false;
+        }
+    }
+
+    fn disturb(&mut self, disturbance: Disturbance) -> Result<(), String> {
+        if self.quiet {
+            return Ok(());
+        }
+        match disturbance {
+            Disturbance::Crash(node) => {
+                if !self.dead.contains(&node) {
+                    self.stage.crash(node);
+                    self.dead.push(node);
+                    self.untold.push(node);
+                    self.report.crashes += 1;
+                }
+                Ok(())
+            }
+            Disturbance::Tell(node) => {
+                self.tell(node);
+                Ok(())
+            }
+            Disturbance::Return(node) => self.revive(node, self.stage.plan.habits.calls / 2),
+            Disturbance::CutCable(node) => {
+                self.rack().set_link_down(node, true);
+                Ok(())
+            }
+            Disturbance::MendCable(node) => {
+                self.rack().set_link_down(node, false);
+                Ok(())
+            }
+            Disturbance::RestartSwitch => {
+                self.report.restarts += 1;
+                self.stage.restart_switch()
+            }
+        }
+    }
+
+    fn tell(&mut self, node: NodeId) {
+        if self.untold.contains(&node) {
+            self.untold.retain(|&other| other != node);
+            self.rack().crash_node(node);
+        }
+    }
+
+    /// A node that is dead, and known to be, comes back; its clients go on.
+    fn revive(&mut self, node: NodeId, calls: u32) -> Result<(), String> {
+        if !self.dead.contains(&node) || self.untold.contains(&node) {
+            return Ok(());
+        }
+        self.dead.retain(|&other| other != node);
+        self.stage.revive(node)?;
+        self.stage.spawn(node, calls);
+        Ok(())
+    }
+
+    /// Everything is mended, everybody is there, and every client gets numbers.
+    fn quieten(&mut self) {
+        self.quiet = true;
+        for node in 0..self.stage.plan.config.node.len() {
+            self.rack().set_link_down(NodeId(node as u16), false);
+        }
+        for node in self.dead.clone() {
+            self.tell(node);
+            let revived = self.revive(node, 0);
+            self.check(revived);
+        }
+        if !self.drive("after all was mended") {
+            return;
+        }
+        for seat in &self.stage.seats {
+            seat.ranges.set(0);
+        }
+        for node in self.stage.client_nodes() {
+            self.stage.spawn(node, LAST_CALLS);
+        }
+        if !self.drive("asking once more") {
+            return;
+        }
+        let without = self.stage.seats.iter().find(|seat| seat.ranges.get() == 0);
+        if let Some(seat) = without {
+            let (who, kind) = (seat.number, seat.client.kind);
+            self.check(Err(format!(
+                "client {who} got nothing of {kind:?} in the end"
+            )));
+        }
+    }
+
+    fn close(self) {
+        let (rack, report) = (self.stage.rack, self.report);
+        report.trace_hash = rack.trace_hash();
+        report.events = rack.events();
+        report.time = rack.now() - Instant::ZERO;
+        for node in 0..self.stage.plan.config.node.len() {
+            if let Some(links) = rack.link_report(NodeId(node as u16)) {
+                for faults in [links.to_switch.faults, links.from_switch.faults] {
+                    report.packets_disturbed +=
+                        faults.lost + faults.duplicated + faults.reordered + faults.corrupted;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

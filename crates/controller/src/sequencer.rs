@@ -1,0 +1,361 @@
+//! The sequencers' control plane: mirrors `rackweave_programs::sequencer`.
+//!
+//! No number is handed out twice, even if the switch forgets everything: the switch hands out
+//! numbers only below a limit, and the controller has each limit in its book before the switch has
+//! it. When the switch says that few numbers are left, a block more is entered, first in the book.
+//! After a restart of the switch a sequencer goes on at the limit of before. What was left below it
+//! nobody will ever have: a gap of at most a block and a half.
+//!
+//! The book lives as long as the controller. Whoever wants numbers to go on after that keeps
+//! [`Controller::sequencer_reserved`] somewhere safe and gives it to the next sequencer as
+//! [`SequencerSpec::first`].
+//!
+//! A client lends its queue pair. After a restart of the switch that is put in error, so that the
+//! client learns at once that its requests are lost; it asks to be attached again.
+
+use crate::connect::PairAttributes;
+use crate::lanes::{Connected, Wanted};
+use crate::{Controller, LaneError, NodeAddress, Site};
+use rackweave_base::canary::{Canary, planted};
+use rackweave_base::{NodeId, Qpn, Rkey};
+use rackweave_programs::sequencer::{
+    SequencerChannel, SequencerDigest, SequencerEntry, Sequencers,
+};
+use rackweave_switch::table::TableError;
+use rackweave_switch::transfer::{LaneId, LaneKind};
+use rackweave_verbs::{Access, QpModify};
+use rackweave_wire::fabric::sequencer::{NUMBERS_END, address_of};
+
+pub use rackweave_wire::fabric::sequencer::SequencerPlace;
+
+/// A sequencer in the switch. No two of one controller have the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SequencerId(pub u32);
+
+/// What a sequencer is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SequencerSpec {
+    /// The first number.
+    pub first: u64,
+    /// Numbers that the controller puts on record at a time, a power of two from 16 to 2^48. A
+    /// restart of the switch costs up to a block and a half. When the switch has half a block left
+    /// it asks for more, so a request for more than that may be refused.
+    pub block: u64,
+}
+
+impl Default for SequencerSpec {
+    /// From zero, in blocks of 2^40: half a block lasts for minutes at any rate that the switch
+    /// reaches, and there are 2^23 blocks.
+    fn default() -> Self {
+        Self {
+            first: 0,
+            block: 1 << 40,
+        }
+    }
+}
+
+/// Why a sequencer was not set up, or a client not attached.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SequencerSetUpError {
+    /// The switch has no more room.
+    #[error("the switch has room for {has} {what}, all in use; raise {setting}")]
+    NoRoom {
+        /// For what.
+        what: &'static str,
+        /// How many.
+        has: usize,
+        /// What to raise.
+        setting: &'static str,
+    },
+    /// A number of the specification is out of range.
+    #[error("{what}: {number} is out of range, {range}")]
+    OutOfRange {
+        /// Which.
+        what: &'static str,
+        /// Its value.
+        number: u64,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// There is no such sequencer.
+    #[error("there is no sequencer {}, or not any more", .0.0)]
+    Unknown(SequencerId),
+    /// The client could not be connected.
+    #[error(transparent)]
+    Lane(#[from] LaneError),
+    /// A table of the switch is full.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    id: SequencerId,
+    entry: SequencerEntry,
+    block: u64,
+    first: u64,
+    /// The limit: nothing from here on was ever handed out.
+    reserved: u64,
+}
+
+/// What the controller knows of the sequencers.
+#[derive(Debug, Default)]
+pub(crate) struct SequencerBook {
+    /// By place in the switch.
+    made: Vec<Option<Made>>,
+    /// By channel.
+    clients: Vec<Option<Connected>>,
+    ids: u32,
+}
+
+impl SequencerBook {
+    fn place(&self, id: SequencerId) -> Option<(u16, Made)> {
+        let made = (0u16..).zip(&self.made);
+        made.filter_map(|(index, made)| Some((index, (*made)?)))
+            .find(|(_, made)| made.id == id)
+    }
+
+    fn client(&self, node: NodeId, qpn: Qpn) -> Option<(u16, Connected)> {
+        let clients = (0u16..).zip(&self.clients);
+        clients
+            .filter_map(|(number, client)| Some((number, (*client)?)))
+            .find(|(_, client)| (client.node, client.node_qpn) == (node, qpn))
+    }
+}
+
+/// A free place among `has`.
+fn free<T>(
+    places: &mut Vec<Option<T>>,
+    has: usize,
+    (what, setting): (&'static str, &'static str),
+) -> Result<u16, SequencerSetUpError> {
+    let at = places.iter().position(Option::is_none);
+    let at = at.unwrap_or(places.len());
+    if at >= has {
+        return Err(SequencerSetUpError::NoRoom { what, has, setting });
+    }
+    if at == places.len() {
+        places.push(None);
+    }
+    Ok(at as u16)
+}
+
+impl SequencerSpec {
+    fn check(&self) -> Result<(), SequencerSetUpError> {
+        let out = |what, number, range| {
+            Err(SequencerSetUpError::OutOfRange {
+                what,
+                number,
+                range,
+            })
+        };
+        if !self.block.is_power_of_two() || !(16..=1 << 48).contains(&self.block) {
+            let range = "a power of two from 16 to 2^48 is needed";
+            return out("numbers in a block", self.block, range);
+        }
+        if self.first > NUMBERS_END - self.block {
+            let range = "it and a block must be below 2^63";
+            return out("the first number", self.first, range);
+        }
+        Ok(())
+    }
+}
+
+impl Controller {
+    /// Sets a sequencer up in the switch.
+    ///
+    /// # Errors
+    /// If the specification makes no sense or the switch has no room.
+    pub fn create_sequencer(
+        &mut self,
+        site: &mut dyn Site,
+        spec: SequencerSpec,
+    ) -> Result<SequencerId, SequencerSetUpError> {
+        spec.check()?;
+        let has = with_sequencers(site, |it| usize::from(it.config().sequencers));
+        let book = &mut self.sequencers;
+        let setting = ("sequencers", "switch.sequencers");
+        let index = free(&mut book.made, has, setting)?;
+        book.ids += 1;
+        let id = SequencerId(book.ids);
+        let made = Made {
+            id,
+            entry: SequencerEntry {
+                rkey: Rkey(self.rng.next_u32()),
+                reserve: spec.block / 2,
+            },
+            block: spec.block,
+            first: spec.first,
+            reserved: spec.first + spec.block,
+        };
+        let Made { entry, first, .. } = made;
+        with_sequencers(site, |it| {
+            it.set_sequencer(index, entry, first, made.reserved)
+        })?;
+        self.sequencers.made[usize::from(index)] = Some(made);
+        Ok(id)
+    }
+
+    /// Takes a sequencer down; who asks it from now on is refused. Clients stay attached.
+    pub fn close_sequencer(&mut self, site: &mut dyn Site, id: SequencerId) {
+        if let Some((index, _)) = self.sequencers.place(id) {
+            self.sequencers.made[usize::from(index)] = None;
+            with_sequencers(site, |it| it.remove_sequencer(index));
+        }
+    }
+
+    /// From this number on, none of a sequencer's was ever handed out; after a restart of the
+    /// switch it goes on here.
+    pub fn sequencer_reserved(&self, id: SequencerId) -> Option<u64> {
+        self.sequencers.place(id).map(|(_, made)| made.reserved)
+    }
+
+    /// Connects a queue pair of a client's to the switch, whatever its state is, and says how it
+    /// names the sequencer. One that is attached already is connected afresh: what was under way
+    /// on it is forgotten at both ends.
+    ///
+    /// # Errors
+    /// If there is no such sequencer or node, or the switch has no room.
+    pub fn attach_sequencer(
+        &mut self,
+        site: &mut dyn Site,
+        id: SequencerId,
+        (node, qpn): (NodeId, Qpn),
+        attributes: &PairAttributes,
+    ) -> Result<SequencerPlace, SequencerSetUpError> {
+        let (index, made) = self
+            .sequencers
+            .place(id)
+            .ok_or(SequencerSetUpError::Unknown(id))?;
+        let address = address_of_node(site, node)?;
+        let wanted = Wanted {
+            kind: LaneKind::Program,
+            access: Access::empty(),
+            mtu: attributes.mtu,
+            psn: self.random_psn(),
+            qpn: Some(qpn),
+            reads: attributes.reads_in_flight_max,
+            timeout: attributes.timeout,
+        };
+        let (number, linked) = match self.sequencers.client(node, qpn) {
+            Some((number, client)) => {
+                let linked = self.relink_lane(site, &client, address, wanted)?;
+                (number, linked)
+            }
+            None => {
+                let has = with_sequencers(site, |it| usize::from(it.config().clients));
+                let setting = ("clients of sequencers", "switch.sequencer_clients");
+                let number = free(&mut self.sequencers.clients, has, setting)?;
+                let lane = self.lanes.take(1)?;
+                match self.connect_lane(site, lane, (node, address), wanted) {
+                    Ok(linked) => (number, linked),
+                    Err(error) => {
+                        self.lanes.give_back(lane);
+                        return Err(error.into());
+                    }
+                }
+            }
+        };
+        self.sequencers.clients[usize::from(number)] = Some(linked);
+        let channel = SequencerChannel {
+            number,
+            first: wanted.psn,
+        };
+        with_sequencers(site, |it| it.set_channel(linked.lane, Some(channel)))?;
+        Ok(SequencerPlace {
+            address: address_of(index),
+            rkey: made.entry.rkey,
+        })
+    }
+
+    /// Forgets a client's queue pair. Its node may destroy it then.
+    pub fn detach_sequencer(&mut self, site: &mut dyn Site, (node, qpn): (NodeId, Qpn)) {
+        if let Some((number, client)) = self.sequencers.client(node, qpn) {
+            self.sequencers.clients[usize::from(number)] = None;
+            forget_channel(site, client.lane);
+            self.disconnect_lane(site, &client);
+        }
+    }
+
+    /// Acts on a report of the sequencers'.
+    pub(crate) fn handle_sequencer_digest(&mut self, site: &mut dyn Site, digest: SequencerDigest) {
+        let SequencerDigest::Low(index) = digest;
+        let made = self.sequencers.made.get_mut(usize::from(index));
+        let Some(made) = made.and_then(Option::as_mut) else {
+            return;
+        };
+        let Some((next, limit)) = with_sequencers(site, |it| it.numbers(index)) else {
+            return;
+        };
+        // The digest may be an old one; the registers say how it is.
+        let is_low = limit.saturating_sub(next) < made.entry.reserve;
+        if is_low && made.reserved <= NUMBERS_END - made.block {
+            made.reserved += made.block;
+            let limit = made.reserved;
+            with_sequencers(site, |it| it.raise_limit(index, limit));
+        }
+    }
+
+    /// The switch has restarted with empty tables: sequencers go on at what was on record, clients
+    /// are told by their queue pairs.
+    pub(crate) fn sequencers_restarted(&mut self, site: &mut dyn Site) -> Result<(), TableError> {
+        for (index, made) in (0u16..).zip(&mut self.sequencers.made) {
+            let Some(made) = made else { continue };
+            let next = if planted(Canary::SequencerForgetsLimit) {
+                made.reserved - made.block
+            } else {
+                made.reserved
+            };
+            // A sequencer that has used up all numbers there are stays at its end.
+            if made.reserved <= NUMBERS_END - made.block {
+                made.reserved += made.block;
+            }
+            let (entry, limit) = (made.entry, made.reserved);
+            with_sequencers(site, |it| it.set_sequencer(index, entry, next, limit))?;
+        }
+        for client in self.sequencers.clients.iter().flatten() {
+            site.node(client.node, &mut |verbs| {
+                // Not there if the client has destroyed it without a word.
+                let _gone = verbs.modify_qp(client.node_qpn, QpModify::Error);
+            });
+        }
+        Ok(())
+    }
+
+    /// A node has died: its clients are forgotten.
+    pub(crate) fn sequencer_node_died(&mut self, site: &mut dyn Site, node: NodeId) {
+        for number in 0..self.sequencers.clients.len() {
+            let client = self.sequencers.clients[number];
+            if let Some(client) = client.filter(|client| client.node == node) {
+                self.sequencers.clients[number] = None;
+                forget_channel(site, client.lane);
+                self.disconnect_lane(site, &client);
+            }
+        }
+    }
+}
+
+/// A lane is no client's any more.
+fn forget_channel(site: &mut dyn Site, lane: LaneId) {
+    let known = with_sequencers(site, |it| it.set_channel(lane, None));
+    debug_assert!(known.is_ok(), "it was a client's lane");
+}
+
+/// Acts on the sequencers in the switch.
+fn with_sequencers<R>(site: &mut dyn Site, act: impl FnOnce(&mut Sequencers) -> R) -> R {
+    let (mut act, mut result) = (Some(act), None);
+    site.switch(&mut |_, switch| {
+        if let Some(act) = act.take() {
+            result = Some(act(&mut switch.program_mut().sequencers));
+        }
+    });
+    result.expect("a site acts on its switch")
+}
+
+fn address_of_node(site: &dyn Site, node: NodeId) -> Result<NodeAddress, LaneError> {
+    let nodes = site.nodes();
+    let found = nodes.iter().find(|(id, _)| *id == node);
+    found
+        .map(|(_, address)| *address)
+        .ok_or(LaneError::NoNode(node))
+}

@@ -1,0 +1,124 @@
+//! The shape of a tree.
+
+use super::error::TreeError;
+use super::heap::class_units;
+use rackweave_wire::fabric::tree::{
+    Layout, NODE_SIZES, RECORD_HEADER_WORDS, Superblock, UNIT, VALUE_MAX,
+};
+
+/// What a tree is to be like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TreeConfig {
+    /// Bytes of a tree node: 512, 1024, 2048 or 4096.
+    pub node_size: u32,
+    /// Places for tree nodes; two of them are the superblock and the root.
+    pub tree_nodes: u32,
+    /// Bytes of the heap for values that are not eight bytes long.
+    pub heap_bytes: u64,
+    /// The longest value in bytes.
+    pub value_max: u32,
+    /// The least key that belongs to the tree.
+    pub low: u64,
+    /// The greatest one.
+    pub last: u64,
+    /// The name of the tree. A remote reader takes tree nodes of this name only.
+    pub tree: u64,
+}
+
+impl Default for TreeConfig {
+    /// Room for about a million entries of eight bytes.
+    fn default() -> Self {
+        Self::for_keys(1 << 20, 2048, 8)
+    }
+}
+
+impl TreeConfig {
+    /// A tree with room for `keys` entries in any order of coming, each with a value of
+    /// `value_len` bytes. With a node size that there is none of, [`Self::check`] tells so.
+    pub fn for_keys(keys: u64, node_size: u32, value_len: u32) -> Self {
+        let capacity = Layout::new(node_size).map_or(2, Layout::capacity) as u64;
+        // Tree nodes that were just split are half full; a quarter full are those that have lost
+        // entries and are not merged yet, which is room for a heavy load of removals.
+        let leaves = keys.div_ceil((capacity * 2 / 5).max(1));
+        let inner = leaves.div_ceil((capacity * 2 / 5).max(2)) * 2;
+        let tree_nodes = u32::try_from(leaves + inner + 16).unwrap_or(u32::MAX);
+        let heap_bytes = if value_len == 8 {
+            0
+        } else {
+            let words = RECORD_HEADER_WORDS + (value_len as usize).div_ceil(8);
+            // Every value may be replaced while its old record is still there.
+            let records = keys + keys / 8 + 1024;
+            records * class_units(words) * UNIT
+        };
+        Self {
+            node_size,
+            tree_nodes,
+            heap_bytes,
+            value_max: value_len.max(8),
+            low: 0,
+            last: u64::MAX,
+            tree: 1,
+        }
+    }
+
+    /// Bytes of the whole tree.
+    pub fn bytes(&self) -> u64 {
+        self.superblock().bytes()
+    }
+
+    pub(super) fn superblock(&self) -> Superblock {
+        Superblock {
+            node_size: self.node_size,
+            tree_nodes: self.tree_nodes,
+            heap_bytes: self.heap_bytes,
+            value_max: self.value_max,
+            tree: self.tree,
+        }
+    }
+
+    /// Whether there can be such a tree.
+    ///
+    /// # Errors
+    /// The first setting that is out of range.
+    pub fn check(&self) -> Result<(), TreeError> {
+        let wrong = |setting, value, reason| {
+            Err(TreeError::Config {
+                setting,
+                value,
+                reason,
+            })
+        };
+        if self.node_size < NODE_SIZES[0] {
+            return wrong(
+                "node_size",
+                u64::from(self.node_size),
+                "too small for entries to be worth their header; take 512, 1024, 2048 or 4096",
+            );
+        }
+        if Layout::new(self.node_size).is_none() {
+            return wrong(
+                "node_size",
+                u64::from(self.node_size),
+                "not 512, 1024, 2048 or 4096",
+            );
+        }
+        if self.tree_nodes < 2 {
+            let reason = "there must be places for the superblock and the root";
+            return wrong("tree_nodes", u64::from(self.tree_nodes), reason);
+        }
+        if !self.heap_bytes.is_multiple_of(UNIT) {
+            return wrong("heap_bytes", self.heap_bytes, "not a multiple of 64");
+        }
+        if self.heap_bytes / UNIT > u64::from(u32::MAX) {
+            return wrong("heap_bytes", self.heap_bytes, "more than 2^32 units of 64");
+        }
+        if self.value_max < 8 || self.value_max > VALUE_MAX {
+            let reason = "values are of 8 to 1048575 bytes at most";
+            return wrong("value_max", u64::from(self.value_max), reason);
+        }
+        if self.low > self.last {
+            return wrong("low", self.low, "above the last key of the tree");
+        }
+        Ok(())
+    }
+}

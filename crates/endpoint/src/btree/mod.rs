@@ -1,0 +1,48 @@
+//! A B+tree in a region: local threads change it, remote readers walk it.
+//!
+//! Keys are 64-bit numbers, values bytes. A value of eight bytes lies in its leaf, another in a
+//! record of the heap. The layout is that of [`rackweave_wire::fabric::tree`].
+//!
+//! Local threads couple optimistic latches (Leis et al., Optimistic Lock Coupling, IEEE Data Eng.
+//! Bull. 2019): going down, they look at the latch of a parent again after they have seen that of
+//! the child. A writer takes only what it changes: the leaf, or the parent too when a tree node
+//! splits or is merged into its neighbour. Remote readers know nothing of latches. For them, every
+//! change of a tree node ends with its check, and what takes several tree nodes happens in an order
+//! in which each step alone is right:
+//!
+//! * a split completes the new right half, then cuts the left one, then tells the parent;
+//! * a merge completes the left tree node, then ends the right one's epoch, while both latches are
+//!   held and neither can change otherwise;
+//! * the root stays where it is: when the tree grows, its content moves to two new children.
+//!
+//! A tree node that underflows (less than a quarter full) is merged with a neighbour under the same
+//! parent if both fill three quarters of one at most.
+
+mod allocator;
+mod arena;
+mod bounds;
+mod bulk;
+mod check;
+mod config;
+mod error;
+mod heap;
+mod latch;
+#[cfg(all(test, any(loom, shuttle)))]
+mod model;
+mod node;
+mod remove;
+mod scan;
+mod split;
+mod sync;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
+mod tree;
+mod write;
+
+use sync::AtomicU64 as Word;
+
+pub use check::Summary;
+pub use config::TreeConfig;
+pub use error::TreeError;
+pub use scan::Direction;
+pub use tree::{Statistics, Tree};

@@ -1,0 +1,113 @@
+//! Going through the keys of a range, in either direction.
+
+use super::tree::{Place, Tree};
+use core::ops::RangeInclusive;
+use rackweave_wire::fabric::tree::ValueRef;
+
+/// Which way a scan goes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Direction {
+    /// Keys ascend.
+    Forward,
+    /// Keys descend.
+    Backward,
+}
+
+/// What of a range one leaf holds.
+#[derive(Default)]
+struct Piece {
+    entries: Vec<(u64, Kept)>,
+    /// Values that are not eight bytes long, one after the other.
+    bytes: Vec<u8>,
+    value: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+enum Kept {
+    Word(u64),
+    /// Where in the bytes.
+    Bytes(usize, usize),
+}
+
+impl Tree {
+    /// Shows `visit` the entries of a range until it says false. Every leaf is seen at one moment:
+    /// a key that is there all the time is shown once, one that comes or goes meanwhile may or may
+    /// not be shown.
+    pub fn scan(
+        &self,
+        range: RangeInclusive<u64>,
+        direction: Direction,
+        visit: &mut impl FnMut(u64, &[u8]) -> bool,
+    ) {
+        let (mut from, mut to) = range.into_inner();
+        let mut piece = Piece::default();
+        while from <= to {
+            let (low, last) = self.collect(from..=to, direction, &mut piece);
+            let show = |&(key, kept): &(u64, Kept)| match kept {
+                Kept::Word(word) => visit(key, &word.to_le_bytes()),
+                Kept::Bytes(from, to) => visit(key, &piece.bytes[from..to]),
+            };
+            let (all, next) = match direction {
+                Direction::Forward => (piece.entries.iter().all(show), last.checked_add(1)),
+                Direction::Backward => (piece.entries.iter().rev().all(show), low.checked_sub(1)),
+            };
+            let Some(next) = next.filter(|_| all) else {
+                return;
+            };
+            // Beyond the bounds of the tree there is nothing, and nothing to come back from.
+            match direction {
+                Direction::Forward if next <= from => return,
+                Direction::Forward => from = next,
+                Direction::Backward if next >= to => return,
+                Direction::Backward => to = next,
+            }
+        }
+    }
+
+    /// Copies what the leaf at the near end of the range has of it; returns the leaf's fences.
+    fn collect(
+        &self,
+        range: RangeInclusive<u64>,
+        direction: Direction,
+        piece: &mut Piece,
+    ) -> (u64, u64) {
+        let key = match direction {
+            Direction::Forward => *range.start(),
+            Direction::Backward => *range.end(),
+        };
+        loop {
+            if let Some((leaf, _)) = self.descend(key, 0) {
+                let fences = (leaf.node.low(), leaf.node.last());
+                self.copy(&leaf, &range, piece);
+                if leaf.is_still() {
+                    return fences;
+                }
+            }
+            self.restarted();
+        }
+    }
+
+    fn copy(&self, leaf: &Place<'_>, range: &RangeInclusive<u64>, piece: &mut Piece) {
+        piece.entries.clear();
+        piece.bytes.clear();
+        let node = leaf.node;
+        let count = node.count(node.meta());
+        for index in node.lower_bound(count, *range.start())..count {
+            let key = node.key(index);
+            if key > *range.end() {
+                break;
+            }
+            let word = node.value(index);
+            let kept = if node.is_reference(index) {
+                let reference = ValueRef::from_word(word);
+                let (arena, from) = (&self.inner.arena, piece.bytes.len());
+                self.inner.heap.read(arena, reference, &mut piece.value);
+                piece.bytes.extend_from_slice(&piece.value);
+                Kept::Bytes(from, piece.bytes.len())
+            } else {
+                Kept::Word(word)
+            };
+            piece.entries.push((key, kept));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Making room: a full tree node becomes two.
+
+use super::error::TreeError;
+use super::node::{Entry, Writer};
+use super::tree::{Counters, Tree};
+use rackweave_wire::fabric::tree::{NodePointer, ROOT};
+
+impl Tree {
+    /// Splits the tree node of `level` where `key` belongs, if it is still full.
+    pub(super) fn split(&self, key: u64, level: u8) -> Result<(), TreeError> {
+        loop {
+            let Some((place, parent)) = self.descend(key, level) else {
+                self.restarted();
+                continue;
+            };
+            let (node, meta) = (place.node, place.node.meta());
+            if meta.level != level || node.count(meta) < node.capacity() {
+                if place.is_still() {
+                    return Ok(());
+                }
+                self.restarted();
+                continue;
+            }
+            let Some(parent) = parent else {
+                match node.upgrade(place.latch) {
+                    Some(root) => return self.grow(root, key),
+                    None => self.restarted(),
+                }
+                continue;
+            };
+            let parent_meta = parent.node.meta();
+            if parent.node.count(parent_meta) == parent.node.capacity() {
+                if parent.is_still() {
+                    self.split(key, level + 1)?;
+                } else {
+                    self.restarted();
+                }
+                continue;
+            }
+            let Some(above) = parent.node.upgrade(parent.latch) else {
+                self.restarted();
+                continue;
+            };
+            let Some(left) = node.upgrade(place.latch) else {
+                above.leave();
+                self.restarted();
+                continue;
+            };
+            return self.halve(above, left, key);
+        }
+    }
+
+    /// Where to cut a full tree node into which `key` is to go. Keys that come in ascending order
+    /// leave nearly full tree nodes behind.
+    fn cut(writer: &Writer<'_>, key: u64) -> usize {
+        let count = writer.count();
+        let appended = writer.next().is_none() && writer.node().key(count - 1) < key;
+        // At least one entry on each side: an inner tree node has a child for its low fence.
+        let cut = if appended {
+            count - count / 8
+        } else {
+            count / 2
+        };
+        cut.clamp(1, count - 1)
+    }
+
+    /// Moves the right part of a full tree node to a new one, and tells the parent, which has room.
+    fn halve(
+        &self,
+        mut parent: Writer<'_>,
+        mut left: Writer<'_>,
+        key: u64,
+    ) -> Result<(), TreeError> {
+        let mut right = match self.new_node(left.level()) {
+            Ok(right) => right,
+            Err(error) => {
+                left.leave();
+                parent.leave();
+                return Err(error);
+            }
+        };
+        let cut = Self::cut(&left, key);
+        let first = left.node().key(cut);
+        let pointer = NodePointer {
+            index: right.node().index,
+            epoch: right.epoch(),
+        };
+        for entry in left.truncate(cut) {
+            right.push(entry);
+        }
+        right.set_fences(first, left.last());
+        right.set_next(left.next());
+        right.publish();
+        left.set_fences(left.low(), first - 1);
+        left.set_next(pointer);
+        left.publish();
+        let index = parent.node().lower_bound(parent.count(), first);
+        parent.insert(index, Entry::child(first, pointer));
+        parent.finish();
+        left.unlock();
+        right.unlock();
+        Counters::count(&self.inner.counters.splits);
+        Ok(())
+    }
+
+    /// Moves the content of a full root to two new children.
+    fn grow(&self, mut root: Writer<'_>, key: u64) -> Result<(), TreeError> {
+        debug_assert_eq!(root.node().index, ROOT);
+        let level = root.level();
+        let (left, right) = match (self.new_node(level), self.new_node(level)) {
+            (Ok(left), Ok(right)) => (left, right),
+            (left, right) => {
+                let failed = match (left, right) {
+                    (Ok(made), Err(error)) | (Err(error), Ok(made)) => {
+                        self.free_node(made);
+                        error
+                    }
+                    (Err(error), _) => error,
+                    (Ok(_), Ok(_)) => unreachable!("handled above"),
+                };
+                root.leave();
+                return Err(failed);
+            }
+        };
+        let (mut left, mut right) = (left, right);
+        let cut = Self::cut(&root, key);
+        let first = root.node().key(cut);
+        let pointer = |writer: &Writer<'_>| NodePointer {
+            index: writer.node().index,
+            epoch: writer.epoch(),
+        };
+        for entry in root.truncate(cut) {
+            right.push(entry);
+        }
+        right.set_fences(first, root.last());
+        right.set_next(NodePointer::NONE);
+        right.publish();
+        for entry in root.truncate(0) {
+            left.push(entry);
+        }
+        left.set_fences(root.low(), first - 1);
+        left.set_next(pointer(&right));
+        left.publish();
+        root.begin(root.epoch(), level + 1, self.inner.superblock.tree);
+        root.push(Entry::child(root.low(), pointer(&left)));
+        root.push(Entry::child(first, pointer(&right)));
+        root.finish();
+        left.unlock();
+        right.unlock();
+        Counters::count(&self.inner.counters.splits);
+        Ok(())
+    }
+}

@@ -1,0 +1,355 @@
+//! The tree: making one, going down, looking up.
+
+use super::allocator::Allocator;
+use super::arena::Arena;
+use super::config::TreeConfig;
+use super::error::TreeError;
+use super::heap::Heap;
+use super::node::{Node, Writer};
+use super::sync::{Arc, AtomicU64, Ordering};
+use rackweave_wire::fabric::tree::{Layout, ROOT, Superblock, SuperblockError, ValueRef};
+
+#[cfg(not(any(loom, shuttle)))]
+use rackweave_base::Block;
+
+/// A B+tree. Clones share it; any number of threads may use it at a time.
+#[derive(Clone)]
+pub struct Tree {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub arena: Arena,
+    pub layout: Layout,
+    pub superblock: Superblock,
+    pub nodes: Allocator,
+    pub heap: Heap,
+    pub counters: Counters,
+}
+
+/// What happened seldom enough to be counted.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub restarts: AtomicU64,
+    pub splits: AtomicU64,
+    pub merges: AtomicU64,
+}
+
+impl Counters {
+    pub fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How a tree fares.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Statistics {
+    /// Tree nodes in use.
+    pub tree_nodes: u32,
+    /// Bytes of the heap that have been used at some time.
+    pub heap_bytes: u64,
+    /// Operations that began again because a writer came in between.
+    pub restarts: u64,
+    /// Tree nodes that were split.
+    pub splits: u64,
+    /// Tree nodes that were merged into their neighbours.
+    pub merges: u64,
+}
+
+/// Where a descent has come to: a tree node and the word of its latch.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub node: Node<'a>,
+    pub latch: u64,
+}
+
+impl Place<'_> {
+    #[inline]
+    pub fn is_still(&self) -> bool {
+        self.node.latch().is_still(self.latch)
+    }
+}
+
+/// A value as a leaf has it.
+pub(super) enum Found {
+    Inline(u64),
+    Reference(ValueRef),
+}
+
+impl Tree {
+    /// An empty tree in `block`, whatever is in it. The block may be longer than the tree.
+    ///
+    /// # Errors
+    /// If a setting is out of range or the block too short.
+    #[cfg(not(any(loom, shuttle)))]
+    pub fn create(block: Block, config: &TreeConfig) -> Result<Self, TreeError> {
+        config.check()?;
+        let superblock = config.superblock();
+        let given = block.len() as u64;
+        let needed = superblock.bytes();
+        if needed > given {
+            return Err(SuperblockError::TooShort { needed, given }.into());
+        }
+        let layout = Layout::new(config.node_size).expect("checked above");
+        let tree = Self::in_arena(Arena::new(block), layout, superblock);
+        tree.format(config.low, config.last);
+        Ok(tree)
+    }
+
+    /// The tree that is in `block`. All of it is verified.
+    ///
+    /// # Errors
+    /// If it holds no tree, one of another version, or a damaged one.
+    #[cfg(not(any(loom, shuttle)))]
+    pub fn open(block: Block) -> Result<Self, TreeError> {
+        let given = block.len() as u64;
+        let needed = Superblock::WORDS as u64 * 8;
+        if given < needed {
+            return Err(SuperblockError::TooShort { needed, given }.into());
+        }
+        let mut words = [0; Superblock::WORDS];
+        for (word, stored) in words.iter_mut().zip(block.words(0, Superblock::WORDS)) {
+            *word = u64::from_le(stored.load(Ordering::Acquire));
+        }
+        let superblock = Superblock::decode(&words, given)?;
+        let layout = Layout::new(superblock.node_size).expect("a superblock is checked");
+        let tree = Self::in_arena(Arena::new(block), layout, superblock);
+        tree.adopt()?;
+        Ok(tree)
+    }
+
+    pub(super) fn in_arena(arena: Arena, layout: Layout, superblock: Superblock) -> Self {
+        let inner = Inner {
+            layout,
+            nodes: Allocator::new(superblock.tree_nodes),
+            heap: Heap::new(superblock.heap_at(), superblock.heap_bytes),
+            counters: Counters::default(),
+            superblock,
+            arena,
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Writes the superblock and an empty root.
+    pub(super) fn format(&self, low: u64, last: u64) {
+        // What an earlier tenant of the block locked is not locked now.
+        for index in 0..self.inner.superblock.tree_nodes {
+            let latch = self.node(index).latch().0;
+            let word = latch.load(Ordering::Relaxed);
+            if word & 1 == 1 {
+                latch.store(word.wrapping_add(1), Ordering::Relaxed);
+            }
+        }
+        let mut root = self.node(ROOT).lock();
+        let epoch = root.epoch().wrapping_add(1) | 1;
+        root.begin(epoch, 0, self.inner.superblock.tree);
+        root.set_fences(low, last);
+        root.set_next(rackweave_wire::fabric::tree::NodePointer::NONE);
+        root.finish();
+        let words = self.inner.superblock.encode();
+        let stored = self.inner.arena.words(0, Superblock::WORDS);
+        for (stored, word) in stored.iter().zip(words) {
+            stored.store(word.to_le(), Ordering::Release);
+        }
+    }
+
+    /// The block that it is in.
+    #[cfg(not(any(loom, shuttle)))]
+    pub fn block(&self) -> &Block {
+        self.inner.arena.block()
+    }
+
+    /// What it looks like.
+    pub fn superblock(&self) -> &Superblock {
+        &self.inner.superblock
+    }
+
+    /// The shape of its tree nodes.
+    pub fn layout(&self) -> Layout {
+        self.inner.layout
+    }
+
+    /// How it fares.
+    pub fn statistics(&self) -> Statistics {
+        let counters = &self.inner.counters;
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Statistics {
+            tree_nodes: self.inner.nodes.used(),
+            heap_bytes: self.inner.heap.usage().0 * rackweave_wire::fabric::tree::UNIT,
+            restarts: get(&counters.restarts),
+            splits: get(&counters.splits),
+            merges: get(&counters.merges),
+        }
+    }
+
+    /// Levels of the tree: 1 if the root is a leaf.
+    pub fn levels(&self) -> u32 {
+        let root = self.node(ROOT);
+        loop {
+            let latch = root.latch().read();
+            let level = root.meta().level;
+            if root.latch().is_still(latch) {
+                return u32::from(level) + 1;
+            }
+        }
+    }
+
+    /// The least and the greatest key that belong to it.
+    pub fn bounds(&self) -> (u64, u64) {
+        let root = self.node(ROOT);
+        loop {
+            let latch = root.latch().read();
+            let bounds = (root.low(), root.last());
+            if root.latch().is_still(latch) {
+                return bounds;
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn node(&self, index: u32) -> Node<'_> {
+        let inner = &*self.inner;
+        let layout = inner.layout;
+        let words = inner
+            .arena
+            .words(layout.offset(index) as usize, layout.words());
+        Node::new(index, layout, words)
+    }
+
+    /// The tree node that a parent names, if there is such a place: what is read from a parent that
+    /// a writer is in may be anything.
+    #[inline]
+    fn place(&self, index: u32) -> Option<Place<'_>> {
+        if index >= self.inner.superblock.tree_nodes {
+            return None;
+        }
+        let node = self.node(index);
+        let latch = node.latch().read();
+        Some(Place { node, latch })
+    }
+
+    #[inline]
+    pub(super) fn root(&self) -> Place<'_> {
+        let node = self.node(ROOT);
+        let latch = node.latch().read();
+        Place { node, latch }
+    }
+
+    /// Goes down to the tree node of `level`, or to the root if that is lower, where `key` belongs
+    /// if the key is within the bounds; and its parent, unless it is the root. None if a writer
+    /// came in between.
+    #[inline]
+    pub(super) fn descend(&self, key: u64, level: u8) -> Option<(Place<'_>, Option<Place<'_>>)> {
+        let mut parent = None;
+        let mut place = self.root();
+        loop {
+            let meta = place.node.meta();
+            if meta.level <= level {
+                return place.is_still().then_some((place, parent));
+            }
+            let index = place.node.child_index(place.node.count(meta), key);
+            let child = self.place(place.node.child(index).index);
+            if !place.is_still() {
+                return None;
+            }
+            parent = Some(place);
+            // Nothing came in between, so the parent names a tree node.
+            place = child?;
+        }
+    }
+
+    /// Counts that an operation begins again.
+    #[cold]
+    pub(super) fn restarted(&self) {
+        Counters::count(&self.inner.counters.restarts);
+        #[cfg(any(loom, shuttle))]
+        super::sync::yield_now();
+    }
+
+    /// Looks for a key; `take` gets what the leaf has of it, and its result counts if nobody has
+    /// changed the leaf meanwhile.
+    #[inline]
+    fn find<R>(&self, key: u64, mut take: impl FnMut(Option<Found>) -> R) -> R {
+        loop {
+            if let Some((leaf, _)) = self.descend(key, 0) {
+                let node = leaf.node;
+                let count = node.count(node.meta());
+                let index = node.lower_bound(count, key);
+                let found = (index < count && node.key(index) == key).then(|| {
+                    let value = node.value(index);
+                    if node.is_reference(index) {
+                        Found::Reference(ValueRef::from_word(value))
+                    } else {
+                        Found::Inline(value)
+                    }
+                });
+                let result = take(found);
+                if leaf.is_still() {
+                    return result;
+                }
+            }
+            self.restarted();
+        }
+    }
+
+    /// Puts the value of a key into `value`. False if the key is absent; `value` is empty then.
+    pub fn lookup(&self, key: u64, value: &mut Vec<u8>) -> bool {
+        self.find(key, |found| {
+            value.clear();
+            match found {
+                None => return false,
+                Some(Found::Inline(word)) => value.extend(word.to_le_bytes()),
+                Some(Found::Reference(reference)) => {
+                    self.inner.heap.read(&self.inner.arena, reference, value);
+                }
+            }
+            true
+        })
+    }
+
+    /// The value of a key, as a little-endian number; none if the key is absent or its value is not
+    /// eight bytes long.
+    #[inline]
+    pub fn lookup_word(&self, key: u64) -> Option<u64> {
+        self.find(key, |found| match found {
+            Some(Found::Inline(word)) => Some(word),
+            _ => None,
+        })
+    }
+
+    /// Whether a key is present.
+    pub fn contains(&self, key: u64) -> bool {
+        self.find(key, |found| found.is_some())
+    }
+
+    /// A tree node that nobody else has, with its latch held.
+    pub(super) fn new_node(&self, level: u8) -> Result<Writer<'_>, TreeError> {
+        let used_up = TreeError::NodesUsedUp {
+            capacity: self.inner.nodes.capacity(),
+        };
+        let index = self.inner.nodes.take().ok_or(used_up)?;
+        let mut writer = self.node(index).lock();
+        // With the planted bug, what was freed kept its epoch.
+        let epoch = writer.epoch().wrapping_add(1) | 1;
+        writer.begin(epoch, level, self.inner.superblock.tree);
+        Ok(writer)
+    }
+
+    /// Ends the use of a tree node.
+    pub(super) fn free_node(&self, writer: Writer<'_>) {
+        let index = writer.node().index;
+        writer.retire();
+        self.inner.nodes.give(index);
+    }
+}
+
+impl core::fmt::Debug for Tree {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Tree")
+            .field("superblock", &self.inner.superblock)
+            .field("levels", &self.levels())
+            .finish_non_exhaustive()
+    }
+}

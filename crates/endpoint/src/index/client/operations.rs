@@ -1,0 +1,527 @@
+//! Operations under way, and what answers mean for them.
+
+use super::IndexClientConfig;
+use super::link::Link;
+use crate::btree::Direction;
+use crate::index::map::{EndpointId, PartitionMap};
+use crate::index::message::{self, Outcome, Page, Request};
+use crate::index::op::{Access, Answer, BeginError, IndexError, Op, Reply, Ticket, Value};
+use crate::index::reader::{Found, Query};
+use crate::index::statistics::ClientStatistics;
+use crate::rpc::{RpcError, Status};
+use rackweave_base::{Duration, Instant, Timers};
+use std::collections::VecDeque;
+
+/// What kind of operation it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Get,
+    Insert,
+    Update,
+    Put,
+    Delete,
+    Scan(Direction),
+}
+
+impl Kind {
+    fn is_write(self) -> bool {
+        !matches!(self, Self::Get | Self::Scan(_))
+    }
+}
+
+/// Where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// To be sent, or waiting for room.
+    Ready,
+    /// A request is under way.
+    Called,
+    /// READs are under way at this endpoint.
+    Reading(EndpointId),
+    /// Waits for a newer map.
+    WantsMap,
+    /// Waits for a time.
+    Paused,
+}
+
+/// An operation under way.
+#[derive(Debug)]
+struct Pending {
+    ticket: Ticket,
+    kind: Kind,
+    /// The key, or the least key that a scan still wants.
+    key: u64,
+    /// The greatest key that a scan still wants.
+    last: u64,
+    /// Entries that a scan still wants.
+    limit: u32,
+    value: Vec<u8>,
+    entries: Vec<(u64, Value)>,
+    access: Access,
+    state: State,
+    endpoint: EndpointId,
+    tries: u32,
+}
+
+/// What is to be sent.
+pub(super) struct Sendable {
+    pub endpoint: EndpointId,
+    pub method: u16,
+}
+
+#[derive(Debug)]
+pub(super) struct Operations {
+    config: IndexClientConfig,
+    map: PartitionMap,
+    value_max: u32,
+    pending: Vec<Option<Pending>>,
+    free: Vec<u32>,
+    ready: VecDeque<u32>,
+    paused: Timers,
+    /// Those that wait for a map.
+    mapless: Vec<u32>,
+    /// Who is to be asked for a map, and whether somebody was.
+    ask: Option<EndpointId>,
+    asked: bool,
+    replies: VecDeque<Reply>,
+    tickets: u64,
+    /// Memory of values of operations that have ended.
+    spare: Vec<Vec<u8>>,
+    pub statistics: ClientStatistics,
+}
+
+impl Operations {
+    pub fn new(map: PartitionMap, config: IndexClientConfig) -> Self {
+        let count = usize::from(config.operations);
+        Self {
+            config,
+            map,
+            value_max: u32::MAX,
+            pending: (0..count).map(|_| None).collect(),
+            free: (0..count as u32).rev().collect(),
+            ready: VecDeque::with_capacity(count),
+            paused: Timers::new(count),
+            mapless: Vec::new(),
+            ask: None,
+            asked: false,
+            replies: VecDeque::with_capacity(count),
+            tickets: 0,
+            spare: Vec::new(),
+            statistics: ClientStatistics::default(),
+        }
+    }
+
+    pub fn map(&self) -> &PartitionMap {
+        &self.map
+    }
+
+    pub fn under_way(&self) -> usize {
+        self.pending.len() - self.free.len() + self.replies.len()
+    }
+
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// No endpoint takes longer values.
+    pub fn limit_values(&mut self, bytes: u32) {
+        self.value_max = self.value_max.min(bytes);
+    }
+
+    pub fn begin(&mut self, op: &Op<'_>, access: Access) -> Result<Ticket, BeginError> {
+        let (kind, key, last, limit) = match *op {
+            Op::Get { key } => (Kind::Get, key, key, 1),
+            Op::Insert { key, .. } => (Kind::Insert, key, key, 1),
+            Op::Update { key, .. } => (Kind::Update, key, key, 1),
+            Op::Put { key, .. } => (Kind::Put, key, key, 1),
+            Op::Delete { key } => (Kind::Delete, key, key, 1),
+            Op::Scan {
+                low,
+                last,
+                direction,
+                limit,
+            } => (Kind::Scan(direction), low, last, limit),
+        };
+        if key > last {
+            let low = key;
+            return Err(BeginError::Backwards { low, last });
+        }
+        let len = op.value().len();
+        if len > self.value_max as usize {
+            let limit = self.value_max;
+            return Err(BeginError::ValueTooLarge { len, limit });
+        }
+        let limit_reached = BeginError::Full {
+            limit: self.config.operations.into(),
+        };
+        let slot = self.free.pop().ok_or(limit_reached)?;
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        let mut value = self.spare.pop().unwrap_or_default();
+        value.clear();
+        value.extend_from_slice(op.value());
+        self.pending[slot as usize] = Some(Pending {
+            ticket,
+            kind,
+            key,
+            last,
+            limit,
+            value,
+            entries: Vec::new(),
+            access,
+            state: State::Ready,
+            endpoint: EndpointId(0),
+            tries: 0,
+        });
+        self.ready.push_back(slot);
+        Ok(ticket)
+    }
+
+    pub fn take_reply(&mut self) -> Option<Reply> {
+        self.replies.pop_front()
+    }
+
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty() || self.ask.is_some() && !self.asked
+    }
+
+    pub fn next_ready(&mut self) -> Option<u32> {
+        self.ready.pop_front()
+    }
+
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.is_ready() {
+            return Some(Instant::ZERO);
+        }
+        self.paused.next()
+    }
+
+    /// Pauses that are over.
+    pub fn wake(&mut self, now: Instant) {
+        while let Some(slot) = self.paused.pop_expired(now) {
+            self.again(slot);
+        }
+    }
+
+    /// An operation is to be sent once more.
+    pub fn again(&mut self, slot: u32) {
+        if let Some(pending) = self.pending[slot as usize].as_mut() {
+            pending.state = State::Ready;
+            self.ready.push_back(slot);
+        }
+    }
+
+    fn get(&mut self, slot: u32) -> &mut Pending {
+        let pending = self.pending[slot as usize].as_mut();
+        pending.expect("slots that are passed around are in use")
+    }
+
+    /// Whose its next key is.
+    pub fn route(&mut self, slot: u32) -> EndpointId {
+        let pending = self.get(slot);
+        let key = match pending.kind {
+            Kind::Scan(Direction::Backward) => pending.last,
+            _ => pending.key,
+        };
+        let endpoint = self.map.owner(key);
+        self.get(slot).endpoint = endpoint;
+        endpoint
+    }
+
+    /// Whether it is done by READs.
+    pub fn reads(&mut self, slot: u32) -> bool {
+        let pending = self.get(slot);
+        pending.access == Access::OneSided && !pending.kind.is_write()
+    }
+
+    /// What to read at its endpoint, and since when that has the keys.
+    pub fn query(&mut self, slot: u32) -> (Query, u64) {
+        let pending = self.pending[slot as usize].as_mut();
+        let pending = pending.expect("slots that are passed around are in use");
+        let endpoint = pending.endpoint;
+        pending.state = State::Reading(endpoint);
+        // An operation is routed anew before it is sent.
+        let part = self.map.part_of(endpoint);
+        let within = |low: u64, last: u64| match part {
+            Some(part) => (low.max(part.low), last.min(part.last)),
+            None => (low, last),
+        };
+        let query = match pending.kind {
+            Kind::Scan(direction) => {
+                let (low, last) = match direction {
+                    Direction::Forward => (pending.key, within(pending.key, pending.last).1),
+                    Direction::Backward => (within(pending.key, pending.last).0, pending.last),
+                };
+                Query::Scan {
+                    low,
+                    last,
+                    direction,
+                    limit: pending.limit,
+                }
+            }
+            _ => Query::Get { key: pending.key },
+        };
+        (query, self.map.since(endpoint))
+    }
+
+    /// Its request.
+    pub fn encode(&mut self, slot: u32, bytes: &mut Vec<u8>) -> Sendable {
+        let pending = self.get(slot);
+        let (key, value) = (pending.key, &pending.value[..]);
+        let request = match pending.kind {
+            Kind::Get => Request::Get { key },
+            Kind::Insert => Request::Insert { key, value },
+            Kind::Update => Request::Update { key, value },
+            Kind::Put => Request::Put { key, value },
+            Kind::Delete => Request::Delete { key },
+            Kind::Scan(direction) => Request::Scan {
+                low: key,
+                last: pending.last,
+                direction,
+                limit: pending.limit,
+            },
+        };
+        request.encode(bytes);
+        Sendable {
+            endpoint: pending.endpoint,
+            method: request.method() as u16,
+        }
+    }
+
+    pub fn sent(&mut self, slot: u32) {
+        self.statistics.calls += 1;
+        self.get(slot).state = State::Called;
+    }
+
+    fn end(&mut self, slot: u32, result: Result<Answer, IndexError>) {
+        let Some(pending) = self.pending[slot as usize].take() else {
+            return;
+        };
+        self.paused.cancel(slot);
+        self.free.push(slot);
+        self.spare.push(pending.value);
+        match result {
+            Ok(_) => self.statistics.done += 1,
+            Err(_) => self.statistics.failed += 1,
+        }
+        self.replies.push_back(Reply {
+            ticket: pending.ticket,
+            result,
+        });
+    }
+
+    /// Its endpoint cannot be reached; it was not sent.
+    pub fn unreachable(&mut self, slot: u32, endpoint: EndpointId) {
+        self.end(slot, Err(IndexError::Gone(endpoint)));
+    }
+
+    /// Its endpoint takes no such request; it was not sent.
+    pub fn too_large(&mut self, slot: u32, endpoint: EndpointId) {
+        self.end(slot, Err(IndexError::ValueTooLarge(endpoint)));
+    }
+
+    /// Its request was sent, and no answer will come.
+    pub fn lost(&mut self, slot: u32, endpoint: EndpointId) {
+        let error = match self.get(slot).kind.is_write() {
+            true => IndexError::OutcomeUnknown(endpoint),
+            false => IndexError::Gone(endpoint),
+        };
+        self.end(slot, Err(error));
+    }
+
+    /// READs at this endpoint will not end.
+    pub fn lost_reads(&mut self, endpoint: EndpointId) {
+        for slot in 0..self.pending.len() as u32 {
+            let pending = self.pending[slot as usize].as_ref();
+            if pending.is_some_and(|pending| pending.state == State::Reading(endpoint)) {
+                self.end(slot, Err(IndexError::Gone(endpoint)));
+            }
+        }
+    }
+
+    /// Waits a little before it tries again, or gives up.
+    fn pause(&mut self, now: Instant, slot: u32) {
+        self.statistics.busy += 1;
+        let (first, longest) = (self.config.busy_wait, self.config.busy_wait_max);
+        let tries_max = self.config.tries_max;
+        let pending = self.get(slot);
+        pending.tries += 1;
+        let tries = pending.tries;
+        if tries > tries_max {
+            return self.end(slot, Err(IndexError::Unsettled { tries }));
+        }
+        pending.state = State::Paused;
+        let doubled = first * (1 << (tries - 1).min(20));
+        let wait = doubled.min(longest).max(Duration::from_nanos(1));
+        self.paused.set(slot, now + wait);
+    }
+
+    /// The keys are not where the map says.
+    fn moved(&mut self, now: Instant, slot: u32, endpoint: EndpointId, version: Option<u64>) {
+        self.statistics.moved += 1;
+        if version.is_some_and(|version| version <= self.map.version()) {
+            // The endpoint is behind, or the range is between two owners.
+            return self.pause(now, slot);
+        }
+        self.get(slot).state = State::WantsMap;
+        self.mapless.push(slot);
+        self.ask.get_or_insert(endpoint);
+    }
+
+    /// Asks an endpoint for the map, if one is wanted.
+    pub fn fetch_map(&mut self, links: &mut [Option<Link>]) {
+        let Some(from) = self.ask.filter(|_| !self.asked) else {
+            return;
+        };
+        let reachable = |link: &&mut Link| !link.is_broken();
+        let link = links[from.index()].as_mut().filter(reachable);
+        match link {
+            Some(link) => self.asked = link.ask_for_map(),
+            None => self.no_map(),
+        }
+    }
+
+    /// Nobody will send a map: those who wait for one try again as they are.
+    pub fn no_map(&mut self) {
+        (self.ask, self.asked) = (None, false);
+        for slot in core::mem::take(&mut self.mapless) {
+            self.again(slot);
+        }
+    }
+
+    /// The map that was asked for.
+    pub fn map_came(&mut self, now: Instant, result: Result<&[u8], RpcError>) {
+        self.statistics.maps_fetched += 1;
+        let bytes = result.ok().and_then(message::reply);
+        let map = bytes.and_then(|(_, bytes)| PartitionMap::decode(bytes).ok());
+        let newer = |map: &PartitionMap| {
+            map.version() > self.map.version() && map.endpoints() == self.map.endpoints()
+        };
+        let Some(map) = map.filter(newer) else {
+            (self.ask, self.asked) = (None, false);
+            for slot in core::mem::take(&mut self.mapless) {
+                self.pause(now, slot);
+            }
+            return;
+        };
+        self.statistics.maps_newer += 1;
+        self.map = map;
+        self.no_map();
+    }
+
+    /// The answer to its request.
+    pub fn answered(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        endpoint: EndpointId,
+        result: Result<&[u8], RpcError>,
+    ) {
+        let bytes = match result {
+            Ok(bytes) => bytes,
+            Err(RpcError::Refused(status)) => {
+                let error = match status {
+                    Status::REPLY_TOO_LARGE => IndexError::ValueTooLarge(endpoint),
+                    _ => IndexError::Refused(endpoint),
+                };
+                return self.end(slot, Err(error));
+            }
+            Err(_) => return self.lost(slot, endpoint),
+        };
+        let malformed = Err(IndexError::Malformed(endpoint));
+        let Some((outcome, rest)) = message::reply(bytes) else {
+            return self.end(slot, malformed);
+        };
+        let kind = self.get(slot).kind;
+        match (outcome, kind) {
+            (Outcome::Done, Kind::Get) => {
+                let value = Some(Value::from(rest));
+                self.end(slot, Ok(Answer::Value(value)));
+            }
+            (Outcome::Absent, Kind::Get) => self.end(slot, Ok(Answer::Value(None))),
+            (Outcome::Done, Kind::Scan(direction)) => match Page::decode(rest) {
+                Some(page) => self.page(slot, endpoint, direction, &page),
+                None => self.end(slot, malformed),
+            },
+            (Outcome::Done | Outcome::Absent, kind) if kind.is_write() => {
+                self.end(slot, Ok(Answer::Found(outcome == Outcome::Done)));
+            }
+            (Outcome::Moved, _) => {
+                let version = rest.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+                self.moved(now, slot, endpoint, version);
+            }
+            (Outcome::Busy, _) => self.pause(now, slot),
+            (Outcome::Full, _) => self.end(slot, Err(IndexError::Full(endpoint))),
+            (Outcome::ValueTooLarge, _) => {
+                self.end(slot, Err(IndexError::ValueTooLarge(endpoint)));
+            }
+            (Outcome::Corrupt, _) => self.end(slot, Err(IndexError::Corrupt(endpoint))),
+            _ => self.end(slot, malformed),
+        }
+    }
+
+    /// A page of a scan.
+    fn page(&mut self, slot: u32, endpoint: EndpointId, direction: Direction, page: &Page<'_>) {
+        let pending = self.get(slot);
+        let range = pending.key..=pending.last;
+        for (key, value) in page.entries.iter() {
+            let last = pending.entries.last().map(|&(last, _)| last);
+            let ordered = last.is_none_or(|last| match direction {
+                Direction::Forward => last < key,
+                Direction::Backward => key < last,
+            });
+            if !ordered || !range.contains(&key) || pending.limit == 0 {
+                return self.end(slot, Err(IndexError::Malformed(endpoint)));
+            }
+            pending.limit -= 1;
+            pending.entries.push((key, Value::from(value)));
+        }
+        let next = page.next.filter(|next| range.contains(next));
+        self.scan_on(slot, direction, next);
+    }
+
+    /// A scan goes on from `next`, or ends.
+    fn scan_on(&mut self, slot: u32, direction: Direction, next: Option<u64>) {
+        let pending = self.get(slot);
+        let Some(next) = next.filter(|_| pending.limit > 0) else {
+            let entries = core::mem::take(&mut pending.entries);
+            return self.end(slot, Ok(Answer::Entries(entries)));
+        };
+        match direction {
+            Direction::Forward => pending.key = next,
+            Direction::Backward => pending.last = next,
+        }
+        pending.tries = 0;
+        self.again(slot);
+    }
+
+    /// What READs have found.
+    pub fn found(&mut self, now: Instant, slot: u32, endpoint: EndpointId, found: Found) {
+        let waits = self.pending[slot as usize].as_ref();
+        if waits.is_none_or(|pending| pending.state != State::Reading(endpoint)) {
+            return;
+        }
+        match found {
+            Found::Value(value) => self.end(slot, Ok(Answer::Value(value))),
+            Found::Entries(entries, beyond) => {
+                let pending = self.get(slot);
+                let Kind::Scan(direction) = pending.kind else {
+                    return;
+                };
+                pending.limit -= (entries.len() as u32).min(pending.limit);
+                pending.entries.extend(entries);
+                let range = pending.key..=pending.last;
+                let next = beyond.filter(|next| range.contains(next));
+                self.scan_on(slot, direction, next);
+            }
+            Found::Moved => self.moved(now, slot, endpoint, None),
+            Found::GivenUp => {
+                self.statistics.fallbacks += 1;
+                self.get(slot).access = Access::Rpc;
+                self.again(slot);
+            }
+            Found::Gone => self.end(slot, Err(IndexError::Gone(endpoint))),
+            Found::Corrupt => self.end(slot, Err(IndexError::Corrupt(endpoint))),
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! Which endpoint has which keys.
+
+use core::fmt;
+use core::ops::RangeInclusive;
+
+/// An endpoint of an index: the memory and cores of a host, or those of its DPU.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct EndpointId(pub u16);
+
+impl fmt::Display for EndpointId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "endpoint {}", self.0)
+    }
+}
+
+impl EndpointId {
+    /// Its place among all endpoints.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// The endpoints of one index at most.
+pub const ENDPOINTS_MAX: u16 = 256;
+
+/// The keys that one endpoint has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The least key.
+    pub low: u64,
+    /// The greatest key.
+    pub last: u64,
+    /// Whose they are.
+    pub endpoint: EndpointId,
+}
+
+impl Part {
+    /// The keys.
+    pub fn keys(&self) -> RangeInclusive<u64> {
+        self.low..=self.last
+    }
+}
+
+/// A range partition of all keys: no gap, no overlap, one contiguous range for an endpoint at most.
+/// An endpoint without keys is in no part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartitionMap {
+    version: u64,
+    /// By endpoint: the version since which it has what it has.
+    since: Vec<u64>,
+    parts: Vec<Part>,
+}
+
+/// Why parts are no partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MapError {
+    /// No endpoints, or too many.
+    #[error("an index has 1 to {ENDPOINTS_MAX} endpoints, not {0}")]
+    Endpoints(u16),
+    /// A range that ends before it begins.
+    #[error("part {part} goes from key {low} to key {last}, which is before it")]
+    Backwards {
+        /// Which part, from 0.
+        part: usize,
+        /// Its least key.
+        low: u64,
+        /// Its greatest key.
+        last: u64,
+    },
+    /// Parts are not in the order of their keys.
+    #[error("part {part} begins at key {low}, before the part in front of it; sort the parts")]
+    Unsorted {
+        /// Which part, from 0.
+        part: usize,
+        /// Its least key.
+        low: u64,
+    },
+    /// Keys that nobody has.
+    #[error("nobody has the keys {low} to {last}")]
+    Gap {
+        /// The first of them.
+        low: u64,
+        /// The last of them.
+        last: u64,
+    },
+    /// Keys that two have.
+    #[error("{first} and {second} both have the keys {low} to {last}")]
+    Overlap {
+        /// One of them.
+        first: EndpointId,
+        /// The other.
+        second: EndpointId,
+        /// The first key of both.
+        low: u64,
+        /// The last key of both.
+        last: u64,
+    },
+    /// An endpoint that the index does not have.
+    #[error("part {part} belongs to {endpoint}, but the index has {endpoints} endpoints")]
+    Foreign {
+        /// Which part, from 0.
+        part: usize,
+        /// Whose it is said to be.
+        endpoint: EndpointId,
+        /// Endpoints of the index.
+        endpoints: u16,
+    },
+    /// An endpoint with more than one range.
+    #[error("{0} has more than one range; give it one contiguous range")]
+    Twice(EndpointId),
+    /// A range cannot change hands.
+    #[error(
+        "keys {low} to {last} cannot go from {from} to {to}: they must be at an end of what {from} \
+         has, next to what {to} has, if it has any"
+    )]
+    NoSuchMove {
+        /// Who shall give.
+        from: EndpointId,
+        /// Who shall get.
+        to: EndpointId,
+        /// The first key.
+        low: u64,
+        /// The last key.
+        last: u64,
+    },
+    /// Bytes that are no map.
+    #[error("{0} bytes are no partition map")]
+    Malformed(usize),
+}
+
+/// Bytes of an encoded map before what it says of endpoints and parts.
+const HEADER: usize = 16;
+/// Bytes of an encoded part.
+const PART: usize = 24;
+
+impl PartitionMap {
+    /// The map of these parts, which must be sorted by their keys.
+    ///
+    /// # Errors
+    /// If they are no partition of all keys among `endpoints` endpoints.
+    pub fn new(version: u64, endpoints: u16, parts: Vec<Part>) -> Result<Self, MapError> {
+        if !(1..=ENDPOINTS_MAX).contains(&endpoints) {
+            return Err(MapError::Endpoints(endpoints));
+        }
+        check(endpoints, &parts)?;
+        Ok(Self {
+            version,
+            since: vec![version; usize::from(endpoints)],
+            parts,
+        })
+    }
+
+    /// The first map of an index whose keys all belong to one endpoint.
+    ///
+    /// # Errors
+    /// If there is no such endpoint.
+    pub fn whole(endpoints: u16, owner: EndpointId) -> Result<Self, MapError> {
+        let part = Part {
+            low: 0,
+            last: u64::MAX,
+            endpoint: owner,
+        };
+        Self::new(1, endpoints, vec![part])
+    }
+
+    /// The first map of an index of as many endpoints as there are boundaries and one more: each
+    /// has the keys from the boundary before it, inclusive, to the next, exclusive. Where two
+    /// boundaries are equal, or the first is 0, the endpoint between has none.
+    ///
+    /// # Errors
+    /// If the boundaries do not ascend, or there are too many.
+    pub fn split(boundaries: &[u64]) -> Result<Self, MapError> {
+        let endpoints = u16::try_from(boundaries.len() + 1).unwrap_or(u16::MAX);
+        let ends = boundaries.iter().map(|&next| next.checked_sub(1));
+        let mut low = Some(0u64);
+        let mut parts = Vec::new();
+        for (at, last) in ends.chain([Some(u64::MAX)]).enumerate() {
+            let (Some(from), Some(to)) = (low, last) else {
+                continue;
+            };
+            let empty = from.checked_sub(1) == Some(to);
+            if !empty {
+                parts.push(Part {
+                    low: from,
+                    last: to,
+                    endpoint: EndpointId(at as u16),
+                });
+                low = to.checked_add(1);
+            }
+        }
+        Self::new(1, endpoints, parts)
+    }
+
+    /// Every change has a higher one.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Endpoints of the index, those without keys included.
+    pub fn endpoints(&self) -> u16 {
+        self.since.len() as u16
+    }
+
+    /// The version in which what an endpoint has was last changed: as long as that is the same, so
+    /// is what it has.
+    ///
+    /// # Panics
+    /// If there is no such endpoint.
+    pub fn since(&self, endpoint: EndpointId) -> u64 {
+        self.since[endpoint.index()]
+    }
+
+    /// The parts, in the order of their keys.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The part of a key.
+    #[inline]
+    pub fn part(&self, key: u64) -> Part {
+        let at = self.parts.partition_point(|part| part.last < key);
+        self.parts[at]
+    }
+
+    /// Who has a key.
+    #[inline]
+    pub fn owner(&self, key: u64) -> EndpointId {
+        self.part(key).endpoint
+    }
+
+    /// What an endpoint has.
+    pub fn part_of(&self, endpoint: EndpointId) -> Option<Part> {
+        let mut parts = self.parts.iter();
+        parts.find(|part| part.endpoint == endpoint).copied()
+    }
+
+    /// The next map, in which `low..=last` have gone from `from` to `to`.
+    ///
+    /// # Errors
+    /// If they are not at an end of what `from` has, or not next to what `to` has.
+    pub fn with_move(
+        &self,
+        from: EndpointId,
+        to: EndpointId,
+        low: u64,
+        last: u64,
+    ) -> Result<Self, MapError> {
+        let refused = MapError::NoSuchMove {
+            from,
+            to,
+            low,
+            last,
+        };
+        let source = self.part_of(from).ok_or(refused)?;
+        let inside = low <= last && source.low <= low && last <= source.last;
+        if !inside || from == to || to.0 >= self.endpoints() {
+            return Err(refused);
+        }
+        let mut parts: Vec<Part> = Vec::with_capacity(self.parts.len() + 1);
+        for &part in &self.parts {
+            if part.endpoint != from {
+                parts.push(part);
+                continue;
+            }
+            let before = low.checked_sub(1).filter(|&end| end >= part.low);
+            let after = last.checked_add(1).filter(|&start| start <= part.last);
+            parts.extend(before.map(|last| Part { last, ..part }));
+            parts.push(Part {
+                low,
+                last,
+                endpoint: to,
+            });
+            parts.extend(after.map(|low| Part { low, ..part }));
+        }
+        parts.dedup_by(|right, left| {
+            let joined = left.endpoint == right.endpoint;
+            if joined {
+                left.last = right.last;
+            }
+            joined
+        });
+        check(self.endpoints(), &parts).map_err(|_| refused)?;
+        let mut since = self.since.clone();
+        let version = self.version + 1;
+        (since[from.index()], since[to.index()]) = (version, version);
+        Ok(Self {
+            version,
+            since,
+            parts,
+        })
+    }
+
+    /// The next map, in which everybody has the same, but `endpoint` has begun anew.
+    ///
+    /// # Panics
+    /// If there is no such endpoint.
+    #[must_use]
+    pub fn with_restart(mut self, endpoint: EndpointId) -> Self {
+        self.version += 1;
+        self.since[endpoint.index()] = self.version;
+        self
+    }
+
+    /// The bytes of the map.
+    pub fn encode(&self) -> Vec<u8> {
+        let len = HEADER + 8 * self.since.len() + PART * self.parts.len();
+        let mut bytes = Vec::with_capacity(len);
+        bytes.extend(self.version.to_le_bytes());
+        bytes.extend((self.since.len() as u32).to_le_bytes());
+        bytes.extend((self.parts.len() as u32).to_le_bytes());
+        for since in &self.since {
+            bytes.extend(since.to_le_bytes());
+        }
+        for part in &self.parts {
+            bytes.extend(part.low.to_le_bytes());
+            bytes.extend(part.last.to_le_bytes());
+            bytes.extend(u64::from(part.endpoint.0).to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The map in these bytes.
+    ///
+    /// # Errors
+    /// If they are no map, or its parts no partition.
+    pub fn decode(bytes: &[u8]) -> Result<Self, MapError> {
+        let malformed = MapError::Malformed(bytes.len());
+        let (words, rest) = bytes.as_chunks::<8>();
+        let mut words = words.iter().map(|&word| u64::from_le_bytes(word));
+        let (version, sizes) = words.next().zip(words.next()).ok_or(malformed)?;
+        let (endpoints, count) = (sizes as u32 as usize, (sizes >> 32) as usize);
+        let expected = endpoints.saturating_add(count.saturating_mul(PART / 8));
+        if !rest.is_empty() || words.len() != expected {
+            return Err(malformed);
+        }
+        let endpoints = u16::try_from(endpoints).map_err(|_| malformed)?;
+        let since: Vec<u64> = words.by_ref().take(usize::from(endpoints)).collect();
+        let mut parts = Vec::with_capacity(count);
+        while let (Some(low), Some(last), Some(endpoint)) =
+            (words.next(), words.next(), words.next())
+        {
+            let endpoint = EndpointId(u16::try_from(endpoint).map_err(|_| malformed)?);
+            parts.push(Part {
+                low,
+                last,
+                endpoint,
+            });
+        }
+        let map = Self::new(version, endpoints, parts)?;
+        let possible = since.iter().all(|&since| since <= version);
+        possible.then_some(Self { since, ..map }).ok_or(malformed)
+    }
+}
+
+/// Whether parts are a partition of all keys.
+fn check(endpoints: u16, parts: &[Part]) -> Result<(), MapError> {
+    let mut seen = vec![false; usize::from(endpoints)];
+    for (at, part) in parts.iter().enumerate() {
+        let (low, last) = (part.low, part.last);
+        if low > last {
+            let part = at;
+            return Err(MapError::Backwards { part, low, last });
+        }
+        let mine = seen.get_mut(part.endpoint.index());
+        let mine = mine.ok_or(MapError::Foreign {
+            part: at,
+            endpoint: part.endpoint,
+            endpoints,
+        })?;
+        if core::mem::replace(mine, true) {
+            return Err(MapError::Twice(part.endpoint));
+        }
+    }
+    for (at, pair) in parts.windows(2).enumerate() {
+        let (left, right) = (pair[0], pair[1]);
+        if right.low < left.low {
+            return Err(MapError::Unsorted {
+                part: at + 1,
+                low: right.low,
+            });
+        }
+        if right.low <= left.last {
+            return Err(MapError::Overlap {
+                first: left.endpoint,
+                second: right.endpoint,
+                low: right.low,
+                last: left.last.min(right.last),
+            });
+        }
+        if right.low - left.last > 1 {
+            return Err(MapError::Gap {
+                low: left.last + 1,
+                last: right.low - 1,
+            });
+        }
+    }
+    let first = parts.first().map_or(u64::MAX, |part| part.low);
+    if first > 0 {
+        let last = if parts.is_empty() { first } else { first - 1 };
+        return Err(MapError::Gap { low: 0, last });
+    }
+    match parts.last() {
+        Some(part) if part.last < u64::MAX => Err(MapError::Gap {
+            low: part.last + 1,
+            last: u64::MAX,
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

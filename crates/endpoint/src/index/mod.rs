@@ -1,0 +1,27 @@
+//! A B+tree index over the endpoints of storage nodes: hosts and their DPUs.
+//!
+//! - [`PartitionMap`] says which endpoint has which keys.
+//! - [`Shard`] is what one endpoint has: a tree, and which of its keys are owned.
+//! - [`Reader`] reads an endpoint's tree by READs of its memory.
+//!
+//! docs/index.md says what is promised.
+
+mod client;
+mod map;
+pub mod message;
+mod meter;
+mod op;
+mod reader;
+mod server;
+mod shard;
+mod statistics;
+
+pub use crate::btree::Direction;
+pub use client::{AttachError, ClientEnds, IndexClient, IndexClientConfig};
+pub use map::{ENDPOINTS_MAX, EndpointId, MapError, Part, PartitionMap};
+pub use meter::Meter;
+pub use op::{Access, Answer, BeginError, IndexError, Op, Reply, Ticket, Value};
+pub use reader::{Found, Query, Reader, ReaderConfig, ReaderError, RemoteTree};
+pub use server::{EndpointReport, IndexServer, ServerThread};
+pub use shard::{Denied, HandoverError, Marked, MoveId, Shard, ShardError, ShardState};
+pub use statistics::{ClientStatistics, ReaderStatistics, ShardStatistics};

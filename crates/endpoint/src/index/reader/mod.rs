@@ -1,0 +1,501 @@
+//! Reading an endpoint's tree by READs of its memory, without its cores.
+//!
+//! A reader walks from the root, or from the deepest tree node that it has in its cache, down to
+//! the leaf. What a READ brought counts only if its check fits (else it is torn, and read again),
+//! if its epoch is that of the pointer that led to it and its fences contain the key (else the
+//! pointer is out of date, and the walk begins anew without what it was found in). A leaf that
+//! passes is what the tree held for its keys at one moment of the READ.
+//!
+//! What a leaf does not hold may still be on its way to it: an endpoint that gets a range from
+//! another fills its tree first and owns the range afterwards. So that something is *not* there is
+//! believed only if the endpoint's map version, read after the leaf, is the one by which the key
+//! was looked for here. What is there is right in any case: a range does not change while it moves.
+//!
+//! A reader belongs to one thread. It is sans-IO; many walks are under way at a time, each in a
+//! slot of its own.
+
+mod cache;
+mod scan;
+mod walk;
+
+use super::op::Value;
+use crate::btree::Direction;
+use super::statistics::ReaderStatistics;
+use cache::Cache;
+use rackweave_base::memory::MemoryError;
+use rackweave_base::{Memory, Qpn, Rkey};
+use rackweave_verbs::{
+    Access, Completion, CompletionStatus, CqError, CqId, Operation, PdId, PostError,
+    QpCapabilities, QpError, QpState, Region, RegisterError, Verbs, WorkRequest,
+};
+use rackweave_wire::fabric::tree::{Layout, NodePointer, RECORD_HEADER_WORDS};
+use std::collections::VecDeque;
+use walk::Walk;
+
+/// Where the tree of an endpoint is, for those who READ it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RemoteTree {
+    /// The name that every tree node bears.
+    pub tree: u64,
+    /// The sizes of its tree nodes.
+    pub layout: Layout,
+    /// Places for tree nodes.
+    pub tree_nodes: u32,
+    /// The root.
+    pub root: NodePointer,
+    /// Bytes of the heap, which lies behind the tree nodes.
+    pub heap_bytes: u64,
+    /// The longest value.
+    pub value_max: u32,
+    /// Where the tree begins, in the endpoint's addresses.
+    pub address: u64,
+    /// The key of its region.
+    pub rkey: Rkey,
+    /// Where the word with the endpoint's map version is.
+    pub version_address: u64,
+    /// The key of the region with that word.
+    pub version_rkey: Rkey,
+}
+
+/// The size and the patience of a reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReaderConfig {
+    /// Walks under way at a time, 1 to 4096.
+    pub walks: u16,
+    /// Bytes of inner tree nodes that are kept at most; 0: none are.
+    pub cache_bytes: u64,
+    /// READs of value records that one scan has under way, 1 to 64.
+    pub records: u8,
+    /// How often a torn tree node is read again before the walk begins anew.
+    pub torn_max: u32,
+    /// How often a walk begins anew, or follows a pointer to the right, before it is given up.
+    pub restarts_max: u32,
+}
+
+impl Default for ReaderConfig {
+    fn default() -> Self {
+        Self {
+            walks: 64,
+            cache_bytes: 0,
+            records: 8,
+            torn_max: 16,
+            restarts_max: 64,
+        }
+    }
+}
+
+/// Why there is no such reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ReaderError {
+    /// A setting is out of range.
+    #[error("a reader with {what} = {value}; {possible} are possible")]
+    Config {
+        /// The setting.
+        what: &'static str,
+        /// What it says.
+        value: u64,
+        /// What it may say.
+        possible: &'static str,
+    },
+    /// No memory for what the READs bring.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The NIC does not register it.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The NIC has no completion queue.
+    #[error(transparent)]
+    Cq(#[from] CqError),
+    /// The NIC has no queue pair.
+    #[error(transparent)]
+    Qp(#[from] QpError),
+}
+
+/// What is looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Query {
+    /// The value of a key.
+    Get {
+        /// The key.
+        key: u64,
+    },
+    /// Entries from `low` to `last`, which must belong to this endpoint.
+    Scan {
+        /// The least key.
+        low: u64,
+        /// The greatest key.
+        last: u64,
+        /// From which end.
+        direction: Direction,
+        /// Entries at most.
+        limit: u32,
+    },
+}
+
+/// How a walk ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// The value of a key, if it has one.
+    Value(Option<Value>),
+    /// The entries, in the order of the direction: all, or as many as the limit allowed; and the
+    /// key beyond the range of the query, in its direction, if there is one.
+    Entries(Vec<(u64, Value)>, Option<u64>),
+    /// The endpoint has another map, or its tree does not have these keys.
+    Moved,
+    /// The tree changed faster than it could be read.
+    GivenUp,
+    /// The endpoint does not answer, or another tree is in its place.
+    Gone,
+    /// The tree is damaged.
+    Corrupt,
+}
+
+/// What a READ is for, besides records.
+pub(super) const NODE: u8 = 0xff;
+/// The map version.
+pub(super) const VERSION: u8 = 0xfe;
+/// Completions taken at once.
+const POLLED_MAX: usize = 64;
+
+/// A READ that a walk wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Wanted {
+    /// [`NODE`], [`VERSION`], or which of the walk's records.
+    pub part: u8,
+    pub address: u64,
+    pub rkey: Rkey,
+    pub length: u32,
+}
+
+/// Lookups and scans of one endpoint's tree by READs.
+#[derive(Debug)]
+pub struct Reader {
+    remote: RemoteTree,
+    config: ReaderConfig,
+    qpn: Qpn,
+    cq: CqId,
+    region: Region,
+    /// Bytes of a slot's landing place, and of a record in it.
+    slot_bytes: usize,
+    record_bytes: usize,
+    walks: Vec<Option<Walk>>,
+    free: Vec<u16>,
+    cache: Cache,
+    /// READs that found no room in the send queue.
+    unsent: VecDeque<(u16, Wanted)>,
+    wanted: Vec<Wanted>,
+    polled: Vec<Completion>,
+    landed: Vec<u8>,
+    ended: VecDeque<(u64, Found)>,
+    posts: u64,
+    broken: bool,
+    statistics: ReaderStatistics,
+}
+
+/// How READs are numbered in their completions: slot, part, and a count that tells a walk's READs
+/// from those of its slot's last tenant.
+fn work_id(count: u64, part: u8, slot: u16) -> u64 {
+    count << 24 | u64::from(part) << 16 | u64::from(slot)
+}
+
+impl Reader {
+    /// A reader of `remote`. Its queue pair is to be connected to one at the endpoint that allows
+    /// READs.
+    ///
+    /// # Errors
+    /// If a setting is out of range, or memory or NIC have no room.
+    pub fn new(
+        verbs: &mut dyn Verbs,
+        memory: &Memory,
+        pd: PdId,
+        remote: RemoteTree,
+        config: ReaderConfig,
+    ) -> Result<Self, ReaderError> {
+        let bounds = [
+            ("walks", u64::from(config.walks), 1..=4096, "1 to 4096"),
+            ("records", u64::from(config.records), 1..=64, "1 to 64"),
+        ];
+        for (what, value, range, possible) in bounds {
+            if !range.contains(&value) {
+                return Err(ReaderError::Config {
+                    what,
+                    value,
+                    possible,
+                });
+            }
+        }
+        let node = remote.layout.bytes();
+        let record = record_bytes(remote.value_max);
+        // A lookup needs one record; a scan reads several at a time.
+        let slot_bytes = 64 + node + record * usize::from(config.records);
+        let block = memory.allocate(slot_bytes * usize::from(config.walks))?;
+        let region = verbs.register(pd, block, Access::LOCAL_WRITE)?;
+        let sends = u32::from(config.walks) * 2 + u32::from(config.records);
+        let cq = verbs.create_cq(sends + 1)?;
+        let capabilities = QpCapabilities {
+            send_max: sends,
+            receive_max: 1,
+            segments_max: 1,
+        };
+        let qpn = match verbs.create_qp(pd, cq, cq, capabilities) {
+            Ok(qpn) => qpn,
+            Err(error) => {
+                // Nothing uses it yet.
+                let _ = verbs.destroy_cq(cq);
+                verbs.deregister(&region);
+                return Err(error.into());
+            }
+        };
+        Ok(Self {
+            qpn,
+            cq,
+            region,
+            slot_bytes,
+            record_bytes: record,
+            walks: (0..config.walks).map(|_| None).collect(),
+            free: (0..config.walks).rev().collect(),
+            cache: Cache::new(remote.layout, config.cache_bytes),
+            unsent: VecDeque::new(),
+            wanted: Vec::new(),
+            polled: Vec::with_capacity(POLLED_MAX),
+            landed: vec![0; node.max(record)],
+            ended: VecDeque::new(),
+            posts: 0,
+            broken: false,
+            statistics: ReaderStatistics::default(),
+            remote,
+            config,
+        })
+    }
+
+    /// Gives back what the NIC holds for it. Walks under way are forgotten.
+    pub fn destroy(self, verbs: &mut dyn Verbs) {
+        // A NIC that lost them is as good.
+        let _ = verbs.destroy_qp(self.qpn);
+        let _ = verbs.destroy_cq(self.cq);
+        verbs.deregister(&self.region);
+    }
+
+    /// The queue pair to be connected.
+    pub fn qpn(&self) -> Qpn {
+        self.qpn
+    }
+
+    /// Where the tree is.
+    pub fn remote(&self) -> &RemoteTree {
+        &self.remote
+    }
+
+    /// Whether the endpoint does not answer any more.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Walks that may be begun now.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Walks under way, and those whose end has not been taken.
+    pub fn under_way(&self) -> usize {
+        self.walks.len() - self.free.len() + self.ended.len()
+    }
+
+    /// What it has seen.
+    pub fn statistics(&self) -> ReaderStatistics {
+        self.statistics
+    }
+
+    /// Bytes of inner tree nodes that it keeps.
+    pub fn cache_bytes(&self) -> u64 {
+        self.cache.bytes()
+    }
+
+    /// Begins a walk. `version` is that of the map which says that the keys are here; `tag` comes
+    /// back with the end. False if there is no free slot.
+    pub fn begin(
+        &mut self,
+        verbs: &mut dyn Verbs,
+        tag: u64,
+        query: Query,
+        version: u64,
+    ) -> bool {
+        if self.broken {
+            self.ended.push_back((tag, Found::Gone));
+            return true;
+        }
+        let Some(slot) = self.free.pop() else {
+            return false;
+        };
+        let mut walk = Walk::new(tag, query, version, self.remote.root);
+        self.act(&mut walk, |walk, parts| walk.begin(parts));
+        self.put(verbs, slot, walk);
+        true
+    }
+
+    /// Takes completions and goes on with the walks; the next one that has ended, by its tag.
+    pub fn poll(&mut self, verbs: &mut dyn Verbs) -> Option<(u64, Found)> {
+        if self.ended.is_empty() && self.free.len() < self.walks.len() {
+            self.take_completions(verbs);
+            self.send_unsent(verbs);
+        }
+        self.ended.pop_front()
+    }
+
+    fn take_completions(&mut self, verbs: &mut dyn Verbs) {
+        let mut polled = core::mem::take(&mut self.polled);
+        loop {
+            polled.clear();
+            let count = verbs.poll_cq(self.cq, POLLED_MAX, &mut polled);
+            for completion in &polled {
+                self.completed(verbs, completion);
+            }
+            if count < POLLED_MAX {
+                break;
+            }
+        }
+        self.polled = polled;
+    }
+
+    fn completed(&mut self, verbs: &mut dyn Verbs, completion: &Completion) {
+        if completion.status != CompletionStatus::Success {
+            return self.broke();
+        }
+        let (slot, part) = (completion.id as u16, (completion.id >> 16) as u8);
+        let current = |walk: &&mut Walk| walk.first_post <= completion.id >> 24;
+        let walk = self.walks.get_mut(usize::from(slot));
+        let walk = walk.and_then(Option::as_mut).filter(current);
+        if walk.is_none() {
+            return;
+        }
+        let Some(mut walk) = self.walks[usize::from(slot)].take() else {
+            return;
+        };
+        let at = usize::from(slot) * self.slot_bytes;
+        let (offset, len) = match part {
+            NODE => (64, self.remote.layout.bytes()),
+            VERSION => (0, 8),
+            record => {
+                let before = 64 + self.remote.layout.bytes();
+                let offset = before + usize::from(record) * self.record_bytes;
+                (offset, walk.record_len(record))
+            }
+        };
+        let mut landed = core::mem::take(&mut self.landed);
+        self.region.block.read(at + offset, &mut landed[..len]);
+        self.act(&mut walk, |walk, parts| {
+            walk.landed(parts, part, &landed[..len]);
+        });
+        self.landed = landed;
+        self.put(verbs, slot, walk);
+    }
+
+    /// Lets a walk act with what all walks share.
+    fn act(&mut self, walk: &mut Walk, act: impl FnOnce(&mut Walk, &mut Parts<'_>)) {
+        let mut parts = Parts {
+            remote: &self.remote,
+            config: &self.config,
+            cache: &mut self.cache,
+            statistics: &mut self.statistics,
+            wanted: &mut self.wanted,
+        };
+        act(walk, &mut parts);
+    }
+
+    /// Puts a walk back that has acted: posts what it wants, or takes its end.
+    fn put(&mut self, verbs: &mut dyn Verbs, slot: u16, mut walk: Walk) {
+        if let Some(found) = walk.end() {
+            self.free.push(slot);
+            self.wanted.clear();
+            self.statistics.lookups += u64::from(matches!(found, Found::Value(_)));
+            self.ended.push_back((walk.tag, found));
+            return;
+        }
+        if walk.first_post == 0 {
+            walk.first_post = self.posts + 1;
+        }
+        self.walks[usize::from(slot)] = Some(walk);
+        let mut wanted = core::mem::take(&mut self.wanted);
+        for wanted in wanted.drain(..) {
+            self.post(verbs, slot, wanted);
+        }
+        self.wanted = wanted;
+    }
+
+    fn post(&mut self, verbs: &mut dyn Verbs, slot: u16, wanted: Wanted) {
+        if self.broken {
+            return;
+        }
+        let before = 64 + self.remote.layout.bytes();
+        let offset = match wanted.part {
+            VERSION => 0,
+            NODE => 64,
+            record => before + usize::from(record) * self.record_bytes,
+        };
+        let at = usize::from(slot) * self.slot_bytes + offset;
+        let segment = self.region.segment(at as u64, wanted.length);
+        let operation = Operation::Read {
+            address: wanted.address,
+            rkey: wanted.rkey,
+        };
+        self.posts += 1;
+        let id = work_id(self.posts, wanted.part, slot);
+        match verbs.post_send(self.qpn, WorkRequest::new(id, operation, &[segment])) {
+            Ok(()) => {
+                self.statistics.reads += 1;
+                let counter = match wanted.part {
+                    NODE => &mut self.statistics.node_reads,
+                    VERSION => &mut self.statistics.version_reads,
+                    _ => &mut self.statistics.record_reads,
+                };
+                *counter += 1;
+            }
+            Err(PostError::Full(_)) => self.unsent.push_back((slot, wanted)),
+            Err(_) => self.broke(),
+        }
+    }
+
+    fn send_unsent(&mut self, verbs: &mut dyn Verbs) {
+        for _ in 0..self.unsent.len() {
+            if let Some((slot, wanted)) = self.unsent.pop_front() {
+                self.post(verbs, slot, wanted);
+            }
+        }
+    }
+
+    /// The endpoint does not answer: all walks end.
+    fn broke(&mut self) {
+        self.broken = true;
+        self.unsent.clear();
+        for (slot, walk) in self.walks.iter_mut().enumerate() {
+            if let Some(walk) = walk.take() {
+                self.free.push(slot as u16);
+                self.ended.push_back((walk.tag, Found::Gone));
+            }
+        }
+    }
+
+    /// Whether the queue pair is broken although no READ of ours has told so.
+    pub fn look_at_state(&mut self, verbs: &mut dyn Verbs) {
+        let state = verbs.qp_state(self.qpn);
+        if matches!(state, None | Some(QpState::Error)) && !self.broken {
+            self.broke();
+        }
+    }
+}
+
+/// Bytes of the longest record, whole lines.
+fn record_bytes(value_max: u32) -> usize {
+    let bytes = RECORD_HEADER_WORDS * 8 + value_max as usize;
+    bytes.next_multiple_of(64)
+}
+
+/// What all walks share.
+pub(super) struct Parts<'a> {
+    pub remote: &'a RemoteTree,
+    pub config: &'a ReaderConfig,
+    pub cache: &'a mut Cache,
+    pub statistics: &'a mut ReaderStatistics,
+    /// READs to post.
+    pub wanted: &'a mut Vec<Wanted>,
+}

@@ -1,0 +1,435 @@
+//! One lookup or scan: from tree node to tree node.
+
+use super::{Found, NODE, Parts, Query, VERSION, Wanted};
+use crate::btree::Direction;
+use crate::index::op::Value;
+use rackweave_base::canary::{Canary, planted};
+use rackweave_wire::fabric::tree::{self, Image, NodePointer, RecordError, Unusable, ValueRef};
+
+/// Levels of a tree at most: a tree of 2^32 tree nodes with two children each has 32.
+const DEPTH_MAX: usize = 32;
+
+/// A value that is a record of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reference {
+    pub key: u64,
+    pub value: ValueRef,
+    /// Which entry of a scan it is the value of.
+    pub entry: usize,
+}
+
+/// A walk through the tree.
+#[derive(Debug)]
+pub(super) struct Walk {
+    pub tag: u64,
+    /// READs of this walk are numbered from here on; 0: none is posted yet.
+    pub first_post: u64,
+    pub(super) query: Query,
+    version: u64,
+    root: NodePointer,
+    /// The key that it goes to.
+    pub(super) cursor: u64,
+    /// The tree node that is being read, and its level if that is known.
+    pub(super) at: NodePointer,
+    pub(super) level: Option<u8>,
+    path: [NodePointer; DEPTH_MAX],
+    depth: usize,
+    /// How often the tree node that is being read came torn.
+    torn: u32,
+    /// How often the walk began anew or followed a pointer to the right.
+    pub(super) restarts: u32,
+    /// Entries that a scan has found, and how many of them are of leaves that are finished.
+    pub(super) entries: Vec<(u64, Value)>,
+    pub(super) finished: usize,
+    /// The right neighbour of the leaf that a scan takes entries from, and its fences.
+    pub(super) next: Option<NodePointer>,
+    pub(super) fences: (u64, u64),
+    /// The last inner tree node above the leaves that a scan came through.
+    pub(super) parent: Vec<u8>,
+    /// Records of the leaf; those from `batch` on are being read.
+    pub(super) references: Vec<Reference>,
+    batch: usize,
+    outstanding: usize,
+    /// A record was not what the leaf said: the leaf is to be read again.
+    spoiled: bool,
+    end: Option<Found>,
+}
+
+impl Walk {
+    /// A walk for `query` under map version `version`.
+    pub fn new(tag: u64, query: Query, version: u64, root: NodePointer) -> Self {
+        let cursor = match query {
+            Query::Get { key } => key,
+            Query::Scan {
+                low,
+                last,
+                direction,
+                ..
+            } => match direction {
+                Direction::Forward => low,
+                Direction::Backward => last,
+            },
+        };
+        Self {
+            tag,
+            first_post: 0,
+            query,
+            version,
+            root,
+            cursor,
+            at: root,
+            level: None,
+            path: [NodePointer::NONE; DEPTH_MAX],
+            depth: 0,
+            torn: 0,
+            restarts: 0,
+            entries: Vec::new(),
+            finished: 0,
+            next: None,
+            fences: (0, 0),
+            parent: Vec::new(),
+            references: Vec::new(),
+            batch: 0,
+            outstanding: 0,
+            spoiled: false,
+            end: None,
+        }
+    }
+
+    /// How it ended, once it has.
+    pub fn end(&mut self) -> Option<Found> {
+        self.end.take()
+    }
+
+    /// Starts.
+    pub fn begin(&mut self, parts: &mut Parts<'_>) {
+        if matches!(self.query, Query::Scan { limit: 0, .. }) {
+            return self.finish(Found::Entries(Vec::new(), None));
+        }
+        self.descend(parts);
+    }
+
+    /// A READ has landed.
+    pub fn landed(&mut self, parts: &mut Parts<'_>, part: u8, bytes: &[u8]) {
+        match part {
+            NODE => self.node(parts, bytes),
+            VERSION => self.versioned(parts, bytes),
+            record => self.record(parts, usize::from(record), bytes),
+        }
+    }
+
+    /// Bytes of a record that is being read.
+    pub fn record_len(&self, part: u8) -> usize {
+        let reference = self.references.get(self.batch + usize::from(part));
+        reference.map_or(0, |reference| reference.value.bytes())
+    }
+
+    pub(super) fn finish(&mut self, found: Found) {
+        self.end = Some(found);
+    }
+
+    /// Goes down from the root to the leaf of the cursor.
+    pub(super) fn descend(&mut self, parts: &mut Parts<'_>) {
+        self.depth = 0;
+        self.at = self.root;
+        self.level = None;
+        self.go(parts);
+    }
+
+    /// Goes down through what is in the cache, and reads the first tree node that is not.
+    pub(super) fn go(&mut self, parts: &mut Parts<'_>) {
+        while self.level != Some(0) && parts.config.cache_bytes > 0 {
+            let Some(image) = parts.cache.get(self.at) else {
+                parts.statistics.cache_misses += 1;
+                break;
+            };
+            let level = image.meta().level;
+            let fits = self.level.is_none_or(|expected| expected == level)
+                && (image.low()..=image.last()).contains(&self.cursor);
+            let child = image.child(self.cursor).filter(|_| fits);
+            let Some((_, child)) = child else {
+                self.forget(parts, self.at);
+                break;
+            };
+            parts.statistics.cache_hits += 1;
+            if !self.step_down(parts, level, child) {
+                return;
+            }
+        }
+        self.read(parts);
+    }
+
+    /// Notes that the tree node at hand leads to `child`. False if that cannot be.
+    fn step_down(&mut self, parts: &mut Parts<'_>, level: u8, child: NodePointer) -> bool {
+        if !is_place(parts, child) || self.depth == DEPTH_MAX || level == 0 {
+            self.finish(Found::Corrupt);
+            return false;
+        }
+        self.path[self.depth] = self.at;
+        self.depth += 1;
+        self.at = child;
+        self.level = Some(level - 1);
+        self.torn = 0;
+        true
+    }
+
+    /// Reads the tree node at hand.
+    pub(super) fn read(&mut self, parts: &mut Parts<'_>) {
+        let layout = parts.remote.layout;
+        parts.wanted.push(Wanted {
+            part: NODE,
+            address: parts.remote.address + layout.offset(self.at.index),
+            rkey: parts.remote.rkey,
+            length: layout.bytes() as u32,
+        });
+    }
+
+    fn forget(&mut self, parts: &mut Parts<'_>, pointer: NodePointer) {
+        parts.statistics.cache_stale += u64::from(parts.cache.forget(pointer));
+    }
+
+    /// Forgets whatever led here and begins anew at the root.
+    pub(super) fn restart(&mut self, parts: &mut Parts<'_>) {
+        for at in 0..self.depth {
+            self.forget(parts, self.path[at]);
+        }
+        self.parent.clear();
+        self.torn = 0;
+        parts.statistics.restarts += 1;
+        if self.is_patient(parts) {
+            self.descend(parts);
+        }
+    }
+
+    fn is_patient(&mut self, parts: &mut Parts<'_>) -> bool {
+        self.restarts += 1;
+        let patient = self.restarts <= parts.config.restarts_max;
+        if !patient {
+            parts.statistics.given_up += 1;
+            self.finish(Found::GivenUp);
+        }
+        patient
+    }
+
+    fn node(&mut self, parts: &mut Parts<'_>, bytes: &[u8]) {
+        let remote = parts.remote;
+        let verified = Image::verify(remote.layout, bytes, remote.tree, self.at);
+        let image = match verified {
+            Ok(image) => image,
+            Err(Unusable::Torn) if planted(Canary::IndexNoTornCheck) => {
+                Image::unverified(remote.layout, bytes)
+            }
+            Err(Unusable::Stale { .. }) if planted(Canary::IndexMissingRestart) => {
+                Image::unverified(remote.layout, bytes)
+            }
+            Err(Unusable::Torn) => return self.again(parts),
+            Err(Unusable::Stale { .. }) => {
+                parts.statistics.stale += 1;
+                return self.restart(parts);
+            }
+            Err(Unusable::Foreign { .. }) => return self.finish(Found::Gone),
+            Err(Unusable::Malformed) => return self.finish(Found::Corrupt),
+        };
+        self.torn = 0;
+        let level = image.meta().level;
+        if self.level.is_some_and(|expected| expected != level) {
+            parts.statistics.stale += 1;
+            return self.restart(parts);
+        }
+        let belongs = (image.low()..=image.last()).contains(&self.cursor);
+        if !belongs && !planted(Canary::IndexMissingRestart) {
+            return self.astray(parts, &image);
+        }
+        if image.is_leaf() {
+            return self.leaf(parts, &image);
+        }
+        if parts.config.cache_bytes > 0 {
+            let evicts = parts.cache.keep(self.at, bytes);
+            parts.statistics.cache_evictions += u64::from(evicts);
+        }
+        if level == 1 && matches!(self.query, Query::Scan { .. }) {
+            self.parent.clear();
+            self.parent.extend_from_slice(bytes);
+        }
+        let Some((_, child)) = image.child(self.cursor) else {
+            return self.restart(parts);
+        };
+        if self.step_down(parts, level, child) {
+            self.go(parts);
+        }
+    }
+
+    /// Reads a torn tree node again.
+    fn again(&mut self, parts: &mut Parts<'_>) {
+        parts.statistics.torn += 1;
+        self.torn += 1;
+        if self.torn > parts.config.torn_max {
+            return self.restart(parts);
+        }
+        self.read(parts);
+    }
+
+    /// The tree node is sound, but the key belongs to another.
+    fn astray(&mut self, parts: &mut Parts<'_>, image: &Image<'_>) {
+        if self.at.index == tree::ROOT {
+            parts.statistics.moved += 1;
+            return self.finish(Found::Moved);
+        }
+        let next = image.next().filter(|_| self.cursor > image.last());
+        let Some(next) = next else {
+            parts.statistics.stale += 1;
+            return self.restart(parts);
+        };
+        if !is_place(parts, next) {
+            return self.finish(Found::Corrupt);
+        }
+        // It was split since its parent was read; what is kept of that is out of date.
+        if let Some(at) = self.depth.checked_sub(1) {
+            self.forget(parts, self.path[at]);
+        }
+        self.parent.clear();
+        parts.statistics.followed += 1;
+        if self.is_patient(parts) {
+            self.at = next;
+            self.read(parts);
+        }
+    }
+
+    fn leaf(&mut self, parts: &mut Parts<'_>, image: &Image<'_>) {
+        let Query::Get { key } = self.query else {
+            return self.scan_leaf(parts, image);
+        };
+        match image.find(key) {
+            Some(tree::Value::Inline(word)) => {
+                let value = Value::from(&word.to_le_bytes()[..]);
+                self.finish(Found::Value(Some(value)));
+            }
+            Some(tree::Value::Reference(value)) => {
+                let entry = 0;
+                self.references.clear();
+                self.references.push(Reference { key, value, entry });
+                self.read_records(parts, 0);
+            }
+            None => self.read_version(parts),
+        }
+    }
+
+    /// Reads the map version, on which it depends whether what was found is all there is.
+    pub(super) fn read_version(&mut self, parts: &mut Parts<'_>) {
+        parts.wanted.push(Wanted {
+            part: VERSION,
+            address: parts.remote.version_address,
+            rkey: parts.remote.version_rkey,
+            length: 8,
+        });
+    }
+
+    fn versioned(&mut self, parts: &mut Parts<'_>, bytes: &[u8]) {
+        let version = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        if version != Some(self.version) {
+            parts.statistics.moved += 1;
+            return self.finish(Found::Moved);
+        }
+        let found = match self.query {
+            Query::Get { .. } => Found::Value(None),
+            Query::Scan {
+                low,
+                last,
+                direction,
+                ..
+            } => {
+                let beyond = match direction {
+                    Direction::Forward => last.checked_add(1),
+                    Direction::Backward => low.checked_sub(1),
+                };
+                Found::Entries(core::mem::take(&mut self.entries), beyond)
+            }
+        };
+        self.finish(found);
+    }
+
+    /// Reads the records from number `from` on, as many as may be under way.
+    pub(super) fn read_records(&mut self, parts: &mut Parts<'_>, from: usize) {
+        let most = usize::from(parts.config.records);
+        self.batch = from;
+        self.outstanding = self.references[from..].len().min(most);
+        self.spoiled = false;
+        for part in 0..self.outstanding {
+            if !self.read_record(parts, part) {
+                return self.finish(Found::Corrupt);
+            }
+        }
+    }
+
+    /// False if it is not in the heap.
+    fn read_record(&mut self, parts: &mut Parts<'_>, part: usize) -> bool {
+        let remote = parts.remote;
+        let value = self.references[self.batch + part].value;
+        let length = value.bytes() as u64;
+        let inside = value.length <= remote.value_max
+            && value.offset().saturating_add(length) <= remote.heap_bytes;
+        if inside {
+            let heap = remote.address + remote.layout.offset(remote.tree_nodes);
+            parts.wanted.push(Wanted {
+                part: part as u8,
+                address: heap + value.offset(),
+                rkey: remote.rkey,
+                length: length as u32,
+            });
+        }
+        inside
+    }
+
+    fn record(&mut self, parts: &mut Parts<'_>, part: usize, bytes: &[u8]) {
+        let Some(&reference) = self.references.get(self.batch + part) else {
+            return;
+        };
+        match reference.value.value(reference.key, bytes) {
+            Ok(value) => {
+                let value = Value::from(value);
+                match self.query {
+                    Query::Get { .. } => return self.finish(Found::Value(Some(value))),
+                    Query::Scan { .. } => self.entries[reference.entry].1 = value,
+                }
+            }
+            Err(RecordError::Torn) if self.torn < parts.config.torn_max => {
+                parts.statistics.records_torn += 1;
+                self.torn += 1;
+                self.read_record(parts, part);
+                return;
+            }
+            Err(_) => {
+                parts.statistics.records_stale += 1;
+                self.spoiled = true;
+            }
+        }
+        self.outstanding -= 1;
+        if self.outstanding > 0 {
+            return;
+        }
+        if self.spoiled {
+            return self.leaf_again(parts);
+        }
+        let next = self.batch + usize::from(parts.config.records);
+        if next < self.references.len() {
+            self.read_records(parts, next);
+        } else {
+            self.leaf_done(parts);
+        }
+    }
+
+    /// A record was freed since the leaf was read: reads the leaf again.
+    fn leaf_again(&mut self, parts: &mut Parts<'_>) {
+        self.entries.truncate(self.finished);
+        self.references.clear();
+        self.torn = 0;
+        if self.is_patient(parts) {
+            self.read(parts);
+        }
+    }
+}
+
+/// Whether a tree node can be there.
+pub(super) fn is_place(parts: &Parts<'_>, pointer: NodePointer) -> bool {
+    (tree::ROOT..parts.remote.tree_nodes).contains(&pointer.index)
+}

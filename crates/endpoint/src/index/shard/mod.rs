@@ -1,0 +1,375 @@
+//! What one endpoint has of the index: a tree, and which of its keys are owned.
+//!
+//! Any number of server threads share a shard. Operations on keys that belong to others are
+//! [`Denied::Moved`]. `handover` gives ranges away and takes them, while operations go on.
+
+mod handover;
+mod ownership;
+
+use super::map::{EndpointId, Part, PartitionMap};
+use super::meter::Meter;
+use super::reader::RemoteTree;
+use super::statistics::ShardStatistics;
+use crate::btree::{Direction, Tree, TreeError};
+use core::sync::atomic::{AtomicU64, Ordering};
+use handover::{Getting, Giving};
+use ownership::{Owned, Ownership, Span};
+use rackweave_base::memory::MemoryError;
+use rackweave_base::{Block, Memory};
+use rackweave_verbs::Region;
+use rackweave_wire::fabric::tree::{META_WORD, Meta, NodePointer, ROOT};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+pub use handover::{HandoverError, Marked, MoveId, ShardState};
+
+/// Why an operation was not carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Denied {
+    /// The keys belong to another endpoint.
+    #[error("the keys belong to another endpoint; the map has version {version} here")]
+    Moved {
+        /// The version of the endpoint's map.
+        version: u64,
+    },
+    /// The keys are on their way to another endpoint.
+    #[error("the keys are being moved; try again soon")]
+    Busy,
+    /// The tree refused.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+}
+
+/// Why there is no such shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ShardError {
+    /// The map has no such endpoint.
+    #[error("the index has {endpoints} endpoints; there is no {endpoint}")]
+    NoEndpoint {
+        /// Who it was to be.
+        endpoint: EndpointId,
+        /// Endpoints of the index.
+        endpoints: u16,
+    },
+    /// The tree's bounds are not what the map says.
+    #[error("the tree has the keys {low} to {last}, the map gives {endpoint} others")]
+    Bounds {
+        /// Whose tree it is.
+        endpoint: EndpointId,
+        /// Its least key.
+        low: u64,
+        /// Its greatest key.
+        last: u64,
+    },
+    /// No memory for the map version.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
+/// A tree and what is owned of it.
+#[derive(Debug)]
+pub struct Shard {
+    me: EndpointId,
+    tree: Tree,
+    ownership: Ownership,
+    /// The first word is the version of the map since which the shard owns what it does, for those
+    /// who READ.
+    version: Block,
+    /// That of the map.
+    map_version: AtomicU64,
+    control: Mutex<Control>,
+}
+
+/// What changes seldom.
+#[derive(Debug)]
+struct Control {
+    map: Arc<PartitionMap>,
+    giving: Option<Giving>,
+    getting: Option<Getting>,
+    meters: Vec<Arc<Meter>>,
+    counters: ShardStatistics,
+}
+
+impl Shard {
+    /// The shard of endpoint `me`. The bounds of the tree must be what the map says; if the
+    /// endpoint owns nothing, the tree must be empty.
+    ///
+    /// # Errors
+    /// If they are not, or there is no memory for a page.
+    pub fn new(
+        memory: &Memory,
+        me: EndpointId,
+        tree: Tree,
+        map: PartitionMap,
+    ) -> Result<Self, ShardError> {
+        if me.0 >= map.endpoints() {
+            return Err(ShardError::NoEndpoint {
+                endpoint: me,
+                endpoints: map.endpoints(),
+            });
+        }
+        let (low, last) = tree.bounds();
+        let keys = span_of(&map, me);
+        let fits = match keys.is_none() {
+            true => is_empty(&tree),
+            false => (keys.low, keys.last) == (low, last),
+        };
+        if !fits {
+            let endpoint = me;
+            return Err(ShardError::Bounds {
+                endpoint,
+                low,
+                last,
+            });
+        }
+        let version = memory.allocate(8)?;
+        version.word(0).store(map.since(me), Ordering::Release);
+        Ok(Self {
+            me,
+            tree,
+            ownership: Ownership::new(keys),
+            version,
+            map_version: AtomicU64::new(map.version()),
+            control: Mutex::new(Control {
+                map: Arc::new(map),
+                giving: None,
+                getting: None,
+                meters: Vec::new(),
+                counters: ShardStatistics::default(),
+            }),
+        })
+    }
+
+    /// Which endpoint it is.
+    pub fn endpoint(&self) -> EndpointId {
+        self.me
+    }
+
+    /// The tree. Who changes it here goes past the shard's owners and moves.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// The block with the version of the map since which the shard owns what it does, to be registered for READs beside the tree's.
+    pub fn version_block(&self) -> &Block {
+        &self.version
+    }
+
+    /// Where READs find the tree, whose blocks are registered as these regions.
+    pub fn remote(&self, tree: &Region, version: &Region) -> RemoteTree {
+        let layout = self.tree.layout();
+        let superblock = self.tree.superblock();
+        let meta = layout.offset(ROOT) as usize + META_WORD * 8;
+        let word = self.tree.block().word(meta).load(Ordering::Acquire);
+        RemoteTree {
+            tree: superblock.tree,
+            layout,
+            tree_nodes: superblock.tree_nodes,
+            root: NodePointer {
+                index: ROOT,
+                epoch: Meta::from_word(u64::from_le(word)).epoch,
+            },
+            heap_bytes: superblock.heap_bytes,
+            value_max: superblock.value_max,
+            address: tree.address,
+            rkey: tree.rkey,
+            version_address: version.address,
+            version_rkey: version.rkey,
+        }
+    }
+
+    /// The map as this endpoint knows it.
+    pub fn map(&self) -> Arc<PartitionMap> {
+        self.control().map.clone()
+    }
+
+    /// The version of the map.
+    pub fn version(&self) -> u64 {
+        self.map_version.load(Ordering::Acquire)
+    }
+
+    /// What the endpoint owns.
+    pub fn part(&self) -> Option<Part> {
+        self.control().map.part_of(self.me)
+    }
+
+    /// Counters that a server thread keeps for the shard.
+    pub fn add_meter(&self, meter: Arc<Meter>) {
+        self.control().meters.push(meter);
+    }
+
+    /// The counters of all server threads, those that have gone included.
+    pub fn meters(&self) -> Vec<Arc<Meter>> {
+        self.control().meters.clone()
+    }
+
+    /// What moves have done. Server threads count the rest: see [`Shard::meters`].
+    pub fn handover_statistics(&self) -> ShardStatistics {
+        self.control().counters
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().expect("no holder of this lock panics")
+    }
+
+    fn moved(&self) -> Denied {
+        Denied::Moved {
+            version: self.version(),
+        }
+    }
+
+    /// What `look` makes of a key while the shard owns it throughout.
+    #[inline]
+    fn read<R>(&self, key: u64, mut look: impl FnMut() -> R) -> Result<R, Denied> {
+        loop {
+            let owned = self.ownership.read();
+            if !owned.keys.contains(key) {
+                return Err(self.moved());
+            }
+            let result = look();
+            if self.ownership.is_still(&owned) {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// Puts the value of a key into `value`. False if it has none.
+    ///
+    /// # Errors
+    /// If the key belongs to another endpoint.
+    #[inline]
+    pub fn get(&self, key: u64, value: &mut Vec<u8>) -> Result<bool, Denied> {
+        self.read(key, || self.tree.lookup(key, value))
+    }
+
+    /// Changes a key that is owned and stays so until it is changed.
+    #[inline]
+    fn write(
+        &self,
+        key: u64,
+        change: impl FnOnce(&Tree) -> Result<bool, TreeError>,
+    ) -> Result<bool, Denied> {
+        let _stays = self.ownership.write(key);
+        let owned = self.ownership.read();
+        if !owned.keys.contains(key) {
+            return Err(self.moved());
+        }
+        if owned.leaving.contains(key) {
+            return Err(Denied::Busy);
+        }
+        Ok(change(&self.tree)?)
+    }
+
+    /// Adds a key. False if it was there; then nothing changes.
+    ///
+    /// # Errors
+    /// If the key belongs to another endpoint or is being moved, or the tree refuses.
+    pub fn insert(&self, key: u64, value: &[u8]) -> Result<bool, Denied> {
+        self.write(key, |tree| tree.insert(key, value))
+    }
+
+    /// Changes the value of a key. False if it has none; then nothing changes.
+    ///
+    /// # Errors
+    /// As for [`Shard::insert`].
+    pub fn update(&self, key: u64, value: &[u8]) -> Result<bool, Denied> {
+        self.write(key, |tree| tree.update(key, value))
+    }
+
+    /// Gives a key a value. True if it had none.
+    ///
+    /// # Errors
+    /// As for [`Shard::insert`].
+    pub fn put(&self, key: u64, value: &[u8]) -> Result<bool, Denied> {
+        self.write(key, |tree| tree.put(key, value))
+    }
+
+    /// Removes a key. False if it was not there.
+    ///
+    /// # Errors
+    /// As for [`Shard::insert`].
+    pub fn remove(&self, key: u64) -> Result<bool, Denied> {
+        self.write(key, |tree| tree.remove(key))
+    }
+
+    /// Fills an empty shard; see [`Tree::bulk_load`]. Nobody else may use the tree meanwhile.
+    ///
+    /// # Errors
+    /// If the keys are not owned, do not ascend, or the tree refuses.
+    pub fn bulk_load<V: AsRef<[u8]>>(
+        &self,
+        entries: impl IntoIterator<Item = (u64, V)>,
+    ) -> Result<u64, TreeError> {
+        self.tree.bulk_load(entries)
+    }
+
+    /// Shows `page` the entries from `low` to `last` as far as they are owned, until it says false.
+    /// Returns the key to go on from: of the entry that was refused, or where the owned keys end;
+    /// nothing if that was all. If keys change hands meanwhile, it begins anew, after `again`.
+    ///
+    /// # Errors
+    /// If the key at the near end belongs to another endpoint.
+    pub fn scan<P>(
+        &self,
+        (low, last): (u64, u64),
+        direction: Direction,
+        page: &mut P,
+        again: impl Fn(&mut P),
+        mut visit: impl FnMut(&mut P, u64, &[u8]) -> bool,
+    ) -> Result<Option<u64>, Denied> {
+        if low > last {
+            return Ok(None);
+        }
+        let first = match direction {
+            Direction::Forward => low,
+            Direction::Backward => last,
+        };
+        loop {
+            again(page);
+            let owned = self.ownership.read();
+            if !owned.keys.contains(first) {
+                return Err(self.moved());
+            }
+            let here = owned.keys.and(Span { low, last });
+            let mut refused = None;
+            self.tree
+                .scan(here.low..=here.last, direction, &mut |key, value| {
+                    let goes_on = visit(page, key, value);
+                    refused = (!goes_on).then_some(key);
+                    goes_on
+                });
+            let beyond = match direction {
+                Direction::Forward => here.last.checked_add(1),
+                Direction::Backward => here.low.checked_sub(1),
+            };
+            let beyond = beyond.filter(|key| (low..=last).contains(key));
+            if self.ownership.is_still(&owned) {
+                return Ok(refused.or(beyond));
+            }
+        }
+    }
+
+    fn owned(&self) -> Owned {
+        self.ownership.read()
+    }
+}
+
+/// What an endpoint has.
+fn span_of(map: &PartitionMap, endpoint: EndpointId) -> Span {
+    map.part_of(endpoint).map_or(Span::NONE, |part| Span {
+        low: part.low,
+        last: part.last,
+    })
+}
+
+fn is_empty(tree: &Tree) -> bool {
+    let (low, last) = tree.bounds();
+    let mut empty = true;
+    tree.scan(low..=last, Direction::Forward, &mut |_, _| {
+        empty = false;
+        false
+    });
+    empty
+}
+
+#[cfg(test)]
+mod tests;

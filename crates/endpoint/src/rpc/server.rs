@@ -1,0 +1,279 @@
+//! The server's ends of all its connections.
+
+mod peer;
+
+use super::config::Sizes;
+use super::counters::ServerCounters;
+use super::error::RpcError;
+use super::names::{self, Connection, Event};
+use super::{ServerConfig, Service};
+use peer::Peer;
+use rackweave_base::{Instant, Memory, Qpn};
+use rackweave_verbs::{
+    Access, Completion, CompletionStatus, CqId, PdId, QpCapabilities, Region, Verbs,
+};
+use std::collections::VecDeque;
+
+/// The server's ends of all its connections, for one thread.
+#[derive(Debug)]
+pub struct Server {
+    pd: PdId,
+    cq: CqId,
+    region: Region,
+    config: ServerConfig,
+    sizes: Sizes,
+    /// By their numbers.
+    peers: Vec<Option<Peer>>,
+    /// How often each number was given, modulo 2^16.
+    generations: Vec<u16>,
+    /// Numbers to be given, that longest unused first: packets may be under way that refer to the
+    /// buffers of one who is gone.
+    vacant: VecDeque<u16>,
+    /// Peers that nobody has connected yet.
+    unconnected: Vec<u16>,
+    /// Peers with something to send or to read.
+    busy: Vec<u16>,
+    /// Queue pairs of clients that are gone, for the owner to see.
+    lost: VecDeque<Qpn>,
+    completions: Vec<Completion>,
+    counters: ServerCounters,
+}
+
+impl Server {
+    /// Makes a completion queue and buffers for all clients.
+    ///
+    /// # Errors
+    /// If a size is out of range, or memory or a table of the NIC is full.
+    pub fn new(
+        verbs: &mut dyn Verbs,
+        memory: &Memory,
+        pd: PdId,
+        config: ServerConfig,
+    ) -> Result<Self, RpcError> {
+        let sizes = config.sizes()?;
+        let clients = u32::from(config.clients_max);
+        let block = memory.allocate((u64::from(clients) * sizes.bytes()) as usize)?;
+        let region = verbs.register(pd, block, Access::LOCAL_WRITE)?;
+        let entries = u32::from(sizes.send_buffers) + u32::from(sizes.receives);
+        let cq = verbs.create_cq(clients.saturating_mul(entries));
+        let cq = cq.inspect_err(|_| {
+            verbs.deregister(&region);
+        })?;
+        Ok(Self {
+            pd,
+            cq,
+            region,
+            sizes,
+            peers: (0..clients).map(|_| None).collect(),
+            generations: vec![0; clients as usize],
+            vacant: (0..config.clients_max).collect(),
+            unconnected: Vec::new(),
+            busy: Vec::new(),
+            lost: VecDeque::new(),
+            completions: Vec::with_capacity(config.completions_max.into()),
+            counters: ServerCounters::default(),
+            config,
+        })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &ServerConfig {
+        &self.config
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &ServerCounters {
+        &self.counters
+    }
+
+    /// Clients that are accepted and not gone.
+    pub fn clients(&self) -> usize {
+        self.peers.iter().flatten().count()
+    }
+
+    /// The number by which the service knows the client behind this queue pair.
+    pub fn client_of(&self, qpn: Qpn) -> Option<u32> {
+        let found = |peer: &Option<Peer>| peer.as_ref().is_some_and(|peer| peer.qpn == qpn);
+        self.peers.iter().position(found).map(|at| at as u32)
+    }
+
+    /// Makes a queue pair for one more client, to be connected to [`super::Client::qpn`].
+    ///
+    /// # Errors
+    /// If there are too many clients, or the NIC has no room.
+    pub fn accept(&mut self, verbs: &mut dyn Verbs) -> Result<Qpn, RpcError> {
+        let max = self.config.clients_max;
+        let index = *self.vacant.front().ok_or(RpcError::ClientsFull { max })?;
+        let capabilities = QpCapabilities {
+            send_max: self.sizes.send_buffers.into(),
+            receive_max: self.sizes.receives.into(),
+            segments_max: 1,
+        };
+        let qpn = verbs.create_qp(self.pd, self.cq, self.cq, capabilities)?;
+        self.vacant.pop_front();
+        let generation = &mut self.generations[usize::from(index)];
+        *generation = generation.wrapping_add(1);
+        let connection = Connection::new(index, *generation);
+        let base = u64::from(index) * self.sizes.bytes();
+        let peer = Peer::new(qpn, connection, &self.region, base, &self.sizes);
+        self.peers[usize::from(index)] = Some(peer);
+        self.unconnected.push(index);
+        self.counters.accepted += 1;
+        Ok(qpn)
+    }
+
+    /// Tells that a queue pair is connected, so that its receive requests are there before the
+    /// first request is. Not needed: [`Server::poll`] looks, too, but perhaps later.
+    ///
+    /// # Errors
+    /// If it is unknown, or not connected.
+    pub fn connected(&mut self, verbs: &mut dyn Verbs, qpn: Qpn) -> Result<(), RpcError> {
+        let client = self.client_of(qpn).ok_or(RpcError::UnknownClient(qpn))?;
+        let peer = self.peers[client as usize].as_mut().expect("it was found");
+        peer.open(verbs)?;
+        self.unconnected.retain(|&index| u32::from(index) != client);
+        Ok(())
+    }
+
+    /// Ends a connection. False if it is unknown, or gone already.
+    pub fn remove(&mut self, verbs: &mut dyn Verbs, qpn: Qpn) -> bool {
+        match self.client_of(qpn) {
+            Some(client) => {
+                self.vacate(verbs, client as u16);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A queue pair whose connection broke. It has been destroyed. Only the last ones are known, as
+    /// many as there may be clients.
+    pub fn poll_lost(&mut self) -> Option<Qpn> {
+        self.lost.pop_front()
+    }
+
+    /// Takes requests, has `service` carry them out, and sends the replies: those of one call to
+    /// one client together. True if anything happened.
+    pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs, service: &mut dyn Service) -> bool {
+        self.connect(verbs, service);
+        let mut happened = self.resume(now, service);
+        let mut completions = core::mem::take(&mut self.completions);
+        completions.clear();
+        let limit = self.config.completions_max.into();
+        happened |= verbs.poll_cq(self.cq, limit, &mut completions) > 0;
+        for completion in &completions {
+            self.handle_completion(now, verbs, completion, service);
+        }
+        self.completions = completions;
+        self.flush(verbs, service);
+        happened
+    }
+
+    /// Gives everything back.
+    pub fn close(mut self, verbs: &mut dyn Verbs) {
+        for index in 0..self.config.clients_max {
+            self.vacate(verbs, index);
+        }
+        // What the NIC no longer knows needs no giving back.
+        let _ = verbs.destroy_cq(self.cq);
+        verbs.deregister(&self.region);
+    }
+
+    /// Looks who has been connected meanwhile.
+    fn connect(&mut self, verbs: &mut dyn Verbs, service: &mut dyn Service) {
+        let mut at = 0;
+        while let Some(&index) = self.unconnected.get(at) {
+            let peer = self.peers[usize::from(index)].as_mut();
+            let peer = peer.expect("who is unconnected is there");
+            if peer.is_gone(verbs) {
+                self.lose(verbs, index, service);
+            } else if peer.open(verbs).is_ok() {
+                self.unconnected.swap_remove(at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Reads messages that were left lying.
+    fn resume(&mut self, now: Instant, service: &mut dyn Service) -> bool {
+        let mut happened = false;
+        for &index in &self.busy {
+            let peer = self.peers[usize::from(index)].as_mut();
+            let peer = peer.expect("who is busy is there");
+            happened |= peer.resume(now, &self.config, service, &mut self.counters);
+        }
+        happened
+    }
+
+    fn handle_completion(
+        &mut self,
+        now: Instant,
+        verbs: &mut dyn Verbs,
+        completion: &Completion,
+        service: &mut dyn Service,
+    ) {
+        let (connection, event) = names::of(completion.id);
+        let peer = self.peers.get_mut(usize::from(connection.index));
+        let peer = match peer.and_then(Option::as_mut) {
+            Some(peer) if peer.connection == connection => peer,
+            _ => {
+                self.counters.stray_completions += 1;
+                return;
+            }
+        };
+        if completion.status != CompletionStatus::Success {
+            return self.lose(verbs, connection.index, service);
+        }
+        match event {
+            Event::Sent(number) => peer.outbox.arrived(number),
+            Event::Received(buffer) => {
+                peer.receive(buffer, completion.length);
+                peer.resume(now, &self.config, service, &mut self.counters);
+                if !peer.is_busy {
+                    peer.is_busy = true;
+                    self.busy.push(connection.index);
+                }
+            }
+        }
+    }
+
+    /// Posts receive requests again, then sends the replies of this round.
+    fn flush(&mut self, verbs: &mut dyn Verbs, service: &mut dyn Service) {
+        let mut at = 0;
+        while let Some(&index) = self.busy.get(at) {
+            let peer = self.peers[usize::from(index)].as_mut();
+            let peer = peer.expect("who is busy is there");
+            match peer.flush(verbs, self.config.incarnation, &mut self.counters) {
+                Err(_) => self.lose(verbs, index, service),
+                Ok(()) if peer.has_work() => at += 1,
+                Ok(()) => {
+                    peer.is_busy = false;
+                    self.busy.swap_remove(at);
+                }
+            }
+        }
+    }
+
+    /// A connection broke.
+    fn lose(&mut self, verbs: &mut dyn Verbs, index: u16, service: &mut dyn Service) {
+        if let Some(qpn) = self.vacate(verbs, index) {
+            self.counters.lost += 1;
+            if self.lost.len() == usize::from(self.config.clients_max) {
+                self.lost.pop_front();
+            }
+            self.lost.push_back(qpn);
+            service.left(index.into());
+        }
+    }
+
+    fn vacate(&mut self, verbs: &mut dyn Verbs, index: u16) -> Option<Qpn> {
+        let peer = self.peers[usize::from(index)].take()?;
+        self.unconnected.retain(|&other| other != index);
+        self.busy.retain(|&other| other != index);
+        self.vacant.push_back(index);
+        // It may be gone already.
+        let _ = verbs.destroy_qp(peer.qpn);
+        Some(peer.qpn)
+    }
+}

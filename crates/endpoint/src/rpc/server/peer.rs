@@ -1,0 +1,215 @@
+//! The server's end of one connection.
+
+use super::super::config::Sizes;
+use super::super::counters::ServerCounters;
+use super::super::error::RpcError;
+use super::super::inbox::Inbox;
+use super::super::names::Connection;
+use super::super::outbox::Outbox;
+use super::super::{ServerConfig, Service, Status, Writer};
+use rackweave_base::{Instant, Qpn};
+use rackweave_verbs::{PostError, QpState, Region, Verbs};
+use rackweave_wire::fabric::rpc::{
+    self, Call, CallError, CallId, MessageError, MessageHeader, MessageKind,
+};
+use std::collections::VecDeque;
+
+/// One client.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub qpn: Qpn,
+    pub connection: Connection,
+    pub outbox: Outbox,
+    /// Whether the server's list of busy peers has it.
+    pub is_busy: bool,
+    inbox: Inbox,
+    is_open: bool,
+    /// Messages that have come and were not read yet: buffer and length.
+    unread: VecDeque<(u32, u32)>,
+    /// Buffers that were read and are to be posted again.
+    read: Vec<u32>,
+    /// Messages that the client may have sent, modulo 2^16.
+    grant: u16,
+    message: Vec<u8>,
+}
+
+impl Peer {
+    pub fn new(
+        qpn: Qpn,
+        connection: Connection,
+        region: &Region,
+        base: u64,
+        sizes: &Sizes,
+    ) -> Self {
+        Self {
+            qpn,
+            connection,
+            outbox: Outbox::new(region, base, sizes, MessageKind::Reply),
+            is_busy: false,
+            inbox: Inbox::new(region, base, sizes),
+            is_open: false,
+            unread: VecDeque::with_capacity(sizes.receives.into()),
+            read: Vec::with_capacity(sizes.receives.into()),
+            // One receive request is for the question whether the server is alive.
+            grant: sizes.receives - 1,
+            message: Vec::new(),
+        }
+    }
+
+    /// Whether the queue pair is gone or in error.
+    pub fn is_gone(&self, verbs: &dyn Verbs) -> bool {
+        matches!(verbs.qp_state(self.qpn), None | Some(QpState::Error))
+    }
+
+    /// Posts the receive requests, once.
+    pub fn open(&mut self, verbs: &mut dyn Verbs) -> Result<(), RpcError> {
+        if !self.is_open {
+            self.inbox.open(verbs, self.qpn, self.connection)?;
+            self.is_open = true;
+        }
+        Ok(())
+    }
+
+    /// A message has come.
+    pub fn receive(&mut self, buffer: u32, length: u32) {
+        self.unread.push_back((buffer, length));
+    }
+
+    /// Whether something is to be read or sent.
+    pub fn has_work(&self) -> bool {
+        !self.unread.is_empty() || self.outbox.has_waiting()
+    }
+
+    /// Reads what has come, unless too many replies wait to be sent. True if anything was read.
+    pub fn resume(
+        &mut self,
+        now: Instant,
+        config: &ServerConfig,
+        service: &mut dyn Service,
+        counters: &mut ServerCounters,
+    ) -> bool {
+        let mut happened = false;
+        while let Some(&(buffer, length)) = self.unread.front() {
+            if self.outbox.is_congested() {
+                counters.messages_held += 1;
+                break;
+            }
+            happened = true;
+            self.unread.pop_front();
+            self.read.push(buffer);
+            self.grant = self.grant.wrapping_add(1);
+            let mut message = core::mem::take(&mut self.message);
+            message.clear();
+            self.inbox.read(buffer, length, &mut message);
+            self.handle_message(now, &message, config, service, counters);
+            self.message = message;
+        }
+        happened
+    }
+
+    fn handle_message(
+        &mut self,
+        now: Instant,
+        message: &[u8],
+        config: &ServerConfig,
+        service: &mut dyn Service,
+        counters: &mut ServerCounters,
+    ) {
+        counters.messages_received += 1;
+        let calls = match rpc::parse(message) {
+            Ok((header, calls)) => match check(&header, config) {
+                Status::OK if header.count > 0 => calls,
+                Status::OK => {
+                    counters.probes += 1;
+                    return self.outbox.stage_empty();
+                }
+                status => return self.refuse(status, counters),
+            },
+            Err(MessageError::Version { .. }) => {
+                return self.refuse(Status::OTHER_VERSION, counters);
+            }
+            Err(_) => return self.refuse(Status::MALFORMED, counters),
+        };
+        for call in calls {
+            match call {
+                Ok(call) => self.serve(now, &call, config, service, counters),
+                Err(CallError::Truncated { id, .. }) => {
+                    counters.malformed_requests += 1;
+                    self.answer_error(id, Status::MALFORMED);
+                }
+                Err(_) => self.refuse(Status::MALFORMED, counters),
+            }
+        }
+    }
+
+    /// The answer to a request in the newest message that waits.
+    #[inline]
+    fn serve(
+        &mut self,
+        now: Instant,
+        call: &Call<'_>,
+        config: &ServerConfig,
+        service: &mut dyn Service,
+        counters: &mut ServerCounters,
+    ) {
+        counters.requests += 1;
+        let bytes = self.outbox.begin_call(0);
+        let start = bytes.len();
+        let client = self.connection.index.into();
+        let mut writer = Writer::new(bytes, config.payload_max as usize);
+        let mut status = service.serve(now, client, call.code, call.payload, &mut writer);
+        if writer.has_overflowed() {
+            writer.clear();
+            status = Status::REPLY_TOO_LARGE;
+            counters.replies_too_large += 1;
+        }
+        counters.unknown_methods += u64::from(status == Status::UNKNOWN_METHOD);
+        self.outbox.end_call(start, call.id, status.0);
+    }
+
+    fn answer_error(&mut self, id: CallId, status: Status) {
+        let start = self.outbox.begin_call(0).len();
+        self.outbox.end_call(start, id, status.0);
+    }
+
+    /// Refuses a message as a whole, or what is left of it.
+    fn refuse(&mut self, status: Status, counters: &mut ServerCounters) {
+        *match status {
+            Status::OTHER_INCARNATION => &mut counters.other_incarnations,
+            Status::OTHER_VERSION => &mut counters.other_versions,
+            _ => &mut counters.malformed_messages,
+        } += 1;
+        self.outbox.stage_refusal(status);
+    }
+
+    /// Posts receive requests again, then sends what waits.
+    pub fn flush(
+        &mut self,
+        verbs: &mut dyn Verbs,
+        incarnation: u64,
+        counters: &mut ServerCounters,
+    ) -> Result<(), PostError> {
+        for buffer in self.read.drain(..) {
+            self.inbox.post(verbs, self.qpn, self.connection, buffer)?;
+        }
+        let header = (self.grant, incarnation);
+        let flushed = self
+            .outbox
+            .flush(verbs, self.qpn, self.connection, header, u32::MAX)?;
+        counters.messages_sent += flushed.messages;
+        counters.messages_inline += flushed.inline;
+        counters.doorbells += flushed.doorbells;
+        Ok(())
+    }
+}
+
+/// Whether a message is a request for this server.
+fn check(header: &MessageHeader, config: &ServerConfig) -> Status {
+    if header.kind != MessageKind::Request {
+        Status::MALFORMED
+    } else if ![0, config.incarnation].contains(&header.incarnation) {
+        Status::OTHER_INCARNATION
+    } else {
+        Status::OK
+    }
+}

@@ -1,0 +1,8 @@
+//! Clients and a server behind real soft NICs, under a virtual clock.
+
+mod basics;
+mod breaking;
+mod garbage;
+mod random;
+mod rig;
+mod windows;

@@ -1,0 +1,230 @@
+//! A client's window: which requests are under way, and since when.
+//!
+//! A slot is used again only when its answer has come, however late. So an answer is taken for
+//! another request's only if the server sends answers that nobody asked for, and as many as a
+//! generation has values.
+
+use rackweave_base::{Duration, Instant};
+use rackweave_wire::fabric::rpc::CallId;
+use std::collections::VecDeque;
+
+/// A request under way. Its slot is below the window, and no other request under way has it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ticket {
+    pub(super) slot: u16,
+    pub(super) generation: u16,
+}
+
+impl Ticket {
+    /// The slot of the window: an index into a table of the client's owner.
+    pub fn slot(self) -> usize {
+        self.slot.into()
+    }
+
+    pub(super) fn id(self) -> CallId {
+        CallId {
+            slot: self.slot,
+            generation: self.generation,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Free,
+    /// Under way.
+    Waiting,
+    /// Its end is known, and its owner has not taken it yet.
+    Ended,
+    /// Its owner was told that it was given up; the answer may still come.
+    GivenUp,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    generation: u16,
+    state: State,
+}
+
+/// What an answer is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Answer {
+    /// To a request under way.
+    Expected(Ticket),
+    /// To one that was given up.
+    Late,
+    /// To nothing.
+    Unknown,
+}
+
+#[derive(Debug)]
+pub(super) struct Window {
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+    /// Requests in the order in which they began, and when they are given up. Those whose end is
+    /// known go when they are at the front.
+    deadlines: VecDeque<(Ticket, Instant)>,
+    /// Those at the back that have no deadline yet.
+    fresh: usize,
+    timeout: Duration,
+}
+
+impl Window {
+    pub fn new(size: u16, timeout: Duration) -> Self {
+        let slot = Slot {
+            generation: 0,
+            state: State::Free,
+        };
+        Self {
+            slots: vec![slot; size.into()],
+            free: (0..size).rev().collect(),
+            deadlines: VecDeque::with_capacity(size.into()),
+            fresh: 0,
+            timeout,
+        }
+    }
+
+    pub fn size(&self) -> u16 {
+        self.slots.len() as u16
+    }
+
+    /// Requests that can be begun.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Begins a request.
+    #[inline]
+    pub fn begin(&mut self) -> Option<Ticket> {
+        let slot = self.free.pop()?;
+        let entry = &mut self.slots[usize::from(slot)];
+        entry.state = State::Waiting;
+        let generation = entry.generation;
+        let ticket = Ticket { slot, generation };
+        if self.timeout > Duration::ZERO {
+            if self.deadlines.len() >= self.deadlines_max() {
+                self.forget_ended();
+            }
+            self.deadlines.push_back((ticket, Instant::FAR_FUTURE));
+            self.fresh += 1;
+        }
+        Some(ticket)
+    }
+
+    fn deadlines_max(&self) -> usize {
+        4 * self.slots.len()
+    }
+
+    /// Forgets the deadlines of requests whose end is known: there are many if answers come out of
+    /// order. Fresh ones have no end yet.
+    fn forget_ended(&mut self) {
+        let mut deadlines = core::mem::take(&mut self.deadlines);
+        deadlines.retain(|(ticket, _)| self.is_waiting(*ticket));
+        self.deadlines = deadlines;
+    }
+
+    /// What an answer with this id is. If one was expected, it is the end.
+    #[inline]
+    pub fn answer(&mut self, id: CallId) -> Answer {
+        let Some(entry) = self.slots.get_mut(usize::from(id.slot)) else {
+            return Answer::Unknown;
+        };
+        if entry.generation != id.generation {
+            return Answer::Unknown;
+        }
+        match entry.state {
+            State::Waiting => {
+                entry.state = State::Ended;
+                Answer::Expected(Ticket {
+                    slot: id.slot,
+                    generation: id.generation,
+                })
+            }
+            State::GivenUp => {
+                self.release(id.slot);
+                Answer::Late
+            }
+            State::Free | State::Ended => Answer::Unknown,
+        }
+    }
+
+    /// The end of a request was taken: its slot is free, unless its answer may still come.
+    #[inline]
+    pub fn taken(&mut self, ticket: Ticket) {
+        let entry = self.slots[ticket.slot()];
+        if entry.generation == ticket.generation && entry.state == State::Ended {
+            self.release(ticket.slot);
+        }
+    }
+
+    fn release(&mut self, slot: u16) {
+        let entry = &mut self.slots[usize::from(slot)];
+        entry.state = State::Free;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(slot);
+    }
+
+    fn is_waiting(&self, ticket: Ticket) -> bool {
+        let entry = self.slots[ticket.slot()];
+        entry.generation == ticket.generation && entry.state == State::Waiting
+    }
+
+    /// The time of requests begun since the last call begins to run.
+    pub fn start(&mut self, now: Instant) {
+        let at = now + self.timeout;
+        let len = self.deadlines.len();
+        for (_, deadline) in self.deadlines.range_mut(len - self.fresh..) {
+            *deadline = at;
+        }
+        self.fresh = 0;
+        while let Some((ticket, _)) = self.deadlines.front()
+            && !self.is_waiting(*ticket)
+        {
+            self.deadlines.pop_front();
+        }
+    }
+
+    /// A request whose time is up. It is given up.
+    pub fn expired(&mut self, now: Instant) -> Option<Ticket> {
+        while let Some(&(ticket, deadline)) = self.deadlines.front() {
+            if self.is_waiting(ticket) {
+                if deadline > now {
+                    return None;
+                }
+                self.deadlines.pop_front();
+                self.slots[ticket.slot()].state = State::GivenUp;
+                return Some(ticket);
+            }
+            self.deadlines.pop_front();
+        }
+        None
+    }
+
+    /// When the next request is given up.
+    pub fn deadline(&self) -> Option<Instant> {
+        let started = self.deadlines.len() - self.fresh;
+        let mut deadlines = self.deadlines.range(..started);
+        let waiting = deadlines.find(|(ticket, _)| self.is_waiting(*ticket));
+        waiting.map(|(_, deadline)| *deadline)
+    }
+
+    /// Ends all that are under way, and gives up waiting for late answers. Returns the former.
+    pub fn end_all(&mut self) -> Vec<Ticket> {
+        self.deadlines.clear();
+        self.fresh = 0;
+        let mut ended = Vec::new();
+        for slot in 0..self.size() {
+            let entry = &mut self.slots[usize::from(slot)];
+            match entry.state {
+                State::Waiting => {
+                    entry.state = State::Ended;
+                    let generation = entry.generation;
+                    ended.push(Ticket { slot, generation });
+                }
+                State::GivenUp => self.release(slot),
+                State::Free | State::Ended => {}
+            }
+        }
+        ended
+    }
+}

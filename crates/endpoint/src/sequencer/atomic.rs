@@ -1,0 +1,194 @@
+//! A client that asks by fetch-and-add: a word in a node's memory, or a register of the switch.
+
+use super::combine::Combiner;
+use super::{BeginError, Done, Sequencer, SequencerConfig, SequencerError, SetUpError, Ticket};
+use core::sync::atomic::Ordering;
+use rackweave_base::{Instant, Memory, Qpn, Rkey};
+use rackweave_verbs::{
+    Access, Completion, CompletionStatus, CqId, Operation, PostError, QpCapabilities, Region,
+    Verbs, WorkRequest,
+};
+use rackweave_wire::fabric::sequencer::SequencerPlace;
+
+/// A client of a word in a node's memory, or of a register of the switch.
+///
+/// It has a queue pair of its own, which is to be connected to the word's node or to the switch;
+/// then [`AtomicSequencer::connected`] tells where the word is. Requests bear numbers that are
+/// never used again, so completions of a connection of before are told apart.
+#[derive(Debug)]
+pub struct AtomicSequencer {
+    calls: Combiner,
+    qpn: Qpn,
+    cq: CqId,
+    /// Eight bytes for the answer to each request under way.
+    answers: Region,
+    requests_max: u64,
+    place: SequencerPlace,
+    broken: Option<SequencerError>,
+    completions: Vec<Completion>,
+}
+
+impl AtomicSequencer {
+    /// A client that is not connected. Its few bytes come from `memory`.
+    ///
+    /// # Errors
+    /// If a size is out of range or the NIC or the memory has no room.
+    pub fn new(
+        verbs: &mut dyn Verbs,
+        memory: &Memory,
+        config: SequencerConfig,
+    ) -> Result<Self, SetUpError> {
+        config.check()?;
+        let requests = config.requests_max;
+        let pd = verbs.create_pd();
+        let block = memory.allocate(requests as usize * 8)?;
+        let answers = verbs.register(pd, block, Access::LOCAL_WRITE)?;
+        let made = make_queues(verbs, &answers, requests);
+        let (cq, qpn) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                verbs.deregister(&answers);
+                return Err(error);
+            }
+        };
+        Ok(Self {
+            calls: config.combiner(),
+            qpn,
+            cq,
+            answers,
+            requests_max: requests.into(),
+            place: SequencerPlace {
+                address: 0,
+                rkey: Rkey(0),
+            },
+            broken: Some(SequencerError::NotConnected),
+            completions: Vec::with_capacity(requests as usize),
+        })
+    }
+
+    /// The queue pair to connect: its requests are fetch-and-adds, it takes none.
+    pub fn qpn(&self) -> Qpn {
+        self.qpn
+    }
+
+    /// The queue pair has been connected, or connected again after a break, to where `place` is.
+    /// Calls of before have ended or will at the next polls.
+    pub fn connected(&mut self, place: SequencerPlace) {
+        self.calls.fail_all(SequencerError::NotConnected);
+        self.place = place;
+        self.broken = None;
+    }
+
+    /// Gives queue pair, completion queue and region back. What has not been polled is lost.
+    pub fn close(self, verbs: &mut dyn Verbs) {
+        // Unknown to a NIC that has restarted meanwhile; then nothing is left to give back.
+        let _gone = verbs.destroy_qp(self.qpn);
+        let _gone = verbs.destroy_cq(self.cq);
+        verbs.deregister(&self.answers);
+    }
+
+    fn break_off(&mut self, error: SequencerError) {
+        self.calls.fail_all(error);
+        self.broken = Some(error);
+    }
+
+    /// The place of a request's answer.
+    fn answer_at(&self, request: u64) -> u64 {
+        request % self.requests_max * 8
+    }
+
+    fn take_completions(&mut self, verbs: &mut dyn Verbs) {
+        let limit = self.requests_max as usize;
+        while verbs.poll_cq(self.cq, limit, &mut self.completions) > 0 {
+            for at in 0..self.completions.len() {
+                let Completion { id, status, .. } = self.completions[at];
+                if !self.calls.is_awaited(id) {
+                    continue; // of a connection of before
+                }
+                match status {
+                    CompletionStatus::Success => {
+                        let at = self.answer_at(id) as usize;
+                        let first = self.answers.block.word(at).load(Ordering::Acquire);
+                        self.calls.answered(id, Ok(first));
+                    }
+                    status => self.break_off(SequencerError::Broken(status)),
+                }
+            }
+            self.completions.clear();
+        }
+    }
+
+    fn send(&mut self, verbs: &mut dyn Verbs) {
+        while self.broken.is_none()
+            && let Some((request, count)) = self.calls.next_request()
+        {
+            let operation = Operation::FetchAdd {
+                address: self.place.address,
+                rkey: self.place.rkey,
+                add: count,
+            };
+            let answer = self.answers.segment(self.answer_at(request), 8);
+            let work = WorkRequest::new(request, operation, &[answer]);
+            if let Err(error) = self.post(verbs, work) {
+                self.break_off(SequencerError::Post(error));
+            }
+        }
+    }
+
+    fn post(&self, verbs: &mut dyn Verbs, work: WorkRequest) -> Result<(), PostError> {
+        verbs.post_send(self.qpn, work)
+    }
+}
+
+fn make_queues(
+    verbs: &mut dyn Verbs,
+    answers: &Region,
+    requests: u32,
+) -> Result<(CqId, Qpn), SetUpError> {
+    // A connection that breaks leaves completions that may not be taken before the next ones come.
+    let cq = verbs.create_cq(requests * 4)?;
+    let capabilities = QpCapabilities {
+        send_max: requests,
+        receive_max: 1,
+        segments_max: 1,
+    };
+    match verbs.create_qp(answers.pd, cq, cq, capabilities) {
+        Ok(qpn) => Ok((cq, qpn)),
+        Err(error) => {
+            let _unused = verbs.destroy_cq(cq);
+            Err(error.into())
+        }
+    }
+}
+
+impl Sequencer for AtomicSequencer {
+    #[inline]
+    fn begin(&mut self, count: u64) -> Result<Ticket, BeginError> {
+        match self.broken {
+            Some(error) => Err(BeginError::Broken(error)),
+            None => self.calls.begin(count),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, _now: Instant, verbs: &mut dyn Verbs) -> Option<Done> {
+        if let Some(done) = self.calls.poll() {
+            return Some(done);
+        }
+        self.take_completions(verbs);
+        self.send(verbs);
+        self.calls.poll()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn broken(&self) -> Option<SequencerError> {
+        self.broken
+    }
+
+    fn len(&self) -> usize {
+        self.calls.len()
+    }
+}

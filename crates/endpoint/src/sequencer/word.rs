@@ -1,0 +1,98 @@
+//! The memory of a sequencer that is asked one-sidedly: a word of a host or a DPU.
+//!
+//! The node's processor does nothing but set it up; its NIC carries the fetch-and-adds out. The
+//! sequencer lives as long as the word: a node that restarts has other keys, so that nobody's
+//! request of before can meet a word of after.
+
+use super::{SequencerPlace, SetUpError};
+use core::sync::atomic::Ordering;
+use rackweave_base::{Memory, Qpn};
+use rackweave_verbs::{Access, CqId, QpCapabilities, QpError, Region, Verbs};
+use rackweave_wire::fabric::sequencer::NUMBERS_END;
+
+/// A word, and the queue pairs by which clients reach it.
+#[derive(Debug)]
+pub struct SequencerWord {
+    region: Region,
+    cq: CqId,
+    clients: Vec<Qpn>,
+}
+
+impl SequencerWord {
+    /// A word whose first number is `first`.
+    ///
+    /// # Errors
+    /// If `first` is beyond all numbers, or the NIC or the memory has no room.
+    pub fn new(verbs: &mut dyn Verbs, memory: &Memory, first: u64) -> Result<Self, SetUpError> {
+        if first >= NUMBERS_END {
+            return Err(SetUpError::OutOfRange {
+                what: "the first number",
+                value: first,
+                least: 0,
+                most: NUMBERS_END - 1,
+            });
+        }
+        let pd = verbs.create_pd();
+        let block = memory.allocate(8)?;
+        block.word(0).store(first, Ordering::Release);
+        let access = Access::LOCAL_WRITE | Access::REMOTE_ATOMIC;
+        let region = verbs.register(pd, block, access)?;
+        match verbs.create_cq(1) {
+            Ok(cq) => Ok(Self {
+                region,
+                cq,
+                clients: Vec::new(),
+            }),
+            Err(error) => {
+                verbs.deregister(&region);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// A queue pair for one client, to be connected to its own with remote atomics allowed.
+    ///
+    /// # Errors
+    /// If the NIC has no room.
+    pub fn accept(&mut self, verbs: &mut dyn Verbs) -> Result<Qpn, QpError> {
+        let capabilities = QpCapabilities {
+            send_max: 1,
+            receive_max: 1,
+            segments_max: 1,
+        };
+        let qpn = verbs.create_qp(self.region.pd, self.cq, self.cq, capabilities)?;
+        self.clients.push(qpn);
+        Ok(qpn)
+    }
+
+    /// Forgets a client. False if there is none with this queue pair.
+    pub fn remove(&mut self, verbs: &mut dyn Verbs, qpn: Qpn) -> bool {
+        let Some(at) = self.clients.iter().position(|&client| client == qpn) else {
+            return false;
+        };
+        self.clients.swap_remove(at);
+        verbs.destroy_qp(qpn).is_ok()
+    }
+
+    /// What clients must know.
+    pub fn place(&self) -> SequencerPlace {
+        SequencerPlace {
+            address: self.region.address,
+            rkey: self.region.rkey,
+        }
+    }
+
+    /// The next number, at this moment.
+    pub fn next(&self) -> u64 {
+        self.region.block.word(0).load(Ordering::Acquire)
+    }
+
+    /// Gives everything back: clients get errors from now on.
+    pub fn close(self, verbs: &mut dyn Verbs) {
+        for &qpn in &self.clients {
+            let _gone = verbs.destroy_qp(qpn);
+        }
+        verbs.deregister(&self.region);
+        let _gone = verbs.destroy_cq(self.cq);
+    }
+}

@@ -1,0 +1,316 @@
+//! Judges an index of keys and values: every operation that anybody made, and what came of it.
+//!
+//! Whoever uses the index reports each operation when it begins and when it ends; the harness
+//! reports what was loaded, and when a part of the index began anew. The order of the reports is
+//! the order in which things happened: what was reported ended before another was reported begun
+//! came before it. It knows nothing of trees, of their nodes, or of who keeps which key.
+//!
+//! What must hold (DESIGN, section 10, and issue "Remote B+tree"):
+//! - the operations on a key can be put in a line (linearizability): each seems to be done at one
+//!   moment between its beginning and its end, and has the result that it has then. This is decided
+//!   exactly, key by key, which suffices: histories are linearizable if those of their objects are
+//!   (Herlihy and Wing 1990, theorem 1);
+//! - a scan returns every key that was present all the time that it ran, none twice, in its order,
+//!   none outside of its range, and each with a value that it had at some moment meanwhile. It need
+//!   not show all keys at one moment;
+//! - every value is the whole of one value that was written to its key.
+//!
+//! An operation whose result nobody knows may have been done or not, until somebody sees either.
+
+mod content;
+mod operation;
+mod search;
+mod violation;
+
+pub use content::{TornValue, VALUE_BYTES_MIN, ValueStamp, check_value, fill_value};
+pub use operation::{Operation, Outcome, ScanOrder};
+pub use violation::IndexViolation;
+
+use core::ops::RangeInclusive;
+use operation::{End, Moment, Point, Reset, Scan};
+use rackweave_base::Instant;
+use search::{Call, Failure, Needs, State};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// Violations kept in full.
+const VIOLATIONS_MAX: usize = 20;
+
+/// Operations told of with a violation.
+const BEFORE_MAX: usize = 8;
+
+/// An operation that was begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PointId(usize);
+
+/// A scan that was begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScanId(usize);
+
+/// What a scan returned.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scanned {
+    /// Keys and values, in the order in which they came.
+    pub entries: Vec<(u64, ValueStamp)>,
+    /// Whether it went to the end of its range. If not, it was stopped behind its last entry.
+    pub whole: bool,
+}
+
+/// How much a history has judged.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct IndexCounts {
+    /// Gets with a result.
+    pub gets: u64,
+    /// Other operations with a result.
+    pub changes: u64,
+    /// Operations of which nobody knows the result.
+    pub unknown: u64,
+    /// Scans with a result.
+    pub scans: u64,
+    /// Keys that they returned.
+    pub scanned: u64,
+}
+
+/// The history of an index.
+#[derive(Debug, Default)]
+pub struct IndexHistory {
+    events: u64,
+    points: Vec<Point>,
+    scans: Vec<Scan>,
+    resets: Vec<Reset>,
+    loaded: BTreeMap<u64, ValueStamp>,
+    stamps: HashSet<ValueStamp>,
+    violations: Vec<IndexViolation>,
+    violation_count: u64,
+}
+
+impl IndexHistory {
+    /// The history of an empty index.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A key is there from the beginning.
+    ///
+    /// # Panics
+    /// If the value was written before, or the key loaded before.
+    pub fn load(&mut self, key: u64, stamp: ValueStamp) {
+        self.note_stamp(stamp);
+        let before = self.loaded.insert(key, stamp);
+        assert_eq!(before, None, "a key is loaded once");
+    }
+
+    /// Somebody begins an operation.
+    ///
+    /// # Panics
+    /// If it writes a value that was written before: then no one could tell the two apart.
+    pub fn begin(&mut self, now: Instant, who: u32, key: u64, operation: Operation) -> PointId {
+        if let Some(stamp) = operation.stamp() {
+            self.note_stamp(stamp);
+        }
+        let begun = self.moment(now);
+        self.points.push(Point {
+            who,
+            key,
+            operation,
+            begun,
+            end: End::Open,
+        });
+        PointId(self.points.len() - 1)
+    }
+
+    /// An operation has its result.
+    ///
+    /// # Panics
+    /// If it cannot have such a result, or has ended before.
+    pub fn end(&mut self, now: Instant, id: PointId, outcome: Outcome) {
+        let moment = self.moment(now);
+        let point = &mut self.points[id.0];
+        assert!(
+            point.operation.can_end(outcome),
+            "{:?} does not end with {outcome:?}",
+            point.operation
+        );
+        Self::close(point, End::Known(moment, outcome));
+    }
+
+    /// An operation's result will never be known; it has been done by now or never will be.
+    ///
+    /// # Panics
+    /// If it has ended before.
+    pub fn lost(&mut self, now: Instant, id: PointId) {
+        let moment = self.moment(now);
+        Self::close(&mut self.points[id.0], End::Lost(moment));
+    }
+
+    /// An operation was refused: it has not been done.
+    ///
+    /// # Panics
+    /// If it has ended before.
+    pub fn refused(&mut self, id: PointId) {
+        Self::close(&mut self.points[id.0], End::Refused);
+    }
+
+    /// A get returned bytes that are no value of its key.
+    ///
+    /// # Panics
+    /// If it has ended before.
+    pub fn torn(&mut self, now: Instant, id: PointId, error: TornValue) {
+        self.refused(id);
+        let point = &self.points[id.0];
+        let what = format!("{point}, ended at {} ns", now.as_nanos());
+        let key = point.key;
+        self.violate(IndexViolation::Torn { key, what, error });
+    }
+
+    fn close(point: &mut Point, end: End) {
+        assert_eq!(point.end, End::Open, "an operation ends once");
+        point.end = end;
+    }
+
+    /// Somebody begins a scan.
+    pub fn begin_scan(
+        &mut self,
+        now: Instant,
+        who: u32,
+        range: RangeInclusive<u64>,
+        order: ScanOrder,
+    ) -> ScanId {
+        let begun = self.moment(now);
+        self.scans.push(Scan {
+            who,
+            range,
+            order,
+            begun,
+            ended: None,
+        });
+        ScanId(self.scans.len() - 1)
+    }
+
+    /// A scan has its result. One that never has says nothing.
+    ///
+    /// # Panics
+    /// If it has ended before.
+    pub fn end_scan(&mut self, now: Instant, id: ScanId, scanned: Scanned) {
+        let moment = self.moment(now);
+        let scan = &mut self.scans[id.0];
+        assert!(scan.ended.is_none(), "a scan ends once");
+        scan.ended = Some((moment, scanned));
+        let scan = scan.clone();
+        self.judge_order(&scan);
+    }
+
+    /// A scan returned bytes that are no value of their key. It is to be ended without this key, or
+    /// not at all.
+    pub fn torn_in_scan(&mut self, id: ScanId, key: u64, error: TornValue) {
+        let what = self.scans[id.0].to_string();
+        self.violate(IndexViolation::Torn { key, what, error });
+    }
+
+    /// The index loses a range of keys from `begun` on (an event taken by [`Self::moment_now`]):
+    /// by now, what is `kept` is there again and nothing else. With `certain` false it may also
+    /// have kept everything.
+    ///
+    /// # Panics
+    /// If a value that is kept was never written.
+    pub fn restarted(
+        &mut self,
+        now: Instant,
+        begun: Began,
+        range: RangeInclusive<u64>,
+        kept: Vec<(u64, ValueStamp)>,
+        certain: bool,
+    ) {
+        let known = |(_, stamp): &(u64, ValueStamp)| self.stamps.contains(stamp);
+        assert!(kept.iter().all(known), "what is kept was there");
+        let ended = self.moment(now);
+        self.resets.push(Reset {
+            range,
+            kept,
+            begun: begun.0,
+            ended,
+            certain,
+        });
+    }
+
+    /// Remembers that something begins now which is reported later.
+    pub fn moment_now(&mut self, now: Instant) -> Began {
+        Began(self.moment(now))
+    }
+
+    /// How much there is to judge.
+    pub fn counts(&self) -> IndexCounts {
+        let mut counts = IndexCounts::default();
+        for point in &self.points {
+            match point.end {
+                End::Known(_, Outcome::Found(_)) => counts.gets += 1,
+                End::Known(..) => counts.changes += 1,
+                End::Open | End::Lost(_) => counts.unknown += 1,
+                End::Refused => {}
+            }
+        }
+        for (_, scanned) in self.scans.iter().filter_map(|scan| scan.ended.as_ref()) {
+            counts.scans += 1;
+            counts.scanned += scanned.entries.len() as u64;
+        }
+        counts
+    }
+
+    /// The judgement.
+    ///
+    /// # Errors
+    /// Everything that is wrong, the first violations in full; of each key at most one is found
+    /// that concerns the line of its operations.
+    pub fn finish(mut self) -> Result<IndexCounts, Vec<IndexViolation>> {
+        let mut keys: BTreeSet<u64> = self.loaded.keys().copied().collect();
+        keys.extend(self.points.iter().map(|point| point.key));
+        for (_, scanned) in self.scans.iter().filter_map(|scan| scan.ended.as_ref()) {
+            keys.extend(scanned.entries.iter().map(|&(key, _)| key));
+        }
+        let mut points: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (at, point) in self.points.iter().enumerate() {
+            points.entry(point.key).or_default().push(at);
+        }
+        for key in keys {
+            let of_key = points.get(&key).map_or(&[][..], |of_key| of_key);
+            if let Some(violation) = self.judge(key, of_key) {
+                self.violate(violation);
+            }
+        }
+        match self.violations.is_empty() {
+            true => Ok(self.counts()),
+            false => Err(self.violations),
+        }
+    }
+
+    /// How much is wrong so far, also beyond what is kept in full.
+    pub fn violation_count(&self) -> u64 {
+        self.violation_count
+    }
+
+    fn moment(&mut self, time: Instant) -> Moment {
+        self.events += 1;
+        let number = self.events;
+        Moment { number, time }
+    }
+
+    fn note_stamp(&mut self, stamp: ValueStamp) {
+        assert!(self.stamps.insert(stamp), "{stamp} is written once");
+    }
+
+    #[cold]
+    fn violate(&mut self, violation: IndexViolation) {
+        self.violation_count += 1;
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(violation);
+        }
+    }
+}
+
+/// An event that was taken note of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Began(Moment);
+
+mod judge;
+
+#[cfg(test)]
+mod tests;

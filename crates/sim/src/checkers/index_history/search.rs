@@ -1,0 +1,281 @@
+//! Whether the calls on one key can be put in a line.
+//!
+//! A key is a register: absent, or present with a value. A call is taken at one moment between its
+//! beginning and its end, and needs a state and may make another. The calls are consistent if such
+//! moments can be chosen (linearizability, Herlihy and Wing 1990). Whether they can is decided
+//! exactly: the events are gone through in order, with all *configurations* that are possible so
+//! far, each a state of the key and which of the pending calls have been taken; when a call ends,
+//! those are kept in which it is taken, after whichever pending calls it takes to get there (Wing
+//! and Gong 1993, in the just-in-time form of Lowe 2017).
+//!
+//! Two things keep configurations few. A call that only observes is taken as soon as it can be,
+//! which excludes nothing later. And a configuration goes if another one with the same state has
+//! taken the same changes, no fewer observations and no more of the changes that need never be.
+
+use super::ValueStamp;
+use std::collections::HashMap;
+
+/// What is at a key: nothing, or a value.
+pub(super) type State = Option<ValueStamp>;
+
+/// Calls on one key that may be pending at a time.
+const PENDING_MAX: usize = 128;
+
+/// Configurations at a time. Honest histories have some dozens.
+const CONFIGURATIONS_MAX: usize = 1 << 16;
+
+/// The state that a call can be taken in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Needs {
+    Any,
+    Absent,
+    Present,
+    Exactly(ValueStamp),
+}
+
+/// A call on a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Call {
+    /// Numbers of the events, each of its own: a call that ends before another begins was taken
+    /// before it.
+    pub begun: u64,
+    /// Nothing: it may be taken at any time to come.
+    pub ended: Option<u64>,
+    /// Whether it was taken. If not, it may have been.
+    pub certain: bool,
+    pub needs: Needs,
+    /// The state that it makes; nothing: it only observes.
+    pub makes: Option<State>,
+}
+
+/// Why calls are not in a line, or why nobody knows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Failure {
+    /// This call cannot have been taken: the state was one of these whenever it could be.
+    Impossible { call: usize, states: Vec<State> },
+    /// Too many calls or configurations at a time.
+    TooHard { call: usize },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+struct Configuration {
+    state: State,
+    /// Pending calls that have been taken, by their places.
+    taken: u128,
+}
+
+struct Search<'a> {
+    calls: &'a [Call],
+    /// By place: the pending call.
+    pending: Vec<Option<usize>>,
+    configurations: Vec<Configuration>,
+}
+
+impl Needs {
+    fn met_by(self, state: State) -> bool {
+        match self {
+            Needs::Any => true,
+            Needs::Absent => state.is_none(),
+            Needs::Present => state.is_some(),
+            Needs::Exactly(stamp) => state == Some(stamp),
+        }
+    }
+}
+
+/// Looks for a line of all calls, from the state `first` on.
+pub(super) fn search(first: State, calls: &[Call]) -> Result<(), Failure> {
+    let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * calls.len());
+    for (at, call) in calls.iter().enumerate() {
+        events.push((call.begun, false, at));
+        events.extend(call.ended.map(|ended| (ended, true, at)));
+    }
+    events.sort_unstable();
+    let mut search = Search {
+        calls,
+        pending: Vec::new(),
+        configurations: vec![Configuration {
+            state: first,
+            taken: 0,
+        }],
+    };
+    for (_, is_end, call) in events {
+        match is_end {
+            false => search.begin(call)?,
+            true => search.end(call)?,
+        }
+    }
+    Ok(())
+}
+
+impl Search<'_> {
+    fn begin(&mut self, call: usize) -> Result<(), Failure> {
+        let free = self.pending.iter().position(Option::is_none);
+        let place = free.unwrap_or(self.pending.len());
+        if place == PENDING_MAX {
+            return Err(Failure::TooHard { call });
+        }
+        if place == self.pending.len() {
+            self.pending.push(None);
+        }
+        self.pending[place] = Some(call);
+        let Call { needs, makes, .. } = self.calls[call];
+        for configuration in &mut self.configurations {
+            if makes.is_none() && needs.met_by(configuration.state) {
+                configuration.taken |= 1 << place;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, call: usize) -> Result<(), Failure> {
+        let place = self.pending.iter().position(|&at| at == Some(call));
+        let place = place.expect("a call begins before it ends");
+        let bit = 1 << place;
+        let before = core::mem::take(&mut self.configurations);
+        let mut after = Reached::new(self);
+        let mut left = Reached::new(self);
+        for &configuration in &before {
+            let is_taken = configuration.taken & bit != 0;
+            if is_taken || !self.calls[call].certain {
+                after.enter(configuration.without(bit));
+            }
+            if !is_taken {
+                left.enter(configuration);
+            }
+        }
+        // The others, by way of all that pending calls make of them until this one is taken.
+        while let Some(configuration) = left.next() {
+            for next in self.steps(configuration) {
+                if next.taken & bit != 0 {
+                    after.enter(next.without(bit));
+                } else {
+                    left.enter(next);
+                }
+            }
+            if left.count + after.count > CONFIGURATIONS_MAX {
+                return Err(Failure::TooHard { call });
+            }
+        }
+        self.pending[place] = None;
+        self.configurations = after.best();
+        if self.configurations.is_empty() {
+            let mut states: Vec<State> = before.iter().map(|one| one.state).collect();
+            states.sort_unstable();
+            states.dedup();
+            return Err(Failure::Impossible { call, states });
+        }
+        Ok(())
+    }
+
+    /// What a configuration becomes by each of the pending changes.
+    fn steps(&self, from: Configuration) -> impl Iterator<Item = Configuration> {
+        let changes = self.pending_calls().filter_map(move |(place, call)| {
+            let state = call.makes?;
+            let useless = !call.certain && state == from.state;
+            let open = from.taken & 1 << place == 0;
+            (open && !useless && call.needs.met_by(from.state)).then_some((place, state))
+        });
+        changes.map(move |(place, state)| {
+            let observed = self.observers(state);
+            let taken = from.taken | 1 << place | observed;
+            Configuration { state, taken }
+        })
+    }
+
+    /// The places of pending calls that only observe and can be taken in this state.
+    fn observers(&self, state: State) -> u128 {
+        let observers = self.pending_calls().filter(|(_, call)| {
+            let observes = call.makes.is_none();
+            observes && call.needs.met_by(state)
+        });
+        observers.fold(0, |places, (place, _)| places | 1 << place)
+    }
+
+    fn pending_calls(&self) -> impl Iterator<Item = (usize, &Call)> {
+        let places = self.pending.iter().enumerate();
+        places.filter_map(|(place, call)| Some((place, &self.calls[(*call)?])))
+    }
+}
+
+impl Configuration {
+    /// The same when the call at `bit` is no longer pending.
+    fn without(self, bit: u128) -> Self {
+        Self {
+            taken: self.taken & !bit,
+            ..self
+        }
+    }
+}
+
+/// Configurations that were reached, without those for which there is one that can do as much.
+struct Reached {
+    /// Places of pending calls that only observe, and of changes that need never be.
+    observing: u128,
+    optional: u128,
+    /// By state and certain changes taken: indices into `all`.
+    alike: HashMap<(State, u128), Vec<usize>>,
+    /// In the order in which they were reached; nothing once another can do as much.
+    all: Vec<Option<Configuration>>,
+    /// How many of them were given out.
+    given: usize,
+    count: usize,
+}
+
+impl Reached {
+    fn new(search: &Search<'_>) -> Self {
+        let places = |wanted: &dyn Fn(&Call) -> bool| {
+            let found = search.pending_calls().filter(|(_, call)| wanted(call));
+            found.fold(0_u128, |places, (place, _)| places | 1 << place)
+        };
+        Self {
+            observing: places(&|call| call.makes.is_none()),
+            optional: places(&|call| call.makes.is_some() && !call.certain),
+            alike: HashMap::new(),
+            all: Vec::new(),
+            given: 0,
+            count: 0,
+        }
+    }
+
+    fn enter(&mut self, one: Configuration) {
+        let certain = one.taken & !(self.observing | self.optional);
+        let alike = self.alike.entry((one.state, certain)).or_default();
+        let (observing, optional) = (self.observing, self.optional);
+        // Both have the same state and the same certain changes.
+        let can_as_much =
+            |one: u128, other: u128| other & observing & !one == 0 && one & optional & !other == 0;
+        let all = &mut self.all;
+        let others = alike.iter().filter_map(|&at| all[at]);
+        if others
+            .into_iter()
+            .any(|other| can_as_much(other.taken, one.taken))
+        {
+            return;
+        }
+        alike.retain(|&at| {
+            let inferior = all[at].is_none_or(|other| can_as_much(one.taken, other.taken));
+            if inferior {
+                all[at] = None;
+            }
+            !inferior
+        });
+        alike.push(all.len());
+        all.push(Some(one));
+        self.count += 1;
+    }
+
+    /// One that was not given out before.
+    fn next(&mut self) -> Option<Configuration> {
+        while self.given < self.all.len() {
+            self.given += 1;
+            if let Some(configuration) = self.all[self.given - 1] {
+                return Some(configuration);
+            }
+        }
+        None
+    }
+
+    fn best(self) -> Vec<Configuration> {
+        self.all.into_iter().flatten().collect()
+    }
+}

@@ -1,0 +1,265 @@
+//! Where things are in a tree node, and what its check is made of.
+
+use core::fmt;
+
+/// The word of the local latch.
+pub const LATCH_WORD: usize = 0;
+/// The word of the check.
+pub const CHECK_WORD: usize = 1;
+/// The word of epoch, level and number of entries: see [`Meta`].
+pub const META_WORD: usize = 2;
+/// The word of the low fence.
+pub const LOW_WORD: usize = 3;
+/// The word of the last fence.
+pub const LAST_WORD: usize = 4;
+/// The word of the pointer to the right.
+pub const NEXT_WORD: usize = 5;
+/// The word that names the tree.
+pub const TREE_WORD: usize = 6;
+/// The first word of the bits that tell references.
+pub const FIRST_BITMAP_WORD: usize = 7;
+
+/// The sizes that a tree node may have, in bytes.
+pub const NODE_SIZES: [u32; 4] = [512, 1024, 2048, 4096];
+
+/// The tree node that is the root.
+pub const ROOT: u32 = 1;
+
+/// Where the parts of a tree node of some size are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    words: u16,
+    entries_at: u16,
+    capacity: u16,
+}
+
+impl Layout {
+    /// The layout of tree nodes of `bytes`, or nothing if that is none of [`NODE_SIZES`].
+    pub fn new(bytes: u32) -> Option<Self> {
+        NODE_SIZES
+            .contains(&bytes)
+            .then(|| Self::of_words(bytes as usize / 8))
+    }
+
+    /// A layout of any number of words from 16 to 512, for models and tests.
+    ///
+    /// # Panics
+    /// With another number.
+    pub fn of_words(words: usize) -> Self {
+        assert!((16..=512).contains(&words), "16 to 512 words");
+        // The number of bits decides where entries begin, which decides how many there are.
+        let most = (words - FIRST_BITMAP_WORD) / 2;
+        let bitmap = most.div_ceil(64);
+        // Entries are pairs of words and do not straddle cache lines.
+        let entries_at = (FIRST_BITMAP_WORD + bitmap).next_multiple_of(2);
+        Self {
+            words: words as u16,
+            entries_at: entries_at as u16,
+            capacity: ((words - entries_at) / 2) as u16,
+        }
+    }
+
+    /// Words of a tree node.
+    #[inline]
+    pub fn words(self) -> usize {
+        usize::from(self.words)
+    }
+
+    /// Bytes of a tree node.
+    #[inline]
+    pub fn bytes(self) -> usize {
+        self.words() * 8
+    }
+
+    /// The most entries of a tree node.
+    #[inline]
+    pub fn capacity(self) -> usize {
+        usize::from(self.capacity)
+    }
+
+    /// Words of the bits that tell references.
+    #[inline]
+    pub fn bitmap_words(self) -> usize {
+        usize::from(self.capacity).div_ceil(64)
+    }
+
+    /// The word of the key of entry `index`; its value is the next one.
+    #[inline]
+    pub fn entry(self, index: usize) -> usize {
+        usize::from(self.entries_at) + 2 * index
+    }
+
+    /// Where a tree node begins, in bytes from the beginning of the block.
+    #[inline]
+    pub fn offset(self, index: u32) -> u64 {
+        u64::from(index) * self.bytes() as u64
+    }
+}
+
+/// A tree node and the epoch in which it was meant.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct NodePointer {
+    /// Which tree node of the block.
+    pub index: u32,
+    /// Its epoch, odd.
+    pub epoch: u32,
+}
+
+impl NodePointer {
+    /// Nothing.
+    pub const NONE: Self = Self { index: 0, epoch: 0 };
+
+    /// Reads a word.
+    #[inline]
+    pub fn from_word(word: u64) -> Self {
+        Self {
+            index: word as u32,
+            epoch: (word >> 32) as u32,
+        }
+    }
+
+    /// The word.
+    #[inline]
+    pub fn to_word(self) -> u64 {
+        u64::from(self.index) | u64::from(self.epoch) << 32
+    }
+
+    /// Whether it leads nowhere.
+    #[inline]
+    pub fn is_none(self) -> bool {
+        self.index == 0
+    }
+}
+
+impl fmt::Display for NodePointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tree node {} of epoch {}", self.index, self.epoch)
+    }
+}
+
+/// Epoch, level and number of entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Meta {
+    /// Odd while the tree node is in use.
+    pub epoch: u32,
+    /// 0 for a leaf.
+    pub level: u8,
+    /// Entries.
+    pub count: u16,
+}
+
+impl Meta {
+    /// Reads a word.
+    #[inline]
+    pub fn from_word(word: u64) -> Self {
+        Self {
+            epoch: word as u32,
+            level: (word >> 32) as u8,
+            count: (word >> 40) as u16,
+        }
+    }
+
+    /// The word.
+    #[inline]
+    pub fn to_word(self) -> u64 {
+        u64::from(self.epoch) | u64::from(self.level) << 32 | u64::from(self.count) << 40
+    }
+
+    /// Whether the tree node is in use.
+    #[inline]
+    pub fn is_live(self) -> bool {
+        self.epoch & 1 == 1
+    }
+}
+
+/// Odd numbers with about as many ones as zeroes, taken from the digits of pi.
+const SECRETS: [u64; 4] = [
+    0x243f_6a88_85a3_08d3,
+    0x1319_8a2e_0370_7345,
+    0xa409_3822_299f_31d1,
+    0x082e_fa98_ec4e_6c89,
+];
+
+/// Both halves of a product: every bit of it depends on every bit of both factors.
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// What an entry adds to the check.
+#[inline]
+pub fn check_of_entry(key: u64, value: u64, is_reference: bool) -> u64 {
+    let secret = SECRETS[2 + usize::from(is_reference)];
+    // The key is in both factors: exchanging the values of two entries changes the sum.
+    fold(
+        key ^ SECRETS[0],
+        value ^ secret ^ key.rotate_left(32).wrapping_mul(SECRETS[1]),
+    )
+}
+
+/// What the words of the header add to the check, those of the tree node `index`.
+#[inline]
+pub fn check_of_header(index: u32, meta: u64, low: u64, last: u64, next: u64, tree: u64) -> u64 {
+    let a = fold(
+        meta ^ SECRETS[0],
+        low ^ SECRETS[1] ^ u64::from(index).wrapping_mul(SECRETS[3]),
+    );
+    let b = fold(last ^ SECRETS[2], next ^ SECRETS[3] ^ a);
+    fold(b ^ SECRETS[1], tree ^ SECRETS[0])
+}
+
+/// What bytes in words add to the check of a record.
+pub(super) fn check_of_words(seed: u64, words: impl Iterator<Item = u64>) -> u64 {
+    words.fold(seed ^ SECRETS[2], |sum, word| {
+        fold(sum ^ word, SECRETS[1] ^ sum.rotate_left(17))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_fit_and_do_not_straddle_lines() {
+        for (bytes, capacity) in [(512, 28), (1024, 60), (2048, 123), (4096, 250)] {
+            let layout = Layout::new(bytes).unwrap();
+            assert_eq!(layout.capacity(), capacity);
+            assert_eq!(layout.entry(0) % 2, 0);
+            assert!(layout.entry(0) >= FIRST_BITMAP_WORD + layout.bitmap_words());
+            assert!(layout.entry(capacity) <= layout.words());
+        }
+        assert_eq!(Layout::new(513), None);
+        assert_eq!(Layout::new(8192), None);
+    }
+
+    #[test]
+    fn words_are_what_they_were() {
+        let pointer = NodePointer {
+            index: 7,
+            epoch: u32::MAX,
+        };
+        assert_eq!(NodePointer::from_word(pointer.to_word()), pointer);
+        let meta = Meta {
+            epoch: 5,
+            level: 3,
+            count: 250,
+        };
+        assert_eq!(Meta::from_word(meta.to_word()), meta);
+    }
+
+    #[test]
+    fn what_belongs_to_which_key_counts() {
+        let sum = |a: (u64, u64), b: (u64, u64)| {
+            check_of_entry(a.0, a.1, false).wrapping_add(check_of_entry(b.0, b.1, false))
+        };
+        for a in 0..40 {
+            for b in 0..40 {
+                if a != b {
+                    assert_ne!(sum((1, a), (2, b)), sum((1, b), (2, a)));
+                }
+            }
+        }
+        assert_ne!(check_of_entry(1, 2, false), check_of_entry(1, 2, true));
+    }
+}

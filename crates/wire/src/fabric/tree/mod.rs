@@ -1,0 +1,48 @@
+//! A B+tree in a region, as those see it who read it from afar.
+//!
+//! A tree fills one block of memory: tree nodes of one size, the first of which is the superblock,
+//! then a heap of value records. Everything is made of little-endian 64-bit words.
+//!
+//! ```text
+//! tree node 0   superblock: what the tree looks like
+//! tree node 1   the root, always; its content moves to new children when the tree grows
+//! tree node 2…  inner tree nodes and leaves
+//! heap          value records, in units of 64 bytes
+//! ```
+//!
+//! A tree node:
+//!
+//! ```text
+//! word 0        latch of the local threads: bit 0 locked, the rest counts changes
+//! word 1        check: a sum over everything below
+//! word 2        epoch (bits 0-31), level (32-39, 0 for a leaf), entries (40-55)
+//! word 3        low fence: the least key that belongs here
+//! word 4        last fence: the greatest key that belongs here
+//! word 5        the tree node to the right on the same level, or nothing
+//! word 6        the tree
+//! word 7…       one bit per entry: whether its value is a reference into the heap
+//! then          entries of two words, in ascending order of key: key and value, or in an inner
+//!               tree node the least key of a child and the pointer to it
+//! ```
+//!
+//! A READ is not atomic: its cache lines may be of different moments, in any order. So the check
+//! covers every other word but the latch, which makes an image that mixes two states of a tree node
+//! recognisable whatever part of it is old. The check is a sum with one summand per entry, so
+//! that a writer who adds an entry adds a summand and need not look at the others. It is written
+//! last: an image whose words fit its check is what the tree node held when the check was read.
+//!
+//! A pointer names a tree node and its epoch, which is odd while the tree node is in use. Freeing
+//! makes it even, using it anew odd again: a pointer from before leads to nothing that fits it.
+
+mod image;
+mod layout;
+mod record;
+mod superblock;
+
+pub use image::{Image, Unusable, Value};
+pub use layout::{
+    CHECK_WORD, FIRST_BITMAP_WORD, LAST_WORD, LATCH_WORD, LOW_WORD, Layout, META_WORD, Meta,
+    NEXT_WORD, NODE_SIZES, NodePointer, ROOT, TREE_WORD, check_of_entry, check_of_header,
+};
+pub use record::{RECORD_HEADER_WORDS, RecordError, UNIT, VALUE_MAX, ValueRef, check_of_record};
+pub use superblock::{MAGIC, Superblock, SuperblockError};
