@@ -46,7 +46,7 @@ const STEPS: [Step; 15] = [
     },
     Step {
         name: "loom",
-        about: "the link ring under every order of accesses",
+        about: "models: the ring and the latch under every order of accesses, the tree under many",
         run: loom,
     },
     Step {
@@ -152,13 +152,22 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     )))
 }
 
-/// Other compiler flags need a target directory of their own, or everything is built again.
+/// Other compiler flags need target directories of their own, or everything is built again.
 fn loom() -> Result<(), Failure> {
-    let mut command = cargo(&["test", "--package", "rackweave-link", "--release"]);
-    command
-        .args(["--test", "loom_ring", "--target-dir"])
-        .arg(target_dir().join("loom"));
-    process::run(command.env("RUSTFLAGS", "--cfg loom"))
+    let models = [
+        ("loom", "rackweave-link", &["--test", "loom_ring"][..]),
+        ("loom", "rackweave-endpoint", &["--lib", "btree::model"]),
+        ("shuttle", "rackweave-endpoint", &["--lib", "btree::model"]),
+    ];
+    for (scheduler, package, which) in models {
+        let mut command = cargo(&["test", "--package", package, "--release"]);
+        command
+            .args(which)
+            .arg("--target-dir")
+            .arg(target_dir().join(scheduler));
+        process::run(command.env("RUSTFLAGS", format!("--cfg {scheduler}")))?;
+    }
+    Ok(())
 }
 
 /// The binary that users get. Cargo finds it up to date after the first step that asks.

@@ -137,12 +137,13 @@ pub struct SeedReport {
     pub losses: u64,
     /// Scans of an index.
     pub scans: u64,
-    /// Operations on an index that were refused, and such of which nobody knows whether they were
-    /// done.
+    /// Operations on an index that were refused.
     pub refused: u64,
+    /// Operations on an index of which nobody knows whether they were done.
     pub unknown: u64,
-    /// READs of an index that came torn, or found what had been freed, and were made again.
+    /// READs of an index that came torn and were made again.
     pub torn: u64,
+    /// READs of an index that found what had been freed or was out of date.
     pub stale: u64,
     /// Ranges that sequencers handed out.
     pub ranges: u64,

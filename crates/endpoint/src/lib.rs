@@ -2,9 +2,12 @@
 //!
 //! - [`flow`]: producers and consumers of zero-sided flows.
 //! - [`page_store`]: pages of all nodes and SSDs behind one buffer pool for each node.
+//! - [`btree`]: a B+tree in a region, changed by local threads and read from afar.
+//! - `index`: that tree over the endpoints of storage nodes, by RPC and by one-sided READs.
 //! - [`rpc`]: calls from node to node over SEND and RECV.
+//! - [`sequencer`]: ranges of numbers that nobody gets twice.
 //!
-//! Messaging, index, RPC and sequencer will stand beside them.
+//! Messaging will stand beside them.
 //!
 //! An endpoint knows verbs and the encodings of `rackweave_wire::fabric`. It must not know the
 //! switch, the controller or the kind of rack: a flow's ends are rings in local memory, and
@@ -12,6 +15,8 @@
 
 pub mod btree;
 pub mod flow;
+// The models of `btree` have its words and not its block.
+#[cfg(not(any(loom, shuttle)))]
 pub mod index;
 pub mod page_store;
 pub mod rpc;

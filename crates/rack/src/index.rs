@@ -67,6 +67,9 @@ pub enum IndexSetUpError {
         /// Endpoints given.
         given: usize,
     },
+    /// Requests would fit one endpoint and not another.
+    #[error("{0} takes requests of another length than the first; give all one payload_max")]
+    Payloads(EndpointId),
     /// No server threads.
     #[error("{0} has no server thread; one at least is needed")]
     NoThreads(EndpointId),
@@ -361,6 +364,12 @@ fn create(rack: &mut impl Wiring, spec: IndexSpec) -> Result<Index, IndexSetUpEr
         let map = map.endpoints();
         return Err(IndexSetUpError::Endpoints { map, given });
     }
+    let payload = |spec: &IndexEndpointSpec| spec.server.payload_max;
+    let mut payloads = spec.endpoints.iter().map(payload);
+    let other = payloads.position(|max| max != payload(&spec.endpoints[0]));
+    if let Some(at) = other {
+        return Err(IndexSetUpError::Payloads(EndpointId(at as u16)));
+    }
     let mut running: Vec<Option<Running>> = Vec::with_capacity(given);
     for (at, endpoint) in spec.endpoints.iter().enumerate() {
         match Running::start(rack, endpoint, EndpointId(at as u16), &map) {
@@ -452,6 +461,9 @@ fn add_client(
     node: NodeId,
     config: IndexClientConfig,
 ) -> Result<IndexClient, IndexSetUpError> {
+    let mut config = config;
+    // Both ends must have the same.
+    config.rpc.payload_max = index.spec.endpoints[0].server.payload_max;
     let mut client = IndexClient::new(index.map(), config);
     for endpoint in index.endpoints() {
         if index.running(endpoint).is_none() {
@@ -514,7 +526,8 @@ impl EmbeddedRack {
         create(&mut &*self, spec)
     }
 
-    /// A client on `node` for one thread, connected to all endpoints of an index.
+    /// A client on `node` for one thread, connected to all endpoints of an index. The longest
+    /// request is what the endpoints take, whatever `config` says.
     ///
     /// # Errors
     /// If a node or a server lacks room.
@@ -569,7 +582,8 @@ impl SimulatedRack {
         create(self, spec)
     }
 
-    /// A client on `node` for one thread, connected to all endpoints of an index.
+    /// A client on `node` for one thread, connected to all endpoints of an index. The longest
+    /// request is what the endpoints take, whatever `config` says.
     ///
     /// # Errors
     /// If a node or a server lacks room.

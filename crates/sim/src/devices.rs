@@ -179,8 +179,8 @@ pub const HOST_UNCHANGED_CYCLES: u64 = 5;
 
 /// Cycles of an operation on a page in a buffer pool, beside the misses below and the bytes that it
 /// looks at: drawing a key, hashing the page's number, the latch, the bookkeeping of the operation.
-/// Assumed: four times [`HOST_PARTITION_CYCLES`] for each of these, and as much again for two
-/// atomic operations on lines that other cores have.
+/// Assumed: a guess of the size of a short function of some hundred instructions with two atomic
+/// operations; nothing was measured or published for it.
 pub const HOST_PAGE_OPERATION_CYCLES: u64 = 300;
 
 /// Loads of such an operation that miss every cache. Assumed: the entry of the pool's table, and

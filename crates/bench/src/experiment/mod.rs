@@ -4,6 +4,11 @@
 
 pub mod bluefield;
 pub mod bluefield_11;
+pub mod bluefield_12;
+pub mod bluefield_4;
+pub mod bluefield_5;
+pub mod bluefield_6;
+pub mod bluefield_9;
 pub mod meter;
 pub mod one_to_one;
 pub mod ping_pong;
@@ -102,5 +107,11 @@ pub const ALL: &[Experiment] = &[
     seamless_3::EXPERIMENT,
     seamless_4::EXPERIMENT,
     seamless_5::EXPERIMENT,
+    bluefield_4::EXPERIMENT,
+    bluefield_5::EXPERIMENT,
+    bluefield_6::EXPERIMENT,
+    bluefield_9::EXPERIMENT,
+    bluefield_9::EXPERIMENT_10,
     bluefield_11::EXPERIMENT,
+    bluefield_12::EXPERIMENT,
 ];

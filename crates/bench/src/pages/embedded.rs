@@ -8,6 +8,7 @@ use super::options::{Nodes, PagesOptions};
 use super::outcome::{Outcome, PageCounts};
 use super::run::Run;
 use super::session::Session;
+use crate::ycsb::{Phase, Progress};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::page_store::{NodeAccess as _, Statistics};
@@ -18,20 +19,6 @@ use std::sync::Arc;
 
 /// How soon an operation must be due for its worker not to rest.
 const NEAR: Duration = Duration::from_micros(500);
-
-/// What happens at the moment.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Phase {
-    /// Records are loaded.
-    Load,
-    /// A store that was there is read.
-    Open,
-    /// Operations run.
-    Run,
-}
-
-/// Told how far a phase has come, from 0 to 1. Returns false if the user wants an end.
-pub type Progress<'a> = &'a mut dyn FnMut(Phase, f64) -> bool;
 
 /// What to run, and on what.
 #[derive(Debug)]

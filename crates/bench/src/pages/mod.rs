@@ -20,11 +20,11 @@ mod session;
 pub mod simulated;
 mod stage;
 
-pub use embedded::{Job, Phase};
+pub use embedded::Job;
 pub use error::{Damage, PagesError};
 pub use heap::Heap;
 pub use medium::Medium;
 pub use options::{BLOCK, INDEXED_MAX, Nodes, PagesOptions};
-pub use outcome::{Outcome, PageCounts, Simulation};
-pub use run::{Run, RunError, VerificationError};
-pub use session::{Kind, Session, Stepped};
+pub use outcome::{Outcome, PageCounts};
+pub use run::{Run, RunError};
+pub use session::{Session, Stepped};

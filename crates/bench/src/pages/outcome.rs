@@ -1,9 +1,10 @@
 //! What a run found.
 
-use super::run::{Run, RunError, VerificationError};
-use super::session::{Kind, Session};
+use super::run::{Run, RunError};
+use super::session::Session;
+use crate::ycsb::{Kind, Latencies, Simulation, VerificationError};
 use rackweave_endpoint::page_store::Statistics;
-use rackweave_workload::ycsb::{LatencyRecorder, LatencySummary};
+use rackweave_workload::ycsb::LatencySummary;
 use serde::Serialize;
 
 /// What a run found. Times are virtual in a simulated rack.
@@ -43,17 +44,6 @@ pub struct Outcome {
     pub interrupted: bool,
     /// Of a simulated rack.
     pub simulation: Option<Simulation>,
-}
-
-/// What only a simulated rack tells.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Simulation {
-    /// Real seconds of the run.
-    pub real_seconds: f64,
-    /// Events.
-    pub events: u64,
-    /// Of everything that travelled; the same seed gives the same hash.
-    pub trace_hash: String,
 }
 
 /// Where pages came from, and what became of them.
@@ -104,22 +94,12 @@ impl Outcome {
 
     /// Takes what `run` and its sessions know.
     pub(super) fn take<'a>(&mut self, run: &Run, sessions: impl Iterator<Item = &'a Session>) {
-        let mut merged: [LatencyRecorder; 5] = Default::default();
+        let mut merged = Latencies::default();
         for session in sessions {
-            for (sum, one) in merged.iter_mut().zip(session.latencies()) {
-                sum.merge(one);
-            }
+            merged.merge(session.latencies());
         }
-        self.latencies = Kind::ALL
-            .into_iter()
-            .zip(merged.iter().map(LatencyRecorder::summary))
-            .filter(|(_, summary)| summary.count > 0)
-            .collect();
-        self.operations = self
-            .latencies
-            .iter()
-            .map(|(_, summary)| summary.count)
-            .sum();
+        self.latencies = merged.summaries();
+        self.operations = merged.count();
         self.records_after = run.inserts.inserted();
         let pages = 0..run.heap.pages_max();
         self.heap_pages = pages.filter(|at| run.heap.page(*at).is_some()).count() as u64;

@@ -7,34 +7,19 @@
 
 use super::run::Run;
 use super::stage::{Doing, Stage};
+use crate::ycsb::{Kind, Latencies, share_of};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::page_store::directory::Directory;
 use rackweave_endpoint::page_store::{Mode, Worker};
 use rackweave_wire::fabric::page::PageId;
 use rackweave_workload::ycsb::{
-    Generator, InsertError, LatencyRecorder, Operation, OptionsError, PoissonSchedule, Stamp,
+    Generator, InsertError, Operation, OptionsError, PoissonSchedule, Stamp,
 };
 use std::sync::Arc;
 
 /// How soon to look again for what another worker's insert does.
 const LOOK_AGAIN: Duration = Duration::from_micros(5);
-
-/// The kinds of operations, in the order of [`Session::latencies`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Reads of one record.
-    Read,
-    /// Updates of one record.
-    Update,
-    /// New records.
-    Insert,
-    /// Reads of a range.
-    Scan,
-    /// Reads with an update behind.
-    ReadModifyWrite,
-}
 
 /// What a step did: what a simulated core is charged for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -56,29 +41,7 @@ pub struct Session {
     pub(super) stamp: Stamp,
     left: u64,
     doing: Vec<Doing>,
-    latencies: [LatencyRecorder; 5],
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Read,
-        Self::Update,
-        Self::Insert,
-        Self::Scan,
-        Self::ReadModifyWrite,
-    ];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Update => "update",
-            Self::Insert => "insert",
-            Self::Scan => "scan",
-            Self::ReadModifyWrite => "read-modify-write",
-        }
-    }
+    latencies: Latencies,
 }
 
 impl Session {
@@ -88,8 +51,6 @@ impl Session {
     /// If the workload makes no sense.
     pub fn new(run: &Arc<Run>, worker: u32, workers: u32) -> Result<Self, OptionsError> {
         let ycsb = &run.options.ycsb;
-        let (operations, workers) = (ycsb.operations, u64::from(workers.max(1)));
-        let rest = operations % workers;
         Ok(Self {
             generator: Generator::new(ycsb, worker)?,
             schedule: None,
@@ -97,9 +58,9 @@ impl Session {
                 writer: worker as u16,
                 sequence: 0,
             },
-            left: operations / workers + u64::from(u64::from(worker) < rest),
+            left: share_of(ycsb.operations, worker, workers),
             doing: Vec::with_capacity(run.options.depth.into()),
-            latencies: Default::default(),
+            latencies: Latencies::default(),
             run: Arc::clone(run),
         })
     }
@@ -115,7 +76,7 @@ impl Session {
     }
 
     /// Latencies by [`Kind`].
-    pub fn latencies(&self) -> &[LatencyRecorder; 5] {
+    pub fn latencies(&self) -> &Latencies {
         &self.latencies
     }
 
@@ -225,7 +186,7 @@ impl Session {
 
     fn end(&mut self, doing: &Doing, now: Instant) {
         if !matches!(doing.stage, Stage::Failed) {
-            self.latencies[doing.kind as usize].record(doing.began, now);
+            self.latencies.record(doing.kind, doing.began, now);
             self.run.ended.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -5,16 +5,17 @@
 //! that.
 
 use super::crew::{self, Crew};
-use super::embedded::{Job, Phase, Progress};
+use super::embedded::Job;
 use super::error::PagesError;
 use super::heap::STORE;
 use super::load;
 use super::medium::Medium;
 use super::options::{Nodes, PagesOptions};
-use super::outcome::{Outcome, PageCounts, Simulation};
+use super::outcome::{Outcome, PageCounts};
 use super::run::Run;
 use super::session::{Session, Stepped};
 use crate::experiment::seamless_4::metered::Metered;
+use crate::ycsb::{Phase, Progress, Simulation};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::page_store::directory::Channel;

@@ -1,7 +1,8 @@
 //! How far an operation has come, and its next step.
 
 use super::heap;
-use super::session::{Kind, Session, Stepped};
+use super::session::{Session, Stepped};
+use crate::ycsb::Kind;
 use core::ops::Range;
 use rackweave_base::Instant;
 use rackweave_endpoint::page_store::directory::Directory;

@@ -21,7 +21,7 @@ use rackweave_endpoint::rpc::{
     Client, ClientConfig, RpcError, Server, ServerConfig, Service, Status, Writer,
 };
 use rackweave_rack::{EmbeddedRack, NodeHandle, RackConfig};
-use rackweave_verbs::{Mtu, Verbs};
+use rackweave_verbs::{Mtu, Progress as Drive, Verbs};
 use serde::Serialize;
 use std::fmt;
 use std::time::Instant;
@@ -122,6 +122,31 @@ impl Callers {
             }
         }
         Ok(())
+    }
+
+    /// Calls for `span` nanoseconds. `also` is what else this thread has to do, and says whether
+    /// anything happened. Returns how long it took.
+    fn run(
+        &mut self,
+        driver: &dyn Drive,
+        span: u64,
+        globals: &Globals,
+        mut also: impl FnMut() -> bool,
+    ) -> Result<u64, RpcError> {
+        let start = Instant::now();
+        let mut patience = Patience::new(driver);
+        let mut watching = NowAndThen::default();
+        let mut now = 0;
+        while now < span {
+            self.begin(now)?;
+            let moved = self.turn(start)?;
+            patience.wait(also() | moved);
+            now = nanos(start);
+            if watching.is_due() && globals.interrupt.is_set() {
+                break;
+            }
+        }
+        Ok(now)
     }
 
     /// Sends, and takes what came. True if anything happened.
@@ -242,27 +267,8 @@ impl Rig {
             let now = node.now();
             node.with(|nic| server.poll(now, nic, &mut Echo))
         };
-        let call = |mut also: Option<&mut dyn FnMut() -> bool>| -> Result<u64, RpcError> {
-            let start = Instant::now();
-            let mut patience = Patience::new(&*driver);
-            let mut watching = NowAndThen::default();
-            let mut now = 0;
-            while now < span {
-                callers.begin(now)?;
-                let mut moved = callers.turn(start)?;
-                if let Some(serve) = &mut also {
-                    moved |= serve();
-                }
-                patience.wait(moved);
-                now = nanos(start);
-                if watching.is_due() && globals.interrupt.is_set() {
-                    break;
-                }
-            }
-            Ok(now)
-        };
         let result = match threads {
-            1 => call(Some(&mut serve)),
+            1 => callers.run(&*driver, span, globals, serve),
             _ => std::thread::scope(|scope| {
                 scope.spawn(|| {
                     let mut patience = Patience::new(&*driver);
@@ -271,7 +277,7 @@ impl Rig {
                         patience.wait(moved);
                     }
                 });
-                let result = call(None);
+                let result = callers.run(&*driver, span, globals, || false);
                 done.store(true, Ordering::Relaxed);
                 result
             }),

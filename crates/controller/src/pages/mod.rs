@@ -1,15 +1,17 @@
 //! The page directory's control plane: mirrors `rackweave_programs::pages`.
 //!
-//! `spec` what is wanted and what comes of it; `set_up` nodes, slots, stores; `nvme` the queues at
-//! a target; `repair` deaths and returns; `promote` which pages the switch indexes; `book` what is
-//! known of it all.
+//! `spec` what is wanted and what comes of it; `set_up` nodes and slots, `stores` their stores,
+//! `fallback` the entries in a memory server; `nvme` the queues at a target; `repair` deaths and
+//! returns; `promote` which pages the switch indexes; `book` what is known of it all.
 
 mod book;
+mod fallback;
 mod nvme;
 mod promote;
 mod repair;
 mod set_up;
 mod spec;
+mod stores;
 
 use crate::{Controller, Site};
 use rackweave_programs::pages::PageDigest;

@@ -7,7 +7,8 @@
 //! find the page in neither directory, and ask again. A page whose home is being written stays
 //! where it is: the end of that write must find its entry.
 
-use super::set_up::{TAKEN, with_pages};
+use super::fallback::TAKEN;
+use super::set_up::with_pages;
 use crate::{Controller, Site};
 use rackweave_programs::pages::EntryState;
 use rackweave_wire::fabric::page::{FallbackLatch, PageId, Place};

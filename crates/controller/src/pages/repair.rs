@@ -221,7 +221,7 @@ impl Controller {
         let mut changed = Vec::new();
         for (store, (region, spec)) in (0u8..).zip(stores) {
             for index in 0..spec.pages {
-                let offset = index * super::set_up::ENTRY_LEN;
+                let offset = index * super::fallback::ENTRY_LEN;
                 let mut load = |offset| {
                     let bytes = site.load_word(server, region.rkey, offset);
                     bytes.map(u64::from_le_bytes)

@@ -1,24 +1,16 @@
 //! Setting a page directory up: nodes, their channels and slots, stores and their I/O queues.
 
-use super::book::{NodeBook, PageBook, SlotBook, StoreBook};
-use super::{PageChannel, PageFallback, PagePool, PageSetUpError, PageSpec};
-use crate::connect::PairAttributes;
+use super::book::{NodeBook, PageBook, SlotBook};
+use super::{PageChannel, PagePool, PageSetUpError, PageSpec};
 use crate::lanes::{Connected, PASSIVE_TIMEOUT, Wanted};
 use crate::{Controller, LaneError, NodeAddress, RegionName, Site};
-use rackweave_base::{NodeId, Psn, Qpn, Rkey};
+use rackweave_base::{NodeId, Qpn, Rkey};
 use rackweave_programs::pages::{
-    ChannelEntry, EntryState, NodeEntry, PageRole, Pages, SOURCES, SlotEntry, StoreEntry,
+    ChannelEntry, EntryState, NodeEntry, PageRole, Pages, SOURCES, SlotEntry,
 };
 use rackweave_switch::transfer::{LaneId, LaneKind};
 use rackweave_verbs::{Access, CqId, Mtu, QpCapabilities};
-use rackweave_wire::fabric::page::{FallbackLatch, PageId};
-
-/// Bytes of an entry in a server's memory: latch and place.
-pub(super) const ENTRY_LEN: u64 = 16;
-
-/// What the place of an entry is in a server's memory while the switch has it: nobody's comparison
-/// succeeds.
-pub(super) const TAKEN: u64 = u64::MAX;
+use rackweave_wire::fabric::page::PageId;
 
 /// Bytes of a slot in a control region: completion, response, scratch.
 const CONTROL_LEN: u64 = 64;
@@ -26,7 +18,7 @@ const COMPLETION_LEN: u64 = 16;
 
 /// READs that a node may have in flight at the switch (specification 1.4, the most that our NIC
 /// takes).
-const READS_MAX: u8 = 16;
+pub(super) const READS_MAX: u8 = 16;
 
 impl Controller {
     /// Sets a page directory up, empty: every page is at home.
@@ -94,25 +86,6 @@ impl Controller {
         self.index_first(site)
     }
 
-    /// The entries of all pages in the server's memory.
-    fn make_fallback(&mut self, site: &mut dyn Site) -> Result<(), PageSetUpError> {
-        let book = self.pages.as_ref().expect("pages are being set up");
-        let Some(server) = book.spec.fallback else {
-            return Ok(());
-        };
-        let sizes: Vec<u64> = book.spec.stores.iter().map(|store| store.pages).collect();
-        let (pd, _) = self.home(site, server)?;
-        let access = Access::LOCAL_WRITE
-            | Access::REMOTE_READ
-            | Access::REMOTE_WRITE
-            | Access::REMOTE_ATOMIC;
-        for pages in sizes {
-            let region = make(site, server, pd, pages * ENTRY_LEN, access)?;
-            self.pages.as_mut().expect("as above").fallback.push(region);
-        }
-        Ok(())
-    }
-
     /// Indexes the first pages.
     fn index_first(&mut self, site: &mut dyn Site) -> Result<(), PageSetUpError> {
         let book = self.pages.as_ref().expect("pages are being set up");
@@ -132,22 +105,6 @@ impl Controller {
             self.mark_indexed(site, page);
         }
         Ok(())
-    }
-
-    /// Says in the server's memory that the switch has the entry.
-    pub(super) fn mark_indexed(&self, site: &mut dyn Site, page: PageId) {
-        if let Some((server, rkey, offset)) = self.fallback_entry(page) {
-            let latch = FallbackLatch::INDEXED.0.to_le_bytes();
-            site.store_word(server, rkey, offset, latch);
-            site.store_word(server, rkey, offset + 8, TAKEN.to_le_bytes());
-        }
-    }
-
-    /// Where the entry of a page is in the server's memory.
-    pub(super) fn fallback_entry(&self, page: PageId) -> Option<(NodeId, Rkey, u64)> {
-        let book = self.pages.as_ref()?;
-        let region = book.fallback.get(usize::from(page.store()))?;
-        Some((book.spec.fallback?, region.rkey, page.index() * ENTRY_LEN))
     }
 
     /// Connects a node: buffer frames, channels, slots.
@@ -351,134 +308,6 @@ impl Controller {
         });
         made
     }
-
-    /// A queue pair from a channel to the memory server.
-    fn connect_fallback(
-        &mut self,
-        site: &mut dyn Site,
-        book: &mut NodeBook,
-        (cq, slots): (CqId, u16),
-        timeout: rackweave_base::Duration,
-    ) -> Result<Vec<PageFallback>, PageSetUpError> {
-        let pages = self.pages.as_ref().expect("pages are set up");
-        let Some(server) = pages.spec.fallback else {
-            return Ok(Vec::new());
-        };
-        let regions: Vec<(RegionName, u64)> = pages
-            .fallback
-            .iter()
-            .zip(&pages.spec.stores)
-            .map(|(&region, store)| (region, store.pages))
-            .collect();
-        let node = book.pool.node;
-        let (pd, _) = self.home(site, node)?;
-        let (server_pd, server_cq) = self.home(site, server)?;
-        let capabilities = QpCapabilities {
-            send_max: u32::from(slots) * 2,
-            receive_max: 1,
-            segments_max: 1,
-        };
-        let mut create = |node: NodeId, pd, cq: CqId| {
-            let mut made = Err(LaneError::NoNode(node));
-            site.node(node, &mut |verbs| {
-                let qpn = verbs.create_qp(pd, cq, cq, capabilities);
-                made = qpn.map_err(|error| LaneError::Qp { node, error });
-            });
-            made
-        };
-        let near = create(node, pd, cq)?;
-        let far = create(server, server_pd, server_cq)?;
-        let attributes = PairAttributes {
-            timeout,
-            ..PairAttributes::default()
-        };
-        self.connect_pair(site, (node, near), (server, far), &attributes)?;
-        book.fallback.push((near, server, far));
-        let fallback = regions.iter().enumerate();
-        Ok(fallback
-            .map(|(store, (region, entries))| PageFallback {
-                store: store as u8,
-                qpn: near,
-                address: region.address,
-                rkey: region.rkey,
-                entries: *entries,
-            })
-            .collect())
-    }
-
-    /// Connects a store's target: an I/O queue for every slot whose node is there.
-    pub(super) fn bring_store_up(
-        &mut self,
-        site: &mut dyn Site,
-        store: u8,
-    ) -> Result<(), PageSetUpError> {
-        let book = self.pages.as_ref().expect("pages are set up");
-        let spec = book.spec.stores[usize::from(store)];
-        let first_queue = book.queue_lanes[usize::from(store)];
-        let present: Vec<u16> = (0..book.slots.len() as u16)
-            .filter(|&slot| book.slots[usize::from(slot)].is_some())
-            .collect();
-        let page_size = book.spec.page_size;
-        let (admin, controller) = super::nvme::admin(site, spec.target)?;
-        let made = StoreBook {
-            admin,
-            controller,
-            queues: vec![None; book.slots.len()],
-        };
-        let entry = StoreEntry {
-            pages: spec.pages,
-            blocks_per_page: page_size / spec.block_size,
-            nsid: spec.nsid,
-            first_queue,
-            connected: true,
-        };
-        let book = self.pages.as_mut().expect("as above");
-        book.stores[usize::from(store)] = Some(made);
-        for slot in present {
-            self.bring_queue_up(site, slot, store)?;
-        }
-        with_pages(site, |pages| pages.set_store(store, Some(entry)))?;
-        Ok(())
-    }
-
-    /// Connects the I/O queue of a slot at a store, and what is passed on between it and the node.
-    pub(super) fn bring_queue_up(
-        &mut self,
-        site: &mut dyn Site,
-        slot: u16,
-        store: u8,
-    ) -> Result<(), PageSetUpError> {
-        let book = self.pages.as_ref().expect("pages are set up");
-        let target = book.spec.stores[usize::from(store)].target;
-        let lane = LaneId(book.queue_lanes[usize::from(store)].0 + slot);
-        let Some(store_book) = &book.stores[usize::from(store)] else {
-            return Ok(());
-        };
-        let controller = store_book.controller;
-        let at = address(site, target)?;
-        let qpn = super::nvme::open(site, target)?;
-        let wanted = Wanted {
-            qpn: Some(qpn),
-            reads: READS_MAX,
-            timeout: self
-                .pages
-                .as_ref()
-                .map_or(PASSIVE_TIMEOUT, |p| p.spec.timeout),
-            ..self.wanted(LaneKind::Program, Access::empty())
-        };
-        let made = self.connect_lane(site, lane, (target, at), wanted)?;
-        super::nvme::connect(site, target, qpn, (slot + 1, controller))?;
-        let psn: Psn = wanted.psn;
-        with_pages(site, |pages| {
-            pages.set_queue(slot, store, psn, psn);
-            pages.set_role(lane, Some(PageRole::Queue { slot, store }))
-        })?;
-        let book = self.pages.as_mut().expect("as above");
-        if let Some(store) = &mut book.stores[usize::from(store)] {
-            store.queues[usize::from(slot)] = Some(made);
-        }
-        Ok(())
-    }
 }
 
 /// Acts on the page directory in the switch.
@@ -500,7 +329,7 @@ pub(super) fn address(site: &dyn Site, node: NodeId) -> Result<NodeAddress, Lane
         .ok_or(LaneError::NoNode(node))
 }
 
-fn make(
+pub(super) fn make(
     site: &mut dyn Site,
     node: NodeId,
     pd: rackweave_verbs::PdId,

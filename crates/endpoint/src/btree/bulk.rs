@@ -1,8 +1,9 @@
 //! Filling an empty tree from keys in order.
 
 use super::error::TreeError;
-use super::node::{Entry, Writer};
+use super::node::Entry;
 use super::tree::Tree;
+use super::writer::Writer;
 use rackweave_wire::fabric::tree::{NodePointer, ROOT};
 
 impl Tree {

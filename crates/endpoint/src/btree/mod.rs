@@ -38,6 +38,7 @@ mod sync;
 mod tests;
 mod tree;
 mod write;
+mod writer;
 
 use sync::AtomicU64 as Word;
 

@@ -1,8 +1,8 @@
 //! Removing keys, and tree nodes that have become too empty.
 
 use super::error::TreeError;
-use super::node::Writer;
 use super::tree::{Counters, Tree};
+use super::writer::Writer;
 use rackweave_wire::fabric::tree::{ROOT, ValueRef};
 
 impl Tree {

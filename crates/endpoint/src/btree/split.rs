@@ -1,8 +1,9 @@
 //! Making room: a full tree node becomes two.
 
 use super::error::TreeError;
-use super::node::{Entry, Writer};
+use super::node::Entry;
 use super::tree::{Counters, Tree};
+use super::writer::Writer;
 use rackweave_wire::fabric::tree::{NodePointer, ROOT};
 
 impl Tree {

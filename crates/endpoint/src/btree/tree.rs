@@ -5,8 +5,9 @@ use super::arena::Arena;
 use super::config::TreeConfig;
 use super::error::TreeError;
 use super::heap::Heap;
-use super::node::{Node, Writer};
+use super::node::Node;
 use super::sync::{Arc, AtomicU64, Ordering};
+use super::writer::Writer;
 use rackweave_wire::fabric::tree::{Layout, ROOT, Superblock, SuperblockError, ValueRef};
 
 #[cfg(not(any(loom, shuttle)))]

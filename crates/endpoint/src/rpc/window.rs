@@ -228,3 +228,79 @@ impl Window {
         ended
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_nanos(100);
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn an_answer_counts_once_and_for_its_own_generation() {
+        let mut window = Window::new(2, TIMEOUT);
+        let first = window.begin().unwrap();
+        assert_eq!(window.answer(first.id()), Answer::Expected(first));
+        assert_eq!(window.answer(first.id()), Answer::Unknown, "a second time");
+        assert_eq!(window.free(), 1, "its end was not taken");
+        window.taken(first);
+        window.taken(first);
+        assert_eq!(window.free(), 2);
+        assert_eq!(window.answer(first.id()), Answer::Unknown);
+        let second = window.begin().unwrap();
+        assert_eq!((second.slot, second.generation), (first.slot, 1));
+        assert_eq!(window.answer(first.id()), Answer::Unknown);
+        assert_eq!(window.answer(second.id()), Answer::Expected(second));
+    }
+
+    #[test]
+    fn a_slot_that_was_given_up_waits_for_its_answer() {
+        let mut window = Window::new(1, TIMEOUT);
+        let ticket = window.begin().unwrap();
+        assert_eq!(window.deadline(), None, "its time does not run yet");
+        window.start(at(5));
+        assert_eq!(window.deadline(), Some(at(105)));
+        assert_eq!(window.expired(at(104)), None);
+        assert_eq!(window.expired(at(105)), Some(ticket));
+        assert_eq!(window.expired(at(105)), None);
+        window.taken(ticket);
+        assert_eq!((window.free(), window.begin()), (0, None));
+        assert_eq!(window.answer(ticket.id()), Answer::Late);
+        assert_eq!(window.free(), 1);
+    }
+
+    #[test]
+    fn deadlines_stay_bounded_when_answers_come_out_of_order() {
+        let mut window = Window::new(8, TIMEOUT);
+        let stuck = window.begin().unwrap();
+        window.start(at(0));
+        for now in 0..90 {
+            let ticket = window.begin().unwrap();
+            window.start(at(now));
+            assert_eq!(window.answer(ticket.id()), Answer::Expected(ticket));
+            window.taken(ticket);
+            assert!(window.deadlines.len() <= window.deadlines_max());
+            assert_eq!(window.deadline(), Some(at(100)));
+        }
+        assert_eq!(window.expired(at(100)), Some(stuck));
+        assert_eq!(window.deadline(), None);
+    }
+
+    #[test]
+    fn the_end_ends_all_but_what_has_ended() {
+        let mut window = Window::new(4, TIMEOUT);
+        let tickets: Vec<_> = (0..3).map(|_| window.begin().unwrap()).collect();
+        window.start(at(0));
+        window.answer(tickets[0].id());
+        assert_eq!(window.expired(at(100)), Some(tickets[1]));
+        assert_eq!(window.end_all(), [tickets[2]]);
+        assert_eq!(window.free(), 2, "one was free, one was given up");
+        for ticket in tickets {
+            window.taken(ticket);
+        }
+        assert_eq!((window.free(), window.deadline()), (4, None));
+    }
+}

@@ -25,10 +25,10 @@
 //! In the end the node gets the same completion whatever the source was, with the latch word *of
 //! that moment*: so it knows whether the page was changed while it was on its way.
 //!
-//! Files: `request` a request's pass, `movement` what it sets going; `complete` the end of a movement;
-//! `queue` the NVMe host's side of an I/O queue, `relay` the node's side; `sources` lanes and epochs;
-//! `sketch` which pages should be indexed; `index`, `registers`, `entries` the state; `control` what
-//! the controller does.
+//! Files: `request` a request's pass, `movement` what it sets going; `complete` the end of a
+//! movement; `queue` the NVMe host's side of an I/O queue, `relay` the node's side; `sources` lanes
+//! and epochs; `sketch` which pages should be indexed; `index`, `registers`, `entries` the state;
+//! `control` what the controller does.
 
 mod complete;
 mod control;

@@ -5,7 +5,6 @@ use super::page::Disk;
 use super::simulated::Run;
 use super::*;
 use rackweave_base::Rng;
-use rackweave_workload::ycsb::Zipf;
 
 /// Small pages and pools, so that pages are evicted all the time.
 fn small(seed: u64) -> Config {

@@ -98,7 +98,7 @@ impl Service for Priced<'_> {
         let status = self.service.serve(now, client, method, request, reply);
         self.spent += self.core.work(devices::RPC_DISPATCH_CYCLES);
         self.operations += 1;
-        self.spent += match Method::of(method) {
+        self.spent += match Method::from_number(method) {
             Some(Method::Get) => self.cost.lookup,
             Some(Method::Insert | Method::Update | Method::Put | Method::Delete) => {
                 self.cost.update

@@ -32,5 +32,8 @@ fn one_client_waits_for_a_read_less_where_memory_is_near() {
     let less = host.median_us - dpu.median_us;
     assert!((less - nearer).abs() < 0.02, "{host:?} {dpu:?}");
     let alone = 1.0 / host.median_us;
-    assert!((host.per_second / 1e6 / alone - 1.0).abs() < 0.02, "{host:?}");
+    assert!(
+        (host.per_second / 1e6 / alone - 1.0).abs() < 0.02,
+        "{host:?}"
+    );
 }

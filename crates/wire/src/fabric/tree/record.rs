@@ -97,7 +97,7 @@ impl ValueRef {
     ///
     /// # Errors
     /// If the bytes are not that record.
-    pub fn value<'a>(self, key: u64, image: &'a [u8]) -> Result<&'a [u8], RecordError> {
+    pub fn value(self, key: u64, image: &[u8]) -> Result<&[u8], RecordError> {
         let needed = self.bytes();
         let short = RecordError::Short {
             given: image.len(),

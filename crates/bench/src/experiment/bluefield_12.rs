@@ -1,0 +1,371 @@
+//! Figure 12 of the BlueField paper: a sequencer by RPC, its counter in the host's or the DPU's
+//! memory and incremented by local atomics.
+
+mod line;
+
+use super::bluefield::metered::Metered;
+use super::bluefield::rack::{self, failed};
+use super::bluefield::tally::{Shared, Tally};
+use super::bluefield::{Core, PAPER};
+use super::{Experiment, ExperimentError, Run, Scale};
+use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use core::cell::RefCell;
+use line::Line;
+use rackweave_base::{Duration, Instant};
+use rackweave_endpoint::rpc::{self, Service, Status, Writer};
+use rackweave_endpoint::sequencer::{
+    CounterService, Counters, RpcSequencer, Sequencer, SequencerConfig, Ticket,
+};
+use rackweave_rack::SimulatedRack;
+use rackweave_sim::testbed::Server;
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::{Category, devices};
+use rackweave_verbs::Verbs;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "bluefield-12",
+    about: "a sequencer by RPC on host and DPU, by client threads",
+    run,
+};
+
+const CLIENTS: &[u16] = &[1, 2, 4, 6, 8, 10, 12, 14, 16];
+const CLIENTS_QUICK: &[u16] = &[1, 4, 8, 16];
+
+/// Servers that have the counter, and what figures call them.
+const PLACES: [(Server, &str); 2] = [(Server::Host, "host"), (Server::Dpu, "DPU")];
+
+/// Requests of a client under way: as many as a client of the sequencer may have.
+const REQUESTS: u16 = 16;
+
+/// The counter's name.
+const COUNTER: u64 = 0x5eed;
+
+/// Bytes of a request or reply at most.
+const PAYLOAD_MAX: u32 = 64;
+
+/// A service that notes what its work costs.
+struct Priced<'a> {
+    service: &'a mut CounterService,
+    core: Core,
+    thread: u16,
+    line: &'a RefCell<Line>,
+    spent: Duration,
+}
+
+impl Service for Priced<'_> {
+    fn serve(
+        &mut self,
+        now: Instant,
+        client: u32,
+        method: u16,
+        request: &[u8],
+        reply: &mut Writer<'_>,
+    ) -> Status {
+        self.spent += self.core.work(devices::RPC_DISPATCH_CYCLES);
+        let operation = self.core.work(devices::ATOMIC_CYCLES);
+        let transfer = self.core.cpu.cache_latency;
+        let at = now + self.spent;
+        let mut line = self.line.borrow_mut();
+        let done = line.take(at, self.thread, operation, transfer);
+        self.spent += done.since(at);
+        self.service.serve(now, client, method, request, reply)
+    }
+}
+
+/// A thread of the server.
+struct ServerActor {
+    rpc: rpc::Server,
+    service: CounterService,
+    core: Core,
+    thread: u16,
+    line: Rc<RefCell<Line>>,
+}
+
+impl Actor for ServerActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        self.line.borrow_mut().pass(now);
+        let mut verbs = Metered::new(context.nic(), self.core);
+        let mut service = Priced {
+            service: &mut self.service,
+            core: self.core,
+            thread: self.thread,
+            line: &self.line,
+            spent: Duration::ZERO,
+        };
+        self.rpc.poll(now, &mut verbs, &mut service);
+        let (compute, communication) = (service.spent, verbs.spent());
+        context.charge(Category::Communication, communication);
+        context.charge(Category::Compute, compute);
+        match compute + communication > Duration::ZERO {
+            true => Step::Compute(Duration::ZERO),
+            false => Step::WaitForPacket,
+        }
+    }
+}
+
+/// A thread of the compute node.
+struct Client {
+    sequencer: RpcSequencer,
+    core: Core,
+    begun: VecDeque<(Ticket, Instant)>,
+    tally: Shared,
+}
+
+impl Client {
+    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<Duration, String> {
+        let dispatch = self.core.work(devices::RPC_DISPATCH_CYCLES);
+        let mut spent = Duration::ZERO;
+        while let Some(done) = self.sequencer.poll(now, verbs) {
+            spent += dispatch;
+            done.result.map_err(|error| error.to_string())?;
+            let begun = self.begun.pop_front();
+            let (ticket, since) = begun.ok_or("an answer to no question")?;
+            if ticket != done.ticket {
+                return Err(format!("{:?} ended before {ticket:?}", done.ticket));
+            }
+            self.tally
+                .borrow_mut()
+                .end(since, now + verbs.spent() + spent);
+        }
+        if self.begun.len() < usize::from(REQUESTS) {
+            while self.begun.len() < usize::from(REQUESTS) {
+                spent += dispatch;
+                let begun = self.sequencer.begin(1);
+                let ticket = begun.map_err(|error| error.to_string())?;
+                self.begun.push_back((ticket, now));
+            }
+            // Sends them; what has come meanwhile is there at the next turn.
+            if let Some(done) = self.sequencer.poll(now, verbs) {
+                return Err(format!("{:?} ended before it was sent", done.ticket));
+            }
+        }
+        Ok(spent)
+    }
+}
+
+impl Actor for Client {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        let mut verbs = Metered::new(context.nic(), self.core);
+        let result = self.turn(now, &mut verbs);
+        let communication = verbs.spent();
+        context.charge(Category::Communication, communication);
+        match result {
+            Ok(compute) => context.charge(Category::Compute, compute),
+            Err(failure) => {
+                self.tally.borrow_mut().fail(failure);
+                return Step::Done;
+            }
+        }
+        if communication > Duration::ZERO {
+            return Step::Compute(Duration::ZERO);
+        }
+        match self.sequencer.poll_timeout() {
+            Some(at) => Step::WaitUntil(at),
+            None => Step::WaitForPacket,
+        }
+    }
+}
+
+fn server_threads(
+    rack: &mut SimulatedRack,
+    server: Server,
+) -> Result<Vec<ServerActor>, ExperimentError> {
+    let memory = rack.memory().clone();
+    let counters = Counters::new();
+    let made = counters.create(COUNTER, 0);
+    made.map_err(|error| failed("the counter", error))?;
+    let line = Rc::new(RefCell::new(Line::default()));
+    let mut threads = Vec::new();
+    for thread in 0..server.threads() {
+        let config = rpc::ServerConfig {
+            clients_max: devices::COMPUTE_THREADS,
+            receives: 2 * REQUESTS,
+            payload_max: PAYLOAD_MAX,
+            batch_bytes: 0,
+            completions_max: REQUESTS,
+            ..rpc::ServerConfig::new(u64::from(thread) + 1)
+        };
+        let nic = rack::nic(rack, server, thread)?;
+        let pd = nic.create_pd();
+        let rpc = rpc::Server::new(nic, &memory, pd, config);
+        threads.push(ServerActor {
+            rpc: rpc.map_err(|error| failed("a server thread", error))?,
+            service: CounterService::new(counters.clone()),
+            core: Core::of(server),
+            thread,
+            line: line.clone(),
+        });
+    }
+    Ok(threads)
+}
+
+fn client(
+    rack: &mut SimulatedRack,
+    (server, threads): (Server, &mut [ServerActor]),
+    index: u16,
+    tally: &Shared,
+) -> Result<Client, ExperimentError> {
+    let memory = rack.memory().clone();
+    let config = rpc::ClientConfig {
+        window: REQUESTS,
+        payload_max: PAYLOAD_MAX,
+        batch_bytes: 0,
+        ..rpc::ClientConfig::default()
+    };
+    let nic = rack::nic(rack, Server::Compute, index)?;
+    let pd = nic.create_pd();
+    let client = rpc::Client::new(nic, &memory, pd, config);
+    let client = client.map_err(|error| failed("a client", error))?;
+    let count = threads.len();
+    let thread = &mut threads[usize::from(index) % count].rpc;
+    let nic = rack::nic(rack, server, index)?;
+    let qpn = thread
+        .accept(nic)
+        .map_err(|error| failed("a client", error))?;
+    let near = (Server::Compute.of_thread(index), client.qpn());
+    rack.connect(near, (server.of_thread(index), qpn), &rack::attributes())
+        .map_err(|error| failed("a client", error))?;
+    thread
+        .connected(rack::nic(rack, server, index)?, qpn)
+        .map_err(|error| failed("a client", error))?;
+    let config = SequencerConfig {
+        calls_max: REQUESTS.into(),
+        combine_max: 1,
+        requests_max: REQUESTS.into(),
+    };
+    let sequencer = RpcSequencer::new(client, COUNTER, config);
+    Ok(Client {
+        sequencer: sequencer.map_err(|error| failed("a client", error))?,
+        core: Core::of(Server::Compute),
+        begun: VecDeque::new(),
+        tally: tally.clone(),
+    })
+}
+
+/// Operations per second of so many clients of a counter on `server`.
+fn measure(
+    run: &mut Run<'_>,
+    share: f64,
+    server: Server,
+    clients: u16,
+) -> Result<f64, ExperimentError> {
+    let counted = match run.scale {
+        Scale::Quick => Duration::from_micros(150),
+        Scale::Full => Duration::from_micros(500),
+    };
+    let mut rack = rack::testbed(run.seed, 64 << 20)?;
+    let tally = Tally::new(rack.now(), Duration::from_micros(30), counted);
+    let mut threads = server_threads(&mut rack, server)?;
+    for index in 0..clients {
+        let client = client(&mut rack, (server, &mut threads), index, &tally)?;
+        rack.spawn(Server::Compute.of_thread(index), Box::new(client));
+    }
+    for actor in threads {
+        rack.spawn(server.of_thread(actor.thread), Box::new(actor));
+    }
+    rack::drive(run, share, &mut rack, &tally)?;
+    let rate = tally.borrow().per_second();
+    Ok(rate)
+}
+
+fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let clients = match run.scale {
+        Scale::Quick => CLIENTS_QUICK,
+        Scale::Full => CLIENTS,
+    };
+    let total = (PLACES.len() * clients.len()) as f64;
+    let mut done = 0.0;
+    let mut series = Vec::new();
+    for (server, name) in PLACES {
+        let mut points = Vec::new();
+        for &clients in clients {
+            let rate = measure(run, done / total, server, clients)
+                .map_err(|error| error.with(format!("{clients} clients, {name}")))?;
+            points.push((f64::from(clients), rate / 1e6));
+            done += 1.0;
+        }
+        series.push(Series {
+            name: name.into(),
+            points,
+        });
+    }
+    Ok(figure(series, run.seed))
+}
+
+fn figure(series: Vec<Series>, seed: u64) -> Figure {
+    let peaks: Vec<f64> = series
+        .iter()
+        .map(|series| series.points.iter().map(|point| point.1))
+        .map(|rates| rates.fold(f64::NAN, f64::max))
+        .collect();
+    let ours = match peaks[..] {
+        [host, dpu] => host / dpu,
+        _ => f64::NAN,
+    };
+    Figure {
+        name: EXPERIMENT.name.into(),
+        title: "Sequencer by RPC, 8 server threads".into(),
+        x: Axis::linear("client threads", ""),
+        y: Axis::linear("ranges", "M/s"),
+        drawing: Drawing::Lines,
+        x_names: Vec::new(),
+        series,
+        claims: vec![Claim {
+            what: "most ranges by the host over those by the DPU (paper: up to 2)".into(),
+            source: "section 6.2, figure 12".into(),
+            paper: 2.0,
+            ours,
+            unit: "x".into(),
+        }],
+        notes: notes(),
+        seed,
+    }
+}
+
+fn notes() -> Vec<String> {
+    let bound = |server| {
+        let hold = Core::of(server).contended_atomic();
+        1e3 / hold.as_nanos() as f64
+    };
+    vec![
+        format!(
+            "{PAPER}: requests of 32 bytes; each client thread has {REQUESTS} under way, one in \
+             each message and for one number each (nothing is combined), and is served by one \
+             thread"
+        ),
+        format!(
+            "the counter's line goes from core to core: a load from the last level cache and an \
+             atomic operation, so that all threads together can do {:.0} M/s on the host and {:.0} \
+             M/s on the DPU",
+            bound(Server::Host),
+            bound(Server::Dpu)
+        ),
+        "the text gives no absolute numbers for this figure".into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_clients_get_more_numbers_and_the_host_gives_more_than_the_dpu() {
+        let mut progress = |_| true;
+        let mut run = Run {
+            scale: Scale::Quick,
+            seed: 8,
+            progress: &mut progress,
+        };
+        let mut rate = |server, clients| measure(&mut run, 0.0, server, clients).expect("it runs");
+        let (one, eight) = (rate(Server::Dpu, 1), rate(Server::Dpu, 8));
+        assert!(eight > 4.0 * one, "{one} {eight}");
+        assert!(rate(Server::Host, 8) > eight);
+        let most = 1e9 / Core::of(Server::Dpu).contended_atomic().as_nanos() as f64;
+        assert!(eight < most * 1.02, "{eight} of {most}");
+    }
+}

@@ -1,0 +1,83 @@
+//! A cache line that goes from core to core.
+
+use rackweave_base::{Duration, Instant};
+
+/// Who has the line when.
+///
+/// Threads tell of their accesses a batch at a time, and so not in the order of time; an access gets
+/// the first time at which the line is free for long enough.
+#[derive(Debug, Default)]
+pub struct Line {
+    /// From when to when, and by whom; in order, none overlapping another.
+    taken: Vec<(Instant, Instant, u16)>,
+}
+
+impl Line {
+    /// Nobody will ask for a time before `now` any more.
+    pub fn pass(&mut self, now: Instant) {
+        // The last holder before then is still wanted: it has the line.
+        let past = self.taken.partition_point(|&(_, until, _)| until <= now);
+        self.taken.drain(..past.saturating_sub(1));
+    }
+
+    /// `thread` does an operation on the line, not before `at`; returns when it is done. If another
+    /// had the line last, it has to come first.
+    pub fn take(
+        &mut self,
+        at: Instant,
+        thread: u16,
+        operation: Duration,
+        transfer: Duration,
+    ) -> Instant {
+        let mut place = self.taken.partition_point(|&(_, until, _)| until <= at);
+        let mut from = at;
+        loop {
+            let before = place.checked_sub(1).map(|before| self.taken[before].2);
+            let hold = match before {
+                Some(other) if other != thread => operation + transfer,
+                _ => operation,
+            };
+            match self.taken.get(place) {
+                Some(&(next, until, _)) if next < from + hold => {
+                    from = until.max(from);
+                    place += 1;
+                }
+                _ => {
+                    self.taken.insert(place, (from, from + hold, thread));
+                    return from + hold;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accesses_wait_for_each_other_and_for_the_line() {
+        let (operation, transfer) = (Duration::from_nanos(10), Duration::from_nanos(30));
+        let mut line = Line::default();
+        let mut take = |at, thread| {
+            let at = Instant::from_nanos(at);
+            line.take(at, thread, operation, transfer).as_nanos()
+        };
+        assert_eq!(take(100, 0), 110, "nobody else has it");
+        assert_eq!(take(200, 0), 210);
+        assert_eq!(
+            take(105, 1),
+            150,
+            "it comes from thread 0, between its two accesses"
+        );
+        assert_eq!(take(120, 2), 190, "behind thread 1");
+        assert_eq!(
+            take(150, 1),
+            250,
+            "before thread 0's second access there is no room"
+        );
+        assert_eq!(take(250, 1), 260, "it has it still");
+        line.pass(Instant::from_nanos(255));
+        assert_eq!(line.taken.len(), 2);
+    }
+}

@@ -1,0 +1,43 @@
+//! Few keys, short runs.
+
+use super::*;
+use rackweave_base::Duration;
+
+/// Virtual time that is enough.
+const SHORT: Duration = Duration::from_micros(100);
+
+fn rate(keys: u64, updates: f64, offload: f64) -> f64 {
+    let mut progress = |_| true;
+    let mut run = Run {
+        scale: Scale::Quick,
+        seed: 5,
+        progress: &mut progress,
+    };
+    let real = 2_000;
+    let mix = Mix {
+        keys: Keys::Uniform(real),
+        updates,
+    };
+    let plan = Plan {
+        offload,
+        counted: SHORT,
+        ..Plan::new(real, keys / real, mix)
+    };
+    let seen = index::measure(&mut run, 0.0, &plan);
+    let seen = seen.unwrap_or_else(|error| panic!("{keys} keys, {offload}, seed 5: {error}"));
+    seen.per_second
+}
+
+#[test]
+fn host_and_dpu_together_do_more_than_either() {
+    let [host, both, dpu] = [0.0, 0.25, 1.0].map(|offload| rate(1_000_000, 0.0, offload));
+    assert!(dpu < host && host < both, "{host} {both} {dpu}");
+    assert!(both < 1.05 * (host + dpu), "{host} {both} {dpu}");
+}
+
+#[test]
+fn updates_and_larger_trees_cost_more() {
+    let small = rate(1_000_000, 0.0, 1.0);
+    assert!(rate(1_000_000, 0.5, 1.0) < small);
+    assert!(rate(256_000_000, 0.0, 1.0) < small);
+}

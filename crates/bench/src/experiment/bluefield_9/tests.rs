@@ -1,0 +1,34 @@
+//! A small tree.
+
+use super::*;
+
+fn seen(node_bytes: u32, offload: f64, clients: u16) -> Seen {
+    let mut progress = |_| true;
+    let mut run = Run {
+        scale: Scale::Quick,
+        seed: 6,
+        progress: &mut progress,
+    };
+    let plan = Plan {
+        offload,
+        ..plan(20_000, node_bytes, clients)
+    };
+    let seen = index::measure(&mut run, 0.0, &plan);
+    seen.unwrap_or_else(|error| panic!("{node_bytes} B, {offload}, seed 6: {error}"))
+}
+
+#[test]
+fn the_dpu_s_memory_is_nearer_at_every_level() {
+    let [host, dpu] = [0.0, 1.0].map(|offload| seen(2048, offload, 1));
+    let nearer = rackweave_sim::devices::CARD_HOST_DISTANCE.as_nanos() as f64 / 1e3;
+    // 20 000 keys in tree nodes of 110: a root above leaves above leaves.
+    let levels = (host.median_us - dpu.median_us) / nearer;
+    assert!((levels - levels.round()).abs() < 0.1, "{host:?} {dpu:?}");
+    assert!((2.0..4.0).contains(&levels.round()), "{levels} levels");
+}
+
+#[test]
+fn more_threads_do_more_until_the_cables_are_full() {
+    let [one, many] = [1, 8].map(|clients| seen(1024, 0.5, clients).per_second);
+    assert!(many > 6.0 * one, "{one} {many}");
+}

@@ -1,0 +1,1 @@
+//! YCSB over the B+tree index.

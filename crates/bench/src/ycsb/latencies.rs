@@ -1,0 +1,74 @@
+//! Latencies by kind of operation.
+
+use rackweave_base::Instant;
+use rackweave_workload::ycsb::{LatencyRecorder, LatencySummary};
+
+/// The kinds of operations.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Reads of one record.
+    Read,
+    /// Updates of one record.
+    Update,
+    /// New records.
+    Insert,
+    /// Reads of a range.
+    Scan,
+    /// Reads with an update behind.
+    ReadModifyWrite,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Read,
+        Self::Update,
+        Self::Insert,
+        Self::Scan,
+        Self::ReadModifyWrite,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Update => "update",
+            Self::Insert => "insert",
+            Self::Scan => "scan",
+            Self::ReadModifyWrite => "read-modify-write",
+        }
+    }
+}
+
+/// Latencies by [`Kind`].
+#[derive(Clone, Debug, Default)]
+pub struct Latencies([LatencyRecorder; 5]);
+
+impl Latencies {
+    /// An operation that was to begin at `intended` has ended at `now`.
+    pub fn record(&mut self, kind: Kind, intended: Instant, now: Instant) {
+        self.0[kind as usize].record(intended, now);
+    }
+
+    /// Adds what `other` has recorded.
+    pub fn merge(&mut self, other: &Self) {
+        for (sum, one) in self.0.iter_mut().zip(&other.0) {
+            sum.merge(one);
+        }
+    }
+
+    /// How many operations were recorded.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(LatencyRecorder::count).sum()
+    }
+
+    /// The usual numbers; only of kinds that there were.
+    pub fn summaries(&self) -> Vec<(Kind, LatencySummary)> {
+        Kind::ALL
+            .into_iter()
+            .zip(self.0.iter().map(LatencyRecorder::summary))
+            .filter(|(_, summary)| summary.count > 0)
+            .collect()
+    }
+}

@@ -1,0 +1,87 @@
+//! Stores: their targets, and an I/O queue for every slot.
+
+use super::PageSetUpError;
+use super::book::StoreBook;
+use super::set_up::{READS_MAX, address, with_pages};
+use crate::lanes::{PASSIVE_TIMEOUT, Wanted};
+use crate::{Controller, Site};
+use rackweave_base::Psn;
+use rackweave_programs::pages::{PageRole, StoreEntry};
+use rackweave_switch::transfer::{LaneId, LaneKind};
+use rackweave_verbs::Access;
+
+impl Controller {
+    /// Connects a store's target: an I/O queue for every slot whose node is there.
+    pub(super) fn bring_store_up(
+        &mut self,
+        site: &mut dyn Site,
+        store: u8,
+    ) -> Result<(), PageSetUpError> {
+        let book = self.pages.as_ref().expect("pages are set up");
+        let spec = book.spec.stores[usize::from(store)];
+        let first_queue = book.queue_lanes[usize::from(store)];
+        let present: Vec<u16> = (0..book.slots.len() as u16)
+            .filter(|&slot| book.slots[usize::from(slot)].is_some())
+            .collect();
+        let page_size = book.spec.page_size;
+        let (admin, controller) = super::nvme::admin(site, spec.target)?;
+        let made = StoreBook {
+            admin,
+            controller,
+            queues: vec![None; book.slots.len()],
+        };
+        let entry = StoreEntry {
+            pages: spec.pages,
+            blocks_per_page: page_size / spec.block_size,
+            nsid: spec.nsid,
+            first_queue,
+            connected: true,
+        };
+        let book = self.pages.as_mut().expect("as above");
+        book.stores[usize::from(store)] = Some(made);
+        for slot in present {
+            self.bring_queue_up(site, slot, store)?;
+        }
+        with_pages(site, |pages| pages.set_store(store, Some(entry)))?;
+        Ok(())
+    }
+
+    /// Connects the I/O queue of a slot at a store, and what is passed on between it and the node.
+    pub(super) fn bring_queue_up(
+        &mut self,
+        site: &mut dyn Site,
+        slot: u16,
+        store: u8,
+    ) -> Result<(), PageSetUpError> {
+        let book = self.pages.as_ref().expect("pages are set up");
+        let target = book.spec.stores[usize::from(store)].target;
+        let lane = LaneId(book.queue_lanes[usize::from(store)].0 + slot);
+        let Some(store_book) = &book.stores[usize::from(store)] else {
+            return Ok(());
+        };
+        let controller = store_book.controller;
+        let at = address(site, target)?;
+        let qpn = super::nvme::open(site, target)?;
+        let wanted = Wanted {
+            qpn: Some(qpn),
+            reads: READS_MAX,
+            timeout: self
+                .pages
+                .as_ref()
+                .map_or(PASSIVE_TIMEOUT, |p| p.spec.timeout),
+            ..self.wanted(LaneKind::Program, Access::empty())
+        };
+        let made = self.connect_lane(site, lane, (target, at), wanted)?;
+        super::nvme::connect(site, target, qpn, (slot + 1, controller))?;
+        let psn: Psn = wanted.psn;
+        with_pages(site, |pages| {
+            pages.set_queue(slot, store, psn, psn);
+            pages.set_role(lane, Some(PageRole::Queue { slot, store }))
+        })?;
+        let book = self.pages.as_mut().expect("as above");
+        if let Some(store) = &mut book.stores[usize::from(store)] {
+            store.queues[usize::from(slot)] = Some(made);
+        }
+        Ok(())
+    }
+}

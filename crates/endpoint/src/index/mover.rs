@@ -1,0 +1,336 @@
+//! Moves one range from an endpoint to its neighbour, step by step, by requests to both.
+//!
+//! | phase | asks | goes on to |
+//! |---|---|---|
+//! | marking | the giver, to mark entries | staging |
+//! | staging | the taker, to stage the range | copying |
+//! | copying | the giver for a page, then the taker to install it | copying, sealing |
+//! | sealing | the taker, whether all has come | committing |
+//! | committing | the giver, to give the range away | adopting |
+//! | adopting | the taker, to own it | the end |
+//! | discarding, releasing | the taker, then the giver, to stay as they were | the end |
+//!
+//! A refusal before the commit makes both stay as they were. From the commit on there is no way
+//! back. A mover that loses a connection ends in between; [`Mover::resume`] makes another one take
+//! up what the shards say is under way.
+
+use super::map::{EndpointId, PartitionMap};
+use super::message::{Entries, Numbers, Outcome, Page, Request, reply};
+use super::shard::{Marked, MoveId, ShardState};
+
+/// Who is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Who has the range.
+    Giver,
+    /// Who is to have it.
+    Taker,
+}
+
+/// A range that is to change hands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Move {
+    /// Who has it.
+    pub from: EndpointId,
+    /// Who is to have it.
+    pub to: EndpointId,
+    /// The least key.
+    pub low: u64,
+    /// The greatest key.
+    pub last: u64,
+    /// About as many entries are moved at most, from the end next to the taker.
+    pub entries_max: u32,
+}
+
+/// What a move has done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Moved {
+    /// The keys that have changed hands.
+    pub keys: Marked,
+    /// Entries among them.
+    pub entries: u64,
+    /// The map from now on.
+    pub map: PartitionMap,
+}
+
+/// Why a range did not change hands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MoveError {
+    /// One of both refused. Both are as they were.
+    #[error("{endpoint} refused the move ({outcome:?}); both are as they were")]
+    Refused {
+        /// Who.
+        endpoint: EndpointId,
+        /// How.
+        outcome: Outcome,
+    },
+    /// One of both does not answer. Nothing was decided: both are as they were, or will be when
+    /// the move is resumed.
+    #[error("{0} does not answer; resume the move when it does")]
+    Interrupted(EndpointId),
+    /// One of both does not answer, and whether the range has changed hands is not known here.
+    #[error(
+        "{0} does not answer, and the keys may have changed hands; resume the move when it does, \
+         or salvage it if {0} is dead"
+    )]
+    Undecided(EndpointId),
+    /// An answer makes no sense, or a step failed that cannot.
+    #[error("{endpoint} is in a state that no move leads to ({outcome:?})")]
+    Broken {
+        /// Who.
+        endpoint: EndpointId,
+        /// What it answered.
+        outcome: Option<Outcome>,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Marking,
+    Staging,
+    Exporting { from: u64 },
+    Installing { next: Option<u64> },
+    Sealing,
+    Committing,
+    Adopting,
+    Discarding(MoveError),
+    Releasing(MoveError),
+    Ended,
+}
+
+/// One move.
+#[derive(Clone, Debug)]
+pub struct Mover {
+    id: MoveId,
+    what: Move,
+    map: PartitionMap,
+    keys: Marked,
+    next: Option<PartitionMap>,
+    phase: Phase,
+    entries: u64,
+    /// The page that is being installed.
+    page: Vec<u8>,
+}
+
+/// What comes after an answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// The next request is to be sent: [`Mover::request`].
+    Ask,
+    /// The end.
+    End(Result<Moved, MoveError>),
+}
+
+impl Mover {
+    /// A move under this map, which must be the newest.
+    pub fn new(id: MoveId, what: Move, map: PartitionMap) -> Self {
+        Self {
+            id,
+            keys: Marked {
+                low: what.low,
+                last: what.last,
+            },
+            what,
+            map,
+            next: None,
+            phase: Phase::Marking,
+            entries: 0,
+            page: Vec::new(),
+        }
+    }
+
+    /// Takes up a move that another mover has left, from what both shards say of it, and from the
+    /// newest map. Nothing if there is nothing to take up. A move that was not committed is undone.
+    pub fn resume(
+        (from, giver): (EndpointId, &ShardState),
+        (to, taker): (EndpointId, &ShardState),
+        map: &PartitionMap,
+    ) -> Option<Self> {
+        let got = taker.getting.map(|(id, keys, entries)| (id, keys, entries));
+        let gives = giver.giving.map(|(id, keys)| (id, keys, 0));
+        let (id, keys, entries) = got.or(gives)?;
+        let what = Move {
+            from,
+            to,
+            low: keys.low,
+            last: keys.last,
+            entries_max: u32::MAX,
+        };
+        let mut mover = Self::new(id, what, map.clone());
+        mover.entries = entries;
+        let committed = got.is_some() && giver.version > taker.version && gives.is_none();
+        mover.phase = if committed {
+            mover.next = Some(map.clone());
+            Phase::Adopting
+        } else {
+            let interrupted = MoveError::Interrupted(from);
+            match got {
+                Some(_) => Phase::Discarding(interrupted),
+                None => Phase::Releasing(interrupted),
+            }
+        };
+        Some(mover)
+    }
+
+    /// The endpoint of a side.
+    pub fn endpoint(&self, side: Side) -> EndpointId {
+        match side {
+            Side::Giver => self.what.from,
+            Side::Taker => self.what.to,
+        }
+    }
+
+    /// What is to be asked, and whom; nothing after the end.
+    pub fn request(&self) -> Option<(Side, Request<'_>)> {
+        let (id, keys) = (self.id, self.keys);
+        let map = self.map.clone();
+        Some(match self.phase {
+            Phase::Marking => {
+                let what = self.what;
+                let mark = Request::Mark {
+                    id,
+                    to: what.to,
+                    low: what.low,
+                    last: what.last,
+                    entries_max: what.entries_max,
+                    map,
+                };
+                (Side::Giver, mark)
+            }
+            Phase::Staging => {
+                let (low, last) = (keys.low, keys.last);
+                (Side::Taker, Request::Stage { id, low, last, map })
+            }
+            Phase::Exporting { from } => (Side::Giver, Request::Export { id, from }),
+            Phase::Installing { .. } => {
+                let entries = Entries::new(&self.page)?;
+                (Side::Taker, Request::Install { id, entries })
+            }
+            Phase::Sealing => {
+                let entries = self.entries;
+                (Side::Taker, Request::Seal { id, entries })
+            }
+            Phase::Committing => {
+                let map = self.next.clone()?;
+                (Side::Giver, Request::Commit { id, map })
+            }
+            Phase::Adopting => {
+                let map = self.next.clone()?;
+                (Side::Taker, Request::Adopt { id, map })
+            }
+            Phase::Discarding(_) => (Side::Taker, Request::Discard { id }),
+            Phase::Releasing(_) => (Side::Giver, Request::Release { id }),
+            Phase::Ended => return None,
+        })
+    }
+
+    /// The answer to the request, or nothing if none will come.
+    pub fn handle_reply(&mut self, answer: Option<&[u8]>) -> Progress {
+        let Some((side, _)) = self.request() else {
+            return self.broken(Side::Giver, None);
+        };
+        let Some(bytes) = answer else {
+            return self.interrupted(side);
+        };
+        match reply(bytes) {
+            Some((Outcome::Done, rest)) => match self.done(rest) {
+                Some(progress) => progress,
+                None => self.broken(side, Some(Outcome::Done)),
+            },
+            Some((outcome, _)) => self.refused(side, outcome),
+            None => self.broken(side, None),
+        }
+    }
+
+    /// A step was done; nothing if the answer makes no sense.
+    fn done(&mut self, rest: &[u8]) -> Option<Progress> {
+        self.phase = match self.phase {
+            Phase::Marking => {
+                let mut numbers = Numbers(rest);
+                let (low, last) = (numbers.word()?, numbers.word()?);
+                self.keys = Marked { low, last };
+                let (from, to) = (self.what.from, self.what.to);
+                self.next = Some(self.map.with_move(from, to, low, last).ok()?);
+                Phase::Staging
+            }
+            Phase::Staging => Phase::Exporting {
+                from: self.keys.low,
+            },
+            Phase::Exporting { .. } => {
+                let page = Page::decode(rest)?;
+                self.page.clear();
+                self.page.extend(page.entries.bytes());
+                self.entries += page.entries.iter().count() as u64;
+                match (page.next, self.page.is_empty()) {
+                    (None, true) => Phase::Sealing,
+                    (next, _) => Phase::Installing { next },
+                }
+            }
+            Phase::Installing { next } => match next {
+                Some(from) => Phase::Exporting { from },
+                None => Phase::Sealing,
+            },
+            Phase::Sealing => Phase::Committing,
+            Phase::Committing => Phase::Adopting,
+            Phase::Adopting => {
+                self.phase = Phase::Ended;
+                return Some(Progress::End(Ok(Moved {
+                    keys: self.keys,
+                    entries: self.entries,
+                    map: self.next.take()?,
+                })));
+            }
+            Phase::Discarding(error) => Phase::Releasing(error),
+            Phase::Releasing(error) => {
+                self.phase = Phase::Ended;
+                return Some(Progress::End(Err(error)));
+            }
+            Phase::Ended => return None,
+        };
+        Some(Progress::Ask)
+    }
+
+    /// A step was refused: back, if there is a way back.
+    fn refused(&mut self, side: Side, outcome: Outcome) -> Progress {
+        let endpoint = self.endpoint(side);
+        let error = MoveError::Refused { endpoint, outcome };
+        self.phase = match self.phase {
+            Phase::Marking => {
+                self.phase = Phase::Ended;
+                return Progress::End(Err(error));
+            }
+            Phase::Staging => Phase::Releasing(error),
+            Phase::Exporting { .. }
+            | Phase::Installing { .. }
+            | Phase::Sealing
+            | Phase::Committing
+                if outcome != Outcome::Corrupt =>
+            {
+                Phase::Discarding(error)
+            }
+            _ => return self.broken(side, Some(outcome)),
+        };
+        Progress::Ask
+    }
+
+    /// A connection broke.
+    fn interrupted(&mut self, side: Side) -> Progress {
+        let endpoint = self.endpoint(side);
+        let decided = matches!(self.phase, Phase::Committing | Phase::Adopting);
+        let error = match decided {
+            true => MoveError::Undecided(endpoint),
+            false => MoveError::Interrupted(endpoint),
+        };
+        self.phase = Phase::Ended;
+        Progress::End(Err(error))
+    }
+
+    fn broken(&mut self, side: Side, outcome: Option<Outcome>) -> Progress {
+        let endpoint = self.endpoint(side);
+        self.phase = Phase::Ended;
+        Progress::End(Err(MoveError::Broken { endpoint, outcome }))
+    }
+}
+
+#[cfg(test)]
+mod tests;
