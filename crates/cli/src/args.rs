@@ -405,6 +405,8 @@ pub enum Test {
     BalanceBw,
     /// A replicated flow from one producer to several consumers, beside each one's share of memcpy
     ReplicateBw,
+    /// Calls over SEND and RECV: together, each alone, one at a time
+    Rpc,
     /// Pages: hits, another node's memory beside memcpy, an SSD beside its file, both directories
     Pages,
     /// READ responses turned into WRITEs by the switch's pipeline, ICRC included
@@ -435,6 +437,7 @@ Examples:
   rackweave perf flow_bw -s 65536 --drivers 0
   rackweave perf shuffle_bw --simulated --nodes 4
   rackweave perf replicate_bw --consumers 3
+  rackweave perf rpc --window 512 --clients 4
   rackweave perf rewrite
   rackweave perf flow_bw --hosted            on the rack that `rackweave up` runs, and embedded
   rackweave perf write_lat --config rack.toml -s 64
@@ -486,6 +489,12 @@ pub struct PerfArgs {
     /// Threads of producer and consumer: 1 has both, 2 gives each its own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
     pub threads: Option<u8>,
+    /// Clients of the server of calls; without it one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub clients: Option<u16>,
+    /// Requests under way per client; without it 256
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub window: Option<u16>,
     /// Consumers of a balanced or replicated flow; without it two
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32))]
     pub consumers: Option<u16>,

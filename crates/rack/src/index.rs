@@ -11,8 +11,9 @@ use rackweave_controller::LaneError;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::btree::{Tree, TreeConfig, TreeError};
 use rackweave_endpoint::index::{
-    AttachError, EndpointId, HandoverError, IndexClient, IndexClientConfig, IndexServer, Part,
-    PartitionMap, RemoteTree, ServerThread, Shard, ShardError,
+    AttachError, Coordinator, CoordinatorConfig, EndpointId, HandoverError, IndexClient,
+    IndexClientConfig, IndexServer, Part, PartitionMap, RemoteTree, ServerThread, Shard,
+    ShardError,
 };
 use rackweave_endpoint::rpc::{RpcError, Server, ServerConfig};
 use rackweave_verbs::{
@@ -482,6 +483,50 @@ fn add_client(
     Ok(client)
 }
 
+/// Connects a coordinator on `node` to an endpoint.
+fn attach_coordinator(
+    rack: &mut impl Wiring,
+    index: &mut Index,
+    node: NodeId,
+    coordinator: &mut Coordinator,
+    endpoint: EndpointId,
+) -> Result<(), IndexSetUpError> {
+    let memory = rack.arena();
+    let running = index.running(endpoint);
+    let running = running.ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
+    let server = index.spec.endpoints[endpoint.index()].node;
+    let own = on_node(rack, node, |verbs| {
+        let pd = verbs.create_pd();
+        Ok(coordinator.attach(verbs, &memory, pd, endpoint)?)
+    })?;
+    let peer = on_node(rack, server, |verbs| {
+        let mut thread = running.threads[0].lock();
+        let thread = thread
+            .as_mut()
+            .ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
+        Ok(thread.rpc.accept(verbs)?)
+    })?;
+    Ok(rack.join((node, own), (server, peer), &index.spec.attributes)?)
+}
+
+/// A coordinator on `node`, connected to all endpoints.
+fn add_coordinator(
+    rack: &mut impl Wiring,
+    index: &mut Index,
+    node: NodeId,
+    config: CoordinatorConfig,
+) -> Result<Coordinator, IndexSetUpError> {
+    let mut config = config;
+    config.rpc.payload_max = index.spec.endpoints[0].server.payload_max;
+    let mut coordinator = Coordinator::new(index.map(), config);
+    for endpoint in index.endpoints() {
+        if index.running(endpoint).is_some() {
+            attach_coordinator(rack, index, node, &mut coordinator, endpoint)?;
+        }
+    }
+    Ok(coordinator)
+}
+
 fn kill(rack: &mut impl Wiring, index: &mut Index, endpoint: EndpointId) {
     index.map = index.map();
     let running = index
@@ -554,6 +599,34 @@ impl EmbeddedRack {
         attach(&mut &*self, index, node, client, endpoint)
     }
 
+    /// A coordinator on `node`, connected to all endpoints of an index that are not dead. Any other
+    /// one of the index is to be gone.
+    ///
+    /// # Errors
+    /// If a node or a server lacks room.
+    pub fn add_index_coordinator(
+        &self,
+        index: &mut Index,
+        node: NodeId,
+        config: CoordinatorConfig,
+    ) -> Result<Coordinator, IndexSetUpError> {
+        add_coordinator(&mut &*self, index, node, config)
+    }
+
+    /// Connects a coordinator on `node` to an endpoint anew, after that was restarted.
+    ///
+    /// # Errors
+    /// As for [`EmbeddedRack::add_index_coordinator`].
+    pub fn attach_index_coordinator(
+        &self,
+        index: &mut Index,
+        node: NodeId,
+        coordinator: &mut Coordinator,
+        endpoint: EndpointId,
+    ) -> Result<(), IndexSetUpError> {
+        attach_coordinator(&mut &*self, index, node, coordinator, endpoint)
+    }
+
     /// Ends an endpoint as if its process had been killed: its clients see it gone.
     pub fn kill_index_endpoint(&self, index: &mut Index, endpoint: EndpointId) {
         kill(&mut &*self, index, endpoint);
@@ -608,6 +681,34 @@ impl SimulatedRack {
         endpoint: EndpointId,
     ) -> Result<(), IndexSetUpError> {
         attach(self, index, node, client, endpoint)
+    }
+
+    /// A coordinator on `node`, connected to all endpoints of an index that are not dead. Any other
+    /// one of the index is to be gone.
+    ///
+    /// # Errors
+    /// If a node or a server lacks room.
+    pub fn add_index_coordinator(
+        &mut self,
+        index: &mut Index,
+        node: NodeId,
+        config: CoordinatorConfig,
+    ) -> Result<Coordinator, IndexSetUpError> {
+        add_coordinator(self, index, node, config)
+    }
+
+    /// Connects a coordinator on `node` to an endpoint anew, after that was restarted.
+    ///
+    /// # Errors
+    /// As for [`SimulatedRack::add_index_coordinator`].
+    pub fn attach_index_coordinator(
+        &mut self,
+        index: &mut Index,
+        node: NodeId,
+        coordinator: &mut Coordinator,
+        endpoint: EndpointId,
+    ) -> Result<(), IndexSetUpError> {
+        attach_coordinator(self, index, node, coordinator, endpoint)
     }
 
     /// Ends an endpoint as if its process had been killed: its clients see it gone.

@@ -5,6 +5,7 @@
 //! `rackweave_sim::TreeCost`; every constant is in `rackweave_sim::devices`.
 
 pub mod client;
+pub mod coordinator;
 pub mod index;
 pub mod metered;
 pub mod rack;

@@ -366,6 +366,7 @@ mod tests {
         assert!(eight > 4.0 * one, "{one} {eight}");
         assert!(rate(Server::Host, 8) > eight);
         let most = 1e9 / Core::of(Server::Dpu).contended_atomic().as_nanos() as f64;
-        assert!(eight < most * 1.02, "{eight} of {most}");
+        // A thread that has the line may go on with it.
+        assert!(eight < most * 1.2, "{eight} of {most}");
     }
 }

@@ -1,6 +1,8 @@
 //! Figure 4 of the BlueField paper: throughput of the index by requests, by the part of it that is
-//! on the DPU; and what the rebalancer makes of it on its own, which the paper leaves open.
+//! on the DPU; and what the rebalancer makes of it on its own, which the paper leaves open
+//! (`rebalance`; `bluefield_4_online` shows it over time).
 
+pub mod rebalance;
 #[cfg(test)]
 mod tests;
 
@@ -8,9 +10,11 @@ use super::bluefield::PAPER;
 use super::bluefield::client::{Keys, Mix};
 use super::bluefield::index::{self, Plan};
 use super::bluefield::tree::{self, PAPER_KEYS};
+use super::bluefield_4_online;
 use super::{Experiment, ExperimentError, Run, Scale};
 use crate::figure::{Axis, Claim, Drawing, Figure, Series};
 use rackweave_sim::testbed::Server;
+use rebalance::{Course, Scenario};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -81,7 +85,11 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         Scale::Quick => OFFLOADS_QUICK,
         Scale::Full => OFFLOADS,
     };
-    let total = (PAPER_KEYS.len() * MIXES.len() * offloads.len()) as f64;
+    // A course of the rebalancer takes about as long as so many runs.
+    const COURSE: f64 = 20.0;
+    let courses_share = COURSE * Scenario::ALL.len() as f64;
+    let runs = (PAPER_KEYS.len() * MIXES.len() * offloads.len()) as f64;
+    let total = runs + courses_share;
     let mut done = 0.0;
     let mut curves = Vec::new();
     for keys in PAPER_KEYS {
@@ -98,10 +106,25 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
             curves.push(Curve { keys, mix, points });
         }
     }
-    Ok(figure(run.scale, &curves, run.seed))
+    let mut courses = Vec::new();
+    for scenario in Scenario::ALL {
+        let course = rebalance::course(run, done / total, scenario);
+        courses.push(course.map_err(|error| error.with(scenario.name()))?);
+        done += COURSE;
+    }
+    Ok(figure(run.scale, &curves, &courses, run.seed))
 }
 
-fn figure(scale: Scale, curves: &[Curve], seed: u64) -> Figure {
+fn figure(scale: Scale, curves: &[Curve], courses: &[Course], seed: u64) -> Figure {
+    let rebalanced = |course: &&Course| course.scenario == Scenario::Uniform;
+    let rebalanced = courses.iter().find(rebalanced).map(|course| Series {
+        name: format!("{} | rebalanced, read-only", tree::named(PAPER_KEYS[0])),
+        points: vec![(course.offload * 100.0, course.reached / 1e6)],
+    });
+    let mut claims = claims(curves);
+    claims.extend(courses.iter().map(bluefield_4_online::claim));
+    let mut notes = notes(scale, curves);
+    notes.extend(courses.iter().map(bluefield_4_online::note));
     let series = curves.iter().map(|curve| Series {
         name: format!("{} | {}", tree::named(curve.keys), curve.mix),
         points: curve
@@ -110,6 +133,7 @@ fn figure(scale: Scale, curves: &[Curve], seed: u64) -> Figure {
             .map(|(offload, rate)| (offload * 100.0, rate / 1e6))
             .collect(),
     });
+    let series = series.chain(rebalanced);
     Figure {
         name: EXPERIMENT.name.into(),
         title: "Remote B+tree by requests, by the part on the DPU".into(),
@@ -118,8 +142,8 @@ fn figure(scale: Scale, curves: &[Curve], seed: u64) -> Figure {
         drawing: Drawing::Lines,
         x_names: Vec::new(),
         series: series.collect(),
-        claims: claims(curves),
-        notes: notes(scale, curves),
+        claims,
+        notes,
         seed,
     }
 }

@@ -6,6 +6,7 @@ pub mod bluefield;
 pub mod bluefield_11;
 pub mod bluefield_12;
 pub mod bluefield_4;
+pub mod bluefield_4_online;
 pub mod bluefield_5;
 pub mod bluefield_6;
 pub mod bluefield_9;
@@ -108,6 +109,7 @@ pub const ALL: &[Experiment] = &[
     seamless_4::EXPERIMENT,
     seamless_5::EXPERIMENT,
     bluefield_4::EXPERIMENT,
+    bluefield_4_online::EXPERIMENT,
     bluefield_5::EXPERIMENT,
     bluefield_6::EXPERIMENT,
     bluefield_9::EXPERIMENT,

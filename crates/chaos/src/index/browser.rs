@@ -22,6 +22,9 @@ use std::rc::Rc;
 /// Rounds of a step at most: time stands still meanwhile, so that each must bring it further.
 const ROUNDS_MAX: u32 = 10_000;
 
+/// How often one who must succeed tries again.
+const TRIES_MAX: u32 = 100;
+
 /// How long one waits who was told that an endpoint is gone.
 const GONE_PAUSE: Duration = Duration::from_micros(20);
 
@@ -42,7 +45,8 @@ pub(super) struct Desk {
 pub(super) enum Script {
     /// So many operations of all kinds.
     Work(u32),
-    /// Gets all keys, and scans everything both ways. It must succeed.
+    /// Gets all keys, and scans everything both ways. It must succeed, if need be after a new
+    /// connection: who was idle does not know that the former is broken.
     ReadAll,
 }
 
@@ -60,8 +64,19 @@ enum Job {
     },
     Scan {
         id: ScanId,
+        direction: Direction,
         limit: u32,
     },
+}
+
+impl Job {
+    /// The same, of one who reads everything.
+    fn again(&self) -> Task {
+        match *self {
+            Job::Point { key, .. } => get(key),
+            Job::Scan { direction, .. } => scan_all(direction),
+        }
+    }
 }
 
 /// A client at work.
@@ -70,8 +85,8 @@ pub(super) struct Browser {
     desk: Rc<Desk>,
     work: Work,
     todo: Todo,
-    /// It must succeed.
-    strict: bool,
+    /// If it must succeed: how often it may still try again.
+    tries: Option<u32>,
     jobs: BTreeMap<Ticket, Job>,
     next_at: Instant,
 }
@@ -123,7 +138,7 @@ impl Browser {
     pub fn new(shared: Rc<Shared>, desk: Rc<Desk>, script: Script, seed: u64) -> Self {
         let rng = Rng::new(seed ^ u64::from(desk.who) << 8).fork("browser");
         let work = Work::new(&shared, rng);
-        let strict = matches!(script, Script::ReadAll);
+        let tries = matches!(script, Script::ReadAll).then_some(TRIES_MAX);
         let todo = match script {
             Script::Work(operations) => Todo::Random(operations),
             Script::ReadAll => Todo::Listed(everything(&shared)),
@@ -133,7 +148,7 @@ impl Browser {
             desk,
             work,
             todo,
-            strict,
+            tries,
             jobs: BTreeMap::new(),
             next_at: Instant::ZERO,
         }
@@ -198,14 +213,19 @@ impl Browser {
                     limit,
                 };
                 let id = history.begin_scan(now, desk.who, low..=last, order(direction));
-                (client.begin(&op), Job::Scan { id, limit })
+                let job = Job::Scan {
+                    id,
+                    direction,
+                    limit,
+                };
+                (client.begin(&op), job)
             }
         };
         match began {
             Ok(ticket) => _ = self.jobs.insert(ticket, job),
             Err(error) => self.shared.wrong(format!("client {}: {error}", desk.who)),
         }
-        if !self.strict {
+        if self.tries.is_none() {
             let most = self.shared.habits.pause_max.as_nanos();
             self.next_at = now + Duration::from_nanos(self.work.rng().below(most));
         }
@@ -226,7 +246,7 @@ impl Browser {
             (Job::Point { id, operation, .. }, Ok(Answer::Found(was_there))) => {
                 shared.changed(now, id, operation, was_there);
             }
-            (Job::Scan { id, limit }, Ok(Answer::Entries(entries))) => {
+            (Job::Scan { id, limit, .. }, Ok(Answer::Entries(entries))) => {
                 let whole = entries.len() < limit as usize;
                 let entries: Vec<(u64, &[u8])> = entries
                     .iter()
@@ -258,9 +278,12 @@ impl Browser {
                 | IndexError::Corrupt(_)
                 | IndexError::ValueTooLarge(_)
         );
-        if severe || self.strict {
+        if severe || self.tries == Some(0) {
             self.shared
                 .wrong(format!("client {who} at {now:?}: {error}"));
+        } else if let (Some(tries), Todo::Listed(tasks)) = (&mut self.tries, &mut self.todo) {
+            *tries -= 1;
+            tasks.push_back(job.again());
         }
         if matches!(error, IndexError::Gone(_) | IndexError::OutcomeUnknown(_)) {
             self.next_at = self.next_at.max(now + GONE_PAUSE);
@@ -291,19 +314,26 @@ impl Drop for Browser {
     }
 }
 
-fn everything(shared: &Shared) -> VecDeque<Task> {
-    let whole = |direction| Task::Scan {
+fn get(key: u64) -> Task {
+    Task::Point {
+        key,
+        operation: Operation::Get,
+        value: Vec::new(),
+    }
+}
+
+fn scan_all(direction: Direction) -> Task {
+    Task::Scan {
         low: 0,
         last: u64::MAX,
         direction,
         limit: u32::MAX,
-    };
-    let gets = (0..shared.keys.count).map(|index| Task::Point {
-        key: shared.keys.key(index),
-        operation: Operation::Get,
-        value: Vec::new(),
-    });
-    let scans = [Direction::Forward, Direction::Backward].map(whole);
+    }
+}
+
+fn everything(shared: &Shared) -> VecDeque<Task> {
+    let gets = (0..shared.keys.count).map(|index| get(shared.keys.key(index)));
+    let scans = [Direction::Forward, Direction::Backward].map(scan_all);
     gets.chain(scans).collect()
 }
 

@@ -132,6 +132,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
         let done = match self.stage.plan.disturbances.get(token as usize) {
             Some(&(_, disturbance)) => self.disturb(disturbance),
             None => {
+                self.stage.clear_up();
                 let next = self.stage.rack.now() + LOOK_EVERY;
                 self.stage.rack.at(next, LOOK);
                 self.stage.connect()

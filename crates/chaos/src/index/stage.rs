@@ -14,13 +14,15 @@ use rackweave_endpoint::index::{EndpointId, PartitionMap, Shard};
 use rackweave_rack::SimulatedRack;
 use rackweave_sim::ReadLines;
 use rackweave_sim::checkers::index_history::{Began, ValueStamp, check_value};
-use rackweave_sim::world::ActorId;
 use rackweave_verbs::Verbs;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// Users' numbers of one life of their node are so far below those of the next.
 const LIFE: u32 = 1000;
+
+/// Looks without anybody who moves a range until what was left is cleared up.
+const LOOKS_UNTIL_CLEAR: u32 = 5;
 
 /// A rack at work.
 pub(super) struct Stage<'a> {
@@ -34,7 +36,8 @@ pub(super) struct Stage<'a> {
     /// By compute node: how often it has come back.
     lives: Vec<u32>,
     pub desks: Vec<Rc<Desk>>,
-    users: Vec<ActorId>,
+    /// How often nobody was seen who moves a range.
+    idle_looks: u32,
 }
 
 /// An endpoint that is down.
@@ -63,7 +66,7 @@ impl<'a> Stage<'a> {
             down: plan.endpoints.iter().map(|_| None).collect(),
             lives: vec![0; plan.compute.len()],
             desks: Vec::new(),
-            users: Vec::new(),
+            idle_looks: 0,
         };
         let mut rng = Rng::new(plan.seed).fork("load");
         for at in 0..plan.endpoints.len() {
@@ -212,7 +215,7 @@ impl<'a> Stage<'a> {
         for desk in self.desks.clone() {
             if desk.node == node && !desk.is_dead.get() {
                 let browser = Browser::new(self.shared.clone(), desk, script(), self.plan.seed);
-                self.users.push(self.rack.spawn(node, Box::new(browser)));
+                self.rack.spawn(node, Box::new(browser));
             }
         }
     }
@@ -244,6 +247,19 @@ impl<'a> Stage<'a> {
         let (shared, moves) = (self.shared.clone(), self.moves.clone());
         if let Some(mover) = Mover::new(shared, moves, rng, left, place) {
             self.rack.spawn(node, Box::new(mover));
+        }
+    }
+
+    /// If whoever moved a range has been gone for a while, another one ends what was left half done.
+    pub fn clear_up(&mut self) {
+        self.idle_looks = match self.moves.under_way.get() {
+            true => 0,
+            false => self.idle_looks + 1,
+        };
+        if self.idle_looks == LOOKS_UNTIL_CLEAR
+            && let Err(error) = self.moves.resolve()
+        {
+            self.shared.wrong(error);
         }
     }
 

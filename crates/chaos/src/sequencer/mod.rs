@@ -212,11 +212,9 @@ impl<'a, 'b> Campaign<'a, 'b> {
         }
         for node in self.dead.clone() {
             self.tell(node);
-            let revived = self.revive(node, 0);
+            self.dead.retain(|&other| other != node);
+            let revived = self.stage.revive(node);
             self.check(revived);
-        }
-        if !self.drive("after all was mended") {
-            return;
         }
         for seat in &self.stage.seats {
             seat.ranges.set(0);

@@ -54,7 +54,7 @@ impl fmt::Display for Tests {
 pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
     use Test::{
         AtomicLat, BalanceBw, Events, FlowBw, Idle, Pages, ReadBw, ReadLat, ReplicateBw, Rewrite,
-        SendBw, SendLat, ShuffleBw, WriteBw, WriteLat,
+        Rpc, SendBw, SendLat, ShuffleBw, WriteBw, WriteLat,
     };
     const BANDWIDTH: &[Test] = &[ReadBw, WriteBw, SendBw];
     const SIZED: &[Test] = &[
@@ -68,6 +68,7 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
         ShuffleBw,
         BalanceBw,
         ReplicateBw,
+        Rpc,
     ];
     const RACK: &[Test] = &[
         ReadBw,
@@ -83,11 +84,11 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
         ReplicateBw,
     ];
     const FLOWS: &[Test] = &[FlowBw, ShuffleBw, BalanceBw, ReplicateBw];
-    const TWO_ENDS: &[Test] = &[FlowBw, BalanceBw, ReplicateBw];
+    const TWO_ENDS: &[Test] = &[FlowBw, BalanceBw, ReplicateBw, Rpc];
     const FAN_OUT: &[Test] = &[BalanceBw, ReplicateBw];
     let deep = [BANDWIDTH, &[Pages]].concat();
-    let timed = [RACK, &[Events, Idle, Pages, Rewrite]].concat();
-    let given: [(bool, &str, &[Test]); 14] = [
+    let timed = [RACK, &[Events, Idle, Pages, Rewrite, Rpc]].concat();
+    let given: [(bool, &str, &[Test]); 16] = [
         (args.simulated, "--simulated", RACK),
         (args.size.is_some(), "-s", SIZED),
         (args.iterations.is_some(), "-n", RACK),
@@ -101,6 +102,8 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
         (args.touch, "--touch", FLOWS),
         (args.nodes.is_some(), "--nodes", &[ShuffleBw]),
         (args.consumers.is_some(), "--consumers", FAN_OUT),
+        (args.clients.is_some(), "--clients", &[Rpc]),
+        (args.window.is_some(), "--window", &[Rpc]),
         (args.capture.is_some(), "--capture", RACK),
     ];
     for (is_given, flag, tests) in given {
@@ -115,7 +118,7 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
     }
     if args.threads.is_some() && (args.simulated || !TWO_ENDS.contains(&args.test)) {
         return Err(CliError::usage(
-            "--threads goes with flow_bw, balance_bw and replicate_bw on an embedded rack",
+            "--threads goes with flow_bw, balance_bw, replicate_bw and rpc on an embedded rack",
         ));
     }
     if args.simulated && args.rack.drivers.is_some() {

@@ -27,6 +27,7 @@ mod pages;
 pub mod pair;
 mod report;
 mod rewrite;
+mod rpc;
 
 use crate::args::{PerfArgs, Test};
 use crate::globals::Globals;
@@ -54,6 +55,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Test::ShuffleBw => flow_bw::shuffle(args, globals),
         Test::BalanceBw | Test::ReplicateBw => flow_bw::fan_out(args, globals),
         Test::Pages => list::check_alone(args).and_then(|()| pages::run(args, globals)),
+        Test::Rpc => list::check_alone(args).and_then(|()| rpc::run(args, globals)),
         Test::Rewrite => list::check_alone(args).and_then(|()| rewrite::run(args, globals)),
         Test::Events => list::check_alone(args).and_then(|()| events::run(args, globals)),
         Test::Idle => idle::run(args, globals),
@@ -76,6 +78,7 @@ fn name_of(test: Test) -> &'static str {
         Test::BalanceBw => "balance_bw",
         Test::ReplicateBw => "replicate_bw",
         Test::Pages => "pages",
+        Test::Rpc => "rpc",
         Test::Rewrite => "rewrite",
         Test::Events => "events",
         Test::Idle => "idle",

@@ -122,7 +122,10 @@ impl Outcome {
 
 /// A request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the fields are those of the methods of `Shard`")]
+#[expect(
+    missing_docs,
+    reason = "the fields are those of the methods of `Shard`"
+)]
 pub enum Request<'a> {
     Get {
         key: u64,

@@ -7,21 +7,27 @@
 //! docs/index.md says what is promised.
 
 mod client;
+mod coordinator;
 mod map;
 pub mod message;
 mod meter;
+mod mover;
 mod op;
 mod reader;
+mod rebalancer;
 mod server;
 mod shard;
 mod statistics;
 
 pub use crate::btree::Direction;
 pub use client::{AttachError, ClientEnds, IndexClient, IndexClientConfig};
+pub use coordinator::{BeginMoveError, Coordinator, CoordinatorConfig, CoordinatorEvent};
 pub use map::{ENDPOINTS_MAX, EndpointId, MapError, Part, PartitionMap};
 pub use meter::Meter;
+pub use mover::{Move, MoveError, Moved, Mover, Progress, Side};
 pub use op::{Access, Answer, BeginError, IndexError, Op, Reply, Ticket, Value};
 pub use reader::{Found, Query, Reader, ReaderConfig, ReaderError, RemoteTree};
+pub use rebalancer::{EndpointSample, RebalanceConfig, Rebalancer, Step};
 pub use server::{EndpointReport, IndexServer, ServerThread};
 pub use shard::{Denied, HandoverError, Marked, MoveId, Shard, ShardError, ShardState};
 pub use statistics::{ClientStatistics, ReaderStatistics, ShardStatistics};

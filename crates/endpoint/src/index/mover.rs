@@ -331,6 +331,3 @@ impl Mover {
         Progress::End(Err(MoveError::Broken { endpoint, outcome }))
     }
 }
-
-#[cfg(test)]
-mod tests;

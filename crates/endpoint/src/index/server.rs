@@ -131,7 +131,11 @@ impl IndexServer {
         };
         let changed = self.judge(changed, Count::Writes, key, reply)?;
         let there = changed == was_there;
-        reply.push(&[if there { Outcome::Done } else { Outcome::Absent } as u8]);
+        reply.push(&[if there {
+            Outcome::Done
+        } else {
+            Outcome::Absent
+        } as u8]);
         Some(())
     }
 
@@ -278,7 +282,6 @@ impl IndexServer {
             }
         }
     }
-
 }
 
 /// A reply that is a page of entries.
@@ -414,8 +417,23 @@ pub struct ServerThread {
 }
 
 impl ServerThread {
-    /// Carries out what has come. True if there was anything.
+    /// Carries out what has come. True if there was anything. Whoever polls it tells its
+    /// [meter](IndexServer::meter) how long that took, or calls [`Self::poll_timed`].
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
         self.rpc.poll(now, verbs, &mut self.service)
+    }
+
+    /// The same by a clock that runs: notes how long it took if there was anything.
+    pub fn poll_timed(
+        &mut self,
+        clock: &mut dyn FnMut() -> Instant,
+        verbs: &mut dyn Verbs,
+    ) -> bool {
+        let begun = clock();
+        let happened = self.poll(begun, verbs);
+        if happened {
+            self.service.meter.note_busy(clock().since(begun), 0);
+        }
+        happened
     }
 }

@@ -9,8 +9,8 @@ use super::{Core, tree};
 use crate::experiment::{ExperimentError, Run};
 use rackweave_base::{Duration, NodeId, Qpn, Rng};
 use rackweave_endpoint::index::{
-    Access, EndpointId, IndexClient, IndexClientConfig, IndexServer, PartitionMap, ReaderConfig,
-    RemoteTree, ServerThread, Shard,
+    Access, Coordinator, CoordinatorConfig, EndpointId, IndexClient, IndexClientConfig,
+    IndexServer, PartitionMap, ReaderConfig, RemoteTree, ServerThread, Shard,
 };
 use rackweave_endpoint::rpc;
 use rackweave_rack::SimulatedRack;
@@ -274,6 +274,26 @@ impl Index {
         thread
             .connected(nic, qpn)
             .map_err(|error| failed("a connection", error))
+    }
+
+    /// A coordinator on the compute node with its links to both endpoints.
+    ///
+    /// # Errors
+    /// If NICs have no room.
+    pub fn coordinator(
+        &mut self,
+        config: CoordinatorConfig,
+    ) -> Result<Coordinator, ExperimentError> {
+        let mut coordinator = Coordinator::new(self.map.clone(), config);
+        let memory = self.rack.memory().clone();
+        for at in 0..self.endpoints.len() {
+            let nic = rack::nic(&mut self.rack, Server::Compute, 0)?;
+            let pd = nic.create_pd();
+            let qpn = coordinator.attach(nic, &memory, pd, ENDPOINTS[at].0);
+            let qpn = qpn.map_err(|error| failed("the coordinator", error))?;
+            self.connect_rpc(at, 0, (Server::Compute.at_port(0), qpn))?;
+        }
+        Ok(coordinator)
     }
 
     fn connect_reader(

@@ -15,6 +15,9 @@ pub struct Tally {
     pub ended: u64,
     /// Latencies of those that began and ended within it, in nanoseconds.
     pub latencies_ns: Vec<u64>,
+    /// How long a part of the run is that is counted by itself, and what ended in each, the warm-up
+    /// included.
+    parts: Option<(Instant, Duration, Vec<u64>)>,
     failure: Option<String>,
 }
 
@@ -26,8 +29,27 @@ impl Tally {
             window: (from, from + counted),
             ended: 0,
             latencies_ns: Vec::new(),
+            parts: None,
             failure: None,
         }))
+    }
+
+    /// Counts every `length` from `start` on by itself, too.
+    pub fn in_parts(&mut self, start: Instant, length: Duration) {
+        self.parts = Some((start, length, Vec::new()));
+    }
+
+    /// Operations per second by the middle of each part, in seconds from the start. The last part
+    /// is left out, which may not be whole.
+    pub fn course(&self) -> Vec<(f64, f64)> {
+        let Some((_, length, parts)) = &self.parts else {
+            return Vec::new();
+        };
+        let length = length.as_secs_f64();
+        let whole = parts.len().saturating_sub(1);
+        let rate =
+            |(at, &ended): (usize, &u64)| ((at as f64 + 0.5) * length, ended as f64 / length);
+        parts[..whole].iter().enumerate().map(rate).collect()
     }
 
     /// When it ends.
@@ -38,6 +60,13 @@ impl Tally {
     /// An operation that began at `since` has ended.
     pub fn end(&mut self, since: Instant, now: Instant) {
         let (from, until) = self.window;
+        if let Some((start, length, parts)) = &mut self.parts {
+            let at = (now.since(*start).as_nanos() / length.as_nanos().max(1)) as usize;
+            if parts.len() <= at {
+                parts.resize(at + 1, 0);
+            }
+            parts[at] += 1;
+        }
         if from <= now && now < until {
             self.ended += 1;
             if from <= since {
@@ -90,6 +119,12 @@ mod tests {
         assert_eq!(tally.latencies_ns, [200, 949]);
         assert_eq!(tally.quantile_us(0.0), 0.2);
         assert_eq!(tally.quantile_us(1.0), 0.949);
+        tally.in_parts(at(0), Duration::from_nanos(100));
+        for now in [10, 90, 250, 399, 420] {
+            tally.end(at(0), at(now));
+        }
+        let rates: Vec<f64> = tally.course().iter().map(|point| point.1).collect();
+        assert_eq!(rates, [2e7, 0.0, 1e7, 1e7]);
         tally.fail("first");
         tally.fail("second");
         assert_eq!(tally.failure(), Some("first"));

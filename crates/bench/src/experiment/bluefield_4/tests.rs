@@ -4,7 +4,7 @@ use super::*;
 use rackweave_base::Duration;
 
 /// Virtual time that is enough.
-const SHORT: Duration = Duration::from_micros(100);
+const SHORT: Duration = Duration::from_micros(200);
 
 fn rate(keys: u64, updates: f64, offload: f64) -> f64 {
     let mut progress = |_| true;
@@ -32,12 +32,57 @@ fn rate(keys: u64, updates: f64, offload: f64) -> f64 {
 fn host_and_dpu_together_do_more_than_either() {
     let [host, both, dpu] = [0.0, 0.25, 1.0].map(|offload| rate(1_000_000, 0.0, offload));
     assert!(dpu < host && host < both, "{host} {both} {dpu}");
-    assert!(both < 1.05 * (host + dpu), "{host} {both} {dpu}");
+    // Each part is smaller than the whole, and so cheaper to search.
+    assert!(both < 1.3 * (host + dpu), "{host} {both} {dpu}");
 }
 
 #[test]
 fn updates_and_larger_trees_cost_more() {
     let small = rate(1_000_000, 0.0, 1.0);
-    assert!(rate(1_000_000, 0.5, 1.0) < small);
-    assert!(rate(256_000_000, 0.0, 1.0) < small);
+    let (updates, large) = (rate(1_000_000, 1.0, 1.0), rate(256_000_000, 0.0, 1.0));
+    assert!(
+        updates < small && large < 0.7 * small,
+        "{small} {updates} {large}"
+    );
+}
+
+#[test]
+fn the_rebalancer_comes_near_the_best_split() {
+    let mut progress = |_| true;
+    let mut run = Run {
+        scale: Scale::Quick,
+        seed: 5,
+        progress: &mut progress,
+    };
+    let course = rebalance::course(&mut run, 0.0, Scenario::Uniform);
+    let course = course.unwrap_or_else(|error| panic!("seed 5: {error}"));
+    assert!(course.reached > 0.95 * course.best.1, "{course:?}");
+    assert!(course.offload > 0.1 && course.moves.1 > 1_000, "{course:?}");
+}
+
+#[test]
+#[ignore]
+fn zz_by_hand() {
+    let names = std::env::var("FIG").unwrap_or_default();
+    let scale = if std::env::var("FULL").is_ok() { Scale::Full } else { Scale::Quick };
+    let mut figures = Vec::new();
+    for one in crate::experiment::ALL.iter().filter(|one| one.name.starts_with("bluefield")) {
+        if !names.is_empty() && !names.split(',').any(|name| name == one.name) {
+            continue;
+        }
+        let start = std::time::Instant::now();
+        let mut progress = |_| true;
+        let made = (one.run)(&mut Run { scale, seed: 1, progress: &mut progress });
+        println!("== {} {:.1?}", one.name, start.elapsed());
+        match made {
+            Ok(figure) => {
+                std::fs::write(format!("/tmp/rw/fig/{}.svg", one.name), figure.to_svg()).unwrap();
+                std::fs::write(format!("/tmp/rw/fig/{}.csv", one.name), figure.to_csv()).unwrap();
+                for note in &figure.notes { println!("  - {note}"); }
+                figures.push(figure);
+            }
+            Err(error) => println!("{error}"),
+        }
+    }
+    println!("{}", crate::figure::claims_table(&figures));
 }

@@ -182,12 +182,7 @@ impl Link {
     }
 
     /// Sends operations that waited for room, unless a map that came since sends them elsewhere.
-    fn refill(
-        &mut self,
-        verbs: &mut dyn Verbs,
-        endpoint: EndpointId,
-        operations: &mut Operations,
-    ) {
+    fn refill(&mut self, verbs: &mut dyn Verbs, endpoint: EndpointId, operations: &mut Operations) {
         while let Some(&slot) = self.waiting.front() {
             if operations.route(slot) != endpoint {
                 operations.again(slot);

@@ -262,6 +262,3 @@ fn dispatch(verbs: &mut dyn Verbs, links: &mut [Option<Link>], operations: &mut 
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

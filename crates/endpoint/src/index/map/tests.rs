@@ -85,7 +85,10 @@ fn ranges_change_hands_at_ends_only() {
         (host, EndpointId(2), 0, 99),
         (host, dpu, 99, 80),
     ] {
-        assert!(map.with_move(from, to, low, last).is_err(), "{low}..={last}");
+        assert!(
+            map.with_move(from, to, low, last).is_err(),
+            "{low}..={last}"
+        );
     }
 }
 

@@ -73,7 +73,8 @@ proptest! {
             prop_assert_eq!(Method::from_number(at as u16 + 1), Some(method));
             let mut bytes = Vec::new();
             request.encode(&mut bytes);
-            prop_assert_eq!(Request::decode(method as u16, &bytes).as_ref(), Ok(&request));
+            let decoded = Request::decode(method as u16, &bytes);
+            prop_assert_eq!(decoded.as_ref(), Ok(&request));
             // No request is the beginning of another, but for values, which may be shorter.
             for len in 0..bytes.len() {
                 if let Ok(shorter) = Request::decode(method as u16, &bytes[..len]) {
@@ -92,7 +93,7 @@ proptest! {
             Ok(request) => {
                 let mut again = Vec::new();
                 request.encode(&mut again);
-                prop_assert_eq!(again, bytes);
+                prop_assert_eq!(&again, &bytes);
             }
             Err(RequestError::UnknownMethod(unknown)) => {
                 prop_assert_eq!(unknown, method);
@@ -111,7 +112,10 @@ fn pages_there_and_back() {
         Entries::push(&mut bytes, 7, b"seven");
         let page = Page::decode(&bytes).unwrap();
         assert_eq!(page.next, next);
-        assert_eq!(page.entries.iter().collect::<Vec<_>>(), [(7, &b"seven"[..])]);
+        assert_eq!(
+            page.entries.iter().collect::<Vec<_>>(),
+            [(7, &b"seven"[..])]
+        );
     }
     assert_eq!(Page::decode(&[0; PAGE_HEADER - 1]), None);
 }

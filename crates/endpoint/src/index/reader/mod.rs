@@ -19,8 +19,8 @@ mod scan;
 mod walk;
 
 use super::op::Value;
-use crate::btree::Direction;
 use super::statistics::ReaderStatistics;
+use crate::btree::Direction;
 use cache::Cache;
 use rackweave_base::memory::MemoryError;
 use rackweave_base::{Memory, Qpn, Rkey};
@@ -313,13 +313,7 @@ impl Reader {
 
     /// Begins a walk. `version` is that of the map which says that the keys are here; `tag` comes
     /// back with the end. False if there is no free slot.
-    pub fn begin(
-        &mut self,
-        verbs: &mut dyn Verbs,
-        tag: u64,
-        query: Query,
-        version: u64,
-    ) -> bool {
+    pub fn begin(&mut self, verbs: &mut dyn Verbs, tag: u64, query: Query, version: u64) -> bool {
         if self.broken {
             self.ended.push_back((tag, Found::Gone));
             return true;

@@ -88,14 +88,32 @@ impl ShardState {
     /// The state of `endpoint` in these bytes.
     pub fn decode(bytes: &[u8], endpoint: EndpointId) -> Option<Self> {
         let (words, rest) = bytes.as_chunks::<8>();
-        let words: [u64; 16] = words.iter().map(|&w| u64::from_le_bytes(w)).collect::<Vec<_>>()
-            .try_into().ok().filter(|_| rest.is_empty())?;
-        let group = |at: usize| (words[at] != 0).then(|| (MoveId(words[at + 1]), Marked {
-            low: words[at + 2], last: words[at + 3],
-        }, words[at + 4]));
+        let words: [u64; 16] = words
+            .iter()
+            .map(|&w| u64::from_le_bytes(w))
+            .collect::<Vec<_>>()
+            .try_into()
+            .ok()
+            .filter(|_| rest.is_empty())?;
+        let group = |at: usize| {
+            (words[at] != 0).then(|| {
+                (
+                    MoveId(words[at + 1]),
+                    Marked {
+                        low: words[at + 2],
+                        last: words[at + 3],
+                    },
+                    words[at + 4],
+                )
+            })
+        };
         Some(Self {
             version: words[0],
-            part: group(1).map(|(_, keys, _)| Part { low: keys.low, last: keys.last, endpoint }),
+            part: group(1).map(|(_, keys, _)| Part {
+                low: keys.low,
+                last: keys.last,
+                endpoint,
+            }),
             giving: group(6).map(|(id, keys, _)| (id, keys)),
             getting: group(11),
         })
@@ -458,7 +476,11 @@ impl Shard {
     /// If the tree refuses.
     pub fn salvage(&self, dead: EndpointId) -> Result<Arc<PartitionMap>, HandoverError> {
         let mut control = self.control();
-        if control.giving.as_ref().is_some_and(|giving| giving.to == dead) {
+        if control
+            .giving
+            .as_ref()
+            .is_some_and(|giving| giving.to == dead)
+        {
             control.giving = None;
             self.ownership.change(self.owned().keys, Span::NONE);
         }

@@ -4,5 +4,6 @@ mod basics;
 mod breaking;
 mod garbage;
 mod random;
+mod raw;
 mod rig;
 mod windows;

@@ -79,7 +79,7 @@ fn run(seed: u64, faults: Faults) {
             }
             Err(error) => assert!(matches!(error, RpcError::WindowFull { .. }), "{error}"),
         }
-        rig.awake = rng.next_u32() % 4 > 0;
+        rig.awake = !rng.next_u32().is_multiple_of(4);
         for _ in 0..rng.next_u32() % 4 {
             rig.step();
         }
@@ -133,7 +133,7 @@ proptest! {
         let dies_at = rng.next_u32() % 400;
         for number in 0..300u32 {
             begun += u64::from(rig.begin(ECHO, &number.to_le_bytes()).is_ok());
-            rig.awake = rng.next_u32() % 4 > 0;
+            rig.awake = !rng.next_u32().is_multiple_of(4);
             if number == dies_at {
                 rig.dead.push(SERVER);
             }

@@ -1,0 +1,405 @@
+//! A run on an embedded rack: real threads, real time.
+
+use super::error::IndexRunError;
+use super::options::{Access, IndexOptions, Nodes};
+use super::outcome::{Outcome, TimeShare};
+use super::run::Run;
+use super::session::Session;
+use super::stage;
+use super::way::Local;
+use crate::ycsb::{Phase, Progress};
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration as Time;
+use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_endpoint::index::{ClientStatistics, EndpointId, IndexClient, ReaderStatistics};
+use rackweave_endpoint::page_store::NodeAccess as _;
+use rackweave_rack::index::{Index, SharedServer};
+use rackweave_rack::{EmbeddedRack, NodeHandle, RackConfig};
+use rackweave_verbs::Progress as _;
+use rackweave_workload::ycsb::PoissonSchedule;
+use std::sync::Arc;
+use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
+
+/// How soon an operation must be due for its worker not to rest.
+const NEAR: Duration = Duration::from_micros(500);
+
+/// How often the thread that waits for workers looks after them.
+const LOOK: Time = Time::from_millis(5);
+
+/// One round of a thread in so many is measured: reading the clock takes time.
+const MEASURED_EVERY: u32 = 16;
+
+/// What to run, and on what.
+#[derive(Debug)]
+pub struct Job {
+    /// The rack, before there is an index in it.
+    pub config: RackConfig,
+    /// Its nodes.
+    pub nodes: Nodes,
+    /// What to do.
+    pub options: IndexOptions,
+}
+
+/// A worker and its way to the index.
+struct Seat {
+    number: u32,
+    node: NodeHandle,
+    connection: Connection,
+}
+
+enum Connection {
+    Local(Local),
+    Remote(Box<IndexClient>),
+}
+
+/// A rack with a loaded index, and its workers.
+pub(super) struct Stage {
+    seats: Vec<Seat>,
+    pub index: Index,
+    pub run: Arc<Run>,
+    outcome: Outcome,
+    /// Its driver threads end with it.
+    rack: EmbeddedRack,
+}
+
+/// A worker's part of the run.
+struct Part {
+    session: Session,
+    began: Instant,
+    ended: Instant,
+    spent: Spent,
+}
+
+/// Where a thread's time went, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    rounds: u32,
+    /// Of measured rounds.
+    compute: u64,
+    /// Of measured rounds.
+    communication: u64,
+    waiting: u64,
+    all: u64,
+}
+
+/// Runs on an embedded rack.
+///
+/// # Errors
+/// If the run makes no sense, or rack, index or records cannot be set up.
+pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome, IndexRunError> {
+    prepare(job, progress)?.operate(progress)
+}
+
+/// Sets everything up and loads the records.
+pub(super) fn prepare(job: &Job, progress: Progress<'_>) -> Result<Stage, IndexRunError> {
+    let options = &job.options;
+    options.check()?;
+    let started = std::time::Instant::now();
+    let rack = EmbeddedRack::new(&options.rack(&job.config, &job.nodes))?;
+    let mut index = rack.create_index(stage::spec(job)?)?;
+    let run = Arc::new(Run::new(options));
+    let watch = &mut |fraction| progress(Phase::Load, fraction);
+    stage::load(&index, &run, watch)?;
+    let seats = seats(&rack, &mut index, job)?;
+    let outcome = Outcome {
+        records: options.ycsb.records,
+        load_seconds: started.elapsed().as_secs_f64(),
+        ..Outcome::default()
+    };
+    Ok(Stage {
+        seats,
+        index,
+        run,
+        outcome,
+        rack,
+    })
+}
+
+fn seats(rack: &EmbeddedRack, index: &mut Index, job: &Job) -> Result<Vec<Seat>, IndexRunError> {
+    let options = &job.options;
+    let mut seats = Vec::new();
+    let mut sit = |node: NodeId, connection| {
+        let number = seats.len() as u32;
+        let node = rack.node(node);
+        seats.push(Seat {
+            number,
+            node,
+            connection,
+        });
+    };
+    if options.access == Access::Local {
+        if let Some(shard) = index.shard(EndpointId(0)) {
+            for _ in 0..options.threads {
+                let local = Local::new(shard.tree().clone());
+                sit(job.nodes.storage, Connection::Local(local));
+            }
+        }
+        return Ok(seats);
+    }
+    for &node in &job.nodes.compute {
+        for _ in 0..options.threads {
+            let client = rack.add_index_client(index, node, options.client())?;
+            sit(node, Connection::Remote(Box::new(client)));
+        }
+    }
+    Ok(seats)
+}
+
+impl Stage {
+    /// Has all workers do their operations, and looks at everything afterwards.
+    pub(super) fn operate(mut self, progress: Progress<'_>) -> Result<Outcome, IndexRunError> {
+        let run = Arc::clone(&self.run);
+        let operations = run.options.ycsb.operations.max(1);
+        let mut interrupted = false;
+        let mut look = || {
+            let ended = run.ended.load(Ordering::Relaxed);
+            if !progress(Phase::Run, ended as f64 / operations as f64) {
+                interrupted = true;
+                run.findings.stop();
+            }
+        };
+        let (parts, served) = self.all_threads(&mut look)?;
+        let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut outcome = core::mem::take(&mut self.outcome);
+        outcome.interrupted = interrupted;
+        let began = parts.iter().map(|part| part.began).min();
+        let ended = parts.iter().map(|part| part.ended).max();
+        if let (Some(began), Some(ended)) = (began, ended) {
+            outcome.seconds = ended.since(began).as_secs_f64();
+        }
+        let local = run.options.access == Access::Local;
+        let workers = if local { "local" } else { "clients" };
+        let spent = parts.iter().map(|part| part.spent);
+        outcome.time.extend(shares(workers, spent));
+        outcome.time.extend(shares("servers", served.into_iter()));
+        self.count(&mut outcome);
+        let sessions = parts.iter().map(|part| &part.session);
+        outcome.take(&run, sessions, &self.index, self.rack.config());
+        Ok(outcome)
+    }
+
+    /// What clients have seen.
+    fn count(&self, outcome: &mut Outcome) {
+        for seat in &self.seats {
+            if let Connection::Remote(client) = &seat.connection {
+                let sum = outcome.client.get_or_insert(ClientStatistics::default());
+                *sum += client.statistics();
+                if self.run.options.access == Access::OneSided {
+                    let sum = outcome.reader.get_or_insert(ReaderStatistics::default());
+                    *sum += client.reader_statistics();
+                }
+            }
+        }
+    }
+
+    /// Runs a thread for each worker and each server thread, and calls `look` now and then.
+    fn all_threads(
+        &mut self,
+        look: &mut dyn FnMut(),
+    ) -> Result<(Vec<Result<Part, IndexRunError>>, Vec<Spent>), IndexRunError> {
+        let (run, workers) = (&self.run, self.seats.len() as u32);
+        let done = &AtomicBool::new(false);
+        let mut servers = Vec::new();
+        if run.options.access != Access::Local {
+            for (endpoint, spec) in self.index.endpoints().zip(&self.index.spec().endpoints) {
+                for server in self.index.servers(endpoint) {
+                    servers.push((self.rack.node(spec.node), server.clone()));
+                }
+            }
+        }
+        scope(|scope| {
+            let mut serving = Vec::new();
+            let mut working = Vec::new();
+            let mut refused = None;
+            for (at, (node, server)) in servers.into_iter().enumerate() {
+                let work = move || serve(&node, &server, done);
+                start(
+                    scope,
+                    format!("server-{at}"),
+                    work,
+                    &mut serving,
+                    &mut refused,
+                );
+            }
+            for seat in &mut self.seats {
+                let name = format!("worker-{}", seat.number);
+                let work = move || seat.work(run, workers);
+                start(scope, name, work, &mut working, &mut refused);
+            }
+            if refused.is_some() {
+                run.findings.stop();
+            }
+            while working.iter().any(|thread| !thread.is_finished()) {
+                look();
+                std::thread::sleep(LOOK);
+            }
+            let parts = working.into_iter().map(join).collect();
+            done.store(true, Ordering::Relaxed);
+            let served = serving.into_iter().map(join).collect();
+            refused.map_or(Ok((parts, served)), Err)
+        })
+    }
+}
+
+/// Starts a thread, unless one was refused before.
+fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: String,
+    work: impl FnOnce() -> T + Send + 'scope,
+    threads: &mut Vec<ScopedJoinHandle<'scope, T>>,
+    refused: &mut Option<IndexRunError>,
+) {
+    if refused.is_none() {
+        match Builder::new().name(name).spawn_scoped(scope, work) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => *refused = Some(IndexRunError::Thread(error.to_string())),
+        }
+    }
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().expect("a worker does not panic")
+}
+
+/// A server thread: carries out requests and packets until everybody is done.
+fn serve(node: &NodeHandle, server: &SharedServer, done: &AtomicBool) -> Spent {
+    let mut spent = Spent::default();
+    let began = node.now();
+    let mut idle_rounds = 0;
+    while !done.load(Ordering::Relaxed) {
+        let mut round = spent.begin(node);
+        let now = node.now();
+        let served = node.with(|nic| server.poll(now, nic));
+        round.computed(node);
+        let moved = node.drive() | served;
+        spent.end(node, round, moved);
+        idle_rounds = spent.rest(node, moved, idle_rounds);
+    }
+    spent.all = node.now().since(began).as_nanos();
+    spent
+}
+
+impl Seat {
+    /// A worker: does all of its operations.
+    fn work(&mut self, run: &Arc<Run>, workers: u32) -> Result<Part, IndexRunError> {
+        let mut session = Session::new(run, self.number, workers)?;
+        let (node, connection) = (&self.node, &mut self.connection);
+        let clock = || node.now();
+        let began = clock();
+        if let Some(rate) = run.options.rate {
+            let (seed, rate) = (run.options.ycsb.seed, rate / f64::from(workers));
+            session.set_schedule(PoissonSchedule::new(seed, self.number, rate, began)?);
+        }
+        let mut spent = Spent::default();
+        let mut idle_rounds = 0;
+        while !session.is_done() {
+            let mut round = spent.begin(node);
+            let moved = match connection {
+                Connection::Local(local) => session.step(&clock, local).happened,
+                Connection::Remote(client) => {
+                    let stepped = session.step(&clock, &mut **client).happened;
+                    round.computed(node);
+                    let now = clock();
+                    let came = node.with(|nic| client.advance(now, nic));
+                    stepped | came | node.drive()
+                }
+            };
+            spent.end(node, round, moved);
+            idle_rounds = if moved || is_near(&session, clock()) {
+                0
+            } else {
+                spent.rest(node, false, idle_rounds)
+            };
+        }
+        let ended = clock();
+        spent.all = ended.since(began).as_nanos();
+        Ok(Part {
+            session,
+            began,
+            ended,
+            spent,
+        })
+    }
+}
+
+/// Whether something is due so soon that its worker does not rest.
+fn is_near(session: &Session, now: Instant) -> bool {
+    let due = session.poll_timeout(now);
+    due.is_some_and(|due| due.since(now) <= NEAR)
+}
+
+/// A round of a thread: first it computes, then it carries.
+#[derive(Clone, Copy)]
+struct Round {
+    /// If it is measured.
+    began: Option<Instant>,
+    computed: Option<Instant>,
+}
+
+impl Round {
+    /// What is done from now on is carrying.
+    fn computed(&mut self, node: &NodeHandle) {
+        if self.began.is_some() {
+            self.computed = Some(node.now());
+        }
+    }
+}
+
+impl Spent {
+    /// Begins a round.
+    fn begin(&mut self, node: &NodeHandle) -> Round {
+        self.rounds = self.rounds.wrapping_add(1);
+        let is_measured = self.rounds.is_multiple_of(MEASURED_EVERY);
+        Round {
+            began: is_measured.then(|| node.now()),
+            computed: None,
+        }
+    }
+
+    /// Ends a round. One that found nothing was waiting.
+    fn end(&mut self, node: &NodeHandle, round: Round, moved: bool) {
+        if let Some(began) = round.began.filter(|_| moved) {
+            let now = node.now();
+            let computed = round.computed.unwrap_or(now);
+            self.compute += computed.since(began).as_nanos();
+            self.communication += now.since(computed).as_nanos();
+        }
+    }
+
+    /// Rests if nothing has moved; rounds without anything so far.
+    fn rest(&mut self, node: &NodeHandle, moved: bool, idle_rounds: u32) -> u32 {
+        if moved {
+            return 0;
+        }
+        let began = node.now();
+        node.relax(idle_rounds);
+        self.waiting += node.now().since(began).as_nanos();
+        idle_rounds.saturating_add(1)
+    }
+}
+
+/// Adds up where the time of threads went, if there are any.
+fn shares(who: &'static str, threads: impl Iterator<Item = Spent>) -> Option<TimeShare> {
+    let mut sum = Spent::default();
+    let mut count = 0;
+    for spent in threads {
+        count += 1;
+        sum.compute += spent.compute;
+        sum.communication += spent.communication;
+        sum.waiting += spent.waiting;
+        sum.all += spent.all;
+    }
+    let waiting = sum.waiting as f64 / sum.all.max(1) as f64;
+    let measured = sum.compute + sum.communication;
+    // Local threads have nothing to carry and are not measured.
+    let compute = match measured {
+        0 => 1.0,
+        _ => sum.compute as f64 / measured as f64,
+    };
+    (count > 0).then_some(TimeShare {
+        who,
+        compute: (1.0 - waiting) * compute,
+        communication: (1.0 - waiting) * (1.0 - compute),
+        waiting,
+    })
+}

@@ -1,0 +1,268 @@
+//! What a run is asked to be, and what follows from it: the rack, the trees, the clients.
+
+use super::error::IndexRunError;
+use super::keys::Keys;
+use rackweave_base::{Instant, NodeId};
+use rackweave_endpoint::btree::TreeConfig;
+use rackweave_endpoint::index::{self, IndexClientConfig, ReaderConfig};
+use rackweave_endpoint::rpc::{ClientConfig, ServerConfig};
+use rackweave_rack::RackConfig;
+use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_workload::ycsb::{PoissonSchedule, YcsbOptions};
+
+/// Bytes of the longest record: a request has room for it and for what goes before it.
+pub const RECORD_BYTES_MAX: u32 = 65_400;
+
+/// Bytes of a request before a value, and some.
+const REQUEST_BYTES: u32 = 96;
+
+/// How workers come to the tree.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Threads of the storage node call it.
+    Local,
+    /// Threads of compute nodes send requests to its endpoint.
+    #[default]
+    Rpc,
+    /// Threads of compute nodes READ it, and send requests to change it.
+    OneSided,
+}
+
+/// A run of YCSB over the index.
+#[derive(Clone, PartialEq, Debug)]
+pub struct IndexOptions {
+    /// The workload.
+    pub ycsb: YcsbOptions,
+    /// How workers come to the tree.
+    pub access: Access,
+    /// Bytes of a tree node: 512, 1024, 2048 or 4096.
+    pub node_size: u32,
+    /// 1: the storage node alone has all keys; 2: its DPU has the upper half of those that there
+    /// are at the start, and all that come.
+    pub endpoints: u16,
+    /// Bytes of upper tree nodes that each client keeps for each endpoint, if it READs.
+    pub cache_bytes: u64,
+    /// Worker threads: of each compute node, or of the storage node if access is local.
+    pub threads: u16,
+    /// Operations of each thread under way at a time; local ones go one by one.
+    pub depth: u16,
+    /// Server threads of each endpoint.
+    pub server_threads: u16,
+    /// Operations per second of all threads together, at times of a Poisson process; none: each
+    /// operation begins when another has ended.
+    pub rate: Option<f64>,
+}
+
+/// The nodes of a rack as a run uses them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Nodes {
+    /// Those with clients.
+    pub compute: Vec<NodeId>,
+    /// The first endpoint.
+    pub storage: NodeId,
+    /// The second endpoint.
+    pub dpu: Option<NodeId>,
+}
+
+impl Access {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Rpc => "rpc",
+            Self::OneSided => "one-sided",
+        }
+    }
+}
+
+impl Default for IndexOptions {
+    fn default() -> Self {
+        Self {
+            ycsb: YcsbOptions::default(),
+            access: Access::default(),
+            node_size: 2048,
+            endpoints: 1,
+            cache_bytes: 0,
+            threads: 1,
+            depth: 8,
+            server_threads: 1,
+            rate: None,
+        }
+    }
+}
+
+impl IndexOptions {
+    /// Looks whether this can be run.
+    ///
+    /// # Errors
+    /// The first option that is out of range.
+    pub fn check(&self) -> Result<(), IndexRunError> {
+        self.ycsb.validate()?;
+        let in_range = |what, number: u64, most: u64, range| match (1..=most).contains(&number) {
+            true => Ok(()),
+            false => Err(IndexRunError::OutOfRange {
+                what,
+                number,
+                range,
+            }),
+        };
+        let (threads, servers) = (self.threads.into(), self.server_threads.into());
+        let range = "1 to 64 per node are possible";
+        in_range("the number of threads", threads, 64, range)?;
+        let range = "1 to 64 per endpoint are possible";
+        in_range("the number of server threads", servers, 64, range)?;
+        let range = "1 to 256 are possible";
+        in_range("the queue depth", self.depth.into(), 256, range)?;
+        let endpoints = self.endpoints.into();
+        match self.access {
+            Access::Local => {
+                let range = "local threads call one tree; 1 is possible";
+                in_range("the number of endpoints", endpoints, 1, range)?;
+            }
+            _ => {
+                let range = "1 (the host) and 2 (the host and its DPU) are possible";
+                in_range("the number of endpoints", endpoints, 2, range)?;
+            }
+        }
+        let (record, most) = (self.ycsb.record_size.into(), RECORD_BYTES_MAX.into());
+        let range = "a request to an index holds 65400 at most";
+        in_range("the size of a record in bytes", record, most, range)?;
+        self.tree().check()?;
+        if let Some(rate) = self.rate {
+            PoissonSchedule::new(0, 0, rate, Instant::ZERO)?;
+        }
+        Ok(())
+    }
+
+    /// Where the keys of records are.
+    pub fn keys(&self) -> Keys {
+        Keys::new(self.ycsb.records_max())
+    }
+
+    /// Clients or local threads on so many compute nodes.
+    pub fn workers(&self, compute: usize) -> u32 {
+        let nodes = match self.access {
+            Access::Local => 1,
+            _ => compute as u32,
+        };
+        nodes * u32::from(self.threads)
+    }
+
+    /// Operations of a worker under way at a time.
+    pub fn depth(&self) -> u16 {
+        match self.access {
+            Access::Local => 1,
+            _ => self.depth,
+        }
+    }
+
+    /// Server threads of each endpoint. Local threads need none.
+    pub fn servers(&self) -> u16 {
+        self.server_threads
+    }
+
+    /// What the tree of an endpoint is like. All inserts may come to one of them.
+    pub fn tree(&self) -> TreeConfig {
+        let ycsb = &self.ycsb;
+        let inserts = ycsb.records_max() - ycsb.records;
+        let records = ycsb.records.div_ceil(self.endpoints.max(1).into()) + inserts;
+        TreeConfig::for_keys(records, self.node_size, ycsb.record_size)
+    }
+
+    /// What a server thread for `clients` clients is like.
+    pub fn server(&self, clients: u32) -> ServerConfig {
+        let config = ServerConfig::new(1);
+        ServerConfig {
+            clients_max: clients.div_ceil(self.server_threads.max(1).into()).max(1) as u16,
+            payload_max: self.payload(config.payload_max),
+            ..config
+        }
+    }
+
+    /// What a client is like.
+    pub fn client(&self) -> IndexClientConfig {
+        let rpc = ClientConfig::default();
+        IndexClientConfig {
+            operations: self.depth,
+            access: match self.access {
+                Access::OneSided => index::Access::OneSided,
+                _ => index::Access::Rpc,
+            },
+            rpc: ClientConfig {
+                window: self.depth,
+                payload_max: self.payload(rpc.payload_max),
+                ..rpc
+            },
+            reader: ReaderConfig {
+                walks: self.depth,
+                cache_bytes: self.cache_bytes,
+                ..ReaderConfig::default()
+            },
+            ..IndexClientConfig::default()
+        }
+    }
+
+    fn payload(&self, usual: u32) -> u32 {
+        usual.max(self.ycsb.record_size + REQUEST_BYTES)
+    }
+
+    /// `config`, with room for the trees and the clients.
+    pub fn rack(&self, config: &RackConfig, nodes: &Nodes) -> RackConfig {
+        let mut config = config.clone();
+        let workers = u64::from(self.workers(nodes.compute.len()));
+        let (client, server) = (self.client(), self.server(workers as u32));
+        let buffers = |payload: u32, count: u16| u64::from(payload + 256) * u64::from(count);
+        let walk = u64::from(self.node_size)
+            + u64::from(client.reader.records) * u64::from(self.ycsb.record_size + 128);
+        let connection = buffers(client.rpc.payload_max, client.rpc.window + 2)
+            + buffers(client.rpc.payload_max, client.rpc.send_buffers)
+            + buffers(server.payload_max, server.receives + 2)
+            + buffers(server.payload_max, server.send_buffers)
+            + walk * u64::from(client.reader.walks)
+            + (64 << 10);
+        let endpoints = u64::from(self.endpoints);
+        let needs = endpoints * (self.tree().bytes() + workers * connection) + (64 << 20);
+        config.memory_limit = config.memory_limit.max(needs);
+        let pairs = (endpoints * (workers * 2 + u64::from(self.server_threads)) + 64) as u32;
+        config.nic.queue_pairs = config.nic.queue_pairs.max(pairs);
+        config.nic.completion_queues = config.nic.completion_queues.max(pairs);
+        config.nic.regions = config.nic.regions.max(pairs);
+        config
+    }
+}
+
+impl Nodes {
+    /// A rack's nodes for `compute` compute nodes and so many endpoints.
+    pub fn configs(compute: u16, endpoints: u16) -> Vec<NodeConfig> {
+        let mut nodes: Vec<_> = (0..compute)
+            .map(|at| NodeConfig::new(format!("compute{at}"), Role::Compute))
+            .collect();
+        nodes.push(NodeConfig::new("storage0", Role::Storage));
+        if endpoints > 1 {
+            nodes.push(NodeConfig::new("dpu0", Role::Dpu));
+        }
+        nodes
+    }
+
+    /// The nodes of a configuration: all compute nodes, the first storage node, the first DPU if
+    /// there is one. Nothing if there is no compute or storage node.
+    pub fn of(config: &RackConfig) -> Option<Self> {
+        let compute = config.nodes_of(Role::Compute);
+        let storage = *config.nodes_of(Role::Storage).first()?;
+        let dpu = config.nodes_of(Role::Dpu).first().copied();
+        (!compute.is_empty()).then_some(Self {
+            compute,
+            storage,
+            dpu,
+        })
+    }
+
+    /// The endpoint's node.
+    pub fn endpoint(&self, at: u16) -> Option<NodeId> {
+        match at {
+            0 => Some(self.storage),
+            _ => self.dpu,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What a scan must find.
+
+use super::run::Run;
+use core::ops::Range;
+use rackweave_endpoint::index::Value;
+use rackweave_workload::ycsb::Floor;
+
+/// A scan under way.
+#[derive(Debug)]
+pub(super) struct Scan {
+    /// Records that were there when it began: it has to find them all.
+    pub there: Range<u64>,
+    /// How many records it wants. If fewer are there, it may find some that come meanwhile.
+    pub length: u32,
+    /// Of the records that it wants, if there are no gaps.
+    pub floors: Vec<Floor>,
+}
+
+impl Scan {
+    /// A scan of up to `length` records from `first` on.
+    pub fn new(run: &Run, first: u64, length: u32) -> Self {
+        let end = first.saturating_add(length.into());
+        let floors = (first..end).map(|record| run.expectations.before_read(record));
+        Self {
+            there: first..end.min(run.inserts.inserted()).max(first),
+            length,
+            floors: floors.collect(),
+        }
+    }
+
+    /// Judges what came; how many bytes of records were verified.
+    pub fn judge(&self, run: &Run, entries: &[(u64, Value)]) -> u64 {
+        let first = self.there.start;
+        if entries.len() > self.length as usize {
+            let found = entries.len();
+            let reason = format!("a scan of {} records brought {found}", self.length);
+            run.note(first, reason);
+        }
+        let (mut next, mut bytes) = (first, 0);
+        for (key, value) in entries {
+            let Some(record) = run.keys.record(*key) else {
+                run.note(
+                    next,
+                    format!("a scan brought key {key}, which no record has"),
+                );
+                continue;
+            };
+            if record < next {
+                let reason = format!("a scan brought it behind record {}", next.saturating_sub(1));
+                run.note(record, reason);
+                continue;
+            }
+            // Those that come meanwhile need not come in order.
+            if record > next && self.there.contains(&next) {
+                run.note(
+                    next,
+                    format!("a scan left it out and brought record {record}"),
+                );
+            }
+            let floor = usize::try_from(record - first).ok();
+            match floor.and_then(|at| self.floors.get(at)) {
+                Some(&floor) => run.verify(record, value, floor),
+                None => run.whole(record, value),
+            };
+            bytes += value.len() as u64;
+            next = record + 1;
+        }
+        if self.there.contains(&next) {
+            run.note(next, "a scan ended before it");
+        }
+        bytes
+    }
+}

@@ -1,0 +1,394 @@
+//! A run on a simulated rack: workers and server threads are actors, time is virtual.
+//!
+//! Hosts are the modelled Xeons, a second endpoint is a modelled BlueField-2. What trees cost comes
+//! from `rackweave_sim::TreeCost` and the number of records at the start. Records are loaded before
+//! time begins.
+
+use super::embedded::Job;
+use super::error::IndexRunError;
+use super::options::{Access, IndexOptions};
+use super::outcome::{Outcome, TimeShare};
+use super::run::Run;
+use super::session::{Session, Stepped};
+use super::stage;
+use super::way::Local;
+use crate::experiment::bluefield::Core;
+use crate::experiment::bluefield::metered::Metered;
+use crate::ycsb::{Phase, Progress, Simulation};
+use core::sync::atomic::Ordering;
+use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_endpoint::index::message::Method;
+use rackweave_endpoint::index::{
+    ClientStatistics, EndpointId, IndexClient, IndexServer, ReaderStatistics,
+};
+use rackweave_endpoint::rpc::{Service, Status, Writer};
+use rackweave_rack::config::Role;
+use rackweave_rack::index::{Index, SharedServer};
+use rackweave_rack::{RackConfig, RunEnd, SimulatedRack};
+use rackweave_sim::testbed::Server;
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::{Category, CpuModel, CpuReport, TreeCost, TreeShape, devices};
+use rackweave_workload::ycsb::PoissonSchedule;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Virtual time between two looks at the user.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// Virtual time in which no operation ends, after which the run has failed: more than a client
+/// waits for whoever does not answer.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// The shortest time.
+const SOON: Duration = Duration::from_nanos(1);
+
+/// Runs on a simulated rack.
+///
+/// # Errors
+/// As for [`super::embedded::run`].
+pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome, IndexRunError> {
+    let options = &job.options;
+    options.check()?;
+    let started = std::time::Instant::now();
+    let mut rack = SimulatedRack::new(&options.rack(&job.config, &job.nodes))?;
+    let mut index = rack.create_index(stage::spec(job)?)?;
+    let run = Arc::new(Run::new(options));
+    let watch = &mut |fraction| progress(Phase::Load, fraction);
+    stage::load(&index, &run, watch)?;
+    let common = Rc::new(Common::default());
+    let began = rack.now();
+    spawn(&mut rack, &mut index, &run, job, &common)?;
+    let mut outcome = Outcome {
+        records: options.ycsb.records,
+        load_seconds: started.elapsed().as_secs_f64(),
+        ..Outcome::default()
+    };
+    let started = std::time::Instant::now();
+    drive(&mut rack, &run, progress, &mut outcome)?;
+    outcome.seconds = common.last_end.get().since(began).as_secs_f64();
+    outcome.simulation = Some(Simulation {
+        real_seconds: started.elapsed().as_secs_f64(),
+        events: rack.events(),
+        trace_hash: format!("{:016x}", rack.trace_hash()),
+    });
+    let is_remote = options.access != Access::Local;
+    outcome.client = is_remote.then(|| *common.client.borrow());
+    let is_one_sided = options.access == Access::OneSided;
+    outcome.reader = is_one_sided.then(|| *common.reader.borrow());
+    time(&rack, job, &mut outcome);
+    let sessions = common.sessions.borrow();
+    outcome.take(&run, sessions.iter(), &index, rack.config());
+    Ok(outcome)
+}
+
+/// What all actors share.
+#[derive(Default)]
+struct Common {
+    last_end: Cell<Instant>,
+    sessions: RefCell<Vec<Session>>,
+    client: RefCell<ClientStatistics>,
+    reader: RefCell<ReaderStatistics>,
+}
+
+impl Common {
+    fn end(&self, session: &mut Option<Session>, now: Instant) {
+        self.last_end.set(self.last_end.get().max(now));
+        self.sessions.borrow_mut().extend(session.take());
+    }
+}
+
+/// What operations on the tree of an endpoint cost one of its cores.
+#[derive(Clone, Copy)]
+struct Price {
+    server: Server,
+    tree: TreeCost,
+}
+
+impl Price {
+    fn of(config: &RackConfig, node: NodeId, options: &IndexOptions) -> Self {
+        let role = config.node.get(usize::from(node.0)).map(|node| node.role);
+        // The hosts of this rack are alike: the compute nodes' Xeon.
+        let server = match role {
+            Some(Role::Dpu) => Server::Dpu,
+            _ => Server::Compute,
+        };
+        let keys = options.ycsb.records / u64::from(options.endpoints.max(1));
+        let shape = TreeShape::grown(keys, options.node_size);
+        Self {
+            server,
+            tree: TreeCost::new(&shape, &server.caches()),
+        }
+    }
+}
+
+/// A core of a node.
+fn core(server: Server, cpu: &CpuModel) -> Core {
+    Core {
+        server,
+        cpu: *cpu,
+        caches: server.caches(),
+    }
+}
+
+/// Loading bytes of records that lie one behind the other.
+fn loaded(cpu: &CpuModel, bytes: u64) -> Duration {
+    let lines = bytes.div_ceil(devices::HOST_LINE_BYTES);
+    let nanos = lines * cpu.memory_latency.as_nanos() / devices::HOST_LINES_IN_FLIGHT;
+    Duration::from_nanos(nanos)
+}
+
+/// A service that notes what its work costs.
+struct Priced<'a> {
+    service: &'a mut IndexServer,
+    price: Price,
+    core: Core,
+    spent: Duration,
+}
+
+impl Service for Priced<'_> {
+    fn serve(
+        &mut self,
+        now: Instant,
+        client: u32,
+        method: u16,
+        request: &[u8],
+        reply: &mut Writer<'_>,
+    ) -> Status {
+        let status = self.service.serve(now, client, method, request, reply);
+        self.spent += self.core.work(devices::RPC_DISPATCH_CYCLES);
+        self.spent += match Method::of(method) {
+            Some(Method::Insert | Method::Update | Method::Put | Method::Delete) => {
+                self.price.tree.update
+            }
+            _ => self.price.tree.lookup,
+        };
+        let bytes = (request.len() + reply.len()) as u64;
+        self.spent += loaded(&self.core.cpu, bytes);
+        status
+    }
+
+    fn left(&mut self, client: u32) {
+        self.service.left(client);
+    }
+}
+
+/// A server thread.
+struct ServerActor {
+    server: SharedServer,
+    price: Price,
+}
+
+impl Actor for ServerActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let (now, core) = (context.now(), core(self.price.server, context.cpu()));
+        let mut thread = self.server.lock();
+        let Some(thread) = thread.as_mut() else {
+            return Step::Done;
+        };
+        let mut verbs = Metered::new(context.nic(), core);
+        let mut service = Priced {
+            service: &mut thread.service,
+            price: self.price,
+            core,
+            spent: Duration::ZERO,
+        };
+        thread.rpc.poll(now, &mut verbs, &mut service);
+        let (communication, compute) = (verbs.spent(), service.spent);
+        context.charge(Category::Communication, communication);
+        context.charge(Category::Compute, compute);
+        match communication + compute > Duration::ZERO {
+            true => Step::Compute(SOON),
+            false => Step::WaitForPacket,
+        }
+    }
+}
+
+/// A thread of a compute node.
+struct ClientActor {
+    client: IndexClient,
+    session: Option<Session>,
+    common: Rc<Common>,
+}
+
+impl Actor for ClientActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let Some(session) = &mut self.session else {
+            return Step::Done;
+        };
+        let (now, core) = (context.now(), core(Server::Compute, context.cpu()));
+        let mut verbs = Metered::new(context.nic(), core);
+        self.client.advance(now, &mut verbs);
+        let stepped = session.step(&|| now, &mut self.client);
+        if stepped.happened {
+            self.client.advance(now, &mut verbs);
+        }
+        let communication = verbs.spent();
+        let compute = work(&core, stepped);
+        context.charge(Category::Communication, communication);
+        context.charge(Category::Compute, compute);
+        if session.is_done() {
+            *self.common.client.borrow_mut() += self.client.statistics();
+            *self.common.reader.borrow_mut() += self.client.reader_statistics();
+            self.common.end(&mut self.session, now);
+            return Step::Done;
+        }
+        if communication + compute > Duration::ZERO {
+            return Step::Compute(SOON);
+        }
+        let due = session.poll_timeout(now);
+        wait(now, due.into_iter().chain(self.client.poll_timeout()).min())
+    }
+}
+
+/// What a core spends on a step beside the verbs and the tree.
+fn work(core: &Core, stepped: Stepped) -> Duration {
+    let dispatch = core.work(devices::RPC_DISPATCH_CYCLES) * stepped.messages;
+    dispatch + loaded(&core.cpu, stepped.bytes)
+}
+
+fn wait(now: Instant, due: Option<Instant>) -> Step {
+    match due {
+        Some(due) => Step::WaitUntil(due.max(now + SOON)),
+        None => Step::WaitForPacket,
+    }
+}
+
+/// A thread of the storage node. An operation ends when its time has passed, which is its next step.
+struct LocalActor {
+    local: Local,
+    session: Option<Session>,
+    price: Price,
+    common: Rc<Common>,
+}
+
+impl Actor for LocalActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let Some(session) = &mut self.session else {
+            return Step::Done;
+        };
+        let (now, core) = (context.now(), core(self.price.server, context.cpu()));
+        let stepped = session.step(&|| now, &mut self.local);
+        let (used, tree) = (self.local.take_work(), self.price.tree);
+        let searched = tree.lookup * used.lookups + tree.update * used.writes;
+        let bytes = stepped.bytes + used.scanned_bytes;
+        context.charge(Category::Compute, searched + loaded(&core.cpu, bytes));
+        if session.is_done() {
+            self.common.end(&mut self.session, now);
+            return Step::Done;
+        }
+        match stepped.happened {
+            true => Step::Compute(SOON),
+            false => wait(now, session.poll_timeout(now)),
+        }
+    }
+}
+
+fn spawn(
+    rack: &mut SimulatedRack,
+    index: &mut Index,
+    run: &Arc<Run>,
+    job: &Job,
+    common: &Rc<Common>,
+) -> Result<(), IndexRunError> {
+    let options = &job.options;
+    let workers = options.workers(job.nodes.compute.len());
+    let began = rack.now();
+    let session = |number: u32| {
+        let mut session = Session::new(run, number, workers)?;
+        if let Some(rate) = options.rate {
+            let (seed, rate) = (options.ycsb.seed, rate / f64::from(workers));
+            session.set_schedule(PoissonSchedule::new(seed, number, rate, began)?);
+        }
+        Ok::<_, IndexRunError>(Some(session))
+    };
+    if options.access == Access::Local {
+        let price = Price::of(&job.config, job.nodes.storage, options);
+        for number in 0..workers {
+            if let Some(shard) = index.shard(EndpointId(0)) {
+                let actor = LocalActor {
+                    local: Local::new(shard.tree().clone()),
+                    session: session(number)?,
+                    price,
+                    common: Rc::clone(common),
+                };
+                rack.spawn(job.nodes.storage, Box::new(actor));
+            }
+        }
+        return Ok(());
+    }
+    for (endpoint, spec) in index.endpoints().zip(&index.spec().endpoints) {
+        let price = Price::of(&job.config, spec.node, options);
+        for server in index.servers(endpoint) {
+            let server = server.clone();
+            rack.spawn_server(spec.node, Box::new(ServerActor { server, price }));
+        }
+    }
+    for number in 0..workers {
+        let node = job.nodes.compute[(number / u32::from(options.threads)) as usize];
+        let actor = ClientActor {
+            client: rack.add_index_client(index, node, options.client())?,
+            session: session(number)?,
+            common: Rc::clone(common),
+        };
+        rack.spawn(node, Box::new(actor));
+    }
+    Ok(())
+}
+
+fn drive(
+    rack: &mut SimulatedRack,
+    run: &Run,
+    progress: Progress<'_>,
+    outcome: &mut Outcome,
+) -> Result<(), IndexRunError> {
+    let operations = run.options.ycsb.operations.max(1);
+    let (mut seen, mut since) = (0, rack.now());
+    loop {
+        let end = rack.run(rack.now() + SLICE);
+        let ended = run.ended.load(Ordering::Relaxed);
+        if !progress(Phase::Run, ended as f64 / operations as f64) {
+            outcome.interrupted = true;
+            run.findings.stop();
+        }
+        match end {
+            RunEnd::Done => return Ok(()),
+            RunEnd::Stalled => return Err(IndexRunError::Stalled(0)),
+            RunEnd::Deadline | RunEnd::Control(_) => {}
+        }
+        if ended > seen {
+            (seen, since) = (ended, rack.now());
+        } else if rack.now().since(since) > PATIENCE {
+            return Err(IndexRunError::Stalled(PATIENCE.as_nanos() / 1_000_000_000));
+        }
+    }
+}
+
+/// Where the cores' time went.
+fn time(rack: &SimulatedRack, job: &Job, outcome: &mut Outcome) {
+    let mut note = |who, nodes: &[NodeId]| {
+        let mut sum = CpuReport::default();
+        for report in nodes.iter().filter_map(|&node| rack.cpu_report(node)) {
+            sum.compute += report.compute;
+            sum.communication += report.communication;
+            sum.waiting += report.waiting;
+        }
+        let all = (sum.compute + sum.communication + sum.waiting).as_nanos();
+        let share = |part: Duration| part.as_nanos() as f64 / all.max(1) as f64;
+        outcome.time.push(TimeShare {
+            who,
+            compute: share(sum.compute),
+            communication: share(sum.communication),
+            waiting: share(sum.waiting),
+        });
+    };
+    let endpoints = (0..job.options.endpoints).filter_map(|at| job.nodes.endpoint(at));
+    let endpoints: Vec<_> = endpoints.collect();
+    match job.options.access {
+        Access::Local => note("local", &endpoints),
+        _ => {
+            note("clients", &job.nodes.compute);
+            note("servers", &endpoints);
+        }
+    }
+}

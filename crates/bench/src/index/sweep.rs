@@ -1,0 +1,59 @@
+//! Looks at everything when a run is over: trees, their records, the versions.
+
+use super::run::Run;
+use rackweave_endpoint::btree::{Direction, Tree};
+use rackweave_rack::index::Index;
+
+/// Notes what is wrong. A run that ended early may have left anything, so nothing is said of it.
+pub(super) fn sweep(run: &Run, index: &Index) {
+    if run.findings.failure().is_some() {
+        return;
+    }
+    // Endpoints have their records in their own order.
+    let mut next = 0;
+    for endpoint in index.endpoints() {
+        if let Some(shard) = index.shard(endpoint) {
+            match shard.tree().check() {
+                Ok(_) => next = sweep_tree(run, shard.tree(), next),
+                Err(error) => run.note(next, format!("the tree of {endpoint}: {error}")),
+            }
+        }
+    }
+    let inserted = run.inserts.inserted();
+    if next != inserted {
+        run.note(
+            next,
+            format!("at the end there are {next} records and not {inserted}"),
+        );
+    }
+    if let Err(error) = run.expectations.settled() {
+        run.note(0, error);
+    }
+}
+
+/// Looks at all entries of a tree, of which `next` is to be the first; the record behind the last.
+fn sweep_tree(run: &Run, tree: &Tree, mut next: u64) -> u64 {
+    let (low, last) = tree.bounds();
+    tree.scan(low..=last, Direction::Forward, &mut |key, value| {
+        let Some(record) = run.keys.record(key) else {
+            run.note(next, format!("the tree has key {key}, which no record has"));
+            return true;
+        };
+        if record != next {
+            run.note(
+                next,
+                format!("at the end it is not there, record {record} is"),
+            );
+        }
+        if let (Some(found), Some((version, _))) =
+            (run.whole(record, value), run.turns.version(record))
+            && found != version
+        {
+            let reason = format!("at the end it has version {found}, {version} was written last");
+            run.note(record, reason);
+        }
+        next = record + 1;
+        true
+    });
+    next
+}
