@@ -313,6 +313,7 @@ Examples:
   rackweave chaos --system flows --seeds 1000
   rackweave chaos --system flows --seeds 1 --seed 4711     replay one schedule
   rackweave chaos --system index --access one-sided        all clients read by READs
+  rackweave chaos --system sequencer --seeds 3000          no number twice, none missing
   rackweave chaos --system hosted                          kill processes of hosted racks
 
 Systems: flows, pages, index (in the simulator), hosted (racks of processes, each in a folder of its
@@ -407,6 +408,10 @@ pub enum Test {
     ReplicateBw,
     /// Calls over SEND and RECV: together, each alone, one at a time
     Rpc,
+    /// Ranges of numbers by sequencers of all kinds: combined, each alone, one at a time
+    Sequencer,
+    /// The index: the tree beside BTreeMap, lookups by requests and by READs beside local ones
+    Index,
     /// Pages: hits, another node's memory beside memcpy, an SSD beside its file, both directories
     Pages,
     /// READ responses turned into WRITEs by the switch's pipeline, ICRC included
@@ -438,6 +443,7 @@ Examples:
   rackweave perf shuffle_bw --simulated --nodes 4
   rackweave perf replicate_bw --consumers 3
   rackweave perf rpc --window 512 --clients 4
+  rackweave perf index --records 16000000
   rackweave perf rewrite
   rackweave perf flow_bw --hosted            on the rack that `rackweave up` runs, and embedded
   rackweave perf write_lat --config rack.toml -s 64
@@ -495,6 +501,10 @@ pub struct PerfArgs {
     /// Requests under way per client; without it 256
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub window: Option<u16>,
+    /// Records of an index; without it a million
+    #[arg(long, value_name = "COUNT",
+          value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub records: Option<u64>,
     /// Consumers of a balanced or replicated flow; without it two
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32))]
     pub consumers: Option<u16>,

@@ -268,7 +268,6 @@ fn mistakes_are_told_in_one_line() {
         args
     };
     let cases = vec![
-        vec!["--target", "index"],
         vec!["--records", "0"],
         vec!["--theta", "2"],
         vec!["--zipf", "NaN"],

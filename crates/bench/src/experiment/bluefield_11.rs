@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::bluefield::metered::Metered;
+use super::bluefield::metered::{Metered, Outbox};
 use super::bluefield::rack::{self, failed};
 use super::bluefield::tally::{Shared, Tally};
 use super::bluefield::{Core, PAPER};
@@ -49,6 +49,7 @@ struct Seen {
 struct Client {
     sequencer: AtomicSequencer,
     core: Core,
+    outbox: Outbox,
     begun: VecDeque<Instant>,
     /// The number that it got last.
     last: Option<u64>,
@@ -78,9 +79,12 @@ impl Client {
 impl Actor for Client {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let now = context.now();
-        let mut verbs = Metered::new(context.nic(), self.core);
-        let result = self.turn(now, &mut verbs);
+        let mut outbox = core::mem::take(&mut self.outbox);
+        let flushed = outbox.flush(context.nic());
+        let mut verbs = Metered::new(context.nic(), &mut outbox, self.core);
+        let result = flushed.and_then(|()| self.turn(now, &mut verbs));
         let spent = verbs.spent();
+        self.outbox = outbox;
         context.charge(Category::Communication, spent);
         if let Err(failure) = result {
             self.tally.borrow_mut().fail(failure);
@@ -139,6 +143,7 @@ fn client(
     Ok(Client {
         sequencer,
         core: Core::of(Server::Compute),
+        outbox: Outbox::default(),
         begun: VecDeque::new(),
         last: None,
         tally: tally.clone(),

@@ -3,7 +3,7 @@
 
 mod line;
 
-use super::bluefield::metered::Metered;
+use super::bluefield::metered::{Metered, Outbox};
 use super::bluefield::rack::{self, failed};
 use super::bluefield::tally::{Shared, Tally};
 use super::bluefield::{Core, PAPER};
@@ -82,13 +82,19 @@ struct ServerActor {
     core: Core,
     thread: u16,
     line: Rc<RefCell<Line>>,
+    outbox: Outbox,
+    tally: Shared,
 }
 
 impl Actor for ServerActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let now = context.now();
         self.line.borrow_mut().pass(now);
-        let mut verbs = Metered::new(context.nic(), self.core);
+        if let Err(failure) = self.outbox.flush(context.nic()) {
+            self.tally.borrow_mut().fail(failure);
+            return Step::Done;
+        }
+        let mut verbs = Metered::new(context.nic(), &mut self.outbox, self.core);
         let mut service = Priced {
             service: &mut self.service,
             core: self.core,
@@ -112,6 +118,7 @@ struct Client {
     sequencer: RpcSequencer,
     core: Core,
     begun: VecDeque<(Ticket, Instant)>,
+    outbox: Outbox,
     tally: Shared,
 }
 
@@ -150,9 +157,12 @@ impl Client {
 impl Actor for Client {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let now = context.now();
-        let mut verbs = Metered::new(context.nic(), self.core);
-        let result = self.turn(now, &mut verbs);
+        let mut outbox = core::mem::take(&mut self.outbox);
+        let flushed = outbox.flush(context.nic());
+        let mut verbs = Metered::new(context.nic(), &mut outbox, self.core);
+        let result = flushed.and_then(|()| self.turn(now, &mut verbs));
         let communication = verbs.spent();
+        self.outbox = outbox;
         context.charge(Category::Communication, communication);
         match result {
             Ok(compute) => context.charge(Category::Compute, compute),
@@ -174,6 +184,7 @@ impl Actor for Client {
 fn server_threads(
     rack: &mut SimulatedRack,
     server: Server,
+    tally: &Shared,
 ) -> Result<Vec<ServerActor>, ExperimentError> {
     let memory = rack.memory().clone();
     let counters = Counters::new();
@@ -199,6 +210,8 @@ fn server_threads(
             core: Core::of(server),
             thread,
             line: line.clone(),
+            outbox: Outbox::default(),
+            tally: tally.clone(),
         });
     }
     Ok(threads)
@@ -243,6 +256,7 @@ fn client(
         sequencer: sequencer.map_err(|error| failed("a client", error))?,
         core: Core::of(Server::Compute),
         begun: VecDeque::new(),
+        outbox: Outbox::default(),
         tally: tally.clone(),
     })
 }
@@ -255,12 +269,12 @@ fn measure(
     clients: u16,
 ) -> Result<f64, ExperimentError> {
     let counted = match run.scale {
-        Scale::Quick => Duration::from_micros(150),
-        Scale::Full => Duration::from_micros(500),
+        Scale::Quick => Duration::from_micros(500),
+        Scale::Full => Duration::from_millis(2),
     };
     let mut rack = rack::testbed(run.seed, 64 << 20)?;
     let tally = Tally::new(rack.now(), Duration::from_micros(30), counted);
-    let mut threads = server_threads(&mut rack, server)?;
+    let mut threads = server_threads(&mut rack, server, &tally)?;
     for index in 0..clients {
         let client = client(&mut rack, (server, &mut threads), index, &tally)?;
         rack.spawn(Server::Compute.of_thread(index), Box::new(client));

@@ -71,7 +71,7 @@ fn plan(scale: Scale, keys: u64, updates: f64, offload: f64) -> Plan {
     let plan = Plan::new(real, keys / real, mix);
     let counted = match scale {
         Scale::Quick => plan.counted,
-        Scale::Full => plan.counted * 4,
+        Scale::Full => plan.counted * 3,
     };
     Plan {
         offload,

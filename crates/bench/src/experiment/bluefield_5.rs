@@ -95,7 +95,7 @@ fn measure(
         &rack.memory().clone(),
         tree::NODE_BYTES,
         (0, u64::MAX),
-        real,
+        (real, 0),
     )?;
     let cost = tree::cost(server, keys, tree::NODE_BYTES);
     let tally = Tally::new(rack.now(), Duration::from_micros(20), counted);

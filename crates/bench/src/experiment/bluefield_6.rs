@@ -142,6 +142,6 @@ mod tests {
             assert!((0.9..1.1).contains(&product), "{seen:?}");
             seen.median_us
         };
-        assert!(median(1.0) > median(0.0));
+        assert!((0.5..2.0).contains(&(median(1.0) / median(0.0))));
     }
 }

@@ -15,6 +15,7 @@ use super::{Experiment, ExperimentError, Run, Scale};
 use crate::figure::{Axis, Claim, Drawing, Figure, Series};
 use rackweave_base::Duration;
 use rackweave_endpoint::index::Access;
+use rackweave_sim::devices;
 
 /// The experiment of figure 9.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -38,14 +39,28 @@ const OFFLOADS_QUICK: &[f64] = &[0.0, 0.5, 1.0];
 const KEYS: &[u64] = &[1_000_000, 16_000_000];
 const KEYS_QUICK: &[u64] = &[1_000_000];
 
+/// Client threads of figure 9: as many as the paper has, and half as many, which leave room on the
+/// cables.
+const CLIENTS: [u16; 2] = [devices::COMPUTE_THREADS / 2, devices::COMPUTE_THREADS];
+
 /// Throughput and latency by offload, for trees of so many keys in tree nodes of so many bytes.
 struct Curve {
     keys: u64,
+    clients: u16,
     node_bytes: u32,
     points: Vec<(f64, Seen)>,
 }
 
 impl Curve {
+    fn panel(&self) -> String {
+        let threads = if self.clients == 1 {
+            "thread"
+        } else {
+            "threads"
+        };
+        format!("{}, {} {threads}", tree::named(self.keys), self.clients)
+    }
+
     fn at(&self, offload: f64) -> Option<&Seen> {
         let found = self.points.iter().find(|point| point.0 == offload);
         found.map(|point| &point.1)
@@ -68,8 +83,11 @@ fn plan(keys: u64, node_bytes: u32, clients: u16) -> Plan {
     }
 }
 
+/// All trees with so many client threads; the sweep is this part of the experiment, from where to
+/// where.
 fn sweep(
     run: &mut Run<'_>,
+    part: (f64, f64),
     clients: u16,
     counted: Duration,
 ) -> Result<Vec<Curve>, ExperimentError> {
@@ -89,7 +107,8 @@ fn sweep(
                     counted,
                     ..plan(keys, node_bytes, clients)
                 };
-                let seen = index::measure(run, done / total, &plan).map_err(|error| {
+                let share = part.0 + (part.1 - part.0) * done / total;
+                let seen = index::measure(run, share, &plan).map_err(|error| {
                     error.with(format!("{keys} keys, {node_bytes} B, {offload} on the DPU"))
                 })?;
                 points.push((offload, seen));
@@ -97,6 +116,7 @@ fn sweep(
             }
             curves.push(Curve {
                 keys,
+                clients,
                 node_bytes,
                 points,
             });
@@ -107,7 +127,7 @@ fn sweep(
 
 fn series(curves: &[Curve], value: fn(&Seen) -> f64) -> Vec<Series> {
     let one = |curve: &Curve| Series {
-        name: format!("{} | {} B", tree::named(curve.keys), curve.node_bytes),
+        name: format!("{} | {} B", curve.panel(), curve.node_bytes),
         points: curve
             .points
             .iter()
@@ -122,12 +142,15 @@ fn run_throughput(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         Scale::Quick => Duration::from_micros(1_500),
         Scale::Full => Duration::from_millis(4),
     };
-    let threads = rackweave_sim::devices::COMPUTE_THREADS;
-    let curves = sweep(run, threads, counted)?;
+    let mut curves = Vec::new();
+    for (at, clients) in CLIENTS.into_iter().enumerate() {
+        let part = [at, at + 1].map(|at| at as f64 / CLIENTS.len() as f64);
+        curves.extend(sweep(run, (part[0], part[1]), clients, counted)?);
+    }
     let rate = |seen: &Seen| seen.per_second / 1e6;
     Ok(Figure {
         name: EXPERIMENT.name.into(),
-        title: "Remote B+tree by one-sided reads, 16 client threads".into(),
+        title: "Remote B+tree by one-sided reads".into(),
         x: Axis::linear("keys on the DPU", "%"),
         y: Axis::linear("lookups", "M/s"),
         drawing: Drawing::Lines,
@@ -150,23 +173,33 @@ fn throughput_claims(curves: &[Curve]) -> Vec<Claim> {
     let rate =
         |curve: &Curve, offload: f64| curve.at(offload).map_or(f64::NAN, |seen| seen.per_second);
     let mut claims = Vec::new();
-    let mut sizes: Vec<u64> = curves.iter().map(|curve| curve.keys).collect();
-    sizes.dedup();
-    for keys in sizes {
-        let name = tree::named(keys);
-        let of_size = || curves.iter().filter(move |curve| curve.keys == keys);
-        let best = of_size().max_by(|a, b| rate(a, 0.0).total_cmp(&rate(b, 0.0)));
-        let bytes = best.map_or(f64::NAN, |curve| f64::from(curve.node_bytes));
-        let what = format!("size of tree nodes with the most lookups, {name}");
-        claims.push(claim(what, 2048.0, bytes, "B"));
-        if let Some(curve) = of_size().find(|curve| curve.node_bytes == 2048) {
+    let mut panels: Vec<(u64, u16)> = curves
+        .iter()
+        .map(|curve| (curve.keys, curve.clients))
+        .collect();
+    panels.dedup();
+    for panel in panels {
+        let of_panel = || {
+            curves
+                .iter()
+                .filter(move |curve| (curve.keys, curve.clients) == panel)
+        };
+        let best = of_panel().max_by(|a, b| rate(a, 0.0).total_cmp(&rate(b, 0.0)));
+        let Some(best) = best else { continue };
+        let what = format!("size of tree nodes with the most lookups, {}", best.panel());
+        claims.push(claim(what, 2048.0, f64::from(best.node_bytes), "B"));
+        let Some(curve) = of_panel().find(|curve| curve.node_bytes == 2048) else {
+            continue;
+        };
+        let name = curve.panel();
+        let what = format!("lookups with all on the DPU over none, 2048 B, {name}");
+        let ours = rate(curve, 1.0) / rate(curve, 0.0);
+        claims.push(claim(what, 1.0, ours, "x"));
+        if panel.1 == devices::COMPUTE_THREADS {
             let what = format!(
                 "lookups with tree nodes of 2048 B, {name} (the paper does not say of which tree)"
             );
             claims.push(claim(what, 0.8, rate(curve, 0.0) / 1e6, "M/s"));
-            let what = format!("lookups with all on the DPU over none, 2048 B, {name}");
-            let ours = rate(curve, 1.0) / rate(curve, 0.0);
-            claims.push(claim(what, 1.0, ours, "x"));
         }
     }
     claims
@@ -177,7 +210,7 @@ fn run_latency(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         Scale::Quick => Duration::from_millis(2),
         Scale::Full => Duration::from_millis(10),
     };
-    let curves = sweep(run, 1, counted)?;
+    let curves = sweep(run, (0.0, 1.0), 1, counted)?;
     Ok(Figure {
         name: EXPERIMENT_10.name.into(),
         title: "Latency of lookups by one-sided reads, one at a time".into(),
@@ -207,7 +240,25 @@ fn latency_claims(curves: &[Curve]) -> Vec<Claim> {
             unit: "%".into(),
         }
     };
-    curves.iter().map(claim).collect()
+    let mut claims: Vec<Claim> = curves.iter().map(claim).collect();
+    let median = |curve: &Curve| curve.at(0.0).map_or(f64::NAN, |seen| seen.median_us);
+    let mut sizes: Vec<u64> = curves.iter().map(|curve| curve.keys).collect();
+    sizes.dedup();
+    for keys in sizes {
+        let of_size = curves.iter().filter(|curve| curve.keys == keys);
+        let best = of_size.min_by(|a, b| median(a).total_cmp(&median(b)));
+        claims.push(Claim {
+            what: format!(
+                "size of tree nodes with the least latency, {}",
+                tree::named(keys)
+            ),
+            source: "section 5.2, figure 10".into(),
+            paper: 2048.0,
+            ours: best.map_or(f64::NAN, |curve| f64::from(curve.node_bytes)),
+            unit: "B".into(),
+        });
+    }
+    claims
 }
 
 fn notes(curves: &[Curve]) -> Vec<String> {
@@ -222,6 +273,10 @@ fn notes(curves: &[Curve]) -> Vec<String> {
         "beside what the paper's clients do, ours verify every tree node that comes (its check \
          over all entries), which is in the figures"
             .into(),
+        "each of the two cables carries 25 Gbit/s. Lookups of three tree nodes of 2 KiB fill both \
+         at 0.98 M/s; the paper's 0.8 M/s would fill them to four fifths. Where cables are full, \
+         small tree nodes are best, since a lookup brings fewer bytes"
+            .into(),
         "0.4 us between host and DPU (section 4.2.2) weigh less in a READ that takes longer, so \
          the DPU gains less with larger tree nodes"
             .into(),
@@ -230,7 +285,7 @@ fn notes(curves: &[Curve]) -> Vec<String> {
         if let (Some(host), Some(dpu)) = (curve.at(0.0), curve.at(1.0)) {
             notes.push(format!(
                 "{}, {} B: {:.3} M/s and {:.2} us on the host, {:.3} M/s and {:.2} us on the DPU",
-                tree::named(curve.keys),
+                curve.panel(),
                 curve.node_bytes,
                 host.per_second / 1e6,
                 host.median_us,

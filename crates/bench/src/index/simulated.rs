@@ -23,8 +23,7 @@ use rackweave_endpoint::index::{
 };
 use rackweave_endpoint::rpc::{Service, Status, Writer};
 use rackweave_rack::config::Role;
-use rackweave_rack::index::{Index, SharedServer};
-use rackweave_rack::{RackConfig, RunEnd, SimulatedRack};
+use rackweave_rack::{Index, RackConfig, RunEnd, SharedServer, SimulatedRack};
 use rackweave_sim::testbed::Server;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, CpuModel, CpuReport, TreeCost, TreeShape, devices};
@@ -157,7 +156,7 @@ impl Service for Priced<'_> {
     ) -> Status {
         let status = self.service.serve(now, client, method, request, reply);
         self.spent += self.core.work(devices::RPC_DISPATCH_CYCLES);
-        self.spent += match Method::of(method) {
+        self.spent += match Method::from_number(method) {
             Some(Method::Insert | Method::Update | Method::Put | Method::Delete) => {
                 self.price.tree.update
             }

@@ -7,7 +7,7 @@ use super::run::Run;
 use core::ops::Range;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::index::{EndpointId, PartitionMap};
-use rackweave_rack::index::{Index, IndexEndpointSpec, IndexSpec};
+use rackweave_rack::{Index, IndexEndpointSpec, IndexSpec};
 use rackweave_verbs::Mtu;
 use rackweave_workload::ycsb::{Stamp, write_record};
 

@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use rackweave_endpoint::btree::{Direction, Tree};
-use rackweave_rack::index::Index;
+use rackweave_rack::Index;
 
 /// Notes what is wrong. A run that ended early may have left anything, so nothing is said of it.
 pub(super) fn sweep(run: &Run, index: &Index) {

@@ -7,8 +7,8 @@ use rackweave_base::{Duration, Instant, NodeId, Rng};
 pub(super) enum Disturbance {
     /// The boundary between this endpoint and the next one goes to so many thousandths of the keys.
     Move(u16, u16),
-    /// Whoever moves a range dies on the way, and another one has to clear up.
-    KillMover,
+    /// Whoever moves ranges dies, and another has to end what was left half done.
+    KillCoordinator,
     /// A node with clients dies.
     Crash(NodeId),
     /// It is there again, with new clients.
@@ -42,7 +42,7 @@ pub(super) fn plan(
             all.push((some_time(rng), Disturbance::Move(left, place as u16)));
         }
         if rng.chance(0.3) {
-            all.push((some_time(rng), Disturbance::KillMover));
+            all.push((some_time(rng), Disturbance::KillCoordinator));
         }
     }
     if rng.chance(0.3) {

@@ -188,7 +188,9 @@ impl Actor for ServerActor {
         };
         if live.thread.poll(now, context.nic()) {
             // So long a few requests take. Others come meanwhile, and READs see what is between.
-            return Step::Compute(Duration::from_nanos(100 + self.rng.below(700)));
+            let worked = Duration::from_nanos(100 + self.rng.below(700));
+            live.thread.service.meter().note_busy(worked, 0);
+            return Step::Compute(worked);
         }
         Step::WaitForPacket
     }

@@ -11,13 +11,14 @@
 //!
 //! [`plan`] makes rack and index of a seed, [`disturb`] what goes wrong; [`stage`] builds it;
 //! [`endpoint`] serves, [`browser`] uses it from afar and [`local`] from beside, both asking what
-//! [`work`] draws; [`mover`] moves ranges; [`shared`] is what they tell each other.
+//! [`work`] draws; a [`coordinator`] moves ranges; [`shared`] is what they tell each other.
 
 mod browser;
+mod connections;
+mod coordinator;
 mod disturb;
 mod endpoint;
 mod local;
-mod mover;
 mod plan;
 mod shared;
 mod stage;
@@ -132,7 +133,6 @@ impl<'a, 'b> Campaign<'a, 'b> {
         let done = match self.stage.plan.disturbances.get(token as usize) {
             Some(&(_, disturbance)) => self.disturb(disturbance),
             None => {
-                self.stage.clear_up();
                 let next = self.stage.rack.now() + LOOK_EVERY;
                 self.stage.rack.at(next, LOOK);
                 self.stage.connect()
@@ -150,7 +150,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
         }
         match disturbance {
             Disturbance::Move(left, place) => stage.move_boundary(left, place),
-            Disturbance::KillMover => stage.moves.killed.set(stage.moves.under_way.get()),
+            Disturbance::KillCoordinator => stage.kill_coordinator(),
             Disturbance::Crash(node) => self.report.crashes += u64::from(stage.crash(node)),
             Disturbance::Return(node) => return self.revive(node),
             Disturbance::StopEndpoint(at, hard) => {
@@ -208,12 +208,14 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 self.violate(error);
             }
         }
+        // The last one ends what the former ones have left, and begins nothing.
+        self.stage.kill_coordinator();
         let settled = self.stage.rack.now() + SETTLES;
         while let RunEnd::Control(token) = self.stage.rack.run(settled) {
             self.control(token);
         }
-        if let Err(error) = self.stage.moves.resolve() {
-            self.violate(error);
+        if !self.stage.is_settled() {
+            self.violate("the coordinator does not come to rest".into());
         }
         let now = self.stage.rack.now();
         self.stage.shared.settle(now);
@@ -227,7 +229,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
             report.torn += seen.torn + seen.records_torn;
             report.stale += seen.stale + seen.records_stale;
         }
-        report.changes = stage.moves.done.get();
+        report.changes = stage.orders.moved.get();
         report.trace_hash = stage.rack.trace_hash();
         report.events = stage.rack.events();
         report.time = stage.rack.now() - Instant::ZERO;

@@ -28,6 +28,8 @@ pub(super) struct Plan {
     pub boundaries: Vec<u64>,
     pub tree: TreeConfig,
     pub values: Values,
+    /// Whether the coordinator moves boundaries of its own accord.
+    pub rebalances: bool,
     /// How many of the keys are there from the beginning.
     pub loaded: f64,
     pub habits: Habits,
@@ -126,6 +128,7 @@ impl Plan {
             boundaries,
             tree,
             values,
+            rebalances: rng.chance(0.3),
             loaded: *rng.pick(&[0.0, 0.5, 0.9, 1.0]),
             habits,
             pair,
@@ -232,12 +235,17 @@ fn habits(rng: &mut Rng, keys: Keys, users: u64) -> Habits {
         3 => [1, 3, 0, 3, 5, 1],
         _ => [3, 2, 1, 2, 2, 4],
     };
+    let hot_share = *rng.pick(&[0.0, 0.3, 0.8]);
+    let users = users.max(1);
+    // So many on one key at a time can still be judged.
+    let narrow = keys.count <= 8 || hot_share > 0.0;
+    let at_once_max = if narrow { 16 / users } else { 64 / users };
     Habits {
-        operations: (rng.between(100, 1500) / users.max(1)).max(20) as u32,
-        at_once: *rng.pick(&[1, 2, 4, 8]),
+        operations: (rng.between(100, 1500) / users).max(20) as u32,
+        at_once: rng.pick(&[1, 2, 4, 8]).min(&at_once_max.max(1)).to_owned() as usize,
         pause_max: Duration::from_nanos(*rng.pick(&[1, 500, 5_000, 20_000])),
         weights,
-        hot_share: *rng.pick(&[0.0, 0.3, 0.8]),
+        hot_share,
         hot_keys: rng.between(1, 8).min(keys.count),
         sweep_share: *rng.pick(&[0.0, 0.5, 0.95]),
         sweep_keys: rng.between(1, keys.count),
@@ -316,9 +324,10 @@ impl fmt::Display for Plan {
         }
         write!(
             f,
-            "{} local on each; {} operations each, {} at once, pauses {}, weights {:?}, {:.1} hot \
+            "{} local on each{}; {} operations each, {} at once, pauses {}, weights {:?}, {:.1} hot \
              of {}, {:.2} in sweeps of {}, scans of {} and {}; {:?}, timeout {}, patience {}",
             self.locals,
+            if self.rebalances { ", rebalanced" } else { "" },
             habits.operations,
             habits.at_once,
             habits.pause_max,

@@ -1,14 +1,13 @@
 //! A rack with an index on it, and those who use it.
 
 use super::browser::{Browser, Desk, Script};
+use super::coordinator::{Chair, Orders};
 use super::endpoint::{Seat, ServerActor};
 use super::local::Local;
-use super::mover::{Mover, Moves};
 use super::plan::Plan;
 use super::shared::Shared;
 use super::work::Work;
 use rackweave_base::{NodeId, Rng};
-use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::btree::{Direction, Tree, TreeConfig};
 use rackweave_endpoint::index::{EndpointId, PartitionMap, Shard};
 use rackweave_rack::SimulatedRack;
@@ -21,23 +20,24 @@ use std::sync::Arc;
 /// Users' numbers of one life of their node are so far below those of the next.
 const LIFE: u32 = 1000;
 
-/// Looks without anybody who moves a range until what was left is cleared up.
-const LOOKS_UNTIL_CLEAR: u32 = 5;
-
 /// A rack at work.
 pub(super) struct Stage<'a> {
     pub plan: &'a Plan,
     pub rack: SimulatedRack,
     pub shared: Rc<Shared>,
-    pub moves: Rc<Moves>,
+    pub orders: Rc<Orders>,
+    pub seats: Vec<Rc<Seat>>,
+    /// The map of the beginning.
+    first: PartitionMap,
     /// By endpoint: how often it has started, and what is left of it while it is down.
-    starts: Vec<u64>,
+    pub starts: Vec<u64>,
     down: Vec<Option<Down>>,
     /// By compute node: how often it has come back.
     lives: Vec<u32>,
     pub desks: Vec<Rc<Desk>>,
-    /// How often nobody was seen who moves a range.
-    idle_looks: u32,
+    /// Who moves ranges.
+    pub chair: Option<Rc<Chair>>,
+    pub coordinators: u32,
 }
 
 /// An endpoint that is down.
@@ -53,25 +53,27 @@ impl<'a> Stage<'a> {
         let mut rack =
             SimulatedRack::new(&plan.config).map_err(|error| format!("no rack: {error}"))?;
         rack.set_read_lines(ReadLines::AnyOrder);
-        let map = PartitionMap::split(&plan.boundaries).map_err(|error| error.to_string())?;
+        let first = PartitionMap::split(&plan.boundaries).map_err(|error| error.to_string())?;
         let seats = plan.endpoints.iter().zip(0..);
         let seats = seats.map(|(&node, at)| Seat::new(EndpointId(at), node));
-        let moves = Moves::new(seats.collect(), map);
         let mut stage = Self {
             plan,
             rack,
             shared,
-            moves,
+            orders: Rc::default(),
+            seats: seats.collect(),
+            first,
             starts: vec![0; plan.endpoints.len()],
             down: plan.endpoints.iter().map(|_| None).collect(),
             lives: vec![0; plan.compute.len()],
             desks: Vec::new(),
-            idle_looks: 0,
+            chair: None,
+            coordinators: 0,
         };
         let mut rng = Rng::new(plan.seed).fork("load");
         for at in 0..plan.endpoints.len() {
             let loaded = stage.first_entries(&mut rng, at);
-            stage.start(at, None, &loaded)?;
+            stage.start(at, stage.map(), None, &loaded)?;
         }
         for at in 0..plan.compute.len() {
             stage.take_desks(at)?;
@@ -82,7 +84,7 @@ impl<'a> Stage<'a> {
 
     /// What an endpoint has from the beginning.
     fn first_entries(&self, rng: &mut Rng, at: usize) -> Vec<(u64, Vec<u8>)> {
-        let map = self.moves.map.borrow();
+        let map = self.map();
         let mut entries = Vec::new();
         for index in 0..self.shared.keys.count {
             let key = self.shared.keys.key(index);
@@ -99,18 +101,18 @@ impl<'a> Stage<'a> {
     fn start(
         &mut self,
         at: usize,
+        map: PartitionMap,
         tree: Option<Tree>,
         loaded: &[(u64, Vec<u8>)],
     ) -> Result<(), String> {
-        let map = self.moves.map.borrow().clone();
-        let seat = self.moves.seats[at].clone();
+        let seat = self.seats[at].clone();
         let tree = match tree {
             Some(tree) => tree,
             None => self.new_tree(seat.endpoint, &map)?,
         };
-        let entries = loaded.iter().map(|(key, value)| (*key, value));
-        let filled = tree.bulk_load(entries);
         if !loaded.is_empty() {
+            let entries = loaded.iter().map(|(key, value)| (*key, value));
+            let filled = tree.bulk_load(entries);
             filled.map_err(|error| format!("{} is not loaded: {error}", seat.endpoint))?;
         }
         self.starts[at] += 1;
@@ -144,7 +146,7 @@ impl<'a> Stage<'a> {
     /// The clients of a node come into being.
     fn take_desks(&mut self, at: usize) -> Result<(), String> {
         let node = self.plan.compute[at];
-        let map = self.moves.map.borrow().clone();
+        let map = self.map();
         for (number, client) in (0..).zip(&self.plan.clients) {
             if client.node == node {
                 let nic = self.rack.nic_mut(node).ok_or("the client's node is dead")?;
@@ -154,59 +156,6 @@ impl<'a> Stage<'a> {
                 self.desks.push(Rc::new(desk));
             }
         }
-        Ok(())
-    }
-
-    /// Connects whoever has no way to an endpoint that is up.
-    pub fn connect(&mut self) -> Result<(), String> {
-        for desk in self.desks.clone() {
-            for at in 0..self.plan.endpoints.len() {
-                let seat = self.moves.seats[at].clone();
-                let gone = desk.client.borrow().is_gone(seat.endpoint);
-                if gone && !desk.is_dead.get() && seat.is_up() {
-                    self.attach(&desk, &seat)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn attach(&mut self, desk: &Desk, seat: &Seat) -> Result<(), String> {
-        let at = seat.endpoint.index();
-        let start = self.starts[at];
-        let memory = self.rack.memory().clone();
-        let remote = seat.remote().ok_or("the endpoint is down")?;
-        let former = desk.ends.borrow_mut()[at].take();
-        let there = self
-            .rack
-            .nic_mut(seat.node)
-            .ok_or("the endpoint's node is dead")?;
-        if let Some((accepted, of)) = former
-            && of == start
-        {
-            seat.remove(there, accepted);
-        }
-        let accepted = seat.accept(there, desk.reads())?;
-        desk.ends.borrow_mut()[at] = Some((accepted, start));
-        let here = self
-            .rack
-            .nic_mut(desk.node)
-            .ok_or("the client's node is dead")?;
-        let mut client = desk.client.borrow_mut();
-        let ends = client.attach(here, &memory, desk.pd, seat.endpoint, remote);
-        let ends = ends.map_err(|error| error.to_string())?;
-        drop(client);
-        let mut pairs = vec![(ends.rpc, accepted.rpc)];
-        pairs.extend(ends.reader.zip(accepted.reader));
-        for (ours, theirs) in pairs {
-            let attributes: &PairAttributes = &self.plan.pair;
-            let made = self
-                .rack
-                .connect((desk.node, ours), (seat.node, theirs), attributes);
-            made.map_err(|error| format!("no connection: {error}"))?;
-        }
-        self.rack.wake(desk.node);
-        self.rack.wake(seat.node);
         Ok(())
     }
 
@@ -222,7 +171,7 @@ impl<'a> Stage<'a> {
 
     /// The programs beside an endpoint get to work.
     pub fn spawn_locals(&mut self, at: usize) {
-        let seat = self.moves.seats[at].clone();
+        let seat = self.seats[at].clone();
         for number in 0..self.plan.locals {
             let who = 100_000 + 100 * (self.starts[at] as u32) + 10 * at as u32 + number as u32;
             let rng = Rng::new(self.plan.seed ^ u64::from(who)).fork("local");
@@ -232,35 +181,26 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// A boundary begins to move, unless another is moving.
+    /// A boundary shall move.
     pub fn move_boundary(&mut self, left: u16, place: u16) {
-        let alive = |node: &&NodeId| {
-            let desks = self.desks.iter();
-            desks
-                .clone()
-                .any(|desk| desk.node == **node && !desk.is_dead.get())
-        };
-        let Some(&node) = self.plan.compute.iter().find(alive) else {
-            return;
-        };
-        let rng = Rng::new(self.plan.seed ^ self.rack.now().as_nanos()).fork("mover");
-        let (shared, moves) = (self.shared.clone(), self.moves.clone());
-        if let Some(mover) = Mover::new(shared, moves, rng, left, place) {
-            self.rack.spawn(node, Box::new(mover));
+        self.orders.waiting.borrow_mut().push_back((left, place));
+        if let Some(chair) = &self.chair {
+            self.rack.wake(chair.node);
         }
     }
 
-    /// If whoever moved a range has been gone for a while, another one ends what was left half done.
-    pub fn clear_up(&mut self) {
-        self.idle_looks = match self.moves.under_way.get() {
-            true => 0,
-            false => self.idle_looks + 1,
-        };
-        if self.idle_looks == LOOKS_UNTIL_CLEAR
-            && let Err(error) = self.moves.resolve()
-        {
-            self.shared.wrong(error);
-        }
+    /// What was decided last: the newest map that an endpoint has or had when it stopped.
+    pub fn map(&self) -> PartitionMap {
+        let up = self.seats.iter().filter_map(|seat| seat.shard());
+        let down = self.down.iter().flatten().map(|down| down.shard.clone());
+        let maps = up.chain(down).map(|shard| shard.map());
+        let newest = maps.max_by_key(|map| map.version());
+        newest.map_or_else(|| self.first.clone(), |map| (*map).clone())
+    }
+
+    /// Whether all moves have come to an end.
+    pub fn is_settled(&self) -> bool {
+        self.chair.as_ref().is_some_and(|chair| chair.is_ready())
     }
 
     /// A node with clients dies.
@@ -271,6 +211,9 @@ impl<'a> Stage<'a> {
         }
         if any {
             self.rack.crash_node_silently(node);
+            if self.chair.as_ref().is_some_and(|chair| chair.node == node) {
+                self.kill_coordinator();
+            }
         }
         any
     }
@@ -285,6 +228,16 @@ impl<'a> Stage<'a> {
         if !self.rack.revive_node(node) {
             return Err(format!("{node:?} could not be revived"));
         }
+        for desk in self.desks.clone() {
+            let ends = if desk.is_dead.get() {
+                desk.ends.take()
+            } else {
+                Vec::new()
+            };
+            for (at, ends) in ends.into_iter().enumerate() {
+                self.remove(at, ends);
+            }
+        }
         let at = usize::from(node.0);
         self.lives[at] += 1;
         self.take_desks(at)?;
@@ -293,7 +246,7 @@ impl<'a> Stage<'a> {
 
     /// An endpoint's process ends, or its whole node dies. True if it was up.
     pub fn stop(&mut self, at: usize, hard: bool) -> bool {
-        let seat = self.moves.seats[at].clone();
+        let seat = self.seats[at].clone();
         let now = self.rack.now();
         let nic = self
             .rack
@@ -317,14 +270,15 @@ impl<'a> Stage<'a> {
 
     /// An endpoint that is down starts again, with what it had or with nothing.
     pub fn restart(&mut self, at: usize, keeps: bool) -> Result<(), String> {
+        // With what it had decided itself.
+        let map = self.map();
         let Some(Down { began, shard, hard }) = self.down[at].take() else {
             return Ok(());
         };
-        let seat = self.moves.seats[at].clone();
+        let seat = self.seats[at].clone();
         if hard && !self.rack.revive_node(seat.node) {
             return Err(format!("{:?} could not be revived", seat.node));
         }
-        let map = self.moves.map.borrow().clone();
         let part = map.part_of(seat.endpoint);
         let tree = match (keeps, part) {
             (true, Some(part)) => {
@@ -345,7 +299,7 @@ impl<'a> Stage<'a> {
             let mut history = self.shared.history.borrow_mut();
             history.restarted(now, began, part.keys(), kept, true);
         }
-        self.start(at, tree, &[])?;
+        self.start(at, map, tree, &[])?;
         self.connect()
     }
 
@@ -368,8 +322,8 @@ impl<'a> Stage<'a> {
 
     /// Every tree is whole, and owns what the map says.
     pub fn check_trees(&self) {
-        let map = self.moves.map.borrow();
-        for seat in &self.moves.seats {
+        let map = self.map();
+        for seat in &self.seats {
             let Some(shard) = seat.shard() else { continue };
             if let Err(error) = shard.tree().check() {
                 self.shared.wrong(format!("{}: {error}", seat.endpoint));

@@ -89,19 +89,23 @@ pub(super) struct Asker {
     seat: Rc<Seat>,
     rng: Rng,
     left: u32,
+    /// Calls that failed are made again, so often.
+    again: u32,
     open: VecDeque<(Ticket, CallId, u64)>,
     next_at: Instant,
 }
 
 impl Asker {
-    /// Makes `calls` calls by the connection of a seat.
-    pub fn new(shared: Rc<Shared>, seat: Rc<Seat>, calls: u32) -> Self {
+    /// Makes `calls` calls by the connection of a seat; up to `again` of those that failed are made
+    /// again.
+    pub fn new(shared: Rc<Shared>, seat: Rc<Seat>, calls: u32, again: u32) -> Self {
         let mut rng = Rng::new(shared.seed ^ u64::from(seat.number) << 32);
         Self {
             rng: rng.fork("asker"),
             shared,
             seat,
             left: calls,
+            again,
             open: VecDeque::new(),
             next_at: Instant::ZERO,
         }
@@ -128,6 +132,10 @@ impl Asker {
                 }
                 Err(error) => {
                     self.shared.failed.set(self.shared.failed.get() + 1);
+                    if self.again > 0 {
+                        self.again -= 1;
+                        self.left += 1;
+                    }
                     if !self.shared.may_break {
                         let what = format!("client {who} at {now:?}, {count} numbers: {error}");
                         self.shared.wrong(what);

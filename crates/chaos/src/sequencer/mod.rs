@@ -38,6 +38,10 @@ const ATTEND: u64 = u64::MAX;
 /// Calls of each client when all is well again.
 const LAST_CALLS: u32 = 8;
 
+/// How many of those that failed each client makes again: a connection may turn out to be broken
+/// only when it is used, and then all calls under way fail.
+const AGAIN: u32 = 200;
+
 pub(super) fn run(seed: u64) -> SeedReport {
     let plan = Plan::new(seed);
     let mut report = SeedReport {
@@ -108,7 +112,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
             self.rack().at(time, token as u64);
         }
         for node in self.stage.client_nodes() {
-            self.stage.spawn(node, plan.habits.calls);
+            self.stage.spawn(node, plan.habits.calls, 0);
         }
         self.attend();
         if self.drive("at work") {
@@ -200,7 +204,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
         }
         self.dead.retain(|&other| other != node);
         self.stage.revive(node)?;
-        self.stage.spawn(node, calls);
+        self.stage.spawn(node, calls, 0);
         Ok(())
     }
 
@@ -220,7 +224,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
             seat.ranges.set(0);
         }
         for node in self.stage.client_nodes() {
-            self.stage.spawn(node, LAST_CALLS);
+            self.stage.spawn(node, LAST_CALLS, AGAIN);
         }
         if !self.drive("asking once more") {
             return;

@@ -137,10 +137,10 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// All clients of a node make so many calls.
-    pub fn spawn(&mut self, node: NodeId, calls: u32) {
+    /// All clients of a node make so many calls; up to `again` of those that failed again.
+    pub fn spawn(&mut self, node: NodeId, calls: u32, again: u32) {
         for seat in self.seats.iter().filter(|seat| seat.client.node == node) {
-            let asker = Asker::new(self.shared.clone(), seat.clone(), calls);
+            let asker = Asker::new(self.shared.clone(), seat.clone(), calls, again);
             self.rack.spawn(node, Box::new(asker));
         }
     }

@@ -36,20 +36,3 @@ fn a_seed_repeats_its_run() {
         run(System::Sequencer, 17).trace_hash
     );
 }
-
-#[test]
-fn dbg_one() {
-    let from: u64 = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
-    let to: u64 = std::env::var("TO").ok().and_then(|s| s.parse().ok()).unwrap_or(from + 1);
-    let mut bad = 0;
-    for seed in from..to {
-        if std::env::var("V").is_ok() { eprintln!("seed {seed}"); }
-        let report = run(System::Sequencer, seed);
-        if !report.violations.is_empty() {
-            bad += 1;
-            if bad < 6 { eprintln!("{seed}: {}\n   {:#?}", report.plan, report.violations); }
-        }
-        if std::env::var("V").is_ok() { eprintln!("{:?}", (report.ranges, report.calls_failed, report.time, report.events)); }
-    }
-    eprintln!("bad {bad}");
-}

@@ -42,6 +42,10 @@ pub struct CampaignReport {
     pub endpoint_restarts: u64,
     /// Ranges of an index that went to another endpoint.
     pub ranges_moved: u64,
+    /// Ranges that sequencers handed out, numbers in them, and calls that ended in an error.
+    pub ranges_handed_out: u64,
+    pub numbers_handed_out: u64,
+    pub calls_failed: u64,
     pub packets_disturbed: u64,
     pub switch_restarts: u64,
     pub target_restarts: u64,
@@ -96,6 +100,9 @@ impl CampaignReport {
             reads_stale: 0,
             endpoint_restarts: 0,
             ranges_moved: 0,
+            ranges_handed_out: 0,
+            numbers_handed_out: 0,
+            calls_failed: 0,
             packets_disturbed: 0,
             switch_restarts: 0,
             target_restarts: 0,
@@ -130,9 +137,14 @@ impl CampaignReport {
         self.reads_torn += seed.torn;
         self.reads_stale += seed.stale;
         self.pages_lost += seed.losses;
+        self.ranges_handed_out += seed.ranges;
+        self.numbers_handed_out += seed.numbers;
+        self.calls_failed += seed.calls_failed;
         self.packets_disturbed += seed.packets_disturbed;
         let (restarts, changes) = match system {
-            System::Flows => (&mut self.switch_restarts, &mut self.member_changes),
+            System::Flows | System::Sequencer => {
+                (&mut self.switch_restarts, &mut self.member_changes)
+            }
             System::Pages => (&mut self.target_restarts, &mut self.index_changes),
             System::Index => (&mut self.endpoint_restarts, &mut self.ranges_moved),
         };
@@ -211,10 +223,18 @@ impl fmt::Display for CampaignReport {
             ("endpoint restarts", self.endpoint_restarts),
             ("ranges moved", self.ranges_moved),
         ];
+        let sequencer = [
+            ("ranges", self.ranges_handed_out),
+            ("numbers", self.numbers_handed_out),
+            ("calls failed", self.calls_failed),
+            ("switch restarts", self.switch_restarts),
+        ];
         let of_system = if self.system == System::Pages.name() {
             pages.as_slice()
         } else if self.system == System::Index.name() {
             index.as_slice()
+        } else if self.system == System::Sequencer.name() {
+            sequencer.as_slice()
         } else {
             flows.as_slice()
         };

@@ -53,8 +53,8 @@ impl fmt::Display for Tests {
 /// The first such argument.
 pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
     use Test::{
-        AtomicLat, BalanceBw, Events, FlowBw, Idle, Pages, ReadBw, ReadLat, ReplicateBw, Rewrite,
-        Rpc, SendBw, SendLat, ShuffleBw, WriteBw, WriteLat,
+        AtomicLat, BalanceBw, Events, FlowBw, Idle, Index, Pages, ReadBw, ReadLat, ReplicateBw,
+        Rewrite, Rpc, SendBw, SendLat, Sequencer, ShuffleBw, WriteBw, WriteLat,
     };
     const BANDWIDTH: &[Test] = &[ReadBw, WriteBw, SendBw];
     const SIZED: &[Test] = &[
@@ -86,9 +86,9 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
     const FLOWS: &[Test] = &[FlowBw, ShuffleBw, BalanceBw, ReplicateBw];
     const TWO_ENDS: &[Test] = &[FlowBw, BalanceBw, ReplicateBw, Rpc];
     const FAN_OUT: &[Test] = &[BalanceBw, ReplicateBw];
-    let deep = [BANDWIDTH, &[Pages]].concat();
-    let timed = [RACK, &[Events, Idle, Pages, Rewrite, Rpc]].concat();
-    let given: [(bool, &str, &[Test]); 16] = [
+    let deep = [BANDWIDTH, &[Pages, Sequencer]].concat();
+    let timed = [RACK, &[Events, Idle, Index, Pages, Rewrite, Rpc, Sequencer]].concat();
+    let given: [(bool, &str, &[Test]); 17] = [
         (args.simulated, "--simulated", RACK),
         (args.size.is_some(), "-s", SIZED),
         (args.iterations.is_some(), "-n", RACK),
@@ -103,7 +103,8 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
         (args.nodes.is_some(), "--nodes", &[ShuffleBw]),
         (args.consumers.is_some(), "--consumers", FAN_OUT),
         (args.clients.is_some(), "--clients", &[Rpc]),
-        (args.window.is_some(), "--window", &[Rpc]),
+        (args.window.is_some(), "--window", &[Index, Rpc]),
+        (args.records.is_some(), "--records", &[Index]),
         (args.capture.is_some(), "--capture", RACK),
     ];
     for (is_given, flag, tests) in given {

@@ -17,6 +17,7 @@ mod flow_report;
 mod flow_simulated;
 mod idle;
 mod idle_hosted;
+mod index;
 pub mod initiator;
 mod list;
 pub mod loops;
@@ -28,6 +29,7 @@ pub mod pair;
 mod report;
 mod rewrite;
 mod rpc;
+mod sequencer;
 
 use crate::args::{PerfArgs, Test};
 use crate::globals::Globals;
@@ -54,6 +56,8 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Test::FlowBw => flow_bw::run(args, globals),
         Test::ShuffleBw => flow_bw::shuffle(args, globals),
         Test::BalanceBw | Test::ReplicateBw => flow_bw::fan_out(args, globals),
+        Test::Sequencer => list::check_alone(args).and_then(|()| sequencer::run(args, globals)),
+        Test::Index => list::check_alone(args).and_then(|()| index::run(args, globals)),
         Test::Pages => list::check_alone(args).and_then(|()| pages::run(args, globals)),
         Test::Rpc => list::check_alone(args).and_then(|()| rpc::run(args, globals)),
         Test::Rewrite => list::check_alone(args).and_then(|()| rewrite::run(args, globals)),
@@ -77,8 +81,10 @@ fn name_of(test: Test) -> &'static str {
         Test::ShuffleBw => "shuffle_bw",
         Test::BalanceBw => "balance_bw",
         Test::ReplicateBw => "replicate_bw",
+        Test::Index => "index",
         Test::Pages => "pages",
         Test::Rpc => "rpc",
+        Test::Sequencer => "sequencer",
         Test::Rewrite => "rewrite",
         Test::Events => "events",
         Test::Idle => "idle",

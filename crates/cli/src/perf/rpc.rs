@@ -26,6 +26,9 @@ use serde::Serialize;
 use std::fmt;
 use std::time::Instant;
 
+/// Nanoseconds beyond which latencies are not told apart.
+const LATENCY_MAX: u64 = 60_000_000_000;
+
 /// The only method.
 const ECHO: u16 = 1;
 
@@ -248,7 +251,9 @@ impl Rig {
             under_way,
             calls: 0,
             is_sound: true,
-            histogram: timed.then(|| Histogram::new(3).expect("three digits are possible")),
+            histogram: timed.then(|| {
+                Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("the bounds are sound")
+            }),
         };
         Ok(Self {
             rack,

@@ -16,12 +16,17 @@ Examples:
   rackweave ycsb --workload f --file heap.pages --reuse
   rackweave ycsb --workload a --rate 20000             open loop, latency from the intended time
   rackweave ycsb --workload d --simulated --loss 0.01 --seed 7
+  rackweave ycsb --target index --access one-sided --cache 1m --workload b
+  rackweave ycsb --target index --access rpc --endpoints 2 --workload e --simulated
 
 Workloads: a (half reads, half updates), b (5 % updates), c (reads), d (reads of what was inserted
 last), e (scans), f (half reads, half read-modify-writes). Every record that is read is verified:
-that it is whole, and that its version may be seen. Without --config the rack has --nodes compute
-nodes, a storage node with the NVMe target, and a memory server for pages that are not indexed; with
-it, the compute nodes, the first storage node and the first memory node of the file.
+that it is whole, and that its version may be seen; a scan must leave none out.
+
+Pages: without --config the rack has --nodes compute nodes, a storage node with the NVMe target, and
+a memory server for pages that are not indexed; with it, the compute nodes, the first storage node
+and the first memory node of the file. Index: records are the values of a B+tree in the memory of the
+first storage node and, with --endpoints 2, of the first DPU. Keys keep the order of records.
 
 Exit status: 0 verified, 1 not verified, 2 bad usage or the store cannot be used, 130 interrupted.")]
 pub struct YcsbArgs {
@@ -50,36 +55,53 @@ pub struct YcsbArgs {
     /// Records of a scan at most
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub scan_length: u32,
-    /// Bytes of a page, a power of two from 4k to 1m; without it, switch.page_size
+    /// Pages: bytes of a page, a power of two from 4k to 1m; without it, switch.page_size
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub page_size: Option<u64>,
-    /// Bytes of each compute node's buffer frames; k, m and g may follow
+    /// Pages: bytes of each compute node's buffer frames; k, m and g may follow
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub buffer: Option<u64>,
     /// Compute nodes; without it 2, or all of the configuration
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=200))]
     pub nodes: Option<u16>,
-    /// Worker threads of each compute node
+    /// Worker threads of each compute node; of the storage node with --access local
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: u16,
-    /// Operations of each thread under way at a time
-    #[arg(long, value_name = "N", default_value_t = 8)]
-    pub depth: u16,
-    /// Pages that the switch indexes; without it, as many as fit
+    /// Operations of each thread under way at a time; without it 8
+    #[arg(long, value_name = "N")]
+    pub depth: Option<u16>,
+    /// Index: how threads come to the tree; without it by rpc
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub access: Option<AccessArg>,
+    /// Index: bytes of a tree node, 512, 1k, 2k or 4k; without it 2k
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub node_size: Option<u64>,
+    /// Index: 1 is the storage node alone; 2 gives its DPU the upper half of the records, and new
+    /// ones; without it 1
+    #[arg(long, value_name = "N")]
+    pub endpoints: Option<u16>,
+    /// Index, one-sided: bytes of upper tree nodes that each thread keeps of each endpoint; without
+    /// it none
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub cache: Option<u64>,
+    /// Index: server threads of each endpoint; without it 1
+    #[arg(long, value_name = "N")]
+    pub server_threads: Option<u16>,
+    /// Pages: how many the switch indexes; without it, as many as fit
     #[arg(long, value_name = "N")]
     pub indexed: Option<u64>,
-    /// The node whose memory has the directory entries of the other pages; without it, the first
+    /// Pages: the node whose memory has the directory entries of the others; without it, the first
     /// memory node
     #[arg(long, value_name = "NODE")]
     pub fallback: Option<String>,
-    /// The file that the store lies in; without it, one without a name in the folder for temporary
-    /// files
+    /// Pages: the file that the store lies in; without it, one without a name in the folder for
+    /// temporary files
     #[arg(long, value_name = "PATH", conflicts_with = "memory")]
     pub file: Option<PathBuf>,
-    /// Use the store that is in the file
+    /// Pages: use the store that is in the file
     #[arg(long, requires = "file")]
     pub reuse: bool,
-    /// The store lies in memory, not in a file
+    /// Pages: the store lies in memory, not in a file
     #[arg(long)]
     pub memory: bool,
     /// Operations per second of all threads together, at times of a Poisson process; latencies
@@ -99,8 +121,19 @@ pub enum Target {
     /// A heap of pages
     #[default]
     Pages,
-    /// A B+tree: not there yet
+    /// A B+tree
     Index,
+}
+
+/// How threads come to the tree.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccessArg {
+    /// Threads of the storage node call it
+    Local,
+    /// Threads of compute nodes send requests
+    Rpc,
+    /// Threads of compute nodes READ it, and send requests to change it
+    OneSided,
 }
 
 /// A number of bytes; `k`, `m` and `g` stand for 2^10, 2^20 and 2^30.

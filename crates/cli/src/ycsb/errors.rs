@@ -2,7 +2,9 @@
 
 use super::args::YcsbArgs;
 use crate::outcome::CliError;
+use rackweave_bench::index::IndexRunError;
 use rackweave_bench::pages::PagesError;
+use rackweave_endpoint::btree::TreeError;
 use rackweave_endpoint::page_store::{FixError, OpenError};
 use rackweave_target::FileError;
 
@@ -64,4 +66,25 @@ fn full(file: &str) -> CliError {
     CliError::run(format!(
         "{file}: the device is full; make room, lower --records, or use another device with --file"
     ))
+}
+
+/// The same for the index.
+pub(super) fn tell_index(error: &IndexRunError) -> CliError {
+    match error {
+        IndexRunError::Workload(_) | IndexRunError::Rate(_) | IndexRunError::OutOfRange { .. } => {
+            CliError::usage(error.to_string())
+        }
+        IndexRunError::Tree(TreeError::Config { setting, .. }) => {
+            let remedy = match *setting {
+                "node_size" => "set --node-size",
+                _ => "lower --records or --record-size",
+            };
+            CliError::usage(format!("{error}; {remedy}"))
+        }
+        IndexRunError::NoDpu => CliError::usage(format!(
+            "{error}; add a [[node]] entry with role = \"dpu\" to the configuration, or use \
+             --endpoints 1"
+        )),
+        other => CliError::run(other),
+    }
 }

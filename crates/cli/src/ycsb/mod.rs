@@ -1,202 +1,88 @@
-//! The command `ycsb`: the core workloads over the page store, every record that is read verified.
+//! The command `ycsb`: the core workloads over the page store or the index, every record that is
+//! read verified.
 //!
-//! `bench::pages` runs them; here is what can be said, where the store lies, and the report.
+//! `bench::pages` and `bench::index` run them; here is what can be said, and the reports.
 
 pub mod args;
 mod errors;
+mod index;
+mod index_report;
+mod pages;
 mod report;
 
 use crate::globals::Globals;
-use crate::mode::{EMBEDDED, Mode, SIMULATED};
+use crate::mode::{EMBEDDED, SIMULATED};
 use crate::outcome::{CliError, Verdict};
-use crate::output;
 use crate::progress::Progress;
 use args::{Target, YcsbArgs};
-use rackweave_base::NodeId;
-use rackweave_bench::pages::{
-    Heap, Job, Medium, Nodes, PagesError, PagesOptions, Phase, embedded, simulated,
-};
-use rackweave_rack::RackConfig;
+use rackweave_bench::ycsb::Phase;
 use rackweave_workload::ycsb::YcsbOptions;
-use report::YcsbReport;
 
-/// Bytes of a node's buffer frames if the user does not say: the default store is six times larger
-/// than those of both nodes.
-const BUFFER: u64 = 16 << 20;
-const BUFFER_SIMULATED: u64 = 2 << 20;
+/// Operations of a thread under way at a time if the user does not say.
+const DEPTH: u16 = 8;
 
 /// Runs the command.
 ///
 /// # Errors
-/// If the arguments or the configuration make no sense, the rack cannot do what is asked, or the
-/// store cannot be made or opened.
+/// If the arguments or the configuration make no sense, the rack cannot do what is asked, or what
+/// records are to lie in cannot be made or opened.
 pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
-    if args.target == Target::Index {
-        return Err(CliError::usage(
-            "--target index: there is no B+tree yet; use --target pages",
-        ));
+    refuse_foreign(args)?;
+    match args.target {
+        Target::Pages => pages::run(args, globals),
+        Target::Index => index::run(args, globals),
     }
-    let job = plan(args, globals)?;
-    let store = Store::of(args, &job);
-    let medium = store
-        .make(args, &job)
-        .map_err(|error| errors::tell(&error, args))?;
-    let mut bars = Bars::new(globals);
-    let mut progress = |phase, fraction: f64| bars.set(phase, fraction);
-    let outcome = if args.simulated {
-        simulated::run(&job, medium, &mut progress)
-    } else {
-        embedded::run(&job, medium, &mut progress)
-    };
-    drop(bars);
-    if outcome.is_err() {
-        store.clear_away(args);
-    }
-    let outcome = match outcome {
-        // The user knows; there is nothing to report.
-        Err(PagesError::Interrupted) => return Ok(Verdict::Failed),
-        other => other.map_err(|error| errors::tell(&error, args))?,
-    };
-    let report = YcsbReport::new(args, &job, store.name(args), &outcome);
-    output::print(globals, "ycsb", &report)?;
-    Ok(Verdict::of(report.verified))
 }
 
-fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
-    let mode = Mode::of(args.simulated, &args.rack, globals)?;
-    if let Mode::Hosted(_) = mode {
-        return Err(CliError::usage(
-            "a hosted rack has no page store yet; leave --hosted away, or use a configuration \
-             without [hosted]",
-        ));
-    }
-    if args.simulated && (args.file.is_some() || args.memory) {
-        return Err(CliError::usage(
-            "the store of a simulated rack lies in memory behind modelled SSDs; leave --file and \
-             --memory away",
-        ));
-    }
-    let mut config = mode.config(&args.rack, globals)?;
-    if globals.args.config.is_none() {
-        config.node = Nodes::configs(args.nodes.unwrap_or(2));
-    }
-    let nodes = nodes(args, &config)?;
-    let page_size = match args.page_size {
-        Some(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX),
-        None => config.switch.page_size,
+/// Refuses options of the other target: they would be taken for something they are not.
+fn refuse_foreign(args: &YcsbArgs) -> Result<(), CliError> {
+    let of_pages = [
+        (args.page_size.is_some(), "--page-size"),
+        (args.buffer.is_some(), "--buffer"),
+        (args.indexed.is_some(), "--indexed"),
+        (args.fallback.is_some(), "--fallback"),
+        (args.file.is_some(), "--file"),
+        (args.reuse, "--reuse"),
+        (args.memory, "--memory"),
+    ];
+    let of_index = [
+        (args.access.is_some(), "--access"),
+        (args.node_size.is_some(), "--node-size"),
+        (args.endpoints.is_some(), "--endpoints"),
+        (args.cache.is_some(), "--cache"),
+        (args.server_threads.is_some(), "--server-threads"),
+    ];
+    let (foreign, other) = match args.target {
+        Target::Pages => (&of_index[..], "index"),
+        Target::Index => (&of_pages[..], "pages"),
     };
-    let small = args.simulated;
-    let options = PagesOptions {
-        ycsb: YcsbOptions {
-            workload: args.workload,
-            records: args.records.unwrap_or(if small { 20_000 } else { 200_000 }),
-            operations: args
-                .operations
-                .unwrap_or(if small { 20_000 } else { 100_000 }),
-            distribution: args.distribution,
-            theta: args.theta,
-            seed: config.seed,
-            record_size: u32::try_from(args.record_size).unwrap_or(u32::MAX),
-            scan_length_max: args.scan_length,
-        },
-        page_size,
-        buffer_bytes: args
-            .buffer
-            .unwrap_or(if small { BUFFER_SIMULATED } else { BUFFER }),
-        threads: args.threads,
-        depth: args.depth,
-        indexed: args.indexed,
-        rate: args.rate,
-    };
-    options
-        .check()
-        .map_err(|error| errors::tell(&error, args))?;
-    Ok(Job {
-        config,
-        nodes,
-        options,
-        reuse: args.reuse,
-        records: args.records,
-    })
+    match foreign.iter().find(|(is_given, _)| *is_given) {
+        None => Ok(()),
+        Some((_, flag)) => Err(CliError::usage(format!(
+            "{flag} goes with --target {other}; leave it out"
+        ))),
+    }
 }
 
-/// The nodes that the user means.
-fn nodes(args: &YcsbArgs, config: &RackConfig) -> Result<Nodes, CliError> {
-    let mut nodes = Nodes::of(config).ok_or_else(|| {
-        CliError::usage(
-            "a compute and a storage node are needed; add [[node]] entries with role = \"compute\" \
-             and role = \"storage\" to the configuration",
-        )
-    })?;
-    if let Some(count) = args.nodes {
-        let has = nodes.compute.len();
-        if usize::from(count) > has {
-            return Err(CliError::usage(format!(
-                "--nodes is {count}, and the configuration has {has} compute nodes"
-            )));
-        }
-        nodes.compute.truncate(count.into());
+/// The workload that the user means.
+fn workload(args: &YcsbArgs, seed: u64) -> YcsbOptions {
+    YcsbOptions {
+        workload: args.workload,
+        records: args.records.unwrap_or(simulated_or(args, 20_000, 200_000)),
+        operations: args
+            .operations
+            .unwrap_or(simulated_or(args, 20_000, 100_000)),
+        distribution: args.distribution,
+        theta: args.theta,
+        seed,
+        record_size: u32::try_from(args.record_size).unwrap_or(u32::MAX),
+        scan_length_max: args.scan_length,
     }
-    if let Some(name) = &args.fallback {
-        let at = config.node.iter().position(|node| node.name == *name);
-        let at = at.ok_or_else(|| {
-            let names: Vec<_> = config.node.iter().map(|node| &*node.name).collect();
-            CliError::usage(format!(
-                "--fallback: there is no node {name}; there are {}",
-                names.join(", ")
-            ))
-        })?;
-        nodes.memory = Some(NodeId(at as u16));
-    }
-    Ok(nodes)
 }
 
-/// Where the store lies.
-enum Store {
-    Memory { pages: u64 },
-    Temporary { pages: u64 },
-    New { pages: u64 },
-    Old,
-}
-
-impl Store {
-    fn of(args: &YcsbArgs, job: &Job) -> Self {
-        let workers = job.nodes.compute.len() as u64 * u64::from(job.options.threads);
-        let pages = Heap::for_run(&job.options).map_or(0, |heap| heap.store_pages(workers));
-        match (&args.file, args.reuse) {
-            (Some(_), true) => Self::Old,
-            (Some(_), false) => Self::New { pages },
-            (None, _) if args.memory || args.simulated => Self::Memory { pages },
-            (None, _) => Self::Temporary { pages },
-        }
-    }
-
-    fn make(&self, args: &YcsbArgs, job: &Job) -> Result<Medium, PagesError> {
-        let page_size = job.options.page_size;
-        let path = args.file.as_deref().unwrap_or(std::path::Path::new(""));
-        match *self {
-            Self::Memory { pages } => Ok(Medium::memory(page_size, pages)),
-            Self::Temporary { pages } => Medium::temporary(&std::env::temp_dir(), page_size, pages),
-            Self::New { pages } => Medium::create(path, page_size, pages),
-            Self::Old => Medium::open(path),
-        }
-    }
-
-    /// A store that was being made came to nothing: what is there is of no use.
-    fn clear_away(&self, args: &YcsbArgs) {
-        if let (Self::New { .. }, Some(path)) = (self, &args.file) {
-            // If it stays, it will be found to be unfinished.
-            let _stays = std::fs::remove_file(path);
-        }
-    }
-
-    fn name(&self, args: &YcsbArgs) -> String {
-        match (self, &args.file) {
-            (Self::Memory { .. }, _) => "memory".to_owned(),
-            (_, Some(path)) => path.display().to_string(),
-            _ => "temporary file".to_owned(),
-        }
-    }
+/// What is the default of a simulated rack, or that of an embedded one.
+fn simulated_or(args: &YcsbArgs, simulated: u64, embedded: u64) -> u64 {
+    if args.simulated { simulated } else { embedded }
 }
 
 /// A progress bar for each phase.

@@ -1,7 +1,8 @@
 //! What a run of YCSB found, as text and as JSON.
 
 use super::args::YcsbArgs;
-use rackweave_bench::pages::{Job, Kind, Outcome, PageCounts, Simulation, VerificationError};
+use rackweave_bench::pages::{Job, Outcome, PageCounts};
+use rackweave_bench::ycsb::{Kind, Simulation, VerificationError};
 use rackweave_workload::ycsb::LatencySummary;
 use serde::Serialize;
 use std::fmt;
@@ -119,11 +120,7 @@ impl YcsbReport {
             operations: outcome.operations,
             seconds: outcome.seconds,
             operations_per_s: outcome.throughput(),
-            latency: outcome
-                .latencies
-                .iter()
-                .map(|&(kind, summary)| Latency { kind, summary })
-                .collect(),
+            latency: Latency::all(&outcome.latencies),
             pages,
             shares: Shares {
                 local: (pages.local_hits + pages.joined) as f64 / all,
@@ -179,36 +176,40 @@ impl fmt::Display for YcsbReport {
             parameters.threads, parameters.depth, self.indexed_pages
         )?;
         writeln!(f, "  store ready after {:.2} s", self.load_seconds)?;
-        let virtually = if self.simulation.is_some() {
-            " of virtual time"
-        } else {
-            ""
-        };
-        writeln!(
-            f,
-            "\n{} operations in {:.3} s{virtually}: {:.0} per second{}",
-            self.operations,
-            self.seconds,
-            self.operations_per_s,
-            match parameters.rate {
-                Some(rate) => format!(" ({rate} wanted)"),
-                None => String::new(),
-            }
-        )?;
-        self.write_latencies(f)?;
+        let done = (self.operations, self.seconds, self.operations_per_s);
+        write_rate(f, done, parameters.rate, self.simulation.is_some())?;
+        write_latencies(f, &self.latency)?;
         self.write_pages(f)?;
-        if let Some(simulation) = &self.simulation {
-            writeln!(
-                f,
-                "\n{} events in {:.2} s of real time, trace hash {}",
-                simulation.events, simulation.real_seconds, simulation.trace_hash
-            )?;
+        write_simulation(f, self.simulation.as_ref())?;
+        Verdict {
+            first_errors: &self.first_errors,
+            problems: &self.problems,
+            interrupted: self.interrupted,
+            errors: self.verification_errors,
+            verified: self.verified,
         }
-        for error in &self.first_errors {
-            let VerificationError { key, page, reason } = error;
-            writeln!(f, "error: record {key}, page {page}: {reason}")?;
+        .fmt(f)
+    }
+}
+
+/// How a report ends.
+pub(super) struct Verdict<'a> {
+    pub first_errors: &'a [VerificationError],
+    pub problems: &'a [String],
+    pub interrupted: bool,
+    pub errors: u64,
+    pub verified: bool,
+}
+
+impl fmt::Display for Verdict<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for VerificationError { key, page, reason } in self.first_errors {
+            match page {
+                Some(page) => writeln!(f, "error: record {key}, page {page}: {reason}")?,
+                None => writeln!(f, "error: record {key}: {reason}")?,
+            }
         }
-        for problem in &self.problems {
+        for problem in self.problems {
             writeln!(f, "problem: {problem}")?;
         }
         if self.interrupted {
@@ -216,8 +217,8 @@ impl fmt::Display for YcsbReport {
         }
         let verdict = if self.verified {
             "verified: every record that was read was whole and as new as it had to be".to_owned()
-        } else if self.verification_errors > 0 {
-            format!("NOT VERIFIED: {} errors", self.verification_errors)
+        } else if self.errors > 0 {
+            format!("NOT VERIFIED: {} errors", self.errors)
         } else {
             "NOT VERIFIED: the run did not come to its end".to_owned()
         };
@@ -225,31 +226,70 @@ impl fmt::Display for YcsbReport {
     }
 }
 
-impl YcsbReport {
-    fn write_latencies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Latencies as a table.
+pub(super) fn write_latencies(f: &mut fmt::Formatter<'_>, all: &[Latency]) -> fmt::Result {
+    writeln!(
+        f,
+        "\n{:<20}{:>9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "latency in us", "count", "mean", "p50", "p90", "p99", "p99.9", "max"
+    )?;
+    for Latency { kind, summary } in all {
+        let micros = |nanos: u64| nanos as f64 / 1e3;
         writeln!(
             f,
-            "\n{:<20}{:>9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
-            "latency in us", "count", "mean", "p50", "p90", "p99", "p99.9", "max"
+            "  {:<18}{:>9}{:>10.1}{:>10.1}{:>10.1}{:>10.1}{:>10.1}{:>10.1}",
+            kind.name(),
+            summary.count,
+            summary.mean_ns / 1e3,
+            micros(summary.p50_ns),
+            micros(summary.p90_ns),
+            micros(summary.p99_ns),
+            micros(summary.p99_9_ns),
+            micros(summary.max_ns)
         )?;
-        for Latency { kind, summary } in &self.latency {
-            let micros = |nanos: u64| nanos as f64 / 1e3;
-            writeln!(
-                f,
-                "  {:<18}{:>9}{:>10.1}{:>10.1}{:>10.1}{:>10.1}{:>10.1}{:>10.1}",
-                kind.name(),
-                summary.count,
-                summary.mean_ns / 1e3,
-                micros(summary.p50_ns),
-                micros(summary.p90_ns),
-                micros(summary.p99_ns),
-                micros(summary.p99_9_ns),
-                micros(summary.max_ns)
-            )?;
-        }
-        Ok(())
     }
+    Ok(())
+}
 
+/// How a table of operations begins.
+pub(super) fn write_rate(
+    f: &mut fmt::Formatter<'_>,
+    (operations, seconds, per_s): (u64, f64, f64),
+    rate: Option<f64>,
+    is_virtual: bool,
+) -> fmt::Result {
+    let virtually = if is_virtual { " of virtual time" } else { "" };
+    let wanted = rate.map_or_else(String::new, |rate| format!(" ({rate} wanted)"));
+    writeln!(
+        f,
+        "\n{operations} operations in {seconds:.3} s{virtually}: {per_s:.0} per second{wanted}"
+    )
+}
+
+/// What only a simulated rack tells.
+pub(super) fn write_simulation(
+    f: &mut fmt::Formatter<'_>,
+    simulation: Option<&Simulation>,
+) -> fmt::Result {
+    let Some(simulation) = simulation else {
+        return Ok(());
+    };
+    writeln!(
+        f,
+        "\n{} events in {:.2} s of real time, trace hash {}",
+        simulation.events, simulation.real_seconds, simulation.trace_hash
+    )
+}
+
+impl Latency {
+    /// As the report has them.
+    pub(super) fn all(latencies: &[(Kind, LatencySummary)]) -> Vec<Self> {
+        let one = |&(kind, summary): &(Kind, LatencySummary)| Self { kind, summary };
+        latencies.iter().map(one).collect()
+    }
+}
+
+impl YcsbReport {
     fn write_pages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pages = &self.pages;
         let all = pages.fixes.max(1) as f64;
@@ -289,7 +329,7 @@ impl YcsbReport {
 }
 
 /// Bytes for people.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     match bytes {
         0..0x400 => format!("{bytes} B"),
         0x400..0x10_0000 => format!("{:.0} KiB", bytes as f64 / 1024.0),

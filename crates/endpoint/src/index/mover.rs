@@ -146,7 +146,7 @@ impl Mover {
         (to, taker): (EndpointId, &ShardState),
         map: &PartitionMap,
     ) -> Option<Self> {
-        let got = taker.getting.map(|(id, keys, entries)| (id, keys, entries));
+        let got = taker.getting;
         let gives = giver.giving.map(|(id, keys)| (id, keys, 0));
         let (id, keys, entries) = got.or(gives)?;
         let what = Move {

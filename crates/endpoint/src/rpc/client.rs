@@ -82,6 +82,8 @@ pub struct Client {
     /// Messages that may have been sent by now, modulo 2^32.
     granted: u32,
     question: Question,
+    /// Whether messages wait for a grant.
+    waits: bool,
     counters: ClientCounters,
 }
 
@@ -118,6 +120,7 @@ impl Client {
             incarnation: config.incarnation,
             granted: GRANT_INITIAL.into(),
             question: Question::None,
+            waits: false,
             counters: ClientCounters::default(),
             config,
             sizes,
@@ -236,11 +239,26 @@ impl Client {
         if self.is_broken() {
             return false;
         }
-        let before = (self.counters, self.state);
+        let before = self.progress();
         if let Err(cause) = self.try_advance(now, verbs) {
             self.break_off(verbs, cause);
         }
-        before != (self.counters, self.state)
+        before != self.progress()
+    }
+
+    /// What changes when anything happens.
+    fn progress(&self) -> (u64, u64, usize, State) {
+        let ClientCounters {
+            messages_sent,
+            messages_received,
+            ..
+        } = self.counters;
+        (
+            messages_sent,
+            messages_received,
+            self.ended.len(),
+            self.state,
+        )
     }
 
     /// The end of a request, if one is known. Needs no verbs, so that ends can be dealt with while

@@ -33,7 +33,8 @@ pub struct ClientConfig {
     /// Completions taken at once.
     pub completions_max: u16,
     /// After this time without an answer a request is given up, and the server is asked whether it
-    /// is alive; if that has no answer after the same time, the connection is given up. Zero: never.
+    /// is alive; if that has no answer after the same time, the connection is given up, too. Zero:
+    /// never.
     pub timeout: Duration,
     /// The only incarnation of the server to speak to; zero: the one that is there.
     pub incarnation: u64,

@@ -201,7 +201,9 @@ mod tests {
         let mut firsts: Vec<u64> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
             let taken = threads.into_iter().map(|thread| thread.join());
-            taken.flat_map(|taken| taken.expect("no panic").expect("enough")).collect()
+            taken
+                .flat_map(|taken| taken.expect("no panic").expect("enough"))
+                .collect()
         });
         firsts.sort_unstable();
         assert!(firsts.iter().copied().eq((0..4 * EACH).map(|at| at * 3)));

@@ -18,8 +18,8 @@
 //!   the PSN expected: nothing behind it is carried out.
 //!
 //! A **limit** bounds each register. The controller has it on record before the switch has it, and
-//! raises it ahead of time when it is told that few numbers are left. A restart of the switch
-//! loses the register; the sequencer then goes on at the limit, and what was left below it is a gap.
+//! raises it ahead of time when it is told that few numbers are left. A restart of the switch loses
+//! the register; the sequencer then goes on at the limit, and what was left below it is a gap.
 //! A request that would go beyond the limit is refused as one that failed here (*remote operational
 //! error*), which breaks the connection; it means that the controller is not there.
 //!

@@ -1,6 +1,6 @@
 //! A thread of the compute node that asks the index, so many operations at a time.
 
-use super::metered::Metered;
+use super::metered::{Metered, Outbox};
 use super::tally::Shared;
 use super::{Core, tree};
 use rackweave_base::{Duration, Instant, Rng};
@@ -47,6 +47,7 @@ pub struct ClientActor {
     mix: Mix,
     rng: Rng,
     going: HashMap<Ticket, (Instant, u64)>,
+    outbox: Outbox,
     tally: Shared,
 }
 
@@ -59,6 +60,7 @@ impl ClientActor {
             mix,
             rng,
             going: HashMap::new(),
+            outbox: Outbox::default(),
             tally: tally.clone(),
         }
     }
@@ -114,9 +116,12 @@ impl ClientActor {
 impl Actor for ClientActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let now = context.now();
-        let mut verbs = Metered::new(context.nic(), self.core);
-        let result = self.turn(now, &mut verbs);
+        let mut outbox = core::mem::take(&mut self.outbox);
+        let flushed = outbox.flush(context.nic());
+        let mut verbs = Metered::new(context.nic(), &mut outbox, self.core);
+        let result = flushed.and_then(|()| self.turn(now, &mut verbs));
         let communication = verbs.spent();
+        self.outbox = outbox;
         context.charge(Category::Communication, communication);
         match result {
             Ok(compute) => {

@@ -1,7 +1,7 @@
 //! The coordinator of the index on a core of the compute node.
 
 use super::Core;
-use super::metered::Metered;
+use super::metered::{Metered, Outbox};
 use super::tally::Shared;
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
@@ -25,6 +25,8 @@ pub struct CoordinatorActor {
     pub coordinator: Coordinator,
     /// Whose core it runs on.
     pub core: Core,
+    /// What it has posted in this turn.
+    pub outbox: Outbox,
     /// What it does.
     pub log: Rc<RefCell<Log>>,
     /// Where failures are told.
@@ -54,11 +56,17 @@ impl CoordinatorActor {
 impl Actor for CoordinatorActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let now = context.now();
-        let mut verbs = Metered::new(context.nic(), self.core);
+        let mut outbox = core::mem::take(&mut self.outbox);
+        if let Err(failure) = outbox.flush(context.nic()) {
+            self.tally.borrow_mut().fail(failure);
+            return Step::Done;
+        }
+        let mut verbs = Metered::new(context.nic(), &mut outbox, self.core);
         while let Some(event) = self.coordinator.poll(now, &mut verbs) {
             self.note(now, &event);
         }
         let spent = verbs.spent();
+        self.outbox = outbox;
         context.charge(Category::Communication, spent);
         if spent > Duration::ZERO {
             return Step::Compute(Duration::ZERO);

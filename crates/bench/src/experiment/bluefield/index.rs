@@ -2,6 +2,7 @@
 //! and clients on the compute node.
 
 use super::client::{ClientActor, Mix};
+use super::metered::Outbox;
 use super::rack::{self, failed};
 use super::server::{Prices, ServerActor, Slowdown};
 use super::tally::{Shared, Tally};
@@ -57,6 +58,8 @@ pub struct Plan {
     pub slowdown: Option<Slowdown>,
     /// The longest request or reply.
     pub payload_max: u32,
+    /// Keys that each tree has room for at least, if keys are to move.
+    pub room: u64,
     /// Not counted at the beginning.
     pub warm_up: Duration,
     /// Counted.
@@ -77,8 +80,9 @@ impl Plan {
             mix,
             slowdown: None,
             payload_max: PAYLOAD_MAX,
-            warm_up: Duration::from_micros(40),
-            counted: Duration::from_micros(200),
+            room: 0,
+            warm_up: Duration::from_micros(50),
+            counted: Duration::from_micros(800),
         }
     }
 
@@ -134,8 +138,9 @@ impl Index {
     /// # Errors
     /// If the rack or the index cannot be built.
     pub fn new(seed: u64, plan: &Plan) -> Result<Self, ExperimentError> {
-        // Each shard has room for all keys, so that any of them can move.
-        let room = 4 * plan.keys * tree::ENTRY_BYTES * 3 + (64 << 20);
+        // Trees are a half to nine tenths full; the rest is buffers of connections.
+        let keys = plan.keys + 2 * plan.room;
+        let room = 4 * keys * tree::ENTRY_BYTES + (512 << 20);
         let mut index = Self {
             rack: rack::testbed(seed, room)?,
             endpoints: Vec::new(),
@@ -156,7 +161,7 @@ impl Index {
         let bounds = part.map_or((0, u64::MAX), |part| (part.low, part.last));
         let end = part.map_or(0, |part| plan.keys.min(part.last.saturating_add(1)));
         let memory = self.rack.memory().clone();
-        let tree = tree::load(&memory, plan.node_bytes, bounds, end)?;
+        let tree = tree::load(&memory, plan.node_bytes, bounds, (end, plan.room))?;
         let shard = Shard::new(&memory, id, tree, self.map.clone());
         let shard = Arc::new(shard.map_err(|error| failed("a shard", error))?);
         let mut endpoint = Endpoint {
@@ -347,6 +352,7 @@ impl Index {
             for (index, thread) in endpoint.threads.drain(..).enumerate() {
                 let actor = ServerActor {
                     thread,
+                    outbox: Outbox::default(),
                     prices: endpoint.prices.clone(),
                     slowdown: slow,
                     tally: tally.clone(),

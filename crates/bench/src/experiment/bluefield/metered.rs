@@ -1,4 +1,5 @@
-//! Verbs that note what using them costs a core, with doorbells for batches.
+//! Verbs that note what using them costs a core, with doorbells for batches, and that hold what is
+//! posted back until the core has done all of a turn.
 
 use super::Core;
 use super::tree::ENTRY_BYTES;
@@ -10,6 +11,24 @@ use rackweave_verbs::{
     WorkRequest,
 };
 
+/// Work that a core has posted in a turn: it reaches the NIC when the turn is over.
+#[derive(Debug, Default)]
+pub struct Outbox(Vec<(Qpn, WorkRequest)>);
+
+impl Outbox {
+    /// The turn is over.
+    ///
+    /// # Errors
+    /// If a queue pair does not take what was posted to it.
+    pub fn flush(&mut self, verbs: &mut dyn Verbs) -> Result<(), String> {
+        for (qpn, request) in self.0.drain(..) {
+            let posted = verbs.post_send(qpn, request);
+            posted.map_err(|error| format!("a request was not taken: {error}"))?;
+        }
+        Ok(())
+    }
+}
+
 /// A node's verbs, and the time of the core that uses them.
 ///
 /// A work request costs its building; those posted together share a doorbell. A completion costs
@@ -18,15 +37,17 @@ use rackweave_verbs::{
 /// spin.
 pub struct Metered<'a> {
     verbs: &'a mut dyn Verbs,
+    outbox: &'a mut Outbox,
     core: Core,
     spent: Duration,
 }
 
 impl<'a> Metered<'a> {
-    /// Nothing is spent yet.
-    pub fn new(verbs: &'a mut dyn Verbs, core: Core) -> Self {
+    /// Nothing is spent yet. Requests go to `outbox`.
+    pub fn new(verbs: &'a mut dyn Verbs, outbox: &'a mut Outbox, core: Core) -> Self {
         Self {
             verbs,
+            outbox,
             core,
             spent: Duration::ZERO,
         }
@@ -96,23 +117,19 @@ impl Verbs for Metered<'_> {
     }
 
     fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
-        let posted = self.verbs.post_send(qpn, request);
-        if posted.is_ok() {
-            self.posted(1);
-        }
-        posted
+        self.outbox.0.push((qpn, request));
+        self.posted(1);
+        Ok(())
     }
 
     fn post_sends(&mut self, qpn: Qpn, requests: &[WorkRequest]) -> Result<(), (usize, PostError)> {
-        let posted = self.verbs.post_sends(qpn, requests);
-        let taken = match posted {
-            Ok(()) => requests.len(),
-            Err((taken, _)) => taken,
-        };
-        if taken > 0 {
-            self.posted(taken);
+        self.outbox
+            .0
+            .extend(requests.iter().map(|&request| (qpn, request)));
+        if !requests.is_empty() {
+            self.posted(requests.len());
         }
-        posted
+        Ok(())
     }
 
     fn post_receive(&mut self, qpn: Qpn, request: ReceiveRequest) -> Result<(), PostError> {

@@ -1,6 +1,6 @@
 //! A server thread of the index on a core of the host or of the DPU.
 
-use super::metered::Metered;
+use super::metered::{Metered, Outbox};
 use super::tally::Shared;
 use super::{Core, tree};
 use core::cell::Cell;
@@ -127,6 +127,8 @@ impl Service for Priced<'_> {
 pub struct ServerActor {
     /// Its connections and its way to the shard.
     pub thread: ServerThread,
+    /// What it has posted in this turn.
+    pub outbox: Outbox,
     /// What it pays for trees.
     pub prices: Rc<Prices>,
     /// When its core gets slower, if it does.
@@ -145,7 +147,11 @@ impl Actor for ServerActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let (now, core) = (context.now(), self.prices.core);
         let cost = self.prices.cost(self.shard());
-        let mut verbs = Metered::new(context.nic(), core);
+        if let Err(failure) = self.outbox.flush(context.nic()) {
+            self.tally.borrow_mut().fail(failure);
+            return Step::Done;
+        }
+        let mut verbs = Metered::new(context.nic(), &mut self.outbox, core);
         let mut service = Priced {
             service: &mut self.thread.service,
             cost,

@@ -4,6 +4,7 @@
 use crate::experiment::bluefield::client::{Keys, Mix};
 use crate::experiment::bluefield::coordinator::{CoordinatorActor, Log};
 use crate::experiment::bluefield::index::{self, ENDPOINTS, Index, Plan};
+use crate::experiment::bluefield::metered::Outbox;
 use crate::experiment::bluefield::server::Slowdown;
 use crate::experiment::bluefield::tally::Tally;
 use crate::experiment::bluefield::{Core, rack, tree};
@@ -125,6 +126,7 @@ pub fn course(
         warm_up,
         counted,
         payload_max: PAGE_BYTES,
+        room: 2 * REAL_KEYS,
         slowdown: slow.then(|| slowdown(slow_from)),
         ..scenario.plan()?
     };
@@ -150,6 +152,7 @@ pub fn course(
     let actor = CoordinatorActor {
         coordinator: index.coordinator(config)?,
         core: Core::of(Server::Compute),
+        outbox: Outbox::default(),
         log: log.clone(),
         tally: tally.clone(),
     };

@@ -4,7 +4,7 @@ use super::*;
 use rackweave_base::Duration;
 
 /// Virtual time that is enough.
-const SHORT: Duration = Duration::from_micros(200);
+const SHORT: Duration = Duration::from_micros(800);
 
 fn rate(keys: u64, updates: f64, offload: f64) -> f64 {
     let mut progress = |_| true;
@@ -64,21 +64,34 @@ fn the_rebalancer_comes_near_the_best_split() {
 #[ignore]
 fn zz_by_hand() {
     let names = std::env::var("FIG").unwrap_or_default();
-    let scale = if std::env::var("FULL").is_ok() { Scale::Full } else { Scale::Quick };
+    let scale = if std::env::var("FULL").is_ok() {
+        Scale::Full
+    } else {
+        Scale::Quick
+    };
     let mut figures = Vec::new();
-    for one in crate::experiment::ALL.iter().filter(|one| one.name.starts_with("bluefield")) {
+    for one in crate::experiment::ALL
+        .iter()
+        .filter(|one| one.name.starts_with("bluefield"))
+    {
         if !names.is_empty() && !names.split(',').any(|name| name == one.name) {
             continue;
         }
         let start = std::time::Instant::now();
         let mut progress = |_| true;
-        let made = (one.run)(&mut Run { scale, seed: 1, progress: &mut progress });
+        let made = (one.run)(&mut Run {
+            scale,
+            seed: 1,
+            progress: &mut progress,
+        });
         println!("== {} {:.1?}", one.name, start.elapsed());
         match made {
             Ok(figure) => {
                 std::fs::write(format!("/tmp/rw/fig/{}.svg", one.name), figure.to_svg()).unwrap();
                 std::fs::write(format!("/tmp/rw/fig/{}.csv", one.name), figure.to_csv()).unwrap();
-                for note in &figure.notes { println!("  - {note}"); }
+                for note in &figure.notes {
+                    println!("  - {note}");
+                }
                 figures.push(figure);
             }
             Err(error) => println!("{error}"),

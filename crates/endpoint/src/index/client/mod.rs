@@ -5,9 +5,9 @@
 //! and the client fetches a newer one and tries again. It is sans-IO: [`IndexClient::begin`] takes
 //! an operation, [`IndexClient::poll`] gets on with all of them and gives back what has ended.
 //!
-//! `operations` is what is under way and what answers mean for it; `link` is the way to one
-//! endpoint.
+//! `operations` is what is under way, `answers` what comes of it; `link` is the way to one endpoint.
 
+mod answers;
 mod link;
 mod operations;
 

@@ -1,20 +1,18 @@
-//! Operations under way, and what answers mean for them.
+//! Operations under way: what is to be sent for them, and how they end.
 
 use super::IndexClientConfig;
-use super::link::Link;
 use crate::btree::Direction;
 use crate::index::map::{EndpointId, PartitionMap};
-use crate::index::message::{self, Outcome, Page, Request};
+use crate::index::message::Request;
 use crate::index::op::{Access, Answer, BeginError, IndexError, Op, Reply, Ticket, Value};
-use crate::index::reader::{Found, Query};
+use crate::index::reader::Query;
 use crate::index::statistics::ClientStatistics;
-use crate::rpc::{RpcError, Status};
-use rackweave_base::{Duration, Instant, Timers};
+use rackweave_base::{Instant, Timers};
 use std::collections::VecDeque;
 
 /// What kind of operation it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+pub(super) enum Kind {
     Get,
     Insert,
     Update,
@@ -24,14 +22,14 @@ enum Kind {
 }
 
 impl Kind {
-    fn is_write(self) -> bool {
+    pub fn is_write(self) -> bool {
         !matches!(self, Self::Get | Self::Scan(_))
     }
 }
 
 /// Where it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+pub(super) enum State {
     /// To be sent, or waiting for room.
     Ready,
     /// A request is under way.
@@ -46,21 +44,21 @@ enum State {
 
 /// An operation under way.
 #[derive(Debug)]
-struct Pending {
+pub(super) struct Pending {
     ticket: Ticket,
-    kind: Kind,
+    pub kind: Kind,
     /// The key, or the least key that a scan still wants.
-    key: u64,
+    pub key: u64,
     /// The greatest key that a scan still wants.
-    last: u64,
+    pub last: u64,
     /// Entries that a scan still wants.
-    limit: u32,
+    pub limit: u32,
     value: Vec<u8>,
-    entries: Vec<(u64, Value)>,
-    access: Access,
-    state: State,
+    pub entries: Vec<(u64, Value)>,
+    pub access: Access,
+    pub state: State,
     endpoint: EndpointId,
-    tries: u32,
+    pub tries: u32,
 }
 
 /// What is to be sent.
@@ -71,18 +69,18 @@ pub(super) struct Sendable {
 
 #[derive(Debug)]
 pub(super) struct Operations {
-    config: IndexClientConfig,
-    map: PartitionMap,
+    pub(super) config: IndexClientConfig,
+    pub(super) map: PartitionMap,
     value_max: u32,
-    pending: Vec<Option<Pending>>,
+    pub(super) pending: Vec<Option<Pending>>,
     free: Vec<u32>,
     ready: VecDeque<u32>,
-    paused: Timers,
+    pub(super) paused: Timers,
     /// Those that wait for a map.
-    mapless: Vec<u32>,
+    pub(super) mapless: Vec<u32>,
     /// Who is to be asked for a map, and whether somebody was.
-    ask: Option<EndpointId>,
-    asked: bool,
+    pub(super) ask: Option<EndpointId>,
+    pub(super) asked: bool,
     replies: VecDeque<Reply>,
     tickets: u64,
     /// Memory of values of operations that have ended.
@@ -211,7 +209,7 @@ impl Operations {
         }
     }
 
-    fn get(&mut self, slot: u32) -> &mut Pending {
+    pub(super) fn get(&mut self, slot: u32) -> &mut Pending {
         let pending = self.pending[slot as usize].as_mut();
         pending.expect("slots that are passed around are in use")
     }
@@ -293,7 +291,7 @@ impl Operations {
         self.get(slot).state = State::Called;
     }
 
-    fn end(&mut self, slot: u32, result: Result<Answer, IndexError>) {
+    pub(super) fn end(&mut self, slot: u32, result: Result<Answer, IndexError>) {
         let Some(pending) = self.pending[slot as usize].take() else {
             return;
         };
@@ -336,192 +334,6 @@ impl Operations {
             if pending.is_some_and(|pending| pending.state == State::Reading(endpoint)) {
                 self.end(slot, Err(IndexError::Gone(endpoint)));
             }
-        }
-    }
-
-    /// Waits a little before it tries again, or gives up.
-    fn pause(&mut self, now: Instant, slot: u32) {
-        self.statistics.busy += 1;
-        let (first, longest) = (self.config.busy_wait, self.config.busy_wait_max);
-        let tries_max = self.config.tries_max;
-        let pending = self.get(slot);
-        pending.tries += 1;
-        let tries = pending.tries;
-        if tries > tries_max {
-            return self.end(slot, Err(IndexError::Unsettled { tries }));
-        }
-        pending.state = State::Paused;
-        let doubled = first * (1 << (tries - 1).min(20));
-        let wait = doubled.min(longest).max(Duration::from_nanos(1));
-        self.paused.set(slot, now + wait);
-    }
-
-    /// The keys are not where the map says.
-    fn moved(&mut self, now: Instant, slot: u32, endpoint: EndpointId, version: Option<u64>) {
-        self.statistics.moved += 1;
-        if version.is_some_and(|version| version <= self.map.version()) {
-            // The endpoint is behind, or the range is between two owners.
-            return self.pause(now, slot);
-        }
-        self.get(slot).state = State::WantsMap;
-        self.mapless.push(slot);
-        self.ask.get_or_insert(endpoint);
-    }
-
-    /// Asks an endpoint for the map, if one is wanted.
-    pub fn fetch_map(&mut self, links: &mut [Option<Link>]) {
-        let Some(from) = self.ask.filter(|_| !self.asked) else {
-            return;
-        };
-        let reachable = |link: &&mut Link| !link.is_broken();
-        let link = links[from.index()].as_mut().filter(reachable);
-        match link {
-            Some(link) => self.asked = link.ask_for_map(),
-            None => self.no_map(),
-        }
-    }
-
-    /// Nobody will send a map: those who wait for one try again as they are.
-    pub fn no_map(&mut self) {
-        (self.ask, self.asked) = (None, false);
-        for slot in core::mem::take(&mut self.mapless) {
-            self.again(slot);
-        }
-    }
-
-    /// The map that was asked for.
-    pub fn map_came(&mut self, now: Instant, result: Result<&[u8], RpcError>) {
-        self.statistics.maps_fetched += 1;
-        let bytes = result.ok().and_then(message::reply);
-        let map = bytes.and_then(|(_, bytes)| PartitionMap::decode(bytes).ok());
-        let newer = |map: &PartitionMap| {
-            map.version() > self.map.version() && map.endpoints() == self.map.endpoints()
-        };
-        let Some(map) = map.filter(newer) else {
-            (self.ask, self.asked) = (None, false);
-            for slot in core::mem::take(&mut self.mapless) {
-                self.pause(now, slot);
-            }
-            return;
-        };
-        self.statistics.maps_newer += 1;
-        self.map = map;
-        self.no_map();
-    }
-
-    /// The answer to its request.
-    pub fn answered(
-        &mut self,
-        now: Instant,
-        slot: u32,
-        endpoint: EndpointId,
-        result: Result<&[u8], RpcError>,
-    ) {
-        let bytes = match result {
-            Ok(bytes) => bytes,
-            Err(RpcError::Refused(status)) => {
-                let error = match status {
-                    Status::REPLY_TOO_LARGE => IndexError::ValueTooLarge(endpoint),
-                    _ => IndexError::Refused(endpoint),
-                };
-                return self.end(slot, Err(error));
-            }
-            Err(_) => return self.lost(slot, endpoint),
-        };
-        let malformed = Err(IndexError::Malformed(endpoint));
-        let Some((outcome, rest)) = message::reply(bytes) else {
-            return self.end(slot, malformed);
-        };
-        let kind = self.get(slot).kind;
-        match (outcome, kind) {
-            (Outcome::Done, Kind::Get) => {
-                let value = Some(Value::from(rest));
-                self.end(slot, Ok(Answer::Value(value)));
-            }
-            (Outcome::Absent, Kind::Get) => self.end(slot, Ok(Answer::Value(None))),
-            (Outcome::Done, Kind::Scan(direction)) => match Page::decode(rest) {
-                Some(page) => self.page(slot, endpoint, direction, &page),
-                None => self.end(slot, malformed),
-            },
-            (Outcome::Done | Outcome::Absent, kind) if kind.is_write() => {
-                self.end(slot, Ok(Answer::Found(outcome == Outcome::Done)));
-            }
-            (Outcome::Moved, _) => {
-                let version = rest.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-                self.moved(now, slot, endpoint, version);
-            }
-            (Outcome::Busy, _) => self.pause(now, slot),
-            (Outcome::Full, _) => self.end(slot, Err(IndexError::Full(endpoint))),
-            (Outcome::ValueTooLarge, _) => {
-                self.end(slot, Err(IndexError::ValueTooLarge(endpoint)));
-            }
-            (Outcome::Corrupt, _) => self.end(slot, Err(IndexError::Corrupt(endpoint))),
-            _ => self.end(slot, malformed),
-        }
-    }
-
-    /// A page of a scan.
-    fn page(&mut self, slot: u32, endpoint: EndpointId, direction: Direction, page: &Page<'_>) {
-        let pending = self.get(slot);
-        let range = pending.key..=pending.last;
-        for (key, value) in page.entries.iter() {
-            let last = pending.entries.last().map(|&(last, _)| last);
-            let ordered = last.is_none_or(|last| match direction {
-                Direction::Forward => last < key,
-                Direction::Backward => key < last,
-            });
-            if !ordered || !range.contains(&key) || pending.limit == 0 {
-                return self.end(slot, Err(IndexError::Malformed(endpoint)));
-            }
-            pending.limit -= 1;
-            pending.entries.push((key, Value::from(value)));
-        }
-        let next = page.next.filter(|next| range.contains(next));
-        self.scan_on(slot, direction, next);
-    }
-
-    /// A scan goes on from `next`, or ends.
-    fn scan_on(&mut self, slot: u32, direction: Direction, next: Option<u64>) {
-        let pending = self.get(slot);
-        let Some(next) = next.filter(|_| pending.limit > 0) else {
-            let entries = core::mem::take(&mut pending.entries);
-            return self.end(slot, Ok(Answer::Entries(entries)));
-        };
-        match direction {
-            Direction::Forward => pending.key = next,
-            Direction::Backward => pending.last = next,
-        }
-        pending.tries = 0;
-        self.again(slot);
-    }
-
-    /// What READs have found.
-    pub fn found(&mut self, now: Instant, slot: u32, endpoint: EndpointId, found: Found) {
-        let waits = self.pending[slot as usize].as_ref();
-        if waits.is_none_or(|pending| pending.state != State::Reading(endpoint)) {
-            return;
-        }
-        match found {
-            Found::Value(value) => self.end(slot, Ok(Answer::Value(value))),
-            Found::Entries(entries, beyond) => {
-                let pending = self.get(slot);
-                let Kind::Scan(direction) = pending.kind else {
-                    return;
-                };
-                pending.limit -= (entries.len() as u32).min(pending.limit);
-                pending.entries.extend(entries);
-                let range = pending.key..=pending.last;
-                let next = beyond.filter(|next| range.contains(next));
-                self.scan_on(slot, direction, next);
-            }
-            Found::Moved => self.moved(now, slot, endpoint, None),
-            Found::GivenUp => {
-                self.statistics.fallbacks += 1;
-                self.get(slot).access = Access::Rpc;
-                self.again(slot);
-            }
-            Found::Gone => self.end(slot, Err(IndexError::Gone(endpoint))),
-            Found::Corrupt => self.end(slot, Err(IndexError::Corrupt(endpoint))),
         }
     }
 }

@@ -15,140 +15,23 @@
 //! slot of its own.
 
 mod cache;
+mod config;
+mod records;
 mod scan;
 mod walk;
 
-use super::op::Value;
 use super::statistics::ReaderStatistics;
-use crate::btree::Direction;
 use cache::Cache;
-use rackweave_base::memory::MemoryError;
 use rackweave_base::{Memory, Qpn, Rkey};
 use rackweave_verbs::{
-    Access, Completion, CompletionStatus, CqError, CqId, Operation, PdId, PostError,
-    QpCapabilities, QpError, QpState, Region, RegisterError, Verbs, WorkRequest,
+    Access, Completion, CompletionStatus, CqId, Operation, PdId, PostError, QpCapabilities,
+    QpState, Region, Verbs, WorkRequest,
 };
-use rackweave_wire::fabric::tree::{Layout, NodePointer, RECORD_HEADER_WORDS};
+use rackweave_wire::fabric::tree::RECORD_HEADER_WORDS;
 use std::collections::VecDeque;
 use walk::Walk;
 
-/// Where the tree of an endpoint is, for those who READ it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RemoteTree {
-    /// The name that every tree node bears.
-    pub tree: u64,
-    /// The sizes of its tree nodes.
-    pub layout: Layout,
-    /// Places for tree nodes.
-    pub tree_nodes: u32,
-    /// The root.
-    pub root: NodePointer,
-    /// Bytes of the heap, which lies behind the tree nodes.
-    pub heap_bytes: u64,
-    /// The longest value.
-    pub value_max: u32,
-    /// Where the tree begins, in the endpoint's addresses.
-    pub address: u64,
-    /// The key of its region.
-    pub rkey: Rkey,
-    /// Where the word with the endpoint's map version is.
-    pub version_address: u64,
-    /// The key of the region with that word.
-    pub version_rkey: Rkey,
-}
-
-/// The size and the patience of a reader.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ReaderConfig {
-    /// Walks under way at a time, 1 to 4096.
-    pub walks: u16,
-    /// Bytes of inner tree nodes that are kept at most; 0: none are.
-    pub cache_bytes: u64,
-    /// READs of value records that one scan has under way, 1 to 64.
-    pub records: u8,
-    /// How often a torn tree node is read again before the walk begins anew.
-    pub torn_max: u32,
-    /// How often a walk begins anew, or follows a pointer to the right, before it is given up.
-    pub restarts_max: u32,
-}
-
-impl Default for ReaderConfig {
-    fn default() -> Self {
-        Self {
-            walks: 64,
-            cache_bytes: 0,
-            records: 8,
-            torn_max: 16,
-            restarts_max: 64,
-        }
-    }
-}
-
-/// Why there is no such reader.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum ReaderError {
-    /// A setting is out of range.
-    #[error("a reader with {what} = {value}; {possible} are possible")]
-    Config {
-        /// The setting.
-        what: &'static str,
-        /// What it says.
-        value: u64,
-        /// What it may say.
-        possible: &'static str,
-    },
-    /// No memory for what the READs bring.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// The NIC does not register it.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-    /// The NIC has no completion queue.
-    #[error(transparent)]
-    Cq(#[from] CqError),
-    /// The NIC has no queue pair.
-    #[error(transparent)]
-    Qp(#[from] QpError),
-}
-
-/// What is looked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Query {
-    /// The value of a key.
-    Get {
-        /// The key.
-        key: u64,
-    },
-    /// Entries from `low` to `last`, which must belong to this endpoint.
-    Scan {
-        /// The least key.
-        low: u64,
-        /// The greatest key.
-        last: u64,
-        /// From which end.
-        direction: Direction,
-        /// Entries at most.
-        limit: u32,
-    },
-}
-
-/// How a walk ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Found {
-    /// The value of a key, if it has one.
-    Value(Option<Value>),
-    /// The entries, in the order of the direction: all, or as many as the limit allowed; and the
-    /// key beyond the range of the query, in its direction, if there is one.
-    Entries(Vec<(u64, Value)>, Option<u64>),
-    /// The endpoint has another map, or its tree does not have these keys.
-    Moved,
-    /// The tree changed faster than it could be read.
-    GivenUp,
-    /// The endpoint does not answer, or another tree is in its place.
-    Gone,
-    /// The tree is damaged.
-    Corrupt,
-}
+pub use config::{Found, Query, ReaderConfig, ReaderError, RemoteTree};
 
 /// What a READ is for, besides records.
 pub(super) const NODE: u8 = 0xff;
@@ -211,19 +94,7 @@ impl Reader {
         remote: RemoteTree,
         config: ReaderConfig,
     ) -> Result<Self, ReaderError> {
-        let bounds = [
-            ("walks", u64::from(config.walks), 1..=4096, "1 to 4096"),
-            ("records", u64::from(config.records), 1..=64, "1 to 64"),
-        ];
-        for (what, value, range, possible) in bounds {
-            if !range.contains(&value) {
-                return Err(ReaderError::Config {
-                    what,
-                    value,
-                    possible,
-                });
-            }
-        }
+        config.check()?;
         let node = remote.layout.bytes();
         let record = record_bytes(remote.value_max);
         // A lookup needs one record; a scan reads several at a time.
@@ -493,3 +364,6 @@ pub(super) struct Parts<'a> {
     /// READs to post.
     pub wanted: &'a mut Vec<Wanted>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,8 @@
 //! A scan goes on behind the fences of the leaf that it has finished. So it gives no key twice, and
 //! every key that is there throughout, whatever is split or merged meanwhile.
 
-use super::walk::{Reference, Walk, is_place};
+use super::records::Reference;
+use super::walk::{Walk, is_place};
 use super::{Parts, Query};
 use crate::btree::Direction;
 use crate::index::op::Value;

@@ -1,22 +1,14 @@
 //! One lookup or scan: from tree node to tree node.
 
+use super::records::Reference;
 use super::{Found, NODE, Parts, Query, VERSION, Wanted};
 use crate::btree::Direction;
 use crate::index::op::Value;
 use rackweave_base::canary::{Canary, planted};
-use rackweave_wire::fabric::tree::{self, Image, NodePointer, RecordError, Unusable, ValueRef};
+use rackweave_wire::fabric::tree::{self, Image, NodePointer, Unusable};
 
 /// Levels of a tree at most: a tree of 2^32 tree nodes with two children each has 32.
 const DEPTH_MAX: usize = 32;
-
-/// A value that is a record of its own.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reference {
-    pub key: u64,
-    pub value: ValueRef,
-    /// Which entry of a scan it is the value of.
-    pub entry: usize,
-}
 
 /// A walk through the tree.
 #[derive(Debug)]
@@ -35,7 +27,7 @@ pub(super) struct Walk {
     path: [NodePointer; DEPTH_MAX],
     depth: usize,
     /// How often the tree node that is being read came torn.
-    torn: u32,
+    pub(super) torn: u32,
     /// How often the walk began anew or followed a pointer to the right.
     pub(super) restarts: u32,
     /// Entries that a scan has found, and how many of them are of leaves that are finished.
@@ -48,10 +40,10 @@ pub(super) struct Walk {
     pub(super) parent: Vec<u8>,
     /// Records of the leaf; those from `batch` on are being read.
     pub(super) references: Vec<Reference>,
-    batch: usize,
-    outstanding: usize,
+    pub(super) batch: usize,
+    pub(super) outstanding: usize,
     /// A record was not what the leaf said: the leaf is to be read again.
-    spoiled: bool,
+    pub(super) spoiled: bool,
     end: Option<Found>,
 }
 
@@ -201,7 +193,7 @@ impl Walk {
         }
     }
 
-    fn is_patient(&mut self, parts: &mut Parts<'_>) -> bool {
+    pub(super) fn is_patient(&mut self, parts: &mut Parts<'_>) -> bool {
         self.restarts += 1;
         let patient = self.restarts <= parts.config.restarts_max;
         if !patient {
@@ -346,86 +338,6 @@ impl Walk {
             }
         };
         self.finish(found);
-    }
-
-    /// Reads the records from number `from` on, as many as may be under way.
-    pub(super) fn read_records(&mut self, parts: &mut Parts<'_>, from: usize) {
-        let most = usize::from(parts.config.records);
-        self.batch = from;
-        self.outstanding = self.references[from..].len().min(most);
-        self.spoiled = false;
-        for part in 0..self.outstanding {
-            if !self.read_record(parts, part) {
-                return self.finish(Found::Corrupt);
-            }
-        }
-    }
-
-    /// False if it is not in the heap.
-    fn read_record(&mut self, parts: &mut Parts<'_>, part: usize) -> bool {
-        let remote = parts.remote;
-        let value = self.references[self.batch + part].value;
-        let length = value.bytes() as u64;
-        let inside = value.length <= remote.value_max
-            && value.offset().saturating_add(length) <= remote.heap_bytes;
-        if inside {
-            let heap = remote.address + remote.layout.offset(remote.tree_nodes);
-            parts.wanted.push(Wanted {
-                part: part as u8,
-                address: heap + value.offset(),
-                rkey: remote.rkey,
-                length: length as u32,
-            });
-        }
-        inside
-    }
-
-    fn record(&mut self, parts: &mut Parts<'_>, part: usize, bytes: &[u8]) {
-        let Some(&reference) = self.references.get(self.batch + part) else {
-            return;
-        };
-        match reference.value.value(reference.key, bytes) {
-            Ok(value) => {
-                let value = Value::from(value);
-                match self.query {
-                    Query::Get { .. } => return self.finish(Found::Value(Some(value))),
-                    Query::Scan { .. } => self.entries[reference.entry].1 = value,
-                }
-            }
-            Err(RecordError::Torn) if self.torn < parts.config.torn_max => {
-                parts.statistics.records_torn += 1;
-                self.torn += 1;
-                self.read_record(parts, part);
-                return;
-            }
-            Err(_) => {
-                parts.statistics.records_stale += 1;
-                self.spoiled = true;
-            }
-        }
-        self.outstanding -= 1;
-        if self.outstanding > 0 {
-            return;
-        }
-        if self.spoiled {
-            return self.leaf_again(parts);
-        }
-        let next = self.batch + usize::from(parts.config.records);
-        if next < self.references.len() {
-            self.read_records(parts, next);
-        } else {
-            self.leaf_done(parts);
-        }
-    }
-
-    /// A record was freed since the leaf was read: reads the leaf again.
-    fn leaf_again(&mut self, parts: &mut Parts<'_>) {
-        self.entries.truncate(self.finished);
-        self.references.clear();
-        self.torn = 0;
-        if self.is_patient(parts) {
-            self.read(parts);
-        }
     }
 }
 

@@ -179,18 +179,17 @@ const DPU: Server = Server {
     slowdown: 1.0,
 };
 
-/// The best throughput of any split, requests per second, of splits by 2 % of the requests.
+/// The best throughput of any split, requests per second, of splits by 4 % of the requests.
 fn best(servers: [Server; 2], keys: Keys) -> f64 {
     let mut rng = Rng::new(99);
     let mut drawn: Vec<u64> = (0..20_000).map(|_| draw(keys, &mut rng)).collect();
     drawn.sort_unstable();
-    let mut all: Vec<u64> = (0..=50).map(|at| drawn[(at * 19_999) / 50]).collect();
-    all.extend([0, KEYS]);
-    all.extend(drawn[0]..drawn[0] + 20);
+    let mut all: Vec<u64> = (0..=25).map(|at| drawn[(at * 19_999) / 25]).collect();
+    all.extend([0, KEYS, 1, 2, 3]);
     let rate = |boundary: u64| {
         let mut world = World::new(servers, keys, boundary, 5);
-        world.run(0.002);
-        world.run(0.01) as f64 / 0.01
+        world.run(0.001);
+        world.run(0.004) as f64 / 0.004
     };
     all.into_iter().map(rate).fold(0.0, f64::max)
 }
@@ -203,13 +202,13 @@ struct Course {
     last: World,
 }
 
-/// Runs with the rebalancer for some intervals of 5 ms; the rate is that of the last ten.
+/// Runs with the rebalancer for some intervals of 2 ms; the rate is that of the last ten.
 fn rebalanced(mut world: World, rebalancer: &mut Rebalancer, intervals: usize) -> Course {
     let (mut boundaries, mut rates) = (Vec::new(), Vec::new());
     for _ in 0..intervals {
-        let served = world.run(0.005);
-        rates.push(served as f64 / 0.005);
-        let samples = world.samples(0.005);
+        let served = world.run(0.002);
+        rates.push(served as f64 / 0.002);
+        let samples = world.samples(0.002);
         let map = world.map();
         if let Some(step) = rebalancer.decide(&map, &samples) {
             // A step must be a move that the map allows.
@@ -218,8 +217,8 @@ fn rebalanced(mut world: World, rebalancer: &mut Rebalancer, intervals: usize) -
             let part = next.part_of(EndpointId(0));
             world.boundary = part.map_or(0, |part| part.last + 1).min(KEYS);
             // What was under way when keys moved says nothing of either split.
-            world.run(0.001);
-            world.samples(0.001);
+            world.run(0.0005);
+            world.samples(0.0005);
         }
         boundaries.push(world.boundary);
     }
@@ -348,7 +347,7 @@ fn a_key_that_cannot_be_divided_stays() {
     let keys = [10, 30, 50, 70, 99, 99, 99, 99];
     assert_eq!(cut(&keys, part, true, 0.1), None);
     assert_eq!(cut(&keys, part, true, 0.4), Some((99, 99)));
-    assert_eq!(cut(&keys, part, true, 0.7), Some((60, 99)));
+    assert_eq!(cut(&keys, part, true, 0.7), Some((49, 99)));
     assert_eq!(cut(&keys, part, false, 0.125), Some((0, 20)));
     assert_eq!(cut(&[], part, false, 0.5), None);
 }

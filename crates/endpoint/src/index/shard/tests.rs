@@ -175,12 +175,15 @@ fn ranges_move_to_and_fro_and_nothing_is_lost() {
         let Some(part) = map.part_of(from) else {
             continue;
         };
-        let last = part.last.min(KEYS + 50);
-        let all = rng.chance(0.2);
-        let (low, last) = match (from, all) {
-            (_, true) => (part.low, part.last),
-            (LEFT, _) => (rng.between(part.low, last), part.last),
-            _ => (part.low, rng.between(part.low, last)),
+        let high = match map.part_of(to) {
+            Some(other) => other.low > part.low,
+            None => rng.chance(0.5),
+        };
+        let inside = rng.between(part.low, part.last.min(KEYS + 50).max(part.low));
+        let (low, last) = match high {
+            _ if rng.chance(0.2) => (part.low, part.last),
+            true => (inside, part.last),
+            false => (part.low, inside),
         };
         let what = Move {
             from,

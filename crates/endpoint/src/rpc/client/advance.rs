@@ -204,7 +204,9 @@ impl Client {
             self.outbox.stage_empty_first();
             allowed += u32::from(allowed == 0);
         }
-        self.counters.grant_waits += u64::from(allowed == 0);
+        let waits = allowed == 0;
+        self.counters.grant_waits += u64::from(waits && !self.waits);
+        self.waits = waits;
         let header = (0, self.incarnation);
         let flushed = self
             .outbox

@@ -1,16 +1,19 @@
 //! The endpoint's side of requests.
 
-use super::message::{
-    self, ENTRY_HEADER, Entries, Numbers, Outcome, PAGE_HEADER, Request, RequestError,
-};
+mod page;
+mod report;
+
+use super::message::{Entries, Outcome, Request, RequestError};
 use super::meter::{Count, Meter};
 use super::shard::{Denied, HandoverError, MoveId, Shard};
-use super::statistics::ShardStatistics;
 use crate::btree::{Direction, TreeError};
 use crate::rpc::{self, Service, Status, Writer};
-use rackweave_base::{Duration, Instant};
+use page::PageWriter;
+use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
 use std::sync::Arc;
+
+pub use report::EndpointReport;
 
 /// Carries requests out on a shard. Each server thread has its own; all share the shard.
 #[derive(Debug)]
@@ -18,79 +21,6 @@ pub struct IndexServer {
     shard: Arc<Shard>,
     meter: Arc<Meter>,
     value: Vec<u8>,
-}
-
-/// Keys in a report that divide what was asked for into parts of equal weight, at most.
-const QUANTILES: usize = 128;
-
-/// What an endpoint says of itself.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct EndpointReport {
-    /// The version of its map.
-    pub version: u64,
-    /// Server threads.
-    pub threads: u32,
-    /// Requests that wait at them.
-    pub queue: u32,
-    /// Time that they have worked, all together.
-    pub busy: Duration,
-    /// Its counters.
-    pub statistics: ShardStatistics,
-    /// Keys, ascending, that divide its last operations into parts of equal weight. There may be
-    /// equal ones.
-    pub keys: Vec<u64>,
-}
-
-impl EndpointReport {
-    /// How an endpoint is doing.
-    pub fn of(shard: &Shard) -> Self {
-        let mut report = Self {
-            version: shard.version(),
-            statistics: shard.handover_statistics(),
-            ..Self::default()
-        };
-        let mut keys = Vec::new();
-        for meter in shard.meters() {
-            report.threads += 1;
-            report.queue = report.queue.saturating_add(meter.queue());
-            report.busy += meter.busy();
-            report.statistics += meter.statistics();
-            meter.keys(&mut keys);
-        }
-        if let Some(part) = shard.part() {
-            keys.retain(|key| part.keys().contains(key));
-        } else {
-            keys.clear();
-        }
-        keys.sort_unstable();
-        let count = keys.len().min(QUANTILES);
-        let quantile = |at: usize| keys[(2 * at + 1) * keys.len() / (2 * count)];
-        report.keys = (0..count).map(quantile).collect();
-        report
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let sizes = u64::from(self.threads) | u64::from(self.queue) << 32;
-        let head = [self.version, sizes, self.busy.as_nanos()];
-        let counters = self.statistics.list().map(|(_, value)| value);
-        let words = head.into_iter().chain(counters).chain(self.keys.clone());
-        words.flat_map(u64::to_le_bytes).collect()
-    }
-
-    /// The report in what follows the outcome of a reply.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut numbers = Numbers(bytes);
-        let (version, sizes, busy) = (numbers.word()?, numbers.word()?, numbers.word()?);
-        let mut words = core::iter::from_fn(|| numbers.word());
-        Some(Self {
-            version,
-            threads: sizes as u32,
-            queue: (sizes >> 32) as u32,
-            busy: Duration::from_nanos(busy),
-            statistics: ShardStatistics::from_values(words.by_ref())?,
-            keys: words.collect(),
-        })
-    }
 }
 
 impl IndexServer {
@@ -280,58 +210,6 @@ impl IndexServer {
                 reply.clear();
                 refuse(error, reply);
             }
-        }
-    }
-}
-
-/// A reply that is a page of entries.
-struct PageWriter<'a, 'b> {
-    reply: &'a mut Writer<'b>,
-    limit: u32,
-    left: u32,
-    /// An entry does not fit, although the page is empty.
-    oversized: bool,
-}
-
-impl<'a, 'b> PageWriter<'a, 'b> {
-    fn new(reply: &'a mut Writer<'b>, limit: u32) -> Self {
-        Self {
-            reply,
-            limit,
-            left: limit,
-            oversized: false,
-        }
-    }
-
-    /// Begins the page anew.
-    fn begin(&mut self) {
-        self.reply.clear();
-        self.reply.push(&[Outcome::Done as u8]);
-        self.reply.push(&[0; PAGE_HEADER]);
-        self.left = self.limit;
-        self.oversized = false;
-    }
-
-    /// False if the page takes no more.
-    fn push(&mut self, key: u64, value: &[u8]) -> bool {
-        if self.left == 0 {
-            return false;
-        }
-        if self.reply.left() < ENTRY_HEADER + value.len() {
-            self.oversized = self.reply.len() == 1 + PAGE_HEADER;
-            return false;
-        }
-        self.left -= 1;
-        self.reply.push(&message::entry_header(key, value)) && self.reply.push(value)
-    }
-
-    /// Says how to go on.
-    fn end(self, next: Option<u64>) {
-        if self.oversized {
-            self.reply.clear();
-            self.reply.push(&[Outcome::ValueTooLarge as u8]);
-        } else if let Some(header) = self.reply.written().get_mut(1..=PAGE_HEADER) {
-            header.copy_from_slice(&message::page_header(next));
         }
     }
 }

@@ -1,0 +1,178 @@
+//! Who moves ranges: a coordinator, which may be killed at any time, and another takes its place.
+
+use super::endpoint::{Accepted, PAYLOAD_MAX};
+use super::plan::{Keys, Plan};
+use super::shared::{Shared, count};
+use core::cell::{Cell, RefCell};
+use rackweave_base::{Duration, NodeId, Rng};
+use rackweave_endpoint::index::{
+    Coordinator, CoordinatorConfig, CoordinatorEvent, EndpointId, MoveError, PartitionMap,
+    RebalanceConfig, Step as Range,
+};
+use rackweave_endpoint::rpc::ClientConfig;
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_verbs::PdId;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// The least time from one step of its actor to the next.
+const PERIOD: Duration = Duration::from_nanos(100);
+
+/// A coordinator's place. The harness connects it, its actor lets it act.
+pub(super) struct Chair {
+    pub node: NodeId,
+    pub pd: PdId,
+    /// Nothing once it was killed.
+    pub coordinator: RefCell<Option<Coordinator>>,
+    /// By endpoint: the ends there, and the start of the endpoint that they belong to.
+    pub ends: RefCell<Vec<Option<(Accepted, u64)>>>,
+    /// By endpoint: whether it does not answer.
+    pub gone: RefCell<Vec<bool>>,
+}
+
+/// What is told to coordinators, and what they have done.
+#[derive(Default)]
+pub(super) struct Orders {
+    /// Boundaries that shall move: the endpoint on the left, and to how many thousandths of the
+    /// keys.
+    pub waiting: RefCell<VecDeque<(u16, u16)>>,
+    pub moved: Cell<u64>,
+}
+
+/// Lets a coordinator act.
+pub(super) struct CoordinatorActor {
+    shared: Rc<Shared>,
+    orders: Rc<Orders>,
+    chair: Rc<Chair>,
+}
+
+impl Chair {
+    /// A place for the `life`th coordinator. The last one leaves all ranges as they are.
+    pub fn new(
+        plan: &Plan,
+        node: NodeId,
+        pd: PdId,
+        map: PartitionMap,
+        life: u32,
+        last: bool,
+    ) -> Rc<Self> {
+        let mut rng = Rng::new(plan.seed ^ u64::from(life)).fork("coordinator");
+        let usual = CoordinatorConfig::default();
+        let rebalance = RebalanceConfig {
+            busy_min: 0.05,
+            served_min: 5,
+            samples: 1,
+            share_max: 0.3,
+            ..RebalanceConfig::default()
+        };
+        let config = CoordinatorConfig {
+            rpc: ClientConfig {
+                payload_max: PAYLOAD_MAX,
+                ..usual.rpc
+            },
+            chunk: *rng.pick(&[2, 10, 1000]),
+            chunks_max: 4,
+            rebalance: (plan.rebalances && !last).then_some(rebalance),
+            sample_every: Duration::from_micros(*rng.pick(&[30, 100])),
+            name: 1 + life,
+        };
+        let endpoints = plan.endpoints.len();
+        Rc::new(Self {
+            node,
+            pd,
+            coordinator: RefCell::new(Some(Coordinator::new(map, config))),
+            ends: RefCell::new(vec![None; endpoints]),
+            gone: RefCell::new(vec![true; endpoints]),
+        })
+    }
+
+    /// Whether it knows how things stand and moves nothing.
+    pub fn is_ready(&self) -> bool {
+        let coordinator = self.coordinator.borrow();
+        coordinator.as_ref().is_some_and(Coordinator::is_ready)
+    }
+}
+
+impl CoordinatorActor {
+    pub fn new(shared: Rc<Shared>, orders: Rc<Orders>, chair: Rc<Chair>) -> Self {
+        Self {
+            shared,
+            orders,
+            chair,
+        }
+    }
+
+    fn take_note(&self, event: CoordinatorEvent) {
+        match event {
+            CoordinatorEvent::Moved(_) => count(&self.orders.moved),
+            CoordinatorEvent::Gone(endpoint) => {
+                self.chair.gone.borrow_mut()[endpoint.index()] = true;
+            }
+            CoordinatorEvent::Ended(Err(error @ MoveError::Broken { .. })) => {
+                self.shared.wrong(format!("a move: {error}"));
+            }
+            CoordinatorEvent::Ended(_)
+            | CoordinatorEvent::Ready
+            | CoordinatorEvent::Sampled(_)
+            | CoordinatorEvent::Rebalances(_) => {}
+        }
+    }
+}
+
+/// What is on the wrong side of a boundary that shall move.
+fn wrong_side(map: &PartitionMap, keys: Keys, left: u16, place: u16) -> Option<Range> {
+    // The least key that shall be on the right; nothing: none shall.
+    let boundary = match place {
+        0 => Some(0),
+        1000.. => None,
+        place => Some(keys.key(keys.count * u64::from(place) / 1000)),
+    };
+    let (left, right) = (EndpointId(left), EndpointId(left + 1));
+    if let Some(part) = map.part_of(left)
+        && let Some(boundary) = boundary
+        && part.last >= boundary
+    {
+        return Some(Range {
+            from: left,
+            to: right,
+            low: part.low.max(boundary),
+            last: part.last,
+        });
+    }
+    let part = map.part_of(right)?;
+    let last = match boundary {
+        None => part.last,
+        Some(boundary) => part.last.min(boundary.checked_sub(1)?),
+    };
+    (part.low <= last).then_some(Range {
+        from: right,
+        to: left,
+        low: part.low,
+        last,
+    })
+}
+
+impl Actor for CoordinatorActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        let chair = self.chair.clone();
+        let mut coordinator = chair.coordinator.borrow_mut();
+        let Some(coordinator) = coordinator.as_mut() else {
+            return Step::Done;
+        };
+        while let Some(event) = coordinator.poll(now, context.nic()) {
+            self.take_note(event);
+        }
+        if coordinator.is_ready()
+            && let Some((left, place)) = self.orders.waiting.borrow_mut().pop_front()
+            && let Some(range) = wrong_side(coordinator.map(), self.shared.keys, left, place)
+        {
+            // Ranges that are not next to each other do not change hands.
+            let _ = coordinator.begin_move(range);
+        }
+        match coordinator.poll_timeout() {
+            Some(due) => Step::WaitUntil(due.max(now + PERIOD)),
+            None => Step::WaitForPacket,
+        }
+    }
+}

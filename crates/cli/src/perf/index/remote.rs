@@ -1,0 +1,178 @@
+//! Lookups by a client on another node, in an embedded rack.
+
+use super::{Task, key_of, value_of};
+use crate::outcome::CliError;
+use crate::patience::Patience;
+use core::sync::atomic::{AtomicBool, Ordering};
+use rackweave_base::{NodeId, Rng};
+use rackweave_controller::connect::PairAttributes;
+use rackweave_endpoint::btree::TreeConfig;
+use rackweave_endpoint::index::{
+    Access, Answer, EndpointId, IndexClient, IndexClientConfig, Op, PartitionMap, ReaderConfig,
+};
+use rackweave_endpoint::page_store::NodeAccess as _;
+use rackweave_endpoint::rpc::ClientConfig;
+use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::{EmbeddedRack, Index, IndexEndpointSpec, IndexSpec, NodeHandle, RackConfig};
+use rackweave_verbs::{Mtu, Verbs as _};
+use std::time::Instant;
+
+const CLIENT: NodeId = NodeId(0);
+const SERVER: NodeId = NodeId(1);
+const ENDPOINT: EndpointId = EndpointId(0);
+
+/// What was measured of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Remotely {
+    pub per_s: f64,
+    pub reads_per_lookup: Option<f64>,
+    /// Whether everything was found, with its value.
+    pub sound: bool,
+}
+
+/// A rack with an index that has all records.
+pub struct Rig {
+    rack: EmbeddedRack,
+    index: Index,
+}
+
+impl Rig {
+    pub fn new(config: &RackConfig, task: &Task<'_>, tree: &TreeConfig) -> Result<Self, CliError> {
+        let mut config = config.clone();
+        config.node = vec![
+            NodeConfig::new("client", Role::Compute),
+            NodeConfig::new("server", Role::Storage),
+        ];
+        config.memory_limit = config.memory_limit.max(tree.bytes() + (256 << 20));
+        let rack = EmbeddedRack::new(&config)?;
+        let spec = IndexSpec {
+            endpoints: vec![IndexEndpointSpec::new(SERVER, *tree)],
+            map: PartitionMap::whole(1, ENDPOINT).map_err(CliError::run)?,
+            attributes: PairAttributes {
+                mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or_default(),
+                ..PairAttributes::default()
+            },
+        };
+        let index = rack.create_index(spec).map_err(CliError::run)?;
+        let shard = index.shard(ENDPOINT);
+        let shard = shard.ok_or_else(|| CliError::run("the endpoint does not run"))?;
+        // In the order in which the local tree got them, so that both have the same shape.
+        for key in task.shuffled() {
+            let value = value_of(key).to_le_bytes();
+            shard.tree().insert(key, &value).map_err(CliError::run)?;
+        }
+        Ok(Self { rack, index })
+    }
+
+    /// Looks up random keys for a while: by requests, or by READs with so many bytes of cache.
+    pub fn lookups(
+        &mut self,
+        task: &Task<'_>,
+        window: u16,
+        cache_bytes: Option<u64>,
+    ) -> Result<Remotely, CliError> {
+        let defaults = IndexClientConfig::default();
+        let config = IndexClientConfig {
+            operations: window,
+            access: match cache_bytes {
+                None => Access::Rpc,
+                Some(_) => Access::OneSided,
+            },
+            rpc: ClientConfig {
+                window,
+                ..defaults.rpc
+            },
+            reader: ReaderConfig {
+                walks: window,
+                cache_bytes: cache_bytes.unwrap_or(0),
+                ..defaults.reader
+            },
+            ..defaults
+        };
+        let client = self.rack.add_index_client(&mut self.index, CLIENT, config);
+        let mut asker = Asker {
+            client: client.map_err(CliError::run)?,
+            node: self.rack.node(CLIENT),
+            rng: Rng::new(task.seed).fork("remote lookups"),
+            // Answers may overtake each other, but not by so much.
+            asked: vec![(0, 0); usize::from(window).next_power_of_two() * 16],
+            done: 0,
+            sound: true,
+        };
+        let driver = self.rack.progress();
+        let server = self.index.servers(ENDPOINT)[0].clone();
+        let node = self.rack.node(SERVER);
+        let ended = AtomicBool::new(false);
+        let took = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut patience = Patience::new(&*driver);
+                while !ended.load(Ordering::Relaxed) {
+                    let now = node.now();
+                    patience.wait(node.with(|nic| server.poll(now, nic)));
+                }
+            });
+            let mut patience = Patience::new(&*driver);
+            let started = Instant::now();
+            while started.elapsed() < task.span && !task.interrupt.is_set() {
+                let moved = asker.turn(task.records);
+                patience.wait(moved);
+            }
+            let took = started.elapsed();
+            ended.store(true, Ordering::Relaxed);
+            took
+        });
+        let reader = asker.client.reader_statistics();
+        let measured = Remotely {
+            per_s: super::ratio(asker.done as f64, took.as_secs_f64()),
+            reads_per_lookup: cache_bytes
+                .map(|_| super::ratio(reader.reads as f64, reader.lookups as f64)),
+            sound: asker.sound && asker.done > 0,
+        };
+        let (node, client) = (asker.node, asker.client);
+        node.with(|nic| client.close(nic));
+        Ok(measured)
+    }
+}
+
+/// A client that keeps its window full.
+struct Asker {
+    client: IndexClient,
+    node: NodeHandle,
+    rng: Rng,
+    /// Tickets and keys of the last questions.
+    asked: Vec<(u64, u64)>,
+    done: u64,
+    sound: bool,
+}
+
+impl Asker {
+    fn place(&self, ticket: u64) -> usize {
+        ticket as usize % self.asked.len()
+    }
+
+    /// Asks, and takes what came. True if anything did.
+    fn turn(&mut self, records: u64) -> bool {
+        for _ in 0..self.client.free() {
+            let key = key_of(self.rng.below(records));
+            match self.client.begin(&Op::Get { key }) {
+                Ok(ticket) => {
+                    let place = self.place(ticket.0);
+                    self.asked[place] = (ticket.0, key);
+                }
+                Err(_) => self.sound = false,
+            }
+        }
+        let (client, now) = (&mut self.client, self.node.now());
+        let came = self.node.with(|nic| client.advance(now, nic));
+        while let Some(reply) = self.client.take() {
+            let (ticket, key) = self.asked[self.place(reply.ticket.0)];
+            let word = match reply.result {
+                Ok(Answer::Value(Some(value))) => value.word(),
+                _ => None,
+            };
+            self.sound &= ticket == reply.ticket.0 && word == Some(value_of(key));
+            self.done += 1;
+        }
+        came
+    }
+}

@@ -1,0 +1,312 @@
+//! The test `sequencer`: ranges of numbers per second from a sequencer of each kind: a register of
+//! the switch, a word in another node's memory, a counter in a server.
+//!
+//! One client, one thread that drives the rack and, for the server, the server: many calls under
+//! way at a time, combined in few requests; the same calls with a request for each; one call at a
+//! time, for its latency. Every range must begin where the one before it ends.
+
+use super::report::{Latency, Setting, per_second, ratio, scaled, verdict};
+use crate::args::PerfArgs;
+use crate::globals::Globals;
+use crate::mode::EMBEDDED;
+use crate::outcome::{CliError, Verdict};
+use crate::patience::Patience;
+use crate::progress::Progress;
+use hdrhistogram::Histogram;
+use rackweave_base::NodeId;
+use rackweave_controller::SequencerSpec;
+use rackweave_controller::connect::PairAttributes;
+use rackweave_endpoint::rpc::{self, ClientConfig, Server, ServerConfig};
+use rackweave_endpoint::sequencer::{
+    AtomicSequencer, CounterService, Counters, RpcSequencer, Sequencer, SequencerConfig,
+    SequencerWord,
+};
+use rackweave_rack::{EmbeddedRack, NodeHandle, RackConfig};
+use rackweave_verbs::Verbs as _;
+use serde::Serialize;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Nanoseconds beyond which latencies are not told apart.
+const LATENCY_MAX: u64 = 60_000_000_000;
+
+/// Requests under way where calls are not combined: as many atomics as a queue pair may have.
+const REQUESTS_MAX: u32 = 16;
+
+/// The name of the server's counter.
+const COUNTER: u64 = 0x5eed;
+
+/// Measurements of one kind.
+const MEASUREMENTS: usize = 3;
+
+/// The kinds of sequencers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Switch,
+    OneSided,
+    Rpc,
+}
+
+const KINDS: [Kind; 3] = [Kind::Switch, Kind::OneSided, Kind::Rpc];
+
+/// Calls per second.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Rate {
+    ranges: u64,
+    elapsed_s: f64,
+    ranges_per_s: f64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct KindReport {
+    kind: Kind,
+    combined: Rate,
+    single: Rate,
+    combined_to_single: f64,
+    /// Of one call at a time.
+    latency_ns: Latency,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct SequencerReport {
+    #[serde(flatten)]
+    setting: Setting,
+    verified: bool,
+    interrupted: bool,
+    /// Calls under way at a time, where they are combined.
+    calls: u32,
+    kinds: Vec<KindReport>,
+}
+
+/// What answers a client, beside its NIC.
+enum Far {
+    Nothing,
+    /// A word, kept as long as it is asked.
+    Word(#[expect(dead_code, reason = "its region is what counts")] SequencerWord),
+    Server(NodeHandle, Box<Server>, CounterService),
+}
+
+/// A rack with a sequencer and a client of it.
+struct Rig {
+    rack: EmbeddedRack,
+    node: NodeHandle,
+    client: Box<dyn Sequencer>,
+    far: Far,
+}
+
+/// What a measurement found.
+struct Found {
+    ranges: u64,
+    nanos: u64,
+    is_sound: bool,
+    histogram: Histogram<u64>,
+}
+
+impl Rig {
+    fn new(config: &RackConfig, kind: Kind, shape: SequencerConfig) -> Result<Self, CliError> {
+        let rack = EmbeddedRack::new(config)?;
+        let (near, far) = (NodeId(0), NodeId(config.node.len() as u16 - 1));
+        let (node, far_node) = (rack.node(near), rack.node(far));
+        let attributes = PairAttributes::default();
+        if kind == Kind::Rpc {
+            let mut server = far_node
+                .with(|nic| {
+                    let pd = nic.create_pd();
+                    Server::new(nic, rack.memory(), pd, ServerConfig::new(config.seed | 1))
+                })
+                .map_err(CliError::run)?;
+            let client = node
+                .with(|nic| {
+                    let pd = nic.create_pd();
+                    rpc::Client::new(nic, rack.memory(), pd, ClientConfig::default())
+                })
+                .map_err(CliError::run)?;
+            let qpn = far_node.with(|nic| server.accept(nic));
+            let qpn = qpn.map_err(CliError::run)?;
+            rack.connect((near, client.qpn()), (far, qpn), &attributes)?;
+            let opened = far_node.with(|nic| server.connected(nic, qpn));
+            opened.map_err(CliError::run)?;
+            let counters = Counters::new();
+            counters.create(COUNTER, 0).map_err(CliError::run)?;
+            let client = RpcSequencer::new(client, COUNTER, shape).map_err(CliError::run)?;
+            let far = Far::Server(far_node, Box::new(server), CounterService::new(counters));
+            return Ok(Self {
+                rack,
+                node,
+                client: Box::new(client),
+                far,
+            });
+        }
+        let made = node.with(|nic| AtomicSequencer::new(nic, rack.memory(), shape));
+        let mut client = made.map_err(CliError::run)?;
+        let from = (near, client.qpn());
+        let far = if kind == Kind::Switch {
+            let spec = SequencerSpec::default();
+            let id = rack.create_sequencer(spec).map_err(CliError::run)?;
+            let attached = rack.attach_sequencer(id, from, &attributes);
+            client.connected(attached.map_err(CliError::run)?);
+            Far::Nothing
+        } else {
+            let made = far_node.with(|nic| SequencerWord::new(nic, rack.memory(), 0));
+            let mut word = made.map_err(CliError::run)?;
+            let qpn = far_node.with(|nic| word.accept(nic));
+            let qpn = qpn.map_err(CliError::run)?;
+            rack.connect(from, (far, qpn), &attributes)?;
+            client.connected(word.place());
+            Far::Word(word)
+        };
+        Ok(Self {
+            rack,
+            node,
+            client: Box::new(client),
+            far,
+        })
+    }
+
+    /// Keeps `calls` calls under way for `span`.
+    fn run(&mut self, calls: u32, span: Duration, globals: &Globals) -> Result<Found, CliError> {
+        let mut found = Found {
+            ranges: 0,
+            nanos: 0,
+            is_sound: true,
+            histogram: Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("sound bounds"),
+        };
+        let timed = calls == 1;
+        let driver = self.rack.progress();
+        let mut patience = Patience::new(&*driver);
+        let (mut next, mut left) = (0, calls);
+        let start = Instant::now();
+        let mut begun = start;
+        for round in 0u64.. {
+            if round % 64 == 0 && (start.elapsed() >= span || globals.interrupt.is_set()) {
+                break;
+            }
+            if timed && left > 0 {
+                begun = Instant::now();
+            }
+            while left > 0 {
+                self.client.begin(1).map_err(CliError::run)?;
+                left -= 1;
+            }
+            // Time stands still: nothing is to time out.
+            let (client, now) = (&mut self.client, rackweave_base::Instant::ZERO);
+            let before = found.ranges;
+            let mut failed = None;
+            self.node.with(|nic| {
+                while let Some(done) = client.poll(now, nic) {
+                    match done.result {
+                        Ok(range) => {
+                            found.is_sound &= range == (next..next + 1);
+                            next = range.end;
+                            found.ranges += 1;
+                            left += 1;
+                        }
+                        Err(error) => failed = Some(error),
+                    }
+                }
+            });
+            if let Some(error) = failed {
+                return Err(CliError::run(error));
+            }
+            let mut moved = found.ranges > before;
+            if timed && moved {
+                found
+                    .histogram
+                    .saturating_record(begun.elapsed().as_nanos() as u64);
+            }
+            if let Far::Server(node, server, service) = &mut self.far {
+                moved |= node.with(|nic| server.poll(now, nic, service));
+            }
+            patience.wait(moved);
+        }
+        found.nanos = start.elapsed().as_nanos() as u64;
+        Ok(found)
+    }
+}
+
+/// Runs the test.
+///
+/// # Errors
+/// If the rack cannot be built or a connection breaks.
+pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let mut config = globals.rack_config(&args.rack)?;
+    // On a hardware switch they fit beside the engine alone.
+    config.switch.consumer_rings = 0;
+    config.switch.producer_rings = 0;
+    config.switch.page_entries = 0;
+    config.switch.sequencers = config.switch.sequencers.max(1);
+    config.check()?;
+    let calls = args.tx_depth.unwrap_or(64).clamp(1, 4096);
+    let measurements = KINDS.len() * MEASUREMENTS;
+    let span = Duration::from_secs_f64(args.duration.unwrap_or(4.5) / measurements as f64);
+    let mut progress = Progress::new(globals, super::name_of(args.test));
+    let (mut verified, mut steps) = (true, 0.0);
+    let mut measure = |kind, calls, shape: SequencerConfig| -> Result<Found, CliError> {
+        let found = Rig::new(&config, kind, shape)?.run(calls, span, globals)?;
+        verified &= found.is_sound && found.ranges > 0;
+        steps += 1.0;
+        progress.set(|| steps / measurements as f64);
+        Ok(found)
+    };
+    let mut kinds = Vec::new();
+    for kind in KINDS {
+        let rate = |found: &Found| Rate {
+            ranges: found.ranges,
+            elapsed_s: found.nanos as f64 / 1e9,
+            ranges_per_s: per_second(found.ranges, found.nanos),
+        };
+        let combined = rate(&measure(kind, calls, SequencerConfig::default())?);
+        let alone = SequencerConfig {
+            combine_max: 1,
+            requests_max: REQUESTS_MAX,
+            ..SequencerConfig::default()
+        };
+        let single = rate(&measure(kind, REQUESTS_MAX, alone)?);
+        let one = measure(kind, 1, alone)?;
+        kinds.push(KindReport {
+            kind,
+            combined,
+            single,
+            combined_to_single: ratio(combined.ranges_per_s, single.ranges_per_s),
+            latency_ns: Latency::of(&one.histogram),
+        });
+    }
+    drop(progress);
+    let report = SequencerReport {
+        setting: Setting::new(args.test, EMBEDDED, &config),
+        verified,
+        interrupted: globals.interrupt.is_set(),
+        calls,
+        kinds,
+    };
+    crate::output::print(globals, "perf", &report)?;
+    Ok(Verdict::of(verified))
+}
+
+impl fmt::Display for SequencerReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "sequencer: embedded rack, one client, {} calls under way, {} driver threads",
+            self.calls, self.setting.driver_threads
+        )?;
+        for report in &self.kinds {
+            let name = match report.kind {
+                Kind::Switch => "in the switch",
+                Kind::OneSided => "one-sided",
+                Kind::Rpc => "by RPC",
+            };
+            writeln!(
+                f,
+                "{name:<14} combined {}ranges/s, a request for each {}ranges/s ({REQUESTS_MAX} \
+                 under way), one at a time p50 {} ns, p99 {} ns",
+                scaled(report.combined.ranges_per_s),
+                scaled(report.single.ranges_per_s),
+                report.latency_ns.p50,
+                report.latency_ns.p99,
+            )?;
+        }
+        verdict(f, self.verified, self.interrupted)
+    }
+}

@@ -1,0 +1,231 @@
+//! What clients and endpoints say to each other, inside the calls of `rpc`.
+//!
+//! Numbers are little-endian and lie behind each other without gaps. A reply begins with an
+//! [`Outcome`]. Requests that make no sense are refused by the status of the call.
+
+mod encoding;
+mod entries;
+
+use super::map::{EndpointId, PartitionMap};
+use super::shard::MoveId;
+use crate::btree::Direction;
+
+pub(super) use encoding::Numbers;
+pub use entries::{ENTRY_HEADER, Entries, PAGE_HEADER, Page, entry_header, page_header};
+
+/// A method of an index server.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u16)]
+pub enum Method {
+    /// Reads a value.
+    Get = 1,
+    /// Adds a value.
+    Insert = 2,
+    /// Changes a value.
+    Update = 3,
+    /// Adds or changes a value.
+    Put = 4,
+    /// Removes a value.
+    Delete = 5,
+    /// Reads entries in order.
+    Scan = 6,
+    /// Adds or changes many values.
+    Load = 7,
+    /// Gives the partition map.
+    Map = 8,
+    /// Gives counters and keys that were asked for.
+    Statistics = 9,
+    /// Says which moves are under way.
+    State = 10,
+    /// Begins to give a range away.
+    Mark = 11,
+    /// Reads entries of the range.
+    Export = 12,
+    /// Keeps the range after all.
+    Release = 13,
+    /// Gives the range away for good.
+    Commit = 14,
+    /// Begins to take a range.
+    Stage = 15,
+    /// Adds entries of the range.
+    Install = 16,
+    /// Does not take the range after all.
+    Discard = 17,
+    /// All entries of the range have come.
+    Seal = 18,
+    /// Owns the range from now on.
+    Adopt = 19,
+}
+
+impl Method {
+    const ALL: [Self; 19] = [
+        Self::Get,
+        Self::Insert,
+        Self::Update,
+        Self::Put,
+        Self::Delete,
+        Self::Scan,
+        Self::Load,
+        Self::Map,
+        Self::Statistics,
+        Self::State,
+        Self::Mark,
+        Self::Export,
+        Self::Release,
+        Self::Commit,
+        Self::Stage,
+        Self::Install,
+        Self::Discard,
+        Self::Seal,
+        Self::Adopt,
+    ];
+
+    /// The method of this number.
+    pub fn from_number(number: u16) -> Option<Self> {
+        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
+    }
+}
+
+/// How a request ended: the first byte of a reply.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Outcome {
+    /// Done; the key was there before, where that is the question.
+    Done = 0,
+    /// The key was not there before.
+    Absent = 1,
+    /// The keys belong to another endpoint. The endpoint's map version follows.
+    Moved = 2,
+    /// The keys are being moved: ask again later.
+    Busy = 3,
+    /// The tree has no room.
+    Full = 4,
+    /// The tree takes no such value.
+    ValueTooLarge = 5,
+    /// A step of a move that does not fit the endpoint's state.
+    Conflict = 6,
+    /// The tree is damaged.
+    Corrupt = 7,
+}
+
+impl Outcome {
+    const ALL: [Self; 8] = [
+        Self::Done,
+        Self::Absent,
+        Self::Moved,
+        Self::Busy,
+        Self::Full,
+        Self::ValueTooLarge,
+        Self::Conflict,
+        Self::Corrupt,
+    ];
+
+    /// The outcome of this number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// A request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(
+    missing_docs,
+    reason = "the fields are those of the methods of `Shard`"
+)]
+pub enum Request<'a> {
+    Get {
+        key: u64,
+    },
+    Insert {
+        key: u64,
+        value: &'a [u8],
+    },
+    Update {
+        key: u64,
+        value: &'a [u8],
+    },
+    Put {
+        key: u64,
+        value: &'a [u8],
+    },
+    Delete {
+        key: u64,
+    },
+    Scan {
+        low: u64,
+        last: u64,
+        direction: Direction,
+        limit: u32,
+    },
+    Load {
+        entries: Entries<'a>,
+    },
+    Map,
+    Statistics,
+    State,
+    Mark {
+        id: MoveId,
+        to: EndpointId,
+        low: u64,
+        last: u64,
+        entries_max: u32,
+        map: PartitionMap,
+    },
+    Export {
+        id: MoveId,
+        from: u64,
+    },
+    Release {
+        id: MoveId,
+    },
+    Commit {
+        id: MoveId,
+        map: PartitionMap,
+    },
+    Stage {
+        id: MoveId,
+        low: u64,
+        last: u64,
+        map: PartitionMap,
+    },
+    Install {
+        id: MoveId,
+        entries: Entries<'a>,
+    },
+    Discard {
+        id: MoveId,
+    },
+    Seal {
+        id: MoveId,
+        entries: u64,
+    },
+    Adopt {
+        id: MoveId,
+        map: PartitionMap,
+    },
+}
+
+/// Why a request cannot be carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RequestError {
+    /// No such method.
+    #[error("there is no method {0}")]
+    UnknownMethod(u16),
+    /// Not what the method takes.
+    #[error("{len} bytes are no request of {method:?}")]
+    Malformed {
+        /// The method.
+        method: Method,
+        /// Bytes of the request.
+        len: usize,
+    },
+}
+
+/// Splits a reply into its outcome and the rest; nothing if there is no such outcome.
+pub fn reply(bytes: &[u8]) -> Option<(Outcome, &[u8])> {
+    let (&outcome, rest) = bytes.split_first()?;
+    Some((Outcome::from_number(outcome)?, rest))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! Giving a range to a neighbour, and taking one, with operations going on.
+//!
+//! | step | who gives | who takes |
+//! |---|---|---|
+//! | mark | writes to the range are busy from now on | |
+//! | stage | | the tree's bounds take the range in |
+//! | export, install | entries are read | entries are added |
+//! | seal | | all entries are there |
+//! | commit | owns less; the tree's bounds and its tree nodes are cut back | |
+//! | adopt | | owns more |
+//!
+//! Until the commit either side can go back. The commit decides: after it the range is with the
+//! taker, who owns it from the adoption on. In between nobody owns it, and requests for it wait.
+//! If the giver dies after the seal, the taker may own the range, whether or not it was committed
+//! ([`Shard::salvage`]): there is no other copy.
+//!
+//! Each step may be repeated. A step with another [`MoveId`] than that of the move under way is
+//! refused, so that a coordinator that was given up for dead does no harm.
+
+mod give;
+mod state;
+
+use super::{Control, Shard, Span, span_of};
+use crate::index::map::{EndpointId, PartitionMap};
+use core::sync::atomic::Ordering;
+use std::sync::Arc;
+
+pub(super) use state::{Getting, Giving};
+pub use state::{HandoverError, Marked, MoveId, ShardState};
+
+impl Shard {
+    /// Where it stands.
+    pub fn state(&self) -> ShardState {
+        let control = self.control();
+        let marked = |range: Span| Marked {
+            low: range.low,
+            last: range.last,
+        };
+        let giving = control.giving.as_ref();
+        let getting = control.getting.as_ref();
+        ShardState {
+            version: control.map.version(),
+            part: control.map.part_of(self.me),
+            giving: giving.map(|giving| (giving.id, marked(giving.range))),
+            getting: getting.map(|getting| (getting.id, marked(getting.range), getting.entries)),
+        }
+    }
+
+    /// Begins to take `low..=last`, which must be next to what is owned.
+    ///
+    /// # Errors
+    /// If it is not, another move is under way, or `map` is not the newest.
+    pub fn stage(
+        &self,
+        id: MoveId,
+        (low, last): (u64, u64),
+        map: &PartitionMap,
+    ) -> Result<(), HandoverError> {
+        let mut control = self.control();
+        if let Some(getting) = &control.getting {
+            let same = getting.id == id && getting.range == Span { low, last };
+            return same.then_some(()).ok_or(HandoverError::Other);
+        }
+        if control.giving.is_some() {
+            return Err(HandoverError::Other);
+        }
+        self.learn(&mut control, map)?;
+        if map.with_move(map.owner(low), self.me, low, last).is_err() {
+            return Err(HandoverError::Range { low, last });
+        }
+        let before = self.tree.bounds();
+        self.tree.extend(low.min(before.0), last.max(before.1))?;
+        if self.owned().keys.is_none() {
+            // The bounds of an empty tree are anywhere.
+            self.tree.shrink(low, last)?;
+        }
+        control.getting = Some(Getting {
+            id,
+            range: Span { low, last },
+            before,
+            entries: 0,
+            sealed: false,
+        });
+        Ok(())
+    }
+
+    /// Adds entries of the range that is coming. Returns how many have come so far.
+    ///
+    /// # Errors
+    /// If there is no such move, or the tree refuses.
+    pub fn install<'a>(
+        &self,
+        id: MoveId,
+        entries: impl Iterator<Item = (u64, &'a [u8])>,
+    ) -> Result<u64, HandoverError> {
+        let mut control = self.control();
+        let getting = control.getting(id)?;
+        for (key, value) in entries {
+            if !getting.range.contains(key) {
+                let (low, last) = (key, key);
+                return Err(HandoverError::Range { low, last });
+            }
+            getting.entries += u64::from(self.tree.put(key, value)?);
+        }
+        Ok(getting.entries)
+    }
+
+    /// Does not take the range. Nothing happens if no such move is under way.
+    ///
+    /// # Errors
+    /// If the tree refuses.
+    pub fn discard(&self, id: MoveId) -> Result<(), HandoverError> {
+        let mut control = self.control();
+        let Ok(getting) = control.getting(id).copied() else {
+            return Ok(());
+        };
+        control.getting = None;
+        self.take_back(getting)
+    }
+
+    /// Removes what has come of a range.
+    fn take_back(&self, getting: Getting) -> Result<(), HandoverError> {
+        let keys = self.owned().keys;
+        if keys.is_none() {
+            return self.cut_back(keys, getting.range);
+        }
+        Ok(self.tree.shrink(getting.before.0, getting.before.1)?)
+    }
+
+    /// All entries of the range have come, `entries` of them.
+    ///
+    /// # Errors
+    /// If there is no such move, or there are not as many.
+    pub fn seal(&self, id: MoveId, entries: u64) -> Result<(), HandoverError> {
+        let mut control = self.control();
+        let getting = control.getting(id)?;
+        if getting.entries != entries {
+            return Err(HandoverError::Entries {
+                here: getting.entries,
+                there: entries,
+            });
+        }
+        getting.sealed = true;
+        Ok(())
+    }
+
+    /// Owns the range from now on.
+    ///
+    /// # Errors
+    /// If there is no such move, it is not sealed, or `map` is not what it leads to.
+    pub fn adopt(&self, id: MoveId, map: &PartitionMap) -> Result<(), HandoverError> {
+        let mut control = self.control();
+        if *control.map == *map && control.getting.is_none() {
+            return Ok(());
+        }
+        let getting = *control.getting(id)?;
+        if !getting.sealed {
+            return Err(HandoverError::Unsealed);
+        }
+        let (low, last) = (getting.range.low, getting.range.last);
+        let owner = control.map.owner(low);
+        let next = control.map.with_move(owner, self.me, low, last);
+        if !next.is_ok_and(|next| next == *map) {
+            return Err(HandoverError::Version {
+                here: control.map.version(),
+                there: map.version(),
+            });
+        }
+        self.take_over(&mut control, getting, map);
+        Ok(())
+    }
+
+    fn take_over(&self, control: &mut Control, getting: Getting, map: &PartitionMap) {
+        control.getting = None;
+        control.counters.ranges_in += 1;
+        control.counters.entries_in += getting.entries;
+        // The map first: whoever learns of it here finds the keys here.
+        self.own(control, map);
+        self.ownership.change(span_of(map, self.me), Span::NONE);
+    }
+
+    /// Ends a move in which `dead` takes part, which will not come back with what it had. Returns
+    /// the map as it is afterwards, in which `dead` may still have keys.
+    ///
+    /// # Errors
+    /// If the tree refuses.
+    pub fn salvage(&self, dead: EndpointId) -> Result<Arc<PartitionMap>, HandoverError> {
+        let mut control = self.control();
+        if control
+            .giving
+            .as_ref()
+            .is_some_and(|giving| giving.to == dead)
+        {
+            control.giving = None;
+            self.ownership.change(self.owned().keys, Span::NONE);
+        }
+        let getting = control.getting.take();
+        if let Some(getting) = getting {
+            let range = getting.range;
+            let next = control
+                .map
+                .with_move(dead, self.me, range.low, range.last)
+                .ok();
+            match next {
+                Some(next) if getting.sealed => self.take_over(&mut control, getting, &next),
+                Some(_) => self.take_back(getting)?,
+                // It comes from another.
+                None => control.getting = Some(getting),
+            }
+        }
+        Ok(control.map.clone())
+    }
+
+    /// Takes note of a map in which others have changed and this endpoint has not.
+    ///
+    /// # Errors
+    /// If it is not newer, or this endpoint has changed in it.
+    pub fn note_map(&self, map: &PartitionMap) -> Result<(), HandoverError> {
+        self.learn(&mut self.control(), map)
+    }
+}
+
+impl Control {
+    fn giving(&self, id: MoveId) -> Result<&Giving, HandoverError> {
+        let giving = self.giving.as_ref().ok_or(HandoverError::Unknown)?;
+        let same = giving.id == id;
+        same.then_some(giving).ok_or(HandoverError::Other)
+    }
+
+    fn getting(&mut self, id: MoveId) -> Result<&mut Getting, HandoverError> {
+        let getting = self.getting.as_mut().ok_or(HandoverError::Unknown)?;
+        let same = getting.id == id;
+        same.then_some(getting).ok_or(HandoverError::Other)
+    }
+}
+
+impl Shard {
+    /// Takes note of a map in which others have changed and this endpoint has not.
+    fn learn(&self, control: &mut Control, map: &PartitionMap) -> Result<(), HandoverError> {
+        let (here, me) = (&control.map, self.me);
+        let newer = map.version() > here.version()
+            && map.endpoints() == here.endpoints()
+            && map.part_of(me) == here.part_of(me)
+            && map.since(me) == here.since(me);
+        if newer {
+            self.set_map(control, map);
+        } else if **here != *map {
+            return Err(HandoverError::Version {
+                here: here.version(),
+                there: map.version(),
+            });
+        }
+        Ok(())
+    }
+
+    fn set_map(&self, control: &mut Control, map: &PartitionMap) {
+        control.map = Arc::new(map.clone());
+        self.map_version.store(map.version(), Ordering::Release);
+    }
+
+    /// What this endpoint has changes.
+    fn own(&self, control: &mut Control, map: &PartitionMap) {
+        self.set_map(control, map);
+        let since = map.since(self.me);
+        self.version.word(0).store(since, Ordering::Release);
+    }
+}

@@ -1,0 +1,214 @@
+//! Sets endpoints up and connects clients and coordinators to them.
+
+use super::running::Running;
+use super::wiring::{Wiring, on_node};
+use super::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec};
+use rackweave_base::NodeId;
+use rackweave_endpoint::index::{
+    Coordinator, CoordinatorConfig, EndpointId, IndexClient, IndexClientConfig,
+};
+use rackweave_verbs::QpCapabilities;
+
+pub(super) fn create(rack: &mut impl Wiring, spec: IndexSpec) -> Result<Index, IndexSetUpError> {
+    let given = spec.endpoints.len();
+    let map = spec.map.clone();
+    if given != usize::from(map.endpoints()) {
+        let map = map.endpoints();
+        return Err(IndexSetUpError::Endpoints { map, given });
+    }
+    let payload = |spec: &IndexEndpointSpec| spec.server.payload_max;
+    let mut payloads = spec.endpoints.iter().map(payload);
+    let other = payloads.position(|max| max != payload(&spec.endpoints[0]));
+    if let Some(at) = other {
+        return Err(IndexSetUpError::Payloads(EndpointId(at as u16)));
+    }
+    let mut running: Vec<Option<Running>> = Vec::with_capacity(given);
+    for (at, endpoint) in spec.endpoints.iter().enumerate() {
+        match Running::start(rack, endpoint, EndpointId(at as u16), &map) {
+            Ok(started) => running.push(Some(started)),
+            Err(error) => {
+                for (started, spec) in running.into_iter().zip(&spec.endpoints) {
+                    stop(rack, spec.node, started);
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(Index { spec, running, map })
+}
+
+fn stop(rack: &mut impl Wiring, node: NodeId, running: Option<Running>) {
+    let mut running = running;
+    rack.on_node(node, &mut |verbs| {
+        if let Some(running) = running.take() {
+            running.stop(verbs);
+        }
+    });
+    // A dead node has nothing to give back, but its threads end.
+    for thread in running.iter().flat_map(|running| &running.threads) {
+        *thread.lock() = None;
+    }
+}
+
+/// Connects a client on `node` to an endpoint.
+pub(super) fn attach(
+    rack: &mut impl Wiring,
+    index: &mut Index,
+    node: NodeId,
+    client: &mut IndexClient,
+    endpoint: EndpointId,
+) -> Result<(), IndexSetUpError> {
+    let memory = rack.arena();
+    let attributes = index.spec.attributes;
+    let at = endpoint.index();
+    let server = index.spec.endpoints.get(at).map(|spec| spec.node);
+    let running = index.running.get_mut(at).and_then(Option::as_mut);
+    let (server, running) = server
+        .zip(running)
+        .ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
+    let remote = running.remote;
+    let ends = on_node(rack, node, |verbs| {
+        let pd = verbs.create_pd();
+        Ok(client.attach(verbs, &memory, pd, endpoint, remote)?)
+    })?;
+    let thread = running.threads[running.clients % running.threads.len()].clone();
+    let accepted = on_node(rack, server, |verbs| {
+        let mut thread = thread.lock();
+        let thread = thread
+            .as_mut()
+            .ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
+        let call = thread.rpc.accept(verbs)?;
+        let capabilities = QpCapabilities {
+            send_max: 1,
+            receive_max: 1,
+            segments_max: 1,
+        };
+        let (pd, cq) = (running.pd, running.cq);
+        let read = ends
+            .reader
+            .map(|_| verbs.create_qp(pd, cq, cq, capabilities));
+        Ok((call, read.transpose()?))
+    });
+    let connected = accepted.and_then(|(call, read)| {
+        running.readers.extend(read);
+        rack.join((node, ends.rpc), (server, call), &attributes)?;
+        if let (Some(own), Some(peer)) = (ends.reader, read) {
+            rack.join((node, own), (server, peer), &attributes)?;
+        }
+        Ok(())
+    });
+    match connected {
+        Ok(()) => running.clients += 1,
+        Err(_) => {
+            rack.on_node(node, &mut |verbs| client.detach(verbs, endpoint));
+        }
+    }
+    connected
+}
+
+/// A client on `node`, connected to all endpoints that are not dead.
+pub(super) fn add_client(
+    rack: &mut impl Wiring,
+    index: &mut Index,
+    node: NodeId,
+    config: IndexClientConfig,
+) -> Result<IndexClient, IndexSetUpError> {
+    let mut config = config;
+    // Both ends must have the same.
+    config.rpc.payload_max = index.spec.endpoints[0].server.payload_max;
+    let mut client = IndexClient::new(index.map(), config);
+    for endpoint in index.endpoints() {
+        if index.running(endpoint).is_none() {
+            continue;
+        }
+        if let Err(error) = attach(rack, index, node, &mut client, endpoint) {
+            let mut client = Some(client);
+            rack.on_node(node, &mut |verbs| {
+                if let Some(client) = client.take() {
+                    client.close(verbs);
+                }
+            });
+            return Err(error);
+        }
+    }
+    Ok(client)
+}
+
+/// Connects a coordinator on `node` to an endpoint.
+pub(super) fn attach_coordinator(
+    rack: &mut impl Wiring,
+    index: &mut Index,
+    node: NodeId,
+    coordinator: &mut Coordinator,
+    endpoint: EndpointId,
+) -> Result<(), IndexSetUpError> {
+    let memory = rack.arena();
+    let running = index.running(endpoint);
+    let running = running.ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
+    let server = index.spec.endpoints[endpoint.index()].node;
+    let own = on_node(rack, node, |verbs| {
+        let pd = verbs.create_pd();
+        Ok(coordinator.attach(verbs, &memory, pd, endpoint)?)
+    })?;
+    let peer = on_node(rack, server, |verbs| {
+        let mut thread = running.threads[0].lock();
+        let thread = thread
+            .as_mut()
+            .ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
+        Ok(thread.rpc.accept(verbs)?)
+    })?;
+    Ok(rack.join((node, own), (server, peer), &index.spec.attributes)?)
+}
+
+/// A coordinator on `node`, connected to all endpoints.
+pub(super) fn add_coordinator(
+    rack: &mut impl Wiring,
+    index: &mut Index,
+    node: NodeId,
+    config: CoordinatorConfig,
+) -> Result<Coordinator, IndexSetUpError> {
+    let mut config = config;
+    config.rpc.payload_max = index.spec.endpoints[0].server.payload_max;
+    let mut coordinator = Coordinator::new(index.map(), config);
+    for endpoint in index.endpoints() {
+        if index.running(endpoint).is_some() {
+            attach_coordinator(rack, index, node, &mut coordinator, endpoint)?;
+        }
+    }
+    Ok(coordinator)
+}
+
+pub(super) fn kill(rack: &mut impl Wiring, index: &mut Index, endpoint: EndpointId) {
+    index.map = index.map();
+    let running = index
+        .running
+        .get_mut(endpoint.index())
+        .and_then(Option::take);
+    if let Some(spec) = index.spec.endpoints.get(endpoint.index()) {
+        stop(rack, spec.node, running);
+    }
+}
+
+/// Starts an endpoint anew, without what it had.
+pub(super) fn restart(
+    rack: &mut impl Wiring,
+    index: &mut Index,
+    endpoint: EndpointId,
+) -> Result<IndexLoss, IndexSetUpError> {
+    let spec = index.spec.endpoints.get(endpoint.index()).copied();
+    let spec = spec.ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
+    kill(rack, index, endpoint);
+    for running in index.running.iter().flatten() {
+        running.shard.salvage(endpoint)?;
+    }
+    let before = index.map();
+    let lost = before.part_of(endpoint);
+    let map = before.with_restart(endpoint);
+    for running in index.running.iter().flatten() {
+        running.shard.note_map(&map)?;
+    }
+    index.map = map.clone();
+    let started = Running::start(rack, &spec, endpoint, &map)?;
+    index.running[endpoint.index()] = Some(started);
+    Ok(IndexLoss { lost, map })
+}
