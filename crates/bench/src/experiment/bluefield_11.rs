@@ -30,7 +30,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const CLIENTS: &[u16] = &[1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
-const CLIENTS_QUICK: &[u16] = &[1, 2, 4, 6, 8, 16];
 
 /// Servers that have the counter, and what figures call them.
 const PLACES: [(Server, &str); 2] = [(Server::Host, "host"), (Server::Dpu, "DPU")];
@@ -178,16 +177,12 @@ fn measure(
 }
 
 fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let clients = match run.scale {
-        Scale::Quick => CLIENTS_QUICK,
-        Scale::Full => CLIENTS,
-    };
-    let total = (PLACES.len() * clients.len()) as f64;
+    let total = (PLACES.len() * CLIENTS.len()) as f64;
     let mut done = 0.0;
     let mut curves = Vec::new();
     for (server, name) in PLACES {
         let mut points = Vec::new();
-        for &clients in clients {
+        for &clients in CLIENTS {
             let seen = measure(run, done / total, server, clients)
                 .map_err(|error| error.with(format!("{clients} clients, {name}")))?;
             points.push(seen);

@@ -39,7 +39,7 @@ fn figure(courses: &[Course], seed: u64) -> Figure {
             },
             Series {
                 name: format!("{name} | best split that stays"),
-                points: vec![(0.0, best), (end, best)],
+                points: vec![(course.best_from * 1e3, best), (end, best)],
             },
         ]
     });
@@ -96,13 +96,15 @@ fn notes(courses: &[Course]) -> Vec<String> {
         format!(
             "all keys are on the host at first; every 0.1 ms the coordinator asks both ends how \
              busy they are and moves ranges while lookups go on. The trees really have {REAL_KEYS} \
-             keys, so that moves carry a fiftieth of the entries that they would"
+             keys, so that moves carry a two hundredth of the entries that they would"
         ),
         "skewed keys: Zipf 0.8, the least keys being the hottest, so that the DPU, which has the \
          greatest ones, gets most of the keys for its share of the work; caches are taken to be \
          used alike by all keys all the same"
             .into(),
-        "the DPU slows down: in the middle everything takes its cores twice as long".into(),
+        "the DPU slows down: in the middle everything takes its cores twice as long; the best \
+         split is that from then on"
+            .into(),
     ];
     notes.extend(courses.iter().map(note));
     notes

@@ -2,9 +2,10 @@
 
 use super::error::IndexRunError;
 use super::options::{Access, IndexOptions, Nodes};
-use super::outcome::{Outcome, TimeShare};
+use super::outcome::Outcome;
 use super::run::Run;
 use super::session::Session;
+use super::spent::{Spent, shares};
 use super::stage;
 use super::way::Local;
 use crate::ycsb::{Phase, Progress};
@@ -24,9 +25,6 @@ const NEAR: Duration = Duration::from_micros(500);
 
 /// How often the thread that waits for workers looks after them.
 const LOOK: Time = Time::from_millis(5);
-
-/// One round of a thread in so many is measured: reading the clock takes time.
-const MEASURED_EVERY: u32 = 16;
 
 /// What to run, and on what.
 #[derive(Debug)]
@@ -67,18 +65,6 @@ struct Part {
     began: Instant,
     ended: Instant,
     spent: Spent,
-}
-
-/// Where a thread's time went, in nanoseconds.
-#[derive(Clone, Copy, Default)]
-struct Spent {
-    rounds: u32,
-    /// Of measured rounds.
-    compute: u64,
-    /// Of measured rounds.
-    communication: u64,
-    waiting: u64,
-    all: u64,
 }
 
 /// Runs on an embedded rack.
@@ -139,6 +125,14 @@ fn seats(rack: &EmbeddedRack, index: &mut Index, job: &Job) -> Result<Vec<Seat>,
         for _ in 0..options.threads {
             let client = rack.add_index_client(index, node, options.client())?;
             sit(node, Connection::Remote(Box::new(client)));
+        }
+    }
+    // Servers learn of their clients: receive requests are there before the first request is.
+    for (endpoint, spec) in index.endpoints().zip(&index.spec().endpoints) {
+        for server in index.servers(endpoint) {
+            let node = rack.node(spec.node);
+            let now = node.now();
+            node.with(|nic| server.poll(now, nic));
         }
     }
     Ok(seats)
@@ -325,80 +319,4 @@ impl Seat {
 fn is_near(session: &Session, now: Instant) -> bool {
     let due = session.poll_timeout(now);
     due.is_some_and(|due| due.since(now) <= NEAR)
-}
-
-/// A round of a thread: first it computes, then it carries.
-#[derive(Clone, Copy)]
-struct Round {
-    /// If it is measured.
-    began: Option<Instant>,
-    computed: Option<Instant>,
-}
-
-impl Round {
-    /// What is done from now on is carrying.
-    fn computed(&mut self, node: &NodeHandle) {
-        if self.began.is_some() {
-            self.computed = Some(node.now());
-        }
-    }
-}
-
-impl Spent {
-    /// Begins a round.
-    fn begin(&mut self, node: &NodeHandle) -> Round {
-        self.rounds = self.rounds.wrapping_add(1);
-        let is_measured = self.rounds.is_multiple_of(MEASURED_EVERY);
-        Round {
-            began: is_measured.then(|| node.now()),
-            computed: None,
-        }
-    }
-
-    /// Ends a round. One that found nothing was waiting.
-    fn end(&mut self, node: &NodeHandle, round: Round, moved: bool) {
-        if let Some(began) = round.began.filter(|_| moved) {
-            let now = node.now();
-            let computed = round.computed.unwrap_or(now);
-            self.compute += computed.since(began).as_nanos();
-            self.communication += now.since(computed).as_nanos();
-        }
-    }
-
-    /// Rests if nothing has moved; rounds without anything so far.
-    fn rest(&mut self, node: &NodeHandle, moved: bool, idle_rounds: u32) -> u32 {
-        if moved {
-            return 0;
-        }
-        let began = node.now();
-        node.relax(idle_rounds);
-        self.waiting += node.now().since(began).as_nanos();
-        idle_rounds.saturating_add(1)
-    }
-}
-
-/// Adds up where the time of threads went, if there are any.
-fn shares(who: &'static str, threads: impl Iterator<Item = Spent>) -> Option<TimeShare> {
-    let mut sum = Spent::default();
-    let mut count = 0;
-    for spent in threads {
-        count += 1;
-        sum.compute += spent.compute;
-        sum.communication += spent.communication;
-        sum.waiting += spent.waiting;
-        sum.all += spent.all;
-    }
-    let waiting = sum.waiting as f64 / sum.all.max(1) as f64;
-    let measured = sum.compute + sum.communication;
-    // Local threads have nothing to carry and are not measured.
-    let compute = match measured {
-        0 => 1.0,
-        _ => sum.compute as f64 / measured as f64,
-    };
-    (count > 0).then_some(TimeShare {
-        who,
-        compute: (1.0 - waiting) * compute,
-        communication: (1.0 - waiting) * (1.0 - compute),
-        waiting,
-    })
 }

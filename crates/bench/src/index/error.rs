@@ -2,8 +2,8 @@
 
 use rackweave_endpoint::btree::TreeError;
 use rackweave_endpoint::index::{BeginError, IndexError, MapError};
-use rackweave_rack::RackError;
 use rackweave_rack::IndexSetUpError;
+use rackweave_rack::RackError;
 use rackweave_workload::ycsb::{InsertError, OptionsError, RateError};
 
 /// Why a run came to no outcome.

@@ -13,15 +13,18 @@
 //! Keys keep the order of records, in all workloads, so that a scan of keys is one of neighbouring
 //! records and it is known what it has to find. New records have the greatest keys.
 
+mod answer;
 pub mod embedded;
 mod error;
 mod keys;
 mod options;
 mod outcome;
+mod price;
 mod run;
 mod scan;
 mod session;
 pub mod simulated;
+mod spent;
 mod stage;
 mod sweep;
 #[cfg(test)]

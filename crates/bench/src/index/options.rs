@@ -157,11 +157,6 @@ impl IndexOptions {
         }
     }
 
-    /// Server threads of each endpoint. Local threads need none.
-    pub fn servers(&self) -> u16 {
-        self.server_threads
-    }
-
     /// What the tree of an endpoint is like. All inserts may come to one of them.
     pub fn tree(&self) -> TreeConfig {
         let ycsb = &self.ycsb;

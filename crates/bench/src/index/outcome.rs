@@ -5,8 +5,8 @@ use super::run::Run;
 use super::session::Session;
 use crate::ycsb::{Kind, Latencies, Simulation, VerificationError};
 use rackweave_endpoint::index::{ClientStatistics, EndpointReport, ReaderStatistics};
-use rackweave_rack::RackConfig;
 use rackweave_rack::Index;
+use rackweave_rack::RackConfig;
 use rackweave_workload::ycsb::LatencySummary;
 use serde::Serialize;
 

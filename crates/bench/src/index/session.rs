@@ -6,10 +6,9 @@ use super::run::Run;
 use super::scan::Scan;
 use super::way::Way;
 use crate::ycsb::{Kind, Latencies, share_of};
-use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::btree::Direction;
-use rackweave_endpoint::index::{Answer, Op, Ticket};
+use rackweave_endpoint::index::{Op, Ticket};
 use rackweave_workload::ycsb::{
     Floor, Generator, InsertError, Operation, OptionsError, PoissonSchedule, Stamp, write_record,
 };
@@ -32,7 +31,7 @@ pub struct Stepped {
 /// The operations of one worker.
 #[derive(Debug)]
 pub struct Session {
-    run: Arc<Run>,
+    pub(super) run: Arc<Run>,
     generator: Generator,
     schedule: Option<PoissonSchedule>,
     stamp: Stamp,
@@ -42,24 +41,25 @@ pub struct Session {
     /// Changes whose turn has not come.
     waiting: Vec<Waiting>,
     /// Changes that have read what they write anew.
-    read: Vec<Change>,
+    pub(super) read: Vec<Change>,
     waits: u64,
-    latencies: Latencies,
+    pub(super) latencies: Latencies,
     record: Vec<u8>,
 }
 
 /// An operation that was asked for.
 #[derive(Debug)]
-struct Doing {
+pub(super) struct Doing {
     ticket: Ticket,
-    kind: Kind,
+    pub kind: Kind,
     /// When it began, or was to begin.
-    began: Instant,
-    stage: Stage,
+    pub began: Instant,
+    pub stage: Stage,
 }
 
+/// How far an operation has come.
 #[derive(Debug)]
-enum Stage {
+pub(super) enum Stage {
     Read {
         record: u64,
         floor: Floor,
@@ -82,7 +82,8 @@ enum Stage {
 }
 
 impl Stage {
-    fn record(&self) -> u64 {
+    /// The record, or the first of several.
+    pub fn record(&self) -> u64 {
         match self {
             Self::Read { record, .. }
             | Self::Fetch { record, .. }
@@ -103,11 +104,11 @@ struct Waiting {
 
 /// A write to be begun.
 #[derive(Clone, Copy, Debug)]
-struct Change {
-    kind: Kind,
-    began: Instant,
-    record: u64,
-    version: u64,
+pub(super) struct Change {
+    pub kind: Kind,
+    pub began: Instant,
+    pub record: u64,
+    pub version: u64,
 }
 
 impl Session {
@@ -356,99 +357,5 @@ impl Session {
         self.stamp.sequence += 1;
         stepped.bytes += bytes.len() as u64;
         bytes
-    }
-
-    /// Judges an answer. What has ended with it is measured.
-    fn take(
-        &mut self,
-        doing: Doing,
-        result: Result<Answer, RunError>,
-        clock: &dyn Fn() -> Instant,
-        stepped: &mut Stepped,
-    ) {
-        let run = Arc::clone(&self.run);
-        let (kind, began) = (doing.kind, doing.began);
-        let answer = match result {
-            Ok(answer) => answer,
-            // Turns stay taken: nobody knows which version the record has.
-            Err(error) => return run.findings.fail(error),
-        };
-        match (doing.stage, answer) {
-            (Stage::Read { record, floor }, Answer::Value(value)) => {
-                self.judge(record, value.as_deref(), floor, stepped);
-            }
-            (
-                Stage::Fetch {
-                    record,
-                    floor,
-                    version,
-                },
-                Answer::Value(value),
-            ) => {
-                let found = self.judge(record, value.as_deref(), floor, stepped);
-                if let Some(found) = found.filter(|&found| found != version) {
-                    let reason =
-                        format!("it was read in version {found}, its only one is {version}");
-                    run.note(record, reason);
-                }
-                let version = version + 1;
-                self.read.push(Change {
-                    kind,
-                    began,
-                    record,
-                    version,
-                });
-                return;
-            }
-            (Stage::Write { record, version }, Answer::Found(found)) => {
-                self.written(record, version, found);
-            }
-            (Stage::Insert { record }, Answer::Found(found)) => {
-                if found {
-                    run.note(record, "it was there before it was inserted");
-                }
-                run.inserts.acknowledge(record);
-            }
-            (Stage::Scan(scan), Answer::Entries(entries)) => {
-                stepped.bytes += scan.judge(&run, &entries);
-            }
-            (stage, _) => {
-                run.note(stage.record(), "the answer is to another question");
-                return;
-            }
-        }
-        self.latencies.record(kind, began, clock());
-        run.ended.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn judge(
-        &self,
-        record: u64,
-        value: Option<&[u8]>,
-        floor: Floor,
-        stepped: &mut Stepped,
-    ) -> Option<u64> {
-        let Some(bytes) = value else {
-            self.run.note(record, "it is not there");
-            return None;
-        };
-        stepped.bytes += bytes.len() as u64;
-        self.run.verify(record, bytes, floor)
-    }
-
-    fn written(&self, record: u64, version: u64, found: bool) {
-        let run = &self.run;
-        if found {
-            if let Err(error) = run.expectations.commit_update(record, version) {
-                run.note(record, error);
-            }
-            run.turns.give_back(record, version);
-        } else {
-            run.note(record, "it was not there to be updated");
-            if let Err(error) = run.expectations.cancel_update(record) {
-                run.note(record, error);
-            }
-            run.turns.give_back(record, version - 1);
-        }
     }
 }

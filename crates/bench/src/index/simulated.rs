@@ -6,27 +6,24 @@
 
 use super::embedded::Job;
 use super::error::IndexRunError;
-use super::options::{Access, IndexOptions};
+use super::options::Access;
 use super::outcome::{Outcome, TimeShare};
+use super::price::{Price, Priced, core, loaded, work};
 use super::run::Run;
-use super::session::{Session, Stepped};
+use super::session::Session;
 use super::stage;
 use super::way::Local;
 use crate::experiment::bluefield::Core;
-use crate::experiment::bluefield::metered::Metered;
+use crate::experiment::bluefield::tree::ENTRY_BYTES;
+use crate::experiment::seamless_4::metered::Metered;
 use crate::ycsb::{Phase, Progress, Simulation};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_endpoint::index::message::Method;
-use rackweave_endpoint::index::{
-    ClientStatistics, EndpointId, IndexClient, IndexServer, ReaderStatistics,
-};
-use rackweave_endpoint::rpc::{Service, Status, Writer};
-use rackweave_rack::config::Role;
-use rackweave_rack::{Index, RackConfig, RunEnd, SharedServer, SimulatedRack};
+use rackweave_endpoint::index::{ClientStatistics, EndpointId, IndexClient, ReaderStatistics};
+use rackweave_rack::{Index, RunEnd, SharedServer, SimulatedRack};
 use rackweave_sim::testbed::Server;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_sim::{Category, CpuModel, CpuReport, TreeCost, TreeShape, devices};
+use rackweave_sim::{Category, CpuReport};
 use rackweave_workload::ycsb::PoissonSchedule;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -91,84 +88,9 @@ struct Common {
 }
 
 impl Common {
-    fn end(&self, session: &mut Option<Session>, now: Instant) {
+    fn end(&self, session: Session, now: Instant) {
         self.last_end.set(self.last_end.get().max(now));
-        self.sessions.borrow_mut().extend(session.take());
-    }
-}
-
-/// What operations on the tree of an endpoint cost one of its cores.
-#[derive(Clone, Copy)]
-struct Price {
-    server: Server,
-    tree: TreeCost,
-}
-
-impl Price {
-    fn of(config: &RackConfig, node: NodeId, options: &IndexOptions) -> Self {
-        let role = config.node.get(usize::from(node.0)).map(|node| node.role);
-        // The hosts of this rack are alike: the compute nodes' Xeon.
-        let server = match role {
-            Some(Role::Dpu) => Server::Dpu,
-            _ => Server::Compute,
-        };
-        let keys = options.ycsb.records / u64::from(options.endpoints.max(1));
-        let shape = TreeShape::grown(keys, options.node_size);
-        Self {
-            server,
-            tree: TreeCost::new(&shape, &server.caches()),
-        }
-    }
-}
-
-/// A core of a node.
-fn core(server: Server, cpu: &CpuModel) -> Core {
-    Core {
-        server,
-        cpu: *cpu,
-        caches: server.caches(),
-    }
-}
-
-/// Loading bytes of records that lie one behind the other.
-fn loaded(cpu: &CpuModel, bytes: u64) -> Duration {
-    let lines = bytes.div_ceil(devices::HOST_LINE_BYTES);
-    let nanos = lines * cpu.memory_latency.as_nanos() / devices::HOST_LINES_IN_FLIGHT;
-    Duration::from_nanos(nanos)
-}
-
-/// A service that notes what its work costs.
-struct Priced<'a> {
-    service: &'a mut IndexServer,
-    price: Price,
-    core: Core,
-    spent: Duration,
-}
-
-impl Service for Priced<'_> {
-    fn serve(
-        &mut self,
-        now: Instant,
-        client: u32,
-        method: u16,
-        request: &[u8],
-        reply: &mut Writer<'_>,
-    ) -> Status {
-        let status = self.service.serve(now, client, method, request, reply);
-        self.spent += self.core.work(devices::RPC_DISPATCH_CYCLES);
-        self.spent += match Method::from_number(method) {
-            Some(Method::Insert | Method::Update | Method::Put | Method::Delete) => {
-                self.price.tree.update
-            }
-            _ => self.price.tree.lookup,
-        };
-        let bytes = (request.len() + reply.len()) as u64;
-        self.spent += loaded(&self.core.cpu, bytes);
-        status
-    }
-
-    fn left(&mut self, client: u32) {
-        self.service.left(client);
+        self.sessions.borrow_mut().push(session);
     }
 }
 
@@ -185,7 +107,7 @@ impl Actor for ServerActor {
         let Some(thread) = thread.as_mut() else {
             return Step::Done;
         };
-        let mut verbs = Metered::new(context.nic(), core);
+        let mut verbs = Metered::new(context.nic(), core.cpu);
         let mut service = Priced {
             service: &mut thread.service,
             price: self.price,
@@ -207,43 +129,51 @@ impl Actor for ServerActor {
 struct ClientActor {
     client: IndexClient,
     session: Option<Session>,
+    /// READs of tree nodes that were paid for.
+    node_reads: u64,
+    node_bytes: u64,
     common: Rc<Common>,
 }
 
 impl Actor for ClientActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let Some(session) = &mut self.session else {
+        let Some(mut session) = self.session.take() else {
             return Step::Done;
         };
         let (now, core) = (context.now(), core(Server::Compute, context.cpu()));
-        let mut verbs = Metered::new(context.nic(), core);
+        let mut verbs = Metered::new(context.nic(), core.cpu);
         self.client.advance(now, &mut verbs);
         let stepped = session.step(&|| now, &mut self.client);
         if stepped.happened {
             self.client.advance(now, &mut verbs);
         }
         let communication = verbs.spent();
-        let compute = work(&core, stepped);
+        let compute = work(&core, stepped) + self.walked(&core);
         context.charge(Category::Communication, communication);
         context.charge(Category::Compute, compute);
         if session.is_done() {
             *self.common.client.borrow_mut() += self.client.statistics();
             *self.common.reader.borrow_mut() += self.client.reader_statistics();
-            self.common.end(&mut self.session, now);
+            self.common.end(session, now);
             return Step::Done;
         }
+        let due = session.poll_timeout(now);
+        self.session = Some(session);
         if communication + compute > Duration::ZERO {
             return Step::Compute(SOON);
         }
-        let due = session.poll_timeout(now);
         wait(now, due.into_iter().chain(self.client.poll_timeout()).min())
     }
 }
 
-/// What a core spends on a step beside the verbs and the tree.
-fn work(core: &Core, stepped: Stepped) -> Duration {
-    let dispatch = core.work(devices::RPC_DISPATCH_CYCLES) * stepped.messages;
-    dispatch + loaded(&core.cpu, stepped.bytes)
+impl ClientActor {
+    /// What verifying and searching the tree nodes has cost that READs have brought.
+    fn walked(&mut self, core: &Core) -> Duration {
+        let node_reads = self.client.reader_statistics().node_reads;
+        let more = node_reads - core::mem::replace(&mut self.node_reads, node_reads);
+        let entries = self.node_bytes / ENTRY_BYTES;
+        (core.verified(self.node_bytes) + core.searched(entries)) * more
+    }
 }
 
 fn wait(now: Instant, due: Option<Instant>) -> Step {
@@ -253,7 +183,8 @@ fn wait(now: Instant, due: Option<Instant>) -> Step {
     }
 }
 
-/// A thread of the storage node. An operation ends when its time has passed, which is its next step.
+/// A thread of the storage node. An operation ends when its time has passed, which is its next
+/// step.
 struct LocalActor {
     local: Local,
     session: Option<Session>,
@@ -263,7 +194,7 @@ struct LocalActor {
 
 impl Actor for LocalActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let Some(session) = &mut self.session else {
+        let Some(mut session) = self.session.take() else {
             return Step::Done;
         };
         let (now, core) = (context.now(), core(self.price.server, context.cpu()));
@@ -273,12 +204,14 @@ impl Actor for LocalActor {
         let bytes = stepped.bytes + used.scanned_bytes;
         context.charge(Category::Compute, searched + loaded(&core.cpu, bytes));
         if session.is_done() {
-            self.common.end(&mut self.session, now);
+            self.common.end(session, now);
             return Step::Done;
         }
+        let due = session.poll_timeout(now);
+        self.session = Some(session);
         match stepped.happened {
             true => Step::Compute(SOON),
-            false => wait(now, session.poll_timeout(now)),
+            false => wait(now, due),
         }
     }
 }
@@ -328,6 +261,8 @@ fn spawn(
         let actor = ClientActor {
             client: rack.add_index_client(index, node, options.client())?,
             session: session(number)?,
+            node_reads: 0,
+            node_bytes: options.node_size.into(),
             common: Rc::clone(common),
         };
         rack.spawn(node, Box::new(actor));

@@ -254,7 +254,7 @@ fn a_key_between_records_is_noticed_by_scans() {
 fn a_user_who_wants_an_end_gets_one() {
     for access in ACCESSES {
         let job = job(access, Workload::A, |options| {
-            options.ycsb.operations = 1 << 40;
+            options.ycsb.operations = 1 << 30;
         });
         let mut looks = 0;
         let outcome = embedded::run(&job, &mut |phase, _| {

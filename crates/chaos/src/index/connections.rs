@@ -91,7 +91,10 @@ impl Stage<'_> {
         };
         for at in 0..self.plan.endpoints.len() {
             let seat = self.seats[at].clone();
-            if !chair.gone.borrow()[at] || !seat.is_up() {
+            // Whoever waits for an answer from a process that has ended may wait for ever.
+            let start = self.starts[at];
+            let is_former = chair.ends.borrow()[at].is_some_and(|(_, of)| of != start);
+            if !seat.is_up() || !(is_former || chair.gone.borrow()[at]) {
                 continue;
             }
             let former = chair.ends.borrow_mut()[at].take();

@@ -135,7 +135,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
             None => {
                 let next = self.stage.rack.now() + LOOK_EVERY;
                 self.stage.rack.at(next, LOOK);
-                self.stage.connect()
+                self.stage.connect().and_then(|()| self.stage.heal())
             }
         };
         if let Err(error) = done {
@@ -209,6 +209,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
             }
         }
         // The last one ends what the former ones have left, and begins nothing.
+        self.stage.orders.waiting.borrow_mut().clear();
         self.stage.kill_coordinator();
         let settled = self.stage.rack.now() + SETTLES;
         while let RunEnd::Control(token) = self.stage.rack.run(settled) {

@@ -43,14 +43,14 @@ impl Shared {
 
 /// A client's connection.
 pub(super) enum Link {
-    Atomic(AtomicSequencer),
+    Atomic(Box<AtomicSequencer>),
     Rpc(Box<RpcSequencer>),
 }
 
 impl Link {
     fn sequencer(&mut self) -> &mut dyn Sequencer {
         match self {
-            Link::Atomic(client) => client,
+            Link::Atomic(client) => &mut **client,
             Link::Rpc(client) => &mut **client,
         }
     }

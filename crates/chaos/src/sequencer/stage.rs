@@ -194,7 +194,7 @@ impl<'a> Stage<'a> {
         let client = AtomicSequencer::new(nic, &memory, seat.client.config);
         let client = client.map_err(|error| format!("no client: {error}"))?;
         let qpn = client.qpn();
-        *link = Some(Link::Atomic(client));
+        *link = Some(Link::Atomic(Box::new(client)));
         Ok(qpn)
     }
 

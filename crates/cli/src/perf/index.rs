@@ -1,5 +1,5 @@
-//! The test `index`: the B+tree beside `std::collections::BTreeMap`, and its lookups by requests and
-//! by READs beside those of a thread that has the tree.
+//! The test `index`: the B+tree beside `std::collections::BTreeMap`, and its lookups by requests
+//! and by READs beside those of a thread that has the tree.
 //!
 //! Keys are spread over all keys, values have eight bytes, every value that is found is verified.
 //! One thread is the client and one the server; driver threads of the rack come on top.

@@ -23,10 +23,10 @@ Workloads: a (half reads, half updates), b (5 % updates), c (reads), d (reads of
 last), e (scans), f (half reads, half read-modify-writes). Every record that is read is verified:
 that it is whole, and that its version may be seen; a scan must leave none out.
 
-Pages: without --config the rack has --nodes compute nodes, a storage node with the NVMe target, and
-a memory server for pages that are not indexed; with it, the compute nodes, the first storage node
-and the first memory node of the file. Index: records are the values of a B+tree in the memory of the
-first storage node and, with --endpoints 2, of the first DPU. Keys keep the order of records.
+Pages: without --config the rack has --nodes compute nodes, a storage node with the NVMe target,
+and a memory server for pages that are not indexed; with it, the compute nodes, the first storage
+node and the first memory node of the file. Index: records are the values of a B+tree in the memory
+of the first storage node and, with --endpoints 2, of the first DPU. Keys keep the order of records.
 
 Exit status: 0 verified, 1 not verified, 2 bad usage or the store cannot be used, 130 interrupted.")]
 pub struct YcsbArgs {

@@ -6,7 +6,7 @@ use crate::experiment::bluefield::coordinator::{CoordinatorActor, Log};
 use crate::experiment::bluefield::index::{self, ENDPOINTS, Index, Plan};
 use crate::experiment::bluefield::metered::Outbox;
 use crate::experiment::bluefield::server::Slowdown;
-use crate::experiment::bluefield::tally::Tally;
+use crate::experiment::bluefield::tally::{Shared, Tally};
 use crate::experiment::bluefield::{Core, rack, tree};
 use crate::experiment::{ExperimentError, Run, Scale};
 use core::cell::RefCell;
@@ -18,7 +18,7 @@ use rackweave_workload::ycsb::Zipf;
 use std::rc::Rc;
 
 /// Keys that the trees really have: what moves is as many times less than the paper's 1 M keys.
-pub const REAL_KEYS: u64 = 20_000;
+pub const REAL_KEYS: u64 = 5_000;
 
 /// Skew of the skewed keys, the least ones being the hottest.
 const SKEW: f64 = 0.8;
@@ -33,7 +33,7 @@ const CHUNK: u32 = 512;
 const SAMPLE: Duration = Duration::from_micros(100);
 
 /// A part of the time series.
-const PART: Duration = Duration::from_micros(100);
+const PART: Duration = Duration::from_micros(250);
 
 /// How much slower the DPU gets.
 const SLOWER: u64 = 2;
@@ -59,6 +59,15 @@ impl Scenario {
             Self::Uniform => "uniform keys",
             Self::Skewed => "skewed keys",
             Self::SlowDpu => "the DPU slows down",
+        }
+    }
+
+    /// Time after which it is to have settled, in a short run.
+    fn settle(self) -> Duration {
+        match self {
+            Self::Uniform | Self::SlowDpu => Duration::from_millis(5),
+            // Keys that few ask for are many for their share of the work.
+            Self::Skewed => Duration::from_millis(9),
         }
     }
 
@@ -88,6 +97,8 @@ pub struct Course {
     pub scenario: Scenario,
     /// Operations per second, by seconds.
     pub points: Vec<(f64, f64)>,
+    /// From when on the best split is the best, in seconds.
+    pub best_from: f64,
     /// Operations per second at the end.
     pub reached: f64,
     /// The part of the keys that the DPU has at the end.
@@ -99,6 +110,41 @@ pub struct Course {
     pub best: (f64, f64),
 }
 
+/// When a scenario ends, and when the DPU gets slower in it.
+struct Times {
+    slow_from: Duration,
+    warm_up: Duration,
+    counted: Duration,
+}
+
+impl Times {
+    fn new(scale: Scale, scenario: Scenario) -> Self {
+        let (times, counted) = match scale {
+            Scale::Quick => (1, Duration::from_micros(500)),
+            Scale::Full => (2, Duration::from_millis(1)),
+        };
+        let settle = scenario.settle() * times;
+        let slow_from = match scenario {
+            Scenario::SlowDpu => settle,
+            _ => Duration::ZERO,
+        };
+        Self {
+            slow_from,
+            warm_up: settle + slow_from,
+            counted,
+        }
+    }
+}
+
+/// How much slower the DPU gets in a scenario, if it does.
+fn slowdown(scenario: Scenario, from: Duration) -> Option<Slowdown> {
+    let slowdown = Slowdown {
+        from: Instant::ZERO + from,
+        factor: SLOWER,
+    };
+    (scenario == Scenario::SlowDpu).then_some(slowdown)
+}
+
 /// Runs a scenario with the rebalancer and with splits that stay.
 ///
 /// # Errors
@@ -108,31 +154,38 @@ pub fn course(
     share: f64,
     scenario: Scenario,
 ) -> Result<Course, ExperimentError> {
-    let (settle, counted) = match run.scale {
-        Scale::Quick => (Duration::from_millis(4), Duration::from_micros(500)),
-        Scale::Full => (Duration::from_millis(8), Duration::from_millis(1)),
-    };
-    let slow_from = match scenario {
-        Scenario::SlowDpu => settle,
-        _ => Duration::ZERO,
-    };
-    let warm_up = settle + slow_from;
-    let slowdown = |from: Duration| Slowdown {
-        from: Instant::ZERO + from,
-        factor: SLOWER,
-    };
-    let slow = scenario == Scenario::SlowDpu;
+    let times = Times::new(run.scale, scenario);
     let plan = Plan {
-        warm_up,
-        counted,
+        warm_up: times.warm_up,
+        counted: times.counted,
         payload_max: PAGE_BYTES,
         room: 2 * REAL_KEYS,
-        slowdown: slow.then(|| slowdown(slow_from)),
+        slowdown: slowdown(scenario, times.slow_from),
         ..scenario.plan()?
     };
     let mut index = Index::new(run.seed, &plan)?;
     let tally = Tally::new(index.rack.now(), plan.warm_up, plan.counted);
     tally.borrow_mut().in_parts(index.rack.now(), PART);
+    let log = coordinate(&mut index, &tally)?;
+    index.start(&tally)?;
+    rack::drive(run, share, &mut index.rack, &tally)?;
+    let (tally, log) = (tally.borrow(), log.borrow());
+    let part = log.map.part_of(ENDPOINTS[1].0);
+    let first = part.map_or(REAL_KEYS, |part| part.low.min(REAL_KEYS));
+    let entries = log.moves.iter().map(|(_, entries)| entries).sum();
+    Ok(Course {
+        scenario,
+        points: tally.course(),
+        best_from: times.slow_from.as_secs_f64(),
+        reached: tally.per_second(),
+        offload: (REAL_KEYS - first) as f64 / REAL_KEYS as f64,
+        moves: (log.moves.len(), entries),
+        best: best_static(run, share, scenario)?,
+    })
+}
+
+/// Starts a coordinator that rebalances; what it does is in the log.
+fn coordinate(index: &mut Index, tally: &Shared) -> Result<Rc<RefCell<Log>>, ExperimentError> {
     let config = CoordinatorConfig {
         rpc: rpc::ClientConfig {
             timeout: Duration::ZERO,
@@ -156,36 +209,20 @@ pub fn course(
         log: log.clone(),
         tally: tally.clone(),
     };
-    index.start(&tally)?;
     let node = Server::Compute.at_port(0);
     index.rack.spawn(node, Box::new(actor));
-    rack::drive(run, share, &mut index.rack, &tally)?;
-    let tally = tally.borrow();
-    let log = log.borrow();
-    let part = log.map.part_of(ENDPOINTS[1].0);
-    let first = part.map_or(REAL_KEYS, |part| part.low.min(REAL_KEYS));
-    Ok(Course {
-        scenario,
-        points: tally.course(),
-        reached: tally.per_second(),
-        offload: (REAL_KEYS - first) as f64 / REAL_KEYS as f64,
-        moves: (
-            log.moves.len(),
-            log.moves.iter().map(|(_, entries)| entries).sum(),
-        ),
-        best: best_static(run, share, slow.then(|| slowdown(Duration::ZERO)), scenario)?,
-    })
+    Ok(log)
 }
 
 /// The best split that stays as it is: a search over all parts, then about the best of them.
 fn best_static(
     run: &mut Run<'_>,
     share: f64,
-    slowdown: Option<Slowdown>,
     scenario: Scenario,
 ) -> Result<(f64, f64), ExperimentError> {
     let plan = Plan {
-        slowdown,
+        slowdown: slowdown(scenario, Duration::ZERO),
+        counted: Duration::from_micros(400),
         ..scenario.plan()?
     };
     let mut best = (0.0, 0.0);
@@ -200,10 +237,10 @@ fn best_static(
         }
         Ok::<(), ExperimentError>(())
     };
-    for tenths in 0..10 {
-        look(f64::from(tenths) / 10.0, &mut best)?;
+    for eighths in 0..8 {
+        look(f64::from(eighths) / 8.0, &mut best)?;
     }
-    for step in [0.05, 0.025, 0.0125] {
+    for step in [0.0625, 0.03125, 0.015_625] {
         let about = best.0;
         look(about - step, &mut best)?;
         look(about + step, &mut best)?;

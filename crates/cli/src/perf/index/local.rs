@@ -3,7 +3,7 @@
 use super::{Task, key_of, value_of};
 use crate::outcome::CliError;
 use rackweave_base::{Memory, Rng};
-use rackweave_endpoint::btree::{Tree, TreeConfig, TreeError};
+use rackweave_endpoint::btree::{Tree, TreeConfig};
 use std::collections::BTreeMap;
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
@@ -123,15 +123,13 @@ pub fn tree(
     let parts: Vec<_> = keys.chunks(keys.len().div_ceil(threads).max(1)).collect();
     let inserted = together(threads, |at| {
         let (keys, mut done) = (parts.get(at).copied().unwrap_or_default(), 0);
-        let (mut sound, mut insert) = (true, |key: u64| -> Result<bool, TreeError> {
-            tree.insert(key, &value_of(key).to_le_bytes())
-        });
+        let mut sound = true;
         for part in keys.chunks(AT_ONCE) {
             if task.interrupt.is_set() {
                 break;
             }
             for &key in part {
-                match insert(key) {
+                match tree.insert(key, &value_of(key).to_le_bytes()) {
                     Ok(new) => sound &= new,
                     Err(error) => {
                         *failure.lock().expect("nobody panics") = Some(error);

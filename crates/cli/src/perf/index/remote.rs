@@ -14,7 +14,7 @@ use rackweave_endpoint::page_store::NodeAccess as _;
 use rackweave_endpoint::rpc::ClientConfig;
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::{EmbeddedRack, Index, IndexEndpointSpec, IndexSpec, NodeHandle, RackConfig};
-use rackweave_verbs::{Mtu, Verbs as _};
+use rackweave_verbs::Mtu;
 use std::time::Instant;
 
 const CLIENT: NodeId = NodeId(0);
@@ -102,6 +102,9 @@ impl Rig {
         let driver = self.rack.progress();
         let server = self.index.servers(ENDPOINT)[0].clone();
         let node = self.rack.node(SERVER);
+        // It learns of the client: its receive requests are there before the first request is.
+        let now = node.now();
+        node.with(|nic| server.poll(now, nic));
         let ended = AtomicBool::new(false);
         let took = std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -2,6 +2,7 @@ mod alone;
 
 use super::*;
 use crate::config::{NodeConfig, Role};
+use crate::{EmbeddedRack, SimulatedRack};
 use crate::{RackConfig, RunEnd};
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::btree::Direction;
@@ -9,6 +10,7 @@ use rackweave_endpoint::index::{
     Access as Way, Answer, Coordinator, CoordinatorConfig, CoordinatorEvent, IndexError, Op,
     ReaderConfig, Step as MoveStep, Ticket,
 };
+use rackweave_endpoint::index::{IndexClient, IndexClientConfig};
 use rackweave_endpoint::rpc::ClientConfig;
 use rackweave_sim::world::{Actor, Context, Step};
 use std::collections::{BTreeMap, HashMap};

@@ -8,11 +8,14 @@ use crate::index::shard::Shard;
 use played::Played;
 use std::collections::{BTreeMap, HashMap};
 
-const KEYS: u64 = 600;
+const KEYS: u64 = 1500;
 
-/// What a key was in the course of time: when it changed, and to what.
+/// When a key changed, and to what.
+type Change = (u64, Option<Vec<u8>>);
+
+/// What keys were in the course of time.
 #[derive(Default)]
-struct Past(BTreeMap<u64, Vec<(u64, Option<Vec<u8>>)>>);
+struct Past(BTreeMap<u64, Vec<Change>>);
 
 impl Past {
     fn note(&mut self, key: u64, now: u64, value: Option<Vec<u8>>) {
@@ -88,7 +91,7 @@ impl Stage {
         self.now += 1;
         let rng = &mut self.played.rng;
         // Waves of inserts and removals, so that tree nodes split, are merged, and used again.
-        let growing = self.now / 1500 % 2 == 0;
+        let growing = (self.now / 1500).is_multiple_of(2);
         let key = rng.below(KEYS);
         if rng.chance(if growing { 0.8 } else { 0.2 }) {
             let mut value = vec![0; *rng.pick(self.lengths)];
@@ -189,6 +192,7 @@ impl Stage {
 
 #[track_caller]
 fn check_history(seed: u64, cache_bytes: u64, lengths: &'static [usize]) -> ReaderStatistics {
+    match std::env::var("PLANT").as_deref() { Ok("torn") => rackweave_base::canary::arm(rackweave_base::canary::Canary::IndexNoTornCheck), Ok("restart") => rackweave_base::canary::arm(rackweave_base::canary::Canary::IndexMissingRestart), Ok("epoch") => rackweave_base::canary::arm(rackweave_base::canary::Canary::IndexNoEpochOnFree), _ => {} }
     let mut stage = Stage::new(seed, cache_bytes, lengths);
     for _ in 0..60_000 {
         match stage.played.rng.below(40) {
@@ -203,7 +207,7 @@ fn check_history(seed: u64, cache_bytes: u64, lengths: &'static [usize]) -> Read
         stage.take();
     }
     let seen = stage.reader.statistics();
-    assert!(seen.lookups > 1000, "seed {seed}: {seen:?}");
+    assert!(seen.lookups > 300, "seed {seed}: {seen:?}");
     assert!(seen.given_up * 20 < seen.lookups, "seed {seed}: {seen:?}");
     seen
 }
@@ -212,7 +216,7 @@ fn check_history(seed: u64, cache_bytes: u64, lengths: &'static [usize]) -> Read
 fn whatever_changes_under_it_a_walk_finds_what_was_there() {
     let mut all = ReaderStatistics::default();
     for seed in 1..5 {
-        for cache_bytes in [0, 3000, 1 << 20] {
+        for cache_bytes in [0, 1300, 1 << 20] {
             all += check_history(seed, cache_bytes, &[8]);
             all += check_history(seed, cache_bytes, &[8, 1, 60, 200]);
         }

@@ -1,0 +1,98 @@
+//! Where the time of real threads goes.
+
+use super::outcome::TimeShare;
+use rackweave_base::Instant;
+use rackweave_endpoint::page_store::NodeAccess as _;
+use rackweave_rack::NodeHandle;
+use rackweave_verbs::Progress as _;
+
+/// One round of a thread in so many is measured: reading the clock takes time.
+const MEASURED_EVERY: u32 = 16;
+
+/// Where a thread's time went, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Spent {
+    rounds: u32,
+    /// Of measured rounds.
+    compute: u64,
+    /// Of measured rounds.
+    communication: u64,
+    waiting: u64,
+    pub all: u64,
+}
+
+/// A round of a thread: first it computes, then it carries.
+#[derive(Clone, Copy)]
+pub(super) struct Round {
+    /// If it is measured.
+    began: Option<Instant>,
+    computed: Option<Instant>,
+}
+
+impl Round {
+    /// What is done from now on is carrying.
+    pub fn computed(&mut self, node: &NodeHandle) {
+        if self.began.is_some() {
+            self.computed = Some(node.now());
+        }
+    }
+}
+
+impl Spent {
+    /// Begins a round.
+    pub fn begin(&mut self, node: &NodeHandle) -> Round {
+        self.rounds = self.rounds.wrapping_add(1);
+        let is_measured = self.rounds.is_multiple_of(MEASURED_EVERY);
+        Round {
+            began: is_measured.then(|| node.now()),
+            computed: None,
+        }
+    }
+
+    /// Ends a round. One that found nothing was waiting.
+    pub fn end(&mut self, node: &NodeHandle, round: Round, moved: bool) {
+        if let Some(began) = round.began.filter(|_| moved) {
+            let now = node.now();
+            let computed = round.computed.unwrap_or(now);
+            self.compute += computed.since(began).as_nanos();
+            self.communication += now.since(computed).as_nanos();
+        }
+    }
+
+    /// Rests if nothing has moved; rounds without anything so far.
+    pub fn rest(&mut self, node: &NodeHandle, moved: bool, idle_rounds: u32) -> u32 {
+        if moved {
+            return 0;
+        }
+        let began = node.now();
+        node.relax(idle_rounds);
+        self.waiting += node.now().since(began).as_nanos();
+        idle_rounds.saturating_add(1)
+    }
+}
+
+/// Adds up where the time of threads went, if there are any.
+pub(super) fn shares(who: &'static str, threads: impl Iterator<Item = Spent>) -> Option<TimeShare> {
+    let mut sum = Spent::default();
+    let mut count = 0;
+    for spent in threads {
+        count += 1;
+        sum.compute += spent.compute;
+        sum.communication += spent.communication;
+        sum.waiting += spent.waiting;
+        sum.all += spent.all;
+    }
+    let waiting = sum.waiting as f64 / sum.all.max(1) as f64;
+    let measured = sum.compute + sum.communication;
+    // Local threads have nothing to carry and are not measured.
+    let compute = match measured {
+        0 => 1.0,
+        _ => sum.compute as f64 / measured as f64,
+    };
+    (count > 0).then_some(TimeShare {
+        who,
+        compute: (1.0 - waiting) * compute,
+        communication: (1.0 - waiting) * (1.0 - compute),
+        waiting,
+    })
+}
