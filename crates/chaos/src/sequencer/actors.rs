@@ -3,9 +3,9 @@
 use super::plan::{Client, Habits};
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, Instant, Rng};
-use rackweave_endpoint::rpc::Server;
+use rackweave_endpoint::rpc::{self, Server};
 use rackweave_endpoint::sequencer::{
-    AtomicSequencer, BeginError, CounterService, RpcSequencer, Sequencer, Ticket,
+    AtomicSequencer, BeginError, CounterService, RpcSequencer, Sequencer, SequencerError, Ticket,
 };
 use rackweave_sim::checkers::SequenceHistory;
 use rackweave_sim::checkers::sequence::CallId;
@@ -136,7 +136,7 @@ impl Asker {
                         self.again -= 1;
                         self.left += 1;
                     }
-                    if !self.shared.may_break {
+                    if !self.shared.may_break && !took_too_long(error) {
                         let what = format!("client {who} at {now:?}, {count} numbers: {error}");
                         self.shared.wrong(what);
                     }
@@ -176,6 +176,16 @@ impl Asker {
         }
         begun
     }
+}
+
+/// Whether a call to a server was given up. A few losses in a row are enough for that, since NICs
+/// double their time-outs.
+fn took_too_long(error: SequencerError) -> bool {
+    use rpc::{Cause, RpcError};
+    matches!(
+        error,
+        SequencerError::Rpc(RpcError::TimedOut(_) | RpcError::Disconnected(Cause::NoAnswer))
+    )
 }
 
 impl Actor for Asker {

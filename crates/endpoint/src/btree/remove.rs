@@ -54,9 +54,9 @@ impl Tree {
         count < capacity.div_ceil(4)
     }
 
-    /// Merges the tree node of `level` where `key` belongs with neighbours under the same parent, as
-    /// long as it underflows and both fit into one; and the parent, if that underflows then. Returns
-    /// whether anything was merged.
+    /// Merges the tree node of `level` where `key` belongs with neighbours under the same parent,
+    /// as long as it underflows and both fit into one; and the parent, if that underflows then.
+    /// Returns whether anything was merged.
     fn merge(&self, key: u64, level: u8) -> bool {
         let mut merged = false;
         loop {

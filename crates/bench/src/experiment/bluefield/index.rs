@@ -104,6 +104,8 @@ pub struct Seen {
     pub per_second: f64,
     /// Median latency in microseconds.
     pub median_us: f64,
+    /// Mean latency in microseconds.
+    pub mean_us: f64,
 }
 
 /// One end of the index.
@@ -244,11 +246,11 @@ impl Index {
         let mut client = IndexClient::new(self.map.clone(), config);
         let near = Server::Compute.of_thread(index);
         let memory = self.rack.memory().clone();
-        for at in 0..self.endpoints.len() {
+        for (at, (endpoint, _)) in ENDPOINTS.into_iter().enumerate() {
             let (pd, remote) = self.endpoints[at].ports[usize::from(index % devices::CARD_PORTS)];
             let nic = rack::nic(&mut self.rack, Server::Compute, index)?;
             let own = nic.create_pd();
-            let ends = client.attach(nic, &memory, own, ENDPOINTS[at].0, remote);
+            let ends = client.attach(nic, &memory, own, endpoint, remote);
             let ends = ends.map_err(|error| failed("a link", error))?;
             self.connect_rpc(at, index, (near, ends.rpc))?;
             if let Some(reader) = ends.reader {
@@ -291,10 +293,10 @@ impl Index {
     ) -> Result<Coordinator, ExperimentError> {
         let mut coordinator = Coordinator::new(self.map.clone(), config);
         let memory = self.rack.memory().clone();
-        for at in 0..self.endpoints.len() {
+        for (at, (endpoint, _)) in ENDPOINTS.into_iter().enumerate() {
             let nic = rack::nic(&mut self.rack, Server::Compute, 0)?;
             let pd = nic.create_pd();
-            let qpn = coordinator.attach(nic, &memory, pd, ENDPOINTS[at].0);
+            let qpn = coordinator.attach(nic, &memory, pd, endpoint);
             let qpn = qpn.map_err(|error| failed("the coordinator", error))?;
             self.connect_rpc(at, 0, (Server::Compute.at_port(0), qpn))?;
         }
@@ -378,5 +380,6 @@ pub fn measure(run: &mut Run<'_>, share: f64, plan: &Plan) -> Result<Seen, Exper
     Ok(Seen {
         per_second: tally.per_second(),
         median_us: tally.quantile_us(0.5),
+        mean_us: tally.mean_us(),
     })
 }

@@ -33,7 +33,7 @@ pub fn testbed(seed: u64, memory: u64) -> Result<SimulatedRack, ExperimentError>
             Server::Dpu => ("dpu", Role::Dpu),
         };
         (0..rackweave_sim::devices::CARD_PORTS)
-            .map(move |port| NodeConfig::new(&format!("{name}{port}"), role))
+            .map(move |port| NodeConfig::new(format!("{name}{port}"), role))
     };
     let mut config = RackConfig {
         seed,

@@ -34,9 +34,6 @@ pub struct Prices {
     /// The map version that `cost` is for.
     version: Cell<Option<u64>>,
     cost: Cell<TreeCost>,
-    /// Time of all threads together, and operations.
-    spent: Cell<Duration>,
-    operations: Cell<u64>,
 }
 
 impl Prices {
@@ -49,8 +46,6 @@ impl Prices {
             node_bytes,
             version: Cell::new(None),
             cost: Cell::new(tree::cost(core.server, 1, node_bytes)),
-            spent: Cell::new(Duration::ZERO),
-            operations: Cell::new(0),
         })
     }
 
@@ -68,11 +63,6 @@ impl Prices {
             self.cost.set(cost);
         }
         self.cost.get()
-    }
-
-    /// Time that the threads have spent so far.
-    pub fn spent(&self) -> Duration {
-        self.spent.get()
     }
 }
 
@@ -179,9 +169,6 @@ impl Actor for ServerActor {
         if spent == Duration::ZERO {
             return Step::WaitForPacket;
         }
-        let prices = &self.prices;
-        prices.spent.set(prices.spent.get() + spent);
-        prices.operations.set(prices.operations.get() + operations);
         let queue = u32::try_from(operations).unwrap_or(u32::MAX);
         self.thread.service.meter().note_busy(spent, queue);
         Step::Compute(Duration::ZERO)

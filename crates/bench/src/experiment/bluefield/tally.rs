@@ -91,6 +91,12 @@ impl Tally {
         self.ended as f64 / until.since(from).as_secs_f64()
     }
 
+    /// The mean latency in microseconds; no number if nothing ended.
+    pub fn mean_us(&self) -> f64 {
+        let all: u64 = self.latencies_ns.iter().sum();
+        all as f64 / self.latencies_ns.len() as f64 / 1e3
+    }
+
     /// The latency that this part of all does not exceed, in microseconds; none if nothing ended.
     pub fn quantile_us(&self, part: f64) -> f64 {
         let mut sorted = self.latencies_ns.clone();
@@ -117,6 +123,7 @@ mod tests {
         assert_eq!(tally.ended, 3);
         assert_eq!(tally.per_second(), 3e6);
         assert_eq!(tally.latencies_ns, [200, 949]);
+        assert_eq!(tally.mean_us(), 0.5745);
         assert_eq!(tally.quantile_us(0.0), 0.2);
         assert_eq!(tally.quantile_us(1.0), 0.949);
         tally.in_parts(at(0), Duration::from_nanos(100));

@@ -174,7 +174,9 @@ impl Link {
             self.break_off(endpoint, operations);
             return came;
         }
-        if came {
+        // A late answer to a request that was given up makes room without a reply.
+        let room = !self.waiting.is_empty() && self.rpc.free() > 0;
+        if came || room {
             self.refill(verbs, endpoint, operations);
             self.send(now, verbs);
         }

@@ -5,7 +5,8 @@
 //! and the client fetches a newer one and tries again. It is sans-IO: [`IndexClient::begin`] takes
 //! an operation, [`IndexClient::poll`] gets on with all of them and gives back what has ended.
 //!
-//! `operations` is what is under way, `answers` what comes of it; `link` is the way to one endpoint.
+//! `operations` is what is under way, `answers` what comes of it; `link` is the way to one
+//! endpoint.
 
 mod answers;
 mod link;
@@ -203,7 +204,8 @@ impl IndexClient {
         self.operations.take_reply()
     }
 
-    /// When to call [`IndexClient::poll`] even if no completion comes.
+    /// When to call [`IndexClient::poll`] even if no completion comes; [`Instant::ZERO`] if there
+    /// is something to be sent.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let links = self.links.iter().flatten();
         let timeouts = links.filter_map(Link::poll_timeout);

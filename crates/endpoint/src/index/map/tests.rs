@@ -1,3 +1,5 @@
+//! Maps: what is refused, what moves, what the wire says.
+
 use super::*;
 use proptest::prelude::*;
 

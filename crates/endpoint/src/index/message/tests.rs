@@ -1,3 +1,5 @@
+//! Messages: there and back, and garbage.
+
 use super::*;
 use proptest::prelude::*;
 

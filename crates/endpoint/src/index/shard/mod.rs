@@ -149,7 +149,8 @@ impl Shard {
         &self.tree
     }
 
-    /// The block with the version of the map since which the shard owns what it does, to be registered for READs beside the tree's.
+    /// The block with the version of the map since which the shard owns what it does, to be
+    /// registered for READs beside the tree's.
     pub fn version_block(&self) -> &Block {
         &self.version
     }

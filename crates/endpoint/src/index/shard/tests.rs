@@ -1,3 +1,5 @@
+//! Moves between two shards against a map, whoever dies.
+
 use super::*;
 use crate::btree::TreeConfig;
 use crate::index::mover::{Move, MoveError, Moved, Mover, Progress, Side};

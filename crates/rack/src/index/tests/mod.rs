@@ -1,3 +1,5 @@
+//! An index on both kinds of rack, with moves and deaths.
+
 mod alone;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Walks over a tree that changes under them.
+
 mod played;
 
 use super::*;
@@ -192,7 +194,6 @@ impl Stage {
 
 #[track_caller]
 fn check_history(seed: u64, cache_bytes: u64, lengths: &'static [usize]) -> ReaderStatistics {
-    match std::env::var("PLANT").as_deref() { Ok("torn") => rackweave_base::canary::arm(rackweave_base::canary::Canary::IndexNoTornCheck), Ok("restart") => rackweave_base::canary::arm(rackweave_base::canary::Canary::IndexMissingRestart), Ok("epoch") => rackweave_base::canary::arm(rackweave_base::canary::Canary::IndexNoEpochOnFree), _ => {} }
     let mut stage = Stage::new(seed, cache_bytes, lengths);
     for _ in 0..60_000 {
         match stage.played.rng.below(40) {

@@ -133,8 +133,8 @@ fn long_histories_are_judged() {
         let older = calls.iter().filter(|call| {
             call.certain && call.ended.is_some_and(|end| end + 40 < calls[read].begun)
         });
-        let older = older.filter_map(|call| call.makes.flatten());
-        match older.filter(|other| *other != stamp).last() {
+        let mut older = older.filter_map(|call| call.makes.flatten());
+        match older.rfind(|other| *other != stamp) {
             Some(other) => calls[read].needs = Needs::Exactly(other),
             None => continue,
         }
