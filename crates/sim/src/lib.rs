@@ -1,9 +1,10 @@
 //! The deterministic simulator: the machines of a rack in virtual time.
 //!
 //! A [`World`] holds NICs, the switch and the links between them, with models of what hardware
-//! takes in time: links ([`LinkModel`]), NICs ([`NicModel`]), CPUs ([`CpuModel`]), SSDs
-//! ([`SsdModel`]). The models' constants come from data sheets and papers and stand, each with its
-//! source, in [`devices`]. [`Actor`]s are the programs that run on the nodes' cores. One seed
+//! takes in time: links ([`LinkModel`]), NICs ([`NicModel`]), CPUs ([`CpuModel`]), caches
+//! ([`CacheModel`], [`TreeCost`]), SSDs ([`SsdModel`]). The models' constants come from data sheets
+//! and papers and stand, each with its source, in [`devices`]; [`testbed`] puts the BlueField
+//! paper's machines together. [`Actor`]s are the programs that run on the nodes' cores. One seed
 //! decides everything that is random, so a run with the same seed is the same run; its trace hash
 //! says so.
 //!

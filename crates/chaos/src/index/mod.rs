@@ -1,7 +1,7 @@
 //! The campaign against the index: hosts and a DPU that have a range of the keys each, clients that
-//! get, change and scan by requests and by READs, programs beside the trees; tree nodes so small and
-//! heaps so full that places are used again and again; READs whose cache lines come in any order;
-//! packet faults, cut cables, clients and endpoints that die and come back, ranges that move
+//! get, change and scan by requests and by READs, programs beside the trees; tree nodes so small
+//! and heaps so full that places are used again and again; READs whose cache lines come in any
+//! order; packet faults, cut cables, clients and endpoints that die and come back, ranges that move
 //! meanwhile, and those who move them killed.
 //!
 //! What must hold (DESIGN, section 10) is judged by `rackweave_sim::checkers::index_history`:

@@ -242,7 +242,7 @@ fn habits(rng: &mut Rng, keys: Keys, users: u64) -> Habits {
     let at_once_max = if narrow { 16 / users } else { 64 / users };
     Habits {
         operations: (rng.between(100, 1500) / users).max(20) as u32,
-        at_once: rng.pick(&[1, 2, 4, 8]).min(&at_once_max.max(1)).to_owned() as usize,
+        at_once: (*rng.pick(&[1, 2, 4, 8])).min(at_once_max.max(1)) as usize,
         pause_max: Duration::from_nanos(*rng.pick(&[1, 500, 5_000, 20_000])),
         weights,
         hot_share,
@@ -324,8 +324,8 @@ impl fmt::Display for Plan {
         }
         write!(
             f,
-            "{} local on each{}; {} operations each, {} at once, pauses {}, weights {:?}, {:.1} hot \
-             of {}, {:.2} in sweeps of {}, scans of {} and {}; {:?}, timeout {}, patience {}",
+            "{} local on each{}; {} operations each, {} at once, pauses {}, weights {:?}, {:.1} \
+             hot of {}, {:.2} in sweeps of {}, scans of {} and {}; {:?}, timeout {}, patience {}",
             self.locals,
             if self.rebalances { ", rebalanced" } else { "" },
             habits.operations,

@@ -6,7 +6,7 @@ use rackweave_base::Instant;
 use rackweave_endpoint::btree::Direction;
 use rackweave_sim::checkers::IndexHistory;
 use rackweave_sim::checkers::index_history::{
-    Operation, Outcome, PointId, ScanOrder, Scanned, ValueStamp, check_value, fill_value,
+    Operation, Outcome, PointId, ScanOrder, Scanned, TornValue, ValueStamp, check_value, fill_value,
 };
 
 /// Violations kept that the checker of histories does not judge.
@@ -23,7 +23,7 @@ pub(super) struct Shared {
     pub stamp: Cell<u32>,
     /// What must not be and the history does not show.
     pub wrong: RefCell<Vec<String>>,
-    /// Operations that were refused, done or not done as nobody knows, and such as are over.
+    /// Operations that were refused, and such of which nobody knows whether they were done.
     pub refused: Cell<u64>,
     pub unknown: Cell<u64>,
     /// Operations whose result is unknown and which may be done yet.
@@ -106,7 +106,7 @@ impl Shared {
         &self,
         entries: &[(u64, V)],
         whole: bool,
-        mut torn: impl FnMut(u64, rackweave_sim::checkers::index_history::TornValue),
+        mut torn: impl FnMut(u64, TornValue),
     ) -> Scanned {
         let mut stamped = Vec::with_capacity(entries.len());
         for (key, bytes) in entries {

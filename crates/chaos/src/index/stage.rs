@@ -312,9 +312,9 @@ impl<'a> Stage<'a> {
         self.connect()
     }
 
-    /// An endpoint that died while a range was on its way to it, and came back before the giver gave
-    /// it away, does not know that it owns it, and has not got it. Whoever runs the index starts it
-    /// again, with the newest map.
+    /// An endpoint that died while a range was on its way to it, and came back before the giver
+    /// gave it away, does not know that it owns it, and has not got it. Whoever runs the index
+    /// starts it again, with the newest map.
     pub fn heal(&mut self) -> Result<(), String> {
         let map = self.map();
         let is_behind = |seat: &Rc<Seat>| {

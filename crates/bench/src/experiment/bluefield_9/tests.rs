@@ -32,3 +32,14 @@ fn more_threads_do_more_until_the_cables_are_full() {
     let [one, many] = [1, 8].map(|clients| seen(1024, 0.5, clients).per_second);
     assert!(many > 6.0 * one, "{one} {many}");
 }
+
+#[test]
+fn host_and_dpu_share_the_cables() {
+    // Two levels; a response has 58 bytes of headers, and Ethernet puts 24 around it.
+    let bits = 2.0 * (2048.0 + 58.0 + 24.0) * 8.0;
+    let both = f64::from(devices::CARD_PORTS) * devices::DPU_LINK_BITS_PER_SECOND as f64;
+    for offload in [0.0, 0.5, 1.0] {
+        let busy = seen(2048, offload, 16).per_second * bits / both;
+        assert!((0.93..1.01).contains(&busy), "{offload}: {busy}");
+    }
+}
