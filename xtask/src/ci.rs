@@ -193,8 +193,9 @@ fn demo(options: &[&str]) -> Result<(), Failure> {
 }
 
 fn chaos() -> Result<(), Failure> {
-    campaign("flows", "3000")?;
-    campaign("pages", "3000")
+    ["flows", "pages", "index", "sequencer"]
+        .iter()
+        .try_for_each(|system| campaign(system, "3000"))
 }
 
 /// What they measure is for people to judge; that they come to an end, with every item right, is

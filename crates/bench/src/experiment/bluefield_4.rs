@@ -1,6 +1,6 @@
 //! Figure 4 of the BlueField paper: throughput of the index by requests, by the part of it that is
 //! on the DPU; and what the rebalancer makes of it on its own, which the paper leaves open
-//! (`rebalance`; `bluefield_4_online` shows it over time).
+//! (`rebalance`; `bluefield_4b` shows it over time).
 
 pub mod rebalance;
 #[cfg(test)]
@@ -10,7 +10,7 @@ use super::bluefield::PAPER;
 use super::bluefield::client::{Keys, Mix};
 use super::bluefield::index::{self, Plan};
 use super::bluefield::tree::{self, PAPER_KEYS};
-use super::bluefield_4_online;
+use super::bluefield_4b;
 use super::{Experiment, ExperimentError, Run, Scale};
 use crate::figure::{Axis, Claim, Drawing, Figure, Series};
 use rackweave_base::Duration;
@@ -123,9 +123,9 @@ fn figure(scale: Scale, curves: &[Curve], courses: &[Course], seed: u64) -> Figu
         points: vec![(course.offload * 100.0, course.reached / 1e6)],
     });
     let mut claims = claims(curves);
-    claims.extend(courses.iter().map(bluefield_4_online::claim));
+    claims.extend(courses.iter().map(bluefield_4b::claim));
     let mut notes = notes(scale, curves);
-    notes.extend(courses.iter().map(bluefield_4_online::note));
+    notes.extend(courses.iter().map(bluefield_4b::note));
     let series = curves.iter().map(|curve| Series {
         name: format!("{} | {}", tree::named(curve.keys), curve.mix),
         points: curve

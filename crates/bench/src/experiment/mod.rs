@@ -6,7 +6,7 @@ pub mod bluefield;
 pub mod bluefield_11;
 pub mod bluefield_12;
 pub mod bluefield_4;
-pub mod bluefield_4_online;
+pub mod bluefield_4b;
 pub mod bluefield_5;
 pub mod bluefield_6;
 pub mod bluefield_9;
@@ -109,7 +109,7 @@ pub const ALL: &[Experiment] = &[
     seamless_4::EXPERIMENT,
     seamless_5::EXPERIMENT,
     bluefield_4::EXPERIMENT,
-    bluefield_4_online::EXPERIMENT,
+    bluefield_4b::EXPERIMENT,
     bluefield_5::EXPERIMENT,
     bluefield_6::EXPERIMENT,
     bluefield_9::EXPERIMENT,

@@ -1,7 +1,6 @@
 //! The operations of one worker, several under way at a time. Sans-IO: whoever has the session
 //! steps it, and sees to it that its [`Way`] gets on.
 
-use super::error::RunError;
 use super::run::Run;
 use super::scan::Scan;
 use super::way::Way;

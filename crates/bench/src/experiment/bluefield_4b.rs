@@ -8,7 +8,7 @@ use crate::figure::{Axis, Claim, Drawing, Figure, Series};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
-    name: "bluefield-4-online",
+    name: "bluefield-4b",
     about: "the rebalancer between host and DPU at work, over time",
     run,
 };
