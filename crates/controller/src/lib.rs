@@ -1,9 +1,9 @@
 //! The controller: connects queue pairs, fills tables, detects failures. Never on the data path.
 //!
 //! It mirrors the programs by file name: [`forward`] says where hosts are, [`flows`] sets up, tears
-//! down and recovers flows, [`pages`] the page directory, [`sequencer`] the sequencers. [`lanes`] connects the switch to nodes,
-//! [`connect`] nodes to each other. What it acts on is a [`Site`]: an embedded, a simulated or a
-//! hosted rack.
+//! down and recovers flows, [`pages`] the page directory, [`sequencer`] the sequencers. [`lanes`]
+//! connects the switch to nodes, [`connect`] nodes to each other. What it acts on is a [`Site`]: an
+//! embedded, a simulated or a hosted rack.
 //!
 //! It knows verbs and the tables of programs. It must not know how packets travel, which kind of
 //! rack it serves, or what time it is: it acts when called.

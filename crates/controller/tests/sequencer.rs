@@ -121,7 +121,7 @@ fn assert_whole(mut ranges: Vec<Range<u64>>, first: u64) -> u64 {
     next
 }
 
-/// Two clients, one that combines, one that has many requests under way, with a fate for one packet.
+/// Two clients, one that combines and one with many requests under way; one packet has a fate.
 fn with_fate(number: u64, fate: Fate) -> u64 {
     let mut bench = Bench::new(&[shape(16, 1), shape(1, 64)], SequencerSpec::default());
     let start = bench.rack.packets;

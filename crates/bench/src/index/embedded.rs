@@ -138,6 +138,9 @@ fn seats(rack: &EmbeddedRack, index: &mut Index, job: &Job) -> Result<Vec<Seat>,
     Ok(seats)
 }
 
+/// What each worker made of its part.
+type Parts = Vec<Result<Part, IndexRunError>>;
+
 impl Stage {
     /// Has all workers do their operations, and looks at everything afterwards.
     pub(super) fn operate(mut self, progress: Progress<'_>) -> Result<Outcome, IndexRunError> {
@@ -189,7 +192,7 @@ impl Stage {
     fn all_threads(
         &mut self,
         look: &mut dyn FnMut(),
-    ) -> Result<(Vec<Result<Part, IndexRunError>>, Vec<Spent>), IndexRunError> {
+    ) -> Result<(Parts, Vec<Spent>), IndexRunError> {
         let (run, workers) = (&self.run, self.seats.len() as u32);
         let done = &AtomicBool::new(false);
         let mut servers = Vec::new();
@@ -315,8 +318,9 @@ impl Seat {
     }
 }
 
-/// Whether something is due so soon that its worker does not rest.
+/// Whether an operation is due so soon that its worker does not rest. One who waits for a turn does:
+/// who has it may need the core.
 fn is_near(session: &Session, now: Instant) -> bool {
-    let due = session.poll_timeout(now);
+    let due = session.due();
     due.is_some_and(|due| due.since(now) <= NEAR)
 }

@@ -159,10 +159,14 @@ impl Session {
     /// When to step again even if no answer comes.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let soon = (!self.waiting.is_empty()).then(|| now + LOOK_AGAIN);
+        soon.into_iter().chain(self.due()).min()
+    }
+
+    /// When the schedule has the next operation begin, if there is a schedule and room.
+    pub fn due(&self) -> Option<Instant> {
         let stopped = self.run.findings.is_stopped();
         let due = self.schedule.as_ref().map(PoissonSchedule::due);
-        let due = due.filter(|_| self.left > 0 && self.has_room() && !stopped);
-        soon.into_iter().chain(due).min()
+        due.filter(|_| self.left > 0 && self.has_room() && !stopped)
     }
 
     /// Gets on with everything: takes what has ended, and begins what may begin.

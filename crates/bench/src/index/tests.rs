@@ -1,3 +1,5 @@
+//! Small runs of every access and workload, and what is refused.
+
 use super::options::Nodes;
 use super::*;
 use crate::ycsb::{Kind, Phase};
@@ -275,7 +277,8 @@ fn what_makes_no_sense_is_refused() {
         let refused = embedded::run(&job, &mut |_, _| true);
         refused.expect_err("it makes no sense").to_string()
     };
-    let cases: [(fn(&mut IndexOptions), &str); 9] = [
+    type Change = fn(&mut IndexOptions);
+    let cases: [(Change, &str); 9] = [
         (|o| o.threads = 0, "threads is 0"),
         (|o| o.depth = 257, "depth is 257"),
         (|o| o.server_threads = 65, "server threads is 65"),

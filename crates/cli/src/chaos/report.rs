@@ -30,8 +30,8 @@ pub struct CampaignReport {
     pub pages_changed: u64,
     /// Fixes refused because a page's newest version went down with its node.
     pub pages_lost: u64,
-    /// Of an index: gets, changes and scans that had a result; what was refused, and what may or may
-    /// not have been done; READs that came torn or found what had been freed.
+    /// Of an index: gets, changes and scans that had a result; what was refused, and what may
+    /// or may not have been done; READs that came torn or found what had been freed.
     pub keys_read: u64,
     pub keys_changed: u64,
     pub scans: u64,

@@ -4,8 +4,8 @@ use rackweave_base::{Duration, Instant};
 
 /// Who has the line when.
 ///
-/// Threads tell of their accesses a batch at a time, and so not in the order of time; an access gets
-/// the first time at which the line is free for long enough.
+/// Threads tell of their accesses a batch at a time, and so not in the order of time; an access
+/// gets the first time at which the line is free for long enough.
 #[derive(Debug, Default)]
 pub struct Line {
     /// From when to when, and by whom; in order, none overlapping another.
