@@ -1,8 +1,8 @@
 //! Sequencers: what a request for numbers looks like, to the switch and to a server.
 //!
 //! A request to the switch is an RC fetch-and-add (InfiniBand specification 1.4, 9.4.5). Its
-//! address says which sequencer, its key proves that the sequencer was given to the client, what it adds
-//! is how many numbers it wants; the answer is the first of them. A word in a node's memory is
+//! address says which sequencer, its key proves that the sequencer was given to the client, what it
+//! adds is how many numbers it wants; the answer is the first of them. A word in a node's memory is
 //! asked in the same way, by its own address and key.
 //!
 //! A request to a server is an RPC: sequencer and count, 64 bits each, little-endian; the answer is
