@@ -28,8 +28,8 @@
 //!   Nvidia GPUs, IPDPS 2020. Unchecked.
 //! * *LX2160A*: tinymembench on a SolidRun LX2160A (Cortex-A72 at 2.0 GHz, 1 MiB of L2 for each
 //!   pair, 8 MiB of L3, DDR4), in the results of ThomasKaiser/sbc-bench, results/4ju5.txt. It
-//!   stands for the BlueField-2, which has the same cores, pairs and L2, and of whose measurement by the same
-//!   program bluefield prints only the picture (figure 8).
+//!   stands for the BlueField-2, which has the same cores, pairs and L2, and of whose measurement
+//!   by the same program bluefield prints only the picture (figure 8).
 //! * *pcie-lat*: andre-richter/pcie-lat, issue 4: what a Microsemi switch tells of itself.
 //! * *Shuhai*: Wang et al., Shuhai: Benchmarking High Bandwidth Memory on FPGAs, FCCM 2020.
 //!   Unchecked.

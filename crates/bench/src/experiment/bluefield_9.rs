@@ -278,8 +278,8 @@ fn notes(curves: &[Curve]) -> Vec<String> {
          small tree nodes are best, since a lookup brings fewer bytes"
             .into(),
         "0.4 us between host and DPU (section 4.2.2) weigh less in a READ that takes longer, so \
-         the DPU gains less with larger tree nodes. The paper names no switch between the servers; one \
-         would lengthen all READs alike and make the gain smaller"
+         the DPU gains less with larger tree nodes. The paper names no switch between the servers; \
+         one would lengthen all READs alike and make the gain smaller"
             .into(),
     ];
     for curve in curves {

@@ -318,8 +318,8 @@ impl Seat {
     }
 }
 
-/// Whether an operation is due so soon that its worker does not rest. One who waits for a turn does:
-/// who has it may need the core.
+/// Whether an operation is due so soon that its worker does not rest. One who waits for a turn
+/// does: who has it may need the core.
 fn is_near(session: &Session, now: Instant) -> bool {
     let due = session.due();
     due.is_some_and(|due| due.since(now) <= NEAR)
