@@ -21,8 +21,6 @@ pub use build::{Address, RackError, pages_config, sequencer_config};
 pub use config::{ConfigError, RackConfig};
 pub use embedded::{EmbeddedRack, NodeHandle};
 pub use flow::Flow;
-pub use index::{
-    Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec, SharedServer,
-};
+pub use index::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec, SharedServer};
 pub use pages::{PageEnds, TargetOptions};
 pub use simulated::{RunEnd, SimulatedRack, SsdBackend};

@@ -77,11 +77,7 @@ pub trait Verbs {
     ///
     /// # Errors
     /// As for [`Verbs::post_send`], and how many were posted before the one that was refused.
-    fn post_sends(
-        &mut self,
-        qpn: Qpn,
-        requests: &[WorkRequest],
-    ) -> Result<(), (usize, PostError)> {
+    fn post_sends(&mut self, qpn: Qpn, requests: &[WorkRequest]) -> Result<(), (usize, PostError)> {
         for (posted, request) in requests.iter().enumerate() {
             self.post_send(qpn, *request)
                 .map_err(|error| (posted, error))?;

@@ -25,6 +25,10 @@ use std::time::Duration;
 /// READs without and with a cache.
 const SPANS: f64 = 6.0;
 
+/// Bytes of a tree node if the user does not say: local threads do best with about as many, remote
+/// readers with twice as many.
+const NODE_SIZE: u32 = 1024;
+
 /// Bytes of upper tree nodes that a client with a cache keeps: more than there are.
 const CACHE: u64 = 256 << 20;
 
@@ -118,7 +122,9 @@ fn value_of(key: u64) -> u64 {
 pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let config = globals.rack_config(&args.rack)?;
     let records = args.records.unwrap_or(1_000_000);
-    let tree = TreeConfig::for_keys(records, TreeConfig::default().node_size, 8);
+    let tree = TreeConfig::for_keys(records, args.size.unwrap_or(NODE_SIZE), 8);
+    tree.check()
+        .map_err(|error| CliError::usage(error.to_string()))?;
     let window = args.window.unwrap_or(256);
     let span = Duration::from_secs_f64(args.duration.unwrap_or(6.0) / SPANS);
     let task = Task {

@@ -69,6 +69,7 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
         BalanceBw,
         ReplicateBw,
         Rpc,
+        Index,
     ];
     const RACK: &[Test] = &[
         ReadBw,

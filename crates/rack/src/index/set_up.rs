@@ -2,8 +2,8 @@
 
 use super::running::Running;
 use super::wiring::{Wiring, on_node};
-use super::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec};
-use rackweave_base::NodeId;
+use super::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec, SharedServer};
+use rackweave_base::{NodeId, Qpn};
 use rackweave_endpoint::index::{
     Coordinator, CoordinatorConfig, EndpointId, IndexClient, IndexClientConfig,
 };
@@ -92,6 +92,7 @@ pub(super) fn attach(
     let connected = accepted.and_then(|(call, read)| {
         running.readers.extend(read);
         rack.join((node, ends.rpc), (server, call), &attributes)?;
+        open(rack, server, &thread, call)?;
         if let (Some(own), Some(peer)) = (ends.reader, read) {
             rack.join((node, own), (server, peer), &attributes)?;
         }
@@ -150,14 +151,30 @@ pub(super) fn attach_coordinator(
         let pd = verbs.create_pd();
         Ok(coordinator.attach(verbs, &memory, pd, endpoint)?)
     })?;
+    let thread = running.threads[0].clone();
     let peer = on_node(rack, server, |verbs| {
-        let mut thread = running.threads[0].lock();
+        let mut thread = thread.lock();
         let thread = thread
             .as_mut()
             .ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
         Ok(thread.rpc.accept(verbs)?)
     })?;
-    Ok(rack.join((node, own), (server, peer), &index.spec.attributes)?)
+    rack.join((node, own), (server, peer), &index.spec.attributes)?;
+    open(rack, server, &thread, peer)
+}
+
+/// Has a server take requests of a connection before the first one can come, however late the
+/// server is polled next.
+fn open(
+    rack: &mut impl Wiring,
+    server: NodeId,
+    thread: &SharedServer,
+    qpn: Qpn,
+) -> Result<(), IndexSetUpError> {
+    on_node(rack, server, |verbs| match thread.lock().as_mut() {
+        Some(thread) => Ok(thread.rpc.connected(verbs, qpn)?),
+        None => Ok(()),
+    })
 }
 
 /// A coordinator on `node`, connected to all endpoints.
