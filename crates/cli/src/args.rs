@@ -455,8 +455,8 @@ pub struct PerfArgs {
     /// In virtual time, on a modelled 100 Gbit/s testbed
     #[arg(long)]
     pub simulated: bool,
-    /// Bytes of a message or item (without it 65536 for bandwidth and flows, 2 for latency), or of a
-    /// tree node of an index (1024)
+    /// Bytes of a message or item (without it 65536 for bandwidth and flows, 2 for latency), or of
+    /// a tree node of an index (1024)
     #[arg(short, long, value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     pub size: Option<u32>,
