@@ -456,7 +456,7 @@ pub struct PerfArgs {
     #[arg(long)]
     pub simulated: bool,
     /// Bytes of a message or item (without it 65536 for bandwidth and flows, 2 for latency), or of
-    /// a tree node of an index (1024)
+    /// a tree node of an index (512)
     #[arg(short, long, value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     pub size: Option<u32>,

@@ -25,9 +25,9 @@ use std::time::Duration;
 /// READs without and with a cache.
 const SPANS: f64 = 6.0;
 
-/// Bytes of a tree node if the user does not say: local threads do best with about as many, remote
-/// readers with twice as many.
-const NODE_SIZE: u32 = 1024;
+/// Bytes of a tree node if the user does not say: what local threads do best with. Readers from
+/// afar want more.
+const NODE_SIZE: u32 = 512;
 
 /// Bytes of upper tree nodes that a client with a cache keeps: more than there are.
 const CACHE: u64 = 256 << 20;
@@ -137,9 +137,9 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let keys = task.shuffled();
     let map = local::map(&task, &keys);
     progress.set(|| 0.2);
-    let pair = local::tree(&task, &keys, 2, &tree)?;
-    progress.set(|| 0.4);
     let one = local::tree(&task, &keys, 1, &tree)?;
+    progress.set(|| 0.4);
+    let pair = local::tree(&task, &keys, 2, &tree)?;
     drop(keys);
     let mut sound = map.sound && pair.sound && one.sound;
     let mut rig = remote::Rig::new(&config, &task, &tree)?;
