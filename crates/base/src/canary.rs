@@ -54,11 +54,17 @@ pub enum Canary {
     SequencerFreshDuplicate,
     /// After a restart of the switch a sequencer goes on where its last block began.
     SequencerForgetsLimit,
+    /// A switch leads queries by the tables that were loaded last, active or not.
+    IndexHalfLoaded,
+    /// A tree node that a switch leads to is split as if nobody led there.
+    IndexUnpinnedSplit,
+    /// The switch fills in the key that a queue pair had before.
+    IndexStaleRkey,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 23] = [
+    pub const ALL: [Canary; 26] = [
         Canary::FlowsEarlyHead,
         Canary::FlowsEarlyTail,
         Canary::FlowsUnorderedCommit,
@@ -82,6 +88,9 @@ impl Canary {
         Canary::IndexMissingRestart,
         Canary::SequencerFreshDuplicate,
         Canary::SequencerForgetsLimit,
+        Canary::IndexHalfLoaded,
+        Canary::IndexUnpinnedSplit,
+        Canary::IndexStaleRkey,
     ];
 
     /// The name under which the command line knows it.
@@ -110,6 +119,9 @@ impl Canary {
             Canary::IndexMissingRestart => "index-missing-restart",
             Canary::SequencerFreshDuplicate => "sequencer-fresh-duplicate",
             Canary::SequencerForgetsLimit => "sequencer-forgets-limit",
+            Canary::IndexHalfLoaded => "index-half-loaded",
+            Canary::IndexUnpinnedSplit => "index-unpinned-split",
+            Canary::IndexStaleRkey => "index-stale-rkey",
         }
     }
 
@@ -119,9 +131,12 @@ impl Canary {
             Canary::PagesUnlockAnyone
             | Canary::PagesStaleCompletion
             | Canary::PagesNoHeaderCheck => "pages",
-            Canary::IndexNoTornCheck | Canary::IndexNoEpochOnFree | Canary::IndexMissingRestart => {
-                "index"
-            }
+            Canary::IndexNoTornCheck
+            | Canary::IndexNoEpochOnFree
+            | Canary::IndexMissingRestart
+            | Canary::IndexHalfLoaded
+            | Canary::IndexUnpinnedSplit
+            | Canary::IndexStaleRkey => "index",
             Canary::SequencerFreshDuplicate | Canary::SequencerForgetsLimit => "sequencer",
             _ => "flows",
         }

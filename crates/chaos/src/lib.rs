@@ -11,6 +11,7 @@ mod flows;
 mod index;
 mod pages;
 mod sequencer;
+mod wrong;
 
 use core::fmt;
 use core::str::FromStr;

@@ -3,7 +3,7 @@
 use rackweave_base::{Duration, MacAddr, Memory};
 use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::{Pipeline, PipelineConfig};
-use rackweave_rack::config::{BudgetName, IcrcMethod};
+use rackweave_rack::config::{BudgetName, IcrcMethod, index_config};
 use rackweave_rack::{Address, RackConfig};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, Ledger, Program};
@@ -12,7 +12,7 @@ use rackweave_wire::Rewrite;
 /// The switch's Ethernet address.
 pub const SWITCH_MAC: MacAddr = Address::SWITCH.mac;
 
-/// The sizes of the programs.
+/// The sizes of the programs of switch 0.
 pub fn pipeline_config(config: &RackConfig) -> PipelineConfig {
     PipelineConfig {
         ip: Address::SWITCH.ip,
@@ -34,6 +34,7 @@ pub fn pipeline_config(config: &RackConfig) -> PipelineConfig {
         },
         pages: rackweave_rack::pages_config(config),
         sequencer: rackweave_rack::sequencer_config(config),
+        index: index_config(config, config.shape().top()),
         hosts: 256,
         routes: 256,
     }

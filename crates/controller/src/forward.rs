@@ -1,22 +1,44 @@
 //! Where hosts are: entries of forwarding, ARP and the source guard, one each per node.
 //!
+//! Every switch knows all nodes and the port that leads towards each, so any of them answers ARP
+//! for all. Only a node's own edge switch guards its port: what comes by a cable has passed a guard.
+//!
 //! The controller keeps a book of what it has entered, so that a node that leaves, or comes back
 //! with another address or at another port, leaves nothing behind. No two nodes, and no node and
 //! the switch, may have an address in common: the first to be entered keeps it.
 
-use crate::{Controller, NodeAddress, Site};
-use rackweave_base::NodeId;
+use crate::{Controller, NodeAddress, Site, Topology};
+use rackweave_base::{MacAddr, NodeId, PortId};
 use rackweave_programs::Pipeline;
 use rackweave_programs::forward::NextHop;
 use rackweave_programs::guard::Source;
 use rackweave_switch::table::TableError;
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 /// What has been entered.
 #[derive(Default)]
 pub(crate) struct HostBook {
     guard: bool,
-    entered: BTreeMap<NodeId, NodeAddress>,
+    entered: BTreeMap<NodeId, Entered>,
+}
+
+#[derive(Clone, Copy)]
+struct Entered {
+    address: NodeAddress,
+    /// The edge switch, whose port `address` names.
+    switch: usize,
+}
+
+/// A host as one switch is to know it.
+#[derive(Clone, Copy)]
+struct Host {
+    mac: MacAddr,
+    ip: Ipv4Addr,
+    /// Where packets for it leave.
+    port: PortId,
+    /// Whether it alone is behind that port and may send there in its own name only.
+    guarded: bool,
 }
 
 impl Controller {
@@ -28,22 +50,52 @@ impl Controller {
     }
 
     /// Enters every node of the site, where it now is, and removes those that are gone. What was
-    /// entered before is entered again, since the switch may have restarted.
+    /// entered before is entered again, since switches may have restarted. Other switches pass
+    /// packets for switch 0 on towards it.
     ///
     /// # Errors
-    /// The first node that could not be entered: the switch's tables are too small, or its address
+    /// The first node that could not be entered: a switch's tables are too small, or its address
     /// is taken. It is left out; all others are entered.
     pub fn install_hosts(&mut self, site: &mut dyn Site) -> Result<(), TableError> {
         let nodes = site.nodes();
         let gone: Vec<_> = self.hosts.entered.keys().copied().collect();
-        self.replace(site, &gone, &nodes)
+        let result = self.replace(site, &gone, &nodes);
+        let topology = site.topology();
+        (0..site.switches()).fold(result, |result, at| {
+            result.and(self.enter_cables(site, &topology, at))
+        })
+    }
+
+    /// Another switch than switch 0 has restarted with empty tables: enters there what it knew.
+    /// Of switch 0 tell [`Controller::switch_restarted`].
+    ///
+    /// # Errors
+    /// If the switch's tables are too small for the nodes, which the first start rules out.
+    pub fn edge_switch_restarted(
+        &mut self,
+        site: &mut dyn Site,
+        at: usize,
+    ) -> Result<(), TableError> {
+        let topology = site.topology();
+        let hosts = self.hosts.entered.iter();
+        let hosts: Vec<_> = hosts
+            .filter_map(|(&node, entered)| self.hosts.host(&topology, at, node, entered))
+            .collect();
+        let mut result = Ok(());
+        site.switch_at(at, &mut |_, switch| {
+            let pipeline = switch.program_mut();
+            for host in &hosts {
+                result = result.and(enter(pipeline, host));
+            }
+        });
+        result.and(self.enter_cables(site, &topology, at))
     }
 
     /// Enters one node, where it now is: it has joined, or come back. A node that the site does
     /// not know is removed.
     ///
     /// # Errors
-    /// If the switch's tables are too small, or the node's address is taken; then the node has no
+    /// If a switch's tables are too small, or the node's address is taken; then the node has no
     /// entries.
     pub fn install_host(&mut self, site: &mut dyn Site, node: NodeId) -> Result<(), TableError> {
         let mut nodes = site.nodes();
@@ -58,29 +110,91 @@ impl Controller {
         debug_assert!(removed.is_ok(), "removal needs no room");
     }
 
-    /// Removes, then enters: nodes may have changed places with each other.
+    /// Removes, then enters: nodes may have changed places with each other. At each switch that is
+    /// one step, so that no packet finds a node missing that stays.
     fn replace(
         &mut self,
         site: &mut dyn Site,
         old: &[NodeId],
         new: &[(NodeId, NodeAddress)],
     ) -> Result<(), TableError> {
-        let mut result = Ok(());
-        site.switch(&mut |_, switch| {
-            let pipeline = switch.program_mut();
-            for node in old {
-                if let Some(address) = self.hosts.entered.remove(node) {
-                    withdraw(pipeline, &address);
+        let topology = site.topology();
+        let book = &mut self.hosts.entered;
+        let gone: Vec<_> = old
+            .iter()
+            .filter_map(|node| Some((*node, book.remove(node)?)))
+            .collect();
+        let mut errors = vec![None; new.len()];
+        for ((node, address), error) in new.iter().zip(&mut errors) {
+            match self.check_free(address) {
+                Ok(()) => {
+                    let entered = Entered {
+                        address: *address,
+                        switch: topology.place(*node).map_or(0, |place| place.switch),
+                    };
+                    self.hosts.entered.insert(*node, entered);
                 }
+                Err(taken) => *error = Some(taken),
             }
-            for (node, address) in new {
-                let entered = self
-                    .check_free(address)
-                    .and_then(|()| enter(pipeline, address, self.hosts.guard));
-                match entered {
-                    Ok(()) => _ = self.hosts.entered.insert(*node, *address),
-                    Err(error) => result = result.and(Err(error)),
+        }
+        for at in 0..site.switches() {
+            let book = &self.hosts;
+            site.switch_at(at, &mut |_, switch| {
+                let pipeline = switch.program_mut();
+                for (_, entered) in &gone {
+                    withdraw(pipeline, at, entered);
                 }
+                for ((node, _), error) in new.iter().zip(&mut errors) {
+                    let entered = book.entered.get(node).filter(|_| error.is_none());
+                    let host = entered.and_then(|entered| book.host(&topology, at, *node, entered));
+                    *error = error.or_else(|| enter(pipeline, &host?).err());
+                }
+            });
+        }
+        let mut result = Ok(());
+        for ((node, _), error) in new.iter().zip(errors) {
+            let Some(error) = error else { continue };
+            result = result.and(Err(error));
+            // One whose address is taken is not in the book; one that found no room somewhere is.
+            let Some(entered) = self.hosts.entered.remove(node) else {
+                continue;
+            };
+            for at in 0..site.switches() {
+                site.switch_at(at, &mut |_, switch| {
+                    withdraw(switch.program_mut(), at, &entered);
+                });
+            }
+        }
+        result
+    }
+
+    /// Tells a switch the way to switch 0, and which ports lead to switches: by those queries of an
+    /// index come that have met one.
+    fn enter_cables(
+        &self,
+        site: &mut dyn Site,
+        topology: &Topology,
+        at: usize,
+    ) -> Result<(), TableError> {
+        let up = topology.up(at);
+        let switch_0 = up.map(|port| Host {
+            mac: self.switch.mac,
+            ip: self.switch.ip,
+            port,
+            guarded: false,
+        });
+        let mut result = Ok(());
+        site.switch_at(at, &mut |_, switch| {
+            let pipeline = switch.program_mut();
+            if let Some(switch_0) = &switch_0 {
+                result = enter(pipeline, switch_0);
+            }
+            let index = &mut pipeline.index;
+            if index.is_present() {
+                let set = index.set_up_port(up);
+                let mut ports = topology.cable_ports(at);
+                let trusted = ports.try_for_each(|port| index.set_trusted(port, true));
+                result = result.and(set).and(trusted);
             }
         });
         result
@@ -91,7 +205,7 @@ impl Controller {
             .hosts
             .entered
             .values()
-            .map(|other| (other.mac, other.ip));
+            .map(|Entered { address, .. }| (address.mac, address.ip));
         for (mac, ip) in others.chain([(self.switch.mac, self.switch.ip)]) {
             if ip == address.ip {
                 return Err(TableError::Taken {
@@ -111,34 +225,67 @@ impl Controller {
     }
 }
 
-fn source(address: &NodeAddress) -> Source {
-    Source {
-        mac: address.mac,
-        ip: address.ip,
+impl HostBook {
+    /// A node as switch `at` is to know it. None if no way leads there.
+    fn host(
+        &self,
+        topology: &Topology,
+        at: usize,
+        node: NodeId,
+        entered: &Entered,
+    ) -> Option<Host> {
+        let Entered { address, switch } = *entered;
+        let is_local = switch == at;
+        let port = if is_local {
+            address.port
+        } else {
+            topology.port_towards(at, node)?
+        };
+        Some(Host {
+            mac: address.mac,
+            ip: address.ip,
+            port,
+            guarded: self.guard && is_local,
+        })
     }
 }
 
 /// Makes all entries, or none. The guard comes first: no packet may pass before it stands.
-fn enter(pipeline: &mut Pipeline, at: &NodeAddress, guard: bool) -> Result<(), TableError> {
-    if guard {
-        pipeline.guard.add_source(at.port, source(at))?;
+fn enter(pipeline: &mut Pipeline, host: &Host) -> Result<(), TableError> {
+    let &Host { mac, ip, port, .. } = host;
+    if host.guarded {
+        pipeline.guard.add_source(port, Source { mac, ip })?;
     }
-    let hop = NextHop {
-        port: at.port,
-        mac: at.mac,
-    };
+    let hop = NextHop { port, mac };
     let forward = &mut pipeline.forward;
     forward
-        .add_host(at.mac, at.port)
-        .and_then(|()| forward.add_route(at.ip, 32, hop))
-        .and_then(|()| pipeline.arp.add_host(at.ip, at.mac))
-        .inspect_err(|_| withdraw(pipeline, at))
+        .add_host(mac, port)
+        .and_then(|()| forward.add_route(ip, 32, hop))
+        .and_then(|()| pipeline.arp.add_host(ip, mac))
+        .inspect_err(|_| remove(pipeline, host))
 }
 
-/// Removes what there is: a switch that has restarted has nothing.
-fn withdraw(pipeline: &mut Pipeline, at: &NodeAddress) {
-    pipeline.forward.remove_host(at.mac);
-    pipeline.forward.remove_route(at.ip, 32);
-    pipeline.arp.remove_host(at.ip);
-    pipeline.guard.remove_source(at.port, source(at));
+/// Removes what switch `at` has of a node: one that has restarted has nothing.
+fn withdraw(pipeline: &mut Pipeline, at: usize, entered: &Entered) {
+    let NodeAddress { mac, ip, port } = entered.address;
+    let guarded = entered.switch == at;
+    remove(
+        pipeline,
+        &Host {
+            mac,
+            ip,
+            port,
+            guarded,
+        },
+    );
+}
+
+fn remove(pipeline: &mut Pipeline, host: &Host) {
+    let &Host { mac, ip, port, .. } = host;
+    pipeline.forward.remove_host(mac);
+    pipeline.forward.remove_route(ip, 32);
+    pipeline.arp.remove_host(ip);
+    if host.guarded {
+        pipeline.guard.remove_source(port, Source { mac, ip });
+    }
 }

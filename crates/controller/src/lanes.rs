@@ -2,7 +2,8 @@
 //!
 //! The node's end is an ordinary queue pair that knows the switch as its peer. The switch's end is
 //! an entry in its tables. A number of the switch's queue pairs is never used twice in a row, so
-//! that packets of an old connection do not belong to a new one.
+//! that packets of an old connection do not belong to a new one. All lanes end at switch 0; other
+//! switches pass their packets on.
 
 use crate::{Controller, NodeAddress, Site};
 use rackweave_base::{Duration, NodeId, Psn, Qpn};
@@ -202,6 +203,8 @@ impl Controller {
         (node, address): (NodeId, NodeAddress),
         wanted: Wanted,
     ) -> Result<Connected, LaneError> {
+        let towards = site.topology().port_towards(0, node);
+        let port = towards.ok_or(LaneError::NoNode(node))?;
         let (pd, cq) = self.home(site, node)?;
         let Wanted { kind, psn, mtu, .. } = wanted;
         let switch_qpn = self.lanes.qpn(lane);
@@ -241,7 +244,7 @@ impl Controller {
         let node_qpn = made?;
         let entry = Lane {
             kind,
-            port: address.port,
+            port,
             ethernet: Ethernet {
                 target: address.mac,
                 source: self.switch.mac,

@@ -1,8 +1,9 @@
 //! The controller: connects queue pairs, fills tables, detects failures. Never on the data path.
 //!
 //! It mirrors the programs by file name: [`forward`] says where hosts are, [`flows`] sets up, tears
-//! down and recovers flows, [`pages`] the page directory, [`sequencer`] the sequencers. [`lanes`]
-//! connects the switch to nodes, [`connect`] nodes to each other. What it acts on is a [`Site`]: an
+//! down and recovers flows, [`pages`] the page directory, [`sequencer`] the sequencers, [`index`]
+//! what the switches know of B+trees. [`lanes`] connects the switch to nodes, [`connect`] nodes to
+//! each other; [`topology`] says how several switches are cabled. What it acts on is a [`Site`]: an
 //! embedded, a simulated or a hosted rack.
 //!
 //! It knows verbs and the tables of programs. It must not know how packets travel, which kind of
@@ -11,11 +12,13 @@
 pub mod connect;
 pub mod flows;
 pub mod forward;
+pub mod index;
 pub mod lanes;
 pub mod pages;
 pub mod regions;
 pub mod sequencer;
 mod site;
+pub mod topology;
 
 use flows::FlowBook;
 use forward::HostBook;
@@ -35,8 +38,9 @@ pub use rackweave_programs::pages::LostPage;
 pub use regions::{LocalRegions, RegionError, RegionName};
 pub use sequencer::{SequencerId, SequencerPlace, SequencerSetUpError, SequencerSpec};
 pub use site::{NodeAddress, Site, SwitchAddress};
+pub use topology::Topology;
 
-/// The controller of one switch.
+/// The controller of one rack. `switch` is switch 0, at which all lanes end.
 pub struct Controller {
     switch: SwitchAddress,
     rng: Rng,
@@ -45,6 +49,7 @@ pub struct Controller {
     flows: FlowBook,
     pages: Option<pages::PageBook>,
     sequencers: SequencerBook,
+    index: index::IndexBook,
 }
 
 impl Controller {
@@ -59,6 +64,7 @@ impl Controller {
             flows: FlowBook::new(threads, producers),
             pages: None,
             sequencers: SequencerBook::default(),
+            index: index::IndexBook::default(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the controller acts on.
 
 use crate::regions::{RegionError, RegionName};
+use crate::topology::Topology;
 use rackweave_base::{Instant, MacAddr, NodeId, PortId, Rkey};
 use rackweave_programs::Pipeline;
 use rackweave_switch::Switch;
@@ -15,7 +16,8 @@ pub struct NodeAddress {
     pub mac: MacAddr,
     /// Its IP address.
     pub ip: Ipv4Addr,
-    /// The switch port that leads to it.
+    /// The port of its own edge switch that leads to it. Which switch that is, and which port of
+    /// another switch leads towards it, says the [`Topology`].
     pub port: PortId,
 }
 
@@ -63,6 +65,21 @@ pub trait Site {
     fn target(&mut self, _node: NodeId, _act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
         false
     }
-    /// Acts on the switch.
+    /// How many switches there are.
+    fn switches(&self) -> usize {
+        1
+    }
+    /// Acts on one of the switches. There being no such switch, `act` is not called.
+    fn switch_at(&mut self, at: usize, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
+        if at == 0 {
+            self.switch(act);
+        }
+    }
+    /// How the switches are cabled and where nodes hang; without another word all at one switch.
+    fn topology(&self) -> Topology {
+        let nodes = self.nodes();
+        Topology::one(nodes.iter().map(|(node, address)| (*node, address.port)))
+    }
+    /// Acts on switch 0, which has the lanes: transfers, flows, pages and sequencers are its own.
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>));
 }

@@ -3,8 +3,11 @@
 use rackweave_base::packet::HEADER_MAX;
 use rackweave_base::{MacAddr, Memory, Packet, Payload};
 use rackweave_wire::arp::ArpFrame;
+use rackweave_wire::fabric::lookup::{MapPiece, Opened, Reply, Request, Start};
 use rackweave_wire::fabric::ring::{self, SwitchWord, UnitWord};
-use rackweave_wire::{Headers, Rewrite, Verdict, Vxlan, ethernet, icrc, parse_bytes, vxlan};
+use rackweave_wire::{
+    Datagram, Headers, Rewrite, Verdict, Vxlan, ethernet, icrc, parse_bytes, vxlan,
+};
 
 /// Takes `data` for the bytes of a packet, of its headers, and of a ring word.
 ///
@@ -14,6 +17,7 @@ pub fn parse(data: &[u8]) {
     let _ = ethernet::parse(data);
     ring_words(data);
     neighbourhood(data);
+    lookups(data);
     if let Ok((headers, len)) = Headers::parse(data) {
         assert_eq!(len, headers.len(), "{headers:?}");
         assert!(len <= data.len().min(HEADER_MAX));
@@ -52,6 +56,35 @@ fn neighbourhood(data: &[u8]) {
         let reply = frame.reply(mac);
         assert_eq!(ArpFrame::parse(reply.packet().header()), Ok(reply));
     }
+}
+
+/// Index requests, as what a datagram carries and as a packet: what is taken says the same when it
+/// is written again, but for the tree node, which clients do not write.
+fn lookups(data: &[u8]) {
+    let mut again = Vec::new();
+    if let Ok(request) = Request::parse(data)
+        && let Some(ask) = request.ask()
+    {
+        ask.emit(request.client, request.id, &mut again);
+        assert_eq!(again[8..], data[8..], "{request:?}");
+    }
+    again.clear();
+    if let Ok(reply) = Reply::parse(data) {
+        reply.emit(&mut again);
+        assert_eq!(Reply::parse(&again), Ok(reply));
+        let _ = (Opened::parse(reply.body), MapPiece::parse(reply.body));
+    }
+    let (front, back) = data.split_at(data.len().min(HEADER_MAX));
+    let mut packet = Packet::new(front, Payload::copied(back));
+    if let Ok(datagram) = Datagram::of(&packet) {
+        assert!(datagram.read(&packet, &Memory::new(0), &mut again));
+        assert_eq!(again.len(), datagram.carried);
+        let _ = datagram.checksum_is_right(&packet, &again);
+    }
+    let start = Start::of(&packet);
+    assert_eq!(Start::fill_in(&mut packet, 9), start.is_some());
+    let filled = start.map(|start| Start { node: 9, ..start });
+    assert_eq!(Start::of(&packet), filled);
 }
 
 /// The packet may come with its header area cut anywhere.

@@ -5,8 +5,11 @@ use crate::packets::{Host, Way};
 use rackweave_base::{MacAddr, Memory, Payload, Psn, Qpn, Rkey};
 use rackweave_wire::aeth::NakCode;
 use rackweave_wire::arp::ArpFrame;
+use rackweave_wire::fabric::lookup::{self, Ask, Once, Reply};
+use rackweave_wire::fabric::rpc::Status;
 use rackweave_wire::{
-    Aeth, AtomicEth, Extension, ExtensionKind, Opcode, Reth, Syndrome, Vlan, Vxlan, icrc,
+    Aeth, AtomicEth, Datagram, Ethernet, Extension, ExtensionKind, Ipv4, Opcode, Reth, Syndrome,
+    Vlan, Vxlan, icrc,
 };
 use std::net::Ipv4Addr;
 
@@ -121,6 +124,62 @@ pub fn parse() -> Vec<(String, Vec<u8>)> {
     seeds.push(("arp".to_owned(), question.header().to_vec()));
     let tunnel = Vxlan::new(7471).expect("24 bits").emit();
     seeds.push(named("vxlan", &[&tunnel, question.header()]));
+    seeds.extend(lookups());
+    seeds
+}
+
+/// Index requests and a reply, bare and as a packet.
+fn lookups() -> Vec<(String, Vec<u8>)> {
+    let once = Once {
+        session: 7,
+        slot: 3,
+    };
+    let (key, value) = (77, &b"a value"[..]);
+    let scan = Ask::Scan {
+        near: 9,
+        far: 3,
+        limit: 5,
+        backward: true,
+    };
+    let asks = [
+        Ask::Get { key },
+        Ask::Put { key, once, value },
+        Ask::Delete { key, once },
+        scan,
+        Ask::Map { from: 0 },
+        Ask::Open,
+    ];
+    let mut seeds = Vec::new();
+    for ask in asks {
+        let mut bytes = Vec::new();
+        ask.emit(5, 6, &mut bytes);
+        seeds.push((format!("lookup-{}", ask.op() as u8), bytes));
+    }
+    let mut get = Vec::new();
+    Ask::Get { key }.emit(5, 6, &mut get);
+    let datagram = Datagram {
+        ethernet: Ethernet::new(MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])),
+        ipv4: Ipv4::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)),
+        source_port: 49152,
+        target_port: lookup::PORT,
+        checksum: 0,
+        carried: get.len(),
+    };
+    let packet = datagram.packet(&get, |rest| Some(Payload::copied(rest)));
+    let packet = packet.expect("the payload is kept");
+    seeds.push(("lookup-packet".to_owned(), packet.header().to_vec()));
+    let mut reply = Vec::new();
+    let of = Reply {
+        op: 1,
+        status: Status::OK,
+        level: 0,
+        key,
+        id: 6,
+        client: 5,
+        body: b"\0a value",
+    };
+    of.emit(&mut reply);
+    seeds.push(("lookup-reply".to_owned(), reply));
     seeds
 }
 

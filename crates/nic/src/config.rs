@@ -1,8 +1,9 @@
 //! What a NIC is made with: its addresses and the bounds of its tables.
 
 use crate::congestion::Dcqcn;
-use crate::{cq, nic, qp, region_table};
+use crate::{cq, datagrams, nic, qp, region_table};
 use rackweave_base::MacAddr;
+use rackweave_wire::datagram;
 use std::net::Ipv4Addr;
 
 /// The most queue pairs of one NIC. It leaves at least four of the 24 bits of a queue pair number
@@ -37,6 +38,12 @@ pub struct NicConfig {
     /// Fragments that one packet may stand for where every link is in this process (a train, see
     /// `rackweave_base::packet`); one elsewhere.
     pub train_max: u32,
+    /// UDP ports bound at a time.
+    pub datagram_ports_max: u32,
+    /// Datagrams that wait to be received at one port, and as many in all to be sent.
+    pub datagram_queue_max: u32,
+    /// Bytes that a datagram carries at most, up to 4096: what the path takes in one packet.
+    pub datagram_max: u32,
 }
 
 impl NicConfig {
@@ -55,6 +62,9 @@ impl NicConfig {
             ack_every: 16,
             window_packets: 128,
             train_max: 1,
+            datagram_ports_max: 16,
+            datagram_queue_max: 512,
+            datagram_max: datagram::CARRIED_MAX as u32,
         }
     }
 
@@ -68,6 +78,9 @@ impl NicConfig {
         self.ack_every = self.ack_every.max(1);
         self.train_max = self.train_max.clamp(1, 256);
         self.window_packets = self.window_packets.clamp(1, 1 << 22);
+        self.datagram_ports_max = self.datagram_ports_max.min(1 << 14);
+        self.datagram_queue_max = self.datagram_queue_max.clamp(1, 1 << 20);
+        self.datagram_max = self.datagram_max.min(datagram::CARRIED_MAX as u32);
         self
     }
 
@@ -81,5 +94,9 @@ impl NicConfig {
             .saturating_add((config.qps_max as usize).saturating_mul(qp))
             .saturating_add((config.cqs_max as usize).saturating_mul(cq))
             .saturating_add(region_table::bytes(config.regions_max))
+            .saturating_add(datagrams::bytes(
+                &config,
+                config.datagram_ports_max as usize,
+            ))
     }
 }

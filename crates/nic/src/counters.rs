@@ -97,6 +97,10 @@ counters! {
     held_requests,
     /// Times that a packet waited for a buffer of the pool.
     pool_stalls,
+    /// Datagrams taken for sending.
+    sent_datagrams,
+    /// Datagrams received for a port that was bound.
+    rcvd_datagrams,
 }
 
 impl Counters {

@@ -1,7 +1,7 @@
 //! Why a packet was dropped.
 
-/// Why the NIC dropped a well-formed packet. Malformed ones are counted by the reason that
-/// `rackweave_wire::ParseError` gives.
+/// Why the NIC dropped a well-formed packet that came or was to be sent. Malformed ones are counted
+/// by the reason that `rackweave_wire::ParseError` gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum DropReason {
@@ -35,11 +35,17 @@ pub enum DropReason {
     BadResponse,
     /// A congestion notification for a NIC without rate control.
     CnpIgnored,
+    /// A datagram for a port that nobody has bound.
+    PortUnbound,
+    /// A datagram for a port for which as many wait as may.
+    DatagramQueueFull,
+    /// A datagram to be sent to a node that does not say where it is.
+    NoNeighbour,
 }
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [DropReason; 15] = [
+    pub const ALL: [DropReason; 18] = [
         DropReason::NotForUs,
         DropReason::BadPartition,
         DropReason::UnknownQp,
@@ -55,6 +61,9 @@ impl DropReason {
         DropReason::ResponseGap,
         DropReason::BadResponse,
         DropReason::CnpIgnored,
+        DropReason::PortUnbound,
+        DropReason::DatagramQueueFull,
+        DropReason::NoNeighbour,
     ];
 
     /// The counter's name.
@@ -75,6 +84,9 @@ impl DropReason {
             DropReason::ResponseGap => "drop_response_gap",
             DropReason::BadResponse => "drop_bad_response",
             DropReason::CnpIgnored => "drop_cnp_ignored",
+            DropReason::PortUnbound => "drop_port_unbound",
+            DropReason::DatagramQueueFull => "drop_datagram_queue_full",
+            DropReason::NoNeighbour => "drop_no_neighbour",
         }
     }
 }

@@ -9,7 +9,8 @@
 //! It knows nothing of the switch, its programs, or what its bytes mean. Nothing is allocated per
 //! packet, and every table and queue has a bound given in [`NicConfig`].
 //!
-//! Where peers are foreign, [`Neighbours`] stands beside it and speaks ARP.
+//! Where peers are foreign, [`Neighbours`] stands beside it and speaks ARP. A NIC on which a UDP
+//! port is bound (`datagrams`) does so by itself.
 //!
 //! Read `nic` for the way of a packet to its queue pair, `qp/responder` for how a request is
 //! executed, `qp/requester` for how one is made.
@@ -23,6 +24,7 @@ mod config;
 mod congestion;
 mod counters;
 mod cq;
+mod datagrams;
 mod drop_reason;
 mod egress;
 pub mod neighbours;

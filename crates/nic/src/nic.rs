@@ -1,6 +1,7 @@
 //! The NIC: what comes in is sorted to queue pairs, what goes out is collected from them.
 
 use crate::cq::CqTable;
+use crate::datagrams::{self, Ports};
 use crate::egress::{Egress, Lane};
 use crate::qp::{Emission, Qp};
 use crate::shared::{Core, Timer};
@@ -10,7 +11,7 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Duration, Instant, Memory, Packet, Qpn, Rng};
 use rackweave_verbs::QpEvent;
-use rackweave_wire::{Ecn, Headers, Opcode, Verdict, icrc};
+use rackweave_wire::{Ecn, Headers, Opcode, ParseError, Verdict, icrc};
 
 /// How long a packet that found no buffer waits before it tries again of its own accord.
 const STALL_WAIT: Duration = Duration::from_micros(1);
@@ -26,6 +27,10 @@ pub struct Nic {
     pub(crate) pds: u32,
     /// When to try again for packets that found no buffer.
     stalled_until: Option<Instant>,
+    /// What there is for datagrams, once a port has been bound.
+    pub(crate) ports: Option<Box<Ports>>,
+    /// Whether a datagram goes before a request, if both can.
+    datagram_first: bool,
 }
 
 /// Bytes of the tables whose size does not depend on what is made in them.
@@ -49,6 +54,8 @@ impl Nic {
             rng,
             pds: 0,
             stalled_until: None,
+            ports: None,
+            datagram_first: false,
         }
     }
 
@@ -57,12 +64,22 @@ impl Nic {
         self.core.counters.rcvd_pkts += u64::from(packet.fragments());
         let headers = match Headers::of(&packet) {
             Ok(headers) => headers,
-            Err(error) => return self.core.counters.count_malformed(error.reason()),
+            Err(error) => return self.handle_other(now, packet, error),
         };
         if let Err(reason) = self.dispatch(now, &headers, &mut packet) {
             self.core.counters.count_drop(reason);
         }
         self.settle_overflows();
+    }
+
+    /// A packet that is none of RoCEv2, for that reason.
+    #[cold]
+    fn handle_other(&mut self, now: Instant, mut packet: Packet, error: ParseError) {
+        let core = &mut self.core;
+        let ports = self.ports.as_mut();
+        if !ports.is_some_and(|ports| ports.handle_packet(now, core, &mut packet)) {
+            core.counters.count_malformed(error.reason());
+        }
     }
 
     #[inline]
@@ -111,11 +128,37 @@ impl Nic {
     /// The next packet to send, if there is one.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
         let mut packet = None;
-        self.emit(now, &mut packet);
+        if self.ports.is_none() {
+            self.emit(now, &mut packet);
+        } else {
+            self.emit_both(now, &mut packet);
+        }
         let fragments = packet.as_ref().map_or(0, Packet::fragments);
         self.core.counters.sent_pkts += u64::from(fragments);
         self.settle_overflows();
         packet
+    }
+
+    /// Writes the next packet to `out`, where there may be datagrams: those and what queue pairs
+    /// send take turns, behind acknowledgements.
+    fn emit_both(&mut self, now: Instant, out: &mut Option<Packet>) {
+        let Some(ports) = &mut self.ports else {
+            return;
+        };
+        let acknowledges = self.core.egress.waiting(Lane::Control) > 0;
+        if self.datagram_first && !acknowledges {
+            self.datagram_first = false;
+            *out = ports.poll_transmit(now);
+        }
+        if out.is_none() {
+            self.datagram_first = true;
+            self.emit(now, out);
+        }
+        if out.is_none()
+            && let Some(ports) = &mut self.ports
+        {
+            *out = ports.poll_transmit(now);
+        }
     }
 
     /// Writes the next packet to `out`: it is built in place, since moving it costs as much as
@@ -153,9 +196,14 @@ impl Nic {
     /// When to call [`Nic::handle_timeout`], and then [`Nic::poll_transmit`], at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let timer = self.core.timers.next();
-        match (timer, self.stalled_until) {
+        let timer = match (timer, self.stalled_until) {
             (Some(timer), Some(stalled)) => Some(timer.min(stalled)),
             (timer, stalled) => timer.or(stalled),
+        };
+        let ports = self.ports.as_ref().and_then(|ports| ports.poll_timeout());
+        match (timer, ports) {
+            (Some(timer), Some(ports)) => Some(timer.min(ports)),
+            (timer, ports) => timer.or(ports),
         }
     }
 
@@ -166,6 +214,9 @@ impl Nic {
             if let Some(qp) = self.qps.at(index) {
                 qp.handle_timer(&mut self.core, timer, now);
             }
+        }
+        if let Some(ports) = &mut self.ports {
+            ports.handle_timeout(now, &mut self.core);
         }
         self.settle_overflows();
     }
@@ -213,6 +264,10 @@ impl Nic {
             + region_table::bytes(self.core.config.regions_max)
             + self.core.cqs.bytes()
             + self.qps.iter().map(Qp::bytes).sum::<usize>()
+            + self
+                .ports
+                .as_ref()
+                .map_or(0, |ports| datagrams::bytes(&self.core.config, ports.len()))
     }
 
     /// Tells the queue pairs of completion queues that have overflowed. Flushing them may overflow

@@ -4,8 +4,8 @@ use crate::nic::Nic;
 use crate::qp::Qp;
 use rackweave_base::{Block, Qpn};
 use rackweave_verbs::{
-    Access, Completion, CqError, CqId, ModifyError, PdId, PostError, QpCapabilities, QpError,
-    QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs, WorkRequest,
+    Access, Completion, CqError, CqId, Datagrams, ModifyError, PdId, PostError, QpCapabilities,
+    QpError, QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs, WorkRequest,
 };
 
 /// Segments of one work request at most: what [`WorkRequest`] can hold.
@@ -133,5 +133,9 @@ impl Verbs for Nic {
 
     fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize {
         self.core.cqs.poll(cq, limit, completions)
+    }
+
+    fn datagrams(&mut self) -> Option<&mut dyn Datagrams> {
+        Some(self)
     }
 }

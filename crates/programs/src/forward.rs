@@ -91,6 +91,12 @@ impl Forward {
         self.routes.remove(value, mask) > 0
     }
 
+    /// The port by which packets for `mac` leave.
+    #[inline]
+    pub fn port_of(&self, mac: MacAddr) -> Option<PortId> {
+        self.hosts.lookup(mac_key(mac)).copied()
+    }
+
     /// Sends the packet on its way.
     #[inline]
     pub fn packet<T, D>(&self, pass: &mut Pass<'_, T, D>, port: PortId, packet: Packet) {

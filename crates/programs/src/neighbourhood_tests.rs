@@ -49,6 +49,7 @@ impl Bench {
             },
             pages: crate::pages::PagesConfig::NONE,
             sequencer: crate::sequencer::SequencerConfig::NONE,
+            index: crate::index::IndexConfig::NONE,
             hosts: usize::from(HOSTS),
             routes: usize::from(HOSTS),
         };

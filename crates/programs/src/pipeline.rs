@@ -3,7 +3,8 @@
 //! 1. A packet that does not bear the addresses of the host behind its port goes no further, if
 //!    the port is guarded.
 //! 2. A question for the Ethernet address of a host is answered.
-//! 3. A packet whose Ethernet target is not the switch is forwarded.
+//! 3. A packet whose Ethernet target is not the switch is forwarded; if it is a query, the index
+//!    leads it on first.
 //! 4. A packet for the switch's Ethernet address but another IP address is routed.
 //! 5. A packet for the switch belongs to a lane of the transfer engine: a fragment becomes part of
 //!    a WRITE and leaves; an acknowledgement or a word ends here and becomes an event.
@@ -16,6 +17,7 @@ use crate::arp::Arp;
 use crate::flows::{FlowConfig, FlowTask, Flows};
 use crate::forward::Forward;
 use crate::guard::Guard;
+use crate::index::{Index, IndexConfig};
 use crate::pages::{PageDigest, PageTask, Pages, PagesConfig};
 use crate::sequencer::{SequencerConfig, SequencerDigest, Sequencers};
 use rackweave_base::{Memory, Packet, PortId};
@@ -23,6 +25,7 @@ use rackweave_switch::transfer::{
     Engine, EngineConfig, EngineEvent, EngineTask, FailReason, Outcome,
 };
 use rackweave_switch::{DropReason, Ledger, Pass, Program};
+use rackweave_wire::fabric::query;
 use rackweave_wire::{Headers, arp, ethernet};
 use std::net::Ipv4Addr;
 
@@ -41,8 +44,10 @@ pub struct PipelineConfig {
     pub pages: PagesConfig,
     /// The sequencers.
     pub sequencer: SequencerConfig,
+    /// The index.
+    pub index: IndexConfig,
     /// Ethernet addresses known to forwarding, IP addresses known to ARP, and ports that the guard
-    /// knows: each host may have a port of its own.
+    /// and the index know: each host may have a port of its own.
     pub hosts: usize,
     /// Prefixes known to forwarding.
     pub routes: usize,
@@ -148,6 +153,8 @@ pub struct Pipeline {
     pub pages: Pages,
     /// Numbers for whoever asks.
     pub sequencers: Sequencers,
+    /// The upper levels of trees.
+    pub index: Index,
 }
 
 impl Pipeline {
@@ -170,6 +177,7 @@ impl Pipeline {
             flows,
             pages,
             sequencers: Sequencers::new(config.sequencer, config.engine.lanes),
+            index: Index::new(config.index, config.hosts),
         }
     }
 }
@@ -186,6 +194,7 @@ impl Program for Pipeline {
         self.flows.declare(ledger);
         self.pages.declare(ledger);
         self.sequencers.declare(ledger);
+        self.index.declare(ledger);
     }
 
     fn generator_keys(&self) -> usize {
@@ -202,6 +211,12 @@ impl Program for Pipeline {
             return self.arp.packet(pass, port, &packet);
         }
         if ethernet::target(packet.header()) != Some(self.engine.config().mac) {
+            if self.index.is_present()
+                && let Some(kind) = query::sort(packet.header())
+            {
+                let by = (&self.forward, self.engine.config().rewrite);
+                return self.index.packet(pass, by, (port, kind), packet);
+            }
             return self.forward.packet(pass, port, packet);
         }
         let headers = match Headers::of(&packet) {

@@ -1,9 +1,10 @@
 //! What embedded and simulated racks have in common: addresses, NICs, the switch, the controller.
 
-use crate::config::{BudgetName, ConfigError, IcrcMethod, RackConfig, Role};
+use crate::config::{BudgetName, ConfigError, IcrcMethod, RackConfig, Role, index_config};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Duration, MacAddr, Memory, NodeId, PortId, Rng};
-use rackweave_controller::{Controller, FlowSpec, NodeAddress, SwitchAddress};
+use rackweave_controller::topology::NodePlace;
+use rackweave_controller::{Controller, FlowSpec, NodeAddress, SwitchAddress, Topology};
 use rackweave_nic::{Dcqcn, Nic, NicConfig};
 use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::pages::PagesConfig;
@@ -49,7 +50,21 @@ impl Address {
         ip: Ipv4Addr::new(10, 77, 255, 254),
     };
 
-    /// A node's: its MAC and IP address end in its number plus one, its port is its number.
+    /// A switch's: the last byte of the MAC address is its number, which the last byte of the IP
+    /// address falls short of 254 by. Switch 0 is [`Address::SWITCH`].
+    pub fn of_switch(at: usize) -> SwitchAddress {
+        let mut address = Self::SWITCH;
+        let [.., last] = &mut address.mac.0;
+        // A topology has fewer switches than there are numbers here.
+        let number = at as u8;
+        *last = number;
+        let [a, b, c, d] = address.ip.octets();
+        address.ip = Ipv4Addr::new(a, b, c, d.wrapping_sub(number));
+        address
+    }
+
+    /// A node's: its MAC and IP address end in its number plus one, its port is its number, as it
+    /// is where there is one switch.
     pub fn of_node(node: NodeId) -> NodeAddress {
         let [high, low] = (node.0 + 1).to_be_bytes();
         NodeAddress {
@@ -71,10 +86,33 @@ pub(crate) struct Parts {
     pub memory: Memory,
     pub pool: Pool,
     pub nics: Vec<Nic>,
-    pub switch: Switch<Pipeline>,
+    /// By number.
+    pub switches: Vec<Switch<Pipeline>>,
+    pub pipelines: Vec<PipelineConfig>,
+    pub topology: Topology,
     pub controller: Controller,
     pub rng: Rng,
-    pub pipeline: PipelineConfig,
+}
+
+/// Where a node hangs. Every node of a configuration has a place in its topology.
+pub(crate) fn place_of(topology: &Topology, node: NodeId) -> (usize, PortId) {
+    let place = topology.place(node).expect("every node has a place");
+    (place.switch, place.port)
+}
+
+/// Every node's address, with the port of its own edge switch.
+pub(crate) fn addresses(topology: &Topology) -> Vec<(NodeId, NodeAddress)> {
+    let address = |(node, place): (NodeId, NodePlace)| {
+        let port = place.port;
+        (
+            node,
+            NodeAddress {
+                port,
+                ..Address::of_node(node)
+            },
+        )
+    };
+    topology.nodes().map(address).collect()
 }
 
 /// The kind of a rack: some settings that the configuration leaves open depend on it.
@@ -122,6 +160,7 @@ pub(crate) fn nic_config(config: &RackConfig, node: NodeId, kind: Kind) -> NicCo
         } else {
             1
         },
+        datagram_max: config.nic.mtu,
         congestion: (kind == Kind::Simulated && config.nic.congestion_control)
             .then(|| Dcqcn::new(line_rate)),
         ..NicConfig::new(address.ip, address.mac)
@@ -132,6 +171,47 @@ pub(crate) fn nic_config(config: &RackConfig, node: NodeId, kind: Kind) -> NicCo
 /// and its lock is soon free.
 const TRAIN_MAX: u32 = 32;
 
+/// The programs of a switch.
+pub(crate) fn pipeline_config_at(
+    config: &RackConfig,
+    kind: Kind,
+    topology: &Topology,
+    at: usize,
+) -> PipelineConfig {
+    switch_config_of(pipeline_config(config, kind), config, topology, at)
+}
+
+/// The programs of a switch, from those of switch 0: it has lanes, flows, pages and sequencers
+/// alone; others pass packets on, and have the part of an index that their role has room for.
+pub fn switch_config_of(
+    all: PipelineConfig,
+    config: &RackConfig,
+    topology: &Topology,
+    at: usize,
+) -> PipelineConfig {
+    if at == 0 {
+        return all;
+    }
+    let SwitchAddress { mac, ip } = Address::of_switch(at);
+    PipelineConfig {
+        ip,
+        engine: EngineConfig {
+            lanes: 0,
+            mac,
+            ..all.engine
+        },
+        flows: FlowConfig {
+            threads: 0,
+            producers: 0,
+        },
+        pages: PagesConfig::NONE,
+        sequencer: SequencerConfig::NONE,
+        index: index_config(config, topology.role(at)),
+        ..all
+    }
+}
+
+/// The programs of switch 0.
 pub(crate) fn pipeline_config(config: &RackConfig, kind: Kind) -> PipelineConfig {
     let micros = match (config.transfer.timeout_us, kind) {
         // In real time the rack's threads may be off the processor for a while; nothing is lost
@@ -160,6 +240,7 @@ pub(crate) fn pipeline_config(config: &RackConfig, kind: Kind) -> PipelineConfig
         },
         pages: pages_config(config),
         sequencer: sequencer_config(config),
+        index: index_config(config, config.shape().top()),
         hosts: 256,
         routes: 256,
     }
@@ -213,26 +294,54 @@ pub(crate) fn build(
         let rng = rng.fork(&config.node[usize::from(node.0)].name);
         nics.push(Nic::new(nic, memory.clone(), pool.clone(), rng));
     }
-    let (switch, pipeline) = build_switch(config, kind, &memory, switch_config)?;
+    let topology = config.topology()?;
+    let mut switches = Vec::new();
+    let mut pipelines = Vec::new();
+    for at in 0..topology.switches() {
+        let pipeline = pipeline_config_at(config, kind, &topology, at);
+        let ports = topology.ports(at);
+        let switch_config = SwitchConfig {
+            ports,
+            ..switch_config
+        };
+        switches.push(load(config, &pipeline, &memory, switch_config)?);
+        pipelines.push(pipeline);
+    }
     let controller = build_controller(config, rng.fork("controller"));
     Ok(Parts {
         memory,
         pool,
         nics,
-        switch,
+        switches,
+        pipelines,
+        topology,
         controller,
         rng,
-        pipeline,
     })
 }
 
-/// The switch with its programs, tables empty.
+/// The only switch of a rack, with its programs, tables empty.
 pub(crate) fn build_switch(
     config: &RackConfig,
     kind: Kind,
     memory: &Memory,
     switch_config: SwitchConfig,
 ) -> Result<(Switch<Pipeline>, PipelineConfig), RackError> {
+    let switch_config = SwitchConfig {
+        ports: config.node.len() as u16,
+        ..switch_config
+    };
+    let pipeline = pipeline_config(config, kind);
+    let switch = load(config, &pipeline, memory, switch_config)?;
+    Ok((switch, pipeline))
+}
+
+fn load(
+    config: &RackConfig,
+    pipeline: &PipelineConfig,
+    memory: &Memory,
+    switch_config: SwitchConfig,
+) -> Result<Switch<Pipeline>, RackError> {
     let budget = match config.switch.budget {
         BudgetName::Software => Budget::Software {
             bytes: usize::try_from(config.switch.memory).unwrap_or(usize::MAX),
@@ -241,13 +350,11 @@ pub(crate) fn build_switch(
         BudgetName::Tofino2 => Budget::Tofino2,
     };
     let switch_config = SwitchConfig {
-        ports: config.node.len() as u16,
         egress_packets: config.switch.egress_packets as usize,
         ..switch_config
     };
-    let pipeline = pipeline_config(config, kind);
-    let program = Pipeline::new(&pipeline, memory.clone());
-    Ok((Switch::load(program, budget, switch_config)?, pipeline))
+    let program = Pipeline::new(pipeline, memory.clone());
+    Ok(Switch::load(program, budget, switch_config)?)
 }
 
 /// The controller, which has connected nothing yet.

@@ -13,14 +13,19 @@ mod embedded;
 mod flow;
 pub mod hosted;
 mod index;
+#[cfg(test)]
+mod mesh_tests;
 mod pages;
 mod simulated;
 mod station;
 
-pub use build::{Address, RackError, pages_config, sequencer_config};
+pub use build::{Address, RackError, pages_config, sequencer_config, switch_config_of};
 pub use config::{ConfigError, RackConfig};
 pub use embedded::{EmbeddedRack, NodeHandle};
 pub use flow::Flow;
+pub use index::network::{
+    BRANCHES, Controlled, IndexCounters, IndexNetwork, IndexNetworkError, IndexNetworkSpec, LoadProgress, NetworkSummary,
+};
 pub use index::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec, SharedServer};
 pub use pages::{PageEnds, TargetOptions};
 pub use simulated::{RunEnd, SimulatedRack, SsdBackend};

@@ -1,4 +1,4 @@
-//! A machine with its links: what one thread at a time drives.
+//! A machine with its links: what one thread at a time drives. Several switches are one machine.
 
 use rackweave_base::{Duration, Instant, Packet, PortId};
 use rackweave_link::Link;
@@ -20,15 +20,20 @@ pub(crate) struct NodeStation {
     pub dead: bool,
 }
 
-/// The switch and its ends of all links.
+/// A switch and its ends of all links, by port.
 pub(crate) struct SwitchStation {
     pub switch: Switch<Pipeline>,
     pub links: Vec<Box<dyn Link>>,
+    /// The port that leads to the switch above, if there is one.
+    pub up: Option<PortId>,
     /// An egress queue as long as this keeps further packets waiting on their links.
     pub egress_high: usize,
     /// Per port, since when its egress queue is as long as that.
     pub stuck_since: Vec<Option<Instant>>,
 }
+
+/// All switches, switch 0 first and each behind the one above it.
+pub(crate) struct SwitchStations(pub Vec<SwitchStation>);
 
 /// How long a port that takes nothing may keep the others waiting. Then it loses packets instead,
 /// as the port of any switch does.
@@ -110,7 +115,7 @@ impl SwitchStation {
         }
         let ports = self.links.len();
         for port in 0..ports {
-            if !self.is_blocked(now) {
+            if !self.is_blocked(now, PortId(port as u16)) {
                 for _ in 0..BURST {
                     let Some(packet) = self.links[port].receive(now) else {
                         break;
@@ -124,15 +129,19 @@ impl SwitchStation {
         moved
     }
 
-    /// Whether a port has as much to send as it may, and has not been stuck for long.
-    fn is_blocked(&mut self, now: Instant) -> bool {
+    /// Whether what comes by `from` has to wait: a port has as much to send as it may, and has not
+    /// been stuck for long. What comes from above never goes back there, so that port does not
+    /// count; else two switches could wait for each other.
+    fn is_blocked(&mut self, now: Instant, from: PortId) -> bool {
+        let above = self.up.filter(|&up| up == from);
         let mut blocked = false;
         for (out, stuck) in self.stuck_since.iter_mut().enumerate() {
             if self.switch.egress_len(PortId(out as u16)) < self.egress_high {
                 *stuck = None;
             } else {
                 let since = *stuck.get_or_insert(now);
-                blocked |= now < since + STUCK_LIMIT;
+                let counts = above != Some(PortId(out as u16));
+                blocked |= counts && now < since + STUCK_LIMIT;
             }
         }
         blocked
@@ -166,5 +175,26 @@ impl SwitchStation {
             .filter_map(|link| link.poll_timeout())
             .min();
         earliest(self.switch.poll_timeout(), links)
+    }
+}
+
+impl SwitchStations {
+    /// Moves what can be moved, and says how much that was. Once from below to the top and once
+    /// back, so that a packet passes all switches in one go.
+    pub fn run(&mut self, now: Instant) -> u32 {
+        let mut moved = 0;
+        for station in self.0.iter_mut().rev() {
+            moved += station.run(now);
+        }
+        for station in self.0.iter_mut().skip(1) {
+            moved += station.run(now);
+        }
+        moved
+    }
+
+    /// When something is due by the passing of time.
+    pub fn deadline(&self) -> Option<Instant> {
+        let deadlines = self.0.iter().map(SwitchStation::deadline);
+        deadlines.fold(None, earliest)
     }
 }

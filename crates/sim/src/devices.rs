@@ -12,6 +12,10 @@
 //!   an Intel Xeon Gold 5120 at 2.2 GHz and a ConnectX-5, an Intel Tofino switch (APS Networks
 //!   BF2556X-1T-A1F), 100G RoCEv2.
 //! * *bluefield*: Thostrup et al., A DBMS-centric Evaluation of BlueField DPUs, ADMS 2022, table 1.
+//! * *fat-btree*: Zhao et al., Fat-B+Tree: Fast B+tree Indexing with In-Network Memory, section V-A
+//!   "Hardware platform".
+//! * *HERD*: Kalia et al., Using RDMA Efficiently for Key-Value Services, SIGCOMM 2014. Unchecked.
+//! * *ConnectX-3 news*: The Register, 6 June 2011, with Mellanox's words on the new adapter.
 //! * *seamless*: the Seamless paper, section 1 and its evaluation (four SSDs of 1 TB).
 //! * *pcie-bench*: Neugebauer et al., Understanding PCIe performance for end host networking,
 //!   SIGCOMM 2018. Unchecked.
@@ -344,6 +348,39 @@ pub const PAGE_BYTES: u64 = 4096;
 /// [`DPU_POST_COST`]: it retires half as much per cycle.
 pub const DPU_CYCLES_PER_HOST_CYCLE: u64 = 2;
 
+// ---- Testbeds of Fat-B+Tree --------------------------------------------------------------------
+
+/// Bits per second of every cable. Source: fat-btree, 40 Gbit/s.
+pub const FAT_BTREE_LINK_BITS_PER_SECOND: u64 = 40_000_000_000;
+
+/// Clock of the hosts of its RDMA testbed in hertz. Source: fat-btree. The CPU is not named; its
+/// cores are taken for those of [`HOST_HERTZ`] but for the clock, and its memory, too.
+pub const FAT_BTREE_RDMA_HERTZ: u64 = 4_200_000_000;
+
+/// Clock of the hosts of its Ethernet testbed in hertz. Source: fat-btree; taken as the above.
+pub const FAT_BTREE_ETHERNET_HERTZ: u64 = 2_100_000_000;
+
+/// Half of the way of a message through two ConnectX-3, as [`NIC_TRANSMIT_LATENCY`] is of that
+/// through two ConnectX-5. Source: ConnectX-3 news, "sub-microsecond latency" at 40 Gbit/s Ethernet
+/// with RDMA; the whole microsecond and the even split are assumed.
+pub const CONNECTX_3_LATENCY: Duration = Duration::from_nanos(500);
+
+/// The least picoseconds between two packets of one direction of a ConnectX-3. Source: HERD, 35
+/// million small WRITEs per second.
+pub const CONNECTX_3_MESSAGE_INTERVAL_PICOS: u64 = 28_571;
+
+/// Bits per second that transactions of PCIe 3.0 x8, a ConnectX-3's, share: half of
+/// [`PCIE_BITS_PER_SECOND`].
+pub const CONNECTX_3_PCIE_BITS_PER_SECOND: u64 = PCIE_BITS_PER_SECOND / 2;
+
+/// Clients' threads of the Ethernet testbed at most. Source: fat-btree, section V-C.
+pub const FAT_BTREE_CLIENTS: u16 = 16;
+
+/// Threads of each memory server of the Ethernet testbed. Assumed, since the paper does not tell:
+/// one, as its throughput grows with clients up to a few hundred thousand requests per second of
+/// four servers.
+pub const FAT_BTREE_SERVER_THREADS: u16 = 1;
+
 // ---- Work of an index and of RPC, in cycles of a Xeon beside the loads --------------------------
 
 /// One step of a binary search without branches, as `endpoint::btree` has it: address, comparison,
@@ -365,6 +402,10 @@ pub const TREE_UPDATE_CYCLES: u64 = 60;
 /// Verifying one entry of a tree node that a READ has brought: two products of 128 bits, one of 64
 /// and some exclusive ors, which overlap from entry to entry. Assumed, an entry in four cycles.
 pub const TREE_CHECK_ENTRY_CYCLES: u64 = 4;
+
+/// Verifying a word of a record: a product of 128 bits that waits for the one before it, and two
+/// exclusive ors. Source: Intel optimisation manual, 4 and 1 cycles (unchecked).
+pub const RECORD_CHECK_WORD_CYCLES: u64 = 6;
 
 /// Building one work request of up to 64 bytes, inlined. Assumed: of the 220 cycles of
 /// [`HOST_POST_COST`] the smaller part; the doorbell has the rest.

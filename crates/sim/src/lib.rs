@@ -4,7 +4,7 @@
 //! takes in time: links ([`LinkModel`]), NICs ([`NicModel`]), CPUs ([`CpuModel`]), caches
 //! ([`CacheModel`], [`TreeCost`]), SSDs ([`SsdModel`]). The models' constants come from data sheets
 //! and papers and stand, each with its source, in [`devices`]; [`testbed`] puts the BlueField
-//! paper's machines together. [`Actor`]s are the programs that run on the nodes' cores. One seed
+//! paper's machines together, [`testbed_fat_btree`] those of the Fat-B+Tree paper. [`Actor`]s are the programs that run on the nodes' cores. One seed
 //! decides everything that is random, so a run with the same seed is the same run; its trace hash
 //! says so.
 //!
@@ -21,6 +21,7 @@ mod picos;
 pub mod queue;
 mod ssd;
 pub mod testbed;
+pub mod testbed_fat_btree;
 mod trace;
 mod tree_cost;
 mod unit;
@@ -37,6 +38,6 @@ pub use tree_cost::{TreeCost, TreeLevel, TreeShape};
 pub use unit::{UnitModel, UnitWork, stream_time};
 pub use wire_link::{EcnModel, LinkCounters, LinkModel, SimLink};
 pub use world::{
-    Actor, ActorId, Context, DirectionReport, LinkReport, NodeModel, ReadLines, Step, Stop,
-    SwitchModel, World, WorldConfig, WorldError,
+    Actor, ActorId, CableModel, Context, DirectionReport, LinkReport, NodeModel, ReadLines, Step,
+    Stop, SwitchModel, SwitchPort, World, WorldConfig, WorldError,
 };

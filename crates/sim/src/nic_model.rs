@@ -106,7 +106,7 @@ impl NicModel {
     fn reads_memory(&self, packet: &Packet) -> bool {
         const READ_RESPONSES: std::ops::RangeInclusive<u8> = 0x0d..=0x10;
         const ATOMIC_ACKNOWLEDGE: u8 = 0x12;
-        let payload = packet.payload.len();
+        let payload = wire_link::carried(packet);
         match wire_link::opcode(packet.header()) {
             Some(ATOMIC_ACKNOWLEDGE) => true,
             Some(opcode) if READ_RESPONSES.contains(&opcode) => payload > 0,
@@ -146,7 +146,7 @@ impl NicPipelines {
     ) -> Instant {
         let slowest = model
             .message_interval_picos
-            .max(model.pcie_occupancy(packet.payload.len()))
+            .max(model.pcie_occupancy(wire_link::carried(packet)))
             .max(link.occupancy(packet.wire_len()));
         self.transmit_free = start(self.transmit_free, now) + slowest;
         self.transmit_last = self.transmit_last.max(now + model.transmit_latency(packet));
@@ -159,7 +159,7 @@ impl NicPipelines {
         let begin = start(self.receive_free, now);
         let slowest = model
             .message_interval_picos
-            .max(model.pcie_occupancy(packet.payload.len()));
+            .max(model.pcie_occupancy(wire_link::carried(packet)));
         self.receive_free = begin + slowest;
         picos::instant(begin + picos::of(model.receive_latency(packet)))
     }
@@ -186,6 +186,7 @@ mod tests {
         let mut header = [0; 54];
         header[12] = 8;
         header[14] = 0x45;
+        header[36..38].copy_from_slice(&4791u16.to_be_bytes());
         header[42] = opcode;
         Packet::new(&header, Payload::copied(&vec![0; payload]))
     }

@@ -89,7 +89,8 @@ impl TreeShape {
         nodes * self.node_bytes as f64
     }
 
-    fn area(&self, level: &TreeLevel) -> Area {
+    /// The memory of a level, and what a search loads of it.
+    pub fn area(&self, level: &TreeLevel) -> Area {
         let page = devices::PAGE_BYTES as f64;
         let used = self.header_bytes as f64 + level.entries * self.entry_bytes as f64;
         Area {

@@ -9,6 +9,7 @@
 use crate::{devices, picos};
 use rackweave_base::{Duration, Instant, Packet, Rng};
 use rackweave_link::{Link, Properties};
+use rackweave_wire::udp;
 use std::collections::VecDeque;
 
 /// When packets are marked.
@@ -266,9 +267,23 @@ fn ipv4_at(header: &[u8]) -> Option<usize> {
     (header.len() >= at + 20).then_some(at)
 }
 
-/// Where the BTH of a RoCEv2 packet begins: it follows Ethernet, IPv4 without options, UDP.
+/// Where the BTH of a RoCEv2 packet begins: it follows Ethernet, IPv4 without options, UDP. Nothing
+/// if the packet is for another UDP port than that of RoCEv2.
 pub(crate) fn bth_at(header: &[u8]) -> Option<usize> {
-    Some(ipv4_at(header)? + 28)
+    let at = ipv4_at(header)?;
+    let port = header.get(at + 22..at + 24)?;
+    (port == udp::ROCE_PORT.to_be_bytes()).then_some(at + 28)
+}
+
+/// Bytes that a packet carries: its payload, and of what is not RoCEv2 what lies in the header area
+/// behind the UDP header.
+pub(crate) fn carried(packet: &Packet) -> usize {
+    let header = packet.header();
+    let ahead = match (bth_at(header), ipv4_at(header)) {
+        (None, Some(at)) => header.len().saturating_sub(at + 28),
+        _ => 0,
+    };
+    ahead + packet.payload.len()
 }
 
 /// The BTH opcode of a RoCEv2 packet, if it is one.

@@ -90,6 +90,7 @@ mod tests {
     fn packet(opcode: u8, qpn: u8, address: u64) -> Packet {
         let mut header = [0; 82];
         (header[12], header[14]) = (8, 0x45);
+        header[36..38].copy_from_slice(&4791u16.to_be_bytes());
         header[42] = opcode;
         header[49] = qpn;
         header[54..62].copy_from_slice(&address.to_be_bytes());

@@ -2,10 +2,11 @@
 
 mod support;
 
-use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_base::{Duration, Instant, NodeId, PortId};
 use rackweave_link::FaultConfig;
 use rackweave_sim::{
-    Actor, Context, EcnModel, LinkModel, Step, Stop, World, WorldConfig, WorldError,
+    Actor, CableModel, Context, EcnModel, LinkModel, Step, Stop, SwitchPort, World, WorldConfig,
+    WorldError,
 };
 use rackweave_verbs::Mtu;
 use std::fmt::Write as _;
@@ -386,6 +387,67 @@ fn an_injected_task_recirculates_in_virtual_time() {
     assert_eq!(rack.world.now(), Instant::from_nanos(10 * 500 + 100_000));
 }
 
+/// Node 0 at one switch, node 1 at the other, a cable between the ports that are left.
+#[test]
+fn a_cable_between_switches_has_faults_of_its_own() {
+    let place = |switch, port| SwitchPort {
+        switch,
+        port: PortId(port),
+    };
+    let given = rack(config(6, 2), NicSettings::default());
+    let mut config = config(6, 2);
+    config.places = vec![place(0, 0), place(1, 1)];
+    config.cables = vec![CableModel {
+        ends: [place(0, 1), place(1, 0)],
+        link: LinkModel::default(),
+    }];
+    let switches = (0..2).map(|_| {
+        let program = support::Forward {
+            ports: 2,
+            digest_every: 0,
+            tasks: Vec::new(),
+            packets: 0,
+        };
+        let budget = rackweave_switch::Budget::Software { bytes: 1 << 20 };
+        rackweave_switch::Switch::load(program, budget, Default::default()).unwrap()
+    });
+    let nics = (0..2).map(|at| nic(at, 6, NicSettings::default(), &given.memory));
+    let (nics, switches) = (nics.collect(), switches.collect());
+    let world = World::with_switches(config, given.memory.clone(), nics, switches).unwrap();
+    let mut rack = given.with_world(world);
+    let faults = FaultConfig {
+        loss: 0.1,
+        ..FaultConfig::default()
+    };
+    rack.world.set_cable_faults(0, faults).unwrap();
+    let wrong = FaultConfig {
+        loss: 2.0,
+        ..FaultConfig::default()
+    };
+    assert!(rack.world.set_cable_faults(0, wrong).is_err());
+    let (a, b) = rack.connect(0, 1, Mtu::B1024);
+    let what = What {
+        kind: Kind::Read,
+        len: 4096,
+        depth: 4,
+        count: 100,
+    };
+    let measured = rack.stream(a, b, what);
+    run_to_end(&mut rack.world);
+    assert_eq!(measured.borrow().failed, 0);
+    let ways = rack.world.cable_report(0).unwrap();
+    assert!(ways.iter().all(|way| way.faults.lost > 0), "{ways:?}");
+    for node in 0..2 {
+        let link = rack.world.link_report(NodeId(node)).unwrap();
+        assert_eq!(link.to_switch.faults.lost + link.from_switch.faults.lost, 0);
+    }
+    assert_eq!(
+        (rack.world.switch_count(), rack.world.cable_count()),
+        (2, 1)
+    );
+    assert!(rack.world.cable_report(1).is_none());
+}
+
 #[test]
 fn a_world_needs_a_nic_for_every_node_and_faults_that_make_sense() {
     let build = |config: WorldConfig, nics: usize| {
@@ -420,6 +482,25 @@ fn a_world_needs_a_nic_for_every_node_and_faults_that_make_sense() {
     )
     .unwrap();
     assert!(error.to_string().contains("`loss` is 2"), "{error}");
+    let place = |switch, port| SwitchPort {
+        switch,
+        port: PortId(port),
+    };
+    let at = |places: Vec<SwitchPort>| WorldConfig {
+        places,
+        ..config(0, 2)
+    };
+    assert_eq!(
+        build(at(vec![place(0, 0)]), 2),
+        Some(WorldError::Places {
+            nodes: 2,
+            places: 1
+        })
+    );
+    for second in [place(0, 3), place(0, 99), place(1, 0)] {
+        let error = build(at(vec![place(0, 3), second]), 2);
+        assert_eq!(error, Some(WorldError::Port(second)), "taken, or not there");
+    }
     let mut rack = rack(config(0, 1), NicSettings::default());
     assert!(rack.world.set_faults(NodeId(0), faults).is_err());
     assert!(!rack.world.crash(NodeId(9)) && rack.world.link_report(NodeId(9)).is_none());

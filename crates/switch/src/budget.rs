@@ -6,7 +6,7 @@
 //! that is not counted here.
 
 use crate::Register;
-use crate::table::{Direct, Exact, Range, Ternary};
+use crate::table::{Direct, Exact, Range, Row, Ternary};
 use core::fmt;
 
 /// Bytes of one SRAM block.
@@ -199,6 +199,19 @@ impl Ledger {
         self.sram_table(table.shape());
     }
 
+    /// Counts exact-match tables side by side: each for itself.
+    pub fn row<V: Copy, const N: usize>(&mut self, tables: &Row<V, N>) {
+        for shape in tables.shapes() {
+            self.sram_table(shape);
+        }
+    }
+
+    /// Counts an exact-match table whose entries are part of the program: `entries` of them in
+    /// `stage`, over `width` bits, with values of a byte. Software needs no table for what it can compute.
+    pub fn constant(&mut self, name: &'static str, stage: u8, width: u8, entries: usize) {
+        self.sram_table((name, stage, width, entries, 1));
+    }
+
     fn sram_table(&mut self, (_, stage, width, capacity, value): (&str, u8, u8, usize, usize)) {
         let bytes = (usize::from(width).div_ceil(8) + value) * capacity;
         self.bytes_tables += bytes;
@@ -293,6 +306,8 @@ mod tests {
         ledger.exact(&Exact::<u64>::new("e", 1, 32, 4096));
         ledger.ternary(&Ternary::<u16>::new("t", 2, 48, 600));
         ledger.range(&Range::<u16>::new("r", 2, 16, 512));
+        ledger.row(&Row::<u64, 3>::new("row", [3, 3, 4], 8192));
+        ledger.constant("constant", 4, 34, 16);
         assert_eq!(
             ledger.stages()[1],
             Stage {
@@ -311,5 +326,12 @@ mod tests {
                 tables: 2
             }
         );
+        let sram = |sram, tables| Stage {
+            sram,
+            tables,
+            ..Stage::default()
+        };
+        assert_eq!(ledger.stages()[3], sram(10, 2));
+        assert_eq!(ledger.stages()[4], sram(6, 2));
     }
 }

@@ -58,6 +58,12 @@ drop_reasons! {
     ArpOwn = "drop_arp_own",
     /// An answer to a question that the switch never asked.
     ArpUnasked = "drop_arp_unasked",
+    /// A query for an index, on a queue pair of which the switch does not know what it leads to.
+    IndexUnknownPair = "drop_index_unknown_pair",
+    /// A query with the header of switches, by a port that leads to none.
+    IndexForged = "drop_index_forged",
+    /// A query that went from switch to switch too often.
+    IndexHops = "drop_index_hops",
 }
 
 /// The switch's counters.

@@ -250,6 +250,11 @@ impl<P: Program> Switch<P> {
         self.fabric.ports.get_mut(usize::from(port.0))?.pop_front()
     }
 
+    /// How many ports there are.
+    pub fn ports(&self) -> u16 {
+        self.fabric.config.ports
+    }
+
     /// Packets waiting to leave by `port`.
     pub fn egress_len(&self, port: PortId) -> usize {
         self.fabric

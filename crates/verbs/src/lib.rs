@@ -1,4 +1,5 @@
-//! The words of an endpoint: regions, queue pairs, work requests, completions.
+//! The words of an endpoint: regions, queue pairs, work requests, completions; and datagrams, for
+//! what needs no connection.
 //!
 //! Endpoints know only this room. The soft NIC (`rackweave-nic`) is one implementation of
 //! [`Verbs`]; a libibverbs one can stand beside it. The names and the rules are those of the
@@ -7,6 +8,7 @@
 //! It knows nothing of packets, links or switches; a [`Service`] is told the time.
 
 mod completion;
+mod datagrams;
 mod error;
 mod qp;
 mod region;
@@ -14,6 +16,7 @@ mod traits;
 mod work;
 
 pub use completion::{Completion, CompletionOpcode, CompletionStatus};
+pub use datagrams::{BindError, DatagramError, Datagrams};
 pub use error::{CqError, ModifyError, PostError, QpError, RegisterError};
 pub use qp::{Mtu, Peer, QpCapabilities, QpEvent, QpModify, QpState, ReceiveSide, SendSide};
 pub use region::{Access, CqId, PdId, Region};

@@ -1,8 +1,8 @@
 //! The seam between endpoints and whatever carries out their work requests.
 
 use crate::{
-    Access, Completion, CqError, CqId, ModifyError, PdId, PostError, QpCapabilities, QpError,
-    QpModify, QpState, ReceiveRequest, Region, RegisterError, WorkRequest,
+    Access, Completion, CqError, CqId, Datagrams, ModifyError, PdId, PostError, QpCapabilities,
+    QpError, QpModify, QpState, ReceiveRequest, Region, RegisterError, WorkRequest,
 };
 use rackweave_base::{Block, Instant, Qpn};
 
@@ -94,6 +94,11 @@ pub trait Verbs {
     /// Takes up to `limit` completions, oldest first, and appends them to `completions`. Returns
     /// how many.
     fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize;
+
+    /// Plain datagrams, where this sends any.
+    fn datagrams(&mut self) -> Option<&mut dyn Datagrams> {
+        None
+    }
 }
 
 /// A machine that lives behind a NIC and serves whoever asks it, such as an NVMe target. Whoever

@@ -71,6 +71,35 @@ impl Udp {
     }
 }
 
+impl Layout {
+    /// The header of a plain datagram of `len` bytes from the UDP header on, without checksum.
+    pub(crate) fn new(source_port: u16, target_port: u16, len: usize) -> Self {
+        Self {
+            source_port: U16::new(source_port),
+            target_port: U16::new(target_port),
+            len: U16::new(len as u16),
+            checksum: U16::ZERO,
+        }
+    }
+
+    pub(crate) fn source_port(&self) -> u16 {
+        self.source_port.get()
+    }
+
+    pub(crate) fn target_port(&self) -> u16 {
+        self.target_port.get()
+    }
+
+    /// Bytes from the UDP header on, as it says.
+    pub(crate) fn len(&self) -> usize {
+        self.len.get().into()
+    }
+
+    pub(crate) fn checksum(&self) -> u16 {
+        self.checksum.get()
+    }
+}
+
 /// Adds `change` without carries to the source port of the UDP header in `bytes`, and leaves the
 /// checksum out.
 #[inline]

@@ -50,6 +50,7 @@ fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
         },
         pages: rackweave_programs::pages::PagesConfig::NONE,
         sequencer: rackweave_programs::sequencer::SequencerConfig::NONE,
+        index: rackweave_programs::index::IndexConfig::NONE,
         hosts: 8,
         routes: 8,
     }

@@ -9,16 +9,17 @@ mod tests;
 
 use super::bluefield::metered::{Metered, Outbox};
 use super::bluefield::rack::{self, failed};
-use super::bluefield::tally::{Shared, Tally};
+use super::bluefield::sweep::{self, sweep};
+use super::tally::{Shared, Tally};
 use super::bluefield::{Core, PAPER};
-use super::{Experiment, ExperimentError, Run, Scale};
+use super::{Experiment, ExperimentError, Run};
 use crate::figure::{Axis, Claim, Drawing, Figure, Series};
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::sequencer::{AtomicSequencer, Sequencer, SequencerConfig, SequencerPlace};
 use rackweave_rack::SimulatedRack;
+use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_sim::{Category, devices};
 use rackweave_verbs::{Access, QpCapabilities, Region, Verbs};
 use std::collections::VecDeque;
 
@@ -31,13 +32,9 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const CLIENTS: &[u16] = &[1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 
-/// Servers that have the counter, and what figures call them.
-const PLACES: [(Server, &str); 2] = [(Server::Host, "host"), (Server::Dpu, "DPU")];
-
 /// What came of so many clients.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Seen {
-    clients: u16,
     /// Operations per second.
     per_second: f64,
     /// Median latency in microseconds.
@@ -77,14 +74,11 @@ impl Client {
 
 impl Actor for Client {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let now = context.now();
+        let (now, core) = (context.now(), self.core);
         let mut outbox = core::mem::take(&mut self.outbox);
-        let flushed = outbox.flush(context.nic());
-        let mut verbs = Metered::new(context.nic(), &mut outbox, self.core);
-        let result = flushed.and_then(|()| self.turn(now, &mut verbs));
-        let spent = verbs.spent();
+        let act = |verbs: &mut Metered<'_>| self.turn(now, verbs);
+        let (result, spent) = sweep::turn(context, &mut outbox, core, act);
         self.outbox = outbox;
-        context.charge(Category::Communication, spent);
         if let Err(failure) = result {
             self.tally.borrow_mut().fail(failure);
             return Step::Done;
@@ -156,13 +150,13 @@ fn measure(
     server: Server,
     clients: u16,
 ) -> Result<Seen, ExperimentError> {
-    let counted = match run.scale {
-        Scale::Quick => Duration::from_micros(500),
-        Scale::Full => Duration::from_millis(2),
-    };
     let mut rack = rack::testbed(run.seed, 1 << 20)?;
     let counter = counter(&mut rack, server)?;
-    let tally = Tally::new(rack.now(), Duration::from_micros(50), counted);
+    let tally = Tally::new(
+        rack.now(),
+        Duration::from_micros(50),
+        sweep::counted(run.scale),
+    );
     for _ in 0..clients {
         let client = client(&mut rack, (server, &counter), &tally)?;
         rack.spawn(Server::Compute.at_port(0), Box::new(client));
@@ -170,42 +164,30 @@ fn measure(
     rack::drive(run, share, &mut rack, &tally)?;
     let tally = tally.borrow();
     Ok(Seen {
-        clients,
         per_second: tally.per_second(),
         median_us: tally.quantile_us(0.5),
     })
 }
 
 fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let total = (PLACES.len() * CLIENTS.len()) as f64;
-    let mut done = 0.0;
-    let mut curves = Vec::new();
-    for (server, name) in PLACES {
-        let mut points = Vec::new();
-        for &clients in CLIENTS {
-            let seen = measure(run, done / total, server, clients)
-                .map_err(|error| error.with(format!("{clients} clients, {name}")))?;
-            points.push(seen);
-            done += 1.0;
-        }
-        curves.push((name, points));
-    }
+    let curves = sweep(run, CLIENTS, measure)?;
     Ok(figure(&curves, run.seed))
 }
 
-type Curve = (&'static str, Vec<Seen>);
+type Curve = sweep::Curve<Seen>;
 
 /// The most operations per second of a curve.
 fn peak(curve: &Curve) -> f64 {
-    let rates = curve.1.iter().map(|seen| seen.per_second);
+    let rates = curve.1.iter().map(|(_, seen)| seen.per_second);
     rates.fold(f64::NAN, f64::max)
 }
 
 /// The least number of clients with which a curve is within 5 % of its peak.
 fn saturated_by(curve: &Curve) -> f64 {
-    let enough = |seen: &&Seen| seen.per_second >= 0.95 * peak(curve);
-    let found = curve.1.iter().find(enough);
-    found.map_or(f64::NAN, |seen| f64::from(seen.clients))
+    let peak = peak(curve);
+    let mut points = curve.1.iter();
+    let found = points.find(|(_, seen)| seen.per_second >= 0.95 * peak);
+    found.map_or(f64::NAN, |&(clients, _)| f64::from(clients))
 }
 
 fn figure(curves: &[Curve], seed: u64) -> Figure {
@@ -214,7 +196,7 @@ fn figure(curves: &[Curve], seed: u64) -> Figure {
             name: format!("{panel} | {name}"),
             points: points
                 .iter()
-                .map(|seen| (f64::from(seen.clients), value(seen)))
+                .map(|(clients, seen)| (f64::from(*clients), value(seen)))
                 .collect(),
         };
         [
@@ -240,7 +222,10 @@ fn claims(curves: &[Curve]) -> Vec<Claim> {
     let [host, dpu] = curves else {
         return Vec::new();
     };
-    let alone = |curve: &Curve| curve.1.first().map_or(f64::NAN, |seen| seen.median_us);
+    let alone = |curve: &Curve| {
+        let first = curve.1.first();
+        first.map_or(f64::NAN, |(_, seen)| seen.median_us)
+    };
     let claim = |what: &str, paper: f64, ours: f64, unit: &str| Claim {
         what: what.into(),
         source: "section 6.1, figure 11".into(),
@@ -304,7 +289,7 @@ fn notes(curves: &[Curve]) -> Vec<String> {
             .into(),
     ];
     for (name, points) in curves {
-        if let Some(one) = points.first() {
+        if let Some((_, one)) = points.first() {
             notes.push(format!(
                 "{name}: one client {:.2} us, {:.2} M/s",
                 one.median_us,

@@ -5,7 +5,8 @@ mod line;
 
 use super::bluefield::metered::{Metered, Outbox};
 use super::bluefield::rack::{self, failed};
-use super::bluefield::tally::{Shared, Tally};
+use super::bluefield::sweep::{self, sweep};
+use super::tally::{Shared, Tally};
 use super::bluefield::{Core, PAPER};
 use super::{Experiment, ExperimentError, Run, Scale};
 use crate::figure::{Axis, Claim, Drawing, Figure, Series};
@@ -33,9 +34,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const CLIENTS: &[u16] = &[1, 2, 4, 6, 8, 10, 12, 14, 16];
 const CLIENTS_QUICK: &[u16] = &[1, 4, 8, 16];
-
-/// Servers that have the counter, and what figures call them.
-const PLACES: [(Server, &str); 2] = [(Server::Host, "host"), (Server::Dpu, "DPU")];
 
 /// Requests of a client under way: as many as a client of the sequencer may have.
 const REQUESTS: u16 = 16;
@@ -156,14 +154,11 @@ impl Client {
 
 impl Actor for Client {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let now = context.now();
+        let (now, core) = (context.now(), self.core);
         let mut outbox = core::mem::take(&mut self.outbox);
-        let flushed = outbox.flush(context.nic());
-        let mut verbs = Metered::new(context.nic(), &mut outbox, self.core);
-        let result = flushed.and_then(|()| self.turn(now, &mut verbs));
-        let communication = verbs.spent();
+        let act = |verbs: &mut Metered<'_>| self.turn(now, verbs);
+        let (result, communication) = sweep::turn(context, &mut outbox, core, act);
         self.outbox = outbox;
-        context.charge(Category::Communication, communication);
         match result {
             Ok(compute) => context.charge(Category::Compute, compute),
             Err(failure) => {
@@ -268,12 +263,12 @@ fn measure(
     server: Server,
     clients: u16,
 ) -> Result<f64, ExperimentError> {
-    let counted = match run.scale {
-        Scale::Quick => Duration::from_micros(500),
-        Scale::Full => Duration::from_millis(2),
-    };
     let mut rack = rack::testbed(run.seed, 64 << 20)?;
-    let tally = Tally::new(rack.now(), Duration::from_micros(30), counted);
+    let tally = Tally::new(
+        rack.now(),
+        Duration::from_micros(30),
+        sweep::counted(run.scale),
+    );
     let mut threads = server_threads(&mut rack, server, &tally)?;
     for index in 0..clients {
         let client = client(&mut rack, (server, &mut threads), index, &tally)?;
@@ -292,23 +287,15 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         Scale::Quick => CLIENTS_QUICK,
         Scale::Full => CLIENTS,
     };
-    let total = (PLACES.len() * clients.len()) as f64;
-    let mut done = 0.0;
-    let mut series = Vec::new();
-    for (server, name) in PLACES {
-        let mut points = Vec::new();
-        for &clients in clients {
-            let rate = measure(run, done / total, server, clients)
-                .map_err(|error| error.with(format!("{clients} clients, {name}")))?;
-            points.push((f64::from(clients), rate / 1e6));
-            done += 1.0;
-        }
-        series.push(Series {
-            name: name.into(),
-            points,
-        });
-    }
-    Ok(figure(series, run.seed))
+    let curves = sweep(run, clients, measure)?;
+    let series = curves.into_iter().map(|(name, points)| Series {
+        name: name.into(),
+        points: points
+            .into_iter()
+            .map(|(clients, rate)| (f64::from(clients), rate / 1e6))
+            .collect(),
+    });
+    Ok(figure(series.collect(), run.seed))
 }
 
 fn figure(series: Vec<Series>, seed: u64) -> Figure {

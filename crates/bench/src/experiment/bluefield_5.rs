@@ -2,7 +2,7 @@
 
 use super::bluefield::PAPER;
 use super::bluefield::rack::{self, failed};
-use super::bluefield::tally::{Shared, Tally};
+use super::tally::{Shared, Tally};
 use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield_4::real_keys;
 use super::{Experiment, ExperimentError, Run, Scale};

@@ -1,6 +1,8 @@
 //! One file per figure, and the list of all.
 //!
-//! `meter` measures and runs, `one_to_one` has the flows that several figures share.
+//! `meter` measures and runs, `tally` counts operations and `drive` runs until it has; `metered` notes
+//! what verbs cost and `work` what a core's work does; `one_to_one` has the flows that several figures
+//! share.
 
 pub mod bluefield;
 pub mod bluefield_11;
@@ -10,7 +12,9 @@ pub mod bluefield_4b;
 pub mod bluefield_5;
 pub mod bluefield_6;
 pub mod bluefield_9;
+pub mod drive;
 pub mod meter;
+pub mod metered;
 pub mod one_to_one;
 pub mod ping_pong;
 pub mod replication;
@@ -18,7 +22,9 @@ pub mod seamless_3;
 pub mod seamless_4;
 pub mod seamless_5;
 pub mod shuffle;
+pub mod tally;
 pub mod units;
+pub mod work;
 pub mod zero_sided_10;
 pub mod zero_sided_11;
 pub mod zero_sided_12;

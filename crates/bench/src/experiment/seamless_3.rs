@@ -9,7 +9,7 @@ mod tests;
 mod traffic;
 
 use super::seamless_4::models::link_pages_per_second;
-use super::seamless_4::rack::{SSDS, THREADS};
+use super::seamless_4::testbed::{PAGE_BYTES, SSDS, THREADS};
 use super::{Experiment, ExperimentError, Run, Scale};
 use crate::baseline::scalestore;
 use crate::figure::{Axis, Claim, Drawing, Figure, Series};
@@ -23,9 +23,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "point lookups by skew: the page store against a page cache in software",
     run,
 };
-
-/// Bytes of a page. Source: seamless, section 3.
-const PAGE_BYTES: u32 = 64 << 10;
 
 /// Pages of the paper's data set of 128 GiB.
 const PAPER_PAGES: u64 = (128 << 30) / PAGE_BYTES as u64;

@@ -7,6 +7,7 @@ mod filler;
 pub(crate) mod metered;
 pub(super) mod models;
 pub(super) mod rack;
+pub(super) mod testbed;
 #[cfg(test)]
 mod tests;
 pub(super) mod worker;
@@ -264,7 +265,7 @@ fn notes(curves: &[Curve], pages: u32, checks: u32) -> Vec<String> {
             "{} threads with {DEPTH} requests at a time each, on one node whose model has {} \
              cores; {pages} page reads and {checks} latch checks are due in each point's window; \
              {HELD} pages lie in the memory of a second, passive node, SSD pages are read once",
-            rack::THREADS,
+            testbed::THREADS,
             rackweave_sim::devices::HOST_CORES,
         ),
         "latencies run from when an operation was due, whenever it was sent; a curve ends at the \

@@ -9,7 +9,8 @@
 mod tests;
 
 use super::seamless_4::models::link_pages_per_second;
-use super::seamless_4::rack::{Load, PageRack, Seen, Shape, THREADS};
+use super::seamless_4::rack::{Load, PageRack, Seen, Shape};
+use super::seamless_4::testbed::THREADS;
 use super::seamless_4::worker::Want;
 use super::{Experiment, ExperimentError, Run, Scale};
 use crate::figure::{Axis, Claim, Drawing, Figure, Series};

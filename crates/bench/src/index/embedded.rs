@@ -1,6 +1,7 @@
 //! A run on an embedded rack: real threads, real time.
 
 use super::error::IndexRunError;
+use super::network::{self, Caching};
 use super::options::{Access, IndexOptions, Nodes};
 use super::outcome::Outcome;
 use super::run::Run;
@@ -14,7 +15,9 @@ use core::time::Duration as Time;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::index::{ClientStatistics, EndpointId, IndexClient, ReaderStatistics};
 use rackweave_endpoint::page_store::NodeAccess as _;
-use rackweave_rack::{EmbeddedRack, Index, NodeHandle, RackConfig, SharedServer};
+use rackweave_rack::{
+    EmbeddedRack, Index, IndexNetworkSpec, NodeHandle, RackConfig, SharedServer,
+};
 use rackweave_verbs::Progress as _;
 use rackweave_workload::ycsb::PoissonSchedule;
 use std::sync::Arc;
@@ -54,6 +57,7 @@ pub(super) struct Stage {
     seats: Vec<Seat>,
     pub index: Index,
     pub run: Arc<Run>,
+    caching: Option<Caching>,
     outcome: Outcome,
     /// Its driver threads end with it.
     rack: EmbeddedRack,
@@ -82,10 +86,20 @@ pub(super) fn prepare(job: &Job, progress: Progress<'_>) -> Result<Stage, IndexR
     let started = std::time::Instant::now();
     let rack = EmbeddedRack::new(&options.rack(&job.config, &job.nodes))?;
     let mut index = rack.create_index(stage::spec(job)?)?;
+    if options.access == Access::InNetwork {
+        rack.open_index_network(&mut index, IndexNetworkSpec::default())?;
+    }
     let run = Arc::new(Run::new(options));
     let watch = &mut |fraction| progress(Phase::Load, fraction);
     stage::load(&index, &run, watch)?;
     let seats = seats(&rack, &mut index, job)?;
+    let caching = match options.access {
+        Access::InNetwork => {
+            let now = rack.node(job.nodes.storage).now();
+            Some(Caching::begin(&mut &rack, &mut index, (now, network::EVERY))?)
+        }
+        _ => None,
+    };
     let outcome = Outcome {
         records: options.ycsb.records,
         load_seconds: started.elapsed().as_secs_f64(),
@@ -95,6 +109,7 @@ pub(super) fn prepare(job: &Job, progress: Progress<'_>) -> Result<Stage, IndexR
         seats,
         index,
         run,
+        caching,
         outcome,
         rack,
     })
@@ -169,6 +184,7 @@ impl Stage {
         outcome.time.extend(shares(workers, spent));
         outcome.time.extend(shares("servers", served.into_iter()));
         self.count(&mut outcome);
+        outcome.network = network::counts(&mut &self.rack, &self.index);
         let sessions = parts.iter().map(|part| &part.session);
         outcome.take(&run, sessions, &self.index, self.rack.config());
         Ok(outcome)
@@ -180,7 +196,7 @@ impl Stage {
             if let Connection::Remote(client) = &seat.connection {
                 let sum = outcome.client.get_or_insert(ClientStatistics::default());
                 *sum += client.statistics();
-                if self.run.options.access == Access::OneSided {
+                if self.run.options.access.is_by_read() {
                     let sum = outcome.reader.get_or_insert(ReaderStatistics::default());
                     *sum += client.reader_statistics();
                 }
@@ -225,8 +241,17 @@ impl Stage {
             if refused.is_some() {
                 run.findings.stop();
             }
+            let clock = self.rack.node(self.index.spec().endpoints[0].node);
             while working.iter().any(|thread| !thread.is_finished()) {
                 look();
+                if let Some(caching) = &mut self.caching {
+                    let looked = caching.look(&mut &self.rack, &mut self.index, clock.now());
+                    if let Err(error) = looked {
+                        run.findings.stop();
+                        refused = Some(error);
+                        self.caching = None;
+                    }
+                }
                 std::thread::sleep(LOOK);
             }
             let parts = working.into_iter().map(join).collect();

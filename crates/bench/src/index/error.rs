@@ -2,6 +2,7 @@
 
 use rackweave_endpoint::btree::TreeError;
 use rackweave_endpoint::index::{BeginError, IndexError, MapError};
+use rackweave_rack::IndexNetworkError;
 use rackweave_rack::IndexSetUpError;
 use rackweave_rack::RackError;
 use rackweave_workload::ycsb::{InsertError, OptionsError, RateError};
@@ -40,6 +41,9 @@ pub enum IndexRunError {
     /// The index or a client could not be set up.
     #[error(transparent)]
     SetUp(#[from] IndexSetUpError),
+    /// The switches cannot be loaded.
+    #[error(transparent)]
+    Network(#[from] IndexNetworkError),
     /// A thread could not be started.
     #[error("a thread could not be started: {0}; use fewer threads")]
     Thread(String),

@@ -2,11 +2,12 @@
 
 use super::error::IndexRunError;
 use super::keys::Keys;
+use super::network;
 use rackweave_base::{Instant, NodeId};
 use rackweave_endpoint::btree::TreeConfig;
 use rackweave_endpoint::index::{self, IndexClientConfig, ReaderConfig};
 use rackweave_endpoint::rpc::{ClientConfig, ServerConfig};
-use rackweave_rack::RackConfig;
+use rackweave_rack::{BRANCHES, RackConfig};
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_workload::ycsb::{PoissonSchedule, YcsbOptions};
 
@@ -27,6 +28,8 @@ pub enum Access {
     Rpc,
     /// Threads of compute nodes READ it, and send requests to change it.
     OneSided,
+    /// The same, and each READ begins at the deepest tree node that the switches know.
+    InNetwork,
 }
 
 /// A run of YCSB over the index.
@@ -38,6 +41,9 @@ pub struct IndexOptions {
     pub access: Access,
     /// Bytes of a tree node: 512, 1024, 2048 or 4096.
     pub node_size: u32,
+    /// The most children of an inner tree node; 0: as many as fit, but no more than a switch knows
+    /// of one tree node if access is in-network.
+    pub fan_out: u16,
     /// 1: the storage node alone has all keys; 2: its DPU has the upper half of those that there
     /// are at the start, and all that come.
     pub endpoints: u16,
@@ -72,7 +78,13 @@ impl Access {
             Self::Local => "local",
             Self::Rpc => "rpc",
             Self::OneSided => "one-sided",
+            Self::InNetwork => "in-network",
         }
+    }
+
+    /// Whether workers READ the tree.
+    pub const fn is_by_read(self) -> bool {
+        matches!(self, Self::OneSided | Self::InNetwork)
     }
 }
 
@@ -82,6 +94,7 @@ impl Default for IndexOptions {
             ycsb: YcsbOptions::default(),
             access: Access::default(),
             node_size: 2048,
+            fan_out: 0,
             endpoints: 1,
             cache_bytes: 0,
             threads: 1,
@@ -162,7 +175,12 @@ impl IndexOptions {
         let ycsb = &self.ycsb;
         let inserts = ycsb.records_max() - ycsb.records;
         let records = ycsb.records.div_ceil(self.endpoints.max(1).into()) + inserts;
-        TreeConfig::for_keys(records, self.node_size, ycsb.record_size)
+        let config = TreeConfig::for_keys(records, self.node_size, ycsb.record_size);
+        match (self.fan_out, self.access) {
+            (0, Access::InNetwork) => config.with_fan_out(BRANCHES as u16),
+            (0, _) => config,
+            (given, _) => config.with_fan_out(given),
+        }
     }
 
     /// What a server thread for `clients` clients is like.
@@ -182,6 +200,7 @@ impl IndexOptions {
             operations: self.depth,
             access: match self.access {
                 Access::OneSided => index::Access::OneSided,
+                Access::InNetwork => index::Access::InNetwork,
                 _ => index::Access::Rpc,
             },
             rpc: ClientConfig {
@@ -223,6 +242,9 @@ impl IndexOptions {
         config.nic.queue_pairs = config.nic.queue_pairs.max(pairs);
         config.nic.completion_queues = config.nic.completion_queues.max(pairs);
         config.nic.regions = config.nic.regions.max(pairs);
+        if self.access == Access::InNetwork {
+            network::room(&mut config, endpoints, workers);
+        }
         config
     }
 }

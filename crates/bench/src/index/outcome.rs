@@ -1,6 +1,7 @@
 //! What a run found.
 
 use super::error::RunError;
+use super::network::NetworkCounts;
 use super::run::Run;
 use super::session::Session;
 use crate::ycsb::{Kind, Latencies, Simulation, VerificationError};
@@ -31,6 +32,8 @@ pub struct Outcome {
     pub client: Option<ClientStatistics>,
     /// What one-sided readers have seen, if there were any.
     pub reader: Option<ReaderStatistics>,
+    /// What the switches did, if they lead.
+    pub network: Option<NetworkCounts>,
     /// The endpoints at the end.
     pub endpoints: Vec<EndpointCounts>,
     /// Where the time of all threads went.

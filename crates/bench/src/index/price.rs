@@ -43,7 +43,6 @@ impl Price {
 /// A core of a node.
 pub(super) fn core(server: Server, cpu: &CpuModel) -> Core {
     Core {
-        server,
         cpu: *cpu,
         caches: server.caches(),
     }

@@ -6,6 +6,7 @@
 
 use super::embedded::Job;
 use super::error::IndexRunError;
+use super::network::{self, Caching};
 use super::options::Access;
 use super::outcome::{Outcome, TimeShare};
 use super::price::{Price, Priced, core, loaded, work};
@@ -20,7 +21,7 @@ use crate::ycsb::{Phase, Progress, Simulation};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::index::{ClientStatistics, EndpointId, IndexClient, ReaderStatistics};
-use rackweave_rack::{Index, RunEnd, SharedServer, SimulatedRack};
+use rackweave_rack::{Index, IndexNetworkSpec, RunEnd, SharedServer, SimulatedRack};
 use rackweave_sim::testbed::Server;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, CpuReport};
@@ -31,6 +32,9 @@ use std::sync::Arc;
 
 /// Virtual time between two looks at the user.
 const SLICE: Duration = Duration::from_millis(1);
+
+/// How often the switches are given what is asked for now.
+const LOOKS_ANEW: Duration = Duration::from_millis(5);
 
 /// Virtual time in which no operation ends, after which the run has failed: more than a client
 /// waits for whoever does not answer.
@@ -49,6 +53,13 @@ pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome, IndexRunError> 
     let started = std::time::Instant::now();
     let mut rack = SimulatedRack::new(&options.rack(&job.config, &job.nodes))?;
     let mut index = rack.create_index(stage::spec(job)?)?;
+    if options.access == Access::InNetwork {
+        let spec = IndexNetworkSpec {
+            grace: SLICE,
+            ..IndexNetworkSpec::default()
+        };
+        rack.open_index_network(&mut index, spec)?;
+    }
     let run = Arc::new(Run::new(options));
     let watch = &mut |fraction| progress(Phase::Load, fraction);
     stage::load(&index, &run, watch)?;
@@ -61,7 +72,18 @@ pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome, IndexRunError> 
         ..Outcome::default()
     };
     let started = std::time::Instant::now();
-    drive(&mut rack, &run, progress, &mut outcome)?;
+    let mut caching = match options.access {
+        Access::InNetwork => Some(Caching::begin(&mut rack, &mut index, (began, LOOKS_ANEW))?),
+        _ => None,
+    };
+    let look = &mut |rack: &mut SimulatedRack| match &mut caching {
+        Some(caching) => {
+            let now = rack.now();
+            caching.look(rack, &mut index, now)
+        }
+        None => Ok(()),
+    };
+    drive(&mut rack, &run, progress, &mut outcome, look)?;
     outcome.seconds = common.last_end.get().since(began).as_secs_f64();
     outcome.simulation = Some(Simulation {
         real_seconds: started.elapsed().as_secs_f64(),
@@ -70,8 +92,8 @@ pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome, IndexRunError> 
     });
     let is_remote = options.access != Access::Local;
     outcome.client = is_remote.then(|| *common.client.borrow());
-    let is_one_sided = options.access == Access::OneSided;
-    outcome.reader = is_one_sided.then(|| *common.reader.borrow());
+    outcome.network = network::counts(&mut rack, &index);
+    outcome.reader = options.access.is_by_read().then(|| *common.reader.borrow());
     time(&rack, job, &mut outcome);
     let sessions = common.sessions.borrow();
     outcome.take(&run, sessions.iter(), &index, rack.config());
@@ -275,6 +297,7 @@ fn drive(
     run: &Run,
     progress: Progress<'_>,
     outcome: &mut Outcome,
+    look: &mut dyn FnMut(&mut SimulatedRack) -> Result<(), IndexRunError>,
 ) -> Result<(), IndexRunError> {
     let operations = run.options.ycsb.operations.max(1);
     let (mut seen, mut since) = (0, rack.now());
@@ -288,7 +311,7 @@ fn drive(
         match end {
             RunEnd::Done => return Ok(()),
             RunEnd::Stalled => return Err(IndexRunError::Stalled(0)),
-            RunEnd::Deadline | RunEnd::Control(_) => {}
+            RunEnd::Deadline | RunEnd::Control(_) => look(rack)?,
         }
         if ended > seen {
             (seen, since) = (ended, rack.now());

@@ -1,11 +1,12 @@
 //! What a seed makes of a rack and of the flows on it. What goes wrong is planned in `disturb`.
 
 use super::disturb::{self, Disturbance};
+use crate::wrong::{Odds, Wrong};
 use core::fmt;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::{FlowShape, FlowSpec, LossPolicy};
 use rackweave_rack::RackConfig;
-use rackweave_rack::config::{Endianness, FaultSection, IcrcMethod, NodeConfig, Role};
+use rackweave_rack::config::{Endianness, IcrcMethod, NodeConfig, Role};
 use rackweave_verbs::Mtu;
 
 /// A rack, its flows, and what goes wrong.
@@ -35,6 +36,14 @@ const BYTES: u64 = 640 << 10;
 
 /// Bytes of a ring at most.
 const RING_BYTES: u32 = 320 << 10;
+
+/// How packets fare.
+const ODDS: Odds = Odds {
+    share: 0.5,
+    rate_max: 0.05,
+    // Long enough, at times, for a packet to come back from an earlier life of its slot.
+    delays_us: &[1, 5, 50, 500],
+};
 
 impl Plan {
     pub fn new(seed: u64) -> Self {
@@ -85,7 +94,7 @@ fn config(rng: &mut Rng, nodes: u64) -> RackConfig {
         seed: rng.next_u64() >> 1,
         memory_limit: 64 << 20,
         node: (0..nodes).map(|at| node(rng, at)).collect(),
-        faults: faults(rng),
+        faults: ODDS.draw(rng),
         ..RackConfig::default()
     };
     config.switch.icrc = *rng.pick(&[IcrcMethod::Update, IcrcMethod::Balance]);
@@ -94,26 +103,6 @@ fn config(rng: &mut Rng, nodes: u64) -> RackConfig {
     config.nic.congestion_control = rng.chance(0.3);
     config.transfer.acknowledge_every = *rng.pick(&[1, 4, 32]);
     config
-}
-
-fn faults(rng: &mut Rng) -> FaultSection {
-    let mut rate = || {
-        if rng.chance(0.5) {
-            rng.unit() * 0.05
-        } else {
-            0.0
-        }
-    };
-    let (loss, duplicate, reorder, corrupt) = (rate(), rate(), rate(), rate());
-    // Long enough, at times, for a packet to come back from an earlier life of its slot.
-    let reorder_delay_us = *rng.pick(&[1, 5, 50, 500]);
-    FaultSection {
-        loss,
-        duplicate,
-        reorder,
-        corrupt,
-        reorder_delay_us,
-    }
 }
 
 fn flow(rng: &mut Rng, config: &RackConfig, seed: u64) -> FlowPlan {
@@ -213,15 +202,10 @@ impl fmt::Display for Plan {
         for flow in &self.flows {
             write!(f, "; {flow}")?;
         }
-        let faults = &self.config.faults;
-        write!(
-            f,
-            "; loss {:.3} duplicate {:.3} reorder {:.3} ({} us) corrupt {:.3}",
-            faults.loss, faults.duplicate, faults.reorder, faults.reorder_delay_us, faults.corrupt,
-        )?;
-        for (at, disturbance) in &self.disturbances {
-            write!(f, ", {disturbance:?} at {at:?}")?;
-        }
-        Ok(())
+        let wrong = Wrong {
+            faults: &self.config.faults,
+            disturbances: &self.disturbances,
+        };
+        write!(f, "; {wrong}")
     }
 }

@@ -135,7 +135,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
             None => {
                 let next = self.stage.rack.now() + LOOK_EVERY;
                 self.stage.rack.at(next, LOOK);
-                self.stage.connect().and_then(|()| self.stage.heal())
+                self.stage.connect()
             }
         };
         if let Err(error) = done {

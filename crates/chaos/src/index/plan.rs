@@ -3,12 +3,13 @@
 
 use super::disturb::{self, Disturbance};
 use crate::IndexAccess;
+use crate::wrong::{Odds, Wrong};
 use core::fmt;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::btree::TreeConfig;
 use rackweave_rack::RackConfig;
-use rackweave_rack::config::{FaultSection, NodeConfig, Role};
+use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_verbs::Mtu;
 
 /// A rack, the index on it, who uses it, and what goes wrong.
@@ -88,6 +89,13 @@ pub(super) struct Habits {
 }
 
 const COMPUTE_MAX: u64 = 3;
+
+/// How packets fare.
+const ODDS: Odds = Odds {
+    share: 0.4,
+    rate_max: 0.02,
+    delays_us: &[1, 5, 50],
+};
 
 impl Plan {
     pub fn new(seed: u64, access: Option<IndexAccess>) -> Self {
@@ -268,29 +276,11 @@ fn config(rng: &mut Rng, compute: usize, endpoints: usize) -> RackConfig {
         seed: rng.next_u64() >> 1,
         memory_limit: 128 << 20,
         node,
-        faults: faults(rng),
+        faults: ODDS.draw(rng),
         ..RackConfig::default()
     };
     config.nic.congestion_control = rng.chance(0.2);
     config
-}
-
-fn faults(rng: &mut Rng) -> FaultSection {
-    let mut rate = || {
-        if rng.chance(0.4) {
-            rng.unit() * 0.02
-        } else {
-            0.0
-        }
-    };
-    let (loss, duplicate, reorder, corrupt) = (rate(), rate(), rate(), rate());
-    FaultSection {
-        loss,
-        duplicate,
-        reorder,
-        corrupt,
-        reorder_delay_us: *rng.pick(&[1, 5, 50]),
-    }
 }
 
 impl fmt::Display for Plan {
@@ -342,15 +332,10 @@ impl fmt::Display for Plan {
             self.pair.timeout,
             self.patience,
         )?;
-        let faults = &self.config.faults;
-        write!(
-            f,
-            "; loss {:.3} duplicate {:.3} reorder {:.3} ({} us) corrupt {:.3}",
-            faults.loss, faults.duplicate, faults.reorder, faults.reorder_delay_us, faults.corrupt,
-        )?;
-        for (at, disturbance) in &self.disturbances {
-            write!(f, ", {disturbance:?} at {at:?}")?;
-        }
-        Ok(())
+        let wrong = Wrong {
+            faults: &self.config.faults,
+            disturbances: &self.disturbances,
+        };
+        write!(f, "; {wrong}")
     }
 }

@@ -20,9 +20,6 @@ use std::sync::Arc;
 /// Users' numbers of one life of their node are so far below those of the next.
 const LIFE: u32 = 1000;
 
-/// After so many looks an endpoint that does not know what it owns will not learn it by itself.
-const LOOKS_UNTIL_HEALED: u32 = 10;
-
 /// A rack at work.
 pub(super) struct Stage<'a> {
     pub plan: &'a Plan,
@@ -41,8 +38,6 @@ pub(super) struct Stage<'a> {
     /// Who moves ranges.
     pub chair: Option<Rc<Chair>>,
     pub coordinators: u32,
-    /// How often in a row an endpoint was seen that does not know what it owns.
-    looks_behind: u32,
 }
 
 /// An endpoint that is down.
@@ -74,7 +69,6 @@ impl<'a> Stage<'a> {
             desks: Vec::new(),
             chair: None,
             coordinators: 0,
-            looks_behind: 0,
         };
         let mut rng = Rng::new(plan.seed).fork("load");
         for at in 0..plan.endpoints.len() {
@@ -276,12 +270,17 @@ impl<'a> Stage<'a> {
 
     /// An endpoint that is down starts again, with what it had or with nothing.
     pub fn restart(&mut self, at: usize, keeps: bool) -> Result<(), String> {
+        if self.down[at].is_none() {
+            return Ok(());
+        }
+        let seat = self.seats[at].clone();
+        let others: Vec<_> = self.seats.iter().filter_map(|seat| seat.shard()).collect();
         // With what it had decided itself.
-        let map = self.map();
+        let begun = Shard::begin_anew(&others, &self.map(), seat.endpoint);
+        let map = begun.map_err(|error| format!("{} cannot begin anew: {error}", seat.endpoint))?;
         let Some(Down { began, shard, hard }) = self.down[at].take() else {
             return Ok(());
         };
-        let seat = self.seats[at].clone();
         if hard && !self.rack.revive_node(seat.node) {
             return Err(format!("{:?} could not be revived", seat.node));
         }
@@ -310,29 +309,6 @@ impl<'a> Stage<'a> {
         }
         self.start(at, map, tree, &[])?;
         self.connect()
-    }
-
-    /// An endpoint that died while a range was on its way to it, and came back before the giver
-    /// gave it away, does not know that it owns it, and has not got it. Whoever runs the index
-    /// starts it again, with the newest map.
-    pub fn heal(&mut self) -> Result<(), String> {
-        let map = self.map();
-        let is_behind = |seat: &Rc<Seat>| {
-            let shard = seat.shard()?;
-            (shard.part() != map.part_of(seat.endpoint)).then_some(seat.endpoint.index())
-        };
-        let behind = self.seats.iter().find_map(is_behind);
-        let Some(at) = behind.filter(|_| self.is_settled()) else {
-            self.looks_behind = 0;
-            return Ok(());
-        };
-        self.looks_behind += 1;
-        if self.looks_behind < LOOKS_UNTIL_HEALED {
-            return Ok(());
-        }
-        self.looks_behind = 0;
-        self.stop(at, false);
-        self.restart(at, true)
     }
 
     /// What is in a tree, by the names of its values.

@@ -40,6 +40,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// controller hears of it, cut cables and restarts of the target.
 const RELEASED: Duration = Duration::from_millis(100);
 
+/// How often a loss is accepted that cannot be yet.
+const ACCEPT_EVERY: Duration = Duration::from_millis(1);
+
 pub(super) fn run(seed: u64) -> SeedReport {
     let plan = Plan::new(seed);
     let mut report = SeedReport {
@@ -272,15 +275,40 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 Err(error) => self.violate(error),
             }
         }
-        self.stage.accept();
-        if let Some(lost) = self.rack().lost_pages().first().copied() {
-            self.violate(format!("the loss of {} cannot be accepted", lost.page));
-        }
+        self.accept_losses();
         // Everybody is idle: what was given back has been taken.
         for at in 0..self.nodes() {
             let number = self.stage.number(at);
             if self.stage.is_alive(at) {
                 self.stage.shared.history.borrow_mut().confirmed(number);
+            }
+        }
+    }
+
+    /// Accepts all losses, as often as it takes: not while a target works on what a dead node had
+    /// it write.
+    fn accept_losses(&mut self) {
+        let end = self.rack().now() + PATIENCE;
+        loop {
+            self.stage.accept();
+            let Some(lost) = self.rack().lost_pages().first().copied() else {
+                return;
+            };
+            if self.rack().now() >= end || !self.pause(ACCEPT_EVERY) {
+                return self.violate(format!("the loss of {} cannot be accepted", lost.page));
+            }
+        }
+    }
+
+    /// Lets time go by. False if nothing will ever happen again.
+    fn pause(&mut self, time: Duration) -> bool {
+        let until = self.rack().now() + time;
+        loop {
+            match self.rack().run(until) {
+                // Nothing goes wrong any more.
+                RunEnd::Done | RunEnd::Control(_) => {}
+                RunEnd::Deadline => return true,
+                RunEnd::Stalled => return false,
             }
         }
     }

@@ -2,11 +2,12 @@
 //! is planned in `disturb`.
 
 use super::disturb::{self, Disturbance};
+use crate::wrong::{Odds, Wrong};
 use core::fmt;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::{PageNode, PageStoreSpec};
 use rackweave_rack::RackConfig;
-use rackweave_rack::config::{FaultSection, IcrcMethod, NodeConfig, Role};
+use rackweave_rack::config::{IcrcMethod, NodeConfig, Role};
 
 /// A rack, its pages, who uses them, and what goes wrong.
 #[derive(Clone)]
@@ -71,6 +72,13 @@ const STORE_BYTES: u64 = 4 << 20;
 const NODES_MAX: u64 = 4;
 
 const BLOCK: u32 = 4096;
+
+/// How packets fare.
+const ODDS: Odds = Odds {
+    share: 0.5,
+    rate_max: 0.02,
+    delays_us: &[1, 5, 50, 500],
+};
 
 impl Plan {
     pub fn new(seed: u64) -> Self {
@@ -197,7 +205,7 @@ fn config(rng: &mut Rng, asking: usize, has_server: bool) -> RackConfig {
         seed: rng.next_u64() >> 1,
         memory_limit: 128 << 20,
         node,
-        faults: faults(rng),
+        faults: ODDS.draw(rng),
         ..RackConfig::default()
     };
     config.switch.consumer_rings = 0;
@@ -206,24 +214,6 @@ fn config(rng: &mut Rng, asking: usize, has_server: bool) -> RackConfig {
     config.nic.congestion_control = rng.chance(0.2);
     config.transfer.acknowledge_every = *rng.pick(&[1, 4, 32]);
     config
-}
-
-fn faults(rng: &mut Rng) -> FaultSection {
-    let mut rate = || {
-        if rng.chance(0.5) {
-            rng.unit() * 0.02
-        } else {
-            0.0
-        }
-    };
-    let (loss, duplicate, reorder, corrupt) = (rate(), rate(), rate(), rate());
-    FaultSection {
-        loss,
-        duplicate,
-        reorder,
-        corrupt,
-        reorder_delay_us: *rng.pick(&[1, 5, 50, 500]),
-    }
 }
 
 impl fmt::Display for Plan {
@@ -256,15 +246,10 @@ impl fmt::Display for Plan {
             habits.hold_max,
             habits.pause_max,
         )?;
-        let faults = &self.config.faults;
-        write!(
-            f,
-            "; loss {:.3} duplicate {:.3} reorder {:.3} ({} us) corrupt {:.3}",
-            faults.loss, faults.duplicate, faults.reorder, faults.reorder_delay_us, faults.corrupt,
-        )?;
-        for (at, disturbance) in &self.disturbances {
-            write!(f, ", {disturbance:?} at {at:?}")?;
-        }
-        Ok(())
+        let wrong = Wrong {
+            faults: &self.config.faults,
+            disturbances: &self.disturbances,
+        };
+        write!(f, "; {wrong}")
     }
 }

@@ -1,11 +1,12 @@
 //! What a seed makes of a rack, of the sequencers in it, and of those who ask them; and what goes
 //! wrong at which time.
 
+use crate::wrong::{Odds, Wrong};
 use core::fmt;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_endpoint::sequencer::SequencerConfig;
 use rackweave_rack::RackConfig;
-use rackweave_rack::config::{BudgetName, FaultSection, IcrcMethod, NodeConfig, Role};
+use rackweave_rack::config::{BudgetName, IcrcMethod, NodeConfig, Role};
 
 /// The kinds of sequencers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -74,6 +75,13 @@ pub(super) enum Disturbance {
     MendCable(NodeId),
     RestartSwitch,
 }
+
+/// How packets fare.
+const ODDS: Odds = Odds {
+    share: 0.5,
+    rate_max: 0.03,
+    delays_us: &[1, 5, 50],
+};
 
 impl Plan {
     pub fn new(seed: u64) -> Self {
@@ -156,7 +164,7 @@ fn config(rng: &mut Rng, clients: u64) -> RackConfig {
         seed: rng.next_u64() >> 1,
         memory_limit: 64 << 20,
         node,
-        faults: faults(rng),
+        faults: ODDS.draw(rng),
         ..RackConfig::default()
     };
     config.switch.budget = *rng.pick(&[BudgetName::Tofino1, BudgetName::Tofino2]);
@@ -167,24 +175,6 @@ fn config(rng: &mut Rng, clients: u64) -> RackConfig {
     config.switch.sequencers = 4;
     config.switch.icrc = *rng.pick(&[IcrcMethod::Update, IcrcMethod::Balance]);
     config
-}
-
-fn faults(rng: &mut Rng) -> FaultSection {
-    let mut rate = || {
-        if rng.chance(0.5) {
-            rng.unit() * 0.03
-        } else {
-            0.0
-        }
-    };
-    let (loss, duplicate, reorder, corrupt) = (rate(), rate(), rate(), rate());
-    FaultSection {
-        loss,
-        duplicate,
-        reorder,
-        corrupt,
-        reorder_delay_us: *rng.pick(&[1, 5, 50]),
-    }
 }
 
 /// Most runs last hundreds of microseconds to a few milliseconds; early is as likely as late.
@@ -239,7 +229,7 @@ fn disturbances(
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (habits, faults) = (&self.habits, &self.config.faults);
+        let habits = &self.habits;
         write!(
             f,
             "{:?}; blocks of {}; {} calls each for up to {} numbers, pauses {}, timeout {}",
@@ -262,14 +252,10 @@ impl fmt::Display for Plan {
                 client.kind, client.node, client.at_once,
             )?;
         }
-        write!(
-            f,
-            "; loss {:.3} duplicate {:.3} reorder {:.3} ({} us) corrupt {:.3}",
-            faults.loss, faults.duplicate, faults.reorder, faults.reorder_delay_us, faults.corrupt,
-        )?;
-        for (at, disturbance) in &self.disturbances {
-            write!(f, ", {disturbance:?} at {at:?}")?;
-        }
-        Ok(())
+        let wrong = Wrong {
+            faults: &self.config.faults,
+            disturbances: &self.disturbances,
+        };
+        write!(f, "; {wrong}")
     }
 }

@@ -4,6 +4,7 @@
 
 mod rack;
 mod report;
+mod topology;
 
 use crate::args::InfoArgs;
 use crate::globals::Globals;
@@ -12,9 +13,11 @@ use crate::switch_shape;
 use rack::RackReport;
 use rackweave_programs::PipelineConfig;
 use rackweave_rack::config::{CheckPolicy, LinkKind};
-use rackweave_rack::{EmbeddedRack, RackConfig};
+use rackweave_rack::{EmbeddedRack, RackConfig, RackError};
+use rackweave_switch::Ledger;
 use rackweave_switch::budget::Stage;
 use report::{Cpu, Feature, InfoReport, Links, MemoryUse, PerFlow, StageUse, SwitchUse};
+use topology::TopologyReport;
 
 /// Runs the command.
 ///
@@ -29,6 +32,7 @@ pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
     };
     let is_whole = rack.as_ref().is_none_or(RackReport::is_whole);
     let toml = config.to_toml();
+    let of_switch_0 = switch_shape::ledger(&switch_shape::pipeline_config(&config));
     let report = InfoReport {
         version: env!("CARGO_PKG_VERSION"),
         config_file: globals
@@ -37,7 +41,8 @@ pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
             .as_ref()
             .map(|path| path.display().to_string()),
         config_hash: format!("{:016x}", fnv1a(toml.as_bytes())),
-        switch: switch_use(&config),
+        switch: switch_use(&config, &of_switch_0),
+        topology: TopologyReport::of(&config).map_err(RackError::from)?,
         per_flow: per_flow(&config),
         memory: memory_use(&config)?,
         links: links(&config),
@@ -57,20 +62,23 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
-fn switch_use(config: &RackConfig) -> SwitchUse {
-    let ledger = switch_shape::ledger(&switch_shape::pipeline_config(config));
-    let budget = switch_shape::budget(config);
-    let of = |stage: &Stage| StageUse {
+fn stage_use(stage: &Stage) -> StageUse {
+    StageUse {
         sram_blocks: stage.sram,
         tcam_blocks: stage.tcam,
         register_units: stage.registers,
         tables: stage.tables,
-    };
+    }
+}
+
+/// What programs use of the budget.
+fn switch_use(config: &RackConfig, ledger: &Ledger) -> SwitchUse {
+    let budget = switch_shape::budget(config);
     SwitchUse {
         budget: budget.to_string(),
         stages_available: budget.stages(),
-        stage_available: budget.stage().as_ref().map(of),
-        stages: ledger.stages().iter().map(of).collect(),
+        stage_available: budget.stage().as_ref().map(stage_use),
+        stages: ledger.stages().iter().map(stage_use).collect(),
         registers_bytes: ledger.bytes_registers(),
         tables_bytes: ledger.bytes_tables(),
     }

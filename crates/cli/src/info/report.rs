@@ -1,6 +1,7 @@
 //! What `info` says. The fields are described in docs/JSON.md.
 
 use super::rack::RackReport;
+use super::topology::TopologyReport;
 use rackweave_rack::RackConfig;
 use serde::Serialize;
 use std::fmt::{self, Write};
@@ -14,7 +15,9 @@ pub struct InfoReport {
     pub config: RackConfig,
     #[serde(skip)]
     pub toml: String,
+    /// Of switch 0.
     pub switch: SwitchUse,
+    pub topology: TopologyReport,
     pub per_flow: PerFlow,
     pub memory: MemoryUse,
     pub links: Links,
@@ -101,8 +104,8 @@ impl fmt::Display for InfoReport {
         let mut rest = String::new();
         write!(
             rest,
-            "{}\n{}\n{}\n{}\n{}",
-            self.switch, self.per_flow, self.memory, self.links, self.cpu
+            "{}\n{}\n{}\n{}\n{}\n{}",
+            self.switch, self.topology, self.per_flow, self.memory, self.links, self.cpu
         )?;
         if let Some(rack) = &self.rack {
             write!(rest, "\n{rack}")?;
@@ -115,29 +118,39 @@ impl fmt::Display for InfoReport {
     }
 }
 
+/// What is used of each stage, and of what it has, if that is bounded.
+pub fn stage_table(
+    f: &mut fmt::Formatter<'_>,
+    stages: &[StageUse],
+    available: Option<&StageUse>,
+) -> fmt::Result {
+    writeln!(
+        f,
+        "{:<6} {:>12} {:>12} {:>12} {:>12}",
+        "stage", "SRAM", "TCAM", "registers", "tables"
+    )?;
+    for (at, stage) in stages.iter().enumerate() {
+        let cell = |used: usize, of: fn(&StageUse) -> usize| match available {
+            Some(has) => format!("{used} of {}", of(has)),
+            None => used.to_string(),
+        };
+        writeln!(
+            f,
+            "{at:<6} {:>12} {:>12} {:>12} {:>12}",
+            cell(stage.sram_blocks, |has| has.sram_blocks),
+            cell(stage.tcam_blocks, |has| has.tcam_blocks),
+            cell(stage.register_units, |has| has.register_units),
+            cell(stage.tables, |has| has.tables)
+        )?;
+    }
+    Ok(())
+}
+
 impl fmt::Display for SwitchUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (used, has) = (self.stages.len(), self.stages_available);
         writeln!(f, "Switch: budget {}, {used} of {has} stages", self.budget)?;
-        writeln!(
-            f,
-            "{:<6} {:>12} {:>12} {:>12} {:>12}",
-            "stage", "SRAM", "TCAM", "registers", "tables"
-        )?;
-        for (at, stage) in self.stages.iter().enumerate() {
-            let cell = |used: usize, of: fn(&StageUse) -> usize| match &self.stage_available {
-                Some(has) => format!("{used} of {}", of(has)),
-                None => used.to_string(),
-            };
-            writeln!(
-                f,
-                "{at:<6} {:>12} {:>12} {:>12} {:>12}",
-                cell(stage.sram_blocks, |has| has.sram_blocks),
-                cell(stage.tcam_blocks, |has| has.tcam_blocks),
-                cell(stage.register_units, |has| has.register_units),
-                cell(stage.tables, |has| has.tables)
-            )?;
-        }
+        stage_table(f, &self.stages, self.stage_available.as_ref())?;
         let (registers, tables) = (self.registers_bytes, self.tables_bytes);
         writeln!(
             f,

@@ -1,7 +1,9 @@
 //! What a run of YCSB over the index found, as text and as JSON.
 
 use super::args::YcsbArgs;
-use super::report::{Latency, Verdict, size, write_latencies, write_rate, write_simulation};
+use super::report::{
+    Common, Latency, Verdict, size, write_latencies, write_rate, write_simulation,
+};
 use rackweave_bench::index::{Access, EndpointCounts, Job, Outcome, TimeShare};
 use rackweave_bench::ycsb::{Simulation, VerificationError};
 use serde::Serialize;
@@ -41,12 +43,8 @@ pub struct IndexReport {
 /// What the run was made with. What has no meaning for the access is null.
 #[derive(Serialize)]
 pub struct Parameters {
-    pub workload: String,
-    pub records: u64,
-    pub operations: u64,
-    pub distribution: String,
-    pub theta: f64,
-    pub record_size_bytes: u32,
+    #[serde(flatten)]
+    pub common: Common,
     pub node_size_bytes: u32,
     pub nodes: Option<usize>,
     pub threads: u16,
@@ -70,12 +68,7 @@ impl IndexReport {
             access: options.access,
             seed: options.ycsb.seed,
             parameters: Parameters {
-                workload: options.ycsb.workload.to_string(),
-                records: outcome.records,
-                operations: options.ycsb.operations,
-                distribution: options.ycsb.distribution().to_string(),
-                theta: options.ycsb.theta,
-                record_size_bytes: options.ycsb.record_size,
+                common: Common::new(&options.ycsb, outcome.records),
                 node_size_bytes: options.node_size,
                 nodes: is_remote.then_some(job.nodes.compute.len()),
                 threads: options.threads,
@@ -132,23 +125,19 @@ impl fmt::Display for IndexReport {
 impl IndexReport {
     fn write_setting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parameters = &self.parameters;
-        let skew = match &*parameters.distribution {
-            "uniform" => String::new(),
-            _ => format!(", skew {}", parameters.theta),
-        };
         writeln!(
             f,
-            "YCSB {} over the index, access {}, {} rack, {} keys{skew}",
-            parameters.workload,
+            "YCSB {} over the index, access {}, {} rack, {}",
+            parameters.common.workload,
             self.access.name(),
             self.mode,
-            parameters.distribution,
+            parameters.common.keys(),
         )?;
         writeln!(
             f,
             "  {} records of {} bytes, tree nodes of {}",
-            parameters.records,
-            parameters.record_size_bytes,
+            parameters.common.records,
+            parameters.common.record_size_bytes,
             size(u64::from(parameters.node_size_bytes)),
         )?;
         match (

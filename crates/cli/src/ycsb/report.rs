@@ -3,7 +3,7 @@
 use super::args::YcsbArgs;
 use rackweave_bench::pages::{Job, Outcome, PageCounts};
 use rackweave_bench::ycsb::{Kind, Simulation, VerificationError};
-use rackweave_workload::ycsb::LatencySummary;
+use rackweave_workload::ycsb::{LatencySummary, YcsbOptions};
 use serde::Serialize;
 use std::fmt;
 
@@ -46,18 +46,25 @@ pub struct YcsbReport {
 /// What the run was made with.
 #[derive(Serialize)]
 pub struct Parameters {
-    pub workload: String,
-    pub records: u64,
-    pub operations: u64,
-    pub distribution: String,
-    pub theta: f64,
-    pub record_size_bytes: u32,
+    #[serde(flatten)]
+    pub common: Common,
     pub page_size_bytes: u32,
     pub buffer_bytes: u64,
     pub nodes: usize,
     pub threads: u16,
     pub depth: u16,
     pub rate: Option<f64>,
+}
+
+/// What any run is made with, whatever the records lie in.
+#[derive(Serialize)]
+pub struct Common {
+    pub workload: String,
+    pub records: u64,
+    pub operations: u64,
+    pub distribution: String,
+    pub theta: f64,
+    pub record_size_bytes: u32,
 }
 
 /// Latencies of a kind of operation.
@@ -97,12 +104,7 @@ impl YcsbReport {
             target: "pages",
             seed: options.ycsb.seed,
             parameters: Parameters {
-                workload: options.ycsb.workload.to_string(),
-                records: outcome.records,
-                operations: options.ycsb.operations,
-                distribution: options.ycsb.distribution().to_string(),
-                theta: options.ycsb.theta,
-                record_size_bytes: options.ycsb.record_size,
+                common: Common::new(&options.ycsb, outcome.records),
                 page_size_bytes: options.page_size,
                 buffer_bytes: options.buffer_bytes,
                 nodes,
@@ -144,20 +146,16 @@ impl fmt::Display for YcsbReport {
         let parameters = &self.parameters;
         writeln!(
             f,
-            "YCSB {} over pages, {} rack, {} keys{}",
-            parameters.workload,
+            "YCSB {} over pages, {} rack, {}",
+            parameters.common.workload,
             self.mode,
-            parameters.distribution,
-            match &*parameters.distribution {
-                "uniform" => String::new(),
-                _ => format!(", skew {}", parameters.theta),
-            }
+            parameters.common.keys(),
         )?;
         writeln!(
             f,
             "  {} records of {} bytes in {} pages of {} ({}), in {}",
-            parameters.records,
-            parameters.record_size_bytes,
+            parameters.common.records,
+            parameters.common.record_size_bytes,
             self.heap_pages,
             size(u64::from(parameters.page_size_bytes)),
             size(self.heap_pages * u64::from(parameters.page_size_bytes)),
@@ -279,6 +277,28 @@ pub(super) fn write_simulation(
         "\n{} events in {:.2} s of real time, trace hash {}",
         simulation.events, simulation.real_seconds, simulation.trace_hash
     )
+}
+
+impl Common {
+    /// `records` were there when operations began.
+    pub(super) fn new(options: &YcsbOptions, records: u64) -> Self {
+        Self {
+            workload: options.workload.to_string(),
+            records,
+            operations: options.operations,
+            distribution: options.distribution().to_string(),
+            theta: options.theta,
+            record_size_bytes: options.record_size,
+        }
+    }
+
+    /// How keys are drawn.
+    pub(super) fn keys(&self) -> String {
+        match &*self.distribution {
+            "uniform" => "uniform keys".into(),
+            other => format!("{other} keys, skew {}", self.theta),
+        }
+    }
 }
 
 impl Latency {

@@ -44,6 +44,7 @@ pub fn pipeline_config() -> PipelineConfig {
         },
         pages: rackweave_programs::pages::PagesConfig::NONE,
         sequencer: rackweave_programs::sequencer::SequencerConfig::NONE,
+        index: rackweave_programs::index::IndexConfig::NONE,
         hosts: 16,
         routes: 16,
     }

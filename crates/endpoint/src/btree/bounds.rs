@@ -44,6 +44,9 @@ impl Tree {
     /// reader takes one of them for live, even one that had a pointer to it. Nobody may write a key
     /// outside of the new bounds meanwhile; such a write could be lost.
     ///
+    /// Pins do not hold against this: who has pointers to tree nodes of keys that are given away
+    /// finds them free, or with a higher low fence.
+    ///
     /// # Errors
     /// If nothing would be left: `low` is above `last`, or both are outside of the old bounds.
     pub fn shrink(&self, low: u64, last: u64) -> Result<(), TreeError> {

@@ -23,8 +23,7 @@ impl Tree {
             return Err(TreeError::NotEmpty);
         }
         let (low, last) = (root.low(), root.last());
-        let fill = (self.inner.layout.capacity() * 9 / 10).max(2);
-        let mut level = Level::new(self, 0, fill, last);
+        let mut level = Level::new(self, 0, last);
         let mut loaded = 0;
         let mut previous = None;
         for (key, value) in entries {
@@ -44,7 +43,7 @@ impl Tree {
             previous = Some(key);
             loaded += 1;
         }
-        let result = self.stack(root, level, fill);
+        let result = self.stack(root, level);
         result.map(|()| loaded)
     }
 
@@ -91,7 +90,6 @@ impl Tree {
         &'a self,
         mut root: Writer<'_>,
         mut level: Level<'a>,
-        fill: usize,
     ) -> Result<(), TreeError> {
         loop {
             let height = level.level;
@@ -111,7 +109,7 @@ impl Tree {
                 root.leave();
                 return Ok(());
             }
-            level = Level::new(self, height + 1, fill, root.last());
+            level = Level::new(self, height + 1, root.last());
             for (low, pointer) in nodes {
                 if let Err(error) = level.push(Entry::child(low, pointer), low) {
                     root.leave();
@@ -135,11 +133,11 @@ struct Level<'a> {
 }
 
 impl<'a> Level<'a> {
-    fn new(tree: &'a Tree, level: u8, fill: usize, last: u64) -> Self {
+    fn new(tree: &'a Tree, level: u8, last: u64) -> Self {
         Self {
             tree,
             level,
-            fill,
+            fill: (tree.limit(level) * 9 / 10).max(2),
             last,
             open: None,
             done: Vec::new(),

@@ -3,7 +3,7 @@
 use super::error::TreeError;
 use super::sync::Ordering;
 use super::tree::Tree;
-use rackweave_wire::fabric::tree::{NodePointer, ROOT, ValueRef};
+use rackweave_wire::fabric::tree::{NodePointer, ROOT, ValueRef, identity};
 
 /// What a tree holds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -105,11 +105,14 @@ impl Walk<'_> {
         if usize::from(meta.count) > capacity {
             return wrong("more entries than there is room for");
         }
+        if usize::from(meta.count) > self.tree.limit(meta.level) {
+            return wrong("more children than fan_out allows");
+        }
         if node.computed_check() != node.check() {
             return wrong("its check does not fit");
         }
-        if node.tree() != self.tree.superblock().tree {
-            return wrong("it belongs to another tree");
+        if node.identity() != identity(self.tree.superblock().tree, index) {
+            return wrong("it belongs to another tree, or to another place");
         }
         if !meta.is_live() || meta.epoch != expected.pointer.epoch {
             return wrong("its epoch is not that of the pointer");

@@ -3,7 +3,7 @@
 use super::error::TreeError;
 use super::heap::class_units;
 use rackweave_wire::fabric::tree::{
-    Layout, NODE_SIZES, RECORD_HEADER_WORDS, Superblock, UNIT, VALUE_MAX,
+    FAN_OUT_MIN, Layout, NODE_SIZES, RECORD_HEADER_WORDS, Superblock, UNIT, VALUE_MAX,
 };
 
 /// What a tree is to be like.
@@ -23,6 +23,9 @@ pub struct TreeConfig {
     pub last: u64,
     /// The name of the tree. A remote reader takes tree nodes of this name only.
     pub tree: u64,
+    /// The most children of an inner tree node, 4 or more; 0: as many as fit. Leaves hold what
+    /// fits. A switch has room for few branches in each of its tree nodes.
+    pub fan_out: u16,
 }
 
 impl Default for TreeConfig {
@@ -58,6 +61,25 @@ impl TreeConfig {
             low: 0,
             last: u64::MAX,
             tree: 1,
+            fan_out: 0,
+        }
+    }
+
+    /// The same tree with at most `fan_out` children in an inner tree node, and with places for
+    /// the inner tree nodes that it takes then.
+    #[must_use]
+    pub fn with_fan_out(self, fan_out: u16) -> Self {
+        // As with leaves: two fifths full, and at least two children.
+        let children = u32::from(fan_out) * 2 / 5;
+        let inner = match fan_out {
+            0 => 0,
+            // Above n tree nodes there are n/c + n/c² + … of c children each, 2n/c at most.
+            _ => self.tree_nodes.div_ceil(children.max(2)).saturating_mul(2),
+        };
+        Self {
+            fan_out,
+            tree_nodes: self.tree_nodes.saturating_add(inner),
+            ..self
         }
     }
 
@@ -73,6 +95,7 @@ impl TreeConfig {
             heap_bytes: self.heap_bytes,
             value_max: self.value_max,
             tree: self.tree,
+            fan_out: self.fan_out,
         }
     }
 
@@ -115,6 +138,15 @@ impl TreeConfig {
         if self.value_max < 8 || self.value_max > VALUE_MAX {
             let reason = "values are of 8 to 1048575 bytes at most";
             return wrong("value_max", u64::from(self.value_max), reason);
+        }
+        let capacity = Layout::new(self.node_size).map_or(0, Layout::capacity);
+        if self.fan_out != 0 && self.fan_out < FAN_OUT_MIN {
+            let reason = "inner tree nodes need room for at least 4 children; 0 is as many as fit";
+            return wrong("fan_out", u64::from(self.fan_out), reason);
+        }
+        if usize::from(self.fan_out) > capacity {
+            let reason = "a tree node of this size (node_size) has no room for so many children";
+            return wrong("fan_out", u64::from(self.fan_out), reason);
         }
         if self.low > self.last {
             return wrong("low", self.low, "above the last key of the tree");

@@ -17,6 +17,10 @@
 //!
 //! A tree node that underflows (less than a quarter full) is merged with a neighbour under the same
 //! parent if both fill three quarters of one at most.
+//!
+//! Tree nodes may be *pinned*, for those who keep pointers and cannot be told of changes: switches
+//! ([`Tree::pin`], [`Tree::outline`]). A pinned tree node stays in use, and its low fence does not
+//! rise, until it is unpinned.
 
 mod allocator;
 mod arena;
@@ -30,10 +34,15 @@ mod latch;
 #[cfg(all(test, any(loom, shuttle)))]
 mod model;
 mod node;
+mod outline;
+mod pins;
 mod remove;
 mod scan;
 mod split;
+mod start;
 mod sync;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod pin_tests;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 mod tree;
@@ -45,5 +54,8 @@ use sync::AtomicU64 as Word;
 pub use check::Summary;
 pub use config::TreeConfig;
 pub use error::TreeError;
+pub use outline::OutlineNode;
+pub use pins::PIN_BANKS;
 pub use scan::Direction;
+pub use start::Begun;
 pub use tree::{Statistics, Tree};

@@ -205,7 +205,8 @@ impl<'a> Node<'a> {
         NodePointer::from_word(self.get(NEXT_WORD))
     }
 
-    pub fn tree(self) -> u64 {
+    /// Which tree node of which tree it says that it is.
+    pub fn identity(self) -> u64 {
         self.get(TREE_WORD)
     }
 }

@@ -37,7 +37,7 @@ impl Tree {
                 continue;
             };
             let old = writer.remove(index);
-            let underflow = Self::underflows(writer.count(), node.capacity());
+            let underflow = self.underflows(writer.count(), 0);
             writer.finish();
             if old.is_reference {
                 let reference = ValueRef::from_word(old.value);
@@ -50,8 +50,11 @@ impl Tree {
         }
     }
 
-    fn underflows(count: usize, capacity: usize) -> bool {
-        count < capacity.div_ceil(4)
+    /// Whether a tree node of `level` has so few entries that it is to be merged.
+    fn underflows(&self, count: usize, level: u8) -> bool {
+        // An inner tree node with one child is a detour.
+        let least = if level > 0 { 2 } else { 1 };
+        count < self.limit(level).div_ceil(4).max(least)
     }
 
     /// Merges the tree node of `level` where `key` belongs with neighbours under the same parent,
@@ -78,8 +81,7 @@ impl Tree {
             let is_root = above.node().index == ROOT;
             if above.count() == 1 {
                 if is_root {
-                    self.collapse(above);
-                    return true;
+                    return self.collapse(above) || merged;
                 }
                 above.leave();
                 // With its parent's neighbours it gets neighbours of its own.
@@ -98,9 +100,14 @@ impl Tree {
         }
     }
 
-    /// The root takes over the content of its only child.
-    fn collapse(&self, mut root: Writer<'_>) {
+    /// The root takes over the content of its only child, unless that is pinned.
+    fn collapse(&self, mut root: Writer<'_>) -> bool {
         let mut child = self.node(root.node().child(0).index).lock();
+        if self.inner.pins.holds(child.node().index) {
+            child.leave();
+            root.leave();
+            return false;
+        }
         let (level, entries) = (child.level(), child.truncate(0));
         root.begin(root.epoch(), level, self.inner.superblock.tree);
         for entry in entries {
@@ -110,25 +117,25 @@ impl Tree {
         self.free_node(child);
         root.unlock();
         Counters::count(&self.inner.counters.merges);
+        true
     }
 
     /// Joins the child where `key` belongs with a neighbour, if it underflows and both fit. Returns
     /// whether the parent underflows then; none if nothing was done.
     fn join(&self, mut parent: Writer<'_>, key: u64) -> Option<bool> {
         let at = parent.node().child_index(parent.count(), key);
-        // The right one of the two goes.
-        let right_at = if at + 1 < parent.count() { at + 1 } else { at };
-        let child = |at: usize| self.node(parent.node().child(at).index);
-        let (mut left, mut right) = (child(right_at - 1).lock(), child(right_at).lock());
-        let capacity = parent.node().capacity();
-        let one = if at == right_at { &right } else { &left };
-        let wanted = Self::underflows(one.count(), capacity);
-        if !wanted || left.count() + right.count() > capacity - capacity / 4 {
-            right.leave();
-            left.leave();
+        // The right one of the two goes: the neighbour if it may, else the child itself.
+        let pairs = [(at + 1, at), (at, at)];
+        let there = |(right, _): &(usize, usize)| (1..parent.count()).contains(right);
+        let pairs = pairs.into_iter().filter(there);
+        let Some((right_at, (mut left, mut right))) =
+            pairs.into_iter().find_map(|(right_at, child)| {
+                Some((right_at, self.lock_pair(&parent, right_at, child)?))
+            })
+        else {
             parent.leave();
             return None;
-        }
+        };
         let (last, next) = (right.last(), right.next());
         for entry in right.truncate(0) {
             left.push(entry);
@@ -138,12 +145,35 @@ impl Tree {
         left.publish();
         parent.remove(right_at);
         parent.publish();
-        let underflow = Self::underflows(parent.count(), capacity);
+        let underflow = self.underflows(parent.count(), parent.level());
         // While the left one is locked: nobody may change what both say.
         self.free_node(right);
         parent.unlock();
         left.unlock();
         Counters::count(&self.inner.counters.merges);
         Some(underflow)
+    }
+
+    /// Locks the child at `right_at` and its left neighbour, if the one at `child` underflows, both
+    /// fit into one, and the right one is not pinned.
+    fn lock_pair<'a>(
+        &'a self,
+        parent: &Writer<'a>,
+        right_at: usize,
+        child: usize,
+    ) -> Option<(Writer<'a>, Writer<'a>)> {
+        let lock = |at: usize| self.node(parent.node().child(at).index).lock();
+        let (left, right) = (lock(right_at - 1), lock(right_at));
+        let limit = self.limit(left.level());
+        let one = if child == right_at { &right } else { &left };
+        let wanted = self.underflows(one.count(), left.level());
+        let fits = left.count() + right.count() <= limit - limit / 4;
+        // Under its latch: whoever pins it now has pinned it, or finds it free.
+        if wanted && fits && !self.inner.pins.holds(right.node().index) {
+            return Some((left, right));
+        }
+        right.leave();
+        left.leave();
+        None
     }
 }

@@ -4,6 +4,7 @@ use super::error::TreeError;
 use super::node::Entry;
 use super::tree::{Counters, Tree};
 use super::writer::Writer;
+use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::tree::{NodePointer, ROOT};
 
 impl Tree {
@@ -15,7 +16,7 @@ impl Tree {
                 continue;
             };
             let (node, meta) = (place.node, place.node.meta());
-            if meta.level != level || node.count(meta) < node.capacity() {
+            if meta.level != level || node.count(meta) < self.limit(level) {
                 if place.is_still() {
                     return Ok(());
                 }
@@ -30,7 +31,7 @@ impl Tree {
                 continue;
             };
             let parent_meta = parent.node.meta();
-            if parent.node.count(parent_meta) == parent.node.capacity() {
+            if parent.node.count(parent_meta) >= self.limit(level + 1) {
                 if parent.is_still() {
                     self.split(key, level + 1)?;
                 } else {
@@ -47,6 +48,11 @@ impl Tree {
                 self.restarted();
                 continue;
             };
+            // With the planted bug the tree knows nothing of pins, and both halves are new.
+            if planted(Canary::IndexUnpinnedSplit) && self.inner.pins.holds(node.index) {
+                self.move_away(above, left, key)?;
+                continue;
+            }
             return self.halve(above, left, key);
         }
     }
@@ -101,6 +107,50 @@ impl Tree {
         left.unlock();
         right.unlock();
         Counters::count(&self.inner.counters.splits);
+        Ok(())
+    }
+
+    /// Moves a full tree node to a new place, where it is split next, and frees the old one. What
+    /// leads there from elsewhere than the tree is wrong afterwards.
+    pub(super) fn move_away(
+        &self,
+        mut parent: Writer<'_>,
+        mut old: Writer<'_>,
+        key: u64,
+    ) -> Result<(), TreeError> {
+        let at = parent.node().child_index(parent.count(), key);
+        let Some(before) = at.checked_sub(1) else {
+            // Its left neighbour has another parent, which is not at hand.
+            return self.halve(parent, old, key);
+        };
+        let mut new = match self.new_node(old.level()) {
+            Ok(new) => new,
+            Err(error) => {
+                old.leave();
+                parent.leave();
+                return Err(error);
+            }
+        };
+        // To the left, against the order: whoever holds two on this level holds their parent.
+        let mut neighbour = self.node(parent.node().child(before).index).lock();
+        let pointer = NodePointer {
+            index: new.node().index,
+            epoch: new.epoch(),
+        };
+        for entry in old.truncate(0) {
+            new.push(entry);
+        }
+        new.set_fences(old.low(), old.last());
+        new.set_next(old.next());
+        new.publish();
+        neighbour.set_next(pointer);
+        neighbour.publish();
+        parent.replace(at, Entry::child(old.low(), pointer));
+        parent.publish();
+        self.free_node(old);
+        new.unlock();
+        neighbour.unlock();
+        parent.unlock();
         Ok(())
     }
 

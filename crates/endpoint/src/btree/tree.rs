@@ -6,6 +6,7 @@ use super::config::TreeConfig;
 use super::error::TreeError;
 use super::heap::Heap;
 use super::node::Node;
+use super::pins::Pins;
 use super::sync::{Arc, AtomicU64, Ordering};
 use super::writer::Writer;
 use rackweave_wire::fabric::tree::{Layout, ROOT, Superblock, SuperblockError, ValueRef};
@@ -25,6 +26,7 @@ pub(super) struct Inner {
     pub superblock: Superblock,
     pub nodes: Allocator,
     pub heap: Heap,
+    pub pins: Pins,
     pub counters: Counters,
 }
 
@@ -124,6 +126,7 @@ impl Tree {
             layout,
             nodes: Allocator::new(superblock.tree_nodes),
             heap: Heap::new(superblock.heap_at(), superblock.heap_bytes),
+            pins: Pins::new(superblock.tree_nodes),
             counters: Counters::default(),
             superblock,
             arena,
@@ -170,6 +173,15 @@ impl Tree {
     /// The shape of its tree nodes.
     pub fn layout(&self) -> Layout {
         self.inner.layout
+    }
+
+    /// The most entries of a tree node of `level`.
+    #[inline]
+    pub(super) fn limit(&self, level: u8) -> usize {
+        match self.inner.superblock.fan_out {
+            fan_out @ 1.. if level > 0 => usize::from(fan_out),
+            _ => self.inner.layout.capacity(),
+        }
     }
 
     /// How it fares.
@@ -222,7 +234,7 @@ impl Tree {
     /// The tree node that a parent names, if there is such a place: what is read from a parent that
     /// a writer is in may be anything.
     #[inline]
-    fn place(&self, index: u32) -> Option<Place<'_>> {
+    pub(super) fn place(&self, index: u32) -> Option<Place<'_>> {
         if index >= self.inner.superblock.tree_nodes {
             return None;
         }

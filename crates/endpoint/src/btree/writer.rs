@@ -5,7 +5,7 @@ use super::sync::Ordering;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::tree::{
     CHECK_WORD, FIRST_BITMAP_WORD, LAST_WORD, LOW_WORD, META_WORD, Meta, NEXT_WORD, NodePointer,
-    TREE_WORD,
+    TREE_WORD, identity,
 };
 
 /// A tree node whose latch is held. Nothing that it does is valid for remote readers before
@@ -37,7 +37,7 @@ impl<'a> Writer<'a> {
 
     /// Begins a tree node anew: without entries.
     pub fn begin(&mut self, epoch: u32, level: u8, tree: u64) {
-        self.node.set(TREE_WORD, tree);
+        self.node.set(TREE_WORD, identity(tree, self.node.index));
         self.meta = Meta {
             epoch,
             level,

@@ -96,6 +96,16 @@ impl Meter {
         keys.extend(remembered.map(|key| key.load(Ordering::Relaxed)));
     }
 
+    /// Appends keys remembered since `before`, as many as are still there; returns what to pass the
+    /// next time.
+    pub(super) fn keys_since(&self, before: u64, keys: &mut Vec<u64>) -> u64 {
+        let now = self.remembered.load(Ordering::Acquire);
+        let first = before.max(now.saturating_sub(KEYS as u64));
+        let remembered = (first..now).map(|at| &self.keys[at as usize % KEYS]);
+        keys.extend(remembered.map(|key| key.load(Ordering::Relaxed)));
+        now
+    }
+
     /// What it counted.
     pub fn statistics(&self) -> ShardStatistics {
         let get = |count: Count| self.counts[count as usize].load(Ordering::Relaxed);
@@ -131,5 +141,19 @@ mod tests {
         }
         assert_eq!(meter.statistics().gets, 1_000_000);
         assert_eq!(meter.statistics().served(), 1_000_000);
+    }
+
+    #[test]
+    fn keys_are_given_once_and_the_last_ones_at_least() {
+        let meter = Meter::default();
+        let mut keys = Vec::new();
+        (0..400).for_each(|key| meter.count_key(Count::Gets, key));
+        let first = meter.keys_since(0, &mut keys);
+        assert!((80..=120).contains(&keys.len()) && keys.is_sorted());
+        assert_eq!(meter.keys_since(first, &mut Vec::new()), first);
+        (400..100_000).for_each(|key| meter.count_key(Count::Gets, key));
+        keys.clear();
+        assert!(meter.keys_since(first, &mut keys) > first + KEYS as u64);
+        assert!(keys.len() == KEYS && keys.is_sorted() && keys[0] > 90_000);
     }
 }

@@ -71,7 +71,7 @@ pub enum MoveError {
     /// One of both does not answer, and whether the range has changed hands is not known here.
     #[error(
         "{0} does not answer, and the keys may have changed hands; resume the move when it does, \
-         or salvage it if {0} is dead"
+         or start {0} anew if it is dead"
     )]
     Undecided(EndpointId),
     /// An answer makes no sense, or a step failed that cannot.
@@ -140,15 +140,22 @@ impl Mover {
     }
 
     /// Takes up a move that another mover has left, from what both shards say of it, and from the
-    /// newest map. Nothing if there is nothing to take up. A move that was not committed is undone.
+    /// newest map. Nothing if there is nothing to take up. A move that was not committed is undone:
+    /// by the giver, and when that does not give any more, by the taker.
     pub fn resume(
         (from, giver): (EndpointId, &ShardState),
         (to, taker): (EndpointId, &ShardState),
         map: &PartitionMap,
     ) -> Option<Self> {
-        let got = taker.getting;
-        let gives = giver.giving.map(|(id, keys)| (id, keys, 0));
-        let (id, keys, entries) = got.or(gives)?;
+        let interrupted = MoveError::Interrupted(from);
+        // Only the commit makes a map in which the taker has what it gets.
+        let decided = |(_, keys, _): &(_, Marked, _)| map.owner(keys.low) == to;
+        let ((id, keys, entries), phase) = match (taker.getting, giver.giving) {
+            (Some(got), _) if decided(&got) => (got, Phase::Adopting),
+            (_, Some((id, keys))) => ((id, keys, 0), Phase::Releasing(interrupted)),
+            (Some(got), None) => (got, Phase::Discarding(interrupted)),
+            (None, None) => return None,
+        };
         let what = Move {
             from,
             to,
@@ -156,20 +163,12 @@ impl Mover {
             last: keys.last,
             entries_max: u32::MAX,
         };
-        let mut mover = Self::new(id, what, map.clone());
-        mover.entries = entries;
-        let committed = got.is_some() && giver.version > taker.version && gives.is_none();
-        mover.phase = if committed {
-            mover.next = Some(map.clone());
-            Phase::Adopting
-        } else {
-            let interrupted = MoveError::Interrupted(from);
-            match got {
-                Some(_) => Phase::Discarding(interrupted),
-                None => Phase::Releasing(interrupted),
-            }
-        };
-        Some(mover)
+        Some(Self {
+            entries,
+            next: (phase == Phase::Adopting).then(|| map.clone()),
+            phase,
+            ..Self::new(id, what, map.clone())
+        })
     }
 
     /// The endpoint of a side.

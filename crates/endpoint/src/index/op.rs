@@ -13,6 +13,16 @@ pub enum Access {
     Rpc,
     /// By READs of the endpoint's memory. Writes are requests all the same.
     OneSided,
+    /// By READs that begin at the deepest tree node that the switches on the way know. Writes are
+    /// requests all the same.
+    InNetwork,
+}
+
+impl Access {
+    /// Whether it reads by READs.
+    pub fn is_by_read(self) -> bool {
+        matches!(self, Self::OneSided | Self::InNetwork)
+    }
 }
 
 /// What is asked for.

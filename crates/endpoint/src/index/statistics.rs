@@ -3,29 +3,61 @@
 use core::ops::AddAssign;
 
 macro_rules! statistics {
-    ($(#[$head:meta])* $type:ident { $($(#[$doc:meta])* $name:ident,)* }) => {
+    (
+        $(#[$head:meta])* $type:ident { $($(#[$doc:meta])* $name:ident,)* }
+        $(by level { $($(#[$level_doc:meta])* $level:ident,)* })?
+    ) => {
         $(#[$head])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct $type {
             $($(#[$doc])* pub $name: u64,)*
+            $($($(#[$level_doc])* pub $level: [u64; 8],)*)?
         }
 
         impl AddAssign for $type {
             fn add_assign(&mut self, other: Self) {
                 $(self.$name += other.$name;)*
+                $($(
+                    for (sum, more) in self.$level.iter_mut().zip(other.$level) {
+                        *sum += more;
+                    }
+                )*)?
             }
         }
 
         impl $type {
             /// Names and values, for output.
-            pub fn list(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name),)*].into_iter()
+            pub fn list(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+                let all = [$((stringify!($name), self.$name),)*].into_iter();
+                $($(
+                    let names = [
+                        concat!(stringify!($level), "_0"),
+                        concat!(stringify!($level), "_1"),
+                        concat!(stringify!($level), "_2"),
+                        concat!(stringify!($level), "_3"),
+                        concat!(stringify!($level), "_4"),
+                        concat!(stringify!($level), "_5"),
+                        concat!(stringify!($level), "_6"),
+                        concat!(stringify!($level), "_7"),
+                    ];
+                    let all = all.chain(names.into_iter().zip(self.$level));
+                )*)?
+                all
             }
 
             /// The counters from these values, in the order of [`Self::list`]; nothing if there are
             /// too few.
             pub fn from_values(mut values: impl Iterator<Item = u64>) -> Option<Self> {
-                Some(Self { $($name: values.next()?,)* })
+                Some(Self {
+                    $($name: values.next()?,)*
+                    $($($level: {
+                        let mut counts = [0; 8];
+                        for count in &mut counts {
+                            *count = values.next()?;
+                        }
+                        counts
+                    },)*)?
+                })
             }
         }
     };
@@ -70,6 +102,18 @@ statistics! {
         cache_evictions,
         /// Inner tree nodes that went from the cache because they were out of date.
         cache_stale,
+        /// READs of tree nodes that left it to the network to which: the deepest that it knows.
+        network_queries,
+        /// Of those: answers from which the key was to the right, and the walk followed.
+        network_followed,
+        /// Of those: answers that were no tree node for the key, and the walk began at the root.
+        network_astray,
+        /// Times that the way to an endpoint broke while the network was asked.
+        network_refused,
+    }
+    by level {
+        /// Answers of the network by the level of the tree node; 0 is a leaf, 7 stands for more.
+        network_levels,
     }
 }
 
@@ -127,5 +171,25 @@ impl ShardStatistics {
     /// Operations served.
     pub fn served(&self) -> u64 {
         self.gets + self.writes + self.scans
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_add_up_and_are_listed_as_they_are_read() {
+        let count = ReaderStatistics::default().list().count() as u64;
+        let all = ReaderStatistics::from_values(1..=count).unwrap();
+        assert_eq!(all.network_levels[7], count);
+        let mut twice = all;
+        twice += all;
+        let names: Vec<_> = twice.list().map(|(name, _)| name).collect();
+        assert_eq!(names.last(), Some(&"network_levels_7"));
+        for (at, (name, value)) in (1..).zip(twice.list()) {
+            assert_eq!(value, 2 * at, "{name}");
+        }
+        assert_eq!(ReaderStatistics::from_values(1..count), None);
     }
 }

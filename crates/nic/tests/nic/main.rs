@@ -2,6 +2,7 @@
 
 mod common;
 mod congestion;
+mod datagrams;
 mod lifecycle;
 mod loss;
 mod matrix;

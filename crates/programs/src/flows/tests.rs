@@ -25,6 +25,7 @@ fn config(lanes: u16, threads: u16, producers: u16) -> PipelineConfig {
         flows: FlowConfig { threads, producers },
         pages: crate::pages::PagesConfig::NONE,
         sequencer: crate::sequencer::SequencerConfig::NONE,
+        index: crate::index::IndexConfig::NONE,
         hosts: 256,
         routes: 256,
     }

@@ -38,6 +38,7 @@ fn ledger(entries: u32, threads: u16) -> Ledger {
             promote_at: 8,
         },
         sequencer: crate::sequencer::SequencerConfig::NONE,
+        index: crate::index::IndexConfig::NONE,
         hosts: 64,
         routes: 64,
     };

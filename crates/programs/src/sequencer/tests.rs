@@ -34,6 +34,7 @@ fn config(sequencer: SequencerConfig, flows: FlowConfig) -> PipelineConfig {
         flows,
         pages: PagesConfig::NONE,
         sequencer,
+        index: crate::index::IndexConfig::NONE,
         hosts: 256,
         routes: 256,
     }

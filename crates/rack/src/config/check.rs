@@ -45,6 +45,9 @@ pub enum ConfigError {
          switch_interface = \"...\" (the switch's) in its [[node]]"
     )]
     NoInterface(String),
+    /// Nodes cannot hang as they are to.
+    #[error("switch.topology: {0}")]
+    Topology(String),
     /// The switch has no room for the rings that it is to have.
     #[error(
         "switch.lanes is {lanes}, but {rings} rings with {transfers} transfers each need {needed}; \
@@ -66,7 +69,7 @@ pub(super) fn syntax(text: &str, name: &str, error: &toml::de::Error) -> ConfigE
     let at = error.span().map_or(0, |span| span.start).min(text.len());
     let line = text[..at].matches('\n').count() + 1;
     let mut message = error.message().replace('\n', " ");
-    if let Some(hint) = unknown_field_hint(&message) {
+    if let Some(hint) = unknown_field_hint(&message).or_else(|| unknown_variant_hint(&message)) {
         message = hint;
     }
     ConfigError::Syntax {
@@ -83,6 +86,15 @@ fn unknown_field_hint(message: &str) -> Option<String> {
     let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
     let hint = hint(unknown, &known, "settings here");
     Some(format!("unknown setting `{unknown}`; {hint}"))
+}
+
+/// The same for values of which there is a list.
+fn unknown_variant_hint(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("unknown variant `")?;
+    let (unknown, rest) = rest.split_once('`')?;
+    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+    let hint = hint(unknown, &known, "ones");
+    Some(format!("unknown variant `{unknown}`; {hint}"))
 }
 
 pub(super) fn rule(
@@ -183,6 +195,8 @@ impl RackConfig {
             buffers,
             "16 to 1048576 are possible",
         )?;
+        self.check_topology()?;
+        self.check_index()?;
         self.check_switch()?;
         self.check_timing()?;
         let mtu = self.nic.mtu;
@@ -236,10 +250,11 @@ impl RackConfig {
     fn check_switch(&self) -> Result<(), ConfigError> {
         let switch = &self.switch;
         let (consumers, producers) = (switch.consumer_rings, switch.producer_rings);
-        // Without page directory and sequencers a switch without flows would do nothing.
-        let others = switch.page_entries > 0 || switch.sequencers > 0;
+        // Without any of the others a switch without flows would do nothing.
+        let others = switch.page_entries > 0 || switch.sequencers > 0 || switch.index_servers > 0;
         let none = consumers == 0 && producers == 0 && others;
-        let least = "at least 1 is needed, or 0 of both beside a page directory or sequencers";
+        let least = "at least 1 is needed, or 0 of both beside a page directory, sequencers or \
+                     an index";
         let fits = consumers > 0 || none;
         rule(fits, "switch.consumer_rings", consumers, least)?;
         let fits = producers > 0 || none;

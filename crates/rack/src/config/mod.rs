@@ -6,6 +6,7 @@
 mod check;
 mod hosted;
 pub mod nearest;
+mod topology;
 
 use rackweave_base::Duration;
 use rackweave_link::FaultConfig;
@@ -16,6 +17,7 @@ use std::path::Path;
 
 pub use check::ConfigError;
 pub use hosted::{HostedSection, LinkKind, SecurityKind};
+pub use topology::{TopologyName, index_config};
 
 /// What a node is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
@@ -59,6 +61,9 @@ pub struct NodeConfig {
     pub name: String,
     /// What it is for.
     pub role: Role,
+    /// The switch that it hangs at, where there are several; without it, as the topology says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<u16>,
     /// The byte order of its rings' words.
     #[serde(default)]
     pub byte_order: Endianness,
@@ -83,6 +88,7 @@ impl NodeConfig {
         Self {
             name: name.into(),
             role,
+            switch: None,
             byte_order: Endianness::Little,
             link: None,
             interface: None,
@@ -145,10 +151,15 @@ pub enum IcrcMethod {
     Balance,
 }
 
-/// The switch.
+/// The switch, or all of them: with several, what is said of flows, pages and sequencers is said of
+/// switch 0, the rest of each.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SwitchSection {
+    /// How many there are, and how they are cabled.
+    pub topology: TopologyName,
+    /// Pods of a fat tree: 2, 4, 6 or 8.
+    pub pods: u16,
     /// What the programs must fit.
     pub budget: BudgetName,
     /// Bytes of tables and registers under the budget `software`.
@@ -183,6 +194,18 @@ pub struct SwitchSection {
     pub sequencers: u16,
     /// Clients of all sequencers together: queue pairs that ask the switch for numbers.
     pub sequencer_clients: u16,
+    /// Queue pairs over which clients query indexes in the network.
+    pub index_queries: u32,
+    /// Servers of such indexes; zero: no part of an index is in a switch. An index fits no hardware
+    /// switch beside flows or a page directory.
+    pub index_servers: u16,
+    /// Ranges of the fat root, which is in switch 0.
+    pub index_fat_ranges: u16,
+    /// Layers of tree nodes below the fat root, in all switches of a way together: at most 2 with
+    /// one switch, 3 with two, 4 in a fat tree.
+    pub index_layers: u8,
+    /// Tree nodes of each layer in each switch that has it.
+    pub index_nodes: u16,
 }
 
 /// The transfer engine.
@@ -304,6 +327,8 @@ impl Default for RackConfig {
 impl Default for SwitchSection {
     fn default() -> Self {
         Self {
+            topology: TopologyName::One,
+            pods: 4,
             budget: BudgetName::Tofino1,
             memory: 64 << 20,
             lanes: 2048,
@@ -319,6 +344,11 @@ impl Default for SwitchSection {
             page_promote_at: 0,
             sequencers: 0,
             sequencer_clients: 256,
+            index_queries: 0,
+            index_servers: 0,
+            index_fat_ranges: 0,
+            index_layers: 0,
+            index_nodes: 0,
         }
     }
 }

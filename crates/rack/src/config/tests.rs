@@ -76,6 +76,125 @@ fn mistakes_are_told_with_place_and_remedy() {
 }
 
 #[test]
+fn a_topology_is_read_and_checked() {
+    let nodes = "[[node]]\nname = 'a'\nrole = 'compute'\n[[node]]\nname = 'b'\nrole = 'storage'\n";
+    let text = format!(
+        "[switch]\ntopology = 'two'\n{nodes}[[node]]\nname = 'c'\nrole = 'storage'\nswitch = 0"
+    );
+    let config = RackConfig::parse(&text, "rack.toml").unwrap();
+    let topology = config.topology().unwrap();
+    let switches: Vec<_> = topology.nodes().map(|(_, at)| at.switch).collect();
+    assert_eq!(switches, [0, 1, 0], "clients first, unless it is said");
+    assert_eq!(
+        RackConfig::parse(&config.to_toml(), "again").unwrap(),
+        config
+    );
+    check(
+        "[switch]\ntopology = 'fat-three'",
+        "rack.toml:2: unknown variant `fat-three`; did you mean `fat-tree`?",
+    );
+    check(
+        "[switch]\ntopology = 'hypercube'",
+        "rack.toml:2: unknown variant `hypercube`; known ones: one, two, fat-tree",
+    );
+    check(
+        "[switch]\ntopology = 'fat-tree'\npods = 5",
+        "switch.pods is 5: 2, 4, 6 or 8 is needed",
+    );
+    check(
+        "[switch]\ntopology = 'fat-tree'\npods = 2",
+        "switch.topology: 4 nodes are too many: the edge switches have 2 ports for them; take more \
+         pods or fewer nodes",
+    );
+    check(
+        "[[node]]\nname = 'a'\nrole = 'compute'\nswitch = 1",
+        "switch.topology: a is to hang at switch 1; there are switches 0 to 0",
+    );
+    check(
+        "[switch]\ntopology = 'fat-tree'\n[[node]]\nname = 'a'\nrole = 'compute'\nswitch = 0",
+        "switch.topology: a is to hang at switch 0, which is core and has other switches only; take \
+         one of 5 to 12",
+    );
+    check(
+        "[switch]\ntopology = 'two'\n[hosted]\n",
+        "switch.topology is two: a rack of processes has one switch; remove this setting or the \
+         section [hosted]",
+    );
+}
+
+#[test]
+fn the_sizes_of_an_index_are_checked() {
+    let switch = |rest: &str| format!("[switch]\n{rest}");
+    for (rest, expected) in [
+        (
+            "index_queries = 64",
+            "switch.index_servers is 0: at least 1 is needed beside the other settings of an index \
+             in the network; or set those to 0",
+        ),
+        (
+            "index_servers = 1",
+            "switch.index_fat_ranges is 0: 1 to 65534 are needed for an index in the network",
+        ),
+        (
+            "index_servers = 1\nindex_fat_ranges = 8\nindex_layers = 3",
+            "switch.index_layers is 3: one switch has room for 0 to 2",
+        ),
+        (
+            "index_servers = 1\nindex_fat_ranges = 8\nindex_layers = 4\ntopology = 'two'",
+            "switch.index_layers is 4: two switches have room for 0 to 3",
+        ),
+        (
+            "index_servers = 1\nindex_fat_ranges = 8\nindex_layers = 1",
+            "switch.index_nodes is 0: 1 to 4096 are needed for each layer of an index in the \
+             network, 0 without any",
+        ),
+        (
+            "index_servers = 5000",
+            "switch.index_servers is 5000: 0 to 4096 are possible",
+        ),
+    ] {
+        check(&switch(rest), expected);
+    }
+}
+
+#[test]
+fn layers_are_shared_out_among_the_switches_of_a_way() {
+    use rackweave_controller::topology::SwitchRole;
+    let mut config = RackConfig::default();
+    let layers = |config: &RackConfig, role| {
+        let part = index_config(config, role);
+        (part.fat_ranges > 0, part.first_layer, part.layers)
+    };
+    assert_eq!(
+        index_config(&config, SwitchRole::Core),
+        rackweave_programs::index::IndexConfig::NONE
+    );
+    config.switch.index_queries = 10;
+    config.switch.index_servers = 1;
+    config.switch.index_fat_ranges = 8;
+    config.switch.index_nodes = 16;
+    for (layers_all, expected) in [
+        (0, [0, 0, 0]),
+        (1, [0, 1, 0]),
+        (3, [0, 2, 1]),
+        (4, [0, 2, 2]),
+    ] {
+        config.switch.index_layers = layers_all;
+        let [core, aggregation, edge] = expected;
+        assert_eq!(layers(&config, SwitchRole::Core), (true, 1, core));
+        assert_eq!(
+            layers(&config, SwitchRole::Aggregation),
+            (false, 1, aggregation)
+        );
+        assert_eq!(layers(&config, SwitchRole::Edge), (false, 3, edge));
+    }
+    config.switch.index_layers = 2;
+    assert_eq!(layers(&config, SwitchRole::Only), (true, 1, 2));
+    assert_eq!(layers(&config, SwitchRole::First), (true, 1, 1));
+    assert_eq!(layers(&config, SwitchRole::Second), (false, 2, 1));
+}
+
+#[test]
 fn a_missing_file_is_told() {
     let error = RackConfig::read(Path::new("/nowhere/rack.toml"))
         .unwrap_err()

@@ -1,4 +1,4 @@
-//! All nodes and the switch in this process, in real time.
+//! All nodes and the switches in this process, in real time.
 //!
 //! No thread is required: whoever waits drives the rack, through [`rackweave_verbs::Progress`].
 //! Driver threads help where there are cores for them, and sleep when nothing is due.
@@ -15,11 +15,12 @@ use rackweave_base::{Instant, Memory, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{
     Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, Loss, LostPage, PageNode,
-    PageSetUpError, PageSpec, PageStoreSpec, Site,
+    PageSetUpError, PageSpec, PageStoreSpec, Site, Topology,
 };
 use rackweave_endpoint::page_store::NodeAccess;
 use rackweave_nic::Nic;
-use rackweave_switch::{Counters, Ledger, SwitchConfig, Tap};
+use rackweave_programs::Pipeline;
+use rackweave_switch::{Counters, Ledger, Switch, SwitchConfig, Tap};
 use rackweave_target::{Backend, Target, TargetError};
 use rackweave_verbs::{Progress, Verbs};
 use rackweave_wire::fabric::page::PageId;
@@ -240,7 +241,7 @@ impl EmbeddedRack {
         self.change(|controller, site| controller.accept_loss(site, page))
     }
 
-    fn change<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
+    pub(crate) fn change<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
         let result = self.shared.control(|controller, site| {
             controller.handle_digests(site);
             act(controller, site)
@@ -284,29 +285,58 @@ impl EmbeddedRack {
             .control(|controller, site| controller.node_died(site, node));
     }
 
-    /// Restarts the switch with empty tables; running flows are set up again.
+    /// Restarts switch 0 with empty tables; running flows are set up again.
     ///
     /// # Errors
     /// If the tables are too small for the nodes, which the first start rules out.
     pub fn restart_switch(&self) -> Result<(), RackError> {
-        self.shared.restart_switch()?;
-        self.shared
-            .control(|controller, site| controller.switch_restarted(site))?;
-        self.shared.kick();
-        Ok(())
+        self.restart_switch_at(0).map(|_| ())
     }
 
-    /// Has `tap` see every packet at the switch, or nobody.
+    /// The same for any switch. Flows, pages and sequencers are those of switch 0; others know only
+    /// the ways. False if there is no such switch.
+    ///
+    /// # Errors
+    /// As for [`EmbeddedRack::restart_switch`].
+    pub fn restart_switch_at(&self, at: usize) -> Result<bool, RackError> {
+        if !self.shared.restart_switch(at)? {
+            return Ok(false);
+        }
+        self.shared.control(|controller, site| match at {
+            0 => controller.switch_restarted(site),
+            _ => controller.edge_switch_restarted(site, at),
+        })?;
+        self.shared.kick();
+        Ok(true)
+    }
+
+    /// Which switches there are, and where nodes hang.
+    pub fn topology(&self) -> &Topology {
+        self.shared.topology()
+    }
+
+    /// Has `tap` see every packet at switch 0, or nobody.
     pub fn set_tap(&self, tap: Option<Box<dyn Tap>>) {
         self.shared.with_switch(|switch| switch.set_tap(tap));
     }
 
-    /// The switch's counters.
+    /// The counters of switch 0.
     pub fn switch_counters(&self) -> Counters {
         self.shared.with_switch(|switch| switch.counters().clone())
     }
 
-    /// What the switch's programs use.
+    /// Acts on a switch; nothing if there is no such switch.
+    pub fn with_switch_at<R>(
+        &self,
+        at: usize,
+        act: impl FnOnce(&mut Switch<Pipeline>) -> R,
+    ) -> Option<R> {
+        let result = self.shared.with_switch_at(at, act);
+        self.shared.kick();
+        result
+    }
+
+    /// What the programs of switch 0 use.
     pub fn switch_ledger(&self) -> Ledger {
         self.shared.with_switch(|switch| switch.ledger())
     }
@@ -366,3 +396,5 @@ impl NodeAccess for NodeHandle {
 mod pages_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod topology_tests;

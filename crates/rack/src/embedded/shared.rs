@@ -1,17 +1,20 @@
 //! What all threads of an embedded rack share.
 //!
-//! Each machine is behind a lock of its own and talks to the others only through links. A thread
+//! Each machine is behind a lock of its own and talks to the others only through links; all switches
+//! together are one, so that a packet passes from one to the next without a change of thread. A thread
 //! that drives the rack takes each lock if it is free and moves on if it is not: whoever holds it
 //! is driving that machine. The controller takes one lock at a time; nobody holds two machines.
 
 use crate::awake::{Credit, NEVER, Place, span};
-use crate::build::{self, Address, Kind, Parts, RackError};
+use crate::build::{self, Kind, Parts, RackError};
 use crate::config::RackConfig;
-use crate::station::{NodeStation, SwitchStation};
+use crate::station::{NodeStation, SwitchStation, SwitchStations};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Instant, Memory, NodeId, Packet, Rkey};
-use rackweave_controller::{Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site};
+use rackweave_base::{Instant, Memory, NodeId, Packet, PortId, Rkey, Rng};
+use rackweave_controller::{
+    Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site, Topology,
+};
 use rackweave_link::{Fault, Link, in_process};
 use rackweave_nic::Nic;
 use rackweave_programs::{Pipeline, PipelineConfig};
@@ -26,10 +29,12 @@ pub(super) struct Shared {
     epoch: std::time::Instant,
     memory: Memory,
     pool: Pool,
-    pipeline: PipelineConfig,
+    /// By switch.
+    pipelines: Vec<PipelineConfig>,
+    topology: Topology,
     nodes: Vec<Place<NodeStation>>,
     addresses: Vec<(NodeId, NodeAddress)>,
-    switch: Place<SwitchStation>,
+    switches: Place<SwitchStations>,
     controller: Mutex<Controller>,
     regions: Mutex<LocalRegions>,
     /// Set when the switch has news for the controller.
@@ -42,22 +47,14 @@ pub(super) struct Shared {
 
 impl Shared {
     pub fn new(config: &RackConfig, mut parts: Parts) -> Result<Self, RackError> {
-        let faults = config.faults.to_links();
+        let topology = parts.topology;
         let mut nodes = Vec::new();
-        let mut links: Vec<Box<dyn Link>> = Vec::new();
+        let mut links = Links::new(&topology);
         for (at, nic) in parts.nics.into_iter().enumerate() {
-            let (near, far) = in_process::pair(config.link.packets as usize);
-            let (link, far): (Box<dyn Link>, Box<dyn Link>) = if config.faults.any() {
-                let mut rng = |end: &str| parts.rng.fork(&format!("link {at} {end}"));
-                let (near_rng, far_rng) = (rng("node"), rng("switch"));
-                (
-                    Box::new(Fault::new(near, faults, near_rng, parts.memory.clone())?),
-                    Box::new(Fault::new(far, faults, far_rng, parts.memory.clone())?),
-                )
-            } else {
-                (Box::new(near), Box::new(far))
-            };
-            links.push(far);
+            let mut rng = |end: &str| parts.rng.fork(&format!("link {at} {end}"));
+            let rngs = [rng("node"), rng("switch")];
+            let [link, far] = link(config, rngs, &parts.memory)?;
+            links.plug(build::place_of(&topology, NodeId(at as u16)), far);
             nodes.push(Place::new(NodeStation {
                 nic,
                 link,
@@ -65,22 +62,33 @@ impl Shared {
                 dead: false,
             }));
         }
-        let ports = links.len();
+        for (at, cable) in topology.cables().enumerate() {
+            let mut rng = |end: &str| parts.rng.fork(&format!("cable {at} {end}"));
+            let rngs = [rng("upper"), rng("lower")];
+            let [upper, lower] = link(config, rngs, &parts.memory)?;
+            links.plug(cable.upper, upper);
+            links.plug(cable.lower, lower);
+        }
         let egress_high = config.switch.egress_packets as usize / 2;
+        let stations = parts.switches.into_iter().zip(links.0).enumerate();
+        let stations = stations.map(|(at, (switch, links))| SwitchStation {
+            switch,
+            stuck_since: vec![None; links.len()],
+            links,
+            up: topology.up(at),
+            egress_high,
+        });
+        let switches = Place::new(SwitchStations(stations.collect()));
         Ok(Self {
             epoch: std::time::Instant::now(),
             regions: Mutex::new(LocalRegions::new(parts.memory.clone())),
             memory: parts.memory,
             pool: parts.pool,
-            pipeline: parts.pipeline,
+            pipelines: parts.pipelines,
+            addresses: build::addresses(&topology),
+            topology,
             nodes,
-            addresses: Address::of_nodes(config),
-            switch: Place::new(SwitchStation {
-                switch: parts.switch,
-                links,
-                egress_high,
-                stuck_since: vec![None; ports],
-            }),
+            switches,
             controller: Mutex::new(parts.controller),
             news: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -136,11 +144,25 @@ impl Shared {
         self.regions.lock().expect("no holder of this lock panics")
     }
 
+    /// Acts on switch 0.
     pub fn with_switch<R>(&self, act: impl FnOnce(&mut Switch<Pipeline>) -> R) -> R {
-        let mut station = self.switch.lock();
-        let result = act(&mut station.switch);
-        self.switch.note_deadline(station.deadline());
-        result
+        self.with_switch_at(0, act).expect("there is a switch 0")
+    }
+
+    /// Acts on a switch; nothing if there is no such switch.
+    pub fn with_switch_at<R>(
+        &self,
+        at: usize,
+        act: impl FnOnce(&mut Switch<Pipeline>) -> R,
+    ) -> Option<R> {
+        let mut stations = self.switches.lock();
+        let result = act(&mut stations.0.get_mut(at)?.switch);
+        self.switches.note_deadline(stations.deadline());
+        Some(result)
+    }
+
+    pub fn topology(&self) -> &Topology {
+        &self.topology
     }
 
     /// Puts a target behind a node's NIC, in place of one that is there, which ends.
@@ -162,17 +184,25 @@ impl Shared {
         self.nodes[node].lock().dead = true;
     }
 
-    pub fn restart_switch(&self) -> Result<(), RackError> {
-        let program = Pipeline::new(&self.pipeline, self.memory.clone());
-        self.with_switch(|switch| switch.restart(program))?;
-        Ok(())
+    /// Restarts a switch with empty tables. False if there is no such switch.
+    pub fn restart_switch(&self, at: usize) -> Result<bool, RackError> {
+        let Some(pipeline) = self.pipelines.get(at) else {
+            return Ok(false);
+        };
+        let program = Pipeline::new(pipeline, self.memory.clone());
+        match self.with_switch_at(at, |switch| switch.restart(program)) {
+            Some(restarted) => Ok(restarted.map(|()| true)?),
+            None => Ok(false),
+        }
     }
 
     /// Bytes beyond the regions: now, and at most.
     pub fn bytes_overhead(&self, config: &RackConfig) -> (usize, usize) {
-        let switch = self.with_switch(|switch| switch.bytes_max());
-        let links = self.nodes.len() * 2 * config.link.packets as usize * size_of::<Packet>();
-        let fixed = switch + links + self.pool.bytes_max();
+        let switches = self.switches.lock();
+        let switches: usize = switches.0.iter().map(|at| at.switch.bytes_max()).sum();
+        let links = self.nodes.len() + self.topology.cables().count();
+        let links = links * 2 * config.link.packets as usize * size_of::<Packet>();
+        let fixed = switches + links + self.pool.bytes_max();
         let (mut now, mut most) = (fixed, fixed);
         for at in 0..self.nodes.len() {
             now += self.with_nic(at, |nic| nic.bytes_overhead());
@@ -198,7 +228,7 @@ impl Shared {
     /// Until when nothing is due, as a span from now of at most `limit`.
     fn idle_span(&self, limit: Time) -> Time {
         let next = self.nodes.iter().map(Place::deadline).min();
-        let next = next.unwrap_or(NEVER).min(self.switch.deadline());
+        let next = next.unwrap_or(NEVER).min(self.switches.deadline());
         span(next, self.time(), limit)
     }
 
@@ -230,6 +260,40 @@ impl Shared {
     }
 }
 
+/// The ends of all links at switches, by switch and port.
+struct Links(Vec<Vec<Box<dyn Link>>>);
+
+impl Links {
+    /// Every port has a cable that hangs loose.
+    fn new(topology: &Topology) -> Self {
+        let loose = |_| Box::new(in_process::pair(1).0) as Box<dyn Link>;
+        let ports = (0..topology.switches()).map(|at| topology.ports(at));
+        Self(ports.map(|ports| (0..ports).map(loose).collect()).collect())
+    }
+
+    fn plug(&mut self, (switch, port): (usize, PortId), link: Box<dyn Link>) {
+        self.0[switch][usize::from(port.0)] = link;
+    }
+}
+
+/// The two ends of a link, with the configuration's faults where each sends.
+fn link(
+    config: &RackConfig,
+    rngs: [Rng; 2],
+    memory: &Memory,
+) -> Result<[Box<dyn Link>; 2], RackError> {
+    let (near, far) = in_process::pair(config.link.packets as usize);
+    if !config.faults.any() {
+        return Ok([Box::new(near), Box::new(far)]);
+    }
+    let faults = config.faults.to_links();
+    let [near_rng, far_rng] = rngs;
+    Ok([
+        Box::new(Fault::new(near, faults, near_rng, memory.clone())?),
+        Box::new(Fault::new(far, faults, far_rng, memory.clone())?),
+    ])
+}
+
 impl Progress for Shared {
     fn drive(&self) -> bool {
         let now = self.time();
@@ -240,10 +304,11 @@ impl Progress for Shared {
                 place.note_deadline(station.deadline());
             }
         }
-        if let Some(mut station) = self.switch.try_lock() {
-            moved += station.run(now);
-            self.switch.note_deadline(station.deadline());
-            if station.switch.has_digest() {
+        if let Some(mut stations) = self.switches.try_lock() {
+            moved += stations.run(now);
+            self.switches.note_deadline(stations.deadline());
+            // Only switch 0 has lanes, and with them something to tell.
+            if stations.0[0].switch.has_digest() {
                 self.news.store(true, Ordering::Relaxed);
             }
         }
@@ -279,6 +344,19 @@ impl Site for &Shared {
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
         let now = self.time();
         self.with_switch(|switch| act(now, switch));
+    }
+
+    fn switches(&self) -> usize {
+        self.topology.switches()
+    }
+
+    fn switch_at(&mut self, at: usize, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
+        let now = self.time();
+        self.with_switch_at(at, |switch| act(now, switch));
+    }
+
+    fn topology(&self) -> Topology {
+        self.topology.clone()
     }
 
     fn make_region(

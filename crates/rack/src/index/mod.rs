@@ -4,11 +4,13 @@
 //! A rack sets up and connects. Who drives server threads and clients is the caller's matter: a
 //! thread in an embedded rack, an actor in a simulated one.
 
+pub mod network;
 mod racks;
 mod running;
 mod set_up;
 mod wiring;
 
+use network::{IndexNetwork, IndexNetworkError};
 use rackweave_base::memory::MemoryError;
 use rackweave_base::{Instant, NodeId};
 use rackweave_controller::LaneError;
@@ -112,6 +114,9 @@ pub enum IndexSetUpError {
     /// Two ends could not be connected.
     #[error(transparent)]
     Connect(#[from] LaneError),
+    /// The network does not take part.
+    #[error(transparent)]
+    Network(#[from] IndexNetworkError),
 }
 
 /// A server thread that is shared between who drives it and who connects clients to it; nothing
@@ -145,6 +150,7 @@ pub struct Index {
     spec: IndexSpec,
     running: Vec<Option<Running>>,
     map: PartitionMap,
+    network: Option<IndexNetwork>,
 }
 
 /// What became of an endpoint's keys when it was restarted.
@@ -191,6 +197,16 @@ impl Index {
     /// Endpoints, dead ones included.
     pub fn endpoints(&self) -> impl Iterator<Item = EndpointId> + use<> {
         (0..self.map.endpoints()).map(EndpointId)
+    }
+
+    /// The index in the network, if it was opened to it.
+    pub fn network(&self) -> Option<&IndexNetwork> {
+        self.network.as_ref()
+    }
+
+    /// The index in the network, to be loaded.
+    pub fn network_mut(&mut self) -> Option<&mut IndexNetwork> {
+        self.network.as_mut()
     }
 
     fn running(&self, endpoint: EndpointId) -> Option<&Running> {

@@ -1,7 +1,8 @@
 //! What racks offer.
 
+use super::network::IndexNetworkSpec;
 use super::set_up::{
-    add_client, add_coordinator, attach, attach_coordinator, create, kill, restart,
+    add_client, add_coordinator, attach, attach_coordinator, create, kill, open_network, restart,
 };
 use super::{Index, IndexLoss, IndexSetUpError, IndexSpec};
 use crate::{EmbeddedRack, SimulatedRack};
@@ -92,6 +93,21 @@ impl EmbeddedRack {
     ) -> Result<IndexLoss, IndexSetUpError> {
         restart(&mut &*self, index, endpoint)
     }
+
+    /// Opens an index to the network: clients with [`Access::InNetwork`] are led by the switches
+    /// once a plan has been loaded.
+    ///
+    /// # Errors
+    /// If no switch leads queries, or has room for the endpoints and their clients.
+    ///
+    /// [`Access::InNetwork`]: rackweave_endpoint::index::Access::InNetwork
+    pub fn open_index_network(
+        &self,
+        index: &mut Index,
+        spec: IndexNetworkSpec,
+    ) -> Result<(), IndexSetUpError> {
+        open_network(&mut &*self, index, spec)
+    }
 }
 
 impl SimulatedRack {
@@ -175,5 +191,20 @@ impl SimulatedRack {
         endpoint: EndpointId,
     ) -> Result<IndexLoss, IndexSetUpError> {
         restart(self, index, endpoint)
+    }
+
+    /// Opens an index to the network: clients with [`Access::InNetwork`] are led by the switches
+    /// once a plan has been loaded.
+    ///
+    /// # Errors
+    /// If no switch leads queries, or has room for the endpoints and their clients.
+    ///
+    /// [`Access::InNetwork`]: rackweave_endpoint::index::Access::InNetwork
+    pub fn open_index_network(
+        &mut self,
+        index: &mut Index,
+        spec: IndexNetworkSpec,
+    ) -> Result<(), IndexSetUpError> {
+        open_network(self, index, spec)
     }
 }

@@ -1,11 +1,12 @@
 //! Sets endpoints up and connects clients and coordinators to them.
 
+use super::network::{IndexNetwork, IndexNetworkSpec};
 use super::running::Running;
 use super::wiring::{Wiring, on_node};
 use super::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec, SharedServer};
 use rackweave_base::{NodeId, Qpn};
 use rackweave_endpoint::index::{
-    Coordinator, CoordinatorConfig, EndpointId, IndexClient, IndexClientConfig,
+    Coordinator, CoordinatorConfig, EndpointId, IndexClient, IndexClientConfig, Shard,
 };
 use rackweave_verbs::QpCapabilities;
 
@@ -34,7 +35,12 @@ pub(super) fn create(rack: &mut impl Wiring, spec: IndexSpec) -> Result<Index, I
             }
         }
     }
-    Ok(Index { spec, running, map })
+    Ok(Index {
+        spec,
+        running,
+        map,
+        network: None,
+    })
 }
 
 fn stop(rack: &mut impl Wiring, node: NodeId, running: Option<Running>) {
@@ -95,6 +101,9 @@ pub(super) fn attach(
         open(rack, server, &thread, call)?;
         if let (Some(own), Some(peer)) = (ends.reader, read) {
             rack.join((node, own), (server, peer), &attributes)?;
+            if let Some(network) = &mut index.network {
+                network.add_pair(rack, endpoint, peer, attributes.mtu.bytes())?;
+            }
         }
         Ok(())
     });
@@ -117,6 +126,7 @@ pub(super) fn add_client(
     let mut config = config;
     // Both ends must have the same.
     config.rpc.payload_max = index.spec.endpoints[0].server.payload_max;
+    config.reader.mtu = index.spec.attributes.mtu;
     let mut client = IndexClient::new(index.map(), config);
     for endpoint in index.endpoints() {
         if index.running(endpoint).is_none() {
@@ -201,6 +211,11 @@ pub(super) fn kill(rack: &mut impl Wiring, index: &mut Index, endpoint: Endpoint
         .running
         .get_mut(endpoint.index())
         .and_then(Option::take);
+    // Before it stops: nobody is led to it any more.
+    if let Some(network) = &mut index.network {
+        let removed = network.remove_server(rack, endpoint);
+        debug_assert!(removed.is_ok(), "taking out needs no room: {removed:?}");
+    }
     if let Some(spec) = index.spec.endpoints.get(endpoint.index()) {
         stop(rack, spec.node, running);
     }
@@ -215,17 +230,36 @@ pub(super) fn restart(
     let spec = index.spec.endpoints.get(endpoint.index()).copied();
     let spec = spec.ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
     kill(rack, index, endpoint);
-    for running in index.running.iter().flatten() {
-        running.shard.salvage(endpoint)?;
-    }
-    let before = index.map();
-    let lost = before.part_of(endpoint);
-    let map = before.with_restart(endpoint);
-    for running in index.running.iter().flatten() {
-        running.shard.note_map(&map)?;
-    }
+    let running = index.running.iter().flatten();
+    let others: Vec<_> = running.map(|running| running.shard.clone()).collect();
+    let map = Shard::begin_anew(&others, &index.map, endpoint)?;
+    let lost = map.part_of(endpoint);
     index.map = map.clone();
     let started = Running::start(rack, &spec, endpoint, &map)?;
+    if let Some(network) = &mut index.network {
+        let at = (endpoint, spec.node);
+        network.add_server(rack, at, &started.shard, &started.remote)?;
+    }
     index.running[endpoint.index()] = Some(started);
     Ok(IndexLoss { lost, map })
+}
+
+/// Opens an index to the network: what is connected already takes part, and what will be.
+pub(super) fn open_network(
+    rack: &mut impl Wiring,
+    index: &mut Index,
+    spec: IndexNetworkSpec,
+) -> Result<(), IndexSetUpError> {
+    let mut network = IndexNetwork::new(rack, spec)?;
+    let mtu = index.spec.attributes.mtu.bytes();
+    let endpoints = index.endpoints().zip(&index.spec.endpoints);
+    for ((endpoint, spec), running) in endpoints.zip(&index.running) {
+        let Some(running) = running else { continue };
+        network.add_server(rack, (endpoint, spec.node), &running.shard, &running.remote)?;
+        for &qpn in &running.readers {
+            network.add_pair(rack, endpoint, qpn, mtu)?;
+        }
+    }
+    index.network = Some(network);
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! What setting an index up needs of a rack, whichever kind that is.
 
 use super::IndexSetUpError;
+use super::network::Controlled;
 use crate::{EmbeddedRack, SimulatedRack};
 use rackweave_base::{Memory, NodeId, Qpn};
 use rackweave_controller::LaneError;
@@ -8,7 +9,7 @@ use rackweave_controller::connect::PairAttributes;
 use rackweave_verbs::Verbs;
 
 /// What setting up needs of a rack.
-pub(super) trait Wiring {
+pub(super) trait Wiring: Controlled {
     fn arena(&self) -> Memory;
     /// False if the node is not there; then `act` is not called.
     fn on_node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool;

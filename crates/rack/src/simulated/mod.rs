@@ -4,18 +4,21 @@
 //! the switch takes the time that the model says to reach it.
 
 use crate::Flow;
-use crate::build::{self, Address, Kind, RackError};
+use crate::build::{self, Kind, RackError};
 use crate::config::{RackConfig, Role};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Instant, Memory, NodeId, Qpn, Rkey, Rng};
+use rackweave_base::{Instant, Memory, NodeId, PortId, Qpn, Rkey, Rng};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{
     Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, LocalRegions, Loss, NodeAddress,
-    RegionError, RegionName, Site,
+    RegionError, RegionName, Site, Topology,
 };
 use rackweave_nic::Nic;
 use rackweave_programs::{Pipeline, PipelineConfig};
-use rackweave_sim::world::{Actor, ActorId, LinkReport, NodeModel, Stop, World, WorldConfig};
+use rackweave_sim::world::{
+    Actor, ActorId, CableModel, DirectionReport, LinkReport, NodeModel, Stop, SwitchPort, World,
+    WorldConfig,
+};
 use rackweave_sim::{CpuReport, LinkModel, ReadLines};
 use rackweave_switch::{Switch, Tap};
 use rackweave_target::Target;
@@ -28,7 +31,9 @@ pub struct SimulatedRack {
     regions: LocalRegions,
     memory: Memory,
     pool: Pool,
-    pipeline: PipelineConfig,
+    /// By switch.
+    pipelines: Vec<PipelineConfig>,
+    topology: Topology,
     config: RackConfig,
     rng: Rng,
     /// By node.
@@ -52,6 +57,7 @@ pub enum RunEnd {
 struct WorldSite<'a> {
     world: &'a mut World<Pipeline>,
     regions: &'a mut LocalRegions,
+    topology: &'a Topology,
     targets: &'a [Option<SharedTarget>],
 }
 
@@ -61,8 +67,7 @@ impl Site for WorldSite<'_> {
     }
 
     fn nodes(&self) -> Vec<(NodeId, NodeAddress)> {
-        let ids = (0..self.world.node_count()).map(|at| NodeId(at as u16));
-        ids.map(|node| (node, Address::of_node(node))).collect()
+        build::addresses(self.topology)
     }
 
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
@@ -78,6 +83,21 @@ impl Site for WorldSite<'_> {
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
         let now = self.world.now();
         act(now, self.world.switch_mut());
+    }
+
+    fn switches(&self) -> usize {
+        self.topology.switches()
+    }
+
+    fn switch_at(&mut self, at: usize, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
+        let now = self.world.now();
+        if let Some(switch) = self.world.switch_at_mut(at) {
+            act(now, switch);
+        }
+    }
+
+    fn topology(&self) -> Topology {
+        self.topology.clone()
     }
 
     fn make_region(
@@ -157,18 +177,21 @@ impl SimulatedRack {
         let mut world = WorldConfig {
             seed: parts.rng.next_u64(),
             nodes: config.node.iter().map(|n| node(n.role)).collect(),
+            places: places(&parts.topology),
+            cables: cables(&parts.topology, link),
             faults: config.faults.to_links(),
             ..WorldConfig::default()
         };
         change(&mut world);
-        let world = World::new(world, parts.memory.clone(), parts.nics, parts.switch)?;
+        let world = World::with_switches(world, parts.memory.clone(), parts.nics, parts.switches)?;
         let mut rack = Self {
             world,
             controller: parts.controller,
             regions: LocalRegions::new(parts.memory.clone()),
             memory: parts.memory,
             pool: parts.pool,
-            pipeline: parts.pipeline,
+            pipelines: parts.pipelines,
+            topology: parts.topology,
             config: config.clone(),
             rng: parts.rng,
             targets: vec![None; config.node.len()],
@@ -390,26 +413,67 @@ impl SimulatedRack {
         self.world.set_link_down(node, down);
     }
 
-    /// Restarts the switch with empty tables; running flows are set up again.
+    /// Restarts switch 0 with empty tables; running flows are set up again.
     ///
     /// # Errors
     /// If the tables are too small for the nodes, which the first start rules out.
     pub fn restart_switch(&mut self) -> Result<(), RackError> {
-        let program = Pipeline::new(&self.pipeline, self.memory.clone());
-        self.world.switch_mut().restart(program)?;
-        self.control(|controller, site| controller.switch_restarted(site))?;
-        self.wake_all();
-        Ok(())
+        self.restart_switch_at(0).map(|_| ())
     }
 
-    /// Has `tap` see every packet at the switch, or nobody.
+    /// The same for any switch. Flows, pages and sequencers are those of switch 0; others know only
+    /// the ways. False if there is no such switch.
+    ///
+    /// # Errors
+    /// As for [`SimulatedRack::restart_switch`].
+    pub fn restart_switch_at(&mut self, at: usize) -> Result<bool, RackError> {
+        let switch = self.world.switch_at_mut(at);
+        let (Some(switch), Some(pipeline)) = (switch, self.pipelines.get(at)) else {
+            return Ok(false);
+        };
+        switch.restart(Pipeline::new(pipeline, self.memory.clone()))?;
+        self.control(|controller, site| match at {
+            0 => controller.switch_restarted(site),
+            _ => controller.edge_switch_restarted(site, at),
+        })?;
+        self.wake_all();
+        Ok(true)
+    }
+
+    /// Which switches there are, and where nodes hang.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Cuts or mends a cable between switches, numbered as in [`Topology::cables`]. False if there
+    /// is no such cable.
+    pub fn set_cable_down(&mut self, cable: usize, down: bool) -> bool {
+        self.world.set_cable_down(cable, down)
+    }
+
+    /// What a cable between switches has done since the start: downwards and upwards.
+    pub fn cable_report(&self, cable: usize) -> Option<[DirectionReport; 2]> {
+        self.world.cable_report(cable)
+    }
+
+    /// Has `tap` see every packet at switch 0, or nobody.
     pub fn set_tap(&mut self, tap: Option<Box<dyn Tap>>) {
         self.world.switch_mut().set_tap(tap);
     }
 
-    /// The switch.
+    /// Switch 0.
     pub fn switch(&self) -> &Switch<Pipeline> {
         self.world.switch()
+    }
+
+    /// A switch. None if there is no such switch.
+    pub fn switch_at(&self, at: usize) -> Option<&Switch<Pipeline>> {
+        self.world.switch_at(at)
+    }
+
+    /// A switch, for the control plane.
+    pub fn switch_at_mut(&mut self, at: usize) -> Option<&mut Switch<Pipeline>> {
+        self.world.switch_at_mut(at)
     }
 
     /// What a node's link has done since the start.
@@ -423,10 +487,11 @@ impl SimulatedRack {
     }
 
     /// Acts with the controller.
-    fn control<R>(&mut self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
+    pub(crate) fn control<R>(&mut self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
         let mut site = WorldSite {
             world: &mut self.world,
             regions: &mut self.regions,
+            topology: &self.topology,
             targets: &self.targets,
         };
         act(&mut self.controller, &mut site)
@@ -437,6 +502,29 @@ impl SimulatedRack {
             self.world.wake(NodeId(node as u16));
         }
         self.world.kick();
+    }
+}
+
+fn places(topology: &Topology) -> Vec<SwitchPort> {
+    let places = topology
+        .nodes()
+        .map(|(_, place)| (place.switch, place.port));
+    places.map(socket).collect()
+}
+
+/// Downwards first. A packet between two switches waits and travels as one for a node does.
+fn cables(topology: &Topology, link: LinkModel) -> Vec<CableModel> {
+    let cables = topology.cables().map(|cable| CableModel {
+        ends: [cable.upper, cable.lower].map(socket),
+        link,
+    });
+    cables.collect()
+}
+
+fn socket((switch, port): (usize, PortId)) -> SwitchPort {
+    SwitchPort {
+        switch: switch as u16,
+        port,
     }
 }
 
@@ -453,3 +541,5 @@ mod congestion_tests;
 mod pages_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod topology_tests;

@@ -8,7 +8,7 @@ use rackweave_endpoint::flow::{Consumer, Producer, Taken};
 use rackweave_sim::world::{Context, Step};
 use std::rc::Rc;
 
-struct Source(Producer, u64);
+pub(super) struct Source(pub Producer, pub u64);
 
 impl Actor for Source {
     fn step(&mut self, _: &mut Context<'_>) -> Step {
@@ -23,7 +23,7 @@ impl Actor for Source {
     }
 }
 
-struct Sink(Consumer, Rc<RefCell<Vec<u64>>>);
+pub(super) struct Sink(pub Consumer, pub Rc<RefCell<Vec<u64>>>);
 
 impl Actor for Sink {
     fn step(&mut self, _: &mut Context<'_>) -> Step {

@@ -1,7 +1,7 @@
 //! What a world is made of.
 
 use crate::{CpuModel, LinkModel, NicModel, devices};
-use rackweave_base::Duration;
+use rackweave_base::{Duration, PortId};
 use rackweave_link::{FaultConfig, FaultError};
 use rackweave_switch::SwitchConfig;
 
@@ -32,14 +32,36 @@ pub struct SwitchModel {
     pub digest_latency: Duration,
 }
 
+/// A port of one of the world's switches.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SwitchPort {
+    /// The switch, by number.
+    pub switch: u16,
+    /// Its port.
+    pub port: PortId,
+}
+
+/// A cable between two switches.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CableModel {
+    /// The two ports.
+    pub ends: [SwitchPort; 2],
+    /// The cable and the queue of the port in front of it, each way.
+    pub link: LinkModel,
+}
+
 /// A world.
 #[derive(Clone, Debug)]
 pub struct WorldConfig {
     /// Everything random comes from it.
     pub seed: u64,
-    /// The nodes, by port.
+    /// The nodes.
     pub nodes: Vec<NodeModel>,
-    /// The switch.
+    /// Where each node hangs; empty: node `i` on port `i` of switch 0.
+    pub places: Vec<SwitchPort>,
+    /// The cables between switches.
+    pub cables: Vec<CableModel>,
+    /// Every switch.
     pub switch: SwitchModel,
     /// What goes wrong on every link.
     pub faults: FaultConfig,
@@ -62,6 +84,22 @@ pub enum WorldError {
         /// Nodes given.
         nodes: usize,
     },
+    /// Some nodes have no place.
+    #[error(
+        "the world has {nodes} nodes but {places} places; give one place for each node, or none"
+    )]
+    Places {
+        /// Nodes given.
+        nodes: usize,
+        /// Places given.
+        places: usize,
+    },
+    /// A node or a cable hangs where nothing can.
+    #[error(
+        "port {} of switch {} is no port or taken; give every node and cable a port of its own",
+        .0.port.0, .0.switch
+    )]
+    Port(SwitchPort),
     /// The faults make no sense.
     #[error(transparent)]
     Faults(#[from] FaultError),
@@ -124,6 +162,8 @@ impl WorldConfig {
         Self {
             seed,
             nodes: vec![node; nodes],
+            places: Vec::new(),
+            cables: Vec::new(),
             switch: SwitchModel::default(),
             faults: FaultConfig::default(),
         }

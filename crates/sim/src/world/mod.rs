@@ -1,4 +1,4 @@
-//! The world: nodes, links, switch and actors under one virtual clock.
+//! The world: nodes, links, switches and actors under one virtual clock.
 //!
 //! ```text
 //! actor ─verbs─▶ NIC machine ─transmit pipeline─▶ egress queue ─wire─▶ switch machine
@@ -10,7 +10,8 @@
 //! transmit pipeline has room, so that the machine decides as late as hardware would what to send
 //! next. The switch handles a packet when its last bit has come, and what that makes the switch
 //! send enters the egress queues one pipeline latency later; that keeps the order of arrivals the
-//! order of register accesses.
+//! order of register accesses. A packet that leaves a switch for another one takes a cable with an
+//! egress queue like any other, and is handled there when its last bit has come.
 //!
 //! The memory of a node changes at the instant at which its NIC handles a packet; payloads are read
 //! from the source region at that same instant, unless [`World::set_read_lines`] says that READ
@@ -22,9 +23,10 @@ mod lines;
 mod node;
 mod report;
 mod run;
+mod switches;
 
 use crate::TraceHash;
-use crate::queue::{Alarm, EventQueue};
+use crate::queue::EventQueue;
 use actor::ActorSlot;
 use node::Node;
 use rackweave_base::{Instant, Memory, NodeId, Rng};
@@ -32,9 +34,10 @@ use rackweave_link::{FaultConfig, FaultError};
 use rackweave_nic::Nic;
 use rackweave_switch::{Program, Switch};
 use std::collections::VecDeque;
+use switches::{CablePipe, SwitchSlot};
 
 pub use actor::{Actor, ActorId, Context, Step};
-pub use config::{NodeModel, SwitchModel, WorldConfig, WorldError};
+pub use config::{CableModel, NodeModel, SwitchModel, SwitchPort, WorldConfig, WorldError};
 pub use lines::ReadLines;
 pub use report::{DirectionReport, LinkReport};
 
@@ -60,6 +63,8 @@ enum Event {
     AtSwitch(u16),
     /// The last bit of a packet has come from the switch to a node.
     AtNode(u16),
+    /// The last bit of a packet has come from a switch to another: a direction of a cable.
+    AtCable(u16),
     /// A packet has passed a NIC's receive pipeline.
     Receive(u16),
     /// A NIC's transmit pipeline has room.
@@ -68,8 +73,8 @@ enum Event {
     Leave(u16),
     /// A NIC asked to be called.
     NicTimer(u16),
-    /// The switch asked to be called.
-    SwitchTimer,
+    /// A switch asked to be called.
+    SwitchTimer(u16),
     /// News has reached the controller.
     Digest,
     /// An actor wants to go on.
@@ -89,9 +94,10 @@ pub struct World<P: Program> {
     events: u64,
     trace: TraceHash,
     nodes: Vec<Node>,
-    switch: Switch<P>,
+    switches: Vec<SwitchSlot<P>>,
     switch_model: SwitchModel,
-    switch_alarm: Alarm,
+    /// Two directions per cable between switches.
+    cables: Vec<CablePipe>,
     digests: VecDeque<P::Digest>,
     actors: Vec<ActorSlot>,
     /// Actors that are not done.
@@ -107,19 +113,38 @@ pub struct World<P: Program> {
 }
 
 impl<P: Program> World<P> {
-    /// A world at time zero. Node `i` has `nics[i]` and hangs on port `i` of the switch.
-    ///
-    /// `memory` resolves payloads that a fault must copy. The switch's recirculation latency is its
-    /// own configuration; [`SwitchModel::switch_config`] gives the model's.
+    /// A world of one switch at time zero. Node `i` has `nics[i]`.
     ///
     /// # Errors
-    /// If there are not as many NICs as node models, too many nodes, or the faults make no sense.
+    /// As for [`World::with_switches`].
     pub fn new(
         config: WorldConfig,
         memory: Memory,
         nics: Vec<Nic>,
         switch: Switch<P>,
     ) -> Result<Self, WorldError> {
+        Self::with_switches(config, memory, nics, vec![switch])
+    }
+
+    /// A world at time zero. Node `i` has `nics[i]`; places and cables name switches by their place
+    /// in `switches`.
+    ///
+    /// `memory` resolves payloads that a fault must copy. The switch's recirculation latency is its
+    /// own configuration; [`SwitchModel::switch_config`] gives the model's.
+    ///
+    /// # Errors
+    /// If there are not as many NICs as node models, too many nodes, nodes or cables at ports that
+    /// do not exist or are taken, or the faults make no sense.
+    ///
+    /// # Panics
+    /// Without any switch.
+    pub fn with_switches(
+        config: WorldConfig,
+        memory: Memory,
+        nics: Vec<Nic>,
+        switches: Vec<Switch<P>>,
+    ) -> Result<Self, WorldError> {
+        assert!(!switches.is_empty(), "a world has a switch");
         let (models, given) = (config.nodes.len(), nics.len());
         if models != given {
             return Err(WorldError::Nodes {
@@ -130,22 +155,28 @@ impl<P: Program> World<P> {
         if models > config::NODES_MAX {
             return Err(WorldError::TooMany { nodes: models });
         }
+        let places = switches::places(&config)?;
+        let switches = switches::plug(switches, &places, &config.cables)?;
         let mut rng = Rng::new(config.seed);
         // On its own, so that no other draw depends on whether lines are drawn.
         let lines_rng = Rng::new(config.seed).fork("lines");
-        let nodes = config.nodes.iter().zip(nics);
+        let nodes = config.nodes.iter().zip(places).zip(nics);
         let nodes: Result<Vec<Node>, FaultError> = nodes
-            .map(|(model, nic)| Node::new(model, nic, &config.faults, &mut rng, &memory))
+            .map(|((model, place), nic)| {
+                Node::new(model, place, nic, &config.faults, &mut rng, &memory)
+            })
             .collect();
+        let nodes = nodes?;
+        let cables = switches::lay(&config.cables, &config.faults, &mut rng, &memory)?;
         Ok(Self {
             now: Instant::ZERO,
             queue: EventQueue::new(1024),
             events: 0,
             trace: TraceHash::default(),
-            nodes: nodes?,
-            switch,
+            nodes,
+            switches,
             switch_model: config.switch,
-            switch_alarm: Alarm::default(),
+            cables,
             digests: VecDeque::new(),
             actors: Vec::new(),
             active: 0,
@@ -184,21 +215,11 @@ impl<P: Program> World<P> {
         self.queue.push(at.max(self.now), Event::Control(index));
     }
 
-    /// The oldest news from the switch that has reached the controller or is on its way there.
+    /// The oldest news from a switch that has reached the controller or is on its way there.
     ///
-    /// The world takes all digests out of the switch; asking the switch itself yields none.
+    /// The world takes all digests out of the switches; asking a switch itself yields none.
     pub fn poll_digest(&mut self) -> Option<P::Digest> {
         self.digests.pop_front()
-    }
-
-    /// The switch.
-    pub fn switch(&self) -> &Switch<P> {
-        &self.switch
-    }
-
-    /// The switch, for the control plane. Call [`World::kick`] after changing what it does next.
-    pub fn switch_mut(&mut self) -> &mut Switch<P> {
-        &mut self.switch
     }
 
     /// The NIC of a node. None if there is no such node or it has crashed.
@@ -290,6 +311,8 @@ impl<P: Program> World<P> {
         for node in 0..self.nodes.len() {
             self.pump(node);
         }
-        self.drain_switch();
+        for switch in 0..self.switches.len() {
+            self.drain_switch(switch);
+        }
     }
 }

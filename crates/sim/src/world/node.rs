@@ -1,7 +1,7 @@
 //! A node as the world sees it: NIC machine, pipelines, two directions of cable, cores.
 
-use super::NodeModel;
 use super::lines::Outgoing;
+use super::{NodeModel, SwitchPort};
 use crate::cpu::{Core, CpuReport};
 use crate::nic_model::NicPipelines;
 use crate::queue::Alarm;
@@ -22,6 +22,8 @@ pub(super) struct Node {
     /// None after a crash.
     pub(super) nic: Option<Nic>,
     pub(super) model: NodeModel,
+    /// Where it hangs.
+    pub(super) place: SwitchPort,
     pub(super) pipelines: NicPipelines,
     pub(super) up: Pipe,
     pub(super) down: Pipe,
@@ -44,7 +46,7 @@ pub(super) struct Node {
 }
 
 impl Pipe {
-    fn new(
+    pub(super) fn new(
         model: LinkModel,
         faults: &FaultConfig,
         rng: &mut Rng,
@@ -69,6 +71,7 @@ impl Pipe {
 impl Node {
     pub(super) fn new(
         model: &NodeModel,
+        place: SwitchPort,
         nic: Nic,
         faults: &FaultConfig,
         rng: &mut Rng,
@@ -80,6 +83,7 @@ impl Node {
                 nic: model.nic.clamped(),
                 ..*model
             },
+            place,
             pipelines: NicPipelines::default(),
             up: Pipe::new(model.to_switch, faults, rng, memory)?,
             down: Pipe::new(model.from_switch, faults, rng, memory)?,

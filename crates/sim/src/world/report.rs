@@ -1,6 +1,7 @@
 //! What links and cores have done.
 
 use super::World;
+use super::node::Pipe;
 use crate::{CpuReport, LinkCounters};
 use rackweave_base::{Duration, NodeId};
 use rackweave_link::FaultCounters;
@@ -49,18 +50,28 @@ impl DirectionReport {
     }
 }
 
+fn direction(pipe: &Pipe) -> DirectionReport {
+    DirectionReport {
+        link: *pipe.link.inner().counters(),
+        faults: pipe.link.counters(),
+    }
+}
+
 impl<P: Program> World<P> {
     /// What a node's link has done since the start. None if there is no such node.
     pub fn link_report(&self, node: NodeId) -> Option<LinkReport> {
         let node = self.nodes.get(usize::from(node.0))?;
-        let direction = |pipe: &super::node::Pipe| DirectionReport {
-            link: *pipe.link.inner().counters(),
-            faults: pipe.link.counters(),
-        };
         Some(LinkReport {
             to_switch: direction(&node.up),
             from_switch: direction(&node.down),
         })
+    }
+
+    /// What a cable has done since the start: from its first end to its second, and back. None if
+    /// there is no such cable.
+    pub fn cable_report(&self, cable: usize) -> Option<[DirectionReport; 2]> {
+        let pipes = self.cables.get(2 * cable..2 * cable + 2)?;
+        Some([direction(&pipes[0].pipe), direction(&pipes[1].pipe)])
     }
 
     /// What the cores of a node have spent since the start. None if there is no such node.

@@ -1,13 +1,11 @@
 //! The loop: takes the next event and lets the machine that it concerns go on.
 
+use super::switches::Far;
 use super::{Event, ReadLines, Stop, World};
 use crate::word_turns;
 use rackweave_base::{Instant, Packet, PortId};
 use rackweave_link::Link;
 use rackweave_switch::Program;
-
-/// What the trace calls a port of the switch: nodes are numbered from zero.
-const STATION_SWITCH: u64 = 1 << 16;
 
 /// News kept for a controller that does not take it; beyond it the oldest goes.
 const DIGESTS_MAX: usize = 1 << 16;
@@ -49,7 +47,8 @@ impl<P: Program> World<P> {
             Event::Transmit(node) => self.transmit(usize::from(node)),
             Event::Leave(node) => self.leave(usize::from(node)),
             Event::NicTimer(node) => self.nic_timer(usize::from(node)),
-            Event::SwitchTimer => self.switch_timer(),
+            Event::AtCable(pipe) => self.at_cable(usize::from(pipe)),
+            Event::SwitchTimer(switch) => self.switch_timer(usize::from(switch)),
             Event::Step(index) => self.want_core(index),
             Event::WaitOver(index, waits) => self.wait_over(index, waits),
             Event::Core(node, core) => self.core_free(usize::from(node), usize::from(core)),
@@ -64,45 +63,71 @@ impl<P: Program> World<P> {
 
     fn at_switch(&mut self, node: usize) {
         self.nodes[node].up.ready.fired(self.now);
-        let port = PortId(node as u16);
+        let at = self.nodes[node].place;
+        let switch = usize::from(at.switch);
         while let Some(packet) = self.nodes[node].up.link.receive(self.now) {
-            self.note(STATION_SWITCH | node as u64, &packet);
-            self.switch.handle_packet(self.now, port, packet);
+            self.note(at.station(), &packet);
+            self.switches[switch].handle_packet(self.now, at.port, packet);
         }
         if let Some(at) = self.nodes[node].up.rearm(self.now) {
             self.queue.push(at, Event::AtSwitch(node as u16));
         }
-        self.drain_switch();
+        self.drain_switch(switch);
     }
 
-    fn switch_timer(&mut self) {
-        self.switch_alarm.fired(self.now);
-        self.switch.handle_timeout(self.now);
-        self.drain_switch();
+    fn at_cable(&mut self, pipe: usize) {
+        self.cables[pipe].pipe.ready.fired(self.now);
+        let at = self.cables[pipe].to;
+        let switch = usize::from(at.switch);
+        while let Some(packet) = self.cables[pipe].pipe.link.receive(self.now) {
+            self.note(at.station(), &packet);
+            self.switches[switch].handle_packet(self.now, at.port, packet);
+        }
+        if let Some(at) = self.cables[pipe].pipe.rearm(self.now) {
+            self.queue.push(at, Event::AtCable(pipe as u16));
+        }
+        self.drain_switch(switch);
     }
 
-    /// Takes from the switch what it wants to send and to tell, and when it wants to be called.
-    pub(super) fn drain_switch(&mut self) {
+    fn switch_timer(&mut self, switch: usize) {
+        self.switches[switch].handle_timeout(self.now);
+        self.drain_switch(switch);
+    }
+
+    /// Takes from a switch what it wants to send and to tell, and when it wants to be called.
+    pub(super) fn drain_switch(&mut self, switch: usize) {
         let enters = self.now + self.switch_model.pipeline_latency;
-        for (index, node) in self.nodes.iter_mut().enumerate() {
+        let slot = &mut self.switches[switch];
+        for (port, &far) in (0u16..).map(PortId).zip(&slot.ports) {
+            let (pipe, arrives) = match far {
+                Far::Nothing => continue,
+                Far::Node(node) => {
+                    let pipe = &mut self.nodes[usize::from(node)].down;
+                    (pipe, Event::AtNode(node))
+                }
+                Far::Cable(pipe) => {
+                    let arrives = Event::AtCable(pipe);
+                    (&mut self.cables[usize::from(pipe)].pipe, arrives)
+                }
+            };
             let mut sent = false;
-            while let Some(packet) = self.switch.poll_transmit(PortId(index as u16)) {
+            while let Some(packet) = slot.machine.poll_transmit(port) {
                 // A simulated link takes or drops everything, so nothing comes back.
-                let _taken = node.down.link.send(enters, packet).is_ok();
+                let _taken = pipe.link.send(enters, packet).is_ok();
                 sent = true;
             }
-            if sent && let Some(at) = node.down.rearm(self.now) {
-                self.queue.push(at, Event::AtNode(index as u16));
+            if sent && let Some(at) = pipe.rearm(self.now) {
+                self.queue.push(at, arrives);
             }
         }
-        if let Some(at) = self.switch.poll_timeout() {
+        if let Some(at) = slot.machine.poll_timeout() {
             let at = at.max(self.now);
-            if self.switch_alarm.set(at) {
-                self.queue.push(at, Event::SwitchTimer);
+            if slot.alarm.set(at) {
+                self.queue.push(at, Event::SwitchTimer(switch as u16));
             }
         }
         let mut news = false;
-        while let Some(digest) = self.switch.poll_digest() {
+        while let Some(digest) = slot.machine.poll_digest() {
             // As in the switch: what the controller misses it reads from the registers.
             if self.digests.len() == DIGESTS_MAX {
                 self.digests.pop_front();

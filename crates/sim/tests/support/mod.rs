@@ -157,6 +157,16 @@ pub struct End {
 }
 
 impl Rack {
+    /// Another world, whose NICs resolve the same memory, with a region on every node.
+    pub fn with_world(mut self, world: World<Forward>) -> Self {
+        self.world = world;
+        let nodes = 0..self.regions.len();
+        self.regions = nodes
+            .map(|node| register(&mut self.world, node, &self.memory))
+            .collect();
+        self
+    }
+
     /// A connected pair of queue pairs.
     pub fn connect(&mut self, a: usize, b: usize, mtu: Mtu) -> (End, End) {
         let [one, two] = [a, b].map(|node| {

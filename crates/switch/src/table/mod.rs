@@ -1,18 +1,20 @@
 //! Match-action tables: filled by the control plane, looked up by packets.
 //!
 //! Three ways to match, each on a key of bounded width: exactly ([`Exact`], hashed into
-//! SRAM, or [`Direct`] where keys are small and dense), by
+//! SRAM, [`Direct`] where keys are small and dense, or [`Row`] for several such tables), by
 //! value and mask with priorities ([`Ternary`], TCAM), by range ([`Range`], TCAM after expansion or
 //! range-capable SRAM). Each has a fixed capacity, allocated at start; a full table refuses.
 
 mod direct;
 mod exact;
 mod range;
+mod row;
 mod ternary;
 
 pub use direct::Direct;
 pub use exact::Exact;
 pub use range::Range;
+pub use row::Row;
 pub use ternary::Ternary;
 
 /// Why the control plane could not add an entry.

@@ -58,6 +58,11 @@ impl<V: Copy> Range<V> {
         Ok(())
     }
 
+    /// Removes the ranges that lie within `first..=last`.
+    pub fn remove_within(&mut self, first: u64, last: u64) {
+        self.entries.retain(|&(f, l, _)| f < first || l > last);
+    }
+
     /// Removes all ranges.
     pub fn clear(&mut self) {
         self.entries.clear();
@@ -100,6 +105,19 @@ mod tests {
                 Some('c')
             ]
         );
+    }
+
+    #[test]
+    fn what_lies_within_is_removed() {
+        let mut table = Range::new("slices", 0, 16, 8);
+        for (first, last) in [(0, 9), (10, 19), (20, 29), (30, 39)] {
+            table.insert(first, last, first).unwrap();
+        }
+        table.remove_within(10, 29);
+        let found = [9, 10, 20, 29, 30].map(|k| table.lookup(k).copied());
+        assert_eq!(found, [Some(0), None, None, None, Some(30)]);
+        table.remove_within(5, 35);
+        assert_eq!(table.lookup(5), Some(&0), "not all of it lies within");
     }
 
     #[test]

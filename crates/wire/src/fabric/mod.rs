@@ -3,7 +3,9 @@
 //! Each file gives the layout of one thing and its pure transitions; the machines on both sides
 //! use the same functions.
 
+pub mod lookup;
 pub mod page;
+pub mod query;
 pub mod ring;
 pub mod rpc;
 pub mod sequencer;

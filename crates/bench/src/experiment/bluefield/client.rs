@@ -1,7 +1,7 @@
 //! A thread of the compute node that asks the index, so many operations at a time.
 
 use super::metered::{Metered, Outbox};
-use super::tally::Shared;
+use crate::experiment::tally::Shared;
 use super::{Core, tree};
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};

@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::metered::{Metered, Outbox};
-use super::tally::Shared;
+use crate::experiment::tally::Shared;
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::{Coordinator, CoordinatorEvent, PartitionMap};

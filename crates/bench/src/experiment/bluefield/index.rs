@@ -5,8 +5,8 @@ use super::client::{ClientActor, Mix};
 use super::metered::Outbox;
 use super::rack::{self, failed};
 use super::server::{Prices, ServerActor, Slowdown};
-use super::tally::{Shared, Tally};
 use super::{Core, tree};
+use crate::experiment::tally::{Shared, Tally};
 use crate::experiment::{ExperimentError, Run};
 use rackweave_base::{Duration, NodeId, Qpn, Rng};
 use rackweave_endpoint::index::{
@@ -168,7 +168,7 @@ impl Index {
         let shard = Arc::new(shard.map_err(|error| failed("a shard", error))?);
         let mut endpoint = Endpoint {
             server,
-            prices: Prices::new(Core::of(server), plan.keys, plan.scale, plan.node_bytes),
+            prices: Prices::new(server, plan.keys, plan.scale, plan.node_bytes),
             ports: Vec::new(),
             threads: Vec::new(),
             shard,

@@ -1,13 +1,14 @@
 //! A server thread of the index on a core of the host or of the DPU.
 
 use super::metered::{Metered, Outbox};
-use super::tally::Shared;
 use super::{Core, tree};
+use crate::experiment::tally::Shared;
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::message::Method;
 use rackweave_endpoint::index::{IndexServer, ServerThread, Shard};
 use rackweave_endpoint::rpc::{Service, Status, Writer};
+use rackweave_sim::testbed::Server;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, TreeCost, devices};
 use std::rc::Rc;
@@ -25,6 +26,7 @@ pub struct Slowdown {
 /// What operations on a shard cost: all its threads share it.
 #[derive(Debug)]
 pub struct Prices {
+    server: Server,
     core: Core,
     /// Keys that one key of the real tree stands for.
     scale: u64,
@@ -37,15 +39,17 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// For a shard of an index that really has `keys` keys and stands for `scale` times as many.
-    pub fn new(core: Core, keys: u64, scale: u64, node_bytes: u32) -> Rc<Self> {
+    /// For a shard on `server` of an index that really has `keys` keys and stands for `scale` times
+    /// as many.
+    pub fn new(server: Server, keys: u64, scale: u64, node_bytes: u32) -> Rc<Self> {
         Rc::new(Self {
-            core,
+            server,
+            core: Core::of(server),
             scale,
             keys,
             node_bytes,
             version: Cell::new(None),
-            cost: Cell::new(tree::cost(core.server, 1, node_bytes)),
+            cost: Cell::new(tree::cost(server, 1, node_bytes)),
         })
     }
 
@@ -59,7 +63,7 @@ impl Prices {
                 end.saturating_sub(part.low)
             });
             let keys = (keys * self.scale).max(1);
-            let cost = tree::cost(self.core.server, keys, self.node_bytes);
+            let cost = tree::cost(self.server, keys, self.node_bytes);
             self.cost.set(cost);
         }
         self.cost.get()

@@ -8,8 +8,7 @@ use rackweave_sim::testbed::Server;
 use rackweave_sim::{TreeCost, TreeShape};
 use rackweave_wire::fabric::tree::Layout;
 
-/// Bytes of an entry: key and value, or key and pointer.
-pub const ENTRY_BYTES: u64 = 16;
+pub use crate::experiment::work::TREE_ENTRY_BYTES as ENTRY_BYTES;
 
 /// Bytes of a tree node for requests. The paper's text does not say what it had; this is what it
 /// finds best for one-sided reads.

@@ -1,6 +1,7 @@
 //! Few clients for a short time.
 
 use super::*;
+use crate::experiment::Scale;
 
 fn seen(server: Server, clients: u16) -> Seen {
     let mut progress = |_| true;

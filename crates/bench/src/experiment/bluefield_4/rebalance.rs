@@ -6,7 +6,7 @@ use crate::experiment::bluefield::coordinator::{CoordinatorActor, Log};
 use crate::experiment::bluefield::index::{self, ENDPOINTS, Index, Plan};
 use crate::experiment::bluefield::metered::Outbox;
 use crate::experiment::bluefield::server::Slowdown;
-use crate::experiment::bluefield::tally::{Shared, Tally};
+use crate::experiment::tally::{Shared, Tally};
 use crate::experiment::bluefield::{Core, rack, tree};
 use crate::experiment::{ExperimentError, Run, Scale};
 use core::cell::RefCell;

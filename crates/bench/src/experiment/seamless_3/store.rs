@@ -1,26 +1,21 @@
 //! The page store under lookups: two nodes with pools and workers, a storage node, a memory server.
 
 use super::traffic::{Stream, Traffic};
-use super::{Load, PAGE_BYTES, Seen};
-use crate::experiment::seamless_4::blank::{BLOCK_BYTES, BlankBackend};
+use super::{Load, Seen};
 use crate::experiment::seamless_4::metered::Metered;
-use crate::experiment::seamless_4::rack::{NVME_DEPTH, SSDS};
+use crate::experiment::seamless_4::testbed::{self, Directory, PAGE_BYTES, SERVER};
 use crate::experiment::{ExperimentError, Run, shuffle};
 use core::cell::RefCell;
-use rackweave_base::{Duration, Instant, NodeId, Rng};
-use rackweave_controller::{PageNode, PageStoreSpec};
+use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_controller::PageNode;
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{Fix, Mode, Pool, PoolConfig, Statistics, Worker};
-use rackweave_rack::config::{BudgetName, NodeConfig, Role};
-use rackweave_rack::{RackConfig, RunEnd, SimulatedRack, SsdBackend, TargetOptions};
+use rackweave_rack::{RackConfig, RunEnd, SimulatedRack};
+use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_sim::{Category, SsdModel};
 use rackweave_wire::fabric::page::PageId;
 use std::rc::Rc;
 use std::sync::Arc;
-
-const STORAGE: NodeId = NodeId(2);
-const SERVER: NodeId = NodeId(3);
 
 /// Requests of a worker beside its lookups: pages that leave the pool.
 const BACKGROUND_SLOTS: u16 = 8;
@@ -160,26 +155,13 @@ pub fn run_pages(
     let failed = |error: &dyn core::fmt::Display| ExperimentError::Run(error.to_string());
     let slots = load.depth * 2 + BACKGROUND_SLOTS;
     let mut rack = SimulatedRack::new(&config(load, slots, run.seed))?;
-    let blank = BlankBackend::new(load.pages, PAGE_BYTES);
-    let mut rng = Rng::new(run.seed).fork("page rack");
-    let ssds = SsdBackend::new(blank, &SsdModel::default(), SSDS, PAGE_BYTES, &mut rng);
-    let options = TargetOptions {
-        commands: NVME_DEPTH,
-    };
-    rack.add_target(STORAGE, options, vec![Box::new(ssds)])
-        .map_err(|error| failed(&error))?;
+    let store = testbed::add_storage(&mut rack, load.pages, run.seed)?;
     let members = (0..load.nodes).map(|node| PageNode {
         node: NodeId(node),
         frames: load.frames,
         workers: load.workers,
         slots,
     });
-    let store = PageStoreSpec {
-        target: STORAGE,
-        nsid: 1,
-        block_size: BLOCK_BYTES,
-        pages: load.pages,
-    };
     let mut spec = rack.page_spec(members.collect(), vec![store], Some(SERVER));
     spec.indexed = indexed.min(load.pages);
     rack.create_pages(spec)?;
@@ -248,33 +230,18 @@ fn drive(
     }
 }
 
+/// The testbed; each worker may have `slots` requests under way.
 fn config(load: &Load, slots: u16, seed: u64) -> RackConfig {
-    let mut config = RackConfig {
-        seed,
-        memory_limit: 16 << 30,
-        payload_buffers: 1 << 15,
-        node: vec![
-            NodeConfig::new("compute0", Role::Compute),
-            NodeConfig::new("compute1", Role::Compute),
-            NodeConfig::new("storage", Role::Storage),
-            NodeConfig::new("memory", Role::Memory),
-        ],
-        ..RackConfig::default()
-    };
     let workers = load.nodes * load.workers;
     let slots = workers * slots;
-    let switch = &mut config.switch;
-    switch.budget = BudgetName::Software;
-    switch.memory = 2 << 30;
-    (switch.consumer_rings, switch.producer_rings) = (0, 0);
-    switch.page_size = PAGE_BYTES;
-    switch.page_entries = load.pages as u32;
-    switch.page_workers = workers;
-    switch.page_slots = slots;
-    switch.lanes = slots * 4 + 256;
+    let directory = Directory {
+        entries: load.pages as u32,
+        workers,
+        slots,
+    };
+    let mut config = testbed::config(seed, directory);
     config.nic.queue_pairs = u32::from(slots) * 4 + 1024;
     config.nic.completion_queues = 4096;
-    config.nic.completion_entries = 1 << 16;
     config.nic.congestion_control = load.congestion_control;
     config
 }

@@ -1,7 +1,7 @@
 //! Which pages are read: point lookups of records, and what the pools hold before.
 
-use super::PAGE_BYTES;
 use crate::baseline::scalestore::Access;
+use crate::experiment::seamless_4::testbed::PAGE_BYTES;
 use rackweave_base::Rng;
 use rackweave_wire::fabric::page::HEADER_LEN;
 use rackweave_workload::ycsb::{

@@ -1,7 +1,7 @@
 //! What the models of the simulator say by themselves: the time of a round trip, the pages that a
 //! link carries.
 
-use super::rack::PAGE_BYTES;
+use super::testbed::PAGE_BYTES;
 use super::worker::ENTRY_BYTES;
 use rackweave_base::Duration;
 use rackweave_sim::{CpuModel, LinkModel, NicModel, SwitchModel, devices};

@@ -1,39 +1,22 @@
 //! The rack of the microbenchmarks: a node that asks, a passive one with pages in its memory, a
 //! storage node, a memory server.
 
-use super::blank::{BLOCK_BYTES, BlankBackend};
 use super::filler::Filler;
+use super::testbed::{self, Directory, PAGE_BYTES, SERVER, THREADS};
 use super::worker::{ENTRY_BYTES, Looks, Pace, Pages, Tally, Task, Want, Worker};
 use crate::baseline::set_up::{self, Station};
 use crate::experiment::{ExperimentError, Run};
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, Instant, NodeId, Rng};
-use rackweave_controller::{PageNode, PageSetUpError, PageStoreSpec};
+use rackweave_controller::{PageNode, PageSetUpError};
 use rackweave_endpoint::page_store::directory::Channel;
-use rackweave_rack::config::{BudgetName, NodeConfig, Role};
-use rackweave_rack::{PageEnds, RackConfig, RunEnd, SimulatedRack, SsdBackend, TargetOptions};
-use rackweave_sim::SsdModel;
-use rackweave_target::Backend;
+use rackweave_rack::{PageEnds, RackConfig, RunEnd, SimulatedRack};
 use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
 use std::rc::Rc;
 
-/// Bytes of a page. Source: seamless, section 3.
-pub const PAGE_BYTES: u32 = 64 << 10;
-
-/// Threads of the node that asks. Source: seamless, section 3.
-pub const THREADS: u16 = 28;
-
-/// SSDs of the storage node. Source: seamless, section 3.
-pub const SSDS: usize = 4;
-
-/// Commands that the target carries out at a time. Source: seamless, section 3 (queue depth).
-pub const NVME_DEPTH: u32 = 128;
-
-/// Who asks, who has pages in memory, where the SSDs are, where entries are that the switch lacks.
+/// Who asks, and who has pages in memory.
 const ASKING: NodeId = NodeId(0);
 const PASSIVE: NodeId = NodeId(1);
-const STORAGE: NodeId = NodeId(2);
-const SERVER: NodeId = NodeId(3);
 
 /// Requests under way when the passive node's memory is filled.
 const FILL_DEPTH: u16 = 64;
@@ -123,15 +106,7 @@ impl PageRack {
         let config = config(run.seed, shape);
         let mut rack = SimulatedRack::new(&config)?;
         let all = u64::from(shape.held) + shape.cold;
-        let mut rng = Rng::new(run.seed).fork("page rack");
-        let blank = BlankBackend::new(all, PAGE_BYTES);
-        let ssds = SsdBackend::new(blank, &SsdModel::default(), SSDS, PAGE_BYTES, &mut rng);
-        let namespaces: Vec<Box<dyn Backend>> = vec![Box::new(ssds)];
-        let options = TargetOptions {
-            commands: NVME_DEPTH,
-        };
-        rack.add_target(STORAGE, options, namespaces)
-            .map_err(|error| failed("the NVMe target", error))?;
+        let store = testbed::add_storage(&mut rack, all, run.seed)?;
         let nodes = vec![
             PageNode {
                 node: ASKING,
@@ -146,12 +121,6 @@ impl PageRack {
                 slots: FILL_DEPTH,
             },
         ];
-        let store = PageStoreSpec {
-            target: STORAGE,
-            nsid: 1,
-            block_size: BLOCK_BYTES,
-            pages: all,
-        };
         let mut spec = rack.page_spec(nodes, vec![store], Some(SERVER));
         spec.indexed = shape.indexed.min(all);
         rack.create_pages(spec)?;
@@ -364,35 +333,16 @@ impl PageRack {
     }
 }
 
-/// The testbed: four nodes, and a switch whose tables are as large as is asked for.
 fn config(seed: u64, shape: Shape) -> RackConfig {
-    let mut config = RackConfig {
-        seed,
-        memory_limit: 16 << 30,
-        payload_buffers: 1 << 15,
-        node: vec![
-            NodeConfig::new("compute0", Role::Compute),
-            NodeConfig::new("compute1", Role::Compute),
-            NodeConfig::new("storage", Role::Storage),
-            NodeConfig::new("memory", Role::Memory),
-        ],
-        ..RackConfig::default()
-    };
     let slots = THREADS * shape.depth + FILL_DEPTH;
-    let switch = &mut config.switch;
-    switch.budget = BudgetName::Software;
-    switch.memory = 2 << 30;
-    (switch.consumer_rings, switch.producer_rings) = (0, 0);
-    switch.page_size = PAGE_BYTES;
-    switch.page_entries = shape.capacity;
-    switch.page_workers = THREADS + 1;
-    switch.page_slots = slots;
-    // Three lanes of each slot to its node and one to its queue at the target, and some for each
-    // node and worker.
-    switch.lanes = slots * 4 + 256;
+    let directory = Directory {
+        entries: shape.capacity,
+        workers: THREADS + 1,
+        slots,
+    };
+    let mut config = testbed::config(seed, directory);
     config.nic.queue_pairs = u32::from(slots) * 4 + 8192;
     config.nic.completion_queues = 8192;
     config.nic.regions = 8192;
-    config.nic.completion_entries = 1 << 16;
     config
 }

@@ -28,6 +28,7 @@ fn tree(keys: &[u64]) -> Tree {
         heap_bytes: 0,
         value_max: 8,
         tree: 1,
+        fan_out: 0,
     };
     let layout = Layout::of_words(WORDS);
     assert_eq!(layout.capacity(), 4);
@@ -114,6 +115,35 @@ fn a_key_is_found_while_its_leaf_is_merged() {
         writer.join().unwrap();
         assert!(tree.statistics().merges > before);
         assert_eq!(tree.lookup_word(50), Some(50));
+        tree.check().unwrap();
+    });
+}
+
+#[test]
+fn a_leaf_is_pinned_in_time_or_found_merged() {
+    explore(|| {
+        // Three leaves: 10; 40; 50 and 60.
+        let tree = tree(&[10, 20, 30, 40, 50, 60, 45]);
+        for key in [20, 30, 45] {
+            assert_eq!(tree.remove(key), Ok(true));
+        }
+        let (low, leaf) = tree.outline(1)[0].children[1];
+        let writer = {
+            let tree = tree.clone();
+            thread::spawn(move || {
+                assert_eq!(tree.remove(10), Ok(true));
+            })
+        };
+        let failed = tree.pin(0, &[(leaf, low)]);
+        let holds = || {
+            let node = tree.node(leaf.index);
+            (node.pointer(), node.low()) == (leaf, low) && node.meta().is_live()
+        };
+        // It may be half merged for as long as its latch is held, but not if it was pinned.
+        assert!(!failed.is_empty() || holds());
+        writer.join().unwrap();
+        assert_eq!(holds(), failed.is_empty());
+        assert_eq!(tree.lookup_word(40), Some(40));
         tree.check().unwrap();
     });
 }

@@ -1,7 +1,8 @@
 //! What answers mean for operations under way.
 
 use super::link::Link;
-use super::operations::{Kind, Operations, State};
+use super::operations::{Kind, Operations, Pending, State};
+use super::parts::joined;
 use crate::btree::Direction;
 use crate::index::map::{EndpointId, PartitionMap};
 use crate::index::message::{self, Outcome, Page};
@@ -167,12 +168,34 @@ impl Operations {
         self.again(slot);
     }
 
-    /// What READs have found.
-    pub fn found(&mut self, now: Instant, slot: u32, endpoint: EndpointId, found: Found) {
-        let waits = self.pending[slot as usize].as_ref();
-        if waits.is_none_or(|pending| pending.state != State::Reading(endpoint)) {
+    /// What READs of a part of an operation have found.
+    pub fn part_found(
+        &mut self,
+        now: Instant,
+        (slot, part): (u32, u16),
+        endpoint: EndpointId,
+        found: Found,
+    ) {
+        let pending = self.pending[slot as usize].as_mut();
+        let reading = |pending: &&mut Pending| pending.state == State::Reading(endpoint);
+        let Some(pending) = pending.filter(reading) else {
+            return;
+        };
+        if pending.parts.len() > 1 {
+            pending.parts[usize::from(part)] = Some(found);
+            // All of them, so that none comes to the slot's next tenant.
+            if pending.parts.iter().all(Option::is_some) {
+                let parts = core::mem::take(&mut pending.parts);
+                let limit = pending.limit;
+                let whole = joined(parts.into_iter().flatten(), limit);
+                self.found(now, slot, endpoint, whole);
+            }
             return;
         }
+        self.found(now, slot, endpoint, found);
+    }
+
+    fn found(&mut self, now: Instant, slot: u32, endpoint: EndpointId, found: Found) {
         match found {
             Found::Value(value) => self.end(slot, Ok(Answer::Value(value))),
             Found::Entries(entries, beyond) => {

@@ -1,10 +1,11 @@
 //! The way to one endpoint.
 
 use super::operations::{Operations, Sendable};
+use super::parts::part_of;
 use super::{AttachError, ClientEnds, IndexClientConfig};
 use crate::index::map::EndpointId;
 use crate::index::op::Access;
-use crate::index::reader::{Reader, RemoteTree};
+use crate::index::reader::{Reader, ReaderConfig, RemoteTree};
 use crate::index::statistics::ReaderStatistics;
 use crate::rpc::{self, RpcError};
 use rackweave_base::{Instant, Memory};
@@ -23,6 +24,8 @@ pub(super) enum Call {
 
 #[derive(Debug)]
 pub(super) struct Link {
+    /// Whether operations that are to be read in the network ask it.
+    pub network: bool,
     rpc: rpc::Client,
     reader: Option<Reader>,
     /// By slot of the window.
@@ -44,15 +47,23 @@ impl Link {
         let rpc = rpc::Client::new(verbs, memory, pd, config.rpc)?;
         let reader = match config.access {
             Access::Rpc => None,
-            Access::OneSided => match Reader::new(verbs, memory, pd, remote, config.reader) {
-                Ok(reader) => Some(reader),
-                Err(error) => {
-                    rpc.close(verbs);
-                    return Err(error.into());
+            Access::OneSided | Access::InNetwork => {
+                let network = config.access == Access::InNetwork;
+                let config = ReaderConfig {
+                    network,
+                    ..config.reader
+                };
+                match Reader::new(verbs, memory, pd, remote, config) {
+                    Ok(reader) => Some(reader),
+                    Err(error) => {
+                        rpc.close(verbs);
+                        return Err(error.into());
+                    }
                 }
-            },
+            }
         };
         Ok(Self {
+            network: config.network,
             calls: vec![Call::None; usize::from(config.rpc.window)],
             rpc,
             reader,
@@ -78,6 +89,11 @@ impl Link {
 
     pub fn is_broken(&self) -> bool {
         self.rpc.is_broken() || self.reader.as_ref().is_some_and(Reader::is_broken)
+    }
+
+    /// Whether it broke while the network was asked.
+    pub fn is_refused(&self) -> bool {
+        self.reader.as_ref().is_some_and(Reader::is_refused)
     }
 
     pub fn statistics(&self) -> ReaderStatistics {
@@ -117,9 +133,19 @@ impl Link {
         let Some(reader) = &mut self.reader else {
             return false;
         };
-        let (query, since) = operations.query(slot);
-        let begun = reader.free() > 0 || reader.is_broken();
-        begun && reader.begin(verbs, u64::from(slot), query, since)
+        let room = reader.free();
+        if room == 0 && !reader.is_broken() {
+            return false;
+        }
+        let reading = operations.query(slot, room);
+        let network = self.network && reading.network;
+        for part in 0..reading.parts {
+            let query = part_of(reading.query, reading.parts, part);
+            let tag = u64::from(part) << 32 | u64::from(slot);
+            let begun = reader.begin_by(verbs, tag, query, reading.since, network);
+            debug_assert!(begun, "there is room for all parts");
+        }
+        true
     }
 
     /// False if there is no room.
@@ -165,9 +191,10 @@ impl Link {
             }
         }
         if let Some(reader) = &mut self.reader {
-            while let Some((slot, found)) = reader.poll(verbs) {
+            while let Some((tag, found)) = reader.poll(verbs) {
                 came = true;
-                operations.found(now, slot as u32, endpoint, found);
+                let (slot, part) = (tag as u32, (tag >> 32) as u16);
+                operations.part_found(now, (slot, part), endpoint, found);
             }
         }
         if self.is_broken() {

@@ -5,16 +5,28 @@
 //! and the client fetches a newer one and tries again. It is sans-IO: [`IndexClient::begin`] takes
 //! an operation, [`IndexClient::poll`] gets on with all of them and gives back what has ended.
 //!
+//! A client that reads in the network sends its READs by the same queue pairs, and asks the
+//! switches on the way where to begin. If that breaks the way to an endpoint (its memory has
+//! nothing with the key that stands for the question, so a rack whose switches answer none ends
+//! there), it reads that endpoint one-sided once it has a new way to it.
+//!
+//! `datagram` is a client that sends datagrams instead.
+//!
 //! `operations` is what is under way, `answers` what comes of it; `link` is the way to one
-//! endpoint.
+//! endpoint, `parts` how a scan becomes several.
 
 mod answers;
+mod datagram;
 mod link;
 mod operations;
+mod parts;
+
+pub use datagram::{DatagramClient, DatagramClientConfig, DatagramClientStatistics};
 
 use super::map::{EndpointId, PartitionMap};
 use super::op::{Access, BeginError, Op, Reply, Ticket};
 use super::reader::{ReaderConfig, ReaderError, RemoteTree};
+use super::sampler::SampleConfig;
 use super::statistics::{ClientStatistics, ReaderStatistics};
 use crate::rpc::{self, RpcError};
 use link::Link;
@@ -31,8 +43,16 @@ pub struct IndexClientConfig {
     pub access: Access,
     /// Its connections for requests.
     pub rpc: rpc::ClientConfig,
-    /// Its readers, if it reads one-sided.
+    /// Its readers, if it reads one-sided or in the network. Their `network` is set by the client.
     pub reader: ReaderConfig,
+    /// Whether switches may be asked, if it reads in the network: see [`IndexClient::set_network`].
+    pub network: bool,
+    /// Into how many parts a scan that is bounded at its far end is divided, which are read at a
+    /// time, as far as there are walks for them; 0 is as 1. Each may bring as many entries as the
+    /// limit of the whole allows. Scans by request are not divided.
+    pub scan_parts: u16,
+    /// Which keys of reads by READ it remembers; endpoints remember those of requests.
+    pub sample: SampleConfig,
     /// How long it waits before it asks again for keys that are being moved; twice as long each
     /// time, up to `busy_wait_max`.
     pub busy_wait: Duration,
@@ -49,6 +69,9 @@ impl Default for IndexClientConfig {
             access: Access::Rpc,
             rpc: rpc::ClientConfig::default(),
             reader: ReaderConfig::default(),
+            network: true,
+            scan_parts: 1,
+            sample: SampleConfig::default(),
             busy_wait: Duration::from_micros(5),
             busy_wait_max: Duration::from_millis(1),
             tries_max: 1000,
@@ -61,7 +84,7 @@ impl Default for IndexClientConfig {
 pub struct ClientEnds {
     /// To one that its [`rpc::Server`] has accepted.
     pub rpc: Qpn,
-    /// To one that allows READs of its tree, if the client reads one-sided.
+    /// To one that allows READs of its tree, if the client reads one-sided or in the network.
     pub reader: Option<Qpn>,
 }
 
@@ -90,6 +113,8 @@ pub struct IndexClient {
     config: IndexClientConfig,
     links: Vec<Option<Link>>,
     operations: Operations,
+    /// By endpoint: asking the network broke the way to it.
+    refused: Vec<bool>,
     /// Counters of readers that are gone.
     readers_before: ReaderStatistics,
 }
@@ -99,6 +124,7 @@ impl IndexClient {
     pub fn new(map: PartitionMap, config: IndexClientConfig) -> Self {
         Self {
             links: (0..map.endpoints()).map(|_| None).collect(),
+            refused: vec![false; usize::from(map.endpoints())],
             operations: Operations::new(map, config),
             readers_before: ReaderStatistics::default(),
             config,
@@ -109,7 +135,8 @@ impl IndexClient {
     /// way of former ones ends as if it had gone.
     ///
     /// # Errors
-    /// If there is no such endpoint, or memory or NIC have no room.
+    /// If there is no such endpoint, memory or NIC have no room, or the client reads in the network
+    /// and the tree nodes are larger than the MTU of its path ([`ReaderConfig::mtu`]).
     pub fn attach(
         &mut self,
         verbs: &mut dyn Verbs,
@@ -126,7 +153,8 @@ impl IndexClient {
             });
         }
         self.detach(verbs, endpoint);
-        let link = Link::new(verbs, memory, pd, &self.config, remote)?;
+        let mut link = Link::new(verbs, memory, pd, &self.config, remote)?;
+        link.network = self.config.network && !self.refused[endpoint.index()];
         let ends = link.ends();
         // An entry of a page has a header that a request has not.
         let room = self.config.rpc.payload_max.saturating_sub(32);
@@ -140,6 +168,7 @@ impl IndexClient {
         let link = self.links.get_mut(endpoint.index()).and_then(Option::take);
         if let Some(mut link) = link {
             link.break_off(endpoint, &mut self.operations);
+            self.refused[endpoint.index()] |= link.is_refused();
             self.readers_before += link.statistics();
             link.close(verbs);
         }
@@ -161,12 +190,37 @@ impl IndexClient {
     }
 
     /// Takes an operation, to be read in this way. A client that was not configured to read
-    /// one-sided has no readers, and sends requests all the same.
+    /// one-sided or in the network has no readers, and sends requests all the same; one that was
+    /// configured to read one-sided does not ask the network.
     ///
     /// # Errors
     /// As for [`IndexClient::begin`].
     pub fn begin_by(&mut self, op: &Op<'_>, access: Access) -> Result<Ticket, BeginError> {
         self.operations.begin(op, access)
+    }
+
+    /// Lets operations that are to be read in the network ask the switches, or not; then they begin
+    /// at the root. Asking anew counts for the endpoints, too, to which it once broke the way.
+    pub fn set_network(&mut self, network: bool) {
+        self.config.network = network;
+        if network {
+            self.refused.fill(false);
+        }
+        for link in self.links.iter_mut().flatten() {
+            link.network = network;
+        }
+    }
+
+    /// Whether switches are asked on the way to an endpoint.
+    pub fn asks_network(&self, endpoint: EndpointId) -> bool {
+        let link = self.links.get(endpoint.index()).and_then(Option::as_ref);
+        self.config.access == Access::InNetwork && link.is_some_and(|link| link.network)
+    }
+
+    /// Appends keys that it has read by READs since this was last called: those that
+    /// [`IndexClientConfig::sample`] lets it remember; of a scan, where it began.
+    pub fn take_sample(&mut self, keys: &mut Vec<u64>) {
+        self.operations.sampler.take(keys);
     }
 
     /// Gets on with what is under way; an operation that has ended, if there is one.
@@ -264,3 +318,6 @@ fn dispatch(verbs: &mut dyn Verbs, links: &mut [Option<Link>], operations: &mut 
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,13 @@
 //! Operations under way: what is to be sent for them, and how they end.
 
 use super::IndexClientConfig;
+use super::parts::parts_of;
 use crate::btree::Direction;
 use crate::index::map::{EndpointId, PartitionMap};
 use crate::index::message::Request;
 use crate::index::op::{Access, Answer, BeginError, IndexError, Op, Reply, Ticket, Value};
-use crate::index::reader::Query;
+use crate::index::reader::{Found, Query};
+use crate::index::sampler::KeySampler;
 use crate::index::statistics::ClientStatistics;
 use rackweave_base::{Instant, Timers};
 use std::collections::VecDeque;
@@ -55,10 +57,33 @@ pub(super) struct Pending {
     pub limit: u32,
     value: Vec<u8>,
     pub entries: Vec<(u64, Value)>,
+    /// What the parts of what is being read have found, if there are several.
+    pub parts: Vec<Option<Found>>,
     pub access: Access,
     pub state: State,
     endpoint: EndpointId,
     pub tries: u32,
+}
+
+impl Pending {
+    /// The key that it goes to first.
+    fn next_key(&self) -> u64 {
+        match self.kind {
+            Kind::Scan(Direction::Backward) => self.last,
+            _ => self.key,
+        }
+    }
+}
+
+/// What is to be read.
+pub(super) struct Reading {
+    pub query: Query,
+    /// Walks into which it is divided.
+    pub parts: u16,
+    /// Since which version of the map the endpoint has the keys.
+    pub since: u64,
+    /// Whether the network may be asked.
+    pub network: bool,
 }
 
 /// What is to be sent.
@@ -85,6 +110,7 @@ pub(super) struct Operations {
     tickets: u64,
     /// Memory of values of operations that have ended.
     spare: Vec<Vec<u8>>,
+    pub sampler: KeySampler,
     pub statistics: ClientStatistics,
 }
 
@@ -105,6 +131,7 @@ impl Operations {
             replies: VecDeque::with_capacity(count),
             tickets: 0,
             spare: Vec::new(),
+            sampler: KeySampler::new(config.sample),
             statistics: ClientStatistics::default(),
         }
     }
@@ -166,6 +193,7 @@ impl Operations {
             limit,
             value,
             entries: Vec::new(),
+            parts: Vec::new(),
             access,
             state: State::Ready,
             endpoint: EndpointId(0),
@@ -217,11 +245,7 @@ impl Operations {
 
     /// Whose its next key is.
     pub fn route(&mut self, slot: u32) -> EndpointId {
-        let pending = self.get(slot);
-        let key = match pending.kind {
-            Kind::Scan(Direction::Backward) => pending.last,
-            _ => pending.key,
-        };
+        let key = self.get(slot).next_key();
         let endpoint = self.map.owner(key);
         self.get(slot).endpoint = endpoint;
         endpoint
@@ -230,11 +254,11 @@ impl Operations {
     /// Whether it is done by READs.
     pub fn reads(&mut self, slot: u32) -> bool {
         let pending = self.get(slot);
-        pending.access == Access::OneSided && !pending.kind.is_write()
+        pending.access.is_by_read() && !pending.kind.is_write()
     }
 
-    /// What to read at its endpoint, and since when that has the keys.
-    pub fn query(&mut self, slot: u32) -> (Query, u64) {
+    /// What to read at its endpoint, with `room` walks at most.
+    pub fn query(&mut self, slot: u32, room: usize) -> Reading {
         let pending = self.pending[slot as usize].as_mut();
         let pending = pending.expect("slots that are passed around are in use");
         let endpoint = pending.endpoint;
@@ -260,7 +284,24 @@ impl Operations {
             }
             _ => Query::Get { key: pending.key },
         };
-        (query, self.map.since(endpoint))
+        // A scan that goes as far as there are keys is ended by its limit, not by its range.
+        let bounded = match (query, pending.kind) {
+            (Query::Scan { .. }, Kind::Scan(Direction::Forward)) => pending.last < u64::MAX,
+            (Query::Scan { .. }, Kind::Scan(Direction::Backward)) => pending.key > 0,
+            _ => false,
+        };
+        let wanted = if bounded { self.config.scan_parts } else { 1 };
+        let parts = parts_of(query, wanted, room);
+        pending.parts.clear();
+        pending.parts.resize(usize::from(parts), None);
+        let network = pending.access == Access::InNetwork;
+        self.sampler.note(pending.next_key());
+        Reading {
+            query,
+            parts,
+            since: self.map.since(endpoint),
+            network,
+        }
     }
 
     /// Its request.

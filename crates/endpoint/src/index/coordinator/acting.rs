@@ -151,15 +151,7 @@ impl Coordinator {
             .enumerate()
             .filter_map(|(at, state)| Some((EndpointId(at as u16), state.as_ref()?)))
             .collect();
-        let mut found = None;
-        for &from in &states {
-            for &to in states.iter().filter(|to| to.0 != from.0) {
-                let involved = from.1.giving.is_some() || to.1.getting.is_some();
-                if involved && found.is_none() && belongs(from.1, to.1) {
-                    found = Mover::resume(from, to, &self.map);
-                }
-            }
-        }
+        let found = left_over(&states, &self.map);
         match found {
             Some(mover) => {
                 let mover = Box::new(mover);
@@ -239,19 +231,25 @@ fn newest(states: &[Option<ShardState>]) -> usize {
     (0..states.len()).max_by_key(version).unwrap_or_default()
 }
 
-/// Whether what one gives, if anything, is what the other gets, if anything.
-fn belongs(from: &ShardState, to: &ShardState) -> bool {
-    match (from.giving, to.getting) {
-        (Some((given, _)), Some((got, _, _))) => given == got,
-        // The giver has committed, or never marked: it was next to what is got.
-        (None, Some((_, keys, _))) => from.part.is_none_or(|part| {
-            part.last.checked_add(1) == Some(keys.low)
-                || keys.last.checked_add(1) == Some(part.low)
-                || part.keys().contains(&keys.low)
-        }),
-        (Some(_), None) => true,
-        (None, None) => false,
-    }
+/// Something that another has left, to be ended: what was decided first, since keys have no owner
+/// until then. What was not is released by its giver before its taker discards it: if the commit is
+/// still on its way, it is refused from then on, or was in time, and then the taker is asked again.
+fn left_over(states: &[(EndpointId, &ShardState)], map: &PartitionMap) -> Option<Mover> {
+    let got = |to: &&(EndpointId, &ShardState)| {
+        let got = to.1.getting;
+        got.is_some_and(|(_, keys, _)| map.owner(keys.low) == to.0)
+    };
+    let decided = states.iter().find(got);
+    let gives = states.iter().find(|from| from.1.giving.is_some());
+    let gets = states.iter().find(|to| to.1.getting.is_some());
+    // Only one side is asked, so the other one may be anybody.
+    let other = |than: EndpointId| states.iter().find(|other| other.0 != than);
+    let (from, to) = match (decided, gives) {
+        (Some(to), _) => (other(to.0)?, to),
+        (None, Some(from)) => (from, other(from.0)?),
+        (None, None) => gets.and_then(|to| Some((other(to.0)?, to)))?,
+    };
+    Mover::resume(*from, *to, map)
 }
 
 /// What of a step is left after a chunk of it.

@@ -4,7 +4,7 @@ use crate::btree::Direction;
 use crate::index::op::Value;
 use rackweave_base::Rkey;
 use rackweave_base::memory::MemoryError;
-use rackweave_verbs::{CqError, QpError, RegisterError};
+use rackweave_verbs::{CqError, Mtu, QpError, RegisterError};
 use rackweave_wire::fabric::tree::{Layout, NodePointer};
 
 /// Where the tree of an endpoint is, for those who READ it.
@@ -45,6 +45,11 @@ pub struct ReaderConfig {
     pub torn_max: u32,
     /// How often a walk begins anew, or follows a pointer to the right, before it is given up.
     pub restarts_max: u32,
+    /// Whether walks begin by asking the network for the deepest tree node that it knows, and not
+    /// at the root: a READ with rkey 0 and the key in the place of the address.
+    pub network: bool,
+    /// The MTU of the reader's path. The network answers with one packet: a tree node must fit.
+    pub mtu: Mtu,
 }
 
 impl Default for ReaderConfig {
@@ -55,12 +60,18 @@ impl Default for ReaderConfig {
             records: 8,
             torn_max: 16,
             restarts_max: 64,
+            network: false,
+            mtu: Mtu::default(),
         }
     }
 }
 
 impl ReaderConfig {
-    pub(super) fn check(&self) -> Result<(), ReaderError> {
+    pub(super) fn check(&self, layout: Layout) -> Result<(), ReaderError> {
+        let (node_size, mtu) = (layout.bytes() as u32, self.mtu.bytes());
+        if self.network && node_size > mtu {
+            return Err(ReaderError::NodeTooLarge { node_size, mtu });
+        }
         let bounds = [
             ("walks", u64::from(self.walks), 1..=4096, "1 to 4096"),
             ("records", u64::from(self.records), 1..=64, "1 to 64"),
@@ -90,6 +101,17 @@ pub enum ReaderError {
         value: u64,
         /// What it may say.
         possible: &'static str,
+    },
+    /// The network cannot answer with tree nodes of this size.
+    #[error(
+        "tree nodes of {node_size} bytes on a path of MTU {mtu}: the network answers with one \
+         packet; make the tree with smaller ones (node_size), or read one-sided"
+    )]
+    NodeTooLarge {
+        /// Bytes of a tree node.
+        node_size: u32,
+        /// Bytes of a packet.
+        mtu: u32,
     },
     /// No memory for what the READs bring.
     #[error(transparent)]

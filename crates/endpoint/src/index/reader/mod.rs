@@ -11,11 +11,18 @@
 //! believed only if the endpoint's map version, read after the leaf, is the one by which the key
 //! was looked for here. What is there is right in any case: a range does not change while it moves.
 //!
+//! A walk may also ask the network where to begin ([`ReaderConfig::network`]): a READ with rkey 0
+//! and the key in the place of the address, which switches on the way turn into a READ of the
+//! deepest tree node that they know for the key. Nothing that comes is believed: it has to say
+//! which tree node of this tree it is, and pass as any other. If the key is to the right of it (it
+//! was split, and the switches do not know), the walk follows; else it begins at the root.
+//!
 //! A reader belongs to one thread. It is sans-IO; many walks are under way at a time, each in a
 //! slot of its own.
 
 mod cache;
 mod config;
+mod network;
 mod records;
 mod scan;
 mod walk;
@@ -37,6 +44,8 @@ pub use config::{Found, Query, ReaderConfig, ReaderError, RemoteTree};
 pub(super) const NODE: u8 = 0xff;
 /// The map version.
 pub(super) const VERSION: u8 = 0xfe;
+/// The rkey that no region has: the network is asked.
+pub(super) const ASK: Rkey = Rkey(0);
 /// Completions taken at once.
 const POLLED_MAX: usize = 64;
 
@@ -94,7 +103,7 @@ impl Reader {
         remote: RemoteTree,
         config: ReaderConfig,
     ) -> Result<Self, ReaderError> {
-        config.check()?;
+        config.check(remote.layout)?;
         let node = remote.layout.bytes();
         let record = record_bytes(remote.value_max);
         // A lookup needs one record; a scan reads several at a time.
@@ -162,6 +171,12 @@ impl Reader {
         self.broken
     }
 
+    /// Whether the way to the endpoint broke while the network was asked, which it does if a query
+    /// gets to the endpoint as it is: no switch on the way answers queries.
+    pub fn is_refused(&self) -> bool {
+        self.statistics.network_refused > 0
+    }
+
     /// Walks that may be begun now.
     pub fn free(&self) -> usize {
         self.free.len()
@@ -182,9 +197,22 @@ impl Reader {
         self.cache.bytes()
     }
 
-    /// Begins a walk. `version` is that of the map which says that the keys are here; `tag` comes
+    /// Begins a walk, by way of the network if the configuration says so. `version` is that of the map which says that the keys are here; `tag` comes
     /// back with the end. False if there is no free slot.
     pub fn begin(&mut self, verbs: &mut dyn Verbs, tag: u64, query: Query, version: u64) -> bool {
+        self.begin_by(verbs, tag, query, version, self.config.network)
+    }
+
+    /// The same, by way of the network or not. A reader that was not configured to ask the network
+    /// does not.
+    pub fn begin_by(
+        &mut self,
+        verbs: &mut dyn Verbs,
+        tag: u64,
+        query: Query,
+        version: u64,
+        network: bool,
+    ) -> bool {
         if self.broken {
             self.ended.push_back((tag, Found::Gone));
             return true;
@@ -192,7 +220,8 @@ impl Reader {
         let Some(slot) = self.free.pop() else {
             return false;
         };
-        let mut walk = Walk::new(tag, query, version, self.remote.root);
+        let network = network && self.config.network;
+        let mut walk = Walk::new(tag, query, version, self.remote.root, network);
         self.act(&mut walk, |walk, parts| walk.begin(parts));
         self.put(verbs, slot, walk);
         true
@@ -309,7 +338,11 @@ impl Reader {
             Ok(()) => {
                 self.statistics.reads += 1;
                 let counter = match wanted.part {
-                    NODE => &mut self.statistics.node_reads,
+                    NODE => {
+                        let asks = u64::from(wanted.rkey == ASK);
+                        self.statistics.network_queries += asks;
+                        &mut self.statistics.node_reads
+                    }
                     VERSION => &mut self.statistics.version_reads,
                     _ => &mut self.statistics.record_reads,
                 };
@@ -330,6 +363,8 @@ impl Reader {
 
     /// The endpoint does not answer: all walks end.
     fn broke(&mut self) {
+        let asked = self.walks.iter().flatten().any(|walk| walk.asked);
+        self.statistics.network_refused += u64::from(asked && !self.broken);
         self.broken = true;
         self.unsent.clear();
         for (slot, walk) in self.walks.iter_mut().enumerate() {
@@ -366,4 +401,4 @@ pub(super) struct Parts<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::index) mod tests;

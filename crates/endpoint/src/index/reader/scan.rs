@@ -90,7 +90,7 @@ impl Walk {
                 self.level = Some(0);
                 return self.read(parts);
             }
-            return self.descend(parts);
+            return self.start(parts);
         }
         // There is no pointer to the left, but the parent knows.
         if !self.parent.is_empty() {
@@ -103,6 +103,6 @@ impl Walk {
                 return self.read(parts);
             }
         }
-        self.descend(parts);
+        self.start(parts);
     }
 }

@@ -19,13 +19,17 @@ pub(super) struct Walk {
     pub(super) query: Query,
     version: u64,
     root: NodePointer,
+    /// It asks the network where to begin, as long as that leads it well.
+    pub(super) network: bool,
+    /// The network has been asked, and has not answered.
+    pub(super) asked: bool,
     /// The key that it goes to.
     pub(super) cursor: u64,
     /// The tree node that is being read, and its level if that is known.
     pub(super) at: NodePointer,
     pub(super) level: Option<u8>,
     path: [NodePointer; DEPTH_MAX],
-    depth: usize,
+    pub(super) depth: usize,
     /// How often the tree node that is being read came torn.
     pub(super) torn: u32,
     /// How often the walk began anew or followed a pointer to the right.
@@ -49,7 +53,7 @@ pub(super) struct Walk {
 
 impl Walk {
     /// A walk for `query` under map version `version`.
-    pub fn new(tag: u64, query: Query, version: u64, root: NodePointer) -> Self {
+    pub fn new(tag: u64, query: Query, version: u64, root: NodePointer, network: bool) -> Self {
         let cursor = match query {
             Query::Get { key } => key,
             Query::Scan {
@@ -68,6 +72,8 @@ impl Walk {
             query,
             version,
             root,
+            network,
+            asked: false,
             cursor,
             at: root,
             level: None,
@@ -98,12 +104,21 @@ impl Walk {
         if matches!(self.query, Query::Scan { limit: 0, .. }) {
             return self.finish(Found::Entries(Vec::new(), None));
         }
-        self.descend(parts);
+        self.start(parts);
+    }
+
+    /// Goes to the leaf of the cursor, from where the network leads or from the root.
+    pub(super) fn start(&mut self, parts: &mut Parts<'_>) {
+        match self.network {
+            true => self.ask(parts),
+            false => self.descend(parts),
+        }
     }
 
     /// A READ has landed.
     pub fn landed(&mut self, parts: &mut Parts<'_>, part: u8, bytes: &[u8]) {
         match part {
+            NODE if self.asked => self.answer(parts, bytes),
             NODE => self.node(parts, bytes),
             VERSION => self.versioned(parts, bytes),
             record => self.record(parts, usize::from(record), bytes),
@@ -122,6 +137,7 @@ impl Walk {
 
     /// Goes down from the root to the leaf of the cursor.
     pub(super) fn descend(&mut self, parts: &mut Parts<'_>) {
+        self.asked = false;
         self.depth = 0;
         self.at = self.root;
         self.level = None;
@@ -222,6 +238,11 @@ impl Walk {
             Err(Unusable::Foreign { .. }) => return self.finish(Found::Gone),
             Err(Unusable::Malformed) => return self.finish(Found::Corrupt),
         };
+        self.sound(parts, &image, bytes);
+    }
+
+    /// Goes on from the tree node at hand, which has come whole.
+    pub(super) fn sound(&mut self, parts: &mut Parts<'_>, image: &Image<'_>, bytes: &[u8]) {
         self.torn = 0;
         let level = image.meta().level;
         if self.level.is_some_and(|expected| expected != level) {
@@ -230,10 +251,10 @@ impl Walk {
         }
         let belongs = (image.low()..=image.last()).contains(&self.cursor);
         if !belongs && !planted(Canary::IndexMissingRestart) {
-            return self.astray(parts, &image);
+            return self.astray(parts, image);
         }
         if image.is_leaf() {
-            return self.leaf(parts, &image);
+            return self.leaf(parts, image);
         }
         if parts.config.cache_bytes > 0 {
             let evicts = parts.cache.keep(self.at, bytes);

@@ -1,5 +1,6 @@
 //! The endpoint's side of requests.
 
+mod datagram;
 mod page;
 mod report;
 
@@ -13,6 +14,7 @@ use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
 use std::sync::Arc;
 
+pub use datagram::{DatagramServer, DatagramServerConfig, DatagramServerStatistics};
 pub use report::EndpointReport;
 
 /// Carries requests out on a shard. Each server thread has its own; all share the shard.

@@ -5,6 +5,7 @@
 
 mod handover;
 mod ownership;
+mod start;
 
 use super::map::{EndpointId, Part, PartitionMap};
 use super::meter::Meter;
@@ -86,6 +87,8 @@ struct Control {
     giving: Option<Giving>,
     getting: Option<Getting>,
     meters: Vec<Arc<Meter>>,
+    /// By meter: how far its keys have been taken.
+    sampled: Vec<u64>,
     counters: ShardStatistics,
 }
 
@@ -134,6 +137,7 @@ impl Shard {
                 giving: None,
                 getting: None,
                 meters: Vec::new(),
+                sampled: Vec::new(),
                 counters: ShardStatistics::default(),
             }),
         })
@@ -195,12 +199,24 @@ impl Shard {
 
     /// Counters that a server thread keeps for the shard.
     pub fn add_meter(&self, meter: Arc<Meter>) {
-        self.control().meters.push(meter);
+        let mut control = self.control();
+        control.meters.push(meter);
+        control.sampled.push(0);
     }
 
     /// The counters of all server threads, those that have gone included.
     pub fn meters(&self) -> Vec<Arc<Meter>> {
         self.control().meters.clone()
+    }
+
+    /// Appends keys that requests were for since this was last called: about one in four, and the
+    /// last 512 of each server thread at most.
+    pub fn take_sample(&self, keys: &mut Vec<u64>) {
+        let mut control = self.control();
+        let Control { meters, sampled, .. } = &mut *control;
+        for (meter, sampled) in meters.iter().zip(sampled) {
+            *sampled = meter.keys_since(*sampled, keys);
+        }
     }
 
     /// What moves have done. Server threads count the rest: see [`Shard::meters`].

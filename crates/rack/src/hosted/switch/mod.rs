@@ -258,6 +258,7 @@ impl SwitchProcess {
                 links: (0..nodes)
                     .map(|_| Box::new(Unplugged) as Box<dyn Link>)
                     .collect(),
+                up: None,
                 egress_high: config.switch.egress_packets as usize / 2,
                 stuck_since: vec![None; nodes],
             },

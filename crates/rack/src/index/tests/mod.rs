@@ -1,6 +1,7 @@
 //! An index on both kinds of rack, with moves and deaths.
 
 mod alone;
+mod datagrams;
 
 use super::*;
 use crate::config::{NodeConfig, Role};

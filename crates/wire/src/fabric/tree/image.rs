@@ -2,7 +2,7 @@
 
 use super::layout::{
     CHECK_WORD, FIRST_BITMAP_WORD, LAST_WORD, LOW_WORD, Layout, META_WORD, Meta, NEXT_WORD,
-    NodePointer, TREE_WORD, check_of_entry, check_of_header,
+    NodePointer, ROOT, TREE_WORD, check_of_entry, check_of_header, identity,
 };
 use super::record::ValueRef;
 
@@ -39,11 +39,11 @@ pub enum Unusable {
         expected: u32,
     },
     /// The bytes belong to another tree.
-    #[error("the tree node belongs to tree {found:#x}, not to {expected:#x}")]
+    #[error("the tree node says that it is {found:#x}, which is none of the tree {expected:#x}")]
     Foreign {
-        /// The tree of the bytes.
+        /// What the bytes say: see [`identity`].
         found: u64,
-        /// The tree that was meant.
+        /// The name of the tree that was meant.
         expected: u64,
     },
     /// It holds together and is still none: no entry where there must be one, or keys outside of
@@ -67,8 +67,6 @@ impl<'a> Image<'a> {
         pointer: NodePointer,
     ) -> Result<Self, Unusable> {
         let image = Self::unverified(layout, bytes);
-        let header = [META_WORD, LOW_WORD, LAST_WORD, NEXT_WORD, TREE_WORD];
-        let [meta, low, last, next, of] = header.map(|at| image.word(at));
         // Before the check: what was freed has none that fits.
         if image.meta.epoch != pointer.epoch {
             return Err(Unusable::Stale {
@@ -76,32 +74,89 @@ impl<'a> Image<'a> {
                 expected: pointer.epoch,
             });
         }
-        if image.count() > layout.capacity() {
+        if !image.check_fits(pointer.index) {
             return Err(Unusable::Torn);
         }
-        let mut sum = check_of_header(pointer.index, meta, low, last, next, of);
-        for index in 0..image.count() {
-            let (key, value) = image.words(index);
-            sum = sum.wrapping_add(check_of_entry(key, value, image.is_reference(index)));
-        }
-        if sum != image.word(CHECK_WORD) {
-            return Err(Unusable::Torn);
-        }
-        if of != tree {
+        let found = image.word(TREE_WORD);
+        if found != identity(tree, pointer.index) {
             return Err(Unusable::Foreign {
-                found: of,
+                found,
                 expected: tree,
             });
         }
+        image.consistent()
+    }
+
+    /// The tree node in the bytes of a READ whose address somebody else chose, if it is one of the
+    /// tree `tree` of `tree_nodes` places that is in use, and the pointer to it.
+    ///
+    /// # Errors
+    /// If the bytes do not hold together or are something else: [`Unusable::Foreign`] if there is
+    /// no such tree node, [`Unusable::Stale`] if it is free (then `expected` is the epoch that it
+    /// would have in use).
+    ///
+    /// # Panics
+    /// If there are fewer bytes than a tree node has.
+    pub fn verify_any(
+        layout: Layout,
+        bytes: &'a [u8],
+        tree: u64,
+        tree_nodes: u32,
+    ) -> Result<(Self, NodePointer), Unusable> {
+        let image = Self::unverified(layout, bytes);
+        let Some(pointer) = image.pointer(tree, tree_nodes) else {
+            return Err(Unusable::Foreign {
+                found: image.word(TREE_WORD),
+                expected: tree,
+            });
+        };
+        if !image.meta.is_live() {
+            return Err(Unusable::Stale {
+                found: pointer.epoch,
+                expected: pointer.epoch | 1,
+            });
+        }
+        if !image.check_fits(pointer.index) {
+            return Err(Unusable::Torn);
+        }
+        Ok((image.consistent()?, pointer))
+    }
+
+    /// The pointer that leads to the tree node that the bytes say they are, if the tree `tree` of
+    /// `tree_nodes` places has it.
+    pub fn pointer(&self, tree: u64, tree_nodes: u32) -> Option<NodePointer> {
+        // The other way round it is the same.
+        let index = u32::try_from(self.word(TREE_WORD) ^ tree).ok()?;
+        let epoch = self.meta.epoch;
+        let is_place = (ROOT..tree_nodes).contains(&index);
+        is_place.then_some(NodePointer { index, epoch })
+    }
+
+    /// Whether the words are those of one moment, as far as a sum can tell.
+    fn check_fits(&self, index: u32) -> bool {
+        if self.count() > self.layout.capacity() {
+            return false;
+        }
+        let header = [META_WORD, LOW_WORD, LAST_WORD, NEXT_WORD, TREE_WORD];
+        let [meta, low, last, next, who] = header.map(|at| self.word(at));
+        let mut sum = check_of_header(index, meta, low, last, next, who);
+        for index in 0..self.count() {
+            let (key, value) = self.words(index);
+            sum = sum.wrapping_add(check_of_entry(key, value, self.is_reference(index)));
+        }
+        sum == self.word(CHECK_WORD)
+    }
+
+    /// Itself, if its keys are where they must be.
+    fn consistent(self) -> Result<Self, Unusable> {
         // The sum does not see places. A line of an older moment may have an entry that was removed
         // behind the last one, and so stand in for the line where that entry is now. If all is in
         // order, though, the right entries are in their places.
-        if !image.ascends() {
+        if !self.ascends() {
             return Err(Unusable::Torn);
         }
-        image
-            .well_formed()
-            .then_some(image)
+        self.well_formed()
+            .then_some(self)
             .ok_or(Unusable::Malformed)
     }
 
@@ -231,90 +286,4 @@ impl<'a> Image<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TREE: u64 = 9;
-    const POINTER: NodePointer = NodePointer { index: 4, epoch: 7 };
-
-    fn layout() -> Layout {
-        Layout::new(512).expect("a size that there is")
-    }
-
-    /// A leaf of keys up to 1000 with these entries, and what lies behind them.
-    fn leaf(entries: &[(u64, u64)], behind: &[(u64, u64)]) -> Vec<u64> {
-        let layout = layout();
-        let mut words = vec![0; layout.words()];
-        let meta = Meta {
-            epoch: POINTER.epoch,
-            level: 0,
-            count: entries.len() as u16,
-        };
-        words[META_WORD] = meta.to_word();
-        words[LAST_WORD] = 1000;
-        words[TREE_WORD] = TREE;
-        let sum = check_of_header(POINTER.index, meta.to_word(), 0, 1000, 0, TREE);
-        words[CHECK_WORD] = entries.iter().fold(sum, |sum, &(key, value)| {
-            sum.wrapping_add(check_of_entry(key, value, false))
-        });
-        for (index, &(key, value)) in entries.iter().chain(behind).enumerate() {
-            words[layout.entry(index)] = key;
-            words[layout.entry(index) + 1] = value;
-        }
-        words
-    }
-
-    fn verify(words: &[u64]) -> Result<usize, Unusable> {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        Image::verify(layout(), &bytes, TREE, POINTER).map(|image| image.count())
-    }
-
-    #[test]
-    fn a_mix_of_two_moments_is_torn_even_if_the_sum_is_right() {
-        let old = leaf(&[(1, 10), (2, 20), (4, 40)], &[(3, 30)]);
-        let new = leaf(&[(1, 10), (2, 20), (3, 30), (4, 40)], &[]);
-        assert_eq!((verify(&old), verify(&new)), (Ok(3), Ok(4)));
-        // The new header with the old entries: all four of them, two in each other's place.
-        let entries = layout().entry(0);
-        let mixed = [&new[..entries], &old[entries..]].concat();
-        assert_eq!(verify(&mixed), Err(Unusable::Torn));
-        // And with any other number of old words at either end: torn, or all that counts of one.
-        let content = |words: &[u64]| {
-            let end = layout().entry(usize::from(Meta::from_word(words[META_WORD]).count));
-            words[CHECK_WORD..end].to_vec()
-        };
-        for cut in CHECK_WORD..layout().entry(4) {
-            for (one, other) in [(&old, &new), (&new, &old)] {
-                let mixed = [&one[..cut], &other[cut..]].concat();
-                let is_whole = [one, other]
-                    .iter()
-                    .any(|all| content(all) == content(&mixed));
-                let torn = Err(Unusable::Torn);
-                assert!(verify(&mixed) == torn || is_whole, "cut at word {cut}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_belongs_elsewhere_is_told() {
-        let good = leaf(&[(1, 10)], &[]);
-        let bytes: Vec<u8> = good.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let with = |tree, pointer| Image::verify(layout(), &bytes, tree, pointer).map(|_| ());
-        let stale = NodePointer {
-            epoch: 9,
-            ..POINTER
-        };
-        let (expected, found) = (9, 7);
-        let error = Err(Unusable::Stale { found, expected });
-        assert_eq!(with(TREE, stale), error);
-        let (expected, found) = (8, TREE);
-        let error = Err(Unusable::Foreign { found, expected });
-        assert_eq!(with(8, POINTER), error);
-        let elsewhere = NodePointer {
-            index: 5,
-            ..POINTER
-        };
-        assert_eq!(with(TREE, elsewhere), Err(Unusable::Torn));
-        assert_eq!(verify(&leaf(&[(1001, 1)], &[])), Err(Unusable::Malformed));
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@ pub const LOW_WORD: usize = 3;
 pub const LAST_WORD: usize = 4;
 /// The word of the pointer to the right.
 pub const NEXT_WORD: usize = 5;
-/// The word that names the tree.
+/// The word that tells which tree node of which tree it is: see [`identity`].
 pub const TREE_WORD: usize = 6;
 /// The first word of the bits that tell references.
 pub const FIRST_BITMAP_WORD: usize = 7;
@@ -198,15 +198,21 @@ pub fn check_of_entry(key: u64, value: u64, is_reference: bool) -> u64 {
     )
 }
 
+/// What a tree node says of itself in [`TREE_WORD`]: the name of its tree, and its number.
+#[inline]
+pub fn identity(tree: u64, index: u32) -> u64 {
+    tree ^ u64::from(index)
+}
+
 /// What the words of the header add to the check, those of the tree node `index`.
 #[inline]
-pub fn check_of_header(index: u32, meta: u64, low: u64, last: u64, next: u64, tree: u64) -> u64 {
+pub fn check_of_header(index: u32, meta: u64, low: u64, last: u64, next: u64, who: u64) -> u64 {
     let a = fold(
         meta ^ SECRETS[0],
         low ^ SECRETS[1] ^ u64::from(index).wrapping_mul(SECRETS[3]),
     );
     let b = fold(last ^ SECRETS[2], next ^ SECRETS[3] ^ a);
-    fold(b ^ SECRETS[1], tree ^ SECRETS[0])
+    fold(b ^ SECRETS[1], who ^ SECRETS[0])
 }
 
 /// What bytes in words add to the check of a record.

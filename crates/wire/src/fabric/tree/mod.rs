@@ -19,7 +19,7 @@
 //! word 3        low fence: the least key that belongs here
 //! word 4        last fence: the greatest key that belongs here
 //! word 5        the tree node to the right on the same level, or nothing
-//! word 6        the tree
+//! word 6        the name of the tree xor the number of the tree node: who it is
 //! word 7…       one bit per entry: whether its value is a reference into the heap
 //! then          entries of two words, in ascending order of key: key and value, or in an inner
 //!               tree node the least key of a child and the pointer to it
@@ -30,6 +30,10 @@
 //! recognisable whatever part of it is old. The check is a sum with one summand per entry, so
 //! that a writer who adds an entry adds a summand and need not look at the others. It is written
 //! last: an image whose words fit its check is what the tree node held when the check was read.
+//!
+//! Word 6 lets a reader who did not choose the address tell which tree node has come: a query that
+//! the network answers with the deepest tree node it knows. The check covers the number a second
+//! time, so that the word alone is not believed.
 //!
 //! A pointer names a tree node and its epoch, which is odd while the tree node is in use. Freeing
 //! makes it even, using it anew odd again: a pointer from before leads to nothing that fits it.
@@ -43,6 +47,7 @@ pub use image::{Image, Unusable, Value};
 pub use layout::{
     CHECK_WORD, FIRST_BITMAP_WORD, LAST_WORD, LATCH_WORD, LOW_WORD, Layout, META_WORD, Meta,
     NEXT_WORD, NODE_SIZES, NodePointer, ROOT, TREE_WORD, check_of_entry, check_of_header,
+    identity,
 };
 pub use record::{RECORD_HEADER_WORDS, RecordError, UNIT, VALUE_MAX, ValueRef, check_of_record};
-pub use superblock::{MAGIC, Superblock, SuperblockError};
+pub use superblock::{FAN_OUT_MIN, MAGIC, Superblock, SuperblockError};

@@ -4,7 +4,11 @@ use super::layout::{Layout, check_of_words};
 use super::record::{UNIT, VALUE_MAX};
 
 /// The first word of a tree: `rwtree`, and the version of the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"rwtree\x00\x01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"rwtree\x00\x02");
+
+/// The least limit of the children of an inner tree node. A split leaves half of them, and with
+/// less than two children each, every level could have as many tree nodes as the one below it.
+pub const FAN_OUT_MIN: u16 = 4;
 
 /// The shape of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +23,8 @@ pub struct Superblock {
     pub value_max: u32,
     /// The name of the tree, which every tree node bears.
     pub tree: u64,
+    /// The most children of an inner tree node; 0: as many as fit.
+    pub fan_out: u16,
 }
 
 /// Why a block is no tree.
@@ -81,7 +87,7 @@ impl Superblock {
             self.heap_bytes,
             u64::from(self.value_max),
             self.tree,
-            0,
+            u64::from(self.fan_out),
             0,
         ];
         words[Self::WORDS - 1] = check(&words);
@@ -106,7 +112,9 @@ impl Superblock {
             heap_bytes: words[2],
             value_max: u32::try_from(words[3]).unwrap_or(u32::MAX),
             tree: words[4],
+            fan_out: u16::try_from(words[5]).unwrap_or(u16::MAX),
         };
+        let capacity = Layout::new(superblock.node_size).map_or(0, Layout::capacity) as u64;
         let fields = [
             (
                 "node_size",
@@ -124,6 +132,11 @@ impl Superblock {
                 superblock.heap_bytes.is_multiple_of(UNIT),
             ),
             ("value_max", words[3], words[3] <= u64::from(VALUE_MAX)),
+            (
+                "fan_out",
+                words[5],
+                words[5] == 0 || (u64::from(FAN_OUT_MIN)..=capacity).contains(&words[5]),
+            ),
         ];
         if let Some(&(what, value, _)) = fields.iter().find(|(_, _, possible)| !possible) {
             return Err(SuperblockError::Impossible { what, value });
@@ -153,6 +166,7 @@ mod tests {
         heap_bytes: 6400,
         value_max: 1000,
         tree: 7,
+        fan_out: 16,
     };
 
     #[test]
@@ -190,5 +204,10 @@ mod tests {
             error.to_string(),
             "the superblock says node_size = 700, which no tree has"
         );
+        for (fan_out, possible) in [(0, true), (3, false), (4, true), (60, true), (61, false)] {
+            let words = Superblock { fan_out, ..TREE }.encode();
+            let decoded = Superblock::decode(&words, u64::MAX);
+            assert_eq!(decoded.is_ok(), possible, "{fan_out}");
+        }
     }
 }

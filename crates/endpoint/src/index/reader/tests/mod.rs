@@ -1,6 +1,7 @@
 //! Walks over a tree that changes under them.
 
-mod played;
+mod network;
+pub(in crate::index) mod played;
 
 use super::*;
 use crate::btree::{Direction, Tree, TreeConfig};
@@ -54,9 +55,14 @@ struct Stage {
 
 impl Stage {
     fn new(seed: u64, cache_bytes: u64, lengths: &'static [usize]) -> Self {
+        Self::with(seed, cache_bytes, lengths, false)
+    }
+
+    fn with(seed: u64, cache_bytes: u64, lengths: &'static [usize], network: bool) -> Self {
         let memory = Memory::new(16 << 20);
         let longest = *lengths.iter().max().unwrap() as u32;
-        let config = TreeConfig::for_keys(2 * KEYS, 512, longest);
+        // Fewer children than fit, so that there are more levels; and places for what pins hold.
+        let config = TreeConfig::for_keys(4 * KEYS, 512, longest).with_fan_out(8);
         let block = memory.allocate(config.bytes() as usize).unwrap();
         let tree = Tree::create(block, &config).unwrap();
         let map = PartitionMap::whole(2, EndpointId(0)).unwrap();
@@ -74,6 +80,7 @@ impl Stage {
             walks: 5,
             cache_bytes,
             records: 3,
+            network,
             ..ReaderConfig::default()
         };
         let reader = Reader::new(&mut played, &memory, PdId(0), remote, config).unwrap();
@@ -195,7 +202,18 @@ impl Stage {
 #[track_caller]
 fn check_history(seed: u64, cache_bytes: u64, lengths: &'static [usize]) -> ReaderStatistics {
     let mut stage = Stage::new(seed, cache_bytes, lengths);
-    for _ in 0..60_000 {
+    run_history(&mut stage, seed, |_, _| {})
+}
+
+/// Changes and walks at the same time; `also` is called before each step.
+#[track_caller]
+fn run_history(
+    stage: &mut Stage,
+    seed: u64,
+    mut also: impl FnMut(&mut Stage, u32),
+) -> ReaderStatistics {
+    for step in 0..60_000 {
+        also(stage, step);
         match stage.played.rng.below(40) {
             0..4 => stage.change(),
             4..7 => stage.begin(),
@@ -223,7 +241,8 @@ fn whatever_changes_under_it_a_walk_finds_what_was_there() {
         }
     }
     // Everything that can happen has happened.
-    for (name, count) in all.list().filter(|(name, _)| *name != "moved") {
+    let elsewhere = |name: &str| name == "moved" || name.starts_with("network");
+    for (name, count) in all.list().filter(|(name, _)| !elsewhere(name)) {
         let seldom = ["given_up", "records_torn"].contains(&name);
         assert!(count > 0 || seldom, "{name} has not happened: {all:?}");
     }
@@ -294,6 +313,15 @@ fn a_reader_that_makes_no_sense_is_refused() {
                 ..ReaderConfig::default()
             },
             "a reader with records = 65; 1 to 64 are possible",
+        ),
+        (
+            ReaderConfig {
+                network: true,
+                mtu: rackweave_verbs::Mtu::B256,
+                ..ReaderConfig::default()
+            },
+            "tree nodes of 512 bytes on a path of MTU 256: the network answers with one packet; \
+             make the tree with smaller ones (node_size), or read one-sided",
         ),
     ] {
         let reader = Reader::new(&mut stage.played, &memory, PdId(0), remote, config);

@@ -1,5 +1,5 @@
 //! A NIC that the tests play: READs bring their cache lines one at a time, in any order, while the
-//! tree changes.
+//! tree changes. What is not a READ is lost. Switches between them, if there are any, answer queries: READs with rkey 0.
 
 use rackweave_base::{Block, Qpn, Rkey, Rng};
 use rackweave_verbs::{
@@ -15,6 +15,7 @@ const LINE: usize = 64;
 /// A READ under way.
 struct Read {
     request: WorkRequest,
+    qpn: Qpn,
     remote: Region,
     offset: usize,
     bytes: Vec<u8>,
@@ -22,11 +23,20 @@ struct Read {
     lines: Vec<usize>,
 }
 
+/// What the switches know: which region and offset a key leads to.
+pub type Network = Box<dyn FnMut(u64) -> (Rkey, u64)>;
+
 /// Both ends' NIC.
 pub struct Played {
+    /// Without one a query gets to the endpoint, where no region has its key.
+    pub network: Option<Network>,
+
     regions: Vec<Region>,
     reads: VecDeque<Read>,
-    completions: VecDeque<Completion>,
+    /// By queue pair, its completion queue for what is sent.
+    queues: Vec<CqId>,
+    completions: VecDeque<(CqId, Completion)>,
+    cqs: u32,
     pub rng: Rng,
     room: usize,
     broken: bool,
@@ -35,9 +45,12 @@ pub struct Played {
 impl Played {
     pub fn new(seed: u64, room: usize) -> Self {
         Self {
+            network: None,
             regions: Vec::new(),
             reads: VecDeque::new(),
+            queues: Vec::new(),
             completions: VecDeque::new(),
+            cqs: 0,
             rng: Rng::new(seed),
             room,
             broken: false,
@@ -71,27 +84,34 @@ impl Played {
                 .unwrap();
             let offset = (segment.address - local.address) as usize;
             local.block.write(offset, &read.bytes);
-            self.complete(&read.request, CompletionStatus::Success);
+            self.complete(read.qpn, &read.request, CompletionStatus::Success);
         }
         true
     }
 
-    fn complete(&mut self, request: &WorkRequest, status: CompletionStatus) {
-        self.completions.push_back(Completion {
+    fn complete(&mut self, qpn: Qpn, request: &WorkRequest, status: CompletionStatus) {
+        let completion = Completion {
             id: request.id,
-            qpn: Qpn(7),
+            qpn,
             status,
             opcode: CompletionOpcode::Read,
             length: request.segments()[0].length,
             immediate: None,
-        });
+        };
+        let queue = self.queues[qpn.0 as usize];
+        self.completions.push_back((queue, completion));
+    }
+
+    /// Queue pairs that are made from now on work, whatever became of those before.
+    pub fn mend(&mut self) {
+        self.broken = false;
     }
 
     /// The peer is gone: everything under way fails.
     pub fn break_off(&mut self) {
         self.broken = true;
         for read in core::mem::take(&mut self.reads) {
-            self.complete(&read.request, CompletionStatus::RetriesExceeded);
+            self.complete(read.qpn, &read.request, CompletionStatus::RetriesExceeded);
         }
     }
 }
@@ -119,15 +139,23 @@ impl Verbs for Played {
     }
 
     fn create_cq(&mut self, _: u32) -> Result<CqId, CqError> {
-        Ok(CqId(0))
+        self.cqs += 1;
+        Ok(CqId(self.cqs))
     }
 
     fn destroy_cq(&mut self, _: CqId) -> Result<(), CqError> {
         Ok(())
     }
 
-    fn create_qp(&mut self, _: PdId, _: CqId, _: CqId, _: QpCapabilities) -> Result<Qpn, QpError> {
-        Ok(Qpn(7))
+    fn create_qp(
+        &mut self,
+        _: PdId,
+        send: CqId,
+        _: CqId,
+        _: QpCapabilities,
+    ) -> Result<Qpn, QpError> {
+        self.queues.push(send);
+        Ok(Qpn(self.queues.len() as u32 - 1))
     }
 
     fn modify_qp(&mut self, _: Qpn, _: QpModify) -> Result<(), ModifyError> {
@@ -144,16 +172,28 @@ impl Verbs for Played {
 
     fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
         if self.broken {
-            self.complete(&request, CompletionStatus::Flushed);
+            self.complete(qpn, &request, CompletionStatus::Flushed);
             return Ok(());
         }
         if self.reads.len() >= self.room {
             return Err(PostError::Full(qpn));
         }
         let Operation::Read { address, rkey } = request.operation else {
-            panic!("a reader posts nothing but READs");
+            return Ok(());
         };
-        let remote = self.regions.iter().find(|r| r.rkey == rkey).unwrap();
+        let (address, rkey) = match &mut self.network {
+            Some(network) if rkey == Rkey(0) => {
+                let (rkey, offset) = network(address);
+                let region = self.regions.iter().find(|r| r.rkey == rkey).unwrap();
+                (region.address + offset, rkey)
+            }
+            _ => (address, rkey),
+        };
+        let Some(remote) = self.regions.iter().find(|r| r.rkey == rkey) else {
+            self.complete(qpn, &request, CompletionStatus::RemoteAccess);
+            self.break_off();
+            return Ok(());
+        };
         let (offset, len) = (address - remote.address, request.segments()[0].length);
         assert!(
             offset + u64::from(len) <= remote.block.len() as u64,
@@ -164,6 +204,7 @@ impl Verbs for Played {
             offset: offset as usize,
             bytes: vec![0; len as usize],
             lines: (0..(len as usize).div_ceil(LINE)).collect(),
+            qpn,
             request,
         });
         Ok(())
@@ -173,9 +214,15 @@ impl Verbs for Played {
         Ok(())
     }
 
-    fn poll_cq(&mut self, _: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize {
-        let count = limit.min(self.completions.len());
-        completions.extend(self.completions.drain(..count));
-        count
+    fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize {
+        let before = completions.len();
+        self.completions.retain(|&(of, completion)| {
+            let takes = of == cq && completions.len() - before < limit;
+            if takes {
+                completions.push(completion);
+            }
+            !takes
+        });
+        completions.len() - before
     }
 }

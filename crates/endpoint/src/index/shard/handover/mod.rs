@@ -12,16 +12,17 @@
 //! Until the commit either side can go back. The commit decides: after it the range is with the
 //! taker, who owns it from the adoption on. In between nobody owns it, and requests for it wait.
 //! If the giver dies after the seal, the taker may own the range, whether or not it was committed
-//! ([`Shard::salvage`]): there is no other copy.
+//! ([`Shard::begin_anew`]): there is no other copy.
 //!
 //! Each step may be repeated. A step with another [`MoveId`] than that of the move under way is
 //! refused, so that a coordinator that was given up for dead does no harm.
 
 mod give;
+mod restart;
 mod state;
 
 use super::{Control, Shard, Span, span_of};
-use crate::index::map::{EndpointId, PartitionMap};
+use crate::index::map::PartitionMap;
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
@@ -147,20 +148,17 @@ impl Shard {
     /// Owns the range from now on.
     ///
     /// # Errors
-    /// If there is no such move, it is not sealed, or `map` is not what it leads to.
+    /// If there is no such move, it is not sealed, or it does not lead to what `map` says.
     pub fn adopt(&self, id: MoveId, map: &PartitionMap) -> Result<(), HandoverError> {
         let mut control = self.control();
-        if *control.map == *map && control.getting.is_none() {
+        if control.getting.is_none() && self.has_same(&control.map, map) {
             return Ok(());
         }
         let getting = *control.getting(id)?;
         if !getting.sealed {
             return Err(HandoverError::Unsealed);
         }
-        let (low, last) = (getting.range.low, getting.range.last);
-        let owner = control.map.owner(low);
-        let next = control.map.with_move(owner, self.me, low, last);
-        if !next.is_ok_and(|next| next == *map) {
+        if !self.leads_to(&control, getting, map) {
             return Err(HandoverError::Version {
                 here: control.map.version(),
                 there: map.version(),
@@ -170,6 +168,23 @@ impl Shard {
         Ok(())
     }
 
+    /// Whether this endpoint has what `map` says once it has got what is coming. Others may have
+    /// begun anew since.
+    fn leads_to(&self, control: &Control, getting: Getting, map: &PartitionMap) -> bool {
+        let (low, last) = (getting.range.low, getting.range.last);
+        let owner = control.map.owner(low);
+        let next = control.map.with_move(owner, self.me, low, last);
+        next.is_ok_and(|next| map.version() >= next.version() && self.has_same(&next, map))
+    }
+
+    /// Whether this endpoint has the same by two maps of one index, and since the same version.
+    fn has_same(&self, one: &PartitionMap, other: &PartitionMap) -> bool {
+        let (me, endpoints) = (self.me, one.endpoints());
+        endpoints == other.endpoints()
+            && one.part_of(me) == other.part_of(me)
+            && one.since(me) == other.since(me)
+    }
+
     fn take_over(&self, control: &mut Control, getting: Getting, map: &PartitionMap) {
         control.getting = None;
         control.counters.ranges_in += 1;
@@ -177,46 +192,6 @@ impl Shard {
         // The map first: whoever learns of it here finds the keys here.
         self.own(control, map);
         self.ownership.change(span_of(map, self.me), Span::NONE);
-    }
-
-    /// Ends a move in which `dead` takes part, which will not come back with what it had. Returns
-    /// the map as it is afterwards, in which `dead` may still have keys.
-    ///
-    /// # Errors
-    /// If the tree refuses.
-    pub fn salvage(&self, dead: EndpointId) -> Result<Arc<PartitionMap>, HandoverError> {
-        let mut control = self.control();
-        if control
-            .giving
-            .as_ref()
-            .is_some_and(|giving| giving.to == dead)
-        {
-            control.giving = None;
-            self.ownership.change(self.owned().keys, Span::NONE);
-        }
-        let getting = control.getting.take();
-        if let Some(getting) = getting {
-            let range = getting.range;
-            let next = control
-                .map
-                .with_move(dead, self.me, range.low, range.last)
-                .ok();
-            match next {
-                Some(next) if getting.sealed => self.take_over(&mut control, getting, &next),
-                Some(_) => self.take_back(getting)?,
-                // It comes from another.
-                None => control.getting = Some(getting),
-            }
-        }
-        Ok(control.map.clone())
-    }
-
-    /// Takes note of a map in which others have changed and this endpoint has not.
-    ///
-    /// # Errors
-    /// If it is not newer, or this endpoint has changed in it.
-    pub fn note_map(&self, map: &PartitionMap) -> Result<(), HandoverError> {
-        self.learn(&mut self.control(), map)
     }
 }
 
@@ -237,11 +212,8 @@ impl Control {
 impl Shard {
     /// Takes note of a map in which others have changed and this endpoint has not.
     fn learn(&self, control: &mut Control, map: &PartitionMap) -> Result<(), HandoverError> {
-        let (here, me) = (&control.map, self.me);
-        let newer = map.version() > here.version()
-            && map.endpoints() == here.endpoints()
-            && map.part_of(me) == here.part_of(me)
-            && map.since(me) == here.since(me);
+        let here = &control.map;
+        let newer = map.version() > here.version() && self.has_same(here, map);
         if newer {
             self.set_map(control, map);
         } else if **here != *map {

@@ -1,4 +1,7 @@
 //! Looking at a latch in a server's memory, and giving it back.
+//!
+//! A changed page is not moved away from under a write to its home: the mark of that write does not
+//! say whose it is, and so the place must, if its node dies. Who has changed the page waits.
 
 use super::super::step::{Event, Goal, Step, Word};
 use super::super::{Answer, Op};
@@ -47,6 +50,7 @@ impl Latch {
                 self.read()
             }
             (State::Placing, Event::Swapped(before)) if before == self.place.0 => self.open(),
+            (State::Reading, Event::Due { tired: false }) => Step::ReadEntry,
             // Somebody began or ended a write, or the switch has the entry now.
             (State::Placing, Event::Swapped(_)) => self.again(),
             (State::Opening, Event::Swapped(before)) => self.opened(FallbackLatch(before)),
@@ -73,6 +77,9 @@ impl Latch {
             return self.not_mine(self.latch.latch());
         }
         if let Goal::Do(Op::Unfix { frame, .. }) = self.goal {
+            if self.place.is_writing() {
+                return Step::Pause;
+            }
             let moved = self.place.moved(self.me, frame);
             if moved != self.place {
                 self.state = State::Placing;

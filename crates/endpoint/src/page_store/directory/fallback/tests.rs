@@ -166,6 +166,27 @@ fn a_mark_of_a_write_does_not_outlive_the_write() {
 }
 
 #[test]
+fn a_changed_page_does_not_move_away_from_under_a_write() {
+    let (page, frame) = (page(), 4);
+    let old = Place::dirty(2, 9);
+    let marked = old.writing();
+    let mut walk = start(Op::Unfix { page, frame });
+    assert_eq!(walk.next(Event::Entry(MINE, marked)), Step::Pause);
+    let mut tired = walk;
+    let end = tired.next(Event::Due { tired: true });
+    assert!(matches!(end, Step::End(Answer::Gone, _)));
+    assert_eq!(walk.next(Event::Due { tired: false }), Step::ReadEntry);
+    // The write has ended, or who wrote is dead: the mark goes with the place.
+    assert!(!marked.died(2).is_writing());
+    for place in [marked.written(2, 9, true, false), marked.died(2)] {
+        let mut walk = walk;
+        let place_is = walk.next(Event::Entry(MINE, place));
+        let moved = place.moved(ME, frame);
+        assert_eq!(place_is, swap(Word::Place, place.0, moved.0));
+    }
+}
+
+#[test]
 fn nobody_else_gives_a_latch_back() {
     let (page, frame) = (page(), 3);
     let other = FallbackLatch::new(LatchWord::open(5).locked(), Some(0));

@@ -1,0 +1,138 @@
+//! What the experiments of the Fat-B+Tree paper share: its testbeds in virtual time, a database,
+//! lookups and what they took.
+//!
+//! The testbeds' hardware is `rackweave_sim::testbed_fat_btree`; every constant is in
+//! `rackweave_sim::devices`.
+
+pub mod client;
+pub mod database;
+pub mod datagrams;
+pub mod ethernet;
+pub mod seen;
+pub mod stage;
+pub mod sweep;
+pub mod walk;
+
+use super::drive::failed;
+use super::{ExperimentError, Run, Scale};
+use crate::figure::{Axis, Drawing, Figure};
+use database::{Database, Popularity};
+use seen::Curve;
+use stage::Limits;
+
+/// Where the paper is meant.
+pub const PAPER: &str = "Zhao et al., Fat-B+Tree";
+
+/// What the quick form divides keys, ranges and regular nodes by.
+const SHRINK: u64 = 10;
+
+/// What a figure is shrunk by.
+pub fn shrink(scale: Scale) -> u64 {
+    match scale {
+        Scale::Quick => SHRINK,
+        Scale::Full => 1,
+    }
+}
+
+/// The default of section V-B: a fat root of 600 ranges and three layers of 3600 regular nodes.
+pub fn limits(scale: Scale) -> Limits {
+    Limits {
+        ranges: (600 / shrink(scale)) as u16,
+        layers: 3,
+        nodes: (3600 / shrink(scale)) as u16,
+    }
+}
+
+/// Keys of the default.
+pub const KEYS: u64 = 2_000_000;
+
+/// Bytes of a value.
+pub const VALUE_BYTES: u32 = 1000;
+
+/// The Zipfian skew of the default.
+pub const SKEW: f64 = 0.99;
+
+/// The database of the default.
+pub fn database(scale: Scale) -> Database {
+    Database {
+        keys: KEYS / shrink(scale),
+        value_bytes: VALUE_BYTES,
+    }
+}
+
+/// What is asked for, as [`Popularity::new`] has it.
+///
+/// # Errors
+/// If there is no such distribution.
+pub fn popularity(
+    database: &Database,
+    skew: f64,
+    variation: f64,
+    seed: u64,
+) -> Result<Popularity, ExperimentError> {
+    let popularity = Popularity::new(database, skew, variation, seed);
+    popularity.map_err(|error| failed("the distribution of queries", error))
+}
+
+/// What figures 5 to 9 have in common; name, title, x and claims are to be filled in.
+pub fn figure(run: &Run<'_>, curves: &[Curve]) -> Figure {
+    Figure {
+        name: String::new(),
+        title: String::new(),
+        x: Axis::linear("", ""),
+        y: seen::axis(),
+        drawing: Drawing::Lines,
+        x_names: Vec::new(),
+        series: seen::panels(curves),
+        claims: Vec::new(),
+        notes: notes(run.scale, curves),
+        seed: run.seed,
+    }
+}
+
+fn notes(scale: Scale, curves: &[Curve]) -> Vec<String> {
+    let mut notes = vec![format!(
+        "{PAPER}, section V-B: one client thread at 4.2 GHz looks records up one after the other; \
+         ConnectX-5s, cables of 40 Gbit/s, two switches in a row. What the paper claims in \
+         microseconds is compared as a ratio to its baseline, what ours takes to ours"
+    )];
+    let baseline = curves.get(1).and_then(|curve| curve.points.first());
+    if let Some((_, baseline)) = baseline {
+        notes.push(format!(
+            "a round trip takes {:.1} us here, the client's work included; the paper's baseline \
+             of 113 us would be eight of 14 us. Its client makes its packets itself (DPDK); ours \
+             posts work requests to a NIC. No constant was fitted",
+            baseline.mean_us() / baseline.round_trips()
+        ));
+    }
+    notes.push(
+        "a leaf refers to its records, so that a lookup ends with a READ of the leaf and one of \
+         the record: two round trips at least, where the paper's switches may lead to the record \
+         itself and leave one"
+            .into(),
+    );
+    notes.push(
+        "the baseline walks the same tree as the network, whose inner nodes have 16 children at \
+         most (512 bytes, leaves of 28 entries, filled to nine tenths). The other two walk trees \
+         with full inner nodes, of 28 children in 512 bytes and of 60 in 1024: what the limit \
+         costs"
+            .into(),
+    );
+    notes.push(
+        "popular keys are anywhere among all, as YCSB hashes them. The network is loaded by a \
+         sample of queries of the same distribution (a million, shrunk like the rest)"
+            .into(),
+    );
+    notes.push(
+        "all keys are in the tree; records that no lookup asks for have eight bytes in place of \
+         1000, which does not change the tree's shape"
+            .into(),
+    );
+    if shrink(scale) > 1 {
+        notes.push(format!(
+            "quick: keys, ranges and tree nodes of layers are a {SHRINK}th of what the axis and \
+             the paper say, which leaves out a level of the tree"
+        ));
+    }
+    notes
+}

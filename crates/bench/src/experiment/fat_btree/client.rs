@@ -1,0 +1,199 @@
+//! A thread that looks records up, one after the other.
+
+use super::database::Database;
+use crate::experiment::metered::{Metered, Outbox, Toll};
+use crate::experiment::work::Core;
+use rackweave_base::{Duration, Instant};
+use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::{Category, devices};
+use rackweave_verbs::{Completion, CompletionOpcode};
+use rackweave_wire::fabric::tree::RECORD_HEADER_WORDS;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What lookups took.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Log {
+    /// How long each took, in nanoseconds.
+    pub latencies_ns: Vec<u64>,
+    /// READs of each, queries of the network included: round trips.
+    pub reads: Vec<u64>,
+    /// From the first lookup's beginning to the last one's end.
+    pub span: Duration,
+    /// What went wrong, if anything did.
+    pub failure: Option<String>,
+}
+
+/// What a thread pays that reads by READs.
+#[derive(Clone, Copy, Debug)]
+struct Reads {
+    core: Core,
+    node_bytes: u32,
+}
+
+impl Toll for Reads {
+    fn posts(&self, requests: usize) -> Duration {
+        let cycles = devices::WORK_REQUEST_CYCLES * requests as u64 + devices::DOORBELL_CYCLES;
+        self.core.work(cycles)
+    }
+
+    fn receives(&self) -> Duration {
+        self.core.work(devices::RECEIVE_REQUEST_CYCLES)
+    }
+
+    fn takes(&self, completion: &Completion) -> Duration {
+        let bytes = u64::from(completion.length);
+        let use_of_it = match completion.opcode {
+            CompletionOpcode::Read if completion.length == self.node_bytes => {
+                let entries = bytes / crate::experiment::work::TREE_ENTRY_BYTES;
+                self.core.verified(bytes) + self.core.searched(entries)
+            }
+            CompletionOpcode::Read => self.core.record(bytes),
+            _ => self.core.arrived(bytes),
+        };
+        self.core.cpu.poll_cost + use_of_it
+    }
+}
+
+/// A lookup under way.
+struct Going {
+    ticket: Ticket,
+    number: u64,
+    since: Instant,
+    /// READs before it.
+    reads: u64,
+}
+
+/// The thread.
+pub struct ClientActor {
+    client: IndexClient,
+    toll: Reads,
+    database: Database,
+    asked: std::vec::IntoIter<u64>,
+    going: Option<Going>,
+    began: Option<Instant>,
+    outbox: Outbox,
+    log: Rc<RefCell<Log>>,
+}
+
+impl ClientActor {
+    /// A thread that looks the records `asked` up by way of `client`, whose tree nodes are of
+    /// `node_bytes`.
+    pub fn new(
+        client: IndexClient,
+        core: Core,
+        (database, node_bytes): (Database, u32),
+        asked: &[u64],
+        log: &Rc<RefCell<Log>>,
+    ) -> Self {
+        Self {
+            client,
+            toll: Reads { core, node_bytes },
+            database,
+            asked: asked.to_vec().into_iter(),
+            going: None,
+            began: None,
+            outbox: Outbox::default(),
+            log: log.clone(),
+        }
+    }
+
+    fn reads(&self) -> u64 {
+        self.client.reader_statistics().reads
+    }
+
+    fn end(&mut self, reply: &Reply, now: Instant) -> Result<(), String> {
+        let going = self.going.take();
+        let going = going.filter(|going| going.ticket == reply.ticket);
+        let going = going.ok_or("an answer to no question")?;
+        let key = self.database.key(going.number);
+        match &reply.result {
+            Ok(Answer::Value(Some(value))) if **value == *self.database.value(going.number) => {}
+            Ok(Answer::Value(Some(_))) => return Err(format!("key {key:#x} has a wrong value")),
+            Ok(answer) => return Err(format!("key {key:#x}: {answer:?}")),
+            Err(error) => return Err(format!("key {key:#x}: {error}")),
+        }
+        let reads = self.reads() - going.reads;
+        let began = *self.began.get_or_insert(going.since);
+        let mut log = self.log.borrow_mut();
+        log.latencies_ns.push(now.since(going.since).as_nanos());
+        log.reads.push(reads);
+        log.span = now.since(began);
+        Ok(())
+    }
+
+    /// One turn; what it has cost beside the verbs, or nothing if all is done.
+    fn turn(
+        &mut self,
+        now: Instant,
+        verbs: &mut Metered<'_, Reads>,
+    ) -> Result<Option<Duration>, String> {
+        let dispatch = self.toll.core.work(devices::RPC_DISPATCH_CYCLES);
+        let mut spent = Duration::ZERO;
+        self.client.advance(now, verbs);
+        while let Some(reply) = self.client.take() {
+            spent += dispatch;
+            self.end(&reply, now + verbs.spent() + spent)?;
+        }
+        if self.going.is_none() {
+            let Some(number) = self.asked.next() else {
+                return Ok(None);
+            };
+            let since = now + verbs.spent() + spent;
+            let reads = self.reads();
+            spent += dispatch;
+            let key = self.database.key(number);
+            let begun = self.client.begin(&Op::Get { key });
+            let ticket = begun.map_err(|error| format!("key {key:#x}: {error}"))?;
+            self.going = Some(Going {
+                ticket,
+                number,
+                since,
+                reads,
+            });
+            self.client.advance(now, verbs);
+        }
+        Ok(Some(spent))
+    }
+}
+
+impl Actor for ClientActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        let mut outbox = core::mem::take(&mut self.outbox);
+        let flushed = outbox.flush(context.nic());
+        let mut verbs = Metered::with(context.nic(), Some(&mut outbox), self.toll);
+        let result = flushed.and_then(|()| self.turn(now, &mut verbs));
+        let communication = verbs.spent();
+        self.outbox = outbox;
+        context.charge(Category::Communication, communication);
+        let compute = match result {
+            Ok(Some(compute)) => compute,
+            Ok(None) => return Step::Done,
+            Err(failure) => {
+                self.log.borrow_mut().failure = Some(failure);
+                return Step::Done;
+            }
+        };
+        context.charge(Category::Compute, compute);
+        if communication + compute > Duration::ZERO {
+            return Step::Compute(Duration::ZERO);
+        }
+        match self.client.poll_timeout() {
+            Some(at) => Step::WaitUntil(at),
+            None => Step::WaitForPacket,
+        }
+    }
+}
+
+impl Core {
+    /// Loading a record that a NIC has just written, so many lines at a time as a core has under
+    /// way, and verifying it word by word.
+    fn record(&self, bytes: u64) -> Duration {
+        let at_once = devices::HOST_LINES_IN_FLIGHT * devices::HOST_LINE_BYTES;
+        let nanos = (bytes * self.cpu.cache_latency.as_nanos()).div_ceil(at_once);
+        let words = (bytes / 8).saturating_sub(RECORD_HEADER_WORDS as u64);
+        Duration::from_nanos(nanos) + self.work(words * devices::RECORD_CHECK_WORD_CYCLES)
+    }
+}

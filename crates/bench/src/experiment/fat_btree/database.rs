@@ -1,0 +1,210 @@
+//! The experiments' database: which keys there are, what their values are, which are asked for.
+
+use rackweave_base::Rng;
+use rackweave_endpoint::btree::TreeConfig;
+use rackweave_wire::fabric::tree::Layout;
+use rackweave_workload::ycsb::{Scatter, Zipf, ZipfError};
+
+/// Records of a database: so many keys, spread evenly over all 64-bit numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Database {
+    /// Keys.
+    pub keys: u64,
+    /// Bytes of a value.
+    pub value_bytes: u32,
+}
+
+/// A value as a tree is loaded with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Loaded {
+    /// That of a key that nobody asks for: eight bytes, which lie in the leaf.
+    Word([u8; 8]),
+    /// That of a key that somebody asks for.
+    Whole(Vec<u8>),
+}
+
+impl AsRef<[u8]> for Loaded {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Word(bytes) => bytes,
+            Self::Whole(bytes) => bytes,
+        }
+    }
+}
+
+impl Database {
+    /// The key of a record. All four slices of 16 bits differ from record to record, so that every
+    /// stage of a fat root has work.
+    pub fn key(&self, number: u64) -> u64 {
+        number * (u64::MAX / self.keys.max(1))
+    }
+
+    /// The value of a record, for loading and for checking what was read.
+    pub fn value(&self, number: u64) -> Vec<u8> {
+        let mut word = Rng::new(number);
+        let mut value = vec![0; self.value_bytes as usize];
+        for chunk in value.chunks_mut(8) {
+            chunk.copy_from_slice(&word.next_u64().to_le_bytes()[..chunk.len()]);
+        }
+        value
+    }
+
+    /// Records `from..to`, in the order of their keys. Those in `asked`, which ascends, have their
+    /// whole values. The others have a word each, so that leaves are of the same shape and only
+    /// the values' memory is saved.
+    pub fn entries(
+        &self,
+        from: u64,
+        to: u64,
+        asked: &[u64],
+    ) -> impl Iterator<Item = (u64, Loaded)> {
+        let mut asked = asked[asked.partition_point(|&number| number < from)..].iter();
+        let mut next = asked.next();
+        (from..to).map(move |number| {
+            let is_asked = next == Some(&number);
+            if is_asked {
+                next = asked.next();
+            }
+            let value = match is_asked {
+                true => Loaded::Whole(self.value(number)),
+                false => Loaded::Word(number.to_le_bytes()),
+            };
+            (self.key(number), value)
+        })
+    }
+
+    /// A tree for `keys` of the records, loaded in order, with whole values for `records` of them
+    /// and room for an eighth of changes.
+    pub fn tree(&self, keys: u64, records: u64, (node_bytes, fan_out): (u32, u16)) -> TreeConfig {
+        let capacity = Layout::new(node_bytes).map_or(2, Layout::capacity) as u64;
+        // Loading fills tree nodes to nine tenths.
+        let filled = |most: u64| (most * 9 / 10).max(2);
+        let children = filled(match fan_out {
+            0 => capacity,
+            fan_out => u64::from(fan_out),
+        });
+        let mut level = keys.div_ceil(filled(capacity)).max(1);
+        let mut nodes = level;
+        while level > 1 {
+            level = level.div_ceil(children);
+            nodes += level;
+        }
+        let shaped = TreeConfig::for_keys(records.max(1), node_bytes, self.value_bytes);
+        TreeConfig {
+            tree_nodes: u32::try_from(nodes + nodes / 8 + 64).unwrap_or(u32::MAX),
+            ..shaped.with_fan_out(fan_out)
+        }
+    }
+}
+
+/// How often records are asked for: Zipfian, the popular ones anywhere among all.
+#[derive(Clone, Debug)]
+pub struct Popularity {
+    zipf: Zipf,
+    known: Scatter,
+    other: Scatter,
+    variation: f64,
+}
+
+impl Popularity {
+    /// Zipfian with skew `theta` over the records of `database`. Of all queries, `variation` are
+    /// drawn from another such distribution than the one that the network is loaded for, with
+    /// other popular records.
+    ///
+    /// # Errors
+    /// If there is no such distribution.
+    pub fn new(
+        database: &Database,
+        theta: f64,
+        variation: f64,
+        seed: u64,
+    ) -> Result<Self, ZipfError> {
+        Ok(Self {
+            zipf: Zipf::new(database.keys, theta)?,
+            known: Scatter::new(database.keys, seed),
+            other: Scatter::new(database.keys, !seed),
+            variation,
+        })
+    }
+
+    /// A record as it was asked for when the network was loaded.
+    pub fn known(&self, rng: &mut Rng) -> u64 {
+        self.known.apply(self.zipf.sample(rng))
+    }
+
+    /// A record as it is asked for.
+    pub fn asked(&self, rng: &mut Rng) -> u64 {
+        match rng.chance(self.variation) {
+            true => self.other.apply(self.zipf.sample(rng)),
+            false => self.known(rng),
+        }
+    }
+}
+
+/// The numbers, ascending, each once.
+pub fn distinct<'a>(numbers: impl IntoIterator<Item = &'a u64>) -> Vec<u64> {
+    let mut distinct: Vec<u64> = numbers.into_iter().copied().collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    distinct
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rackweave_base::Memory;
+    use rackweave_endpoint::btree::Tree;
+
+    #[test]
+    fn a_tree_of_the_real_shape_holds_the_values_that_are_asked_for() {
+        let database = Database {
+            keys: 20_000,
+            value_bytes: 1000,
+        };
+        let asked = distinct(&[7, 19_999, 0, 7, 12_345]);
+        assert_eq!(asked, [0, 7, 12_345, 19_999]);
+        for shape in [(512, 16), (512, 0), (1024, 0)] {
+            let config = database.tree(20_000, 4, shape);
+            let memory = Memory::new(config.bytes() as usize + (1 << 20));
+            let block = memory
+                .allocate(config.bytes() as usize)
+                .expect("there is room");
+            let tree = Tree::create(block, &config).expect("a tree");
+            let entries = database.entries(0, 20_000, &asked);
+            assert_eq!(tree.bulk_load(entries), Ok(20_000));
+            let mut value = Vec::new();
+            for number in [0, 1, 7, 8, 12_345, 19_998, 19_999] {
+                assert!(tree.lookup(database.key(number), &mut value));
+                let expect = match asked.contains(&number) {
+                    true => database.value(number),
+                    false => number.to_le_bytes().into(),
+                };
+                assert_eq!(value, expect, "record {number} of {shape:?}");
+            }
+            let used = tree.statistics().tree_nodes;
+            assert!(
+                u64::from(used) * 9 / 8 + 64 >= u64::from(config.tree_nodes),
+                "no more room than needed"
+            );
+        }
+    }
+
+    #[test]
+    fn as_many_queries_vary_as_are_to() {
+        let database = Database {
+            keys: 1000,
+            value_bytes: 8,
+        };
+        let share = |variation| {
+            let popularity = Popularity::new(&database, 1.2, variation, 3).expect("it is");
+            let first = popularity.known.apply(0);
+            let mut rng = Rng::new(5);
+            let asked = (0..10_000).filter(|_| popularity.asked(&mut rng) == first);
+            asked.count() as f64 / 10_000.0
+        };
+        let all = share(0.0);
+        assert!(all > 0.15, "{all}");
+        assert!((share(0.5) / all - 0.5).abs() < 0.1);
+        assert!(share(1.0) < 0.05);
+    }
+}

@@ -1,0 +1,191 @@
+//! Client–server mode: threads that ask by UDP datagrams, and those of memory servers that answer.
+
+use super::database::Database;
+use super::walk::WalkCost;
+use crate::experiment::tally::Shared;
+use crate::experiment::work::Core;
+use rackweave_base::{Duration, Instant, Rng};
+use rackweave_endpoint::index::{Answer, DatagramClient, DatagramServer, Op, Reply, Ticket};
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_sim::{Category, devices};
+use rackweave_verbs::Datagrams;
+use rackweave_wire::fabric::lookup;
+use std::rc::Rc;
+
+/// Sending a datagram: a descriptor and a doorbell, as for a work request.
+fn sending(core: &Core) -> Duration {
+    core.work(devices::WORK_REQUEST_CYCLES + devices::DOORBELL_CYCLES)
+}
+
+/// Receiving one of so many bytes: its completion, its lines, another buffer, its meaning.
+fn receiving(core: &Core, bytes: u64) -> Duration {
+    let cycles = devices::RECEIVE_REQUEST_CYCLES + devices::RPC_DISPATCH_CYCLES;
+    core.cpu.poll_cost + core.arrived(bytes) + core.work(cycles)
+}
+
+/// What clients do.
+#[derive(Clone, Debug)]
+pub struct Asks {
+    /// The records.
+    pub database: Database,
+    /// Which ones, one after the other; all of them are in the trees with their whole values.
+    pub asked: Rc<[u64]>,
+    /// Which part of all operations are updates.
+    pub updates: f64,
+}
+
+/// A thread of the computing client: one operation after the other until the tally's window is
+/// over.
+pub struct AskingActor {
+    client: DatagramClient,
+    core: Core,
+    asks: Asks,
+    next: usize,
+    rng: Rng,
+    going: Option<(Ticket, Instant, u64)>,
+    tally: Shared,
+}
+
+impl AskingActor {
+    /// A thread that begins with the record at `first` of `asks`.
+    pub fn new(
+        client: DatagramClient,
+        core: Core,
+        (asks, first): (Asks, usize),
+        rng: Rng,
+        tally: &Shared,
+    ) -> Self {
+        Self {
+            client,
+            core,
+            asks,
+            next: first,
+            rng,
+            going: None,
+            tally: tally.clone(),
+        }
+    }
+
+    fn begin(&mut self, now: Instant) -> Result<(), String> {
+        let asked = &self.asks.asked;
+        let number = asked[self.next % asked.len()];
+        self.next += 1;
+        let key = self.asks.database.key(number);
+        // An update writes what is there: so every answer can be checked.
+        let begun = if self.rng.chance(self.asks.updates) {
+            let value = self.asks.database.value(number);
+            let value = &value;
+            self.client.begin(&Op::Update { key, value })
+        } else {
+            self.client.begin(&Op::Get { key })
+        };
+        let ticket = begun.map_err(|error| format!("key {key:#x}: {error}"))?;
+        self.going = Some((ticket, now, number));
+        Ok(())
+    }
+
+    fn end(&mut self, reply: &Reply, now: Instant) -> Result<(), String> {
+        let going = self.going.take();
+        let going = going.filter(|(ticket, ..)| *ticket == reply.ticket);
+        let (_, since, number) = going.ok_or("an answer to no question")?;
+        let database = self.asks.database;
+        let key = database.key(number);
+        match &reply.result {
+            Ok(Answer::Found(true)) => {}
+            Ok(Answer::Value(Some(value))) if **value == *database.value(number) => {}
+            Ok(answer) => return Err(format!("key {key:#x}: {answer:?}")),
+            Err(error) => return Err(format!("key {key:#x}: {error}")),
+        }
+        self.tally.borrow_mut().end(since, now);
+        Ok(())
+    }
+
+    /// One turn; what it has cost, or nothing if the window is over.
+    fn turn(
+        &mut self,
+        now: Instant,
+        datagrams: &mut dyn Datagrams,
+    ) -> Result<Option<Duration>, String> {
+        let mut spent = Duration::ZERO;
+        let before = self.client.datagram_statistics().sent;
+        self.client.advance(now, datagrams);
+        while let Some(reply) = self.client.take() {
+            let bytes = lookup::HEADER_LEN as u64 + u64::from(self.asks.database.value_bytes);
+            spent += receiving(&self.core, bytes);
+            self.end(&reply, now + spent)?;
+        }
+        if self.going.is_none() {
+            if now >= self.tally.borrow().until() {
+                return Ok(None);
+            }
+            self.begin(now + spent)?;
+            spent += self.core.work(devices::RPC_DISPATCH_CYCLES);
+            self.client.advance(now, datagrams);
+        }
+        for _ in before..self.client.datagram_statistics().sent {
+            spent += sending(&self.core);
+        }
+        Ok(Some(spent))
+    }
+}
+
+impl Actor for AskingActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        let spent = match self.turn(now, context.nic()) {
+            Ok(Some(spent)) => spent,
+            Ok(None) => return Step::Done,
+            Err(failure) => {
+                self.tally.borrow_mut().fail(failure);
+                return Step::Done;
+            }
+        };
+        context.charge(Category::Communication, spent);
+        if spent > Duration::ZERO {
+            return Step::Compute(Duration::ZERO);
+        }
+        match self.client.poll_timeout() {
+            Some(at) => Step::WaitUntil(at),
+            None => Step::WaitForPacket,
+        }
+    }
+}
+
+/// A thread of a memory server. It is to serve one request at each poll.
+pub struct ServingActor {
+    server: DatagramServer,
+    core: Core,
+    cost: WalkCost,
+    request_bytes: u64,
+}
+
+impl ServingActor {
+    /// A thread whose walks cost `cost`; requests and replies are of `request_bytes`.
+    pub fn new(server: DatagramServer, core: Core, cost: WalkCost, request_bytes: u64) -> Self {
+        Self {
+            server,
+            core,
+            cost,
+            request_bytes,
+        }
+    }
+}
+
+impl Actor for ServingActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let before = self.server.statistics();
+        if self.server.poll(context.now(), context.nic()) == 0 {
+            return Step::WaitForPacket;
+        }
+        let walked = self.server.statistics().levels_walked - before.levels_walked;
+        // A request that has walked no levels as a lookup does is an update.
+        let walk = match walked {
+            0 => self.cost.update(),
+            levels => self.cost.lookup(levels),
+        };
+        context.charge(Category::Compute, walk);
+        let packets = receiving(&self.core, self.request_bytes) + sending(&self.core);
+        context.charge(Category::Communication, packets);
+        Step::Compute(Duration::ZERO)
+    }
+}

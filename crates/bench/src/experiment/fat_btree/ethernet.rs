@@ -1,0 +1,211 @@
+//! The Ethernet testbed: clients' threads in one pod of a fat tree, four memory servers in another.
+
+use super::database::Database;
+use super::datagrams::{AskingActor, Asks, ServingActor};
+use super::stage::{self, Limits, REGULAR};
+use super::walk::WalkCost;
+use crate::experiment::drive::{drive, failed};
+use crate::experiment::tally::Tally;
+use crate::experiment::work::Core;
+use crate::experiment::{ExperimentError, Run};
+use rackweave_base::{Duration, NodeId, Rng};
+use rackweave_controller::connect::PairAttributes;
+use rackweave_endpoint::index::{
+    DatagramClient, DatagramClientConfig, DatagramServer, DatagramServerConfig, EndpointId,
+    PartitionMap,
+};
+use rackweave_nic::Nic;
+use rackweave_rack::config::{NodeConfig, Role, TopologyName};
+use rackweave_rack::{Address, Index, IndexEndpointSpec, IndexSpec, RackConfig, SimulatedRack};
+use rackweave_sim::devices;
+use rackweave_sim::testbed_fat_btree::Network;
+use rackweave_wire::fabric::lookup;
+
+/// Memory servers.
+pub const SERVERS: u64 = 4;
+
+/// The client's node; servers come after it.
+const CLIENT: NodeId = NodeId(0);
+
+/// The switch at which each node hangs, the client first: the first edge switch of pod 0, and both
+/// of pod 1. Switch 0 is the core switch, 1 to 4 are the aggregation switches.
+const SWITCHES: [u16; 5] = [5, 7, 7, 8, 8];
+
+/// Not counted at the beginning.
+const WARM_UP: Duration = Duration::from_micros(200);
+
+/// The testbed with loaded trees.
+pub struct Ethernet {
+    rack: SimulatedRack,
+    index: Index,
+    core: Core,
+    clients: u64,
+    rng: Rng,
+}
+
+impl Ethernet {
+    /// Trees that share the records of `database` in order; those in `asked`, which ascends, may
+    /// be asked for, with this skew. Switches have room for `limits`.
+    ///
+    /// # Errors
+    /// If the rack cannot be built or the trees not be loaded.
+    pub fn new(
+        seed: u64,
+        database: Database,
+        asked: &[u64],
+        (skew, limits): (f64, Limits),
+    ) -> Result<Self, ExperimentError> {
+        let bounds: Vec<u64> = (0..=SERVERS)
+            .map(|at| database.keys / SERVERS * at)
+            .collect();
+        let first: Vec<u64> = bounds[1..SERVERS as usize].to_vec();
+        let boundaries: Vec<u64> = first.iter().map(|&number| database.key(number)).collect();
+        let map = PartitionMap::split(&boundaries);
+        let map = map.map_err(|error| failed("the partition map", error))?;
+        let ends = bounds[1..].iter().copied();
+        let parts = bounds
+            .iter()
+            .copied()
+            .zip(ends.take(SERVERS as usize - 1).chain([database.keys]));
+        let parts: Vec<(u64, u64)> = parts.collect();
+        let trees = parts.iter().map(|&(from, to)| {
+            let asked = asked.partition_point(|&number| number < to)
+                - asked.partition_point(|&number| number < from);
+            database.tree(to - from, asked as u64, REGULAR)
+        });
+        let endpoints: Vec<IndexEndpointSpec> = (1..)
+            .zip(trees)
+            .map(|(node, tree)| IndexEndpointSpec::new(NodeId(node), tree))
+            .collect();
+        let memory = endpoints.iter().map(|endpoint| endpoint.tree.bytes()).sum();
+        let mut rack = testbed(seed, memory, limits)?;
+        let index = rack.create_index(IndexSpec {
+            endpoints,
+            map,
+            attributes: PairAttributes::default(),
+        });
+        let index = index.map_err(|error| failed("the index", error))?;
+        let core = Core {
+            cpu: Network::Ethernet.cpu(),
+            caches: Network::Ethernet.caches(),
+        };
+        let cost = WalkCost::new((&database, SERVERS), REGULAR, skew, &core.caches);
+        let request_bytes = lookup::HEADER_LEN as u64 + u64::from(database.value_bytes);
+        for (endpoint, (from, to)) in index.endpoints().zip(parts) {
+            let Some(shard) = index.shard(endpoint) else {
+                continue;
+            };
+            let loaded = shard.tree().bulk_load(database.entries(from, to, asked));
+            loaded.map_err(|error| failed("a tree", error))?;
+            let server = DatagramServer::new(
+                shard.clone(),
+                DatagramServerConfig {
+                    burst: 1,
+                    ..DatagramServerConfig::new(u64::from(endpoint.0) + 1)
+                },
+            );
+            let node = NodeId(endpoint.0 + 1);
+            let bound = server.bind(nic(&mut rack, node)?);
+            bound.map_err(|error| failed("a server", error))?;
+            for _ in 1..devices::FAT_BTREE_SERVER_THREADS {
+                let actor = ServingActor::new(server.sibling(), core, cost.clone(), request_bytes);
+                rack.spawn_server(node, Box::new(actor));
+            }
+            let actor = ServingActor::new(server, core, cost.clone(), request_bytes);
+            rack.spawn_server(node, Box::new(actor));
+        }
+        Ok(Self {
+            rack,
+            index,
+            core,
+            clients: 0,
+            rng: Rng::new(seed).fork("ethernet"),
+        })
+    }
+
+    /// Loads into the switches what leads to `keys`, as often as they are among these.
+    ///
+    /// # Errors
+    /// If the switches refuse.
+    pub fn load(&mut self, keys: &[u64]) -> Result<(), ExperimentError> {
+        stage::load(&mut self.rack, &mut self.index, keys).map(drop)
+    }
+
+    /// Operations per second of so many clients' threads. `share` is what is done of the
+    /// experiment.
+    ///
+    /// # Errors
+    /// If an answer is wrong, none comes, or the user wishes to stop.
+    pub fn measure(
+        &mut self,
+        run: &mut Run<'_>,
+        share: f64,
+        (clients, counted): (u16, Duration),
+        asks: &Asks,
+    ) -> Result<f64, ExperimentError> {
+        let tally = Tally::new(self.rack.now(), WARM_UP, counted);
+        for client in 0..usize::from(clients) {
+            self.clients += 1;
+            let config = DatagramClientConfig {
+                operations: 1,
+                ..DatagramClientConfig::new(self.clients)
+            };
+            let map = self.index.map();
+            let made = DatagramClient::new(nic(&mut self.rack, CLIENT)?, map, config);
+            let mut made = made.map_err(|error| failed("a client", error))?;
+            for endpoint in self.index.endpoints() {
+                let ip = Address::of_node(NodeId(endpoint.0 + 1)).ip;
+                let attached = made.attach(EndpointId(endpoint.0), (ip, lookup::PORT));
+                attached.map_err(|error| failed("a client", error))?;
+            }
+            let first = asks.asked.len() / usize::from(clients) * client;
+            let rng = self.rng.fork(&format!("client {}", self.clients));
+            let asks = (asks.clone(), first);
+            let actor = AskingActor::new(made, self.core, asks, rng, &tally);
+            self.rack.spawn(CLIENT, Box::new(actor));
+        }
+        drive(run, share, &mut self.rack, &tally)?;
+        // Whoever still waits for an answer gets it, and ends.
+        self.rack.run(self.rack.now() + WARM_UP);
+        let tally = tally.borrow();
+        match tally.failure() {
+            Some(failure) => Err(ExperimentError::Run(failure.into())),
+            None => Ok(tally.per_second()),
+        }
+    }
+}
+
+fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<&mut Nic, ExperimentError> {
+    let nic = rack.nic_mut(node);
+    nic.ok_or_else(|| failed("the testbed", format!("{node:?} does not exist")))
+}
+
+/// The testbed, with room for `memory` bytes of regions.
+fn testbed(seed: u64, memory: u64, limits: Limits) -> Result<SimulatedRack, ExperimentError> {
+    let node = |(at, &switch): (usize, &u16)| {
+        let (name, role) = match at {
+            0 => ("client".to_owned(), Role::Compute),
+            at => (format!("server{at}"), Role::Memory),
+        };
+        NodeConfig {
+            switch: Some(switch),
+            ..NodeConfig::new(name, role)
+        }
+    };
+    let mut config = RackConfig {
+        seed,
+        memory_limit: memory + (128 << 20),
+        node: SWITCHES.iter().enumerate().map(node).collect(),
+        ..RackConfig::default()
+    };
+    config.switch.topology = TopologyName::FatTree;
+    config.switch.pods = 4;
+    stage::with_index(&mut config, limits, SERVERS as u16);
+    let rack = SimulatedRack::with_models(&config, |world| {
+        world.nodes = vec![Network::Ethernet.node(); SWITCHES.len()];
+        for cable in &mut world.cables {
+            cable.link = Network::Ethernet.cable();
+        }
+    })?;
+    Ok(rack)
+}

@@ -1,0 +1,238 @@
+//! The RDMA testbed: a tree in the memory server's memory, the client's thread, two switches.
+
+use super::client::{ClientActor, Log};
+use super::database::Database;
+use super::seen::Seen;
+use crate::experiment::drive::failed;
+use crate::experiment::work::Core;
+use crate::experiment::{ExperimentError, Run};
+use rackweave_base::{Duration, NodeId};
+use rackweave_controller::connect::PairAttributes;
+use rackweave_controller::index::KeyWeights;
+use rackweave_endpoint::index::{
+    Access, EndpointId, IndexClientConfig, PartitionMap, ReaderConfig,
+};
+use rackweave_endpoint::rpc;
+use rackweave_rack::config::{NodeConfig, Role, TopologyName};
+use rackweave_rack::{
+    Index, IndexEndpointSpec, IndexNetworkSpec, IndexSpec, LoadProgress, NetworkSummary,
+    RackConfig, RunEnd, SimulatedRack,
+};
+use rackweave_sim::testbed_fat_btree::Network;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The client's node.
+const CLIENT: NodeId = NodeId(0);
+/// The memory server's.
+const SERVER: NodeId = NodeId(1);
+
+/// Virtual time between two looks at the user's wish to stop.
+const SLICE: Duration = Duration::from_micros(500);
+
+/// How long anybody waits for an answer: nothing is lost, and nobody is to look after anybody.
+const PATIENCE: Duration = Duration::from_secs(1_000);
+
+/// Tree nodes: bytes, and children of an inner one at most; 0: as many as fit.
+pub type Shape = (u32, u16);
+
+/// The shape that switches can hold: 16 branches.
+pub const REGULAR: Shape = (512, 16);
+
+/// What the switches hold at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Ranges of the fat root.
+    pub ranges: u16,
+    /// Layers of regular nodes below it.
+    pub layers: u8,
+    /// Regular nodes of each layer.
+    pub nodes: u16,
+}
+
+/// The testbed with a loaded tree.
+pub struct Stage {
+    rack: SimulatedRack,
+    index: Index,
+    database: Database,
+    shape: Shape,
+}
+
+impl Stage {
+    /// A tree of `shape` with the records of `database`; those in `asked`, which ascends, may be
+    /// looked up. Switches have room for `limits`, if anything is to be loaded into them.
+    ///
+    /// # Errors
+    /// If the rack cannot be built or the tree not be loaded.
+    pub fn new(
+        seed: u64,
+        database: Database,
+        shape: Shape,
+        asked: &[u64],
+        limits: Option<Limits>,
+    ) -> Result<Self, ExperimentError> {
+        let tree = database.tree(database.keys, asked.len() as u64, shape);
+        let mut rack = testbed(seed, tree.bytes(), limits)?;
+        let map = PartitionMap::whole(1, EndpointId(0));
+        let spec = IndexSpec {
+            endpoints: vec![IndexEndpointSpec::new(SERVER, tree)],
+            map: map.map_err(|error| failed("the partition map", error))?,
+            attributes: PairAttributes {
+                timeout: Duration::from_millis(20),
+                ..PairAttributes::default()
+            },
+        };
+        let index = rack.create_index(spec);
+        let index = index.map_err(|error| failed("the index", error))?;
+        if let Some(shard) = index.shard(EndpointId(0)) {
+            let entries = database.entries(0, database.keys, asked);
+            let loaded = shard.tree().bulk_load(entries);
+            loaded.map_err(|error| failed("the tree", error))?;
+        }
+        Ok(Self {
+            rack,
+            index,
+            database,
+            shape,
+        })
+    }
+
+    /// Levels of the tree, the leaves among them.
+    pub fn levels(&self) -> u32 {
+        let shard = self.index.shard(EndpointId(0));
+        shard.map_or(0, |shard| shard.tree().levels())
+    }
+
+    /// Loads into the switches what leads to `keys`, as often as they are among these, and waits
+    /// until that serves.
+    ///
+    /// # Errors
+    /// If the switches were given no room, or refuse.
+    pub fn load(&mut self, keys: &[u64]) -> Result<NetworkSummary, ExperimentError> {
+        load(&mut self.rack, &mut self.index, keys)
+    }
+
+    /// Looks the records up, one after the other. `share` is what is done of the experiment.
+    ///
+    /// # Errors
+    /// If an answer is wrong, none comes, or the user wishes to stop.
+    pub fn look_up(
+        &mut self,
+        run: &mut Run<'_>,
+        share: f64,
+        access: Access,
+        asked: &[u64],
+    ) -> Result<Seen, ExperimentError> {
+        let config = IndexClientConfig {
+            operations: 1,
+            access,
+            rpc: rpc::ClientConfig {
+                timeout: PATIENCE,
+                ..rpc::ClientConfig::default()
+            },
+            reader: ReaderConfig {
+                walks: 1,
+                records: 1,
+                ..ReaderConfig::default()
+            },
+            ..IndexClientConfig::default()
+        };
+        let client = self.rack.add_index_client(&mut self.index, CLIENT, config);
+        let client = client.map_err(|error| failed("the client", error))?;
+        let core = Core {
+            cpu: Network::Rdma.cpu(),
+            caches: Network::Rdma.caches(),
+        };
+        let log = Rc::new(RefCell::new(Log::default()));
+        let tree = (self.database, self.shape.0);
+        let actor = ClientActor::new(client, core, tree, asked, &log);
+        self.rack.spawn(CLIENT, Box::new(actor));
+        loop {
+            if !(run.progress)(share) {
+                return Err(ExperimentError::Interrupted);
+            }
+            let until = self.rack.now() + SLICE;
+            match self.rack.run(until) {
+                RunEnd::Deadline | RunEnd::Control(_) => {}
+                RunEnd::Done => break,
+                RunEnd::Stalled => {
+                    return Err(ExperimentError::Run("nothing moves any more".into()));
+                }
+            }
+        }
+        let log = log.take();
+        match log.failure {
+            Some(failure) => Err(ExperimentError::Run(failure)),
+            None => Ok(log.into()),
+        }
+    }
+}
+
+/// Switches have room for `limits` and so many servers, and for nothing else.
+pub fn with_index(config: &mut RackConfig, limits: Limits, servers: u16) {
+    let switch = &mut config.switch;
+    (switch.consumer_rings, switch.producer_rings) = (0, 0);
+    switch.index_queries = 64;
+    switch.index_servers = servers;
+    switch.index_fat_ranges = limits.ranges;
+    switch.index_layers = limits.layers;
+    switch.index_nodes = limits.nodes;
+}
+
+/// Opens the index to the network and loads into the switches what leads to `keys`.
+///
+/// # Errors
+/// If the switches were given no room, or refuse.
+pub fn load(
+    rack: &mut SimulatedRack,
+    index: &mut Index,
+    keys: &[u64],
+) -> Result<NetworkSummary, ExperimentError> {
+    let refused = |error: &dyn core::fmt::Display| failed("loading the switches", error);
+    rack.open_index_network(index, IndexNetworkSpec::default())
+        .map_err(|error| refused(&error))?;
+    rack.begin_index_load(index, &KeyWeights::from_samples(keys))
+        .map_err(|error| refused(&error))?;
+    loop {
+        let progress = rack.step_index_load(index);
+        match progress.map_err(|error| refused(&error))? {
+            LoadProgress::Serves => break,
+            LoadProgress::More => {}
+            LoadProgress::Wait(until) => {
+                // Nobody runs yet: time is all that passes.
+                rack.run(until);
+            }
+            LoadProgress::Rest => return Err(refused(&"nothing was loaded")),
+        }
+    }
+    let summary = index.network().map(|network| network.summary().clone());
+    Ok(summary.unwrap_or_default())
+}
+
+/// The testbed, with room for `memory` bytes of regions.
+fn testbed(
+    seed: u64,
+    memory: u64,
+    limits: Option<Limits>,
+) -> Result<SimulatedRack, ExperimentError> {
+    let mut config = RackConfig {
+        seed,
+        memory_limit: memory + (64 << 20),
+        node: vec![
+            NodeConfig::new("client", Role::Compute),
+            NodeConfig::new("server", Role::Memory),
+        ],
+        ..RackConfig::default()
+    };
+    config.switch.topology = TopologyName::Two;
+    if let Some(limits) = limits {
+        with_index(&mut config, limits, 1);
+    }
+    let rack = SimulatedRack::with_models(&config, |world| {
+        world.nodes = vec![Network::Rdma.node(); 2];
+        for cable in &mut world.cables {
+            cable.link = Network::Rdma.cable();
+        }
+    })?;
+    Ok(rack)
+}

@@ -1,0 +1,193 @@
+//! What a walk down a server's tree costs its core, by the levels that it sees.
+//!
+//! As `rackweave_sim::TreeCost`, but for a tree that was loaded in order, whose inner nodes have
+//! other limits than its leaves, and for keys some of which are asked for more often than others:
+//! the tree nodes of a level fall into bands, each twice as large as the one before, by how often
+//! they are asked for, and caches hold what is used most.
+
+use super::database::Database;
+use super::stage::Shape;
+use rackweave_base::Duration;
+use rackweave_sim::{Area, CacheModel, TreeLevel, TreeShape, devices};
+use rackweave_wire::fabric::tree::{Layout, RECORD_HEADER_WORDS, UNIT};
+
+/// Which part of a tree node is used by loading.
+const FILL: f64 = 0.9;
+
+/// The costs of a tree's walks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WalkCost {
+    /// What finding a record takes, by levels seen, from one (the leaf) to all.
+    by_levels: Vec<Duration>,
+    update: Duration,
+}
+
+/// How many queries the most popular records get, of so many, with this skew.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Hot {
+    records: f64,
+    skew: f64,
+}
+
+impl Hot {
+    /// The sum of `rank^-skew` over the first `count` ranks, by the Euler–Maclaurin formula.
+    fn weight(self, count: f64) -> f64 {
+        let (skew, end) = (self.skew, count.max(1.0));
+        let integral = match (1.0 - skew).abs() < 1e-9 {
+            true => end.ln(),
+            false => (end.powf(1.0 - skew) - 1.0) / (1.0 - skew),
+        };
+        let ends = (1.0 + end.powf(-skew)) / 2.0;
+        integral + ends + skew / 12.0 * (1.0 - end.powf(-skew - 1.0))
+    }
+
+    /// Which part of all queries goes to the `hottest` of `places` that all have as many records:
+    /// popular ones each in a place of its own, since they are scattered, and of the others as many
+    /// as places have.
+    fn share(self, hottest: f64, places: f64) -> f64 {
+        let popular = self.weight(hottest) / self.weight(self.records);
+        (popular + (1.0 - popular) * hottest / places).min(1.0)
+    }
+
+    /// The bands of an area whose parts are `places`.
+    fn bands(self, area: Area, places: f64) -> Vec<Area> {
+        let mut bands = Vec::new();
+        let (mut before, mut asked, mut size) = (0.0, 0.0, 1.0);
+        while before < places {
+            let end = if before + 2.0 * size >= places {
+                places
+            } else {
+                before + size
+            };
+            let until = if end < places {
+                self.share(end, places)
+            } else {
+                1.0
+            };
+            let (part, share) = ((end - before) / places, (until - asked).max(0.0));
+            bands.push(Area {
+                bytes: area.bytes * part,
+                lines: area.lines * share,
+                pages: area.pages * part,
+                pages_touched: area.pages_touched * share,
+            });
+            (before, asked, size) = (end, until, size * 2.0);
+        }
+        bands
+    }
+}
+
+impl WalkCost {
+    /// For a server with one in `servers` of the records of `database`, in a tree of `shape` that
+    /// was loaded in order, asked for with this skew.
+    pub fn new(
+        (database, servers): (&Database, u64),
+        (node_bytes, fan_out): Shape,
+        skew: f64,
+        caches: &CacheModel,
+    ) -> Self {
+        let records = (database.keys / servers) as f64;
+        let hot = Hot { records, skew };
+        let shape = TreeShape::grown(database.keys, node_bytes);
+        let capacity = Layout::new(node_bytes).map_or(2, Layout::capacity) as f64;
+        let filled = |most: f64| (most * FILL).floor().max(2.0);
+        let children = filled(if fan_out == 0 {
+            capacity
+        } else {
+            f64::from(fan_out)
+        });
+        let record_bytes = RECORD_HEADER_WORDS as f64 * 8.0 + f64::from(database.value_bytes);
+        let record = Area {
+            bytes: records * (record_bytes / UNIT as f64).ceil() * UNIT as f64,
+            lines: (record_bytes / UNIT as f64).ceil(),
+            pages: (records * record_bytes / devices::PAGE_BYTES as f64).ceil(),
+            pages_touched: 1.0,
+        };
+        let mut areas = hot.bands(record, records);
+        let mut nanos = caches.work(devices::TREE_OPERATION_CYCLES as f64);
+        let (mut below, mut each) = (records, filled(capacity));
+        let mut by_levels = Vec::new();
+        loop {
+            let nodes = (below / each).ceil().max(1.0);
+            let level = TreeLevel {
+                nodes,
+                entries: below / nodes,
+            };
+            let area = shape.area(&level);
+            let steps = level.entries.max(1.0).log2().ceil() + 1.0;
+            nanos += caches.work(devices::TREE_NODE_CYCLES as f64);
+            nanos += caches.work(steps * devices::SEARCH_STEP_CYCLES as f64);
+            nanos += (steps + 2.0 - area.lines).max(0.0) * caches.latency_ns[0];
+            areas.extend(hot.bands(area, nodes));
+            let whole = nanos + caches.loads(&areas).nanos;
+            by_levels.push(Duration::from_nanos(whole.ceil() as u64));
+            if nodes <= 1.0 {
+                break;
+            }
+            (below, each) = (nodes, children);
+        }
+        let update = caches.work(devices::TREE_UPDATE_CYCLES as f64);
+        Self {
+            by_levels,
+            update: Duration::from_nanos(update.ceil() as u64),
+        }
+    }
+
+    /// Finding a record from a tree node so many levels above nothing; from the root, if that many
+    /// are not there.
+    pub fn lookup(&self, levels: u64) -> Duration {
+        let last = self.by_levels.len() - 1;
+        let at = usize::try_from(levels).unwrap_or(last).clamp(1, last + 1);
+        self.by_levels[at - 1]
+    }
+
+    /// Changing a record, from the root on.
+    pub fn update(&self) -> Duration {
+        self.lookup(u64::MAX) + self.update
+    }
+
+    /// Levels of the tree.
+    pub fn levels(&self) -> usize {
+        self.by_levels.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rackweave_sim::testbed_fat_btree::Network;
+
+    fn cost(keys: u64, skew: f64) -> WalkCost {
+        let database = Database {
+            keys,
+            value_bytes: 64,
+        };
+        let caches = Network::Ethernet.caches();
+        WalkCost::new((&database, 4), (512, 16), skew, &caches)
+    }
+
+    #[test]
+    fn sums_of_powers_are_close_to_exact_ones() {
+        for skew in [0.5, 0.9, 0.99, 1.0, 1.2] {
+            let hot = Hot { records: 1e6, skew };
+            let exact: f64 = (1..=1000).map(|rank| f64::from(rank).powf(-skew)).sum();
+            assert!((hot.weight(1000.0) / exact - 1.0).abs() < 0.01, "{skew}");
+            assert_eq!(hot.share(5000.0, 5000.0), 1.0);
+        }
+    }
+
+    #[test]
+    fn every_level_more_costs_more_and_skew_costs_less() {
+        let (even, skewed) = (cost(100_000_000, 0.0), cost(100_000_000, 0.99));
+        // 25 million records, 25 to a leaf, 14 children: 1 M leaves and six levels above.
+        assert_eq!(even.levels(), 7);
+        for levels in 1..7 {
+            assert!(even.lookup(levels) < even.lookup(levels + 1));
+            assert!(skewed.lookup(levels) < even.lookup(levels));
+        }
+        assert_eq!(even.lookup(0), even.lookup(1));
+        assert_eq!(even.lookup(99), even.lookup(7));
+        assert!(even.update() > even.lookup(7));
+        assert!(cost(10_000_000, 0.99).lookup(99) < skewed.lookup(99));
+    }
+}

@@ -1,0 +1,166 @@
+//! Verbs that note what using them costs a core, and that can hold back what is posted until the
+//! core has done all of a turn.
+
+use rackweave_base::{Block, Duration, Qpn};
+use rackweave_verbs::{
+    Access, Completion, CqError, CqId, ModifyError, PdId, PostError, QpCapabilities, QpError,
+    QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs, WorkRequest,
+};
+
+/// What a core pays for the use of verbs. A look in vain costs nothing, since the simulator has
+/// cores spin.
+pub trait Toll {
+    /// For so many work requests, one at least, that are posted together.
+    fn posts(&self, requests: usize) -> Duration;
+
+    /// For posting a receive.
+    fn receives(&self) -> Duration;
+
+    /// For taking a completion.
+    fn takes(&self, completion: &Completion) -> Duration;
+}
+
+/// Work that a core has posted in a turn: it reaches the NIC when the turn is over.
+#[derive(Debug, Default)]
+pub struct Outbox(Vec<(Qpn, WorkRequest)>);
+
+impl Outbox {
+    /// The turn is over.
+    ///
+    /// # Errors
+    /// If a queue pair does not take what was posted to it.
+    pub fn flush(&mut self, verbs: &mut dyn Verbs) -> Result<(), String> {
+        for (qpn, request) in self.0.drain(..) {
+            let posted = verbs.post_send(qpn, request);
+            posted.map_err(|error| format!("a request was not taken: {error}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A node's verbs, and the time of the core that uses them.
+pub struct Metered<'a, T> {
+    verbs: &'a mut dyn Verbs,
+    /// Where work requests wait for the end of the turn; without it they reach the NIC at once.
+    outbox: Option<&'a mut Outbox>,
+    toll: T,
+    spent: Duration,
+}
+
+impl<'a, T: Toll> Metered<'a, T> {
+    /// Nothing is spent yet. Requests go to `outbox`, if there is one.
+    pub fn with(verbs: &'a mut dyn Verbs, outbox: Option<&'a mut Outbox>, toll: T) -> Self {
+        Self {
+            verbs,
+            outbox,
+            toll,
+            spent: Duration::ZERO,
+        }
+    }
+
+    /// What the core has spent.
+    pub fn spent(&self) -> Duration {
+        self.spent
+    }
+
+    /// The core pays for something that the verbs do not see.
+    pub fn pay(&mut self, cost: impl FnOnce(&T) -> Duration) {
+        self.spent += cost(&self.toll);
+    }
+}
+
+impl<T: Toll> Verbs for Metered<'_, T> {
+    fn create_pd(&mut self) -> PdId {
+        self.verbs.create_pd()
+    }
+
+    fn register(
+        &mut self,
+        pd: PdId,
+        block: Block,
+        access: Access,
+    ) -> Result<Region, RegisterError> {
+        self.verbs.register(pd, block, access)
+    }
+
+    fn deregister(&mut self, region: &Region) -> bool {
+        self.verbs.deregister(region)
+    }
+
+    fn create_cq(&mut self, capacity: u32) -> Result<CqId, CqError> {
+        self.verbs.create_cq(capacity)
+    }
+
+    fn destroy_cq(&mut self, cq: CqId) -> Result<(), CqError> {
+        self.verbs.destroy_cq(cq)
+    }
+
+    fn create_qp(
+        &mut self,
+        pd: PdId,
+        send_cq: CqId,
+        receive_cq: CqId,
+        capabilities: QpCapabilities,
+    ) -> Result<Qpn, QpError> {
+        self.verbs.create_qp(pd, send_cq, receive_cq, capabilities)
+    }
+
+    fn modify_qp(&mut self, qpn: Qpn, modify: QpModify) -> Result<(), ModifyError> {
+        self.verbs.modify_qp(qpn, modify)
+    }
+
+    fn qp_state(&self, qpn: Qpn) -> Option<QpState> {
+        self.verbs.qp_state(qpn)
+    }
+
+    fn destroy_qp(&mut self, qpn: Qpn) -> Result<(), QpError> {
+        self.verbs.destroy_qp(qpn)
+    }
+
+    fn read_by_reference(&mut self, qpn: Qpn) {
+        self.verbs.read_by_reference(qpn);
+    }
+
+    fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
+        match &mut self.outbox {
+            Some(outbox) => outbox.0.push((qpn, request)),
+            None => self.verbs.post_send(qpn, request)?,
+        }
+        self.spent += self.toll.posts(1);
+        Ok(())
+    }
+
+    fn post_sends(&mut self, qpn: Qpn, requests: &[WorkRequest]) -> Result<(), (usize, PostError)> {
+        let result = match &mut self.outbox {
+            Some(outbox) => {
+                let held = requests.iter().map(|&request| (qpn, request));
+                outbox.0.extend(held);
+                Ok(())
+            }
+            None => self.verbs.post_sends(qpn, requests),
+        };
+        let posted = match result {
+            Ok(()) => requests.len(),
+            Err((posted, _)) => posted,
+        };
+        if posted > 0 {
+            self.spent += self.toll.posts(posted);
+        }
+        result
+    }
+
+    fn post_receive(&mut self, qpn: Qpn, request: ReceiveRequest) -> Result<(), PostError> {
+        self.verbs.post_receive(qpn, request)?;
+        self.spent += self.toll.receives();
+        Ok(())
+    }
+
+    fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize {
+        let before = completions.len();
+        let count = self.verbs.poll_cq(cq, limit, completions);
+        for completion in &completions[before..] {
+            self.spent += self.toll.takes(completion);
+        }
+        count
+    }
+}

@@ -1,0 +1,94 @@
+//! The testbed of the Seamless paper: two compute nodes, a storage node, a memory server, and a
+//! switch whose page table is as large as is asked for.
+
+use super::blank::{BLOCK_BYTES, BlankBackend};
+use crate::experiment::ExperimentError;
+use rackweave_base::{NodeId, Rng};
+use rackweave_controller::PageStoreSpec;
+use rackweave_rack::config::{BudgetName, NodeConfig, Role};
+use rackweave_rack::{RackConfig, SimulatedRack, SsdBackend, TargetOptions};
+use rackweave_sim::SsdModel;
+
+/// Bytes of a page. Source: seamless, section 3.
+pub const PAGE_BYTES: u32 = 64 << 10;
+
+/// Threads of a compute node. Source: seamless, section 3.
+pub const THREADS: u16 = 28;
+
+/// SSDs of the storage node. Source: seamless, section 3.
+pub const SSDS: usize = 4;
+
+/// Commands that the target carries out at a time. Source: seamless, section 3 (queue depth).
+const NVME_DEPTH: u32 = 128;
+
+/// Where the SSDs are.
+const STORAGE: NodeId = NodeId(2);
+
+/// Where entries are that the switch lacks.
+pub const SERVER: NodeId = NodeId(3);
+
+/// What the page directory in the switch has room for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Directory {
+    /// Entries of pages.
+    pub entries: u32,
+    /// Workers of all nodes.
+    pub workers: u16,
+    /// Requests of all of them that may be under way.
+    pub slots: u16,
+}
+
+/// The testbed's configuration. How many queue pairs and completion queues the NICs have room for
+/// is left to the caller.
+pub fn config(seed: u64, directory: Directory) -> RackConfig {
+    let mut config = RackConfig {
+        seed,
+        memory_limit: 16 << 30,
+        payload_buffers: 1 << 15,
+        node: vec![
+            NodeConfig::new("compute0", Role::Compute),
+            NodeConfig::new("compute1", Role::Compute),
+            NodeConfig::new("storage", Role::Storage),
+            NodeConfig::new("memory", Role::Memory),
+        ],
+        ..RackConfig::default()
+    };
+    let switch = &mut config.switch;
+    switch.budget = BudgetName::Software;
+    switch.memory = 2 << 30;
+    (switch.consumer_rings, switch.producer_rings) = (0, 0);
+    switch.page_size = PAGE_BYTES;
+    switch.page_entries = directory.entries;
+    switch.page_workers = directory.workers;
+    switch.page_slots = directory.slots;
+    // Three lanes of each slot to its node and one to its queue at the target, and some for each
+    // node and worker.
+    switch.lanes = directory.slots * 4 + 256;
+    config.nic.completion_entries = 1 << 16;
+    config
+}
+
+/// Gives the storage node its SSDs, with so many pages that hold nothing but their number.
+///
+/// # Errors
+/// If there is no such node, or it has an NVMe target already.
+pub fn add_storage(
+    rack: &mut SimulatedRack,
+    pages: u64,
+    seed: u64,
+) -> Result<PageStoreSpec, ExperimentError> {
+    let mut rng = Rng::new(seed).fork("page rack");
+    let blank = BlankBackend::new(pages, PAGE_BYTES);
+    let ssds = SsdBackend::new(blank, &SsdModel::default(), SSDS, PAGE_BYTES, &mut rng);
+    let options = TargetOptions {
+        commands: NVME_DEPTH,
+    };
+    rack.add_target(STORAGE, options, vec![Box::new(ssds)])
+        .map_err(|error| ExperimentError::Run(format!("the NVMe target: {error}")))?;
+    Ok(PageStoreSpec {
+        target: STORAGE,
+        nsid: 1,
+        block_size: BLOCK_BYTES,
+        pages,
+    })
+}

@@ -1,0 +1,50 @@
+//! A core of a testbed: what a thread's work takes, as far as it is not the tree's.
+
+use rackweave_base::Duration;
+use rackweave_sim::{CacheModel, CpuModel, devices};
+
+/// Bytes of an entry of a tree node: key and value, or key and pointer.
+pub const TREE_ENTRY_BYTES: u64 = 16;
+
+/// What a thread pays for its work, loads of trees apart.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Core {
+    /// Posting, polling, clock.
+    pub cpu: CpuModel,
+    /// Loads, and cycles of a Xeon's work.
+    pub caches: CacheModel,
+}
+
+impl Core {
+    /// What so many cycles of a Xeon's work take here, rounded up to whole nanoseconds.
+    pub fn work(&self, cycles: u64) -> Duration {
+        Duration::from_nanos(self.caches.work(cycles as f64).ceil() as u64)
+    }
+
+    /// Loading bytes that a NIC has just written, a line after the other.
+    pub fn arrived(&self, bytes: u64) -> Duration {
+        self.cpu.cache_latency * bytes.div_ceil(devices::HOST_LINE_BYTES)
+    }
+
+    /// Loading a tree node that a NIC has just written, so many lines at a time as a core has under
+    /// way, and verifying its entries.
+    pub fn verified(&self, bytes: u64) -> Duration {
+        let at_once = devices::HOST_LINES_IN_FLIGHT * devices::HOST_LINE_BYTES;
+        let nanos = (bytes * self.cpu.cache_latency.as_nanos()).div_ceil(at_once);
+        let entries = bytes / TREE_ENTRY_BYTES;
+        Duration::from_nanos(nanos) + self.work(entries * devices::TREE_CHECK_ENTRY_CYCLES)
+    }
+
+    /// Searching a tree node of so many entries whose lines are in the first level cache.
+    pub fn searched(&self, entries: u64) -> Duration {
+        let steps = u64::from(entries.max(1).next_power_of_two().ilog2()) + 1;
+        let loads = steps as f64 * self.caches.latency_ns[0];
+        let cycles = devices::TREE_NODE_CYCLES + steps * devices::SEARCH_STEP_CYCLES;
+        Duration::from_nanos(loads.ceil() as u64) + self.work(cycles)
+    }
+
+    /// An atomic operation on a word that the other cores of the server change, too.
+    pub fn contended_atomic(&self) -> Duration {
+        self.cpu.cache_latency + self.work(devices::ATOMIC_CYCLES)
+    }
+}

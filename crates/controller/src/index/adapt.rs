@@ -1,0 +1,143 @@
+//! When another plan is worth its loading.
+//!
+//! The paper does not say when its controller plans anew. Here, what is asked for is noted, with
+//! less weight the longer ago it was, and a new plan is made of it now and then. It is worth while
+//! if it leads queries so much closer to their leaves that a good part of the READs is saved. Trees
+//! change, too: the plan that serves is judged by the trees as they are now.
+
+use super::outline::TreeOutline;
+use super::plan::{IndexPlan, PlanError, PlanLimits, plan};
+use super::trees_now::LevelsNow;
+use super::weights::KeyWeights;
+use rackweave_base::{Duration, Instant};
+
+/// When and how much to adapt.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AdapterConfig {
+    /// How often weights are collected.
+    pub every: Duration,
+    /// What is as long ago as this has half of its weight; at least a nanosecond.
+    pub half_life: Duration,
+    /// The part of all READs that a new plan must save, from 0 to 1.
+    pub gain: f64,
+    /// Nothing is decided before the weight of all that is known is this.
+    pub weight_min: f64,
+    /// Ranges of keys that have weights of their own.
+    pub ranges_max: usize,
+}
+
+impl Default for AdapterConfig {
+    /// Once a second, forgetting half in four; for a twentieth of all READs, which is a quarter of
+    /// a level in a tree of five levels; by a thousand queries.
+    fn default() -> Self {
+        Self {
+            every: Duration::from_secs(1),
+            half_life: Duration::from_secs(4),
+            gain: 0.05,
+            weight_min: 1000.0,
+            ranges_max: 1 << 16,
+        }
+    }
+}
+
+/// Whether to load another plan.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Verdict {
+    /// Too little is known of queries.
+    Unknown,
+    /// The plan that serves is good enough.
+    Keep {
+        /// READs for a query with it.
+        reads: f64,
+        /// READs for a query with the best plan there is.
+        reads_best: f64,
+    },
+    /// Another plan is worth while.
+    Replace {
+        /// It.
+        plan: Box<IndexPlan>,
+        /// READs for a query with the plan that serves.
+        reads: f64,
+        /// READs for a query with the new one.
+        reads_best: f64,
+    },
+}
+
+/// Collects weights and judges plans.
+#[derive(Clone, Debug)]
+pub struct Adapter {
+    config: AdapterConfig,
+    weights: KeyWeights,
+    /// The weights are as of this moment.
+    as_of: Instant,
+    due: Instant,
+}
+
+impl Adapter {
+    /// Knows nothing yet.
+    pub fn new(config: AdapterConfig, now: Instant) -> Self {
+        Self {
+            config,
+            weights: KeyWeights::default(),
+            as_of: now,
+            due: now + config.every,
+        }
+    }
+
+    /// When weights are to be collected next: hits of the switches, samples of servers.
+    pub fn poll_timeout(&self) -> Instant {
+        self.due
+    }
+
+    /// What was asked for since the last time. The next time is then one interval after `now`.
+    pub fn handle_weights(&mut self, now: Instant, weights: &KeyWeights) {
+        self.fade_until(now);
+        self.weights.add(weights);
+        self.weights.simplify(self.config.ranges_max);
+        self.due = now + self.config.every;
+    }
+
+    fn fade_until(&mut self, now: Instant) {
+        let passed = now.since(self.as_of).as_secs_f64();
+        let half_life = self.config.half_life.as_secs_f64().max(1e-9);
+        self.weights.fade((-passed / half_life).exp2());
+        self.as_of = self.as_of.max(now);
+    }
+
+    /// What is known of queries.
+    pub fn weights(&self) -> &KeyWeights {
+        &self.weights
+    }
+
+    /// Whether to load another plan in place of the one that serves.
+    ///
+    /// # Errors
+    /// As [`plan`].
+    pub fn judge(
+        &self,
+        active: Option<&IndexPlan>,
+        trees: &[TreeOutline],
+        limits: &PlanLimits,
+    ) -> Result<Verdict, PlanError> {
+        if self.weights.is_empty() || self.weights.total() < self.config.weight_min {
+            return Ok(Verdict::Unknown);
+        }
+        let best = plan(trees, &self.weights, limits)?;
+        let levels = LevelsNow::new(trees);
+        let reads = levels.reads(active, &self.weights);
+        let reads_best = levels.reads(Some(&best), &self.weights);
+        Ok(if reads_best < reads * (1.0 - self.config.gain) {
+            Verdict::Replace {
+                plan: Box::new(best),
+                reads,
+                reads_best,
+            }
+        } else {
+            Verdict::Keep { reads, reads_best }
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "adapt_tests.rs"]
+mod tests;

@@ -1,0 +1,206 @@
+//! What is entered into every switch beside plans: servers, queue pairs, the cables.
+
+use super::NOBODY;
+use super::book::IndexBook;
+use super::load::IndexLoadError;
+use crate::Site;
+use rackweave_base::{PortId, Qpn};
+use rackweave_programs::index::Index;
+use rackweave_programs::index::entries::{IndexConfig, QueryEntry, ServerEntry};
+use rackweave_switch::table::TableError;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+impl IndexBook {
+    /// Enters a server on all switches, or takes it out.
+    ///
+    /// # Errors
+    /// If a switch has no room; then nothing has changed.
+    pub fn set_server(
+        &mut self,
+        site: &mut dyn Site,
+        server: u16,
+        entry: Option<ServerEntry>,
+    ) -> Result<(), IndexLoadError> {
+        if server == NOBODY {
+            return Err(IndexLoadError::UnknownServer { server });
+        }
+        let old = self.servers.get(&server).copied();
+        on_all(site, entry, old, |index, entry| {
+            index.set_server(server, entry)
+        })?;
+        note(&mut self.servers, server, entry);
+        Ok(())
+    }
+
+    /// Enters a queue pair on all switches, or takes it out: its server's IP address, its number
+    /// there.
+    ///
+    /// # Errors
+    /// If a switch has no room; then nothing has changed.
+    pub fn set_query(
+        &mut self,
+        site: &mut dyn Site,
+        (ip, qpn): (Ipv4Addr, Qpn),
+        entry: Option<QueryEntry>,
+    ) -> Result<(), IndexLoadError> {
+        self.check_server(entry.map(|entry| entry.server))?;
+        let old = self.queries.get(&(ip, qpn)).copied();
+        on_all(site, entry, old, |index, entry| {
+            index.set_query(ip, qpn, entry)
+        })?;
+        note(&mut self.queries, (ip, qpn), entry);
+        Ok(())
+    }
+
+    /// Says on all switches which server takes requests over plain UDP at an address.
+    ///
+    /// # Errors
+    /// If a switch has no room; then nothing has changed.
+    pub fn set_udp_server(
+        &mut self,
+        site: &mut dyn Site,
+        ip: Ipv4Addr,
+        server: Option<u16>,
+    ) -> Result<(), IndexLoadError> {
+        self.check_server(server)?;
+        let old = self.udp_servers.get(&ip).copied();
+        on_all(site, server, old, |index, server| {
+            index.set_udp_server(ip, server)
+        })?;
+        note(&mut self.udp_servers, ip, server);
+        Ok(())
+    }
+
+    /// Says by which port of a switch queries go up that have not met the fat root.
+    ///
+    /// # Errors
+    /// If the switch has no index.
+    pub fn set_up_port(
+        &mut self,
+        site: &mut dyn Site,
+        switch: usize,
+        up: Option<PortId>,
+    ) -> Result<(), IndexLoadError> {
+        on_one(site, switch, |index| index.set_up_port(up))?;
+        note(&mut self.up_ports, switch, up);
+        Ok(())
+    }
+
+    /// Says whether another switch that leads queries is behind a port of a switch.
+    ///
+    /// # Errors
+    /// If there is no such port.
+    pub fn set_trusted(
+        &mut self,
+        site: &mut dyn Site,
+        (switch, port): (usize, PortId),
+        is_trusted: bool,
+    ) -> Result<(), IndexLoadError> {
+        on_one(site, switch, |index| index.set_trusted(port, is_trusted))?;
+        if is_trusted {
+            self.trusted.insert((switch, port));
+        } else {
+            self.trusted.remove(&(switch, port));
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_server(&self, server: Option<u16>) -> Result<(), IndexLoadError> {
+        match server.filter(|server| !self.servers.contains_key(server)) {
+            Some(server) => Err(IndexLoadError::UnknownServer { server }),
+            None => Ok(()),
+        }
+    }
+
+    /// A switch has restarted with empty tables: enters servers and queue pairs again. The plan
+    /// that serves is given to it by [`load_step`](Self::load_step).
+    ///
+    /// # Errors
+    /// If its tables are smaller than they were.
+    pub fn switch_restarted(
+        &mut self,
+        site: &mut dyn Site,
+        switch: usize,
+    ) -> Result<(), TableError> {
+        let (servers, queries) = (&self.servers, &self.queries);
+        let (udp_servers, trusted) = (&self.udp_servers, &self.trusted);
+        let up = self.up_ports.get(&switch).copied();
+        on_one(site, switch, |index| {
+            for (&server, &entry) in servers {
+                index.set_server(server, Some(entry))?;
+            }
+            for (&ip, &server) in udp_servers {
+                index.set_udp_server(ip, Some(server))?;
+            }
+            for (&(ip, qpn), &entry) in queries {
+                index.set_query(ip, qpn, Some(entry))?;
+            }
+            for &(_, port) in trusted.iter().filter(|(at, _)| *at == switch) {
+                index.set_trusted(port, true)?;
+            }
+            index.set_up_port(up)
+        })?;
+        self.begin_again(site, switch);
+        Ok(())
+    }
+}
+
+fn note<K: Ord, V>(entries: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => entries.insert(key, value),
+        None => entries.remove(&key),
+    };
+}
+
+/// The sizes of the index in each switch.
+pub(super) fn configs(site: &mut dyn Site) -> Vec<IndexConfig> {
+    let mut configs = vec![IndexConfig::NONE; site.switches()];
+    for (at, config) in configs.iter_mut().enumerate() {
+        site.switch_at(at, &mut |_, switch| {
+            *config = *switch.program().index.config();
+        });
+    }
+    configs
+}
+
+/// Acts on a switch's index, if it has one.
+pub(super) fn on_one<R: Default, E>(
+    site: &mut dyn Site,
+    switch: usize,
+    act: impl FnOnce(&mut Index) -> Result<R, E>,
+) -> Result<R, E> {
+    let (mut act, mut result) = (Some(act), Ok(R::default()));
+    site.switch_at(switch, &mut |_, switch| {
+        let index = &mut switch.program_mut().index;
+        if let Some(act) = act.take().filter(|_| index.is_present()) {
+            result = act(index);
+        }
+    });
+    result
+}
+
+/// Enters something on all switches that have an index; if one refuses, what was entered is taken
+/// back.
+fn on_all<T: Copy>(
+    site: &mut dyn Site,
+    entry: Option<T>,
+    old: Option<T>,
+    enter: impl Fn(&mut Index, Option<T>) -> Result<(), TableError>,
+) -> Result<(), IndexLoadError> {
+    let is_present = configs(site).iter().any(|config| config.servers > 0);
+    if !is_present && entry.is_some() {
+        return Err(IndexLoadError::NoIndex);
+    }
+    for switch in 0..site.switches() {
+        let Err(error) = on_one(site, switch, |index| enter(index, entry)) else {
+            continue;
+        };
+        for switch in 0..switch {
+            let undone = on_one(site, switch, |index| enter(index, old));
+            debug_assert!(undone.is_ok(), "what was there before has room");
+        }
+        return Err(error.into());
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Where a plan leads each key.
+
+use super::NOBODY;
+use super::plan::IndexPlan;
+use super::weights::KeyWeights;
+use rackweave_programs::index::entries::{DEPTHS, NO_SLOT};
+
+/// An entry of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// A range of the fat root.
+    Range(u16),
+    /// A child of a tree node in a layer; the first layer is 1.
+    Child { layer: u8, slot: u16, child: u8 },
+}
+
+/// The keys from `low` to `last` are led to one tree node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Lead {
+    pub low: u64,
+    pub last: u64,
+    /// The last entry on the way there.
+    pub place: Place,
+    pub server: u16,
+    pub node: u32,
+    /// Of the tree node, as far as is known.
+    pub level: u8,
+}
+
+/// Where queries for a key end in the network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Led {
+    /// The server.
+    pub server: u16,
+    /// The tree node.
+    pub node: u32,
+    /// As [`IndexCounters::by_depth`] counts it.
+    ///
+    /// [`IndexCounters::by_depth`]: rackweave_programs::index::entries::IndexCounters::by_depth
+    pub depth: usize,
+}
+
+/// How far queries are led by a plan.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Forecast {
+    /// The part of all queries that ends at each depth, as the switches count it; 0 is what nobody
+    /// has. All zero if nothing is known of queries.
+    pub by_depth: [f64; DEPTHS],
+    /// READs for a query until it has read a leaf, on average, as the tree was when the plan was
+    /// made. Zero if nothing is known.
+    pub reads: f64,
+}
+
+impl Lead {
+    fn depth(&self) -> usize {
+        match self.place {
+            _ if self.server == NOBODY => 0,
+            Place::Range(_) => 1,
+            Place::Child { layer, .. } => 1 + usize::from(layer),
+        }
+    }
+}
+
+impl Forecast {
+    pub(super) fn new(leads: &[Lead], weights: &KeyWeights) -> Self {
+        let mut forecast = Self::default();
+        let (mut all, mut reads, mut read_by) = (0.0, 0.0, 0.0);
+        for lead in leads {
+            let weight = weights.of(lead.low, lead.last);
+            all += weight;
+            forecast.by_depth[lead.depth()] += weight;
+            if lead.server != NOBODY {
+                reads += weight * (f64::from(lead.level) + 1.0);
+                read_by += weight;
+            }
+        }
+        if all > 0.0 {
+            forecast.by_depth.iter_mut().for_each(|part| *part /= all);
+        }
+        if read_by > 0.0 {
+            forecast.reads = reads / read_by;
+        }
+        forecast
+    }
+}
+
+impl IndexPlan {
+    /// Where a key is led, once a bank with this plan serves.
+    pub fn lookup(&self, key: u64) -> Led {
+        let at = self.leads.partition_point(|lead| lead.low <= key) - 1;
+        let lead = &self.leads[at];
+        Led {
+            server: lead.server,
+            node: lead.node,
+            depth: lead.depth(),
+        }
+    }
+
+    /// Follows all entries, in ascending order of key.
+    pub(super) fn find_leads(&mut self) {
+        let mut leads = Vec::new();
+        for at in 0..self.lows.len() {
+            let range = self.fat_root.ranges[at];
+            let next = self.lows.get(at + 1);
+            let lead = Lead {
+                low: self.lows[at],
+                last: next.map_or(u64::MAX, |&next| next - 1),
+                place: Place::Range(at as u16),
+                server: range.server,
+                node: range.child.node,
+                level: self.levels[at],
+            };
+            self.follow(lead, range.child.slot, &mut leads);
+        }
+        self.leads = leads;
+    }
+
+    fn follow(&self, lead: Lead, slot: u16, leads: &mut Vec<Lead>) {
+        if slot == NO_SLOT {
+            return leads.push(lead);
+        }
+        let layer = match lead.place {
+            Place::Range(_) => 1,
+            Place::Child { layer, .. } => layer + 1,
+        };
+        let at = (usize::from(layer) - 1, usize::from(slot));
+        let (node, held) = (&self.layers[at.0][at.1], &self.held[at.0][at.1]);
+        let mut low = lead.low;
+        for child in 0..held.used {
+            let last = node.pivots[child].min(lead.last);
+            let entry = node.children[child];
+            let stays = entry.node == held.own.0;
+            let below = Lead {
+                low,
+                last,
+                place: Place::Child {
+                    layer,
+                    slot,
+                    child: child as u8,
+                },
+                server: lead.server,
+                node: entry.node,
+                level: if stays { held.own.1 } else { held.level - 1 },
+            };
+            self.follow(below, entry.slot, leads);
+            low = last.saturating_add(1);
+        }
+        // What is beyond the last child stays.
+        if node.pivots[held.used - 1] < lead.last {
+            leads.push(Lead { low, ..lead });
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Loading a plan into one switch, piece by piece.
+
+use super::NOBODY;
+use super::leads::{Lead, Place};
+use super::plan::IndexPlan;
+use rackweave_programs::index::Index;
+use rackweave_programs::index::entries::{IndexConfig, LoadError, NO_SLOT};
+use rackweave_switch::table::TableError;
+
+/// Why a plan was not loaded, or something for the index not entered.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum IndexLoadError {
+    /// No switch leads queries.
+    #[error("no switch has an index program; give one a size, or read by RPC or one-sided")]
+    NoIndex,
+    /// No switch has the fat root.
+    #[error("no switch has room for a fat root; give one fat_ranges")]
+    NoFatRoot,
+    /// A switch has less room than the plan needs.
+    #[error(
+        "the plan needs {needs} {what}, and switch {switch} has room for {has}; raise {setting}"
+    )]
+    NoRoom {
+        /// Which switch.
+        switch: usize,
+        /// Of what.
+        what: &'static str,
+        /// How many are needed.
+        needs: usize,
+        /// How many there is room for.
+        has: usize,
+        /// What to raise.
+        setting: &'static str,
+    },
+    /// No switch has a layer of the plan.
+    #[error("the plan has {layers} layers, but layer {layer} is in no switch; plan fewer layers")]
+    NoLayer {
+        /// The first layer that is nowhere.
+        layer: usize,
+        /// The plan's layers.
+        layers: usize,
+    },
+    /// A server that is not entered.
+    #[error("server {server} is not entered; enter it before what names it")]
+    UnknownServer {
+        /// Its number.
+        server: u16,
+    },
+    /// Nothing is loaded that could serve.
+    #[error("no plan is loaded on all switches: begin to load one, and load until it is done")]
+    NotLoaded,
+    /// A switch refused an entry.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A table of a switch is too small.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+/// What of a plan a switch has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor {
+    /// The bank has been emptied, and has the fat root if it is in this switch.
+    is_begun: bool,
+    /// Layers of this switch that are complete.
+    layers: u8,
+    /// Tree nodes of the next one.
+    nodes: usize,
+    /// It has all of it.
+    pub is_done: bool,
+}
+
+impl Cursor {
+    /// Nothing yet.
+    pub fn new(config: &IndexConfig) -> Self {
+        Self {
+            is_begun: false,
+            layers: 0,
+            nodes: 0,
+            is_done: config.servers == 0,
+        }
+    }
+}
+
+/// Whether the switches have room for a plan.
+pub(super) fn check_room(configs: &[IndexConfig], plan: &IndexPlan) -> Result<(), IndexLoadError> {
+    let here = || configs.iter().filter(|config| config.servers > 0);
+    if here().next().is_none() {
+        return Err(IndexLoadError::NoIndex);
+    }
+    if here().all(|config| config.fat_ranges == 0) {
+        return Err(IndexLoadError::NoFatRoot);
+    }
+    let layers = plan.layers.len();
+    let is_nowhere = |layer: &usize| here().all(|config| !has_layer(config, *layer));
+    if let Some(layer) = (1..=layers).find(is_nowhere) {
+        return Err(IndexLoadError::NoLayer { layer, layers });
+    }
+    for (switch, config) in configs.iter().enumerate() {
+        if config.servers == 0 {
+            continue;
+        }
+        let has_ranges = usize::from(config.fat_ranges);
+        // A switch without a fat root is given none.
+        let ranges = if has_ranges == 0 {
+            0
+        } else {
+            plan.fat_root.ranges.len()
+        };
+        let needed = (1..=layers).filter(|&layer| has_layer(config, layer));
+        let nodes = needed.map(|layer| plan.layers[layer - 1].len()).max();
+        for (what, needs, has, setting) in [
+            ("ranges", ranges, has_ranges, "fat_ranges"),
+            (
+                "tree nodes in a layer",
+                nodes.unwrap_or(0),
+                config.nodes.into(),
+                "nodes",
+            ),
+        ] {
+            if needs > has {
+                return Err(IndexLoadError::NoRoom {
+                    switch,
+                    what,
+                    needs,
+                    has,
+                    setting,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn has_layer(config: &IndexConfig, layer: usize) -> bool {
+    let first = usize::from(config.first_layer);
+    (first..first + usize::from(config.layers)).contains(&layer)
+}
+
+/// Loads up to `budget` more tree nodes into a switch; sets `is_done` when it has all. It begins
+/// with emptying the bank and writing the fat root.
+pub(super) fn load_piece(
+    index: &mut Index,
+    (plan, bank): (&IndexPlan, usize),
+    cursor: &mut Cursor,
+    budget: usize,
+) -> Result<bool, LoadError> {
+    let config = *index.config();
+    if !cursor.is_begun {
+        index.clear(bank)?;
+        if config.fat_ranges > 0 {
+            index.load_fat_root(bank, &plan.fat_root)?;
+        }
+        cursor.is_begun = true;
+    }
+    let mut left = budget.max(1);
+    while cursor.layers < config.layers && left > 0 {
+        let layer = config.first_layer + cursor.layers;
+        let at = usize::from(layer).checked_sub(1);
+        let nodes = at.and_then(|at| plan.layers.get(at));
+        let nodes = nodes.map_or(&[][..], |nodes| &nodes[cursor.nodes..]);
+        let piece = &nodes[..left.min(nodes.len())];
+        if !piece.is_empty() {
+            index.load_nodes(bank, layer, cursor.nodes as u16, piece)?;
+        }
+        left -= piece.len();
+        cursor.nodes += piece.len();
+        if piece.len() == nodes.len() {
+            (cursor.layers, cursor.nodes) = (cursor.layers + 1, 0);
+        }
+    }
+    cursor.is_done = cursor.layers == config.layers;
+    Ok(cursor.is_done)
+}
+
+impl Place {
+    /// How often queries came by, as a switch has counted.
+    pub(super) fn hits(self, index: &Index, bank: usize) -> u64 {
+        match self {
+            Place::Range(range) => index.range_hits(bank, range),
+            Place::Child { layer, slot, child } => {
+                index.child_hits(bank, layer, slot, child.into())
+            }
+        }
+    }
+}
+
+impl IndexPlan {
+    /// The keys that a switch counts by themselves. Those that end at a tree node that others pass
+    /// are not among them, nor those that nobody has.
+    pub(super) fn counted(&self) -> Vec<Lead> {
+        let mut leads = self.leads.clone();
+        leads.retain(|lead| lead.server != NOBODY && self.slot_at(lead.place) == NO_SLOT);
+        leads
+    }
+
+    fn slot_at(&self, place: Place) -> u16 {
+        match place {
+            Place::Range(range) => self.fat_root.ranges[usize::from(range)].child.slot,
+            Place::Child { layer, slot, child } => {
+                let layer = &self.layers[usize::from(layer) - 1];
+                layer[usize::from(slot)].children[usize::from(child)].slot
+            }
+        }
+    }
+}

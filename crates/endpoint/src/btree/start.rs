@@ -1,0 +1,164 @@
+//! Lookups that somebody has told where to begin.
+//!
+//! A tree node's number is a hint from outside: a switch that knew the tree some time ago, or a
+//! number that was damaged on the way. What lies there counts if it is in use and has the key
+//! between its fences; if the key is to the right, its neighbours are followed, as the tree is a
+//! B-link tree there. Else the walk begins at the root, as it would have without.
+
+use super::tree::{Found, Place, Tree};
+use rackweave_wire::fabric::tree::{ROOT, ValueRef};
+
+/// Neighbours that are followed to the right.
+const FOLLOWED_MAX: u8 = 4;
+
+/// Times that a walk from the hint may be disturbed by writers before it begins at the root.
+const TRIES: u32 = 2;
+
+/// Where a lookup began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Begun {
+    /// The level of the tree node, zero for a leaf; nothing if it was the root.
+    pub level: Option<u8>,
+    /// Levels that the walk saw.
+    pub walked: u8,
+    /// Levels that it did not have to see.
+    pub skipped: u8,
+    /// Neighbours that it went to from the tree node that was named.
+    pub followed: u8,
+}
+
+/// What came of a walk.
+enum Walk<'a> {
+    /// At the leaf, from this level, by so many neighbours.
+    Leaf(Place<'a>, u8, u8),
+    /// The hint is of no use.
+    Useless,
+    /// A writer came in between.
+    Disturbed,
+}
+
+impl Tree {
+    /// As [`Tree::lookup`], beginning at tree node `node` if that is in use and leads to the key.
+    /// Zero is no tree node. Whatever the number is, what is found is the same.
+    pub fn lookup_from(&self, node: u32, key: u64, value: &mut Vec<u8>) -> (bool, Begun) {
+        for _ in 0..TRIES {
+            match self.walk_from(node, key) {
+                Walk::Leaf(leaf, level, followed) => {
+                    if let Some(found) = self.read_leaf(&leaf, key, value) {
+                        let walked = level + 1;
+                        let begun = Begun {
+                            level: Some(level),
+                            walked,
+                            skipped: (self.levels() as u8).saturating_sub(walked),
+                            followed,
+                        };
+                        return (found, begun);
+                    }
+                }
+                Walk::Useless => break,
+                Walk::Disturbed => {}
+            }
+            self.restarted();
+        }
+        let found = self.lookup(key, value);
+        let begun = Begun {
+            level: None,
+            walked: self.levels() as u8,
+            skipped: 0,
+            followed: 0,
+        };
+        (found, begun)
+    }
+
+    /// A place where a tree node may be.
+    fn maybe(&self, index: u32) -> Option<Place<'_>> {
+        let is_place = (ROOT..self.inner.superblock.tree_nodes).contains(&index);
+        is_place.then(|| {
+            let node = self.node(index);
+            let latch = node.latch().read();
+            Place { node, latch }
+        })
+    }
+
+    fn walk_from(&self, node: u32, key: u64) -> Walk<'_> {
+        if node == ROOT {
+            return Walk::Useless;
+        }
+        let Some(mut place) = self.maybe(node) else {
+            return Walk::Useless;
+        };
+        let mut followed = 0;
+        let level = loop {
+            let (meta, last, next) = (place.node.meta(), place.node.last(), place.node.next());
+            let leads = meta.is_live() && place.node.low() <= key;
+            let neighbour = if leads && key > last && followed < FOLLOWED_MAX {
+                self.maybe(next.index).filter(|_| !next.is_none())
+            } else {
+                None
+            };
+            // The neighbour was there when this one pointed to it, so it is the one meant.
+            if !place.is_still() {
+                return Walk::Disturbed;
+            }
+            if !leads {
+                return Walk::Useless;
+            }
+            if key <= last {
+                break meta.level;
+            }
+            let Some(neighbour) = neighbour else {
+                return Walk::Useless;
+            };
+            place = neighbour;
+            followed += 1;
+        };
+        match self.down(place, key) {
+            Some(leaf) => Walk::Leaf(leaf, level, followed),
+            None => Walk::Disturbed,
+        }
+    }
+
+    /// Goes down from a tree node that has the key between its fences.
+    fn down<'a>(&'a self, mut place: Place<'a>, key: u64) -> Option<Place<'a>> {
+        loop {
+            let meta = place.node.meta();
+            if meta.level == 0 {
+                return place.is_still().then_some(place);
+            }
+            let index = place.node.child_index(place.node.count(meta), key);
+            let child = self.maybe(place.node.child(index).index);
+            if !place.is_still() {
+                return None;
+            }
+            place = child?;
+        }
+    }
+
+    /// Puts what the leaf has of a key into `value`; nothing if a writer came in between.
+    fn read_leaf(&self, leaf: &Place<'_>, key: u64, value: &mut Vec<u8>) -> Option<bool> {
+        value.clear();
+        let node = leaf.node;
+        let count = node.count(node.meta());
+        let index = node.lower_bound(count, key);
+        let found = (index < count && node.key(index) == key).then(|| {
+            let word = node.value(index);
+            if node.is_reference(index) {
+                Found::Reference(ValueRef::from_word(word))
+            } else {
+                Found::Inline(word)
+            }
+        });
+        match &found {
+            None => {}
+            Some(Found::Inline(word)) => value.extend(word.to_le_bytes()),
+            Some(Found::Reference(reference)) => {
+                self.inner.heap.read(&self.inner.arena, *reference, value);
+            }
+        }
+        leaf.is_still().then_some(found.is_some())
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+#[path = "start_tests.rs"]
+mod tests;

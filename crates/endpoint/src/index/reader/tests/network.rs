@@ -1,0 +1,303 @@
+//! Walks that begin where switches lead, well or badly.
+
+use super::*;
+use rackweave_wire::fabric::tree::{NodePointer, ROOT};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Where switches lead: from the least key on, to a tree node.
+type Known = Rc<RefCell<BTreeMap<u64, u32>>>;
+
+/// Has the switches lead by what they know, or to anything if they know nothing of the key.
+fn lead_by(stage: &mut Stage) -> Known {
+    let known = Known::default();
+    let (mine, layout) = (known.clone(), stage.reader.remote.layout);
+    let (rkey, places) = (stage.reader.remote.rkey, stage.reader.remote.tree_nodes);
+    let mut rng = rackweave_base::Rng::new(stage.now);
+    stage.played.network = Some(Box::new(move |key| {
+        let known = mine.borrow();
+        let index = known.range(..=key).next_back().map(|(_, index)| *index);
+        let index = index.unwrap_or_else(|| rng.below(places.into()) as u32);
+        (rkey, layout.offset(index))
+    }));
+    known
+}
+
+/// Tree nodes of all levels with their low fences, some of them.
+fn places(stage: &mut Stage) -> Vec<(NodePointer, u64)> {
+    let outline = stage.shard.tree().outline(usize::MAX);
+    let children = outline.iter().flat_map(|node| &node.children);
+    let mut places: Vec<_> = children.map(|&(low, child)| (child, low)).collect();
+    places.retain(|_| stage.played.rng.chance(0.6));
+    let root = stage.reader.remote.root;
+    places.insert(0, (root, 0));
+    places
+}
+
+fn learn(known: &Known, places: &[(NodePointer, u64)]) {
+    let places = places.iter().map(|(pointer, low)| (*low, pointer.index));
+    // Parents come first: of those with the same low fence, the deepest stays.
+    *known.borrow_mut() = places.collect();
+}
+
+/// Pins come and go with what the switches know: what they knew before stays pinned for as long as
+/// a READ may be under way.
+fn check_pinned(seed: u64, cache_bytes: u64) -> ReaderStatistics {
+    let mut stage = Stage::with(seed, cache_bytes, &[8, 60], true);
+    let known = lead_by(&mut stage);
+    let mut bank = 0;
+    run_history(&mut stage, seed, |stage, step| {
+        if step % 3000 == 0 {
+            bank = 1 - bank;
+            let tree = stage.shard.tree().clone();
+            tree.unpin(bank);
+            let mut places = places(stage);
+            for failed in tree.pin(bank, &places).into_iter().rev() {
+                places.remove(failed);
+            }
+            learn(&known, &places);
+        }
+    })
+}
+
+#[test]
+fn what_is_pinned_never_leads_astray() {
+    let mut all = ReaderStatistics::default();
+    for seed in 1..4 {
+        for cache_bytes in [0, 1 << 20] {
+            let seen = check_pinned(seed, cache_bytes);
+            assert_eq!(seen.network_astray, 0, "seed {seed}: {seen:?}");
+            all += seen;
+        }
+    }
+    assert!(all.network_followed > 100, "{all:?}");
+    assert!(
+        all.network_levels
+            .iter()
+            .filter(|count| **count > 0)
+            .count()
+            >= 3,
+        "{all:?}"
+    );
+    // A torn answer is asked for again.
+    let answers: u64 = all.network_levels.iter().sum();
+    assert!(answers < all.network_queries, "{all:?}");
+}
+
+#[test]
+fn what_is_out_of_date_or_wrong_costs_time_and_nothing_else() {
+    let mut all = ReaderStatistics::default();
+    for seed in 1..4 {
+        for wrong in [false, true] {
+            let mut stage = Stage::with(seed, 0, &[8], true);
+            let known = lead_by(&mut stage);
+            // With `wrong` they know nothing, and lead anywhere.
+            all += run_history(&mut stage, seed, |stage, step| {
+                if step % 20_000 == 10_000 && !wrong {
+                    let places = places(stage);
+                    learn(&known, &places);
+                }
+            });
+        }
+    }
+    assert!(all.network_astray > 1000, "{all:?}");
+    assert!(all.network_followed > 100, "{all:?}");
+}
+
+/// The end of one lookup, and what it counted.
+fn ask(stage: &mut Stage, query: Query) -> (Found, ReaderStatistics) {
+    let before = stage.reader.statistics();
+    assert!(stage.reader.begin(&mut stage.played, 0, query, 1));
+    loop {
+        stage.played.step();
+        if let Some((_, found)) = stage.reader.poll(&mut stage.played) {
+            let now = stage.reader.statistics().list().map(|(_, value)| value);
+            let before = before.list().map(|(_, value)| value);
+            let more: Vec<u64> = now.zip(before).map(|(now, before)| now - before).collect();
+            return (
+                found,
+                ReaderStatistics::from_values(more.into_iter()).unwrap(),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_lookup_costs_one_read_if_the_network_knows_the_leaf() {
+    let mut stage = Stage::with(1, 0, &[8], true);
+    let known = lead_by(&mut stage);
+    for key in 0..600_u64 {
+        stage.shard.put(key, &key.to_le_bytes()).unwrap();
+    }
+    let tree = stage.shard.tree().clone();
+    let outline = tree.outline(usize::MAX);
+    let levels = outline[0].level;
+    assert!(levels >= 2);
+    let there = |key: u64| Found::Value(Some((&key.to_le_bytes()[..]).into()));
+    // By the root, then by one tree node of each level.
+    learn(&known, &[(stage.reader.remote.root, 0)]);
+    let (found, seen) = ask(&mut stage, Query::Get { key: 300 });
+    assert_eq!((found, seen.reads), (there(300), u64::from(levels) + 1));
+    assert_eq!(
+        (
+            seen.network_queries,
+            seen.network_levels[usize::from(levels)]
+        ),
+        (1, 1)
+    );
+    let children = outline.iter().flat_map(|node| {
+        let level = node.level - 1;
+        node.children
+            .iter()
+            .map(move |&(low, child)| (level, child, low))
+    });
+    for (level, child, low) in children {
+        learn(&known, &[(child, low)]);
+        let (found, seen) = ask(&mut stage, Query::Get { key: low });
+        assert_eq!((found, seen.reads), (there(low), u64::from(level) + 1));
+        assert_eq!(seen.network_levels[usize::from(level)], 1);
+    }
+    // A leaf to the left: one READ more.
+    let leaves: Vec<_> = outline.iter().filter(|node| node.level == 1).collect();
+    let [(low, left), (right_low, _)] = leaves[0].children[..2] else {
+        panic!("an inner tree node has two children");
+    };
+    learn(&known, &[(left, low)]);
+    let (found, seen) = ask(&mut stage, Query::Get { key: right_low });
+    assert_eq!(
+        (found, seen.reads, seen.network_followed),
+        (there(right_low), 2, 1)
+    );
+    // A leaf to the right, and one that is free: all levels more.
+    *known.borrow_mut() = BTreeMap::from([(0, leaves[0].children[1].1.index)]);
+    let (found, seen) = ask(&mut stage, Query::Get { key: 0 });
+    let reads = u64::from(levels) + 2;
+    assert_eq!(
+        (found, seen.reads, seen.network_astray),
+        (there(0), reads, 1)
+    );
+    for nowhere in [0, tree.superblock().tree_nodes - 1] {
+        *known.borrow_mut() = BTreeMap::from([(0, nowhere)]);
+        let (found, seen) = ask(&mut stage, Query::Get { key: 5 });
+        assert_eq!(
+            (found, seen.reads, seen.network_astray),
+            (there(5), reads, 1)
+        );
+    }
+}
+
+#[test]
+fn scans_begin_where_the_network_leads() {
+    let mut stage = Stage::with(1, 0, &[8], true);
+    let known = lead_by(&mut stage);
+    for key in 0..600_u64 {
+        stage.shard.put(key, &key.to_le_bytes()).unwrap();
+    }
+    let outline = stage.shard.tree().outline(usize::MAX);
+    let children = outline.iter().flat_map(|node| &node.children);
+    let places: Vec<_> = children.map(|&(low, child)| (child, low)).collect();
+    learn(&known, &places);
+    for direction in [Direction::Forward, Direction::Backward] {
+        let query = Query::Scan {
+            low: 100,
+            last: 250,
+            direction,
+            limit: u32::MAX,
+        };
+        let (found, seen) = ask(&mut stage, query);
+        let Found::Entries(entries, _) = found else {
+            panic!("{found:?}");
+        };
+        let mut keys: Vec<u64> = entries.iter().map(|(key, _)| *key).collect();
+        if direction == Direction::Backward {
+            keys.reverse();
+        }
+        assert_eq!(keys, (100..=250).collect::<Vec<_>>());
+        // Leaves and the map version, and no tree node above them.
+        assert_eq!(seen.reads, seen.leaves_scanned + 1, "{seen:?}");
+        let asked = match direction {
+            Direction::Forward => 1,
+            // No leaf knows its left neighbour.
+            Direction::Backward => seen.leaves_scanned,
+        };
+        assert_eq!(
+            (seen.network_queries, seen.network_levels[0]),
+            (asked, asked)
+        );
+    }
+}
+
+#[test]
+fn keys_of_another_endpoint_are_elsewhere() {
+    let mut stage = Stage::with(1, 0, &[8], true);
+    let known = lead_by(&mut stage);
+    for key in 0..600_u64 {
+        stage.shard.put(key, &key.to_le_bytes()).unwrap();
+    }
+    let outline = stage.shard.tree().outline(usize::MAX);
+    let (_, last) = *outline.last().unwrap().children.last().unwrap();
+    // The endpoint gives away all but a few keys.
+    stage.shard.tree().shrink(0, 20).unwrap();
+    for (lead, astray) in [(ROOT, 0), (last.index, 1)] {
+        *known.borrow_mut() = BTreeMap::from([(0, lead)]);
+        let (found, seen) = ask(&mut stage, Query::Get { key: 500 });
+        assert_eq!(
+            (found, seen.network_astray, seen.moved),
+            (Found::Moved, astray, 1)
+        );
+    }
+}
+
+#[test]
+fn a_torn_answer_is_asked_for_again_and_then_done_without() {
+    let mut stage = Stage::with(1, 0, &[8], true);
+    let known = lead_by(&mut stage);
+    for key in 0..600_u64 {
+        stage.shard.put(key, &key.to_le_bytes()).unwrap();
+    }
+    let outline = stage.shard.tree().outline(usize::MAX);
+    let (low, leaf) = outline.last().unwrap().children[0];
+    learn(&known, &[(leaf, low)]);
+    // An entry of a leaf that the plain walk does not come to; its check does not fit any more.
+    let (other_low, _) = outline.last().unwrap().children[1];
+    let at = stage.reader.remote.layout.offset(leaf.index) as usize;
+    let word = stage.shard.tree().block().word(at + 80);
+    word.fetch_xor(1, core::sync::atomic::Ordering::Relaxed);
+    let (found, seen) = ask(&mut stage, Query::Get { key: other_low });
+    assert_eq!(
+        found,
+        Found::Value(Some((&other_low.to_le_bytes()[..]).into()))
+    );
+    let torn_max = u64::from(stage.reader.config.torn_max);
+    assert_eq!(
+        (seen.torn, seen.network_queries),
+        (torn_max + 1, torn_max + 1)
+    );
+    assert_eq!((seen.restarts, seen.network_levels), (1, [0; 8]));
+}
+
+#[test]
+fn a_query_that_no_switch_answers_breaks_the_way_and_is_counted() {
+    let mut stage = Stage::with(1, 0, &[8], true);
+    stage.shard.put(5, &[5; 8]).unwrap();
+    let query = Query::Get { key: 5 };
+    // Those that were to do without are lost with it.
+    assert!(stage.reader.begin_by(&mut stage.played, 1, query, 1, false));
+    assert!(!stage.reader.is_refused());
+    assert!(stage.reader.begin(&mut stage.played, 2, query, 1));
+    let mut ends = Vec::new();
+    while let Some((tag, found)) = stage.reader.poll(&mut stage.played) {
+        assert_eq!(found, Found::Gone);
+        ends.push(tag);
+    }
+    ends.sort_unstable();
+    assert_eq!(ends, [1, 2]);
+    assert!(stage.reader.is_broken() && stage.reader.is_refused());
+    assert_eq!(stage.reader.statistics().network_refused, 1);
+    // A way that breaks otherwise was not refused.
+    let mut stage = Stage::with(1, 0, &[8], true);
+    assert!(stage.reader.begin_by(&mut stage.played, 1, query, 1, false));
+    stage.played.break_off();
+    assert_eq!(stage.reader.poll(&mut stage.played), Some((1, Found::Gone)));
+    assert!(stage.reader.is_broken() && !stage.reader.is_refused());
+}

@@ -1,0 +1,143 @@
+//! Endpoints that begin anew while ranges move, and movers that go before the end.
+
+use super::*;
+use crate::index::message::{Method, Outcome};
+
+const THIRD: EndpointId = EndpointId(2);
+
+/// Three endpoints, and entries that are to go from the first to the second.
+fn three() -> (PartitionMap, [Arc<Shard>; 3]) {
+    let map = PartitionMap::split(&[500, 800]).unwrap();
+    let shards = [LEFT, RIGHT, THIRD].map(|me| shard(me, &map));
+    for key in 400..500 {
+        shards[0].insert(key, &key.to_le_bytes()).unwrap();
+    }
+    (map, shards)
+}
+
+fn both(shards: &[Arc<Shard>]) -> [Arc<Shard>; 2] {
+    [shards[0].clone(), shards[1].clone()]
+}
+
+/// Takes steps until this is to be asked.
+fn run_until(mover: &mut Mover, servers: &mut [IndexServer; 2], method: Method) {
+    while mover.request().expect("it has not ended").1.method() != method {
+        assert!(run(mover, servers, 1, || {}).is_none());
+    }
+}
+
+#[test]
+fn what_a_dead_giver_had_sealed_survives_with_the_taker() {
+    for sealed in [false, true] {
+        let (start, shards) = three();
+        let mut servers = servers(&both(&shards));
+        let mut mover = Mover::new(MoveId(1), a_move(450, 499, 1000), start.clone());
+        let next = if sealed { Method::Commit } else { Method::Seal };
+        run_until(&mut mover, &mut servers, next);
+        let map = Shard::begin_anew(&shards[1..], &start, LEFT).unwrap();
+        assert_eq!(map.owner(450), if sealed { RIGHT } else { LEFT });
+        for shard in &shards[1..] {
+            assert_eq!((*shard.map()).clone(), map);
+        }
+        assert_eq!(shards[1].state().getting, None);
+        let found = shards[1].get(470, &mut Vec::new());
+        assert_eq!(found.is_ok(), sealed);
+        shards[1].tree().check().unwrap();
+    }
+}
+
+#[test]
+fn a_giver_whose_taker_has_died_keeps_everything() {
+    let (start, shards) = three();
+    let mut servers = servers(&both(&shards));
+    let mut mover = Mover::new(MoveId(1), a_move(450, 499, 1000), start.clone());
+    run_until(&mut mover, &mut servers, Method::Commit);
+    let others = [shards[0].clone(), shards[2].clone()];
+    let map = Shard::begin_anew(&others, &start, RIGHT).unwrap();
+    assert_eq!(map, start.with_restart(RIGHT));
+    assert_eq!(shards[0].put(450, b"x"), Ok(false));
+    // The commit comes too late.
+    assert!(run(&mut mover, &mut servers, 1, || {}).is_none());
+    assert_eq!(shards[0].part(), map.part_of(LEFT));
+}
+
+#[test]
+fn a_move_among_others_that_was_committed_comes_to_its_end() {
+    for adopted_late in [false, true] {
+        let (start, shards) = three();
+        let mut servers = servers(&both(&shards));
+        let mut mover = Mover::new(MoveId(1), a_move(450, 499, 1000), start.clone());
+        run_until(&mut mover, &mut servers, Method::Adopt);
+        assert_eq!(shards[1].map().version(), 1);
+        // The third has nothing to do with it. That it has died is known from its own map.
+        let map = Shard::begin_anew(&both(&shards), &start, THIRD).unwrap();
+        assert_eq!((map.version(), map.owner(450)), (3, RIGHT));
+        for shard in &shards[..2] {
+            assert_eq!((*shard.map()).clone(), map);
+        }
+        assert!(shards[1].get(470, &mut Vec::new()).unwrap());
+        if adopted_late {
+            // The mover did not hear of it, and its last step has been done.
+            let moved = run(&mut mover, &mut servers, 1, || {}).unwrap().unwrap();
+            assert_eq!(moved.map.version(), 2);
+            assert_eq!(*shards[1].map(), map);
+        }
+        shards[1].tree().check().unwrap();
+    }
+}
+
+#[test]
+fn a_move_among_others_that_was_not_committed_is_refused() {
+    let (start, shards) = three();
+    let mut servers = servers(&both(&shards));
+    let mut mover = Mover::new(MoveId(1), a_move(450, 499, 1000), start.clone());
+    run_until(&mut mover, &mut servers, Method::Commit);
+    let map = Shard::begin_anew(&both(&shards), &start, THIRD).unwrap();
+    assert_eq!(map, start.with_restart(THIRD));
+    let end = run(&mut mover, &mut servers, 100, || {}).unwrap();
+    let refused = MoveError::Refused {
+        endpoint: LEFT,
+        outcome: Outcome::Conflict,
+    };
+    assert_eq!(end, Err(refused));
+    for shard in &shards[..2] {
+        let state = shard.state();
+        assert_eq!((state.giving, state.getting), (None, None));
+        assert_eq!(*shard.map(), map);
+    }
+    assert_eq!(shards[0].put(450, b"x"), Ok(false));
+}
+
+#[test]
+fn a_commit_that_is_late_is_refused_or_was_in_time() {
+    for in_time in [false, true] {
+        let (start, shards) = three();
+        let shards = both(&shards);
+        let mut servers = servers(&shards);
+        let before = contents(&shards);
+        let mut mover = Mover::new(MoveId(1), a_move(450, 499, 1000), start.clone());
+        run_until(&mut mover, &mut servers, Method::Commit);
+        // An heir asks both; the commit comes before it does anything, or when it has begun.
+        let states = [shards[0].state(), shards[1].state()];
+        let mut heir =
+            Mover::resume((LEFT, &states[0]), (RIGHT, &states[1]), &start).expect("a move");
+        if in_time {
+            assert!(run(&mut mover, &mut servers, 1, || {}).is_none());
+            assert_eq!(newest(&shards).owner(450), RIGHT);
+        }
+        let end = run(&mut heir, &mut servers, 100, || {}).unwrap();
+        assert_eq!(end, Err(MoveError::Interrupted(LEFT)));
+        if !in_time {
+            assert!(run(&mut mover, &mut servers, 1, || {}).is_none());
+        }
+        let states = [shards[0].state(), shards[1].state()];
+        let map = newest(&shards);
+        let mut heir =
+            Mover::resume((LEFT, &states[0]), (RIGHT, &states[1]), &map).expect("a move");
+        let end = run(&mut heir, &mut servers, 100, || {}).unwrap();
+        assert_eq!(end.is_ok(), in_time);
+        let owner = newest(&shards).owner(450);
+        assert_eq!(owner, if in_time { RIGHT } else { LEFT });
+        assert_eq!(contents(&shards), before);
+    }
+}

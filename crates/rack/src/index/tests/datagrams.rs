@@ -1,0 +1,268 @@
+//! Requests as UDP datagrams on simulated and embedded racks.
+
+use super::*;
+use crate::build::Address;
+use crate::config::FaultSection;
+use rackweave_endpoint::index::{
+    DatagramClient, DatagramClientConfig, DatagramServer, DatagramServerConfig,
+};
+use rackweave_endpoint::page_store::NodeAccess;
+use rackweave_verbs::{BindError, DatagramError, Datagrams, Progress};
+use rackweave_wire::fabric::lookup::PORT;
+use std::net::Ipv4Addr;
+
+/// A NIC behind which a switch fills tree nodes in: any that there may be.
+struct Hinting<'a> {
+    nic: &'a mut dyn Datagrams,
+    rng: &'a mut Rng,
+    on: bool,
+}
+
+impl Datagrams for Hinting<'_> {
+    fn bind(&mut self, port: u16) -> Result<u16, BindError> {
+        self.nic.bind(port)
+    }
+
+    fn unbind(&mut self, port: u16) -> bool {
+        self.nic.unbind(port)
+    }
+
+    fn datagram_max(&self) -> usize {
+        self.nic.datagram_max()
+    }
+
+    fn send(&mut self, port: u16, to: (Ipv4Addr, u16), bytes: &[u8]) -> Result<(), DatagramError> {
+        let mut bytes = bytes.to_vec();
+        if self.on {
+            let node = self.rng.below(40) as u32;
+            bytes[4..8].copy_from_slice(&node.to_be_bytes());
+        }
+        self.nic.send(port, to, &bytes)
+    }
+
+    fn receive(&mut self, port: u16, bytes: &mut Vec<u8>) -> Option<(Ipv4Addr, u16)> {
+        self.nic.receive(port, bytes)
+    }
+}
+
+struct DatagramServerActor(DatagramServer);
+
+impl Actor for DatagramServerActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        match self.0.poll(now, context.nic()) {
+            0 => Step::WaitForPacket,
+            served => Step::Compute(Duration::from_nanos(300) * u64::from(served)),
+        }
+    }
+}
+
+/// Changes and reads its own keys, several at a time, never two operations on one key.
+struct DatagramClientActor {
+    client: DatagramClient,
+    rng: Rng,
+    hints: Rng,
+    hinting: bool,
+    me: u64,
+    model: BTreeMap<u64, Vec<u8>>,
+    under_way: HashMap<Ticket, (u64, Answer)>,
+    left: u32,
+    ended: Done,
+    begun: std::sync::Arc<AtomicU64>,
+}
+
+const CLIENTS: u64 = 3;
+
+impl DatagramClientActor {
+    fn begin(&mut self) -> bool {
+        let key = self.rng.below(KEYS / CLIENTS) * CLIENTS + self.me;
+        if self.under_way.values().any(|(other, _)| *other == key) {
+            return false;
+        }
+        let mut value = vec![0; *self.rng.pick(&[8, 30])];
+        value.fill_with(|| self.rng.next_u64() as u8);
+        let (value, before) = (&value[..], self.model.get(&key).cloned());
+        let found = Answer::Found(before.is_some());
+        let (op, expect) = match self.rng.below(6) {
+            0 => (Op::Insert { key, value }, found),
+            1 => (Op::Put { key, value }, found),
+            2 => (Op::Delete { key }, found),
+            _ => {
+                let value = before.as_deref().map(|bytes| bytes.into());
+                (Op::Get { key }, Answer::Value(value))
+            }
+        };
+        match op {
+            Op::Insert { .. } if before.is_some() => {}
+            Op::Insert { .. } | Op::Put { .. } => drop(self.model.insert(key, value.to_vec())),
+            Op::Delete { .. } => drop(self.model.remove(&key)),
+            _ => {}
+        }
+        let ticket = self.client.begin(&op).expect("there is room");
+        self.under_way.insert(ticket, (key, expect));
+        true
+    }
+}
+
+impl Actor for DatagramClientActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        while self.left > 0 && self.client.free() > 0 && self.begin() {
+            self.left -= 1;
+        }
+        let mut hinting = Hinting {
+            nic: context.nic(),
+            rng: &mut self.hints,
+            on: self.hinting,
+        };
+        while let Some(reply) = self.client.poll(now, &mut hinting) {
+            let (key, expect) = self.under_way.remove(&reply.ticket).expect("once");
+            assert_eq!(reply.result, Ok(expect), "client {}, key {key}", self.me);
+        }
+        if self.under_way.is_empty() && self.left == 0 {
+            self.ended.fetch_add(1, Ordering::Relaxed);
+            let begun = self.client.datagram_statistics().begun;
+            self.begun.fetch_add(begun.iter().sum(), Ordering::Relaxed);
+            return Step::Done;
+        }
+        if self.left > 0 && self.client.free() > 0 {
+            return Step::Compute(Duration::from_nanos(200));
+        }
+        match self.client.poll_timeout() {
+            Some(due) => Step::WaitUntil(due),
+            None => Step::WaitForPacket,
+        }
+    }
+}
+
+/// Two endpoints and three clients; the packets' trace.
+fn check_datagrams(seed: u64, faults: FaultSection, hinting: bool) -> u64 {
+    let config = RackConfig {
+        seed,
+        faults,
+        node: vec![
+            NodeConfig::new("host", Role::Storage),
+            NodeConfig::new("dpu", Role::Dpu),
+            NodeConfig::new("compute", Role::Compute),
+        ],
+        ..RackConfig::default()
+    };
+    let mut rack = SimulatedRack::new(&config).unwrap();
+    let index = rack.create_index(spec(64)).unwrap();
+    for endpoint in [HOST, DPU] {
+        let node = index.spec().endpoints[endpoint.index()].node;
+        let shard = index.shard(endpoint).unwrap().clone();
+        let incarnation = seed << 32 | u64::from(endpoint.0) << 16;
+        let server = DatagramServer::new(shard, DatagramServerConfig::new(incarnation));
+        let nic = rack.nic_mut(node).expect("it is alive");
+        server.bind(nic.datagrams().expect("a NIC")).unwrap();
+        rack.spawn_server(node, Box::new(DatagramServerActor(server)));
+    }
+    let mut rng = Rng::new(seed);
+    let (ended, begun) = (Done::default(), std::sync::Arc::new(AtomicU64::new(0)));
+    // The first client's map is old.
+    let map = index.map();
+    let other = map.with_move(HOST, DPU, KEYS / 4, KEYS / 2 - 1).unwrap();
+    let old = PartitionMap::new(0, 2, other.parts().to_vec()).unwrap();
+    for me in 0..CLIENTS {
+        let map = if me == 0 { &old } else { &map }.clone();
+        let config = DatagramClientConfig {
+            tries_max: 40,
+            ..DatagramClientConfig::new(seed << 8 | me)
+        };
+        let nic = rack.nic_mut(NodeId(2)).expect("it is alive");
+        let mut client = DatagramClient::new(nic, map, config).unwrap();
+        for endpoint in [HOST, DPU] {
+            let node = index.spec().endpoints[endpoint.index()].node;
+            client
+                .attach(endpoint, (Address::of_node(node).ip, PORT))
+                .unwrap();
+        }
+        let actor = DatagramClientActor {
+            client,
+            rng: rng.fork(&format!("client {me}")),
+            hints: rng.fork(&format!("hints {me}")),
+            hinting,
+            me,
+            model: BTreeMap::new(),
+            under_way: HashMap::new(),
+            left: if me == 0 { 50 } else { 700 },
+            ended: ended.clone(),
+            begun: begun.clone(),
+        };
+        rack.spawn(NodeId(2), Box::new(actor));
+    }
+    let end = rack.run(Instant::from_nanos(20_000_000_000));
+    assert_eq!(end, RunEnd::Done, "seed {seed}");
+    assert_eq!(ended.load(Ordering::Relaxed), CLIENTS);
+    assert_eq!(begun.load(Ordering::Relaxed) > 20, hinting, "seed {seed}");
+    for endpoint in [HOST, DPU] {
+        index.shard(endpoint).unwrap().tree().check().unwrap();
+    }
+    rack.trace_hash()
+}
+
+#[test]
+fn requests_survive_what_links_do() {
+    for (seed, hinting) in [(1, false), (2, true), (3, false), (4, true)] {
+        let faults = FaultSection {
+            loss: 0.02,
+            duplicate: 0.02,
+            reorder: 0.05,
+            corrupt: 0.02,
+            reorder_delay_us: 30,
+        };
+        check_datagrams(seed, faults, hinting);
+    }
+}
+
+#[test]
+fn a_run_repeats_exactly() {
+    let run = || check_datagrams(5, FaultSection::default(), true);
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn nodes_of_an_embedded_rack_send_them_too() {
+    let config = RackConfig {
+        driver_threads: 0,
+        ..RackConfig::default()
+    };
+    let rack = EmbeddedRack::new(&config).unwrap();
+    let index = rack.create_index(spec(64)).unwrap();
+    let shard = index.shard(HOST).unwrap().clone();
+    let mut server = DatagramServer::new(shard, DatagramServerConfig::new(9));
+    let (host, client_node) = (rack.node(NodeId(0)), rack.node(NodeId(2)));
+    host.with(|nic| server.bind(nic)).unwrap();
+    let config = DatagramClientConfig {
+        // In real time: nothing is lost here, and nothing must be given up.
+        timeout: Duration::from_millis(50),
+        timeout_max: Duration::from_secs(1),
+        tries_max: 100,
+        ..DatagramClientConfig::new(1)
+    };
+    let made = client_node.with(|nic| DatagramClient::new(nic, index.map(), config));
+    let mut client = made.unwrap();
+    client
+        .attach(HOST, (Address::of_node(NodeId(0)).ip, PORT))
+        .unwrap();
+    let progress = rack.progress();
+    let mut finish = |op: &Op<'_>| {
+        let ticket = client.begin(op).unwrap();
+        loop {
+            let reply = client_node.with(|nic| client.poll(client_node.now(), nic));
+            if let Some(reply) = reply {
+                assert_eq!(reply.ticket, ticket);
+                return reply.result;
+            }
+            host.with(|nic| server.poll(host.now(), nic));
+            progress.drive();
+        }
+    };
+    for key in 0..50 {
+        let value = &[key as u8; 40];
+        assert_eq!(finish(&Op::Put { key, value }), Ok(Answer::Found(false)));
+        let value = Answer::Value(Some(value[..].into()));
+        assert_eq!(finish(&Op::Get { key }), Ok(value));
+    }
+}

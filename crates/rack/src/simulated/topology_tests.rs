@@ -1,0 +1,239 @@
+//! Several switches in virtual time: everybody reaches everybody, at the cost that the models say,
+//! whatever the cables do and whichever switch restarts.
+
+use super::tests::{Sink, Source};
+use super::*;
+use crate::config::{FaultSection, TopologyName};
+use crate::mesh_tests::{Mesh, Meshed, config};
+use core::cell::Cell;
+use rackweave_base::Duration;
+use rackweave_sim::world::{Context, Step};
+use rackweave_verbs::{Operation, QpCapabilities, WorkRequest};
+use std::rc::Rc;
+
+const TOPOLOGIES: [(TopologyName, usize); 3] = [
+    (TopologyName::One, 4),
+    (TopologyName::Two, 5),
+    (TopologyName::FatTree, 16),
+];
+
+const BAD: FaultSection = FaultSection {
+    loss: 0.005,
+    duplicate: 0.005,
+    reorder: 0.005,
+    corrupt: 0.005,
+    reorder_delay_us: 5,
+};
+
+fn impatient() -> PairAttributes {
+    PairAttributes {
+        timeout: Duration::from_micros(500),
+        ..PairAttributes::default()
+    }
+}
+
+impl Meshed for SimulatedRack {
+    fn arena(&self) -> Memory {
+        self.memory.clone()
+    }
+
+    fn act(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Nic)) {
+        act(self.nic_mut(node).unwrap());
+    }
+
+    fn join(&mut self, a: (NodeId, Qpn), b: (NodeId, Qpn), attributes: &PairAttributes) {
+        self.connect(a, b, attributes).unwrap();
+    }
+
+    fn pass(&mut self) {
+        assert!(self.now() < Instant::from_nanos(10_000_000_000), "too long");
+        self.wake_all();
+        self.run(self.now() + Duration::from_micros(20));
+    }
+}
+
+#[test]
+fn every_node_reaches_every_other() {
+    for (topology, nodes) in TOPOLOGIES {
+        let mut rack = SimulatedRack::new(&config(topology, nodes)).unwrap();
+        let mut mesh = Mesh::new(&mut rack, nodes, &impatient());
+        mesh.round(&mut rack);
+        // Nothing was lost, or retries would hide that something is wrong.
+        for at in 0..rack.topology().switches() {
+            let counters = rack.switch_at(at).unwrap().counters();
+            assert_eq!(counters.packets_in, counters.packets_out, "switch {at}");
+        }
+    }
+}
+
+#[test]
+fn every_node_reaches_every_other_over_bad_links_and_a_seed_repeats_its_run() {
+    for (topology, nodes) in TOPOLOGIES {
+        let run = |seed| {
+            let mut config = config(topology, nodes);
+            config.faults = BAD;
+            config.seed = seed;
+            let mut rack = SimulatedRack::new(&config).unwrap();
+            let mut mesh = Mesh::new(&mut rack, nodes, &impatient());
+            mesh.round(&mut rack);
+            let cables = 0..rack.topology().cables().count();
+            let faults = cables.filter_map(|at| rack.cable_report(at)).flatten();
+            let disturbed = faults.map(|way| {
+                let faults = way.faults;
+                faults.lost + faults.duplicated + faults.reordered + faults.corrupted
+            });
+            (rack.trace_hash(), disturbed.sum::<u64>())
+        };
+        let (hash, disturbed) = run(11);
+        assert_eq!(run(11).0, hash, "the same seed gives the same trace");
+        assert_ne!(run(12).0, hash);
+        assert!(
+            topology == TopologyName::One || disturbed > 0,
+            "the cables did nothing"
+        );
+    }
+}
+
+/// Posts one READ of eight bytes and notes when it was complete.
+struct Once {
+    qpn: Qpn,
+    cq: rackweave_verbs::CqId,
+    request: Option<WorkRequest>,
+    done: Rc<Cell<Option<Instant>>>,
+}
+
+impl Actor for Once {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        if let Some(request) = self.request.take() {
+            context.nic().post_send(self.qpn, request).unwrap();
+        }
+        let mut done = Vec::new();
+        if context.nic().poll_cq(self.cq, 1, &mut done) == 0 {
+            return Step::WaitForPacket;
+        }
+        self.done.set(Some(context.now()));
+        Step::Done
+    }
+}
+
+/// How long a READ of eight bytes from one node to another takes in an idle rack.
+fn read_latency(rack: &mut SimulatedRack, from: NodeId, to: NodeId) -> Duration {
+    let mut make = |node| {
+        let block = rack.memory.allocate(64).unwrap();
+        let nic = rack.nic_mut(node).unwrap();
+        let pd = nic.create_pd();
+        let region = nic.register(pd, block, Access::all()).unwrap();
+        let cq = nic.create_cq(4).unwrap();
+        let qpn = nic
+            .create_qp(pd, cq, cq, QpCapabilities::default())
+            .unwrap();
+        (region, cq, qpn)
+    };
+    let (near, cq, qpn) = make(from);
+    let (far, _, far_qpn) = make(to);
+    rack.connect((from, qpn), (to, far_qpn), &impatient())
+        .unwrap();
+    let read = Operation::Read {
+        address: far.address,
+        rkey: far.rkey,
+    };
+    let done = Rc::new(Cell::new(None));
+    let started = rack.now();
+    let actor = Once {
+        qpn,
+        cq,
+        request: Some(WorkRequest::new(0, read, &[near.segment(0, 8)])),
+        done: done.clone(),
+    };
+    rack.spawn(from, Box::new(actor));
+    assert_eq!(rack.run(started + Duration::from_millis(1)), RunEnd::Done);
+    done.get().unwrap().since(started)
+}
+
+#[test]
+fn every_switch_more_costs_a_pass_and_a_cable_each_way() {
+    let mut rack = SimulatedRack::new(&config(TopologyName::FatTree, 16)).unwrap();
+    let of = |rack: &mut SimulatedRack, to| read_latency(rack, NodeId(0), NodeId(to)).as_nanos();
+    let (near, pod, far) = (of(&mut rack, 1), of(&mut rack, 2), of(&mut rack, 15));
+    let link = LinkModel::default();
+    // Ethernet, IPv4, UDP, BTH and ICRC; a RETH, or an AETH and eight bytes.
+    let bytes = 14 + 20 + 8 + 12 + 4;
+    let wires = (link.occupancy(bytes + 16) + link.occupancy(bytes + 4 + 8)) / 1000;
+    let pass = rackweave_sim::world::SwitchModel::default().pipeline_latency;
+    let hop = wires + 2 * (pass + link.propagation).as_nanos();
+    for (latency, switches_more) in [(pod, 2), (far, 4)] {
+        let expected = near + switches_more * hop;
+        // Every arrival is rounded up to a nanosecond.
+        let range = expected..=expected + 2 * (1 + switches_more);
+        assert!(range.contains(&latency), "{latency} is not {expected}");
+    }
+}
+
+#[test]
+fn any_switch_may_restart_while_packets_are_under_way() {
+    for (topology, nodes) in TOPOLOGIES {
+        let mut rack = SimulatedRack::new(&config(topology, nodes)).unwrap();
+        let mut mesh = Mesh::new(&mut rack, nodes, &impatient());
+        for at in 0..rack.topology().switches() {
+            mesh.post(&mut rack);
+            rack.wake_all();
+            rack.run(rack.now() + Duration::from_micros(3));
+            assert!(rack.restart_switch_at(at).unwrap());
+            mesh.finish(&mut rack);
+        }
+        let beyond = rack.topology().switches();
+        assert!(!rack.restart_switch_at(beyond).unwrap());
+    }
+}
+
+#[test]
+fn a_cut_cable_parts_two_sides_until_it_is_mended() {
+    let mut rack = SimulatedRack::new(&config(TopologyName::Two, 2)).unwrap();
+    let mut mesh = Mesh::new(&mut rack, 2, &impatient());
+    mesh.round(&mut rack);
+    let before = rack.cable_report(0).unwrap();
+    assert!(rack.set_cable_down(0, true) && !rack.set_cable_down(1, true));
+    mesh.post(&mut rack);
+    rack.wake_all();
+    rack.run(rack.now() + Duration::from_micros(400));
+    let cut = rack.cable_report(0).unwrap();
+    for (cut, before) in cut.iter().zip(&before) {
+        assert_eq!(
+            cut.link.packets, before.link.packets,
+            "something came through"
+        );
+    }
+    rack.set_cable_down(0, false);
+    mesh.finish(&mut rack);
+}
+
+/// Lanes end at switch 0, so packets of flows pass the cables.
+#[test]
+fn flows_go_over_cables_and_outlive_the_restart_of_any_switch() {
+    for (topology, nodes) in TOPOLOGIES {
+        let mut config = config(topology, nodes);
+        config.faults = BAD;
+        let mut rack = SimulatedRack::new(&config).unwrap();
+        let (source, target) = (NodeId(0), NodeId(nodes as u16 - 1));
+        let spec = rack.flow_spec(&[source], &[target], 1024, 64 << 10);
+        let flow = rack.create_flow(spec).unwrap();
+        let seen = Rc::default();
+        let items = 2000;
+        let producer = flow.producers(0).unwrap().remove(0);
+        rack.spawn(source, Box::new(Source(producer, items)));
+        let sink = Sink(flow.consumer(0).unwrap(), Rc::clone(&seen));
+        rack.spawn(target, Box::new(sink));
+        for at in 0..rack.topology().switches() {
+            let end = rack.run(rack.now() + Duration::from_micros(30));
+            assert_eq!(
+                end,
+                RunEnd::Deadline,
+                "over before switch {at} has restarted"
+            );
+            assert!(rack.restart_switch_at(at).unwrap());
+        }
+        let end = rack.run(Instant::from_nanos(1_000_000_000));
+        assert_eq!(end, RunEnd::Done, "{:?}", rack.flow_state(flow.id));
+        assert_eq!(*seen.borrow(), (1..=items).rev().collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,148 @@
+//! Plain UDP datagrams over IPv4 and Ethernet (RFC 768), for what is not RoCEv2.
+//!
+//! The first bytes of what a datagram carries lie in the packet's header area, as many as fit, and
+//! the rest is the packet's payload: so do links hand on all packets that are not RoCEv2. A switch,
+//! which sees headers only, sees the same bytes whatever link a datagram came by.
+//!
+//! The UDP checksum is left out (zero) in what is made here, as RFC 768 allows over IPv4. One that
+//! is not zero must be right.
+
+use crate::{Ethernet, Ipv4, ParseError, ethernet, ipv4, udp};
+use rackweave_base::packet::{HEADER_MAX, PAYLOAD_MAX};
+use rackweave_base::{Memory, Packet, Payload};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Bytes that a datagram carries at most.
+pub const CARRIED_MAX: usize = PAYLOAD_MAX;
+
+/// Bytes of a datagram's headers without a VLAN tag.
+pub const HEADERS_LEN: usize = ethernet::LEN + ipv4::LEN + udp::LEN;
+
+/// The headers of a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Datagram {
+    /// Ethernet, with the VLAN tag.
+    pub ethernet: Ethernet,
+    /// IPv4.
+    pub ipv4: Ipv4,
+    /// The sender's port.
+    pub source_port: u16,
+    /// The receiver's port.
+    pub target_port: u16,
+    /// The UDP checksum; zero is none.
+    pub checksum: u16,
+    /// Bytes that it carries.
+    pub carried: usize,
+}
+
+impl Datagram {
+    /// Parses the headers of a packet. Whether the UDP checksum is right is for
+    /// [`Self::checksum_is_right`].
+    ///
+    /// # Errors
+    /// If it is not UDP over IPv4, or its lengths disagree with the bytes present. One for the port
+    /// of RoCEv2 is [`ParseError::NotUdp`]: it is no plain datagram.
+    pub fn of(packet: &Packet) -> Result<Self, ParseError> {
+        let header = packet.header();
+        let view = ethernet::parse(header).ok_or(ParseError::Truncated)?;
+        if view.ethertype != ethernet::ETHERTYPE_IPV4 {
+            return Err(ParseError::NotIpv4);
+        }
+        let rest = header.get(view.len..).ok_or(ParseError::Truncated)?;
+        let (ip, rest) = ipv4::Layout::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
+        let (ipv4, total_len) = Ipv4::parse(ip)?;
+        let (udp, rest) = udp::Layout::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
+        if udp.target_port() == udp::ROCE_PORT {
+            return Err(ParseError::NotUdp);
+        }
+        let carried = udp.len().checked_sub(udp::LEN);
+        // What a link has behind a short packet to fill it up may still be there.
+        let there = rest.len() + packet.payload.len();
+        let carried = carried
+            .filter(|&carried| carried <= there.min(CARRIED_MAX))
+            .filter(|_| total_len == ipv4::LEN + udp.len() && packet.fragments() == 1)
+            .ok_or(ParseError::BadLength)?;
+        Ok(Self {
+            ethernet: Ethernet {
+                target: view.target,
+                source: view.source,
+                vlan: view.vlan,
+            },
+            ipv4,
+            source_port: udp.source_port(),
+            target_port: udp.target_port(),
+            checksum: udp.checksum(),
+            carried,
+        })
+    }
+
+    /// Puts what `packet`, whose headers these are, carries into `bytes`. False if a part of it is
+    /// in a block that is gone; `bytes` is empty then.
+    #[must_use]
+    pub fn read(&self, packet: &Packet, memory: &Memory, bytes: &mut Vec<u8>) -> bool {
+        bytes.clear();
+        let front = &packet.header()[self.headers_len()..];
+        bytes.extend_from_slice(&front[..front.len().min(self.carried)]);
+        let left = self.carried - bytes.len();
+        if left == 0 {
+            return true;
+        }
+        if let Some(slice) = packet.payload.as_slice() {
+            bytes.extend_from_slice(&slice[..left]);
+            return true;
+        }
+        let whole = packet.payload.to_vec(memory);
+        match &whole {
+            Some(whole) => bytes.extend_from_slice(&whole[..left]),
+            None => bytes.clear(),
+        }
+        whole.is_some()
+    }
+
+    /// Whether the checksum of a packet with these headers, which carries `bytes`, is right or was
+    /// left out.
+    pub fn checksum_is_right(&self, packet: &Packet, bytes: &[u8]) -> bool {
+        let at = self.headers_len();
+        let header = &packet.header()[at - udp::LEN..at];
+        self.checksum == 0 || udp::checksum_is_right(&self.ipv4, &[header, bytes])
+    }
+
+    /// A packet with these headers that carries `bytes`; lengths and the IPv4 checksum are computed
+    /// and the UDP checksum is left out. `keep` puts what does not fit the header area somewhere,
+    /// at most [`CARRIED_MAX`] bytes; nothing if it cannot.
+    ///
+    /// # Panics
+    /// If there are more than [`CARRIED_MAX`] bytes, or `keep` does not keep all.
+    pub fn packet(
+        &self,
+        bytes: &[u8],
+        keep: impl FnOnce(&[u8]) -> Option<Payload>,
+    ) -> Option<Packet> {
+        assert!(bytes.len() <= CARRIED_MAX, "{} bytes", bytes.len());
+        let room = HEADER_MAX - self.headers_len();
+        let (front, back) = bytes.split_at(bytes.len().min(room));
+        let payload = keep(back)?;
+        assert_eq!(payload.len(), back.len(), "all is kept");
+        let mut packet = Packet::with_payload(payload);
+        packet.emit_header(|header| {
+            let udp_len = udp::LEN + bytes.len();
+            let mut at = self.ethernet.emit(header);
+            let ip = self.ipv4.emit(ipv4::LEN + udp_len);
+            let udp = udp::Layout::new(self.source_port, self.target_port, udp_len);
+            for piece in [ip.as_bytes(), udp.as_bytes(), front] {
+                header[at..at + piece.len()].copy_from_slice(piece);
+                at += piece.len();
+            }
+            at
+        });
+        Some(packet)
+    }
+
+    fn headers_len(&self) -> usize {
+        self.ethernet.len() + ipv4::LEN + udp::LEN
+    }
+}
+
+#[cfg(test)]
+#[path = "datagram_tests.rs"]
+mod tests;
