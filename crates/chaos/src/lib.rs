@@ -64,17 +64,24 @@ pub enum IndexAccess {
     Rpc,
     /// By READs of the endpoints' memory; they change it by requests.
     OneSided,
+    /// The same, and they let the switches lead them to tree nodes.
+    InNetwork,
 }
 
 impl IndexAccess {
     /// Every way.
-    pub const ALL: [IndexAccess; 2] = [IndexAccess::Rpc, IndexAccess::OneSided];
+    pub const ALL: [IndexAccess; 3] = [
+        IndexAccess::Rpc,
+        IndexAccess::OneSided,
+        IndexAccess::InNetwork,
+    ];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             IndexAccess::Rpc => "rpc",
             IndexAccess::OneSided => "one-sided",
+            IndexAccess::InNetwork => "in-network",
         }
     }
 }
@@ -146,6 +153,18 @@ pub struct SeedReport {
     pub torn: u64,
     /// READs of an index that found what had been freed or was out of date.
     pub stale: u64,
+    /// READs of an index that left it to the network of which tree node.
+    pub queries: u64,
+    /// Answers to them by the level of the tree node; 0 is a leaf, 7 stands for more.
+    pub led: [u64; 8],
+    /// Of those: the key was to the right, and the reader followed.
+    pub followed: u64,
+    /// Of the queries: led to what was no tree node for the key.
+    pub astray: u64,
+    /// Times that the switches were given another plan of an index.
+    pub loads: u64,
+    /// Restarts of switches that lead queries.
+    pub switch_restarts: u64,
     /// Ranges that sequencers handed out.
     pub ranges: u64,
     /// Numbers in them.

@@ -88,7 +88,8 @@ impl Controller {
                 result = result.and(enter(pipeline, host));
             }
         });
-        result.and(self.enter_cables(site, &topology, at))
+        result.and(self.enter_cables(site, &topology, at))?;
+        self.index.switch_restarted(site, at)
     }
 
     /// Enters one node, where it now is: it has joined, or come back. A node that the site does

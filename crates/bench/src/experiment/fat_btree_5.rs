@@ -1,6 +1,6 @@
 //! Figure 5 of the Fat-B+Tree paper: lookups by the size of the database.
 
-use super::fat_btree::database::{Database, Popularity};
+use super::fat_btree::database::Database;
 use super::fat_btree::seen::{self, Curve, Of, Told};
 use super::fat_btree::sweep::{self, Done, Point};
 use super::fat_btree::{SKEW, VALUE_BYTES, figure, limits, popularity, shrink};

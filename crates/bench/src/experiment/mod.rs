@@ -13,6 +13,13 @@ pub mod bluefield_5;
 pub mod bluefield_6;
 pub mod bluefield_9;
 pub mod drive;
+pub mod fat_btree;
+pub mod fat_btree_10;
+pub mod fat_btree_5;
+pub mod fat_btree_6;
+pub mod fat_btree_7;
+pub mod fat_btree_8;
+pub mod fat_btree_9;
 pub mod meter;
 pub mod metered;
 pub mod one_to_one;
@@ -122,4 +129,14 @@ pub const ALL: &[Experiment] = &[
     bluefield_9::EXPERIMENT_10,
     bluefield_11::EXPERIMENT,
     bluefield_12::EXPERIMENT,
+    fat_btree_5::EXPERIMENT,
+    fat_btree_6::EXPERIMENT,
+    fat_btree_7::EXPERIMENT,
+    fat_btree_7::EXPERIMENT_B,
+    fat_btree_8::EXPERIMENT,
+    fat_btree_9::EXPERIMENT,
+    fat_btree_10::EXPERIMENT,
+    fat_btree_10::EXPERIMENT_B,
+    fat_btree_10::EXPERIMENT_C,
+    fat_btree_10::EXPERIMENT_D,
 ];

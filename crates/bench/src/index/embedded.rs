@@ -15,9 +15,7 @@ use core::time::Duration as Time;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::index::{ClientStatistics, EndpointId, IndexClient, ReaderStatistics};
 use rackweave_endpoint::page_store::NodeAccess as _;
-use rackweave_rack::{
-    EmbeddedRack, Index, IndexNetworkSpec, NodeHandle, RackConfig, SharedServer,
-};
+use rackweave_rack::{EmbeddedRack, Index, IndexNetworkSpec, NodeHandle, RackConfig, SharedServer};
 use rackweave_verbs::Progress as _;
 use rackweave_workload::ycsb::PoissonSchedule;
 use std::sync::Arc;
@@ -96,7 +94,11 @@ pub(super) fn prepare(job: &Job, progress: Progress<'_>) -> Result<Stage, IndexR
     let caching = match options.access {
         Access::InNetwork => {
             let now = rack.node(job.nodes.storage).now();
-            Some(Caching::begin(&mut &rack, &mut index, (now, network::EVERY))?)
+            Some(Caching::begin(
+                &mut &rack,
+                &mut index,
+                (now, network::EVERY),
+            )?)
         }
         _ => None,
     };

@@ -7,8 +7,8 @@ use rackweave_base::{Instant, NodeId};
 use rackweave_endpoint::btree::TreeConfig;
 use rackweave_endpoint::index::{self, IndexClientConfig, ReaderConfig};
 use rackweave_endpoint::rpc::{ClientConfig, ServerConfig};
-use rackweave_rack::{BRANCHES, RackConfig};
 use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::{BRANCHES, RackConfig};
 use rackweave_workload::ycsb::{PoissonSchedule, YcsbOptions};
 
 /// Bytes of the longest record: a request has room for it and for what goes before it.
@@ -49,6 +49,8 @@ pub struct IndexOptions {
     pub endpoints: u16,
     /// Bytes of upper tree nodes that each client keeps for each endpoint, if it READs.
     pub cache_bytes: u64,
+    /// Into how many parts a scan is divided that READs, which are read at a time; 1: none.
+    pub scan_parts: u16,
     /// Worker threads: of each compute node, or of the storage node if access is local.
     pub threads: u16,
     /// Operations of each thread under way at a time; local ones go one by one.
@@ -97,6 +99,7 @@ impl Default for IndexOptions {
             fan_out: 0,
             endpoints: 1,
             cache_bytes: 0,
+            scan_parts: 1,
             threads: 1,
             depth: 8,
             server_threads: 1,
@@ -127,6 +130,13 @@ impl IndexOptions {
         in_range("the number of server threads", servers, 64, range)?;
         let range = "1 to 256 are possible";
         in_range("the queue depth", self.depth.into(), 256, range)?;
+        let parts = self.scan_parts.into();
+        in_range(
+            "the number of parts of a scan",
+            parts,
+            16,
+            "1 to 16 are possible",
+        )?;
         let endpoints = self.endpoints.into();
         match self.access {
             Access::Local => {
@@ -208,8 +218,9 @@ impl IndexOptions {
                 payload_max: self.payload(rpc.payload_max),
                 ..rpc
             },
+            scan_parts: self.scan_parts,
             reader: ReaderConfig {
-                walks: self.depth,
+                walks: self.depth.saturating_mul(self.scan_parts.max(1)),
                 cache_bytes: self.cache_bytes,
                 ..ReaderConfig::default()
             },

@@ -231,7 +231,11 @@ impl Session {
             Operation::Scan { key, length } => {
                 let op = Op::Scan {
                     low: run.keys.key(key),
-                    last: u64::MAX,
+                    last: match run.options.scan_parts {
+                        0 | 1 => u64::MAX,
+                        // Divided, it must end somewhere: with the last record that it can show.
+                        _ => run.keys.key(key + u64::from(length) - 1),
+                    },
                     direction: Direction::Forward,
                     limit: length,
                 };

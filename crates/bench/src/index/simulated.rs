@@ -191,7 +191,8 @@ impl Actor for ClientActor {
 impl ClientActor {
     /// What verifying and searching the tree nodes has cost that READs have brought.
     fn walked(&mut self, core: &Core) -> Duration {
-        let node_reads = self.client.reader_statistics().node_reads;
+        let counts = self.client.reader_statistics();
+        let node_reads = counts.node_reads + counts.network_queries;
         let more = node_reads - core::mem::replace(&mut self.node_reads, node_reads);
         let entries = self.node_bytes / ENTRY_BYTES;
         (core.verified(self.node_bytes) + core.searched(entries)) * more

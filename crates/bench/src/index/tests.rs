@@ -37,7 +37,12 @@ fn job(access: Access, workload: Workload, change: impl FnOnce(&mut IndexOptions
     }
 }
 
-const ACCESSES: [Access; 3] = [Access::Local, Access::Rpc, Access::OneSided];
+const ACCESSES: [Access; 4] = [
+    Access::Local,
+    Access::Rpc,
+    Access::OneSided,
+    Access::InNetwork,
+];
 
 /// What must hold of every run.
 #[track_caller]
@@ -75,6 +80,18 @@ fn check(job: &Job, outcome: &Outcome) {
             // The root and a leaf at least, and the record.
             if options.cache_bytes == 0 && lookups > 0 {
                 assert!(outcome.reads_per_lookup() >= Some(3.0), "{reader:?}");
+            }
+            assert_eq!(outcome.network, None);
+        }
+        Access::InNetwork => {
+            let reader = outcome.reader.expect("there were readers");
+            assert_eq!((reader.network_astray, reader.network_refused), (0, 0));
+            assert!(reader.network_queries >= lookups, "{reader:?}");
+            let network = outcome.network.as_ref().expect("there is one");
+            assert!(network.loads >= 1, "{network:?}");
+            // The whole tree is in the switch: a leaf, mostly, and the record.
+            if options.cache_bytes == 0 && changes == 0 && lookups > 0 {
+                assert!(outcome.reads_per_lookup() <= Some(2.1), "{reader:?}");
             }
         }
     }

@@ -100,6 +100,7 @@ impl Desk {
             access: match client.access {
                 IndexAccess::Rpc => Access::Rpc,
                 IndexAccess::OneSided => Access::OneSided,
+                IndexAccess::InNetwork => Access::InNetwork,
             },
             rpc: ClientConfig {
                 window: 1 + rng.below(8) as u16,
@@ -112,11 +113,14 @@ impl Desk {
                 walks: 1 + rng.below(8) as u16,
                 cache_bytes: client.cache_bytes,
                 records: *rng.pick(&[1, 2, 8]),
+                mtu: plan.pair.mtu,
                 ..ReaderConfig::default()
             },
+            scan_parts: plan.network.map_or(1, |network| network.scan_parts),
             busy_wait: Duration::from_micros(*rng.pick(&[1, 5])),
             busy_wait_max: Duration::from_micros(100),
             tries_max: *rng.pick(&[20, 1000]),
+            ..IndexClientConfig::default()
         };
         let endpoints = plan.endpoints.len();
         Self {
@@ -130,7 +134,11 @@ impl Desk {
     }
 
     pub fn reads(&self) -> bool {
-        self.client.borrow().config().access == Access::OneSided
+        self.client.borrow().config().access != Access::Rpc
+    }
+
+    pub fn asks_network(&self) -> bool {
+        self.client.borrow().config().access == Access::InNetwork
     }
 }
 

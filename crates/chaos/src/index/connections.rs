@@ -35,6 +35,10 @@ impl Stage<'_> {
             .ok_or("the endpoint's node is dead")?;
         let accepted = seat.accept(there, desk.reads())?;
         desk.ends.borrow_mut()[at] = Some((accepted, self.starts[at]));
+        if let Some(qpn) = accepted.reader {
+            self.enter_pair(desk, at, qpn)?;
+        }
+        let asks_again = self.asks_again();
         let here = self
             .rack
             .nic_mut(desk.node)
@@ -42,6 +46,9 @@ impl Stage<'_> {
         let mut client = desk.client.borrow_mut();
         let ends = client.attach(here, &memory, desk.pd, seat.endpoint, remote);
         let ends = ends.map_err(|error| error.to_string())?;
+        if asks_again {
+            client.set_network(true);
+        }
         drop(client);
         self.join((desk.node, ends.rpc), (seat.node, accepted.rpc))?;
         if let (Some(ours), Some(theirs)) = (ends.reader, accepted.reader) {
@@ -127,9 +134,13 @@ impl Stage<'_> {
         let seat = self.seats[at].clone();
         if let Some((accepted, start)) = ends
             && start == self.starts[at]
-            && let Some(nic) = self.rack.nic_mut(seat.node)
         {
-            seat.remove(nic, accepted);
+            if let Some(qpn) = accepted.reader {
+                self.forget_pair(at, qpn);
+            }
+            if let Some(nic) = self.rack.nic_mut(seat.node) {
+                seat.remove(nic, accepted);
+            }
         }
     }
 

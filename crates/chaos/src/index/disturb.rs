@@ -19,10 +19,15 @@ pub(super) enum Disturbance {
     StartEndpoint(u16, bool),
     CutCable(NodeId),
     MendCable(NodeId),
+    /// A switch loses everything that it knew.
+    RestartSwitch(u16),
+    /// The same for a cable between switches.
+    CutTrunk(u16),
+    MendTrunk(u16),
 }
 
 /// Most runs last hundreds of microseconds to some milliseconds; early is as likely as late.
-fn some_time(rng: &mut Rng) -> Instant {
+pub(super) fn some_time(rng: &mut Rng) -> Instant {
     let exponent = rng.between(14, 21);
     Instant::from_nanos(rng.between(0, 1 << exponent))
 }

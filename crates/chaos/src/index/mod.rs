@@ -12,6 +12,11 @@
 //! [`plan`] makes rack and index of a seed, [`disturb`] what goes wrong; [`stage`] builds it;
 //! [`endpoint`] serves, [`browser`] uses it from afar and [`local`] from beside, both asking what
 //! [`work`] draws; a [`coordinator`] moves ranges; [`shared`] is what they tell each other.
+//!
+//! In some runs, or in all if that is settled, the index is in the network, too ([`switches`]):
+//! switches with tiny tables are given one plan of it after the other while queries pass, and
+//! restart. Where no range moves and no endpoint stops, they may never lead anybody astray, nor
+//! after everything was mended ([`network`]).
 
 mod browser;
 mod connections;
@@ -19,9 +24,11 @@ mod coordinator;
 mod disturb;
 mod endpoint;
 mod local;
+mod network;
 mod plan;
 mod shared;
 mod stage;
+mod switches;
 mod work;
 
 use crate::{IndexAccess, SeedReport};
@@ -30,6 +37,7 @@ use disturb::Disturbance;
 use plan::Plan;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_rack::RunEnd;
+use rackweave_sim::world::DirectionReport;
 use shared::Shared;
 use stage::Stage;
 use std::rc::Rc;
@@ -42,6 +50,9 @@ const LOOK_EVERY: Duration = Duration::from_micros(20);
 
 /// The token of such a look; disturbances have their numbers.
 const LOOK: u64 = u64::MAX;
+
+/// That of a step of whoever loads the switches.
+const GUIDE: u64 = u64::MAX - 1;
 
 /// After this time without users nothing is on its way to an endpoint any more, and everything that
 /// could be given up has been.
@@ -101,11 +112,17 @@ impl<'a, 'b> Campaign<'a, 'b> {
             self.stage.spawn_locals(at);
         }
         self.stage.rack.at(Instant::ZERO + LOOK_EVERY, LOOK);
-        if self.drive("at work") && self.quieten() {
+        if plan.network.is_some() {
+            self.stage.rack.at(Instant::ZERO, GUIDE);
+        }
+        if self.drive("at work") && self.quieten() && self.load_what_is() {
+            let before = self.stage.seen();
             for &node in &plan.compute {
                 self.stage.spawn_clients(node, || Script::ReadAll);
             }
-            self.drive("reading everything");
+            if self.drive("reading everything") {
+                self.stage.check_led(&before);
+            }
             self.stage.check_trees();
         }
         self.close();
@@ -130,8 +147,15 @@ impl<'a, 'b> Campaign<'a, 'b> {
     }
 
     fn control(&mut self, token: u64) {
-        let done = match self.stage.plan.disturbances.get(token as usize) {
+        let plan = self.stage.plan;
+        let done = match plan.disturbances.get(token as usize) {
             Some(&(_, disturbance)) => self.disturb(disturbance),
+            None if token == GUIDE => {
+                let period = plan.network.map_or(PATIENCE, |network| network.period);
+                let next = self.stage.rack.now() + period;
+                self.stage.rack.at(next, GUIDE);
+                self.stage.guide_on()
+            }
             None => {
                 let next = self.stage.rack.now() + LOOK_EVERY;
                 self.stage.rack.at(next, LOOK);
@@ -162,6 +186,9 @@ impl<'a, 'b> Campaign<'a, 'b> {
             }
             Disturbance::CutCable(node) => stage.rack.set_link_down(node, true),
             Disturbance::MendCable(node) => stage.rack.set_link_down(node, false),
+            Disturbance::RestartSwitch(at) => return stage.restart_switch(at.into()),
+            Disturbance::CutTrunk(cable) => _ = stage.rack.set_cable_down(cable.into(), true),
+            Disturbance::MendTrunk(cable) => _ = stage.rack.set_cable_down(cable.into(), false),
         }
         Ok(())
     }
@@ -197,6 +224,9 @@ impl<'a, 'b> Campaign<'a, 'b> {
         for node in 0..plan.config.node.len() {
             self.stage.rack.set_link_down(NodeId(node as u16), false);
         }
+        for cable in 0..self.stage.rack.topology().cables().count() {
+            self.stage.rack.set_cable_down(cable, false);
+        }
         let before = self.report.violations.len();
         for at in 0..plan.endpoints.len() {
             if let Err(error) = self.start_endpoint(at, false) {
@@ -223,12 +253,46 @@ impl<'a, 'b> Campaign<'a, 'b> {
         self.report.violations.len() == before
     }
 
+    /// The switches get what the trees are now, and all who ask them can. False if that fails.
+    fn load_what_is(&mut self) -> bool {
+        if self.stage.guide.is_none() {
+            return true;
+        }
+        self.stage.want_load();
+        let end = self.stage.rack.now() + PATIENCE;
+        while !self.stage.is_loaded() {
+            match self.stage.rack.run(end) {
+                RunEnd::Control(token) => self.control(token),
+                RunEnd::Done => {}
+                RunEnd::Deadline | RunEnd::Stalled => {
+                    self.violate(format!("the switches are not loaded after {PATIENCE}"));
+                    return false;
+                }
+            }
+        }
+        let renewed = self.stage.renew_ways();
+        renewed.map_err(|error| self.violate(error)).is_ok()
+    }
+
     fn close(self) {
-        let (stage, report) = (self.stage, self.report);
+        let (mut stage, report) = (self.stage, self.report);
+        let guided = stage.judge_network();
+        (report.loads, report.switch_restarts) = (guided.loads, guided.switch_restarts);
         for desk in &stage.desks {
             let seen = desk.client.borrow().reader_statistics();
             report.torn += seen.torn + seen.records_torn;
             report.stale += seen.stale + seen.records_stale;
+            report.queries += seen.network_queries;
+            report.followed += seen.network_followed;
+            report.astray += seen.network_astray;
+            for (sum, more) in report.led.iter_mut().zip(seen.network_levels) {
+                *sum += more;
+            }
+        }
+        for cable in 0..stage.rack.topology().cables().count() {
+            for way in stage.rack.cable_report(cable).into_iter().flatten() {
+                report.packets_disturbed += disturbed(&way);
+            }
         }
         report.changes = stage.orders.moved.get();
         report.trace_hash = stage.rack.trace_hash();
@@ -236,13 +300,18 @@ impl<'a, 'b> Campaign<'a, 'b> {
         report.time = stage.rack.now() - Instant::ZERO;
         for node in 0..stage.plan.config.node.len() {
             if let Some(links) = stage.rack.link_report(NodeId(node as u16)) {
-                for faults in [links.to_switch.faults, links.from_switch.faults] {
-                    report.packets_disturbed +=
-                        faults.lost + faults.duplicated + faults.reordered + faults.corrupted;
+                for way in [links.to_switch, links.from_switch] {
+                    report.packets_disturbed += disturbed(&way);
                 }
             }
         }
     }
+}
+
+/// Packets that fared badly on a cable one way.
+fn disturbed(way: &DirectionReport) -> u64 {
+    let faults = way.faults;
+    faults.lost + faults.duplicated + faults.reordered + faults.corrupted
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! planned in `disturb`.
 
 use super::disturb::{self, Disturbance};
+use super::switches::{self, Switches};
 use crate::IndexAccess;
 use crate::wrong::{Odds, Wrong};
 use core::fmt;
@@ -38,6 +39,8 @@ pub(super) struct Plan {
     /// How long a request may take before its client gives it up.
     pub patience: Duration,
     pub disturbances: Vec<(Instant, Disturbance)>,
+    /// The index in the network, if it is there, too.
+    pub network: Option<Switches>,
 }
 
 /// A client.
@@ -111,7 +114,8 @@ impl Plan {
         let values = values(&mut rng);
         let clients = clients(&mut rng, &compute, access);
         let locals = *rng.pick(&[0, 0, 1, 2]);
-        let tree = tree(&mut rng, keys, values);
+        let sizes = [512, 512, 512, 1024, 2048, 4096];
+        let tree = tree(&mut rng, keys, values, &sizes);
         let mut boundaries: Vec<u64> = (1..endpoints.len())
             .map(|_| keys.key(rng.below(keys.count)))
             .collect();
@@ -125,7 +129,7 @@ impl Plan {
             ..PairAttributes::default()
         };
         let disturbances = disturb::plan(&mut rng, &compute, &endpoints);
-        Self {
+        let mut plan = Self {
             seed,
             config,
             compute,
@@ -142,7 +146,10 @@ impl Plan {
             pair,
             patience: Duration::from_millis(*rng.pick(&[1, 5, 20])),
             disturbances,
-        }
+            network: None,
+        };
+        Switches::enter(&mut plan, access);
+        plan
     }
 }
 
@@ -213,8 +220,8 @@ fn clients(rng: &mut Rng, compute: &[NodeId], access: Option<IndexAccess>) -> Ve
 }
 
 /// A tree that can take all keys, with little to spare: what is freed is soon used again.
-fn tree(rng: &mut Rng, keys: Keys, values: Values) -> TreeConfig {
-    let node_size = *rng.pick(&[512, 512, 512, 1024, 2048, 4096]);
+pub(super) fn tree(rng: &mut Rng, keys: Keys, values: Values, sizes: &[u32]) -> TreeConfig {
+    let node_size = *rng.pick(sizes);
     let longest = if values.inline_share < 1.0 {
         values.most
     } else {
@@ -332,6 +339,10 @@ impl fmt::Display for Plan {
             self.pair.timeout,
             self.patience,
         )?;
+        if let Some(network) = &self.network {
+            switches::describe(f, network, &self.config)?;
+            write!(f, ", at most {} children", self.tree.fan_out)?;
+        }
         let wrong = Wrong {
             faults: &self.config.faults,
             disturbances: &self.disturbances,

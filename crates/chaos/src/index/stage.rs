@@ -4,8 +4,10 @@ use super::browser::{Browser, Desk, Script};
 use super::coordinator::{Chair, Orders};
 use super::endpoint::{Seat, ServerActor};
 use super::local::Local;
+use super::network::Guide;
 use super::plan::Plan;
 use super::shared::Shared;
+use super::switches::Switches;
 use super::work::Work;
 use rackweave_base::{NodeId, Rng};
 use rackweave_endpoint::btree::{Direction, Tree, TreeConfig};
@@ -38,6 +40,8 @@ pub(super) struct Stage<'a> {
     /// Who moves ranges.
     pub chair: Option<Rc<Chair>>,
     pub coordinators: u32,
+    /// Who loads the switches, if they lead queries.
+    pub guide: Option<Guide>,
 }
 
 /// An endpoint that is down.
@@ -50,8 +54,11 @@ struct Down {
 
 impl<'a> Stage<'a> {
     pub fn new(plan: &'a Plan, shared: Rc<Shared>) -> Result<Self, String> {
-        let mut rack =
-            SimulatedRack::new(&plan.config).map_err(|error| format!("no rack: {error}"))?;
+        let rack = match plan.network {
+            Some(_) => SimulatedRack::with_models(&plan.config, Switches::change_models),
+            None => SimulatedRack::new(&plan.config),
+        };
+        let mut rack = rack.map_err(|error| format!("no rack: {error}"))?;
         rack.set_read_lines(ReadLines::AnyOrder);
         let first = PartitionMap::split(&plan.boundaries).map_err(|error| error.to_string())?;
         let seats = plan.endpoints.iter().zip(0..);
@@ -69,7 +76,9 @@ impl<'a> Stage<'a> {
             desks: Vec::new(),
             chair: None,
             coordinators: 0,
+            guide: None,
         };
+        stage.guide = Guide::new(&mut stage)?;
         let mut rng = Rng::new(plan.seed).fork("load");
         for at in 0..plan.endpoints.len() {
             let loaded = stage.first_entries(&mut rng, at);
@@ -125,7 +134,7 @@ impl<'a> Stage<'a> {
         let node = seat.node;
         let actor = ServerActor::new(self.plan, seat, self.starts[at]);
         self.rack.spawn_server(node, Box::new(actor));
-        Ok(())
+        self.enter_server(at)
     }
 
     fn new_tree(&self, endpoint: EndpointId, map: &PartitionMap) -> Result<Tree, String> {
@@ -247,6 +256,7 @@ impl<'a> Stage<'a> {
     /// An endpoint's process ends, or its whole node dies. True if it was up.
     pub fn stop(&mut self, at: usize, hard: bool) -> bool {
         let seat = self.seats[at].clone();
+        self.forget_server(at);
         let now = self.rack.now();
         let nic = self
             .rack

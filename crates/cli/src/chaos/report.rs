@@ -42,6 +42,14 @@ pub struct CampaignReport {
     pub endpoint_restarts: u64,
     /// Ranges of an index that went to another endpoint.
     pub ranges_moved: u64,
+    /// Of an index in the network: READs that left it to the switches of which tree node, their
+    /// answers by the level of the tree node (0: a leaf, 7: that or more), how many of them were
+    /// left of the key, or led to no tree node for it; and plans that the switches were given.
+    pub queries: u64,
+    pub queries_led: [u64; 8],
+    pub queries_followed: u64,
+    pub queries_astray: u64,
+    pub network_loads: u64,
     /// Ranges that sequencers handed out, numbers in them, and calls that ended in an error.
     pub ranges_handed_out: u64,
     pub numbers_handed_out: u64,
@@ -100,6 +108,11 @@ impl CampaignReport {
             reads_stale: 0,
             endpoint_restarts: 0,
             ranges_moved: 0,
+            queries: 0,
+            queries_led: [0; 8],
+            queries_followed: 0,
+            queries_astray: 0,
+            network_loads: 0,
             ranges_handed_out: 0,
             numbers_handed_out: 0,
             calls_failed: 0,
@@ -136,6 +149,13 @@ impl CampaignReport {
         self.operations_unknown += seed.unknown;
         self.reads_torn += seed.torn;
         self.reads_stale += seed.stale;
+        self.queries += seed.queries;
+        for (sum, more) in self.queries_led.iter_mut().zip(seed.led) {
+            *sum += more;
+        }
+        self.queries_followed += seed.followed;
+        self.queries_astray += seed.astray;
+        self.network_loads += seed.loads;
         self.pages_lost += seed.losses;
         self.ranges_handed_out += seed.ranges;
         self.numbers_handed_out += seed.numbers;
@@ -149,6 +169,7 @@ impl CampaignReport {
             System::Index => (&mut self.endpoint_restarts, &mut self.ranges_moved),
         };
         *restarts += seed.restarts;
+        self.switch_restarts += seed.switch_restarts;
         *changes += seed.changes;
         self.node_crashes += seed.crashes;
         self.aborted += u64::from(seed.aborted.is_some());
@@ -222,6 +243,15 @@ impl fmt::Display for CampaignReport {
             ("stale READs", self.reads_stale),
             ("endpoint restarts", self.endpoint_restarts),
             ("ranges moved", self.ranges_moved),
+            ("queries led", self.queries),
+            ("  to leaves", self.queries_led[0]),
+            ("  to level 1", self.queries_led[1]),
+            ("  to level 2", self.queries_led[2]),
+            ("  higher", self.queries_led[3..].iter().sum()),
+            ("  followed", self.queries_followed),
+            ("  astray", self.queries_astray),
+            ("loads of switches", self.network_loads),
+            ("switch restarts", self.switch_restarts),
         ];
         let sequencer = [
             ("ranges", self.ranges_handed_out),

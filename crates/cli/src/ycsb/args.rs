@@ -17,6 +17,7 @@ Examples:
   rackweave ycsb --workload a --rate 20000             open loop, latency from the intended time
   rackweave ycsb --workload d --simulated --loss 0.01 --seed 7
   rackweave ycsb --target index --access one-sided --cache 1m --workload b
+  rackweave ycsb --target index --access in-network --workload c
   rackweave ycsb --target index --access rpc --endpoints 2 --workload e --simulated
 
 Workloads: a (half reads, half updates), b (5 % updates), c (reads), d (reads of what was inserted
@@ -27,6 +28,8 @@ Pages: without --config the rack has --nodes compute nodes, a storage node with 
 and a memory server for pages that are not indexed; with it, the compute nodes, the first storage
 node and the first memory node of the file. Index: records are the values of a B+tree in the memory
 of the first storage node and, with --endpoints 2, of the first DPU. Keys keep the order of records.
+In-network: the switch has room for 1024 ranges in its fat root and two layers of 4096 tree nodes,
+unless the configuration says otherwise (switch.index_*), and is given anew what is asked for most.
 
 Exit status: 0 verified, 1 not verified, 2 bad usage or the store cannot be used, 130 interrupted.")]
 pub struct YcsbArgs {
@@ -80,6 +83,14 @@ pub struct YcsbArgs {
     /// ones; without it 1
     #[arg(long, value_name = "N")]
     pub endpoints: Option<u16>,
+    /// Index: the most children of an inner tree node; without it as many as fit, in-network 16,
+    /// which is what a switch can know of one
+    #[arg(long, value_name = "N")]
+    pub fan_out: Option<u16>,
+    /// Index, one-sided or in-network: into how many parts a scan is divided, read at a time;
+    /// without it 1
+    #[arg(long, value_name = "N")]
+    pub scan_parts: Option<u16>,
     /// Index, one-sided: bytes of upper tree nodes that each thread keeps of each endpoint; without
     /// it none
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
@@ -134,6 +145,8 @@ pub enum AccessArg {
     Rpc,
     /// Threads of compute nodes READ it, and send requests to change it
     OneSided,
+    /// The same, and READs begin at the deepest tree node that the switches on the way know
+    InNetwork,
 }
 
 /// A number of bytes; `k`, `m` and `g` stand for 2^10, 2^20 and 2^30.

@@ -62,6 +62,8 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
         node_size: args.node_size.map_or(defaults.node_size, |bytes| {
             u32::try_from(bytes).unwrap_or(u32::MAX)
         }),
+        fan_out: args.fan_out.unwrap_or(defaults.fan_out),
+        scan_parts: args.scan_parts.unwrap_or(defaults.scan_parts),
         endpoints,
         cache_bytes: args.cache.unwrap_or(defaults.cache_bytes),
         threads: args.threads,
@@ -84,6 +86,7 @@ fn access(args: &YcsbArgs) -> Result<Access, CliError> {
     let access = match args.access {
         Some(AccessArg::Local) => Access::Local,
         Some(AccessArg::OneSided) => Access::OneSided,
+        Some(AccessArg::InNetwork) => Access::InNetwork,
         Some(AccessArg::Rpc) | None => Access::Rpc,
     };
     let remote = [
@@ -95,13 +98,18 @@ fn access(args: &YcsbArgs) -> Result<Access, CliError> {
     let given = remote.iter().find(|(is_given, _)| *is_given);
     if let (Access::Local, Some((_, flag))) = (access, given) {
         return Err(CliError::usage(format!(
-            "{flag} goes with --access rpc and one-sided: with local, threads of the storage node \
-             call the tree, one operation at a time"
+            "{flag} goes with --access rpc, one-sided and in-network: with local, threads of the \
+             storage node call the tree, one operation at a time"
         )));
     }
     if access != Access::OneSided && args.cache.is_some() {
         return Err(CliError::usage(
-            "--cache goes with --access one-sided: nobody else READs tree nodes",
+            "--cache goes with --access one-sided: nobody else begins at the root by READs",
+        ));
+    }
+    if !access.is_by_read() && args.scan_parts.is_some() {
+        return Err(CliError::usage(
+            "--scan-parts goes with --access one-sided and in-network: nobody else READs tree nodes",
         ));
     }
     Ok(access)

@@ -4,7 +4,7 @@ use super::args::YcsbArgs;
 use super::report::{
     Common, Latency, Verdict, size, write_latencies, write_rate, write_simulation,
 };
-use rackweave_bench::index::{Access, EndpointCounts, Job, Outcome, TimeShare};
+use rackweave_bench::index::{Access, EndpointCounts, Job, NetworkCounts, Outcome, TimeShare};
 use rackweave_bench::ycsb::{Simulation, VerificationError};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -29,6 +29,7 @@ pub struct IndexReport {
     pub client: Option<BTreeMap<&'static str, u64>>,
     pub reader: Option<BTreeMap<&'static str, u64>>,
     pub reads_per_lookup: Option<f64>,
+    pub network: Option<NetworkCounts>,
     pub endpoints: Vec<EndpointCounts>,
     pub time: Vec<TimeShare>,
     pub verification_errors: u64,
@@ -46,6 +47,8 @@ pub struct Parameters {
     #[serde(flatten)]
     pub common: Common,
     pub node_size_bytes: u32,
+    pub fan_out: Option<u16>,
+    pub scan_parts: Option<u16>,
     pub nodes: Option<usize>,
     pub threads: u16,
     pub depth: Option<u16>,
@@ -70,6 +73,8 @@ impl IndexReport {
             parameters: Parameters {
                 common: Common::new(&options.ycsb, outcome.records),
                 node_size_bytes: options.node_size,
+                fan_out: Some(options.tree().fan_out).filter(|&fan_out| fan_out > 0),
+                scan_parts: options.access.is_by_read().then_some(options.scan_parts),
                 nodes: is_remote.then_some(job.nodes.compute.len()),
                 threads: options.threads,
                 depth: is_remote.then_some(options.depth),
@@ -87,6 +92,7 @@ impl IndexReport {
             client,
             reader,
             reads_per_lookup: outcome.reads_per_lookup(),
+            network: outcome.network.clone(),
             endpoints: outcome.endpoints.clone(),
             time: outcome.time.clone(),
             verification_errors: outcome.errors,
@@ -198,6 +204,10 @@ impl IndexReport {
                 count("cache_hits") + count("cache_misses"),
             )?;
         }
+        if let Some(network) = &self.network {
+            let count = |name| of(&self.reader, name).unwrap_or(0);
+            write_network(f, network, &count)?;
+        }
         if self.client.is_some() {
             let count = |name| of(&self.client, name).unwrap_or(0);
             writeln!(
@@ -253,3 +263,71 @@ impl IndexReport {
         Ok(())
     }
 }
+
+/// What the switches were given, and how far they led.
+fn write_network(
+    f: &mut fmt::Formatter<'_>,
+    network: &NetworkCounts,
+    count: &dyn Fn(&str) -> u64,
+) -> fmt::Result {
+    let nodes: Vec<String> = network.nodes.iter().map(ToString::to_string).collect();
+    writeln!(
+        f,
+        "Switches: {} ranges in the fat root, tree nodes by layer {}; loaded {} times",
+        network.ranges,
+        nodes.join(" + "),
+        network.loads,
+    )?;
+    let all: u64 = network.by_depth.iter().sum();
+    let share = |queries: u64| 100.0 * queries as f64 / all.max(1) as f64;
+    let led = network
+        .by_depth
+        .iter()
+        .enumerate()
+        .map(|(depth, &queries)| {
+            let where_to = match depth {
+                0 => "the root".to_owned(),
+                1 => "below the fat root".to_owned(),
+                layer => format!("below layer {}", layer - 1),
+            };
+            format!("{where_to} {:.1} %", share(queries))
+        });
+    writeln!(
+        f,
+        "  queries led to: {}",
+        led.collect::<Vec<_>>().join(", ")
+    )?;
+    let asked = count("network_queries");
+    let levels = (0..8).filter_map(|level| {
+        let answers = count(LEVELS[level]);
+        let share = 100.0 * answers as f64 / asked.max(1) as f64;
+        (answers > 0).then(|| match level {
+            0 => format!("leaves {share:.1} %"),
+            _ => format!("level {level} {share:.1} %"),
+        })
+    });
+    let levels = levels.collect::<Vec<_>>().join(", ");
+    writeln!(f, "  first answers of {asked} queries: {levels}")?;
+    writeln!(
+        f,
+        "  to the right {}, astray {}, refused {}; dropped for an unknown queue pair {}, tree nodes \
+         gone before they were pinned {}",
+        count("network_followed"),
+        count("network_astray"),
+        count("network_refused"),
+        network.unknown_pairs,
+        network.gone,
+    )
+}
+
+/// The counters of answers by level.
+const LEVELS: [&str; 8] = [
+    "network_levels_0",
+    "network_levels_1",
+    "network_levels_2",
+    "network_levels_3",
+    "network_levels_4",
+    "network_levels_5",
+    "network_levels_6",
+    "network_levels_7",
+];

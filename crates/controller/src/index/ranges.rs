@@ -46,8 +46,8 @@ struct Table {
 }
 
 /// The tables for ranges that cover all keys: range `i` begins at `lows[i]` and ends where the
-/// next one begins. At most `2 * lows.len()` entries a stage, first of all since a table has no entry
-/// for the range of its first key, which bears its number ([`Next::Table`]).
+/// next one begins. At most `2 * lows.len()` entries a stage, since a table has no entry for the
+/// range of its first key, which bears its number ([`Next::Table`]).
 ///
 /// # Panics
 /// If `lows` does not begin with zero, does not ascend, or has more than 2^16 elements.

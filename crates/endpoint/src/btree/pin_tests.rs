@@ -275,10 +275,10 @@ fn a_split_that_knows_no_pins_frees_what_is_pinned() {
     let tree = tree(16);
     tree.bulk_load((0..1000).map(|key| (key * 10, word(key))))
         .unwrap();
-    let place = places(&tree)
-        .into_iter()
-        .find(|&(_, low)| low > 5000)
-        .unwrap();
+    let outline = tree.outline(usize::MAX);
+    let above = outline.iter().find(|node| node.level == 1).unwrap();
+    let (low, leaf) = above.children[1];
+    let place = (leaf, low);
     assert!(tree.pin(0, &[place]).is_empty());
     let key = place.1 + 10;
     let (leaf, parent) = tree.descend(key, 0).unwrap();

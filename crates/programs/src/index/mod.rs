@@ -8,8 +8,8 @@
 //! and the server's rkey, into the request, and keeps the ICRC right. The server's NIC sees an
 //! ordinary READ. Between switches, a header says how far the query has come
 //! ([`rackweave_wire::fabric::query`]). A request over plain UDP
-//! ([`rackweave_wire::fabric::lookup`]) is led in the same way; what is written into it is the number
-//! of the tree node, for the server to begin at.
+//! ([`rackweave_wire::fabric::lookup`]) is led in the same way; what is written into it is the
+//! number of the tree node, for the server to begin at.
 //!
 //! - What the client verifies of the tree node, it verifies as ever: a switch only makes its walk
 //!   shorter. What is not loaded, or ends, or belongs to another server leads a query less deep, at

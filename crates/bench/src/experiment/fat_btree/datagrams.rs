@@ -1,4 +1,5 @@
-//! Client–server mode: threads that ask by UDP datagrams, and those of memory servers that answer.
+//! Client–server mode: threads that ask by UDP datagrams, and those of memory servers that
+//! answer.
 
 use super::database::Database;
 use super::walk::WalkCost;
@@ -10,6 +11,7 @@ use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, devices};
 use rackweave_verbs::Datagrams;
 use rackweave_wire::fabric::lookup;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Sending a datagram: a descriptor and a doorbell, as for a work request.
@@ -34,15 +36,16 @@ pub struct Asks {
     pub updates: f64,
 }
 
-/// A thread of the computing client: one operation after the other until the tally's window is
-/// over.
+/// A thread of the computing client: it has as many operations under way as its client takes,
+/// until the tally's window is over.
 pub struct AskingActor {
-    client: DatagramClient,
+    /// Gone when the window is over.
+    client: Option<DatagramClient>,
     core: Core,
     asks: Asks,
     next: usize,
     rng: Rng,
-    going: Option<(Ticket, Instant, u64)>,
+    going: HashMap<Ticket, (Instant, u64)>,
     tally: Shared,
 }
 
@@ -56,17 +59,17 @@ impl AskingActor {
         tally: &Shared,
     ) -> Self {
         Self {
-            client,
+            client: Some(client),
             core,
             asks,
             next: first,
             rng,
-            going: None,
+            going: HashMap::new(),
             tally: tally.clone(),
         }
     }
 
-    fn begin(&mut self, now: Instant) -> Result<(), String> {
+    fn begin(&mut self, client: &mut DatagramClient, now: Instant) -> Result<(), String> {
         let asked = &self.asks.asked;
         let number = asked[self.next % asked.len()];
         self.next += 1;
@@ -75,19 +78,18 @@ impl AskingActor {
         let begun = if self.rng.chance(self.asks.updates) {
             let value = self.asks.database.value(number);
             let value = &value;
-            self.client.begin(&Op::Update { key, value })
+            client.begin(&Op::Update { key, value })
         } else {
-            self.client.begin(&Op::Get { key })
+            client.begin(&Op::Get { key })
         };
         let ticket = begun.map_err(|error| format!("key {key:#x}: {error}"))?;
-        self.going = Some((ticket, now, number));
+        self.going.insert(ticket, (now, number));
         Ok(())
     }
 
     fn end(&mut self, reply: &Reply, now: Instant) -> Result<(), String> {
-        let going = self.going.take();
-        let going = going.filter(|(ticket, ..)| *ticket == reply.ticket);
-        let (_, since, number) = going.ok_or("an answer to no question")?;
+        let going = self.going.remove(&reply.ticket);
+        let (since, number) = going.ok_or("an answer to no question")?;
         let database = self.asks.database;
         let key = database.key(number);
         match &reply.result {
@@ -103,26 +105,29 @@ impl AskingActor {
     /// One turn; what it has cost, or nothing if the window is over.
     fn turn(
         &mut self,
+        client: &mut DatagramClient,
         now: Instant,
         datagrams: &mut dyn Datagrams,
     ) -> Result<Option<Duration>, String> {
         let mut spent = Duration::ZERO;
-        let before = self.client.datagram_statistics().sent;
-        self.client.advance(now, datagrams);
-        while let Some(reply) = self.client.take() {
+        let before = client.datagram_statistics().sent;
+        client.advance(now, datagrams);
+        while let Some(reply) = client.take() {
             let bytes = lookup::HEADER_LEN as u64 + u64::from(self.asks.database.value_bytes);
             spent += receiving(&self.core, bytes);
             self.end(&reply, now + spent)?;
         }
-        if self.going.is_none() {
-            if now >= self.tally.borrow().until() {
-                return Ok(None);
-            }
-            self.begin(now + spent)?;
-            spent += self.core.work(devices::RPC_DISPATCH_CYCLES);
-            self.client.advance(now, datagrams);
+        if now >= self.tally.borrow().until() {
+            return Ok((!self.going.is_empty()).then_some(spent));
         }
-        for _ in before..self.client.datagram_statistics().sent {
+        if client.free() > 0 {
+            while client.free() > 0 {
+                self.begin(client, now + spent)?;
+                spent += self.core.work(devices::RPC_DISPATCH_CYCLES);
+            }
+            client.advance(now, datagrams);
+        }
+        for _ in before..client.datagram_statistics().sent {
             spent += sending(&self.core);
         }
         Ok(Some(spent))
@@ -131,20 +136,23 @@ impl AskingActor {
 
 impl Actor for AskingActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let now = context.now();
-        let spent = match self.turn(now, context.nic()) {
-            Ok(Some(spent)) => spent,
-            Ok(None) => return Step::Done,
-            Err(failure) => {
-                self.tally.borrow_mut().fail(failure);
-                return Step::Done;
-            }
+        let Some(mut client) = self.client.take() else {
+            return Step::Done;
         };
+        let now = context.now();
+        let result = self.turn(&mut client, now, context.nic());
+        let Ok(Some(spent)) = result else {
+            client.close(context.nic());
+            if let Err(failure) = result {
+                self.tally.borrow_mut().fail(failure);
+            }
+            return Step::Done;
+        };
+        let timeout = client.poll_timeout();
+        self.client = Some(client);
         context.charge(Category::Communication, spent);
-        if spent > Duration::ZERO {
-            return Step::Compute(Duration::ZERO);
-        }
-        match self.client.poll_timeout() {
+        match timeout {
+            _ if spent > Duration::ZERO => Step::Compute(Duration::ZERO),
             Some(at) => Step::WaitUntil(at),
             None => Step::WaitForPacket,
         }

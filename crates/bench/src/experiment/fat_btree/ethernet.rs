@@ -16,7 +16,9 @@ use rackweave_endpoint::index::{
 };
 use rackweave_nic::Nic;
 use rackweave_rack::config::{NodeConfig, Role, TopologyName};
-use rackweave_rack::{Address, Index, IndexEndpointSpec, IndexSpec, RackConfig, SimulatedRack};
+use rackweave_rack::{
+    Address, Controlled, Index, IndexEndpointSpec, IndexSpec, RackConfig, SimulatedRack,
+};
 use rackweave_sim::devices;
 use rackweave_sim::testbed_fat_btree::Network;
 use rackweave_wire::fabric::lookup;
@@ -33,6 +35,17 @@ const SWITCHES: [u16; 5] = [5, 7, 7, 8, 8];
 
 /// Not counted at the beginning.
 const WARM_UP: Duration = Duration::from_micros(200);
+
+/// How much is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// Clients' threads.
+    pub clients: u16,
+    /// Operations of each under way.
+    pub operations: u16,
+    /// How long they are counted.
+    pub counted: Duration,
+}
 
 /// The testbed with loaded trees.
 pub struct Ethernet {
@@ -128,10 +141,22 @@ impl Ethernet {
     /// # Errors
     /// If the switches refuse.
     pub fn load(&mut self, keys: &[u64]) -> Result<(), ExperimentError> {
-        stage::load(&mut self.rack, &mut self.index, keys).map(drop)
+        stage::load(&mut self.rack, &mut self.index, keys)?;
+        // Endpoints were given numbers in their order.
+        for EndpointId(number) in self.index.endpoints() {
+            let ip = Address::of_node(NodeId(number + 1)).ip;
+            let mut entered = Ok(());
+            Controlled::control(&mut self.rack, &mut |controller, site| {
+                entered = controller
+                    .index_mut()
+                    .set_udp_server(site, ip, Some(number));
+            });
+            entered.map_err(|error| failed("loading the switches", error))?;
+        }
+        Ok(())
     }
 
-    /// Operations per second of so many clients' threads. `share` is what is done of the
+    /// Operations per second under such a load. `share` is what is done of the
     /// experiment.
     ///
     /// # Errors
@@ -140,14 +165,14 @@ impl Ethernet {
         &mut self,
         run: &mut Run<'_>,
         share: f64,
-        (clients, counted): (u16, Duration),
+        load: Load,
         asks: &Asks,
     ) -> Result<f64, ExperimentError> {
-        let tally = Tally::new(self.rack.now(), WARM_UP, counted);
-        for client in 0..usize::from(clients) {
+        let tally = Tally::new(self.rack.now(), WARM_UP, load.counted);
+        for client in 0..usize::from(load.clients) {
             self.clients += 1;
             let config = DatagramClientConfig {
-                operations: 1,
+                operations: load.operations,
                 ..DatagramClientConfig::new(self.clients)
             };
             let map = self.index.map();
@@ -158,7 +183,7 @@ impl Ethernet {
                 let attached = made.attach(EndpointId(endpoint.0), (ip, lookup::PORT));
                 attached.map_err(|error| failed("a client", error))?;
             }
-            let first = asks.asked.len() / usize::from(clients) * client;
+            let first = asks.asked.len() / usize::from(load.clients) * client;
             let rng = self.rng.fork(&format!("client {}", self.clients));
             let asks = (asks.clone(), first);
             let actor = AskingActor::new(made, self.core, asks, rng, &tally);

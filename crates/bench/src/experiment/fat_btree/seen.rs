@@ -45,21 +45,14 @@ impl Seen {
         self.reads.iter().sum::<u64>() as f64 / self.reads.len() as f64
     }
 
-    /// Which percentage of all took so many microseconds at most, at every latency that there is.
+    /// Which percentage of all took so many READs, by their number.
     pub fn distribution(&self) -> Vec<(f64, f64)> {
-        let all = self.latencies_ns.len() as f64;
-        let runs = self.latencies_ns.chunk_by(|a, b| a == b);
-        let ends = runs.scan(0, |ended, same| {
-            *ended += same.len();
-            Some((same[0] as f64 / 1e3, *ended as f64 / all * 100.0))
-        });
-        ends.collect()
-    }
-
-    /// Which part of all lookups took so many READs at most.
-    pub fn within(&self, reads: u64) -> f64 {
-        let within = self.reads.iter().filter(|&&each| each <= reads).count();
-        within as f64 / self.reads.len() as f64
+        let mut reads = self.reads.clone();
+        reads.sort_unstable();
+        let all = reads.len() as f64;
+        let groups = reads.chunk_by(|a, b| a == b);
+        let point = |same: &[u64]| (same[0] as f64, same.len() as f64 / all * 100.0);
+        groups.map(point).collect()
     }
 }
 
@@ -200,7 +193,7 @@ mod tests {
         assert_eq!((seen.quantile_us(0.0), seen.quantile_us(1.0)), (1.0, 4.0));
         assert_eq!(seen.per_second, 4e5);
         assert_eq!(seen.round_trips(), 2.5);
-        assert_eq!((seen.within(0), seen.within(3)), (0.0, 0.75));
+        assert_eq!(seen.distribution()[1], (2.0, 25.0));
     }
 
     #[test]

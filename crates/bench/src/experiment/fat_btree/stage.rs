@@ -176,7 +176,7 @@ pub fn with_index(config: &mut RackConfig, limits: Limits, servers: u16) {
     switch.index_servers = servers;
     switch.index_fat_ranges = limits.ranges;
     switch.index_layers = limits.layers;
-    switch.index_nodes = limits.nodes;
+    switch.index_nodes = if limits.layers > 0 { limits.nodes } else { 0 };
 }
 
 /// Opens the index to the network and loads into the switches what leads to `keys`.
@@ -191,10 +191,14 @@ pub fn load(
     let refused = |error: &dyn core::fmt::Display| failed("loading the switches", error);
     rack.open_index_network(index, IndexNetworkSpec::default())
         .map_err(|error| refused(&error))?;
-    rack.begin_index_load(index, &KeyWeights::from_samples(keys))
+    let Some(network) = index.network_mut() else {
+        return Err(refused(&"it was not opened"));
+    };
+    network
+        .begin_load(rack, &KeyWeights::from_samples(keys))
         .map_err(|error| refused(&error))?;
     loop {
-        let progress = rack.step_index_load(index);
+        let progress = network.step(rack);
         match progress.map_err(|error| refused(&error))? {
             LoadProgress::Serves => break,
             LoadProgress::More => {}
@@ -205,8 +209,7 @@ pub fn load(
             LoadProgress::Rest => return Err(refused(&"nothing was loaded")),
         }
     }
-    let summary = index.network().map(|network| network.summary().clone());
-    Ok(summary.unwrap_or_default())
+    Ok(network.summary().clone())
 }
 
 /// The testbed, with room for `memory` bytes of regions.

@@ -2,6 +2,7 @@
 
 use super::IndexNetworkError;
 use super::site::Controlled;
+use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Duration, Instant, NodeId, Qpn, Rkey};
 use rackweave_controller::Site;
 use rackweave_controller::index::{
@@ -91,6 +92,8 @@ pub struct IndexNetwork {
     limits: PlanLimits,
     /// By endpoint; nothing for those that are down.
     servers: Vec<Option<Server>>,
+    /// By endpoint: the first key that its tree ever had. For a planted bug.
+    first_rkeys: HashMap<EndpointId, Rkey>,
     /// Where the plan that is loaded, or serves, is pinned.
     pins: usize,
     state: State,
@@ -118,6 +121,7 @@ impl IndexNetwork {
             limits: spec.limits.unwrap_or(room),
             spec,
             servers: Vec::new(),
+            first_rkeys: HashMap::new(),
             pins: 0,
             state: State::Rest,
             named: Vec::new(),
@@ -174,6 +178,7 @@ impl IndexNetwork {
             shard: shard.clone(),
             pairs: Vec::new(),
         };
+        self.first_rkeys.entry(endpoint).or_insert(remote.rkey);
         let at = endpoint.index();
         if self.servers.len() <= at {
             self.servers.resize_with(at + 1, || None);
@@ -231,9 +236,14 @@ impl IndexNetwork {
                 mtu,
             });
         }
+        let first = self.first_rkeys.get(&endpoint);
+        let rkey = match first.filter(|_| planted(Canary::IndexStaleRkey)) {
+            Some(first) => *first,
+            None => server.rkey,
+        };
         let entry = QueryEntry {
             server: server.number,
-            rkey: server.rkey,
+            rkey,
         };
         let mut entered = Ok(());
         rack.control(&mut |controller, site| {
@@ -243,6 +253,32 @@ impl IndexNetwork {
         entered?;
         server.pairs.push(qpn);
         Ok(())
+    }
+
+    /// A client's queue pair is gone: queries on it are dropped from now on.
+    ///
+    /// # Errors
+    /// If a switch refuses.
+    pub fn remove_pair(
+        &mut self,
+        rack: &mut impl Controlled,
+        endpoint: EndpointId,
+        qpn: Qpn,
+    ) -> Result<(), IndexNetworkError> {
+        let server = self.servers.get_mut(endpoint.index());
+        let Some(server) = server.and_then(Option::as_mut) else {
+            return Ok(());
+        };
+        let Some(at) = server.pairs.iter().position(|&pair| pair == qpn) else {
+            return Ok(());
+        };
+        server.pairs.swap_remove(at);
+        let ip = server.ip;
+        let mut removed = Ok(());
+        rack.control(&mut |controller, site| {
+            removed = controller.index_mut().set_query(site, (ip, qpn), None);
+        });
+        Ok(removed?)
     }
 
     /// What all switches have counted since they started.
@@ -291,6 +327,8 @@ impl IndexNetwork {
             .servers
             .iter()
             .flatten()
+            // Whoever has no keys has a tree with any bounds.
+            .filter(|server| server.shard.part().is_some())
             .map(|server| outline(server, self.spec.outline_max))
             .collect();
         let trees: Vec<TreeOutline> = outlines.iter().map(|(tree, _)| tree.clone()).collect();

@@ -3,27 +3,27 @@
 //!
 //! Operations are those of [`super::IndexClient`] and end as they do there; only the way to an
 //! endpoint is another: no connection, each request a datagram of its own that is sent again until
-//! it is answered (`calls`). Reads may be done twice. Writes need a session with their endpoint, in
-//! which each is done once at most: an attempt that was answered, whatever the answer, is over, and
-//! what tries again is another. A session that the endpoint does not know any more ends writes that
-//! are under way in it with an unknown outcome, as a broken connection does.
+//! it is answered (`calls`, `sending`). Reads may be done twice. Writes need a session with their
+//! endpoint, in which each is done once at most: an attempt that was answered, whatever the answer,
+//! is over, and what tries again is another. A session that the endpoint does not know any more
+//! ends writes that are under way in it with an unknown outcome, as a broken connection does.
 
 mod answers;
 mod calls;
+mod sending;
 #[cfg(test)]
 mod tests;
 
-use super::operations::{Kind, Operations};
+use super::operations::Operations;
 use super::{AttachError, IndexClientConfig};
 use crate::index::map::{EndpointId, PartitionMap};
-use crate::index::message::Request;
 use crate::index::op::{Access, BeginError, Op, Reply, Ticket};
 use crate::index::statistics::ClientStatistics;
 use answers::MapSoFar;
-use calls::{CALLS_MAX, Call, Calls, Overdue, Patience, What};
+use calls::{CALLS_MAX, Calls, Patience};
 use rackweave_base::{Duration, Instant};
 use rackweave_verbs::{BindError, Datagrams};
-use rackweave_wire::fabric::lookup::{Ask, HEADER_LEN, Once, Opened, WRITE_LEN};
+use rackweave_wire::fabric::lookup::{HEADER_LEN, Opened, WRITE_LEN};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
@@ -190,10 +190,15 @@ impl DatagramClient {
             endpoints,
         };
         let place = self.ways.get_mut(endpoint.index()).ok_or(no_endpoint)?;
-        let before = place.replace(Way {
+        let before = place.take();
+        // A question for a session that is under way to the same place will be answered.
+        let opening = before
+            .as_ref()
+            .is_some_and(|before| before.opening && before.to == to);
+        *place = Some(Way {
             to,
             session: None,
-            opening: false,
+            opening,
             fresh: Instant::ZERO,
             slots: Vec::new(),
             waiting: VecDeque::new(),
@@ -285,183 +290,5 @@ impl DatagramClient {
     /// What its requests have seen.
     pub fn datagram_statistics(&self) -> DatagramClientStatistics {
         self.statistics
-    }
-
-    /// Sends what is to be sent.
-    fn dispatch(&mut self, now: Instant, datagrams: &mut dyn Datagrams) {
-        if let Some(endpoint) = self.operations.ask.filter(|_| !self.operations.asked) {
-            self.map.begin();
-            self.operations.asked = self.ask_for_map(now, endpoint, datagrams);
-            if !self.operations.asked {
-                self.operations.no_map();
-            }
-        }
-        while let Some(slot) = self.operations.next_ready() {
-            let endpoint = self.operations.route(slot);
-            let is_write = self.operations.get(slot).kind.is_write();
-            if self.ways[endpoint.index()].is_none() {
-                self.operations.unreachable(slot, endpoint);
-            } else if is_write {
-                let way = self.ways[endpoint.index()].as_mut().expect("looked at");
-                way.waiting.push_back(slot);
-                self.write_on(now, endpoint, datagrams);
-            } else {
-                self.call(now, slot, endpoint, None, datagrams);
-            }
-        }
-    }
-
-    /// Begins the writes to an endpoint that wait, as far as there are slots; opens a session if
-    /// one is needed.
-    fn write_on(&mut self, now: Instant, endpoint: EndpointId, datagrams: &mut dyn Datagrams) {
-        loop {
-            let Some(way) = self.ways[endpoint.index()].as_mut() else {
-                return;
-            };
-            let Some(&slot) = way.waiting.front() else {
-                return;
-            };
-            if way.is_stale(now) {
-                way.session = None;
-            }
-            let Some(session) = way.session else {
-                return self.open(now, endpoint, datagrams);
-            };
-            let owner = self.operations.route(slot);
-            if owner != endpoint {
-                way.waiting.pop_front();
-                self.operations.again(slot);
-                continue;
-            }
-            let Some(place) = way.slots.pop() else {
-                return;
-            };
-            way.waiting.pop_front();
-            let once = Once {
-                session: session.session,
-                slot: place,
-            };
-            self.call(now, slot, endpoint, Some(once), datagrams);
-        }
-    }
-
-    fn open(&mut self, now: Instant, endpoint: EndpointId, datagrams: &mut dyn Datagrams) {
-        let way = self.ways[endpoint.index()].as_mut();
-        if let Some(way) = way.filter(|way| !way.opening) {
-            way.opening = true;
-            self.send(now, What::Open, endpoint, &Ask::Open, None, datagrams);
-        }
-    }
-
-    /// Asks for the next piece of the map. False if there is no way to the endpoint.
-    fn ask_for_map(
-        &mut self,
-        now: Instant,
-        endpoint: EndpointId,
-        datagrams: &mut dyn Datagrams,
-    ) -> bool {
-        let from = self.map.len();
-        self.send(
-            now,
-            What::Map,
-            endpoint,
-            &Ask::Map { from },
-            None,
-            datagrams,
-        )
-    }
-
-    /// Sends the request of an operation.
-    fn call(
-        &mut self,
-        now: Instant,
-        slot: u32,
-        endpoint: EndpointId,
-        once: Option<Once>,
-        datagrams: &mut dyn Datagrams,
-    ) {
-        let mut scratch = core::mem::take(&mut self.scratch);
-        scratch.clear();
-        let method = self.operations.encode(slot, &mut scratch).method;
-        let backward = matches!(
-            self.operations.get(slot).kind,
-            Kind::Scan(crate::btree::Direction::Backward)
-        );
-        let request = Request::decode(method, &scratch).expect("it was just encoded");
-        let ask = match (request, once) {
-            (Request::Get { key }, _) => Ask::Get { key },
-            (Request::Insert { key, value }, Some(once)) => Ask::Insert { key, once, value },
-            (Request::Update { key, value }, Some(once)) => Ask::Update { key, once, value },
-            (Request::Put { key, value }, Some(once)) => Ask::Put { key, once, value },
-            (Request::Delete { key }, Some(once)) => Ask::Delete { key, once },
-            (
-                Request::Scan {
-                    low, last, limit, ..
-                },
-                _,
-            ) => {
-                let (near, far) = if backward { (last, low) } else { (low, last) };
-                Ask::Scan {
-                    near,
-                    far,
-                    limit,
-                    backward,
-                }
-            }
-            (request, _) => unreachable!("operations make no {request:?}"),
-        };
-        self.operations.sent(slot);
-        self.send(now, What::Operation(slot), endpoint, &ask, once, datagrams);
-        self.scratch = scratch;
-    }
-
-    /// Begins a request. False if there is no way to the endpoint.
-    fn send(
-        &mut self,
-        now: Instant,
-        what: What,
-        endpoint: EndpointId,
-        ask: &Ask<'_>,
-        once: Option<Once>,
-        datagrams: &mut dyn Datagrams,
-    ) -> bool {
-        let Some(way) = self.ways[endpoint.index()].as_ref() else {
-            return false;
-        };
-        let to = way.to;
-        let made = self.calls.make();
-        let (place, id, mut bytes) =
-            made.expect("there is a place for each operation, the map, and each session");
-        ask.emit(self.config.client, id, &mut bytes);
-        let call = Call::new(id, (what, ask.op() as u8), (endpoint, to), once, now, bytes);
-        self.calls.begin(place, call);
-        self.transmit(now, place, datagrams);
-        true
-    }
-
-    fn transmit(&mut self, now: Instant, place: u32, datagrams: &mut dyn Datagrams) {
-        let patience = self.config.patience();
-        let Some((bytes, to, again)) = self.calls.send(now, place, patience) else {
-            return;
-        };
-        let sent = datagrams.send(self.port, to, bytes);
-        self.statistics.sent += 1;
-        self.statistics.repeated += u64::from(again);
-        // It is as if it were lost: its turn comes again.
-        self.statistics.unsent += u64::from(sent.is_err());
-    }
-
-    /// Sends again what has had no answer in time, or gives it up.
-    fn repeat(&mut self, now: Instant, datagrams: &mut dyn Datagrams) {
-        while let Some(overdue) = self.calls.overdue(now, self.config.patience()) {
-            match overdue {
-                Overdue::Again(place) => self.transmit(now, place, datagrams),
-                Overdue::GivenUp(call) => {
-                    self.statistics.given_up += 1;
-                    self.give_up(now, &call, datagrams);
-                    self.calls.recycle(call);
-                }
-            }
-        }
     }
 }

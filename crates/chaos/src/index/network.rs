@@ -1,0 +1,289 @@
+//! The index in the network at work: what the switches know of the trees, loaded again and again,
+//! and what must hold for those who are led by them.
+
+use super::browser::Desk;
+use super::stage::Stage;
+use super::switches::{Switches, breaks_connections};
+use rackweave_base::{Instant, Qpn, Rng};
+use rackweave_controller::index::{KeyWeights, PlanError};
+use rackweave_endpoint::index::{EndpointId, ReaderStatistics};
+use rackweave_rack::{IndexCounters, IndexNetwork, IndexNetworkError, LoadProgress};
+use std::rc::Rc;
+
+/// Who loads the switches.
+pub(super) struct Guide {
+    network: IndexNetwork,
+    plan: Switches,
+    rng: Rng,
+    /// When the next load begins, if none is under way.
+    next_at: Instant,
+    /// What the switches had counted when they restarted.
+    counted: IndexCounters,
+    restarts: u64,
+    /// What is now is to be loaded: not yet begun, begun, done.
+    last: Last,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Unwanted,
+    Wanted,
+    Begun,
+    Serves,
+}
+
+/// What became of an index in the network.
+#[derive(Default)]
+pub(super) struct Guided {
+    pub loads: u64,
+    pub switch_restarts: u64,
+}
+
+impl Guide {
+    pub fn new(stage: &mut Stage<'_>) -> Result<Option<Self>, String> {
+        let Some(plan) = stage.plan.network else {
+            return Ok(None);
+        };
+        let network = IndexNetwork::new(&mut stage.rack, plan.spec);
+        Ok(Some(Self {
+            network: network.map_err(|error| error.to_string())?,
+            plan,
+            rng: Rng::new(stage.plan.seed).fork("guide"),
+            next_at: Instant::ZERO,
+            counted: IndexCounters::default(),
+            restarts: 0,
+            last: Last::Unwanted,
+        }))
+    }
+}
+
+impl Stage<'_> {
+    /// An endpoint serves: queries may be led there.
+    pub fn enter_server(&mut self, at: usize) -> Result<(), String> {
+        let seat = &self.seats[at];
+        let (Some(guide), Some(shard), Some(remote)) =
+            (&mut self.guide, seat.shard(), seat.remote())
+        else {
+            return Ok(());
+        };
+        let who = (seat.endpoint, seat.node);
+        let entered = guide
+            .network
+            .add_server(&mut self.rack, who, &shard, &remote);
+        entered.map_err(|error| format!("{} in the network: {error}", seat.endpoint))
+    }
+
+    /// An endpoint is about to stop.
+    pub fn forget_server(&mut self, at: usize) {
+        let endpoint = self.seats[at].endpoint;
+        if let Some(guide) = &mut self.guide
+            && let Err(error) = guide.network.remove_server(&mut self.rack, endpoint)
+        {
+            self.shared
+                .wrong(format!("{endpoint} out of the network: {error}"));
+        }
+    }
+
+    /// Queries may come by this queue pair of an endpoint.
+    pub fn enter_pair(&mut self, desk: &Desk, at: usize, qpn: Qpn) -> Result<(), String> {
+        let Some(guide) = self.guide.as_mut().filter(|_| desk.asks_network()) else {
+            return Ok(());
+        };
+        let endpoint = self.seats[at].endpoint;
+        let mtu = self.plan.pair.mtu.bytes();
+        let entered = guide.network.add_pair(&mut self.rack, endpoint, qpn, mtu);
+        entered.map_err(|error| format!("{qpn:?} of {endpoint} in the network: {error}"))
+    }
+
+    /// Whether somebody asks the network again whom it once failed.
+    pub fn asks_again(&mut self) -> bool {
+        let guide = self.guide.as_mut();
+        guide.is_some_and(|guide| guide.rng.chance(0.7))
+    }
+
+    pub fn forget_pair(&mut self, at: usize, qpn: Qpn) {
+        let endpoint = self.seats[at].endpoint;
+        if let Some(guide) = &mut self.guide
+            && let Err(error) = guide.network.remove_pair(&mut self.rack, endpoint, qpn)
+        {
+            self.shared
+                .wrong(format!("{qpn:?} out of the network: {error}"));
+        }
+    }
+
+    /// Goes on with a load, or begins the next one.
+    pub fn guide_on(&mut self) -> Result<(), String> {
+        let now = self.rack.now();
+        let Some(guide) = &mut self.guide else {
+            return Ok(());
+        };
+        let step = guide.network.step(&mut self.rack);
+        match step.map_err(|error| format!("a load at {now:?}: {error}"))? {
+            LoadProgress::Rest if now >= guide.next_at => self.begin_load(now),
+            LoadProgress::Serves => {
+                let pause = guide.rng.below(guide.plan.pause_max.as_nanos());
+                guide.next_at = now + rackweave_base::Duration::from_nanos(pause);
+                if guide.last == Last::Begun {
+                    guide.last = Last::Serves;
+                }
+                Ok(())
+            }
+            LoadProgress::Rest | LoadProgress::More | LoadProgress::Wait(_) => Ok(()),
+        }
+    }
+
+    fn begin_load(&mut self, now: Instant) -> Result<(), String> {
+        let keys = self.shared.keys;
+        let Some(guide) = &mut self.guide else {
+            return Ok(());
+        };
+        let rng = &mut guide.rng;
+        let weights = match rng.below(3) {
+            0 => KeyWeights::default(),
+            1 => {
+                let asked = (0..rng.below(50)).map(|_| keys.key(rng.below(keys.count)));
+                let asked: Vec<u64> = asked.collect();
+                KeyWeights::from_samples(&asked)
+            }
+            _ => guide.network.take_weights(&mut self.rack),
+        };
+        match guide.network.begin_load(&mut self.rack, &weights) {
+            Ok(LoadProgress::More) if guide.last == Last::Wanted => guide.last = Last::Begun,
+            Ok(_) => {}
+            // Both have keys that go from one to the other: another time.
+            Err(IndexNetworkError::Plan(PlanError::Overlap { .. })) if !guide.plan.is_calm => {
+                guide.next_at = now + guide.plan.period;
+            }
+            Err(error) => return Err(format!("no load at {now:?}: {error}")),
+        }
+        Ok(())
+    }
+
+    /// What is now is to be in the switches.
+    pub fn want_load(&mut self) {
+        if let Some(guide) = &mut self.guide {
+            guide.last = Last::Wanted;
+            guide.next_at = Instant::ZERO;
+        }
+    }
+
+    /// Whether it is, since that was wanted.
+    pub fn is_loaded(&self) -> bool {
+        let mut guide = self.guide.iter();
+        guide.all(|guide| guide.last == Last::Serves)
+    }
+
+    /// A switch restarts with empty tables.
+    pub fn restart_switch(&mut self, at: usize) -> Result<(), String> {
+        if let (Some(guide), Some(switch)) = (&mut self.guide, self.rack.switch_at(at)) {
+            guide.counted += &switch.program().index.counters();
+            guide.restarts += 1;
+        }
+        let restarted = self.rack.restart_switch_at(at);
+        restarted
+            .map(|_| ())
+            .map_err(|error| format!("switch {at} does not restart: {error}"))
+    }
+
+    /// Clients that ask the network and live.
+    fn askers(&self) -> Vec<Rc<Desk>> {
+        let desks = self.desks.iter();
+        let askers = desks.filter(|desk| desk.asks_network() && !desk.is_dead.get());
+        askers.cloned().collect()
+    }
+
+    /// All that ask the network may do so again, by ways that are not broken.
+    pub fn renew_ways(&mut self) -> Result<(), String> {
+        let now = self.rack.now();
+        for desk in self.askers() {
+            let Some(nic) = self.rack.nic_mut(desk.node) else {
+                continue;
+            };
+            let mut client = desk.client.borrow_mut();
+            // What broke when nobody looked.
+            if let Some(reply) = client.poll(now, nic) {
+                let what = format!("client {}: {reply:?} for nobody", desk.who);
+                self.shared.wrong(what);
+            }
+            let ends = desk.ends.borrow();
+            for ((ends, start), at) in ends.iter().zip(&self.starts).zip(0..) {
+                if ends.is_none_or(|(_, of)| of != *start) {
+                    client.detach(nic, EndpointId(at));
+                }
+            }
+        }
+        self.connect()?;
+        for desk in self.askers() {
+            desk.client.borrow_mut().set_network(true);
+        }
+        Ok(())
+    }
+
+    /// What all readers have seen so far that ask the network, by client.
+    pub fn seen(&self) -> Vec<(Rc<Desk>, ReaderStatistics)> {
+        let seen = self.askers().into_iter().map(|desk| {
+            let seen = desk.client.borrow().reader_statistics();
+            (desk, seen)
+        });
+        seen.collect()
+    }
+
+    /// Nothing was disturbed since `before`, and everything was read: by way of the network.
+    pub fn check_led(&self, before: &[(Rc<Desk>, ReaderStatistics)]) {
+        for (desk, before) in before {
+            let now = desk.client.borrow().reader_statistics();
+            let (astray, refused, queries) = (
+                now.network_astray - before.network_astray,
+                now.network_refused - before.network_refused,
+                now.network_queries - before.network_queries,
+            );
+            if astray > 0 || refused > 0 || queries == 0 {
+                let what = format!(
+                    "client {} after everything was mended: {queries} queries, {astray} led \
+                     astray, {refused} ways refused",
+                    desk.who
+                );
+                self.shared.wrong(what);
+            }
+        }
+    }
+
+    /// What must hold for a whole run, and what became of it.
+    pub fn judge_network(&mut self) -> Guided {
+        let Some(guide) = &mut self.guide else {
+            return Guided::default();
+        };
+        let mut counted = guide.network.counters(&mut self.rack);
+        counted += &guide.counted;
+        let mut seen = ReaderStatistics::default();
+        for desk in &self.desks {
+            seen += desk.client.borrow().reader_statistics();
+        }
+        let unbroken = !breaks_connections(&self.plan.disturbances);
+        let rules = [
+            ("astray", seen.network_astray, guide.plan.is_calm),
+            (
+                "refused",
+                seen.network_refused,
+                guide.plan.is_calm && unbroken,
+            ),
+            (
+                "unknown",
+                counted.unknown_pair,
+                guide.plan.is_calm && unbroken,
+            ),
+            ("forged", counted.forged, true),
+            ("in circles", counted.hops, true),
+        ];
+        for (what, count, holds) in rules {
+            if holds && count > 0 {
+                let what = format!("{count} queries {what} in a run that has no reason for it");
+                self.shared.wrong(what);
+            }
+        }
+        Guided {
+            loads: guide.network.summary().loads,
+            switch_restarts: guide.restarts,
+        }
+    }
+}
