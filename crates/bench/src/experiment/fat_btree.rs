@@ -11,6 +11,8 @@ pub mod ethernet;
 pub mod seen;
 pub mod stage;
 pub mod sweep;
+#[cfg(test)]
+mod tests;
 pub mod walk;
 
 use super::drive::failed;

@@ -3,6 +3,7 @@
 use super::error::IndexRunError;
 use rackweave_base::{Duration, Instant};
 use rackweave_controller::index::KeyWeights;
+use rackweave_rack::config::{BudgetName, TopologyName};
 use rackweave_rack::{Controlled, Index, LoadProgress, RackConfig};
 use serde::Serialize;
 
@@ -12,8 +13,6 @@ const FADES: f64 = 0.5;
 /// The switches' tables, if the configuration does not say: those of fat-btree, section IV-A.
 const FAT_RANGES: u16 = 1024;
 const NODES: u16 = 4096;
-/// Layers: what one switch in software can have.
-const LAYERS: u8 = 2;
 
 /// How often an embedded run looks anew at what is asked for.
 pub(super) const EVERY: Duration = Duration::from_millis(250);
@@ -36,9 +35,19 @@ pub struct NetworkCounts {
     pub unknown_pairs: u64,
 }
 
-/// Gives a configuration that says nothing of an index in its switches room for one.
+/// Gives a configuration that says nothing of an index in its switches room for one, in place of
+/// flows: no hardware switch has room for both.
 pub(super) fn room(config: &mut RackConfig, endpoints: u64, workers: u64) {
+    let layers = match (config.switch.topology, config.switch.budget) {
+        (TopologyName::One, BudgetName::Tofino1) => 1,
+        (TopologyName::One, _) => 2,
+        (TopologyName::Two, _) => 3,
+        (TopologyName::FatTree, _) => 4,
+    };
     let switch = &mut config.switch;
+    if switch.index_servers == 0 {
+        (switch.consumer_rings, switch.producer_rings) = (0, 0);
+    }
     let set = |given: &mut u16, usual| {
         if *given == 0 {
             *given = usual;
@@ -49,7 +58,7 @@ pub(super) fn room(config: &mut RackConfig, endpoints: u64, workers: u64) {
     set(&mut switch.index_fat_ranges, FAT_RANGES);
     set(&mut switch.index_nodes, NODES);
     if switch.index_layers == 0 {
-        switch.index_layers = LAYERS;
+        switch.index_layers = layers;
     }
     let pairs = (endpoints * workers) as u32;
     switch.index_queries = switch.index_queries.max(pairs.next_power_of_two());

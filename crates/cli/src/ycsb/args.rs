@@ -28,8 +28,9 @@ Pages: without --config the rack has --nodes compute nodes, a storage node with 
 and a memory server for pages that are not indexed; with it, the compute nodes, the first storage
 node and the first memory node of the file. Index: records are the values of a B+tree in the memory
 of the first storage node and, with --endpoints 2, of the first DPU. Keys keep the order of records.
-In-network: the switch has room for 1024 ranges in its fat root and two layers of 4096 tree nodes,
-unless the configuration says otherwise (switch.index_*), and is given anew what is asked for most.
+In-network: without --config there are two switches in a row, as in fat-btree, with room for 1024
+ranges in the fat root and three layers of 4096 tree nodes; a configuration may say otherwise
+(switch.topology, switch.index_*). They are given anew what is asked for most while the run goes on.
 
 Exit status: 0 verified, 1 not verified, 2 bad usage or the store cannot be used, 130 interrupted.")]
 pub struct YcsbArgs {

@@ -11,6 +11,7 @@ use rackweave_bench::index::{
     Access, IndexOptions, IndexRunError, Job, Nodes, embedded, simulated,
 };
 use rackweave_rack::RackConfig;
+use rackweave_rack::config::TopologyName;
 
 /// Runs over the index.
 ///
@@ -53,6 +54,9 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
             _ => args.nodes.unwrap_or(2),
         };
         config.node = Nodes::configs(compute, endpoints);
+        if access == Access::InNetwork {
+            config.switch.topology = TopologyName::Two;
+        }
     }
     let nodes = nodes(args, &config)?;
     let defaults = IndexOptions::default();

@@ -167,6 +167,10 @@ impl ReadRing {
     }
 
     /// Asks again for a READ from `psn` on. False if none of the last READs covers it.
+    ///
+    /// The whole of it may be asked for again elsewhere: a network that leads queries to tree nodes
+    /// may know a better one by now. What the peer does not ask for the first time is checked as if
+    /// it did.
     pub(crate) fn replay_read(&mut self, psn: Psn, reth: &Reth, mtu: Mtu) -> bool {
         let Some(number) = self.find(psn) else {
             return false;
@@ -179,9 +183,15 @@ impl ReadRing {
         let skipped = psn.distance_from(resource.first_psn) * mtu.bytes();
         let fits = reth.address == address.wrapping_add(u64::from(skipped))
             && u64::from(skipped) + u64::from(reth.length) <= u64::from(length);
-        // A READ of no bytes may name any address.
-        if !fits && (reth.length != 0 || length != 0) {
+        let is_whole = skipped == 0 && reth.length == length;
+        if !fits && !is_whole {
             return false;
+        }
+        if is_whole {
+            self.get_mut(number).asked = Asked::Read {
+                address: reth.address,
+                length,
+            };
         }
         let Reth {
             address,
@@ -344,6 +354,11 @@ mod tests {
             |skip, address, length| ring.replay_read(psn.add(skip), &reth(address, length), MTU);
         assert!(again(0, 5000, 1000));
         assert!(again(0, 5000, 300), "less may be asked for");
+        assert!(!again(0, 7000, 300), "a part of it not elsewhere");
+        assert!(again(0, 7000, 1000), "but all of it");
+        assert!(!again(3, 5768, 232), "and then parts of that");
+        assert!(again(3, 7768, 232));
+        assert!(again(0, 5000, 1000));
         assert!(again(3, 5768, 232));
         assert!(!again(3, 5768, 233), "more may not");
         assert!(!again(3, 5767, 232));

@@ -17,7 +17,7 @@ use rackweave_endpoint::index::{
 use rackweave_nic::Nic;
 use rackweave_rack::config::{NodeConfig, Role, TopologyName};
 use rackweave_rack::{
-    Address, Controlled, Index, IndexEndpointSpec, IndexSpec, RackConfig, SimulatedRack,
+    Address, Controlled, Index, IndexEndpointSpec, IndexSpec, RackConfig, RunEnd, SimulatedRack,
 };
 use rackweave_sim::devices;
 use rackweave_sim::testbed_fat_btree::Network;
@@ -46,6 +46,9 @@ pub struct Load {
     /// How long they are counted.
     pub counted: Duration,
 }
+
+/// How long a client waits before it asks again: nothing is lost, but all may ask one server.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The testbed with loaded trees.
 pub struct Ethernet {
@@ -173,6 +176,8 @@ impl Ethernet {
             self.clients += 1;
             let config = DatagramClientConfig {
                 operations: load.operations,
+                timeout: PATIENCE,
+                timeout_max: PATIENCE,
                 ..DatagramClientConfig::new(self.clients)
             };
             let map = self.index.map();
@@ -190,8 +195,11 @@ impl Ethernet {
             self.rack.spawn(CLIENT, Box::new(actor));
         }
         drive(run, share, &mut self.rack, &tally)?;
-        // Whoever still waits for an answer gets it, and ends.
-        self.rack.run(self.rack.now() + WARM_UP);
+        // Whoever still waits for answers gets them, ends, and gives its port back.
+        let end = self.rack.now() + PATIENCE;
+        if self.rack.run(end) != RunEnd::Done {
+            return Err(ExperimentError::Run("a client does not end".into()));
+        }
         let tally = tally.borrow();
         match tally.failure() {
             Some(failure) => Err(ExperimentError::Run(failure.into())),
