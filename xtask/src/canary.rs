@@ -20,6 +20,8 @@ const REFUSED: i32 = 2;
 struct Bug {
     system: String,
     name: String,
+    /// How the clients of an index have to read so that it is met; empty where that is all one.
+    access: String,
 }
 
 /// Plants the bugs of one system or of all.
@@ -37,13 +39,15 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
         .join(release_binary().file_name().expect("the binary has a name"));
 
     let bugs = bugs(&binary, system.as_deref())?;
-    let mut systems: Vec<_> = bugs.iter().map(|bug| bug.system.clone()).collect();
-    systems.dedup();
-    for system in &systems {
-        let (code, output) = campaign(&binary, system, None, seeds[0])?;
+    let mut campaigns: Vec<_> = bugs.iter().map(|bug| (&bug.system, &bug.access)).collect();
+    campaigns.sort();
+    campaigns.dedup();
+    for (system, access) in campaigns {
+        let (code, output) = campaign(&binary, (system, access), None, seeds[0])?;
         if code != 0 {
             return Err(Failure::check(format!(
-                "{output}\nwithout a bug, chaos of {system} exits with {code}; mend that first"
+                "{output}\nwithout a bug, chaos of {system} {access} exits with {code}; mend that \
+                 first"
             )));
         }
     }
@@ -118,14 +122,17 @@ fn bugs(binary: &Path, system: Option<&str>) -> Result<Vec<Bug>, Failure> {
     Ok(bugs)
 }
 
-/// One bug a line: system, name.
+/// One bug a line: system, name, and how clients have to read, if that matters.
 fn listed(output: &str) -> Vec<Bug> {
     let mut bugs: Vec<_> = output
         .lines()
-        .filter_map(|line| line.trim().split_once(char::is_whitespace))
-        .map(|(system, name)| Bug {
-            system: system.to_owned(),
-            name: name.trim().to_owned(),
+        .filter_map(|line| {
+            let mut words = line.split_whitespace().map(str::to_owned);
+            Some(Bug {
+                system: words.next()?,
+                name: words.next()?,
+                access: words.next().unwrap_or_default(),
+            })
         })
         .collect();
     bugs.sort_by(|a, b| a.system.cmp(&b.system));
@@ -134,7 +141,7 @@ fn listed(output: &str) -> Vec<Bug> {
 
 fn campaign(
     binary: &Path,
-    system: &str,
+    (system, access): (&str, &str),
     bug: Option<&str>,
     seeds: u32,
 ) -> Result<(i32, String), Failure> {
@@ -143,6 +150,9 @@ fn campaign(
     command.args([
         "chaos", "--system", system, "--seeds", &seeds, "--format", "json",
     ]);
+    if !access.is_empty() {
+        command.args(["--access", access]);
+    }
     if let Some(bug) = bug {
         command.args(["--canary", bug]);
     }
@@ -152,7 +162,7 @@ fn campaign(
 /// Within how many seeds the bug was caught, if it was.
 fn plant(binary: &Path, bug: &Bug, seeds: &[u32]) -> Result<Option<u32>, Failure> {
     for &seeds in seeds {
-        match campaign(binary, &bug.system, Some(&bug.name), seeds)? {
+        match campaign(binary, (&bug.system, &bug.access), Some(&bug.name), seeds)? {
             (0, _) => {}
             (FAILED, _) => return Ok(Some(seeds)),
             (code, output) => {
@@ -177,15 +187,16 @@ mod tests {
 
     #[test]
     fn the_list_is_sorted_by_system() {
-        let bug = |system: &str, name: &str| Bug {
+        let bug = |system: &str, name: &str, access: &str| Bug {
             system: system.to_owned(),
             name: name.to_owned(),
+            access: access.to_owned(),
         };
-        let bugs = listed("flows early-head\n\npages torn\nflows  early-tail\n");
+        let bugs = listed("flows early-head\n\nindex torn in-network\nflows  early-tail \n");
         let expect = [
-            bug("flows", "early-head"),
-            bug("flows", "early-tail"),
-            bug("pages", "torn"),
+            bug("flows", "early-head", ""),
+            bug("flows", "early-tail", ""),
+            bug("index", "torn", "in-network"),
         ];
         assert_eq!(bugs, expect);
     }

@@ -141,6 +141,16 @@ impl Canary {
             _ => "flows",
         }
     }
+
+    /// How the clients of an index have to read so that it is met, if that matters.
+    pub const fn access(self) -> Option<&'static str> {
+        match self {
+            Canary::IndexHalfLoaded | Canary::IndexUnpinnedSplit | Canary::IndexStaleRkey => {
+                Some("in-network")
+            }
+            _ => None,
+        }
+    }
 }
 
 #[cfg(feature = "canary")]

@@ -313,6 +313,7 @@ Examples:
   rackweave chaos --system flows --seeds 1000
   rackweave chaos --system flows --seeds 1 --seed 4711     replay one schedule
   rackweave chaos --system index --access one-sided        all clients read by READs
+  rackweave chaos --system index --access in-network       and are led by the switches
   rackweave chaos --system sequencer --seeds 3000          no number twice, none missing
   rackweave chaos --system hosted                          kill processes of hosted racks
 
@@ -329,7 +330,8 @@ pub struct ChaosArgs {
     /// Plant this bug first; `list` names them. Only in a build made for it
     #[arg(long, value_name = "NAME")]
     pub canary: Option<String>,
-    /// How all clients of an index read: rpc or one-sided; without it, each as its seed says
+    /// How all clients of an index read: rpc, one-sided or in-network; without it, each as its seed
+    /// says
     #[arg(long, value_name = "HOW")]
     pub access: Option<String>,
     /// Threads, each with schedules of its own; without it, one per core

@@ -26,7 +26,10 @@ pub fn prepare(name: Option<&str>) -> Result<Prepared, CliError> {
         return Ok(Prepared::Ready);
     };
     if name == "list" {
-        let lines = Canary::ALL.map(|canary| format!("{} {}\n", canary.system(), canary.name()));
+        let lines = Canary::ALL.map(|canary| {
+            let access = canary.access().unwrap_or_default();
+            format!("{} {} {access}\n", canary.system(), canary.name())
+        });
         crate::output::line(&lines.concat())?;
         return Ok(Prepared::Listed);
     }

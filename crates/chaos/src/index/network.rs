@@ -259,19 +259,14 @@ impl Stage<'_> {
         for desk in &self.desks {
             seen += desk.client.borrow().reader_statistics();
         }
-        let unbroken = !breaks_connections(&self.plan.disturbances);
+        let is_calm = guide.plan.is_calm;
+        let is_whole = is_calm && !breaks_connections(&self.plan.disturbances);
+        // A flipped bit may name another queue pair.
+        let is_known = is_whole && self.plan.config.faults.corrupt == 0.0;
         let rules = [
-            ("astray", seen.network_astray, guide.plan.is_calm),
-            (
-                "refused",
-                seen.network_refused,
-                guide.plan.is_calm && unbroken,
-            ),
-            (
-                "unknown",
-                counted.unknown_pair,
-                guide.plan.is_calm && unbroken,
-            ),
+            ("astray", seen.network_astray, is_calm),
+            ("refused", seen.network_refused, is_whole),
+            ("unknown", counted.unknown_pair, is_known),
             ("forged", counted.forged, true),
             ("in circles", counted.hops, true),
         ];

@@ -69,7 +69,7 @@ impl Switches {
             spec: IndexNetworkSpec {
                 limits: None,
                 outline_max: *rng.pick(&[1, 5, 1000, 1000]),
-                step: rng.between(1, 8) as usize,
+                step: *rng.pick(&[1, 1, 2, 8]),
                 grace: grace(plan),
             },
             period: Duration::from_nanos(*rng.pick(&[500, 2_000, 10_000])),
@@ -95,12 +95,14 @@ impl Switches {
 fn size(rng: &mut Rng, plan: &mut Plan) {
     // A query is answered by one packet.
     let mtu = plan.pair.mtu.bytes();
-    let sizes: Vec<u32> = NODE_SIZES.into_iter().filter(|&size| size <= mtu).collect();
-    let fan_out = match rng.chance(0.1) {
-        // Some tree nodes have too many children for a switch.
-        true => 0,
-        false => rng.between(FAN_OUT_MIN.into(), 16) as u16,
-    };
+    let small = NODE_SIZES.into_iter().take(1).cycle().take(4);
+    let sizes = NODE_SIZES.into_iter().filter(|&size| size <= mtu);
+    let sizes: Vec<u32> = small.chain(sizes).collect();
+    // With 0 some tree nodes have too many children for a switch. With few, there are many levels.
+    let fan_out = *rng.pick(&[0, FAN_OUT_MIN, FAN_OUT_MIN, FAN_OUT_MIN, 5, 6, 8, 16]);
+    if plan.keys.stride <= 1 << 40 && rng.chance(0.5) {
+        plan.keys.count = 1000;
+    }
     let fit = tree(rng, plan.keys, plan.values, &sizes).with_fan_out(fan_out);
     plan.tree = rackweave_endpoint::btree::TreeConfig {
         // Pinned tree nodes stay in use when they are empty.
@@ -126,13 +128,15 @@ fn size(rng: &mut Rng, plan: &mut Plan) {
     switch.index_servers = 16;
     // At least all endpoints' trees, and what nobody has between them.
     let least = 2 * plan.endpoints.len() as u64 + 1;
-    switch.index_fat_ranges = rng.between(least.max(4), 64) as u16;
+    // With few of them, layers have much to do.
+    let most = *rng.pick(&[least + 1, least + 1, 8, 64]);
+    switch.index_fat_ranges = rng.between(least, most.max(least)) as u16;
     let most = config.shape().layers_max();
     let switch = &mut config.switch;
-    switch.index_layers = rng.between(0, most.into()) as u8;
+    switch.index_layers = *rng.pick(&[0, 1, most, most, most]);
     switch.index_nodes = match switch.index_layers {
         0 => 0,
-        _ => rng.between(2, 32) as u16,
+        _ => rng.between(2, 64) as u16,
     };
 }
 

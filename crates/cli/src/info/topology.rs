@@ -6,7 +6,6 @@ use super::{stage_use, switch_use};
 use crate::switch_shape;
 use rackweave_controller::Topology;
 use rackweave_programs::index::Index;
-use rackweave_rack::config::index_config;
 use rackweave_rack::{ConfigError, RackConfig, switch_config_of};
 use rackweave_switch::Ledger;
 use serde::Serialize;
@@ -212,7 +211,7 @@ impl fmt::Display for IndexUse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rackweave_rack::config::TopologyName;
+    use rackweave_rack::config::{TopologyName, index_config};
 
     fn config(topology: TopologyName) -> RackConfig {
         let mut config = RackConfig::default();

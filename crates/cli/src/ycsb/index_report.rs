@@ -205,8 +205,7 @@ impl IndexReport {
             )?;
         }
         if let Some(network) = &self.network {
-            let count = |name| of(&self.reader, name).unwrap_or(0);
-            write_network(f, network, &count)?;
+            write_network(f, network, self.reader.as_ref())?;
         }
         if self.client.is_some() {
             let count = |name| of(&self.client, name).unwrap_or(0);
@@ -268,8 +267,12 @@ impl IndexReport {
 fn write_network(
     f: &mut fmt::Formatter<'_>,
     network: &NetworkCounts,
-    count: &dyn Fn(&str) -> u64,
+    reader: Option<&BTreeMap<&'static str, u64>>,
 ) -> fmt::Result {
+    let count = |name: &str| {
+        let counts = reader.and_then(|reader| reader.get(name));
+        counts.copied().unwrap_or(0)
+    };
     let nodes: Vec<String> = network.nodes.iter().map(ToString::to_string).collect();
     writeln!(
         f,

@@ -10,6 +10,7 @@ use rackweave_sim::{Category, devices};
 use rackweave_verbs::{Completion, CompletionOpcode};
 use rackweave_wire::fabric::tree::RECORD_HEADER_WORDS;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// What lookups took.
@@ -70,7 +71,7 @@ pub struct ClientActor {
     client: IndexClient,
     toll: Reads,
     database: Database,
-    asked: std::vec::IntoIter<u64>,
+    asked: VecDeque<u64>,
     going: Option<Going>,
     began: Option<Instant>,
     outbox: Outbox,
@@ -91,7 +92,7 @@ impl ClientActor {
             client,
             toll: Reads { core, node_bytes },
             database,
-            asked: asked.to_vec().into_iter(),
+            asked: asked.iter().copied().collect(),
             going: None,
             began: None,
             outbox: Outbox::default(),
@@ -137,7 +138,7 @@ impl ClientActor {
             self.end(&reply, now + verbs.spent() + spent)?;
         }
         if self.going.is_none() {
-            let Some(number) = self.asked.next() else {
+            let Some(number) = self.asked.pop_front() else {
                 return Ok(None);
             };
             let since = now + verbs.spent() + spent;

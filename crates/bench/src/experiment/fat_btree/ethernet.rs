@@ -123,12 +123,14 @@ impl Ethernet {
             let node = NodeId(endpoint.0 + 1);
             let bound = server.bind(nic(&mut rack, node)?);
             bound.map_err(|error| failed("a server", error))?;
-            for _ in 1..devices::FAT_BTREE_SERVER_THREADS {
-                let actor = ServingActor::new(server.sibling(), core, cost.clone(), request_bytes);
+            let mut threads = vec![server];
+            while threads.len() < usize::from(devices::FAT_BTREE_SERVER_THREADS) {
+                threads.push(threads[0].sibling());
+            }
+            for server in threads {
+                let actor = ServingActor::new(server, core, cost.clone(), request_bytes);
                 rack.spawn_server(node, Box::new(actor));
             }
-            let actor = ServingActor::new(server, core, cost.clone(), request_bytes);
-            rack.spawn_server(node, Box::new(actor));
         }
         Ok(Self {
             rack,
