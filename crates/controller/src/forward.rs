@@ -1,7 +1,8 @@
 //! Where hosts are: entries of forwarding, ARP and the source guard, one each per node.
 //!
 //! Every switch knows all nodes and the port that leads towards each, so any of them answers ARP
-//! for all. Only a node's own edge switch guards its port: what comes by a cable has passed a guard.
+//! for all. Only a node's own edge switch guards its port: what comes by a cable has passed a
+//! guard.
 //!
 //! The controller keeps a book of what it has entered, so that a node that leaves, or comes back
 //! with another address or at another port, leaves nothing behind. No two nodes, and no node and

@@ -3,8 +3,9 @@
 //! [`pipeline`] is the packet's story, readable from top to bottom: the [`guard`] turns away who
 //! speaks in another's name, [`arp`] answers who is where, what is for the switch goes to the
 //! transfer engine, and what the engine finishes goes on to the program that asked for it;
-//! everything else is [`forward`]ed, a query of an [`index`] after the switch has led it on. [`flows`]
-//! are the zero-sided flows, [`pages`] is the page directory, [`sequencer`] hands out numbers.
+//! everything else is [`forward`]ed, a query of an [`index`] after the switch has led it on.
+//! [`flows`] are the zero-sided flows, [`pages`] is the page directory, [`sequencer`] hands out
+//! numbers.
 //!
 //! A program knows tables, registers, lanes and the encodings of `rackweave_wire::fabric`. It
 //! knows no endpoint, no NIC and no controller; those fill its tables and write its rings.

@@ -24,7 +24,8 @@ pub use config::{ConfigError, RackConfig};
 pub use embedded::{EmbeddedRack, NodeHandle};
 pub use flow::Flow;
 pub use index::network::{
-    BRANCHES, Controlled, IndexCounters, IndexNetwork, IndexNetworkError, IndexNetworkSpec, LoadProgress, NetworkSummary,
+    BRANCHES, Controlled, IndexCounters, IndexNetwork, IndexNetworkError, IndexNetworkSpec,
+    LoadProgress, NetworkSummary,
 };
 pub use index::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec, SharedServer};
 pub use pages::{PageEnds, TargetOptions};

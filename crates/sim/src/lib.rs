@@ -4,9 +4,9 @@
 //! takes in time: links ([`LinkModel`]), NICs ([`NicModel`]), CPUs ([`CpuModel`]), caches
 //! ([`CacheModel`], [`TreeCost`]), SSDs ([`SsdModel`]). The models' constants come from data sheets
 //! and papers and stand, each with its source, in [`devices`]; [`testbed`] puts the BlueField
-//! paper's machines together, [`testbed_fat_btree`] those of the Fat-B+Tree paper. [`Actor`]s are the programs that run on the nodes' cores. One seed
-//! decides everything that is random, so a run with the same seed is the same run; its trace hash
-//! says so.
+//! paper's machines together, [`testbed_fat_btree`] those of the Fat-B+Tree paper. [`Actor`]s are
+//! the programs that run on the nodes' cores. One seed decides everything that is random, so a run
+//! with the same seed is the same run; its trace hash says so.
 //!
 //! [`checkers`] judge a run from outside; they share no code with what they judge.
 //!

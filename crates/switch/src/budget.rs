@@ -207,7 +207,8 @@ impl Ledger {
     }
 
     /// Counts an exact-match table whose entries are part of the program: `entries` of them in
-    /// `stage`, over `width` bits, with values of a byte. Software needs no table for what it can compute.
+    /// `stage`, over `width` bits, with values of a byte. Software needs no table for what it can
+    /// compute.
     pub fn constant(&mut self, name: &'static str, stage: u8, width: u8, entries: usize) {
         self.sram_table((name, stage, width, entries, 1));
     }

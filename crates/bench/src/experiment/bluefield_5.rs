@@ -2,9 +2,9 @@
 
 use super::bluefield::PAPER;
 use super::bluefield::rack::{self, failed};
-use super::tally::{Shared, Tally};
 use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield_4::real_keys;
+use super::tally::{Shared, Tally};
 use super::{Experiment, ExperimentError, Run, Scale};
 use crate::figure::{Axis, Claim, Drawing, Figure, Series};
 use rackweave_base::{Duration, Rng};

@@ -1,8 +1,8 @@
 //! One file per figure, and the list of all.
 //!
-//! `meter` measures and runs, `tally` counts operations and `drive` runs until it has; `metered` notes
-//! what verbs cost and `work` what a core's work does; `one_to_one` has the flows that several figures
-//! share.
+//! `meter` measures and runs, `tally` counts operations and `drive` runs until it has; `metered`
+//! notes what verbs cost and `work` what a core's work does; `one_to_one` has the flows that
+//! several figures share.
 
 pub mod bluefield;
 pub mod bluefield_11;

@@ -15,7 +15,7 @@ const FAT_RANGES: u16 = 1024;
 const NODES: u16 = 4096;
 
 /// How often an embedded run looks anew at what is asked for.
-pub(super) const EVERY: Duration = Duration::from_millis(250);
+pub(super) const EVERY: Duration = Duration::from_millis(1000);
 
 /// What the switches did during a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]

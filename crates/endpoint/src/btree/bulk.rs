@@ -86,11 +86,7 @@ impl Tree {
     }
 
     /// Builds levels upon `level` until one tree node holds all, which becomes the root.
-    fn stack<'a>(
-        &'a self,
-        mut root: Writer<'_>,
-        mut level: Level<'a>,
-    ) -> Result<(), TreeError> {
+    fn stack<'a>(&'a self, mut root: Writer<'_>, mut level: Level<'a>) -> Result<(), TreeError> {
         loop {
             let height = level.level;
             let nodes = level.end();

@@ -35,14 +35,14 @@ mod latch;
 mod model;
 mod node;
 mod outline;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod pin_tests;
 mod pins;
 mod remove;
 mod scan;
 mod split;
 mod start;
 mod sync;
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod pin_tests;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 mod tree;

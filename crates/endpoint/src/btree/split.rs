@@ -10,6 +10,7 @@ use rackweave_wire::fabric::tree::{NodePointer, ROOT};
 impl Tree {
     /// Splits the tree node of `level` where `key` belongs, if it is still full.
     pub(super) fn split(&self, key: u64, level: u8) -> Result<(), TreeError> {
+        let mut has_moved = false;
         loop {
             let Some((place, parent)) = self.descend(key, level) else {
                 self.restarted();
@@ -48,8 +49,11 @@ impl Tree {
                 self.restarted();
                 continue;
             };
-            // With the planted bug the tree knows nothing of pins, and both halves are new.
-            if planted(Canary::IndexUnpinnedSplit) && self.inner.pins.holds(node.index) {
+            // With the planted bug the tree knows nothing of pins, and both halves are new. The new
+            // place may have been pinned, too: once is enough.
+            let moves = planted(Canary::IndexUnpinnedSplit) && !has_moved;
+            if moves && self.inner.pins.holds(node.index) {
+                has_moved = true;
                 self.move_away(above, left, key)?;
                 continue;
             }

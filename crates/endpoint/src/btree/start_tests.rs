@@ -21,7 +21,7 @@ fn tree() -> Tree {
 }
 
 fn value(key: u64) -> Vec<u8> {
-    let len = if key % 5 == 0 { 20 } else { 8 };
+    let len = if key.is_multiple_of(5) { 20 } else { 8 };
     key.to_le_bytes().into_iter().cycle().take(len).collect()
 }
 

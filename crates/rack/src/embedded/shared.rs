@@ -1,9 +1,10 @@
 //! What all threads of an embedded rack share.
 //!
-//! Each machine is behind a lock of its own and talks to the others only through links; all switches
-//! together are one, so that a packet passes from one to the next without a change of thread. A thread
-//! that drives the rack takes each lock if it is free and moves on if it is not: whoever holds it
-//! is driving that machine. The controller takes one lock at a time; nobody holds two machines.
+//! Each machine is behind a lock of its own and talks to the others only through links; all
+//! switches together are one, so that a packet passes from one to the next without a change of
+//! thread. A thread that drives the rack takes each lock if it is free and moves on if it is not:
+//! whoever holds it is driving that machine. The controller takes one lock at a time; nobody holds
+//! two machines.
 
 use crate::awake::{Credit, NEVER, Place, span};
 use crate::build::{self, Kind, Parts, RackError};

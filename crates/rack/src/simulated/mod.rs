@@ -487,7 +487,10 @@ impl SimulatedRack {
     }
 
     /// Acts with the controller.
-    pub(crate) fn control<R>(&mut self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
+    pub(crate) fn control<R>(
+        &mut self,
+        act: impl FnOnce(&mut Controller, &mut dyn Site) -> R,
+    ) -> R {
         let mut site = WorldSite {
             world: &mut self.world,
             regions: &mut self.regions,

@@ -1,8 +1,8 @@
 //! A thread of the compute node that asks the index, so many operations at a time.
 
 use super::metered::{Metered, Outbox};
-use crate::experiment::tally::Shared;
 use super::{Core, tree};
+use crate::experiment::tally::Shared;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
 use rackweave_sim::world::{Actor, Context, Step};

@@ -1,7 +1,8 @@
 //! Scans that are divided into ranges which are read at a time.
 //!
-//! The parts are disjoint and leave nothing out, and a scan promises nothing about keys at different
-//! moments: so what the parts find, one after the other, is what a scan of the whole might find.
+//! The parts are disjoint and leave nothing out, and a scan promises nothing about keys at
+//! different moments: so what the parts find, one after the other, is what a scan of the whole
+//! might find.
 
 use crate::btree::Direction;
 use crate::index::reader::{Found, Query};

@@ -197,8 +197,9 @@ impl Reader {
         self.cache.bytes()
     }
 
-    /// Begins a walk, by way of the network if the configuration says so. `version` is that of the map which says that the keys are here; `tag` comes
-    /// back with the end. False if there is no free slot.
+    /// Begins a walk, by way of the network if the configuration says so. `version` is that of the
+    /// map which says that the keys are here; `tag` comes back with the end. False if there is no
+    /// free slot.
     pub fn begin(&mut self, verbs: &mut dyn Verbs, tag: u64, query: Query, version: u64) -> bool {
         self.begin_by(verbs, tag, query, version, self.config.network)
     }

@@ -213,7 +213,9 @@ impl Shard {
     /// last 512 of each server thread at most.
     pub fn take_sample(&self, keys: &mut Vec<u64>) {
         let mut control = self.control();
-        let Control { meters, sampled, .. } = &mut *control;
+        let Control {
+            meters, sampled, ..
+        } = &mut *control;
         for (meter, sampled) in meters.iter().zip(sampled) {
             *sampled = meter.keys_since(*sampled, keys);
         }

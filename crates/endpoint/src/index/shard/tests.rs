@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::btree::TreeConfig;
-use crate::index::mover::{Move, MoveError, Moved, Mover, Progress, Side};
+use crate::index::mover::{Move, MoveError, Moved, Mover, Progress};
 use crate::index::server::IndexServer;
 use crate::rpc::{Service, Status, Writer};
 use rackweave_base::{Instant, Rng};

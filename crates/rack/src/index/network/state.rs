@@ -286,7 +286,9 @@ impl IndexNetwork {
         let mut all = IndexCounters::default();
         rack.control(&mut |_, site| {
             for at in 0..site.switches() {
-                site.switch_at(at, &mut |_, switch| all += &switch.program().index.counters());
+                site.switch_at(at, &mut |_, switch| {
+                    all += &switch.program().index.counters()
+                });
             }
         });
         all
@@ -402,11 +404,9 @@ impl IndexNetwork {
     /// If a switch refuses an entry: then the load is given up.
     pub fn step(&mut self, rack: &mut impl Controlled) -> Result<LoadProgress, IndexNetworkError> {
         let loading = self.state == State::Loading;
-        if !loading {
-            if let wait @ LoadProgress::Wait(_) = self.retire(rack) {
-                self.catch_up(rack)?;
-                return Ok(wait);
-            }
+        if !loading && let wait @ LoadProgress::Wait(_) = self.retire(rack) {
+            self.catch_up(rack)?;
+            return Ok(wait);
         }
         let step = self.catch_up(rack);
         match step {

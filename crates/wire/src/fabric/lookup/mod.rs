@@ -37,7 +37,8 @@
 //! | 36 | | body |
 //!
 //! The body of a reply to a get, a write or a scan is that of the same call over `endpoint::rpc`
-//! (`endpoint::index::message`). To [`Op::Open`] it is an [`Opened`], to [`Op::Map`] a [`MapPiece`].
+//! (`endpoint::index::message`). To [`Op::Open`] it is an [`Opened`], to [`Op::Map`] a
+//! [`MapPiece`].
 //!
 //! The check is the CRC-32 of zlib over all bytes but those of the check and, in a request, of the
 //! tree node: a switch that fills that in need not renew it, and nothing rests on the tree node. A

@@ -46,8 +46,7 @@ mod superblock;
 pub use image::{Image, Unusable, Value};
 pub use layout::{
     CHECK_WORD, FIRST_BITMAP_WORD, LAST_WORD, LATCH_WORD, LOW_WORD, Layout, META_WORD, Meta,
-    NEXT_WORD, NODE_SIZES, NodePointer, ROOT, TREE_WORD, check_of_entry, check_of_header,
-    identity,
+    NEXT_WORD, NODE_SIZES, NodePointer, ROOT, TREE_WORD, check_of_entry, check_of_header, identity,
 };
 pub use record::{RECORD_HEADER_WORDS, RecordError, UNIT, VALUE_MAX, ValueRef, check_of_record};
 pub use superblock::{FAN_OUT_MIN, MAGIC, Superblock, SuperblockError};

@@ -231,7 +231,7 @@ impl World {
     fn finish(&mut self, op: &Op<'_>) -> Result<Answer, IndexError> {
         let ticket = self.client.begin(op).unwrap();
         for _ in 0..200_000 {
-            for reply in self.step() {
+            if let Some(reply) = self.step().into_iter().next() {
                 assert_eq!(reply.ticket, ticket);
                 return reply.result;
             }
@@ -539,7 +539,7 @@ fn renew_check(bytes: &mut [u8]) {
     for byte in covered {
         crc ^= u32::from(byte);
         for _ in 0..8 {
-            crc = crc >> 1 ^ (crc & 1) * 0xedb8_8320;
+            crc = (crc >> 1) ^ ((crc & 1) * 0xedb8_8320);
         }
     }
     bytes[32..36].copy_from_slice(&(!crc).to_be_bytes());

@@ -1,5 +1,6 @@
 //! A NIC that the tests play: READs bring their cache lines one at a time, in any order, while the
-//! tree changes. What is not a READ is lost. Switches between them, if there are any, answer queries: READs with rkey 0.
+//! tree changes. What is not a READ is lost. Switches between them, if there are any, answer
+//! queries: READs with rkey 0.
 
 use rackweave_base::{Block, Qpn, Rkey, Rng};
 use rackweave_verbs::{

@@ -13,8 +13,8 @@ impl Shard {
     /// A move among others that was decided comes to its end; one that was not is refused later,
     /// and both stay as they were.
     ///
-    /// `others` are the shards of all endpoints that are up. `known` is the newest map that is known
-    /// of otherwise: that with which an endpoint that is down has stopped.
+    /// `others` are the shards of all endpoints that are up. `known` is the newest map that is
+    /// known of otherwise: that with which an endpoint that is down has stopped.
     ///
     /// # Errors
     /// If a tree refuses, or if others are missing of a move that was decided.
