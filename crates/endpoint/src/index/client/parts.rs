@@ -113,7 +113,8 @@ mod tests {
             let query = scan(low, last, direction);
             let count = parts_of(query, wanted, room);
             prop_assert!(count >= 1 && (count == 1 || count <= wanted));
-            let mut parts: Vec<_> = (0..count).map(|at| bounds(part_of(query, count, at))).collect();
+            let part = |at| bounds(part_of(query, count, at));
+            let mut parts: Vec<_> = (0..count).map(part).collect();
             if !forward {
                 parts.reverse();
             }
