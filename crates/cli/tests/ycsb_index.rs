@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::process::{Command, Output};
 
-const ACCESSES: [&str; 3] = ["local", "rpc", "one-sided"];
+const ACCESSES: [&str; 4] = ["local", "rpc", "one-sided", "in-network"];
 
 fn run(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rackweave"));
@@ -57,7 +57,9 @@ fn every_workload_goes_by_every_access() {
                 let value = json(&[&common, rack].concat());
                 assert_eq!(value["access"], access);
                 assert_eq!(value["client"].is_null(), access == "local");
-                assert_eq!(value["reader"].is_null(), access != "one-sided");
+                let reads = ["one-sided", "in-network"].contains(&access);
+                assert_eq!(value["reader"].is_null(), !reads);
+                assert_eq!(value["network"].is_null(), access != "in-network");
                 let inserts = value["latency"].as_array().expect("an array");
                 let inserts = inserts.iter().find(|kind| kind["kind"] == "insert");
                 let inserts = inserts.map_or(0, |kind| number(kind, "/count"));
@@ -69,7 +71,7 @@ fn every_workload_goes_by_every_access() {
 
 #[test]
 fn a_dpu_has_its_part() {
-    for access in ["rpc", "one-sided"] {
+    for access in ["rpc", "one-sided", "in-network"] {
         let common = ["--workload", "a", "--endpoints", "2", "--access", access];
         let value = json(&[&common, &["--simulated", "--node-size", "512"][..]].concat());
         for (at, node) in ["storage0", "dpu0"].iter().enumerate() {
@@ -159,6 +161,12 @@ fn mistakes_are_told_in_one_line() {
         index(&["--server-threads", "0"]),
         index(&["--rate", "NaN"]),
         index(&["--hosted"]),
+        vec!["--fan-out", "16"],
+        vec!["--scan-parts", "2"],
+        index(&["--access", "rpc", "--scan-parts", "2"]),
+        index(&["--access", "one-sided", "--scan-parts", "17"]),
+        index(&["--fan-out", "2"]),
+        index(&["--fan-out", "1000"]),
     ];
     let told = |args: &Vec<&str>| {
         let output = run(args);

@@ -77,6 +77,7 @@ pub(super) fn tell_index(error: &IndexRunError) -> CliError {
         IndexRunError::Tree(TreeError::Config { setting, .. }) => {
             let remedy = match *setting {
                 "node_size" => "set --node-size",
+                "fan_out" => "set --fan-out",
                 _ => "lower --records or --record-size",
             };
             CliError::usage(format!("{error}; {remedy}"))

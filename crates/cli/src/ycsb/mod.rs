@@ -51,6 +51,8 @@ fn refuse_foreign(args: &YcsbArgs) -> Result<(), CliError> {
         (args.endpoints.is_some(), "--endpoints"),
         (args.cache.is_some(), "--cache"),
         (args.server_threads.is_some(), "--server-threads"),
+        (args.fan_out.is_some(), "--fan-out"),
+        (args.scan_parts.is_some(), "--scan-parts"),
     ];
     let (foreign, other) = match args.target {
         Target::Pages => (&of_index[..], "index"),
