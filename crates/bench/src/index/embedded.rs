@@ -243,11 +243,10 @@ impl Stage {
             if refused.is_some() {
                 run.findings.stop();
             }
-            let clock = self.rack.node(self.index.spec().endpoints[0].node);
             while working.iter().any(|thread| !thread.is_finished()) {
                 look();
                 if let Some(caching) = &mut self.caching {
-                    let looked = caching.look(&mut &self.rack, &mut self.index, clock.now());
+                    let looked = caching.look(&mut &self.rack, &mut self.index);
                     if let Err(error) = looked {
                         run.findings.stop();
                         refused = Some(error);

@@ -2,13 +2,10 @@
 
 use super::error::IndexRunError;
 use rackweave_base::{Duration, Instant};
-use rackweave_controller::index::KeyWeights;
+use rackweave_controller::index::{Adapter, AdapterConfig, KeyWeights};
 use rackweave_rack::config::{BudgetName, TopologyName};
 use rackweave_rack::{Controlled, Index, LoadProgress, RackConfig};
 use serde::Serialize;
-
-/// How much of what was counted before counts beside what was counted since.
-const FADES: f64 = 0.5;
 
 /// The switches' tables, if the configuration does not say: those of fat-btree, section IV-A.
 const FAT_RANGES: u16 = 1024;
@@ -67,9 +64,7 @@ pub(super) fn room(config: &mut RackConfig, endpoints: u64, workers: u64) {
 /// Who has the switches loaded.
 #[derive(Debug)]
 pub(super) struct Caching {
-    weights: KeyWeights,
-    every: Duration,
-    next: Instant,
+    adapter: Adapter,
 }
 
 impl Caching {
@@ -80,48 +75,30 @@ impl Caching {
         index: &mut Index,
         (now, every): (Instant, Duration),
     ) -> Result<Self, IndexRunError> {
-        let caching = Self {
-            weights: KeyWeights::default(),
+        let config = AdapterConfig {
             every,
-            next: now + every,
+            half_life: every * 4,
+            ..AdapterConfig::default()
         };
-        caching.load(rack, index)?;
-        while step(rack, index)? == LoadProgress::More {}
-        Ok(caching)
-    }
-
-    fn load(&self, rack: &mut impl Controlled, index: &mut Index) -> Result<(), IndexRunError> {
         if let Some(network) = index.network_mut() {
-            network.begin_load(rack, &self.weights)?;
+            network.begin_load(rack, &KeyWeights::default())?;
+            while network.step(rack)? == LoadProgress::More {}
         }
-        Ok(())
+        Ok(Self {
+            adapter: Adapter::new(config, now),
+        })
     }
 
-    /// Goes on with a load; begins one when it is time.
+    /// Goes on with a load; begins one when it is worth while.
     pub fn look(
         &mut self,
         rack: &mut impl Controlled,
         index: &mut Index,
-        now: Instant,
     ) -> Result<(), IndexRunError> {
-        let progress = step(rack, index)?;
-        if progress != LoadProgress::Rest || now < self.next {
-            return Ok(());
-        }
-        self.next = now + self.every;
         if let Some(network) = index.network_mut() {
-            let counted = network.take_weights(rack);
-            self.weights.fade(FADES);
-            self.weights.add(&counted);
+            network.adapt(rack, &mut self.adapter)?;
         }
-        self.load(rack, index)
-    }
-}
-
-fn step(rack: &mut impl Controlled, index: &mut Index) -> Result<LoadProgress, IndexRunError> {
-    match index.network_mut() {
-        Some(network) => Ok(network.step(rack)?),
-        None => Ok(LoadProgress::Rest),
+        Ok(())
     }
 }
 

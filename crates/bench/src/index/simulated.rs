@@ -77,10 +77,7 @@ pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome, IndexRunError> 
         _ => None,
     };
     let look = &mut |rack: &mut SimulatedRack| match &mut caching {
-        Some(caching) => {
-            let now = rack.now();
-            caching.look(rack, &mut index, now)
-        }
+        Some(caching) => caching.look(rack, &mut index),
         None => Ok(()),
     };
     drive(&mut rack, &run, progress, &mut outcome, look)?;

@@ -42,8 +42,8 @@ use shared::Shared;
 use stage::Stage;
 use std::rc::Rc;
 
-/// Virtual time after which a stage that has not ended is taken for stuck. Where every tenth packet
-/// is lost on its way through a fat tree, reading everything takes more than a second.
+/// Virtual time after which a stage that has not ended is taken for stuck. Reading a thousand keys
+/// one by one through switches that lose packets can take more than a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often the harness looks for clients without a connection.

@@ -124,6 +124,18 @@ fn size(rng: &mut Rng, plan: &mut Plan) {
     // An index fits no hardware switch beside flows.
     switch.budget = BudgetName::Software;
     (switch.consumer_rings, switch.producer_rings) = (0, 0);
+    // On the whole way packets fare as they do by way of one switch, or retries run out.
+    let share = 2.0 / f64::from(2 + cables(switch.topology));
+    let faults = &mut config.faults;
+    for rate in [
+        &mut faults.loss,
+        &mut faults.duplicate,
+        &mut faults.reorder,
+        &mut faults.corrupt,
+    ] {
+        *rate *= share;
+    }
+    let switch = &mut config.switch;
     switch.index_queries = 1024;
     switch.index_servers = 16;
     // At least all endpoints' trees, and what nobody has between them.
@@ -181,6 +193,15 @@ fn disturb(rng: &mut Rng, plan: &mut Plan, is_calm: bool) {
     }
 }
 
+/// Cables between switches on the longest way.
+fn cables(topology: TopologyName) -> u32 {
+    match topology {
+        TopologyName::One => 0,
+        TopologyName::Two => 1,
+        TopologyName::FatTree => 4,
+    }
+}
+
 /// For how long a query can be under way at most, from its first switch until the last byte of the
 /// tree node has been read that it led to.
 fn grace(plan: &Plan) -> Duration {
@@ -197,11 +218,6 @@ fn grace(plan: &Plan) -> Duration {
         let propagation = devices::CABLE_DELAY_PER_METRE * devices::CABLE_METRES;
         world.switch.pipeline_latency + held + per_second(bytes, bits) + propagation
     };
-    let cables = match plan.config.switch.topology {
-        TopologyName::One => 0,
-        TopologyName::Two => 1,
-        TopologyName::FatTree => 4,
-    };
     let nic = NicModel::default();
     // What a full queue has sent may wait for the NIC's turns.
     let packets = (QUEUE_BYTES / PACKET_BYTES_MIN) as u64;
@@ -214,7 +230,8 @@ fn grace(plan: &Plan) -> Duration {
     let answered = per_second(answers, slowest)
         + nic.transmit_latency * 2
         + devices::DPU_READ_LATENCY.max(nic.memory_read_latency) * 2;
-    let between = way(devices::LINK_BITS_PER_SECOND) * cables;
+    let cables = cables(plan.config.switch.topology);
+    let between = way(devices::LINK_BITS_PER_SECOND) * u64::from(cables);
     between + way(slowest) + received + answered
 }
 

@@ -17,7 +17,7 @@ use rackweave_endpoint::index::{
 use rackweave_nic::Nic;
 use rackweave_rack::config::{NodeConfig, Role, TopologyName};
 use rackweave_rack::{
-    Address, Controlled, Index, IndexEndpointSpec, IndexSpec, RackConfig, RunEnd, SimulatedRack,
+    Address, Index, IndexEndpointSpec, IndexSpec, RackConfig, RunEnd, SimulatedRack,
 };
 use rackweave_sim::devices;
 use rackweave_sim::testbed_fat_btree::Network;
@@ -147,17 +147,6 @@ impl Ethernet {
     /// If the switches refuse.
     pub fn load(&mut self, keys: &[u64]) -> Result<(), ExperimentError> {
         stage::load(&mut self.rack, &mut self.index, keys)?;
-        // Endpoints were given numbers in their order.
-        for EndpointId(number) in self.index.endpoints() {
-            let ip = Address::of_node(NodeId(number + 1)).ip;
-            let mut entered = Ok(());
-            Controlled::control(&mut self.rack, &mut |controller, site| {
-                entered = controller
-                    .index_mut()
-                    .set_udp_server(site, ip, Some(number));
-            });
-            entered.map_err(|error| failed("loading the switches", error))?;
-        }
         Ok(())
     }
 

@@ -18,6 +18,7 @@
 //! before leads nobody to the new one: queries of other servers' numbers get the root.
 
 mod error;
+mod outlines;
 mod site;
 mod state;
 

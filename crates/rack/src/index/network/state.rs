@@ -1,17 +1,17 @@
 //! Servers, queue pairs, loads.
 
 use super::IndexNetworkError;
+use super::outlines::Outlines;
 use super::site::Controlled;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Duration, Instant, NodeId, Qpn, Rkey};
 use rackweave_controller::Site;
 use rackweave_controller::index::{
-    IndexPlan, Inner, KeyWeights, LoadStep, PlanLimits, PlanSummary, Target, TreeOutline, plan,
+    Adapter, IndexPlan, KeyWeights, LoadStep, PlanLimits, PlanSummary, Target, Verdict, plan,
 };
-use rackweave_endpoint::btree::OutlineNode;
 use rackweave_endpoint::index::{EndpointId, RemoteTree, Shard};
 use rackweave_programs::index::entries::{IndexConfig, IndexCounters, QueryEntry, ServerEntry};
-use rackweave_wire::fabric::tree::{NodePointer, ROOT};
+use rackweave_wire::fabric::tree::NodePointer;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -168,7 +168,9 @@ impl IndexNetwork {
                 address: remote.address,
                 node_shift: remote.layout.bytes().ilog2() as u8,
             };
-            let set = controller.index_mut().set_server(site, number, Some(entry));
+            let book = controller.index_mut();
+            let set = book.set_server(site, number, Some(entry));
+            let set = set.and_then(|()| book.set_udp_server(site, address.ip, Some(number)));
             entered = set.map(|()| address.ip).map_err(Into::into);
         });
         let server = Server {
@@ -207,6 +209,7 @@ impl IndexNetwork {
             let mut pairs = server.pairs.iter();
             removed = pairs
                 .try_for_each(|&qpn| book.set_query(site, (server.ip, qpn), None))
+                .and_then(|()| book.set_udp_server(site, server.ip, None))
                 .and_then(|()| book.set_server(site, server.number, None));
         });
         Ok(removed?)
@@ -325,18 +328,59 @@ impl IndexNetwork {
         if let wait @ LoadProgress::Wait(_) = self.retire(rack) {
             return Ok(wait);
         }
-        let outlines: Vec<(TreeOutline, HashMap<u32, u32>)> = self
-            .servers
-            .iter()
-            .flatten()
-            // Whoever has no keys has a tree with any bounds.
-            .filter(|server| server.shard.part().is_some())
-            .map(|server| outline(server, self.spec.outline_max))
-            .collect();
-        let trees: Vec<TreeOutline> = outlines.iter().map(|(tree, _)| tree.clone()).collect();
-        let plan = plan(&trees, weights, &self.limits)?;
+        let outlines = self.outlines();
+        let plan = plan(&outlines.trees, weights, &self.limits)?;
+        self.place(rack, plan, &outlines)
+    }
+
+    /// Goes on as [`step`](Self::step) does; at rest, when the adapter wants to know, tells it what
+    /// was asked for, and begins to load what it finds worth while.
+    ///
+    /// # Errors
+    /// As for [`begin_load`](Self::begin_load) and [`step`](Self::step).
+    pub fn adapt(
+        &mut self,
+        rack: &mut impl Controlled,
+        adapter: &mut Adapter,
+    ) -> Result<LoadProgress, IndexNetworkError> {
+        let progress = self.step(rack)?;
+        let (mut now, mut active) = (Instant::ZERO, None);
+        rack.control(&mut |controller, site| {
+            now = site.now();
+            active = controller.index().active().cloned();
+        });
+        if progress != LoadProgress::Rest || now < adapter.poll_timeout() {
+            return Ok(progress);
+        }
+        adapter.handle_weights(now, &self.take_weights(rack));
+        let outlines = self.outlines();
+        let verdict = adapter.judge(active.as_deref(), &outlines.trees, &self.limits)?;
+        match verdict {
+            Verdict::Replace { plan, .. } => self.place(rack, *plan, &outlines),
+            Verdict::Keep { .. } | Verdict::Unknown => Ok(progress),
+        }
+    }
+
+    /// What the trees of all who have keys look like.
+    fn outlines(&self) -> Outlines {
+        // Whoever has no keys has a tree with any bounds.
+        let servers = self.servers.iter().flatten();
+        let servers = servers.filter(|server| server.shard.part().is_some());
+        Outlines::of(
+            servers.map(|server| (server.number, server.shard.tree())),
+            self.spec.outline_max,
+        )
+    }
+
+    /// Pins what a plan leads to, and begins to load it.
+    fn place(
+        &mut self,
+        rack: &mut impl Controlled,
+        plan: IndexPlan,
+        outlines: &Outlines,
+    ) -> Result<LoadProgress, IndexNetworkError> {
         let bank = 1 - self.pins;
-        let gone = self.pin(bank, &plan.targets(), &outlines);
+        let gone = self.pin(bank, &plan.targets(), outlines);
         self.summary.gone += gone.len() as u64;
         let plan = Arc::new(plan.without(&gone));
         let mut begun = Ok(());
@@ -356,19 +400,13 @@ impl IndexNetwork {
     }
 
     /// Pins what a plan leads to; returns what cannot be.
-    fn pin(
-        &self,
-        bank: usize,
-        targets: &[Target],
-        outlines: &[(TreeOutline, HashMap<u32, u32>)],
-    ) -> Vec<Target> {
+    fn pin(&self, bank: usize, targets: &[Target], outlines: &Outlines) -> Vec<Target> {
         let mut gone = Vec::new();
         for targets in targets.chunk_by(|a, b| a.server == b.server) {
             let number = targets[0].server;
-            let known = outlines.iter().find(|(tree, _)| tree.server == number);
             let mut servers = self.servers.iter().flatten();
             let server = servers.find(|server| server.number == number);
-            let (Some((_, epochs)), Some(server)) = (known, server) else {
+            let (Some(epochs), Some(server)) = (outlines.epochs(number), server) else {
                 gone.extend_from_slice(targets);
                 continue;
             };
@@ -485,37 +523,4 @@ fn room_of(site: &mut dyn Site) -> Option<PlanLimits> {
         nodes_per_layer: layers.map(|c| c.nodes).min().unwrap_or(0).into(),
         layers: ends.max().unwrap_or(0).into(),
     })
-}
-
-/// What a server's tree looks like, and the epoch of every tree node in it.
-fn outline(server: &Server, most: usize) -> (TreeOutline, HashMap<u32, u32>) {
-    let tree = server.shard.tree();
-    let nodes = tree.outline(most);
-    let (low, last) = nodes
-        .first()
-        .map_or_else(|| tree.bounds(), |root| (root.low, root.last));
-    let children = nodes.iter().flat_map(|node| &node.children);
-    let pointers = children.map(|(_, pointer)| *pointer);
-    let pointers = pointers.chain(nodes.iter().map(OutlineNode::pointer));
-    let epochs = pointers.map(|pointer| (pointer.index, pointer.epoch));
-    let epochs = epochs.collect();
-    let nodes = nodes.into_iter().map(|node| Inner {
-        index: node.index,
-        level: node.level,
-        low: node.low,
-        last: node.last,
-        children: node
-            .children
-            .into_iter()
-            .map(|(low, pointer)| (low, pointer.index))
-            .collect(),
-    });
-    let outline = TreeOutline {
-        server: server.number,
-        root: ROOT,
-        low,
-        last,
-        nodes: nodes.collect(),
-    };
-    (outline, epochs)
 }

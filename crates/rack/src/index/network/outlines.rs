@@ -1,0 +1,62 @@
+//! What the endpoints' trees look like, as the controller wants it.
+
+use rackweave_controller::index::{Inner, TreeOutline};
+use rackweave_endpoint::btree::{OutlineNode, Tree};
+use rackweave_wire::fabric::tree::ROOT;
+use std::collections::HashMap;
+
+/// The upper levels of several trees.
+pub(super) struct Outlines {
+    /// By server.
+    pub trees: Vec<TreeOutline>,
+    /// Of the same trees: the epoch of every tree node that was seen or pointed to.
+    epochs: Vec<HashMap<u32, u32>>,
+}
+
+impl Outlines {
+    /// Looks at trees, each with its server's number; at most `most` inner tree nodes of each.
+    pub fn of<'a>(trees: impl Iterator<Item = (u16, &'a Tree)>, most: usize) -> Self {
+        let (trees, epochs) = trees
+            .map(|(server, tree)| outline(server, tree, most))
+            .unzip();
+        Self { trees, epochs }
+    }
+
+    /// The epochs of a server's tree nodes.
+    pub fn epochs(&self, server: u16) -> Option<&HashMap<u32, u32>> {
+        let at = self.trees.iter().position(|tree| tree.server == server)?;
+        self.epochs.get(at)
+    }
+}
+
+fn outline(server: u16, tree: &Tree, most: usize) -> (TreeOutline, HashMap<u32, u32>) {
+    let nodes = tree.outline(most);
+    let (low, last) = nodes
+        .first()
+        .map_or_else(|| tree.bounds(), |root| (root.low, root.last));
+    let children = nodes.iter().flat_map(|node| &node.children);
+    let pointers = children.map(|(_, pointer)| *pointer);
+    let pointers = pointers.chain(nodes.iter().map(OutlineNode::pointer));
+    let epochs = pointers.map(|pointer| (pointer.index, pointer.epoch));
+    let epochs = epochs.collect();
+    let nodes = nodes.into_iter().map(|node| {
+        let children = node.children.into_iter();
+        Inner {
+            index: node.index,
+            level: node.level,
+            low: node.low,
+            last: node.last,
+            children: children
+                .map(|(low, pointer)| (low, pointer.index))
+                .collect(),
+        }
+    });
+    let outline = TreeOutline {
+        server,
+        root: ROOT,
+        low,
+        last,
+        nodes: nodes.collect(),
+    };
+    (outline, epochs)
+}
