@@ -112,8 +112,8 @@ fn a_topology_is_read_and_checked() {
     );
     check(
         "[switch]\ntopology = 'fat-tree'\n[[node]]\nname = 'a'\nrole = 'compute'\nswitch = 0",
-        "switch.topology: a is to hang at switch 0, which is core and has other switches only; take \
-         one of 5 to 12",
+        "switch.topology: a is to hang at switch 0, which is core and has other switches only; \
+         take one of 5 to 12",
     );
     check(
         "[switch]\ntopology = 'two'\n[hosted]\n",
