@@ -12,7 +12,7 @@ const FAT_RANGES: u16 = 1024;
 const NODES: u16 = 4096;
 
 /// How often an embedded run looks anew at what is asked for.
-pub(super) const EVERY: Duration = Duration::from_millis(1000);
+pub(super) const EVERY: Duration = Duration::from_secs(2);
 
 /// What the switches did during a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
