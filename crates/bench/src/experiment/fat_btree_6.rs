@@ -44,13 +44,7 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 }
 
 fn claims(curves: &[Curve]) -> Vec<Claim> {
-    let told = |of, (x, point), network, baseline| Told {
-        of,
-        x,
-        point,
-        network,
-        baseline,
-    };
+    let told = Told::new;
     let (none, all) = ((0.0, "no variation"), (100.0, "wholly other keys"));
     seen::claims(
         curves,

@@ -47,13 +47,7 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 }
 
 fn claims(curves: &[Curve]) -> Vec<Claim> {
-    let told = |of, (x, point), network, baseline| Told {
-        of,
-        x,
-        point,
-        network,
-        baseline,
-    };
+    let told = Told::new;
     let (few, many) = ((300.0, "300 tree nodes"), (3900.0, "3900 tree nodes"));
     seen::claims(
         curves,

@@ -38,13 +38,7 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 }
 
 fn claims(curves: &[Curve]) -> Vec<Claim> {
-    let told = |of, (x, point), network, baseline| Told {
-        of,
-        x,
-        point,
-        network,
-        baseline,
-    };
+    let told = Told::new;
     let (none, all) = ((0.0, "the fat root alone"), (3.0, "three layers"));
     seen::claims(
         curves,

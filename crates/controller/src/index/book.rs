@@ -15,11 +15,11 @@ use super::load::{Cursor, IndexLoadError, check_room, load_piece};
 use super::plan::{IndexPlan, Target};
 use super::{KeyWeights, NOBODY};
 use crate::{Controller, Site};
-use rackweave_base::{Duration, Instant, PortId, Qpn};
+use rackweave_base::{Duration, Instant, Qpn};
 use rackweave_programs::index::Index;
 use rackweave_programs::index::entries::{BANKS, QueryEntry, ServerEntry};
 use rackweave_switch::table::TableError;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -62,9 +62,6 @@ pub struct IndexBook {
     pub(super) servers: BTreeMap<u16, ServerEntry>,
     pub(super) udp_servers: BTreeMap<Ipv4Addr, u16>,
     pub(super) queries: BTreeMap<(Ipv4Addr, Qpn), QueryEntry>,
-    /// By switch.
-    pub(super) up_ports: BTreeMap<usize, PortId>,
-    pub(super) trusted: BTreeSet<(usize, PortId)>,
     active: Option<Placed>,
     loading: Option<Loading>,
     /// When the bank that served before may be used again.
@@ -80,8 +77,6 @@ impl Default for IndexBook {
             servers: BTreeMap::new(),
             udp_servers: BTreeMap::new(),
             queries: BTreeMap::new(),
-            up_ports: BTreeMap::new(),
-            trusted: BTreeSet::new(),
             active: None,
             loading: None,
             free_from: Instant::ZERO,

@@ -4,7 +4,7 @@ use super::NOBODY;
 use super::book::IndexBook;
 use super::load::IndexLoadError;
 use crate::Site;
-use rackweave_base::{PortId, Qpn};
+use rackweave_base::Qpn;
 use rackweave_programs::index::Index;
 use rackweave_programs::index::entries::{IndexConfig, QueryEntry, ServerEntry};
 use rackweave_switch::table::TableError;
@@ -72,40 +72,6 @@ impl IndexBook {
         Ok(())
     }
 
-    /// Says by which port of a switch queries go up that have not met the fat root.
-    ///
-    /// # Errors
-    /// If the switch has no index.
-    pub fn set_up_port(
-        &mut self,
-        site: &mut dyn Site,
-        switch: usize,
-        up: Option<PortId>,
-    ) -> Result<(), IndexLoadError> {
-        on_one(site, switch, |index| index.set_up_port(up))?;
-        note(&mut self.up_ports, switch, up);
-        Ok(())
-    }
-
-    /// Says whether another switch that leads queries is behind a port of a switch.
-    ///
-    /// # Errors
-    /// If there is no such port.
-    pub fn set_trusted(
-        &mut self,
-        site: &mut dyn Site,
-        (switch, port): (usize, PortId),
-        is_trusted: bool,
-    ) -> Result<(), IndexLoadError> {
-        on_one(site, switch, |index| index.set_trusted(port, is_trusted))?;
-        if is_trusted {
-            self.trusted.insert((switch, port));
-        } else {
-            self.trusted.remove(&(switch, port));
-        }
-        Ok(())
-    }
-
     pub(super) fn check_server(&self, server: Option<u16>) -> Result<(), IndexLoadError> {
         match server.filter(|server| !self.servers.contains_key(server)) {
             Some(server) => Err(IndexLoadError::UnknownServer { server }),
@@ -114,7 +80,8 @@ impl IndexBook {
     }
 
     /// A switch has restarted with empty tables: enters servers and queue pairs again. The plan
-    /// that serves is given to it by [`load_step`](Self::load_step).
+    /// that serves is given to it by [`load_step`](Self::load_step); which ports lead to other
+    /// switches is known to whoever enters the cables.
     ///
     /// # Errors
     /// If its tables are smaller than they were.
@@ -124,8 +91,7 @@ impl IndexBook {
         switch: usize,
     ) -> Result<(), TableError> {
         let (servers, queries) = (&self.servers, &self.queries);
-        let (udp_servers, trusted) = (&self.udp_servers, &self.trusted);
-        let up = self.up_ports.get(&switch).copied();
+        let udp_servers = &self.udp_servers;
         on_one(site, switch, |index| {
             for (&server, &entry) in servers {
                 index.set_server(server, Some(entry))?;
@@ -136,10 +102,7 @@ impl IndexBook {
             for (&(ip, qpn), &entry) in queries {
                 index.set_query(ip, qpn, Some(entry))?;
             }
-            for &(_, port) in trusted.iter().filter(|(at, _)| *at == switch) {
-                index.set_trusted(port, true)?;
-            }
-            index.set_up_port(up)
+            Ok(())
         })?;
         self.begin_again(site, switch);
         Ok(())

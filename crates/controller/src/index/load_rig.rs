@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{NodeAddress, RegionError, RegionName};
-use rackweave_base::{MacAddr, Memory, NodeId, Packet, Payload, Psn, Rkey};
+use rackweave_base::{MacAddr, Memory, NodeId, Packet, Payload, PortId, Psn, Rkey};
 use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::index::entries::{IndexConfig, IndexCounters};
 use rackweave_programs::{Pipeline, PipelineConfig};
@@ -168,6 +168,15 @@ impl Rack {
         let program = Pipeline::new(&self.configs[at], Memory::new(1 << 20));
         self.switches[at].restart(program).unwrap();
         self.add_hosts(at);
+        self.trust(at);
+    }
+
+    /// The other switch, if there is one, is behind the cable.
+    pub fn trust(&mut self, at: usize) {
+        if self.switches.len() == 2 {
+            let index = &mut self.switches[at].program_mut().index;
+            index.set_trusted(CABLE, true).unwrap();
+        }
     }
 
     /// A query leaves its client for a server; what its first switch makes of it.
@@ -262,10 +271,8 @@ pub(super) fn enter(rack: &mut Rack, book: &mut IndexBook) {
         };
         book.set_query(rack, pair, Some(entry)).unwrap();
     }
-    if rack.switches.len() == 2 {
-        for at in 0..2 {
-            book.set_trusted(rack, (at, CABLE), true).unwrap();
-        }
+    for at in 0..rack.switches.len() {
+        rack.trust(at);
     }
 }
 

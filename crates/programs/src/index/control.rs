@@ -55,6 +55,11 @@ impl Index {
         self.change(settings, up.is_some())
     }
 
+    /// By which port queries go that have not met the fat root.
+    pub fn up_port(&self) -> Option<PortId> {
+        self.settings().up
+    }
+
     /// Says whether another switch that leads queries is behind `port`.
     ///
     /// # Errors

@@ -187,6 +187,28 @@ fn any_switch_may_restart_while_packets_are_under_way() {
 }
 
 #[test]
+fn queries_still_go_up_through_a_switch_that_has_restarted() {
+    for (topology, nodes) in TOPOLOGIES {
+        let mut config = config(topology, nodes);
+        let switch = &mut config.switch;
+        (switch.consumer_rings, switch.producer_rings) = (0, 0);
+        (switch.index_servers, switch.index_queries) = (2, 4);
+        switch.index_fat_ranges = 4;
+        let mut rack = SimulatedRack::new(&config).unwrap();
+        for at in 0..rack.topology().switches() {
+            let up = |rack: &SimulatedRack| {
+                let index = &rack.switch_at(at).expect("there is one").program().index;
+                index.up_port()
+            };
+            let before = up(&rack);
+            assert_eq!(before, rack.topology().up(at));
+            assert!(rack.restart_switch_at(at).unwrap());
+            assert_eq!(up(&rack), before, "{topology:?}, switch {at}");
+        }
+    }
+}
+
+#[test]
 fn a_cut_cable_parts_two_sides_until_it_is_mended() {
     let mut rack = SimulatedRack::new(&config(TopologyName::Two, 2)).unwrap();
     let mut mesh = Mesh::new(&mut rack, 2, &impatient());

@@ -163,6 +163,19 @@ pub struct Told {
 }
 
 impl Told {
+    /// What the paper says of a point: its x and its words; in the network, and of the baseline.
+    pub const fn new(of: Of, (x, point): (f64, &'static str), network: f64, baseline: f64) -> Self {
+        Self {
+            of,
+            x,
+            point,
+            network,
+            baseline,
+        }
+    }
+}
+
+impl Told {
     /// Their ratio: percent saved, or times as much.
     fn paper(&self) -> f64 {
         match self.of {
