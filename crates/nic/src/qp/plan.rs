@@ -25,7 +25,8 @@ impl Qp {
         let packet = self.requester.cursor_packet;
         let mtu = self.connection.mtu.bytes();
         let offset = packet * mtu;
-        let len = mtu.min(entry.length - offset);
+        let span = self.train_len(core, entry);
+        let len = (span * mtu).min(entry.length - offset);
         let (first, last) = (packet == 0, packet + 1 == entry.packets);
         let request = &entry.request;
         let payload = segments::gather(core, self.pd, request.segments(), offset, len)?;
@@ -65,10 +66,27 @@ impl Qp {
             opcode,
             extension,
             payload,
-            span: 1,
+            span,
             ends_message: last,
             solicited,
         })
+    }
+
+    /// How many of the entry's next fragments may travel as one packet: Middles of a WRITE, where
+    /// links carry trains, as far as the window and one segment reach.
+    #[inline]
+    fn train_len(&self, core: &Core, entry: &SendEntry) -> u32 {
+        let (requester, most) = (&self.requester, core.config.train_max);
+        let packet = requester.cursor_packet;
+        let is_write = matches!(entry.request.operation, Operation::Write { .. });
+        if most == 1 || !is_write || packet == 0 || packet + 2 >= entry.packets {
+            return 1;
+        }
+        let mtu = self.connection.mtu.bytes();
+        let middles = entry.packets - 1 - packet;
+        let window = core.config.window_packets - requester.in_flight;
+        let together = segments::neighbours(entry.request.segments(), packet * mtu) / mtu;
+        middles.min(most).min(window).min(together).max(1)
     }
 
     pub(super) fn plan_read(&self, core: &Core, entry: &SendEntry) -> Result<Plan, SegmentError> {

@@ -216,14 +216,16 @@ impl Qp {
     ) {
         let requester = &mut self.requester;
         let psn = requester.next;
-        requester.since_ack_request += 1;
-        requester.in_flight += 1;
+        // A READ is one packet, whatever its answer takes.
+        let packets = if kind == Kind::Data { plan.span } else { 1 };
+        requester.since_ack_request += packets;
+        requester.in_flight += packets;
         let window = core.config.window_packets;
         // An acknowledgement asked for at least twice per window keeps it moving, whatever the peer
         // does of its own accord.
         let ack_request = plan.ends_message
             || requester.since_ack_request >= (window / 2).clamp(1, 16)
-            || requester.in_flight == window;
+            || requester.in_flight >= window;
         if ack_request {
             requester.since_ack_request = 0;
         }
@@ -261,7 +263,7 @@ impl Qp {
         let mut headers = self.connection.headers(opcode, psn, extension);
         headers.bth.ack_request = ack_request;
         headers.bth.solicited = solicited;
-        core.emit(out, headers, payload);
+        core.emit_fragments(out, headers, payload, self.connection.mtu.bytes());
     }
 }
 

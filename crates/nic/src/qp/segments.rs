@@ -79,6 +79,21 @@ pub(crate) fn total(segments: &[Segment], limit: u64) -> Result<u32, u64> {
     }
 }
 
+/// How many bytes lie behind each other from byte `offset` of the segments on: up to the end of the
+/// segment that it is in.
+#[inline]
+pub(crate) fn neighbours(segments: &[Segment], offset: u32) -> u32 {
+    let mut before = 0;
+    for segment in segments {
+        let end = before + segment.length;
+        if offset < end {
+            return end - offset;
+        }
+        before = end;
+    }
+    0
+}
+
 /// Whether all segments may be used so.
 pub(crate) fn check(core: &Core, pd: PdId, segments: &[Segment], access: Access) -> bool {
     segments
