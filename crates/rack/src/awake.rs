@@ -32,6 +32,10 @@ const CREDIT_CROWD: u32 = 256;
 /// machine that has his packet.
 const ROUNDS_AWAKE: u32 = 64;
 
+/// How often one who needs a machine looks whether it is free before he sleeps: some microseconds,
+/// in which a thread that drives it is done with a burst.
+const TRIES_AWAKE: u32 = 256;
+
 /// Credit that all who wait share.
 #[derive(Default)]
 pub(crate) struct Credit(AtomicU32);
@@ -81,17 +85,31 @@ impl Credit {
 pub(crate) struct Place<S> {
     station: Mutex<S>,
     deadline: AtomicU64,
+    /// When somebody of its own last drove it, in nanoseconds.
+    attended: AtomicU64,
 }
+
+/// How long a machine that somebody of its own has driven is left to him. What a NIC stores is then
+/// in the cache of the core that is about to read it, and no other core waits for the NIC.
+const ATTENDED: u64 = 50_000;
 
 impl<S> Place<S> {
     pub fn new(station: S) -> Self {
         Self {
             station: Mutex::new(station),
             deadline: AtomicU64::new(0),
+            attended: AtomicU64::new(0),
         }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, S> {
+        // Whoever has the machine has it for less time than it takes to fall asleep and be woken.
+        for _ in 0..TRIES_AWAKE {
+            if let Some(station) = self.try_lock() {
+                return station;
+            }
+            core::hint::spin_loop();
+        }
         self.station
             .lock()
             .expect("a machine that panicked is not to be trusted")
@@ -106,6 +124,20 @@ impl<S> Place<S> {
                 panic!("a machine that panicked is not to be trusted")
             }
         }
+    }
+
+    /// Somebody of its own drives it now.
+    pub fn attend(&self, now: Instant) {
+        self.attended.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether somebody of its own has driven it of late.
+    pub fn is_attended(&self, now: Instant) -> bool {
+        let since = now
+            .as_nanos()
+            .wrapping_sub(self.attended.load(Ordering::Relaxed));
+        // Another thread may have read the clock later.
+        since < ATTENDED || since > ATTENDED.wrapping_neg()
     }
 
     pub fn note_deadline(&self, deadline: Option<Instant>) {

@@ -20,5 +20,5 @@ pub use datagrams::{BindError, DatagramError, Datagrams};
 pub use error::{CqError, ModifyError, PostError, QpError, RegisterError};
 pub use qp::{Mtu, Peer, QpCapabilities, QpEvent, QpModify, QpState, ReceiveSide, SendSide};
 pub use region::{Access, CqId, PdId, Region};
-pub use traits::{Progress, Service, Verbs};
+pub use traits::{NodeAccess, Progress, Service, Verbs};
 pub use work::{Operation, ReceiveRequest, SEGMENTS_MAX, Segment, WorkRequest};

@@ -120,3 +120,18 @@ pub trait Progress: Send + Sync {
     /// sleep, ever longer.
     fn relax(&self, idle_rounds: u32);
 }
+
+/// How one who waits reaches a node.
+pub trait NodeAccess: Progress {
+    /// Calls `act` with the node's verbs.
+    fn act(&self, act: &mut dyn FnMut(&mut dyn Verbs));
+
+    /// The same unless somebody else is at it; then false, at once.
+    fn try_act(&self, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
+        self.act(act);
+        true
+    }
+
+    /// The time.
+    fn now(&self) -> Instant;
+}

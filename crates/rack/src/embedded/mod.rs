@@ -28,6 +28,9 @@ use shared::Shared;
 use std::sync::Arc;
 use threads::Drivers;
 
+/// Rounds of idleness after which one who waits at a node drives all others, too.
+const ROUNDS_LEFT: u32 = 32;
+
 /// A rack in this process.
 pub struct EmbeddedRack {
     shared: Arc<Shared>,
@@ -374,17 +377,28 @@ impl NodeHandle {
 
 impl Progress for NodeHandle {
     fn drive(&self) -> bool {
-        self.shared.drive()
+        self.shared.drive_from(self.node)
     }
 
     fn relax(&self, idle_rounds: u32) {
-        self.shared.relax(idle_rounds);
+        // Those to whom other nodes were left may be asleep, or be this thread.
+        if idle_rounds < ROUNDS_LEFT || !self.shared.drive() {
+            self.shared.relax(idle_rounds);
+        }
     }
 }
 
 impl NodeAccess for NodeHandle {
     fn act(&self, act: &mut dyn FnMut(&mut dyn Verbs)) {
         self.with(|nic| act(nic));
+    }
+
+    fn try_act(&self, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
+        let acted = self.shared.try_with_nic(self.node, |nic| act(nic));
+        if acted.is_some() {
+            self.shared.kick();
+        }
+        acted.is_some()
     }
 
     fn now(&self) -> Instant {

@@ -26,6 +26,9 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::Duration as Time;
 
+/// What counts as much for a node to move in one go: about so many KiB.
+const MUCH: u32 = 64;
+
 pub(super) struct Shared {
     epoch: std::time::Instant,
     memory: Memory,
@@ -122,7 +125,21 @@ impl Shared {
 
     pub fn with_nic<R>(&self, node: usize, act: impl FnOnce(&mut Nic) -> R) -> R {
         let place = &self.nodes[node];
-        let mut station = place.lock();
+        Self::act_on(place, place.lock(), act)
+    }
+
+    /// The same, unless another thread has the NIC.
+    pub fn try_with_nic<R>(&self, node: usize, act: impl FnOnce(&mut Nic) -> R) -> Option<R> {
+        let place = &self.nodes[node];
+        let station = place.try_lock()?;
+        Some(Self::act_on(place, station, act))
+    }
+
+    fn act_on<R>(
+        place: &Place<NodeStation>,
+        mut station: MutexGuard<'_, NodeStation>,
+        act: impl FnOnce(&mut Nic) -> R,
+    ) -> R {
         let result = act(&mut station.nic);
         place.note_deadline(station.deadline());
         result
@@ -295,13 +312,31 @@ fn link(
     ])
 }
 
-impl Progress for Shared {
-    fn drive(&self) -> bool {
+impl Shared {
+    /// Drives the rack a little on behalf of a node: other nodes whose own threads move much are
+    /// left to them. True if anything happened.
+    pub fn drive_from(&self, node: usize) -> bool {
         let now = self.time();
+        self.drive_those(now, Some(node), |at, place| at == node || !place.is_attended(now))
+    }
+
+    fn drive_those(
+        &self,
+        now: Instant,
+        own: Option<usize>,
+        which: impl Fn(usize, &Place<NodeStation>) -> bool,
+    ) -> bool {
         let mut moved = 0;
-        for place in &self.nodes {
+        for (at, place) in self.nodes.iter().enumerate() {
+            if !which(at, place) {
+                continue;
+            }
             if let Some(mut station) = place.try_lock() {
-                moved += station.run(now);
+                let here = station.run(now);
+                if own == Some(at) && here >= MUCH {
+                    place.attend(now);
+                }
+                moved += here;
                 place.note_deadline(station.deadline());
             }
         }
@@ -320,6 +355,12 @@ impl Progress for Shared {
             self.kick();
         }
         moved > 0
+    }
+}
+
+impl Progress for Shared {
+    fn drive(&self) -> bool {
+        self.drive_those(self.time(), None, |_, _| true)
     }
 
     fn relax(&self, idle_rounds: u32) {

@@ -16,19 +16,10 @@ use super::directory::{Directory, Mode};
 use super::worker::{Flushed, Worker};
 use super::{FixError, FlushError, PageGuard, Peek, Pool};
 use allocate::Extent;
-use rackweave_base::Instant;
-use rackweave_verbs::{Progress, Verbs};
 use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
 
-/// How a worker that waits reaches its node.
-pub trait NodeAccess: Progress {
-    /// Calls `act` with the node's verbs.
-    fn act(&self, act: &mut dyn FnMut(&mut dyn Verbs));
-
-    /// The time.
-    fn now(&self) -> Instant;
-}
+pub use rackweave_verbs::NodeAccess;
 
 /// Why a page could not be allocated or freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
