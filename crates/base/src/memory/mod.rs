@@ -245,6 +245,13 @@ impl Memory {
         self.books().used
     }
 
+    /// Bytes of blocks that somebody has.
+    pub fn bytes_in_use(&self) -> usize {
+        let books = self.books();
+        let capacity = |&slot: &u32| self.0.slots[slot as usize].capacity.load(Ordering::Relaxed);
+        books.used - books.free.iter().map(capacity).sum::<usize>()
+    }
+
     /// The most bytes that this arena gives out.
     pub fn limit(&self) -> usize {
         self.books().limit

@@ -167,7 +167,7 @@ fn many_clients_share_a_server_and_get_their_own_answers() {
     for at in 0..20 {
         rig.join(1 + at % 4, small_client());
     }
-    let nic = &mut rig.nics[SERVER];
+    let nic = &mut rig.network.nics[SERVER];
     let full = rig.server.as_mut().unwrap().accept(nic);
     assert_eq!(full, Err(RpcError::ClientsFull { max: 20 }));
     for round in 0..10u8 {

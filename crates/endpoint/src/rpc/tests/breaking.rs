@@ -20,7 +20,7 @@ fn a_restart_of_the_server_is_seen_by_its_clients() {
     let mut rig = Rig::pair(small_client(), small_server());
     rig.call(ECHO, b"x").unwrap();
     let server = rig.server.take().unwrap();
-    server.close(&mut rig.nics[SERVER]);
+    server.close(&mut rig.network.nics[SERVER]);
     for _ in 0..7 {
         rig.begin(ECHO, b"x").unwrap();
     }
@@ -29,7 +29,7 @@ fn a_restart_of_the_server_is_seen_by_its_clients() {
     all_disconnected(&rig, cause, 7);
     assert_eq!(rig.begin(ECHO, b"x"), Err(RpcError::Disconnected(cause)));
 
-    let nic = &mut rig.nics[1];
+    let nic = &mut rig.network.nics[1];
     rig.seats.pop().unwrap().client.close(nic);
     rig.start(ServerConfig {
         incarnation: 0xdef,
@@ -53,7 +53,7 @@ fn a_server_that_dies_with_requests_taken_is_found_out() {
         rig.begin(ECHO, b"x").unwrap();
     }
     rig.run_for(Duration::from_micros(100));
-    rig.dead.push(SERVER);
+    rig.network.dead.push(SERVER);
     rig.run_for(Duration::from_micros(1200));
     let timed_out = Err(RpcError::TimedOut(Duration::from_millis(1)));
     assert_eq!(rig.seats[0].ends.len(), 5);
@@ -71,14 +71,14 @@ fn answers_that_came_before_the_break_count() {
     rig.begin(ECHO, b"ab").unwrap();
     // The answer is at the client's NIC, and the client has not looked.
     let seats = {
-        let now = rig.now;
-        rig.seats[0].client.advance(now, &mut rig.nics[1]);
+        let now = rig.network.now;
+        rig.seats[0].client.advance(now, &mut rig.network.nics[1]);
         core::mem::take(&mut rig.seats)
     };
     rig.settle();
     rig.seats = seats;
     let qpn = rig.seats[0].client.qpn();
-    rig.nics[1].modify_qp(qpn, QpModify::Error).unwrap();
+    rig.network.nics[1].modify_qp(qpn, QpModify::Error).unwrap();
     rig.begin(ECHO, b"cd").unwrap();
     rig.poll_clients();
     let results: Vec<_> = rig.seats[0]
@@ -110,7 +110,7 @@ fn a_queue_pair_taken_away_breaks_the_client_when_it_sends() {
     let mut rig = Rig::pair(small_client(), small_server());
     rig.call(ECHO, b"x").unwrap();
     let qpn = rig.seats[0].client.qpn();
-    rig.nics[1].destroy_qp(qpn).unwrap();
+    rig.network.nics[1].destroy_qp(qpn).unwrap();
     rig.begin(ECHO, b"x").unwrap();
     rig.settle();
     all_disconnected(&rig, Cause::QueuePair, 1);
@@ -129,7 +129,7 @@ fn a_client_that_dies_is_lost_and_its_place_is_given_to_another() {
     rig.awake = false;
     rig.run_for(Duration::from_micros(20));
     // Its request has arrived; there is nobody to answer to.
-    rig.dead.push(1);
+    rig.network.dead.push(1);
     rig.awake = true;
     rig.run_for(Duration::from_millis(5));
     assert_eq!(rig.books.left, [0]);
@@ -152,9 +152,9 @@ fn a_client_that_dies_is_lost_and_its_place_is_given_to_another() {
 #[test]
 fn a_client_that_is_removed_sees_the_connection_break() {
     let mut rig = Rig::new(1, 6, small_server());
-    let nic = &mut rig.nics[1];
+    let nic = &mut rig.network.nics[1];
     let pd = nic.create_pd();
-    let client = crate::rpc::Client::new(nic, &rig.memory, pd, small_client()).unwrap();
+    let client = crate::rpc::Client::new(nic, &rig.network.memory, pd, small_client()).unwrap();
     let far = rig.accept(1, client.qpn());
     rig.seats.push(Seat {
         node: 1,
@@ -162,7 +162,7 @@ fn a_client_that_is_removed_sees_the_connection_break() {
         ends: Vec::new(),
     });
     rig.call(ECHO, b"x").unwrap();
-    let nic = &mut rig.nics[SERVER];
+    let nic = &mut rig.network.nics[SERVER];
     let server = rig.server.as_mut().unwrap();
     assert!(server.remove(nic, far) && !server.remove(nic, far));
     assert_eq!(
@@ -178,9 +178,9 @@ fn a_client_that_is_removed_sees_the_connection_break() {
 #[test]
 fn requests_begun_before_anybody_connects_wait() {
     let mut rig = Rig::new(1, 7, small_server());
-    let nic = &mut rig.nics[1];
+    let nic = &mut rig.network.nics[1];
     let pd = nic.create_pd();
-    let mut client = crate::rpc::Client::new(nic, &rig.memory, pd, small_client()).unwrap();
+    let mut client = crate::rpc::Client::new(nic, &rig.network.memory, pd, small_client()).unwrap();
     client.begin_with(ECHO, b"ab").unwrap();
     let qpn = client.qpn();
     rig.seats.push(Seat {
@@ -191,7 +191,7 @@ fn requests_begun_before_anybody_connects_wait() {
     rig.settle();
     assert_eq!(rig.client_counters(), [("requests", 1)]);
     // Nobody tells the server; it looks itself.
-    let nic = &mut rig.nics[SERVER];
+    let nic = &mut rig.network.nics[SERVER];
     let far = rig.server.as_mut().unwrap().accept(nic).unwrap();
     rig.settle();
     rig.connect((1, qpn), (SERVER, far));

@@ -81,7 +81,10 @@ fn a_message_longer_than_its_buffer_costs_the_sender_its_connection() {
     let mut raw = Raw::client(&mut rig);
     raw.send(&mut rig, &[0; 3025]);
     rig.settle();
-    assert_eq!(rig.nics[NODE].qp_state(raw.qpn), Some(QpState::Error));
+    assert_eq!(
+        rig.network.nics[NODE].qp_state(raw.qpn),
+        Some(QpState::Error)
+    );
     assert_eq!(rig.server().counters().lost, 1);
     assert_eq!(rig.books.left, [1]);
     assert_eq!(rig.call(ECHO, b"ab"), Ok(b"ba".to_vec()));
@@ -121,9 +124,9 @@ fn a_flood_fills_no_more_than_its_own_buffers() {
 fn client_of_a_liar(config: ClientConfig) -> (Rig, Raw) {
     let mut rig = Rig::new(1, 4, small_server());
     let raw = Raw::new(&mut rig, SERVER);
-    let nic = &mut rig.nics[NODE];
+    let nic = &mut rig.network.nics[NODE];
     let pd = nic.create_pd();
-    let client = Client::new(nic, &rig.memory, pd, config).unwrap();
+    let client = Client::new(nic, &rig.network.memory, pd, config).unwrap();
     rig.connect((NODE, client.qpn()), (SERVER, raw.qpn));
     raw.open(&mut rig);
     rig.seats.push(Seat {

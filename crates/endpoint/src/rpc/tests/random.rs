@@ -48,7 +48,7 @@ fn run(seed: u64, faults: Faults) {
         ..small_server()
     };
     let mut rig = Rig::new(2, seed, server);
-    rig.faults = faults;
+    rig.network.faults = faults;
     for at in 0..3 {
         let client = ClientConfig {
             window: pick(&mut rng, &[1, 7, 100]),
@@ -128,14 +128,14 @@ proptest! {
             ..small_client()
         };
         let mut rig = Rig::pair(client, small_server());
-        rig.faults = Faults { loss: 0.02, duplicate: 0.02, delay: 0.05 };
+        rig.network.faults = Faults { loss: 0.02, duplicate: 0.02, delay: 0.05 };
         let mut begun = 0;
         let dies_at = rng.next_u32() % 400;
         for number in 0..300u32 {
             begun += u64::from(rig.begin(ECHO, &number.to_le_bytes()).is_ok());
             rig.awake = !rng.next_u32().is_multiple_of(4);
             if number == dies_at {
-                rig.dead.push(SERVER);
+                rig.network.dead.push(SERVER);
             }
             for _ in 0..rng.next_u32() % 3 {
                 rig.step();

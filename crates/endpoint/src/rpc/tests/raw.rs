@@ -24,13 +24,14 @@ pub struct Raw {
 
 impl Raw {
     pub fn new(rig: &mut Rig, node: usize) -> Self {
-        let nic = &mut rig.nics[node];
+        let nic = &mut rig.network.nics[node];
         let pd = nic.create_pd();
         let cq = nic.create_cq(1024).unwrap();
         let qpn = nic
             .create_qp(pd, cq, cq, QpCapabilities::default())
             .unwrap();
         let block = rig
+            .network
             .memory
             .allocate((2 * BUFFERS * BUFFER) as usize)
             .unwrap();
@@ -62,7 +63,7 @@ impl Raw {
             .segment((BUFFERS + buffer) * BUFFER, BUFFER as u32);
         let receive = ReceiveRequest::new(buffer, &[segment]);
         // It may be in error by now.
-        let _ = rig.nics[self.node].post_receive(self.qpn, receive);
+        let _ = rig.network.nics[self.node].post_receive(self.qpn, receive);
     }
 
     pub fn send(&mut self, rig: &mut Rig, message: &[u8]) {
@@ -72,13 +73,13 @@ impl Raw {
         let segment = self.region.segment(at, message.len() as u32);
         let send = Operation::Send { immediate: None };
         let request = WorkRequest::new(0, send, &[segment]);
-        let _ = rig.nics[self.node].post_send(self.qpn, request);
+        let _ = rig.network.nics[self.node].post_send(self.qpn, request);
     }
 
     /// The messages that have come.
     pub fn messages(&self, rig: &mut Rig) -> Vec<Vec<u8>> {
         let mut completions = Vec::new();
-        rig.nics[self.node].poll_cq(self.cq, usize::MAX, &mut completions);
+        rig.network.nics[self.node].poll_cq(self.cq, usize::MAX, &mut completions);
         let mut messages = Vec::new();
         for completion in completions {
             let received = completion.opcode == CompletionOpcode::Receive;

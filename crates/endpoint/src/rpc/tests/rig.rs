@@ -1,17 +1,13 @@
-//! Nodes with soft NICs, joined by a network that may lose, double and delay packets.
+//! A server and clients, on a network that may lose, double and delay packets.
 
 use crate::rpc::{
     Client, ClientConfig, RpcError, Server, ServerConfig, Service, Status, Ticket, Writer,
 };
-use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, MacAddr, Memory, Packet, Psn, Qpn, Rng};
-use rackweave_nic::{Nic, NicConfig};
+use crate::test_network::{Network, nic_config};
+use rackweave_base::{Duration, Instant, Psn, Qpn};
 use rackweave_verbs::{Access, Mtu, Peer, QpModify, ReceiveSide, SendSide, Verbs};
-use rackweave_wire::Headers;
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
-const LATENCY: Duration = Duration::from_micros(1);
+pub use crate::test_network::Faults;
 /// The node that the server is on.
 pub const SERVER: usize = 0;
 
@@ -71,14 +67,6 @@ impl Service for Books {
     }
 }
 
-/// How bad the network is, each as a probability.
-#[derive(Clone, Copy, Default)]
-pub struct Faults {
-    pub loss: f64,
-    pub duplicate: f64,
-    pub delay: f64,
-}
-
 /// The end of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct End {
@@ -95,33 +83,12 @@ pub struct Seat {
 }
 
 pub struct Rig {
-    pub now: Instant,
-    pub memory: Memory,
-    pub nics: Vec<Nic>,
+    pub network: Network,
     pub server: Option<Server>,
     pub books: Books,
     pub seats: Vec<Seat>,
-    pub faults: Faults,
     /// Whether the server is polled.
     pub awake: bool,
-    /// Nodes whose packets all vanish.
-    pub dead: Vec<usize>,
-    pub rng: Rng,
-    flight: BTreeMap<(Instant, u64), (usize, Packet)>,
-    packets: u64,
-}
-
-fn nic_config(node: usize) -> NicConfig {
-    let number = node as u8 + 1;
-    NicConfig {
-        qps_max: 64,
-        cqs_max: 32,
-        regions_max: 64,
-        ..NicConfig::new(
-            Ipv4Addr::new(10, 0, 0, number),
-            MacAddr([2, 0, 0, 0, 0, number]),
-        )
-    }
 }
 
 /// Small sizes, so that limits are soon met.
@@ -148,27 +115,12 @@ pub fn small_client() -> ClientConfig {
 impl Rig {
     /// A server on node 0, and other nodes. Everything random comes from `seed`.
     pub fn new(nodes: usize, seed: u64, config: ServerConfig) -> Self {
-        let memory = Memory::new(256 << 20);
-        let mut rng = Rng::new(seed);
-        let nics = (0..=nodes)
-            .map(|node| {
-                let rng = rng.fork(&format!("nic {node}"));
-                Nic::new(nic_config(node), memory.clone(), Pool::new(4096), rng)
-            })
-            .collect();
         let mut rig = Self {
-            now: Instant::from_nanos(1_000_000),
-            memory,
-            nics,
+            network: Network::new(nodes + 1, seed),
             server: None,
             books: Books::default(),
             seats: Vec::new(),
-            faults: Faults::default(),
             awake: true,
-            dead: Vec::new(),
-            rng: rng.fork("network"),
-            flight: BTreeMap::new(),
-            packets: 0,
         };
         rig.start(config);
         rig
@@ -182,9 +134,9 @@ impl Rig {
     }
 
     pub fn start(&mut self, config: ServerConfig) {
-        let nic = &mut self.nics[SERVER];
-        let pd = nic.create_pd();
-        self.server = Some(Server::new(nic, &self.memory, pd, config).unwrap());
+        let Network { nics, memory, .. } = &mut self.network;
+        let pd = nics[SERVER].create_pd();
+        self.server = Some(Server::new(&mut nics[SERVER], memory, pd, config).unwrap());
     }
 
     pub fn server(&mut self) -> &mut Server {
@@ -193,9 +145,9 @@ impl Rig {
 
     /// A connected client on `node`.
     pub fn join(&mut self, node: usize, config: ClientConfig) -> usize {
-        let nic = &mut self.nics[node];
-        let pd = nic.create_pd();
-        let client = Client::new(nic, &self.memory, pd, config).unwrap();
+        let Network { nics, memory, .. } = &mut self.network;
+        let pd = nics[node].create_pd();
+        let client = Client::new(&mut nics[node], memory, pd, config).unwrap();
         let qpn = client.qpn();
         let seat = Seat {
             node,
@@ -210,16 +162,18 @@ impl Rig {
     /// Has the server take a connection from a queue pair. Returns its own.
     pub fn accept(&mut self, node: usize, qpn: Qpn) -> Qpn {
         let server = self.server.as_mut().unwrap();
-        let far = server.accept(&mut self.nics[SERVER]).unwrap();
+        let far = server.accept(&mut self.network.nics[SERVER]).unwrap();
         self.connect((node, qpn), (SERVER, far));
         let server = self.server.as_mut().unwrap();
-        server.connected(&mut self.nics[SERVER], far).unwrap();
+        server
+            .connected(&mut self.network.nics[SERVER], far)
+            .unwrap();
         far
     }
 
     pub fn connect(&mut self, a: (usize, Qpn), b: (usize, Qpn)) {
         for ((node, qpn), (peer, peer_qpn)) in [(a, b), (b, a)] {
-            let (nic, peer) = (&mut self.nics[node], nic_config(peer));
+            let (nic, peer) = (&mut self.network.nics[node], nic_config(peer));
             nic.modify_qp(qpn, QpModify::Init).unwrap();
             let receive = ReceiveSide {
                 peer: Peer {
@@ -263,8 +217,8 @@ impl Rig {
 
     pub fn poll_clients(&mut self) {
         for seat in &mut self.seats {
-            let nic = &mut self.nics[seat.node];
-            while let Some(reply) = seat.client.poll(self.now, nic) {
+            let nic = &mut self.network.nics[seat.node];
+            while let Some(reply) = seat.client.poll(self.network.now, nic) {
                 let result = reply.result.map(<[u8]>::to_vec);
                 let (ticket, bytes) = (reply.ticket, reply.bytes.to_vec());
                 seat.ends.push(End {
@@ -278,42 +232,8 @@ impl Rig {
 
     pub fn poll_server(&mut self) {
         if let (Some(server), true) = (&mut self.server, self.awake) {
-            let nic = &mut self.nics[SERVER];
-            while server.poll(self.now, nic, &mut self.books) {}
-        }
-    }
-
-    fn transmit(&mut self) {
-        for node in 0..self.nics.len() {
-            while let Some(packet) = self.nics[node].poll_transmit(self.now) {
-                if !self.dead.contains(&node) {
-                    self.send(packet);
-                }
-            }
-        }
-    }
-
-    fn send(&mut self, packet: Packet) {
-        let headers = Headers::of(&packet).expect("what is sent is well-formed");
-        let to = usize::from(headers.ipv4.target.octets()[3]) - 1;
-        let Faults {
-            loss,
-            duplicate,
-            delay,
-        } = self.faults;
-        let mut happens = |probability: f64| {
-            let share = self.rng.next_u32() as f64 / f64::from(u32::MAX);
-            share < probability
-        };
-        if happens(loss) {
-            return;
-        }
-        let (twice, late) = (happens(duplicate), happens(delay));
-        for copy in 0..1 + u64::from(twice) {
-            let extra = Duration::from_micros(3 * copy + 5 * u64::from(late));
-            self.packets += 1;
-            let at = (self.now + LATENCY + extra, self.packets);
-            self.flight.insert(at, (to, packet.clone()));
+            let nic = &mut self.network.nics[SERVER];
+            while server.poll(self.network.now, nic, &mut self.books) {}
         }
     }
 
@@ -326,29 +246,8 @@ impl Rig {
     fn step_until(&mut self, limit: Instant) -> bool {
         self.poll_clients();
         self.poll_server();
-        self.transmit();
-        let arrival = self.flight.first_key_value().map(|((at, _), _)| *at);
-        let timers = self.nics.iter().map(Nic::poll_timeout);
         let clients = self.seats.iter().map(|seat| seat.client.poll_timeout());
-        let Some(next) = timers.chain(clients).flatten().chain(arrival).min() else {
-            return false;
-        };
-        if next > limit {
-            return false;
-        }
-        self.now = self.now.max(next);
-        while let Some(entry) = self.flight.first_entry()
-            && entry.key().0 <= self.now
-        {
-            let (to, packet) = entry.remove();
-            if !self.dead.contains(&to) {
-                self.nics[to].handle_packet(self.now, packet);
-            }
-        }
-        for nic in &mut self.nics {
-            nic.handle_timeout(self.now);
-        }
-        true
+        self.network.advance(limit, clients.flatten())
     }
 
     /// Runs until nothing happens any more.
@@ -358,19 +257,22 @@ impl Rig {
                 return;
             }
         }
-        panic!("it does not come to rest; now {:?}", self.now);
+        panic!("it does not come to rest; now {:?}", self.network.now);
     }
 
     /// Runs for a time.
     pub fn run_for(&mut self, time: Duration) {
-        let end = self.now + time;
-        while self.now < end && self.step_until(end) {}
-        self.now = self.now.max(end);
+        let end = self.network.now + time;
+        while self.network.now < end && self.step_until(end) {}
+        self.network.now = self.network.now.max(end);
     }
 
     /// A counter of a node's NIC.
     pub fn nic_counter(&self, node: usize, name: &str) -> u64 {
-        let found = self.nics[node].counters().iter().find(|&(n, _)| n == name);
+        let found = self.network.nics[node]
+            .counters()
+            .iter()
+            .find(|&(n, _)| n == name);
         found.expect("there is such a counter").1
     }
 

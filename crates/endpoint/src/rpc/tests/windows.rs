@@ -17,14 +17,14 @@ fn a_full_window_takes_no_more_until_ends_are_taken() {
     let full = Err(RpcError::WindowFull { window: 5 });
     assert_eq!(rig.begin(ECHO, b"x"), full);
     // Answered, but not taken.
-    let now = rig.now;
+    let now = rig.network.now;
     let seat = &mut rig.seats[0];
-    seat.client.advance(now, &mut rig.nics[1]);
+    seat.client.advance(now, &mut rig.network.nics[1]);
     let seats = core::mem::take(&mut rig.seats);
     rig.settle();
     rig.seats = seats;
-    let now = rig.now;
-    assert!(rig.seats[0].client.advance(now, &mut rig.nics[1]));
+    let now = rig.network.now;
+    assert!(rig.seats[0].client.advance(now, &mut rig.network.nics[1]));
     assert_eq!(rig.begin(ECHO, b"x"), full);
     assert!(rig.seats[0].client.take().is_some());
     assert!(rig.begin(ECHO, b"x").is_ok());
@@ -113,7 +113,7 @@ fn a_late_answer_frees_its_slot_and_is_nobody_elses() {
     for at in 0..3u8 {
         rig.begin(ECHO, &[at]).unwrap();
     }
-    let start = rig.now;
+    let start = rig.network.now;
     rig.step();
     let due = rig.seats[0].client.poll_timeout();
     assert_eq!(due, Some(start + Duration::from_micros(50)));
