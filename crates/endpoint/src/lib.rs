@@ -6,8 +6,7 @@
 //! - `index`: that tree over the endpoints of storage nodes, by RPC and by one-sided READs.
 //! - [`rpc`]: calls from node to node over SEND and RECV.
 //! - [`sequencer`]: ranges of numbers that nobody gets twice.
-//!
-//! Messaging will stand beside them.
+//! - `messaging`: messages between units, by one-sided WRITEs.
 //!
 //! An endpoint knows verbs and the encodings of `rackweave_wire::fabric`. It must not know the
 //! switch, the controller or the kind of rack: a flow's ends are rings in local memory, and
@@ -18,6 +17,11 @@ pub mod flow;
 // The models of `btree` have its words and not its block.
 #[cfg(not(any(loom, shuttle)))]
 pub mod index;
+#[cfg(not(any(loom, shuttle)))]
+pub mod messaging;
 pub mod page_store;
 pub mod rpc;
 pub mod sequencer;
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod test_network;

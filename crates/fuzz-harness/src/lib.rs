@@ -2,9 +2,10 @@
 //!
 //! Each target is a function of bytes that must return, whatever the bytes are: [`parse`] the
 //! parser, [`nic`] packets to one NIC, [`nic_ops`] operations on two connected NICs, [`switch`]
-//! packets and faults to a switch that runs flows. They assert what must hold besides: a parsed
-//! packet is a fixpoint of emitting and parsing, protected bytes never change, a stranger's packet
-//! changes nothing but a counter of drops, no item is lost, repeated or out of order.
+//! packets and faults to a switch that runs flows, [`handshake()`] a stream to both machines of the
+//! messaging handshake. They assert what must hold besides: a parsed packet is a fixpoint of
+//! emitting and parsing, protected bytes never change, a stranger's packet changes nothing but a
+//! counter of drops, no item is lost, repeated or out of order, a handshake ends and holds nothing.
 //!
 //! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
 //! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
@@ -12,6 +13,7 @@
 //!
 //! Only the seams are used: no machine is opened to be fuzzed.
 
+mod handshake;
 mod input;
 mod nic;
 mod nic_ops;
@@ -21,6 +23,7 @@ mod rack;
 pub mod seeds;
 mod switch;
 
+pub use handshake::handshake;
 pub use nic::nic;
 pub use nic_ops::nic_ops;
 pub use parse::parse;
@@ -38,7 +41,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 5] = [
     Target {
         name: "parse",
         run: parse,
@@ -58,5 +61,10 @@ pub const TARGETS: [Target; 4] = [
         name: "switch",
         run: switch,
         seeds: seeds::switch,
+    },
+    Target {
+        name: "handshake",
+        run: handshake,
+        seeds: handshake::seeds,
     },
 ];

@@ -122,6 +122,11 @@ fn switch() {
     check("switch");
 }
 
+#[test]
+fn handshake() {
+    check("handshake");
+}
+
 /// The corpora hold what they started with, so that they can be made again from nothing.
 #[test]
 fn the_starting_inputs_are_in_the_corpora() {

@@ -15,6 +15,7 @@ pub mod hosted;
 mod index;
 #[cfg(test)]
 mod mesh_tests;
+pub mod messaging;
 mod pages;
 mod simulated;
 mod station;

@@ -8,6 +8,9 @@
 //!
 //! [`ycsb`]: operations, keys, records that tell whether they are whole, and what a read may see.
 //! It knows no store: whoever runs it fetches the pages.
+//!
+//! [`columns`]: Arrow arrays and TPC-H's columns, as storage units serve them to compute units.
 
+pub mod columns;
 pub mod tpch;
 pub mod ycsb;

@@ -4,6 +4,7 @@
 //! use the same functions.
 
 pub mod lookup;
+pub mod message;
 pub mod page;
 pub mod query;
 pub mod ring;

@@ -18,7 +18,7 @@ static COMMENTS: LazyLock<TextPool> =
     LazyLock::new(|| TextPool::new(1 << 16, Distributions::static_default()));
 
 /// The generated orders of a share.
-pub(super) fn orders(scale: ScaleFactor, part: Part) -> OrderGeneratorIterator<'static> {
+pub(crate) fn orders(scale: ScaleFactor, part: Part) -> OrderGeneratorIterator<'static> {
     OrderGenerator::new_with_distributions_and_text_pool(
         scale.get(),
         part.number(),
@@ -30,7 +30,7 @@ pub(super) fn orders(scale: ScaleFactor, part: Part) -> OrderGeneratorIterator<'
 }
 
 /// The generated line items of a share: those of its orders, in their order.
-pub(super) fn lineitem(scale: ScaleFactor, part: Part) -> LineItemGeneratorIterator<'static> {
+pub(crate) fn lineitem(scale: ScaleFactor, part: Part) -> LineItemGeneratorIterator<'static> {
     LineItemGenerator::new_with_distributions_and_text_pool(
         scale.get(),
         part.number(),

@@ -55,6 +55,7 @@ pub use codes::{LineStatus, OrderPriority, OrderStatus, ReturnFlag, ShipInstruct
 pub use compute::ComputeWorker;
 pub use fan_out::{Q1Partial, Q1Worker, ReplicaWorker, RowsDigest, TableWorker};
 pub use generate::{lineitem_rows, order_rows};
+pub(crate) use generate::{lineitem as generated_lineitem, orders as generated_orders};
 pub use published::{Q1Answer, published_q1_sf1};
 pub use reference::{Reference, reference};
 pub use result::{ComputeResult, JoinRow, Q1Row, QueryResult};

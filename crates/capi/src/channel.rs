@@ -1,0 +1,102 @@
+//! What both ends of a channel have: why it is closed, and counters.
+
+use crate::error::Fault;
+use crate::pointer::Out;
+use crate::status::Status;
+use rackweave_endpoint::messaging::{CloseReason, Closed, ClosedBy};
+
+/// Why a connection is closed.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum rackweave_close_reason {
+    /// It is no longer needed.
+    Normal = 1,
+    /// The unit stops.
+    UnitStops = 2,
+    /// The peer wrote a state that does not exist, or does not belong there.
+    ForeignState = 3,
+    /// The peer named a package that cannot be.
+    BadSequence = 4,
+    /// The peer said that there are more bytes than a receive buffer holds, or too few.
+    BadLength = 5,
+    /// A piece contradicts its package, or the pieces before.
+    BadHeader = 6,
+    /// A message is longer than was agreed.
+    MessageTooLong = 7,
+    /// What the peer's messages say makes no sense to those who read them.
+    BadMessage = 8,
+    /// A queue pair broke: the peer is gone, or cannot be reached.
+    TransportBroken = 9,
+}
+
+/// Who closed a connection.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum rackweave_closed_by {
+    /// This unit.
+    Local = 0,
+    /// The other one.
+    Peer = 1,
+    /// Nobody: a queue pair broke.
+    Transport = 2,
+}
+
+/// What an end has sent, or taken.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rackweave_channel_counters {
+    /// Messages, whole ones.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Pieces that they were cut into.
+    pub pieces: u64,
+    /// Packages that these travelled in.
+    pub packages: u64,
+    /// Of a sender: polls at which the peer had no receive buffer free.
+    pub waits: u64,
+    /// Signs of life asked for.
+    pub pulses: u64,
+}
+
+impl From<Closed> for Fault {
+    fn from(closed: Closed) -> Self {
+        let status = match closed.by {
+            ClosedBy::Transport => Status::Gone,
+            _ => Status::Closed,
+        };
+        Self::new(status, closed)
+    }
+}
+
+/// The reason of this number.
+pub(crate) fn reason(number: u32) -> Result<CloseReason, Fault> {
+    let reason = u16::try_from(number).ok().and_then(CloseReason::from_code);
+    reason.ok_or_else(|| Fault::argument(format!("there is no reason {number} to close for")))
+}
+
+/// Tells who closed a connection, and why.
+///
+/// # Safety
+/// Both pointers are NULL or may be written.
+pub(crate) unsafe fn tell_closed(
+    closed: Option<Closed>,
+    by: *mut u32,
+    reason: *mut u32,
+) -> Result<(), Fault> {
+    let closed = closed.ok_or(Fault::quiet(Status::Pending))?;
+    if !by.is_null() {
+        let who = match closed.by {
+            ClosedBy::Local => rackweave_closed_by::Local,
+            ClosedBy::Peer => rackweave_closed_by::Peer,
+            ClosedBy::Transport => rackweave_closed_by::Transport,
+        };
+        // SAFETY: as the caller promises.
+        unsafe { Out::new(by, "by")?.set(who as u32) };
+    }
+    if !reason.is_null() {
+        // SAFETY: as the caller promises.
+        unsafe { Out::new(reason, "reason")?.set(closed.reason as u32) };
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! Errors on their way out: what a call failed with, and the text that is kept for the caller.
+
+use crate::pointer::{Out, space};
+use crate::status::Status;
+use core::cell::RefCell;
+use core::ffi::c_char;
+use core::fmt::Display;
+use std::ffi::CString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Why a call did not do what was asked.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub status: Status,
+    pub detail: String,
+}
+
+impl Fault {
+    pub fn new(status: Status, detail: impl Display) -> Self {
+        Self {
+            status,
+            detail: detail.to_string(),
+        }
+    }
+
+    /// Nothing yet: no text is kept, since this is for loops.
+    pub const fn quiet(status: Status) -> Self {
+        Self {
+            status,
+            detail: String::new(),
+        }
+    }
+
+    pub fn argument(detail: impl Display) -> Self {
+        Self::new(Status::BadArgument, detail)
+    }
+}
+
+thread_local! {
+    static DETAIL: RefCell<CString> = RefCell::new(CString::default());
+}
+
+/// Keeps a text for [`rackweave_error_detail`].
+pub(crate) fn keep(detail: &str) {
+    // A text of ours has no zero byte; one with parts of a user's text might.
+    let text = CString::new(detail.replace('\0', "?")).unwrap_or_default();
+    // A thread that is ending has no place for it any more.
+    let _ended = DETAIL.try_with(|kept| kept.replace(text));
+}
+
+/// The boundary: what `act` fails with, or a panic on its way, becomes a status and a text.
+pub(crate) fn call(act: impl FnOnce() -> Result<(), Fault>) -> Status {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(Ok(())) => Status::Ok,
+        Ok(Err(fault)) => {
+            if !fault.detail.is_empty() {
+                keep(&fault.detail);
+            }
+            fault.status
+        }
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            keep(text.unwrap_or("a panic without a text"));
+            // Dropping what was thrown could throw again.
+            core::mem::forget(panic);
+            Status::Internal
+        }
+    }
+}
+
+/// What was wrong with the last call of this thread that did not end with OK, in English: what,
+/// where, and what to do about it. PENDING, END and those like them leave no text.
+///
+/// The text is the library's, and stays until the next call of this thread fails. Never NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_error_detail() -> *const c_char {
+    let kept = DETAIL.try_with(|kept| kept.borrow().as_ptr());
+    kept.unwrap_or(c"".as_ptr())
+}
+
+/// Copies that text into `buffer`, with a zero byte behind it, and its bytes without the zero byte
+/// into `length`, which may be NULL. With `capacity` 0, `buffer` may be NULL.
+///
+/// TOO_LONG: the buffer has less than `length + 1` bytes; it has been given what fits.
+///
+/// # Safety
+/// `buffer` has `capacity` bytes that may be written; `length` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_error_detail_copy(
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> Status {
+    // A fault of this call must not take the place of the text that was asked for.
+    let text = DETAIL.try_with(|kept| kept.borrow().clone());
+    let text = text.unwrap_or_default();
+    let copied = catch_unwind(|| {
+        // SAFETY: as the caller promises.
+        unsafe { copy_text(text.as_bytes(), buffer, capacity, length) }
+    });
+    match copied {
+        Ok(Ok(())) => Status::Ok,
+        Ok(Err(fault)) => fault.status,
+        Err(_) => Status::Internal,
+    }
+}
+
+/// Copies a text into a buffer of the caller's, as [`rackweave_error_detail_copy`] says.
+///
+/// # Safety
+/// As there.
+pub(crate) unsafe fn copy_text(
+    text: &[u8],
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> Result<(), Fault> {
+    // SAFETY: the caller promises that the buffer has `capacity` bytes.
+    let room = unsafe { space(buffer.cast::<u8>(), capacity, "buffer")? };
+    if !length.is_null() {
+        // SAFETY: the caller promises that it may be written.
+        unsafe { Out::new(length, "length")?.set(text.len()) };
+    }
+    if let Some((last, room)) = room.split_last_mut() {
+        let fitting = text.len().min(room.len());
+        room[..fitting].copy_from_slice(&text[..fitting]);
+        room[fitting..].fill(0);
+        *last = 0;
+    }
+    if text.len() < capacity {
+        return Ok(());
+    }
+    let needs = text.len() + 1;
+    Err(Fault::new(
+        Status::TooLong,
+        format!("the buffer has {capacity} bytes, the text takes {needs}"),
+    ))
+}

@@ -1,0 +1,210 @@
+//! Flows: the switch moves items from rings of producers to rings of consumers.
+
+use crate::error::{Fault, call};
+use crate::handle::{self, Handled, Kind};
+use crate::pointer::{Out, read, slice};
+use crate::rack::{Rack, rackweave_rack};
+use crate::status::Status;
+use ::rackweave_rack::Flow;
+use rackweave_base::NodeId;
+use rackweave_controller::{FlowError, FlowShape, FlowState};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A flow. Any thread, several at a time.
+pub struct rackweave_flow {
+    _opaque: (),
+}
+
+/// How items find their consumers.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum rackweave_flow_shape {
+    /// A producer has a ring for each consumer and chooses. With one of each it is a 1:1 flow.
+    Shuffle = 0,
+    /// A producer has one ring; each item goes to one consumer, whichever has room.
+    Balance = 1,
+    /// A producer has one ring; each item goes to all consumers or to none, in one order
+    /// everywhere.
+    Replicate = 2,
+}
+
+/// What a flow is to be. What is 0 or NULL is as by default.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rackweave_flow_options {
+    /// A `rackweave_flow_shape`.
+    pub shape: u32,
+    /// Bytes of an item, a multiple of 8. There is no default.
+    pub item_bytes: u32,
+    /// Bytes of a ring, about; the number of items in it is a power of two. 0: 65536.
+    pub ring_bytes: u32,
+    /// Its share among flows with a weight; 0: it takes what it gets.
+    pub weight: u32,
+    /// The nodes of the producers, `producer_count` numbers. A node may appear more than once.
+    pub producers: *const u16,
+    /// How many.
+    pub producer_count: usize,
+    /// The nodes of the consumers, `consumer_count` numbers.
+    pub consumers: *const u16,
+    /// How many.
+    pub consumer_count: usize,
+}
+
+/// An end of a flow: of which role, whose, and which ring.
+pub(crate) type End = (bool, u32, u32);
+
+pub(crate) struct Running {
+    pub rack: Rack,
+    pub flow: Flow,
+    pub shape: FlowShape,
+    pub producers: u32,
+    pub consumers: u32,
+    /// Ends that have a handle: each ring has one owner.
+    taken: Mutex<HashSet<End>>,
+}
+
+impl Running {
+    pub fn take(&self, end: End) -> Result<(), Fault> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.insert(end) {
+            return Ok(());
+        }
+        let detail = "this end of the flow has a handle already; destroy that first";
+        Err(Fault::new(Status::InUse, detail))
+    }
+
+    pub fn give_back(&self, end: End) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.remove(&end);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.rack.close_flow(self.flow.id);
+    }
+}
+
+/// A flow that handles share.
+#[derive(Clone)]
+pub(crate) struct SharedFlow(pub Arc<Running>);
+
+impl Handled for SharedFlow {
+    type Opaque = rackweave_flow;
+    const KIND: Kind = Kind::Flow;
+}
+
+fn nodes(rack: &Rack, numbers: &[u16]) -> Result<Vec<NodeId>, Fault> {
+    numbers.iter().map(|&node| rack.node_id(node)).collect()
+}
+
+/// # Safety
+/// The pointers of the options are as their counts say.
+unsafe fn create(rack: Rack, options: &rackweave_flow_options) -> Result<SharedFlow, Fault> {
+    // SAFETY: as the caller promises.
+    let (producers, consumers) = unsafe {
+        (
+            slice(options.producers, options.producer_count, "producers")?,
+            slice(options.consumers, options.consumer_count, "consumers")?,
+        )
+    };
+    let shape = match options.shape {
+        0 => FlowShape::Shuffle,
+        1 => FlowShape::Balance,
+        2 => FlowShape::Replicate,
+        other => return Err(Fault::argument(format!("there is no flow shape {other}"))),
+    };
+    if options.item_bytes == 0 {
+        return Err(Fault::argument(
+            "item_bytes is 0: an item has 8 bytes at least",
+        ));
+    }
+    let ring_bytes = match options.ring_bytes {
+        0 => 64 << 10,
+        given => given,
+    };
+    let (producers, consumers) = (nodes(&rack, producers)?, nodes(&rack, consumers)?);
+    let mut spec = rack.flow_spec(&producers, &consumers, options.item_bytes, ring_bytes);
+    spec.shape = shape;
+    spec.weight = (options.weight != 0).then_some(options.weight);
+    let flow = rack.create_flow(spec);
+    let flow = flow.map_err(|error| rack.fault(flow_status(&error), &error))?;
+    Ok(SharedFlow(Arc::new(Running {
+        rack,
+        flow,
+        shape,
+        producers: producers.len() as u32,
+        consumers: consumers.len() as u32,
+        taken: Mutex::default(),
+    })))
+}
+
+fn flow_status(error: &FlowError) -> Status {
+    match error {
+        FlowError::BadSpec { .. } => Status::BadArgument,
+        FlowError::TablesFull { .. } | FlowError::Region { .. } => Status::NoRoom,
+        _ => Status::Refused,
+    }
+}
+
+/// Sets a flow up.
+///
+/// BAD_ARGUMENT: the options make no sense. NOT_FOUND: no such node. NO_ROOM: the switch's tables
+/// or the rack's memory.
+///
+/// # Safety
+/// `options` points to options whose pointers are as their counts say; `flow` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_flow_create(
+    rack: *const rackweave_rack,
+    options: *const rackweave_flow_options,
+    flow: *mut *mut rackweave_flow,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let (out, options) = unsafe { (Out::new(flow, "flow")?, read(options, "options")?) };
+        let rack = handle::shared::<Rack>(rack)?;
+        // SAFETY: as the caller promises.
+        let made = unsafe { create(rack, &options)? };
+        out.set(handle::insert(made)?);
+        Ok(())
+    })
+}
+
+/// Ends a handle of a flow. The flow goes when its ends are destroyed, too; it is broken off if it
+/// has not ended by then. NULL is allowed.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_flow_destroy(flow: *mut rackweave_flow) -> Status {
+    call(|| {
+        if !flow.is_null() {
+            drop(handle::remove_shared::<SharedFlow>(flow)?);
+        }
+        Ok(())
+    })
+}
+
+/// Breaks a flow off: its ends see ABORTED when they have taken what is there.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_flow_close(flow: *const rackweave_flow) -> Status {
+    call(|| {
+        let SharedFlow(running) = handle::shared::<SharedFlow>(flow)?;
+        running.rack.close_flow(running.flow.id);
+        Ok(())
+    })
+}
+
+/// How a flow is doing: OK while it runs, END when all was delivered, ABORTED if it was broken off
+/// (the detail text says why).
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_flow_state(flow: *const rackweave_flow) -> Status {
+    call(|| {
+        let SharedFlow(running) = handle::shared::<SharedFlow>(flow)?;
+        match running.rack.flow_state(running.flow.id) {
+            Some(FlowState::Running) => Ok(()),
+            Some(FlowState::Aborted(reason)) => Err(running.rack.fault(Status::Aborted, &reason)),
+            None => Err(Fault::new(Status::Aborted, "the flow was closed")),
+            Some(_) => Err(Fault::quiet(Status::End)),
+        }
+    })
+}

@@ -1,0 +1,301 @@
+//! Handles: names of objects, not their addresses.
+//!
+//! What C holds as a pointer is a number that is never dereferenced: which place of the table, how
+//! often that place had been given away before, and what kind of object is there. So a handle of
+//! another kind, one that was destroyed, and memory that never was a handle are all recognised and
+//! refused. A place is taken by one call at a time: a second thread is told BUSY.
+//!
+//! Objects that a parent is needed for hold it (`Arc`), so it does not matter in which order
+//! handles are destroyed.
+
+use crate::error::Fault;
+use crate::status::Status;
+use core::any::Any;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// What a handle names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Rack = 1,
+    Region,
+    Flow,
+    FlowProducer,
+    FlowConsumer,
+    Pages,
+    PageStore,
+    PageGuard,
+    Index,
+    IndexClient,
+    Sequencer,
+    SequencerClient,
+    Listener,
+    Connection,
+    Sender,
+    Receiver,
+}
+
+const NAMES: [&str; 16] = [
+    "rack",
+    "region",
+    "flow",
+    "flow_producer",
+    "flow_consumer",
+    "pages",
+    "page_store",
+    "page_guard",
+    "index",
+    "index_client",
+    "sequencer",
+    "sequencer_client",
+    "listener",
+    "connection",
+    "sender",
+    "receiver",
+];
+
+/// An object behind a handle.
+pub(crate) trait Handled: Send + 'static {
+    /// What C knows it as.
+    type Opaque;
+    /// Which kind it is.
+    const KIND: Kind;
+}
+
+// A handle, from the lowest bit: three that no address of an allocation has, the kind, the place,
+// the generation.
+const MARK: u64 = 0b101;
+const KIND_SHIFT: u32 = 3;
+const KIND_BITS: u32 = 5;
+const PLACE_SHIFT: u32 = KIND_SHIFT + KIND_BITS;
+const GENERATION_SHIFT: u32 = 32;
+const _: () = assert!(size_of::<usize>() == 8, "handles have 64 bits");
+
+const CHUNK: usize = 1024;
+const CHUNKS: usize = 1024;
+
+// The word of a place: below the generation, what is going on.
+const LIVE: u64 = 1;
+const TAKEN: u64 = 2;
+const BROKEN: u64 = 4;
+
+#[derive(Default)]
+struct Place {
+    word: AtomicU64,
+    object: UnsafeCell<Option<Box<dyn Any + Send>>>,
+}
+
+// SAFETY: the object is touched only by who has set TAKEN in the word, or has the place from the
+// list of free ones; and it is Send.
+unsafe impl Sync for Place {}
+
+struct Table {
+    chunks: [OnceLock<Box<[Place]>>; CHUNKS],
+    free: Mutex<Free>,
+}
+
+/// Places that may be given away: those longest free first.
+struct Free {
+    places: VecDeque<u32>,
+    untouched: u32,
+}
+
+static TABLE: Table = Table {
+    chunks: [const { OnceLock::new() }; CHUNKS],
+    free: Mutex::new(Free {
+        places: VecDeque::new(),
+        untouched: 0,
+    }),
+};
+
+impl Table {
+    fn place(&self, at: u32) -> Option<&Place> {
+        let at = at as usize;
+        self.chunks.get(at / CHUNK)?.get()?.get(at % CHUNK)
+    }
+
+    fn free(&self) -> Option<(u32, &Place)> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = match free.places.pop_front() {
+            Some(at) => at,
+            None => {
+                let at = free.untouched;
+                let chunk = self.chunks.get(at as usize / CHUNK)?;
+                chunk.get_or_init(|| (0..CHUNK).map(|_| Place::default()).collect());
+                free.untouched += 1;
+                at
+            }
+        };
+        Some((at, self.place(at)?))
+    }
+
+    fn give_back(&self, at: u32) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.places.push_back(at);
+    }
+}
+
+/// Gives an object a handle.
+pub(crate) fn insert<T: Handled>(object: T) -> Result<*mut T::Opaque, Fault> {
+    let Some((at, place)) = TABLE.free() else {
+        let detail = format!("there are {} handles already", CHUNK * CHUNKS);
+        return Err(Fault::new(Status::NoRoom, detail));
+    };
+    let generation = place.word.load(Ordering::Relaxed) >> GENERATION_SHIFT;
+    // SAFETY: the place came from the list of free ones, so nobody else has it; its word is not
+    // LIVE, so no handle leads to it.
+    unsafe { *place.object.get() = Some(Box::new(object)) };
+    let word = generation << GENERATION_SHIFT | LIVE;
+    place.word.store(word, Ordering::Release);
+    let kind = (T::KIND as u64) << KIND_SHIFT;
+    let number = generation << GENERATION_SHIFT | u64::from(at) << PLACE_SHIFT | kind | MARK;
+    Ok(core::ptr::without_provenance_mut(number as usize))
+}
+
+/// A place that is taken until this is dropped.
+struct Taken {
+    at: u32,
+    place: &'static Place,
+    /// The word that the place gets back.
+    word: u64,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let broken = if std::thread::panicking() { BROKEN } else { 0 };
+        let word = self.word | broken;
+        self.place.word.store(word, Ordering::Release);
+    }
+}
+
+/// Whether a call waits for another one with the same handle.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// It is for one thread at a time.
+    None,
+    /// Calls have it for a moment only.
+    Moment,
+}
+
+fn bad(name: &str, what: &str) -> Fault {
+    Fault::new(
+        Status::BadHandle,
+        format!("a handle of a rackweave_{name} is needed; this {what}"),
+    )
+}
+
+/// Takes the place that a handle names. One that is broken only if `broken`.
+fn take_place<T: Handled>(
+    handle: *const T::Opaque,
+    patience: Patience,
+    broken: bool,
+) -> Result<Taken, Fault> {
+    let name = NAMES[T::KIND as usize - 1];
+    if handle.is_null() {
+        let detail = format!("the handle of a rackweave_{name} is NULL");
+        return Err(Fault::new(Status::NullPointer, detail));
+    }
+    let number = handle.addr() as u64;
+    let kind = (number >> KIND_SHIFT) & ((1 << KIND_BITS) - 1);
+    let other = (kind as usize).checked_sub(1).and_then(|at| NAMES.get(at));
+    let (true, Some(other)) = (number & ((1 << KIND_SHIFT) - 1) == MARK, other) else {
+        return Err(bad(name, "is none at all"));
+    };
+    if kind != T::KIND as u64 {
+        return Err(bad(name, &format!("is one of a rackweave_{other}")));
+    }
+    let at = (number as u32) >> PLACE_SHIFT;
+    let place = TABLE.place(at);
+    let place = place.ok_or_else(|| bad(name, "is none at all"))?;
+    let generation = number >> GENERATION_SHIFT;
+    let mut rounds = 0u32;
+    loop {
+        let word = place.word.load(Ordering::Relaxed);
+        if word >> GENERATION_SHIFT != generation || word & LIVE == 0 {
+            return Err(bad(name, "was destroyed"));
+        }
+        if word & BROKEN != 0 && !broken {
+            let detail = "an earlier call with this handle failed inside; destroy it";
+            return Err(Fault::new(Status::Internal, detail));
+        }
+        if word & TAKEN != 0 {
+            if patience == Patience::None {
+                let detail = format!("another thread is in a call with this rackweave_{name}");
+                return Err(Fault::new(Status::Busy, detail));
+            }
+            rounds += 1;
+            match rounds {
+                ..64 => core::hint::spin_loop(),
+                _ => std::thread::yield_now(),
+            }
+            continue;
+        }
+        let taken =
+            place
+                .word
+                .compare_exchange(word, word | TAKEN, Ordering::Acquire, Ordering::Relaxed);
+        if taken.is_ok() {
+            return Ok(Taken { at, place, word });
+        }
+    }
+}
+
+impl Taken {
+    fn object<T: Handled>(&mut self) -> Result<&mut T, Fault> {
+        // SAFETY: TAKEN is set in the word, by this; nobody else touches the object until it is
+        // dropped, and the reference ends before.
+        let object = unsafe { &mut *self.place.object.get() };
+        let object = object.as_mut().and_then(|object| object.downcast_mut());
+        object.ok_or_else(|| bad(NAMES[T::KIND as usize - 1], "was changed"))
+    }
+
+    /// Takes the object out and ends the handle.
+    fn remove(mut self) -> Option<Box<dyn Any + Send>> {
+        // SAFETY: as in `object`.
+        let object = unsafe { (*self.place.object.get()).take() };
+        let generation = (self.word >> GENERATION_SHIFT) + 1;
+        // Without LIVE no handle leads here any more.
+        self.word = (generation & u64::from(u32::MAX)) << GENERATION_SHIFT;
+        let at = self.at;
+        drop(self);
+        // A place whose generations are used up is never given away again.
+        if generation < 1 << 32 {
+            TABLE.give_back(at);
+        }
+        object
+    }
+}
+
+/// Acts on an object that is for one thread at a time.
+pub(crate) fn with<T: Handled, R>(
+    handle: *const T::Opaque,
+    act: impl FnOnce(&mut T) -> Result<R, Fault>,
+) -> Result<R, Fault> {
+    let mut taken = take_place::<T>(handle, Patience::None, false)?;
+    act(taken.object()?)
+}
+
+/// A copy of an object that threads share.
+pub(crate) fn shared<T: Handled + Clone>(handle: *const T::Opaque) -> Result<T, Fault> {
+    let mut taken = take_place::<T>(handle, Patience::Moment, false)?;
+    taken.object::<T>().cloned()
+}
+
+/// Ends a handle; its object is for the caller to drop.
+pub(crate) fn remove<T: Handled>(handle: *const T::Opaque) -> Result<T, Fault> {
+    let taken = take_place::<T>(handle, Patience::None, true)?;
+    let object = taken.remove().and_then(|object| object.downcast().ok());
+    let object: Box<T> = object.ok_or_else(|| bad(NAMES[T::KIND as usize - 1], "was changed"))?;
+    Ok(*object)
+}
+
+/// Ends a handle of something that threads share: calls with it go on.
+pub(crate) fn remove_shared<T: Handled>(handle: *const T::Opaque) -> Result<T, Fault> {
+    let taken = take_place::<T>(handle, Patience::Moment, true)?;
+    let object = taken.remove().and_then(|object| object.downcast().ok());
+    let object: Box<T> = object.ok_or_else(|| bad(NAMES[T::KIND as usize - 1], "was changed"))?;
+    Ok(*object)
+}

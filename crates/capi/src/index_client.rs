@@ -1,0 +1,579 @@
+//! Clients of an index: operations that are submitted and polled, or waited for.
+
+use crate::error::{Fault, call, keep};
+use crate::handle::{self, Handled, Kind};
+use crate::index::{Served, SharedIndex, rackweave_index, set_up_fault};
+use crate::pointer::{Out, read, slice, space};
+use crate::status::Status;
+use crate::wait::wait;
+use ::rackweave_rack::NodeHandle;
+use rackweave_endpoint::btree::Direction;
+use rackweave_endpoint::index::{
+    Access, Answer, BeginError, IndexClient, IndexClientConfig, IndexError, Op, Reply, Ticket,
+    Value,
+};
+use rackweave_endpoint::page_store::NodeAccess;
+use rackweave_endpoint::rpc::ClientConfig;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// A client of an index. One thread at a time.
+pub struct rackweave_index_client {
+    _opaque: (),
+}
+
+/// How a client reads. Writes are requests all the same.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum rackweave_index_access {
+    /// By requests to the server.
+    Rpc = 0,
+    /// By READs of the memory of the index.
+    OneSided = 1,
+}
+
+/// What is asked of an index.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum rackweave_index_operation_kind {
+    /// The value of `key`: OK or NOT_FOUND.
+    Lookup = 0,
+    /// A value for a key that has none: OK, or EXISTS and nothing is changed.
+    Insert = 1,
+    /// Another value for a key that has one: OK or NOT_FOUND.
+    Update = 2,
+    /// A value, whether or not the key has one: OK.
+    Put = 3,
+    /// No value any more: OK or NOT_FOUND.
+    Delete = 4,
+    /// The entries from `key` to `last`, both inclusive, at most `limit`, ascending.
+    Scan = 5,
+    /// The same from the other end, descending.
+    ScanBackward = 6,
+}
+
+/// An operation.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rackweave_index_operation {
+    /// A `rackweave_index_operation_kind`.
+    pub kind: u32,
+    /// Of scans: entries at most.
+    pub limit: u32,
+    /// The key; of scans the least one.
+    pub key: u64,
+    /// Of scans: the greatest key.
+    pub last: u64,
+    /// Of inserts, updates and puts: the value's bytes, which are copied.
+    pub value: *const u8,
+    /// How many.
+    pub value_length: usize,
+}
+
+/// An entry of an index.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rackweave_index_entry {
+    /// The key.
+    pub key: u64,
+    /// The value's bytes.
+    pub value: *const u8,
+    /// How many.
+    pub value_length: usize,
+}
+
+/// How an operation ended. The pointers are good until the next call with the client.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rackweave_index_reply {
+    /// Which operation.
+    pub ticket: u64,
+    /// How it ended: as its kind says, or with an error. NO_ROOM, TOO_LONG, GONE, REFUSED and
+    /// CORRUPT: nothing was changed. OUTCOME_UNKNOWN: of a write that was not answered.
+    pub status: Status,
+    /// What was found: of a lookup one entry, of a scan in its order.
+    pub entries: *const rackweave_index_entry,
+    /// How many.
+    pub entry_count: usize,
+}
+
+struct Client {
+    /// Always there, until it is dropped.
+    client: Option<IndexClient>,
+    node: NodeHandle,
+    served: Arc<Served>,
+    asked: HashMap<u64, Asked>,
+    /// Replies that came while another one was waited for.
+    replies: VecDeque<Reply>,
+    /// What the last reply's pointers lead to.
+    values: Vec<(u64, Value)>,
+    entries: Vec<rackweave_index_entry>,
+}
+
+// SAFETY: the raw pointers in `entries` lead to `values` of the same object and are written out,
+// never followed.
+unsafe impl Send for Client {}
+
+impl Handled for Client {
+    type Opaque = rackweave_index_client;
+    const KIND: Kind = Kind::IndexClient;
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            self.node.with(|nic| client.close(nic));
+        }
+    }
+}
+
+impl From<BeginError> for Fault {
+    fn from(error: BeginError) -> Self {
+        let status = match error {
+            BeginError::Full { .. } => Status::NoRoom,
+            BeginError::ValueTooLarge { .. } => Status::TooLong,
+            BeginError::Backwards { .. } => Status::BadArgument,
+        };
+        Self::new(status, error)
+    }
+}
+
+impl From<IndexError> for Fault {
+    fn from(error: IndexError) -> Self {
+        let status = match error {
+            IndexError::Gone(_) => Status::Gone,
+            IndexError::OutcomeUnknown(_) => Status::OutcomeUnknown,
+            IndexError::Full(_) => Status::NoRoom,
+            IndexError::ValueTooLarge(_) => Status::TooLong,
+            IndexError::Refused(_) | IndexError::Unsettled { .. } => Status::Refused,
+            IndexError::Malformed(_) | IndexError::Corrupt(_) => Status::Corrupt,
+        };
+        Self::new(status, error)
+    }
+}
+
+/// # Safety
+/// The value of the operation is as its length says.
+unsafe fn operation<'a>(operation: &rackweave_index_operation) -> Result<Op<'a>, Fault> {
+    let rackweave_index_operation {
+        kind,
+        limit,
+        key,
+        last,
+        ..
+    } = *operation;
+    let scan = |direction| Op::Scan {
+        low: key,
+        last,
+        direction,
+        limit,
+    };
+    // SAFETY: as the caller promises.
+    let value = || unsafe { slice(operation.value, operation.value_length, "value") };
+    Ok(match kind {
+        0 => Op::Get { key },
+        1 => Op::Insert {
+            key,
+            value: value()?,
+        },
+        2 => Op::Update {
+            key,
+            value: value()?,
+        },
+        3 => Op::Put {
+            key,
+            value: value()?,
+        },
+        4 => Op::Delete { key },
+        5 => scan(Direction::Forward),
+        6 => scan(Direction::Backward),
+        other => {
+            let detail = format!("there is no index operation {other}");
+            return Err(Fault::argument(detail));
+        }
+    })
+}
+
+/// What an operation under way is, to be told how it ended.
+#[derive(Clone, Copy)]
+struct Asked {
+    kind: u32,
+    key: u64,
+    /// Whoever asked does not wait any more.
+    given_up: bool,
+}
+
+impl Client {
+    fn client(&mut self) -> Result<&mut IndexClient, Fault> {
+        let ended = || Fault::new(Status::Internal, "the client is ending");
+        self.client.as_mut().ok_or_else(ended)
+    }
+
+    fn submit(&mut self, op: &Op<'_>, kind: u32) -> Result<u64, Fault> {
+        let value_max = self.served.value_max;
+        if op.value().len() > value_max as usize {
+            let length = op.value().len();
+            let detail =
+                format!("a value of {length} bytes; the index takes {value_max} (value_max)");
+            return Err(Fault::new(Status::TooLong, detail));
+        }
+        let Ticket(ticket) = self.client()?.begin(op)?;
+        let key = op.key();
+        let asked = Asked {
+            kind,
+            key,
+            given_up: false,
+        };
+        self.asked.insert(ticket, asked);
+        Ok(ticket)
+    }
+
+    /// Gets on with everything, and has the server do so. True if anything happened.
+    fn advance(&mut self) -> Result<bool, Fault> {
+        let served = self.served.serve();
+        let (node, now) = (self.node.clone(), self.node.now());
+        let client = self.client()?;
+        let came = node.with(|nic| client.advance(now, nic));
+        while let Some(reply) = self.client()?.take() {
+            let asked = self.asked.get(&reply.ticket.0);
+            if asked.is_some_and(|asked| asked.given_up) {
+                self.asked.remove(&reply.ticket.0);
+            } else {
+                self.replies.push_back(reply);
+            }
+        }
+        Ok(came | served)
+    }
+
+    /// A reply as C sees it, and what is to be said about it.
+    fn show(&mut self, reply: Reply) -> (rackweave_index_reply, Option<Fault>) {
+        let Ticket(ticket) = reply.ticket;
+        let asked = self.asked.remove(&ticket);
+        let (kind, key) = asked.map_or((0, 0), |asked| (asked.kind, asked.key));
+        let (mut status, mut fault) = (Status::Ok, None);
+        self.values.clear();
+        match reply.result {
+            Ok(Answer::Value(None)) => status = Status::NotFound,
+            Ok(Answer::Value(Some(value))) => self.values.push((key, value)),
+            Ok(Answer::Entries(entries)) => self.values = entries,
+            // Whether the index had the key tells, by the kind of write, whether it was done.
+            Ok(Answer::Found(true)) if kind == INSERT => status = Status::Exists,
+            Ok(Answer::Found(false)) if kind == UPDATE || kind == DELETE => {
+                status = Status::NotFound;
+            }
+            Ok(Answer::Found(_)) => {}
+            Err(error) => {
+                let error = Fault::from(error);
+                status = error.status;
+                fault = Some(error);
+            }
+        }
+        let entry = |(key, value): &(u64, Value)| rackweave_index_entry {
+            key: *key,
+            value: value.as_ptr(),
+            value_length: value.len(),
+        };
+        self.entries = self.values.iter().map(entry).collect();
+        let shown = rackweave_index_reply {
+            ticket,
+            status,
+            entries: self.entries.as_ptr(),
+            entry_count: self.entries.len(),
+        };
+        (shown, fault)
+    }
+
+    /// Submits an operation and waits for its reply. An error of it is this call's.
+    fn execute(
+        &mut self,
+        op: &Op<'_>,
+        kind: u32,
+        timeout_ns: u64,
+    ) -> Result<rackweave_index_reply, Fault> {
+        let ticket = self.submit(op, kind)?;
+        let progress = self.served.rack.progress();
+        let came = wait(&*progress, timeout_ns, || {
+            self.advance()?;
+            let at = self.replies.iter().position(|r| r.ticket == Ticket(ticket));
+            Ok(at.and_then(|at| self.replies.remove(at)))
+        });
+        match came {
+            Ok(reply) => match self.show(reply) {
+                (shown, None) => Ok(shown),
+                (_, Some(fault)) => Err(fault),
+            },
+            Err(fault) => {
+                if let Some(asked) = self.asked.get_mut(&ticket) {
+                    asked.given_up = true;
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    /// A write that is waited for.
+    fn write(&mut self, op: &Op<'_>, kind: u32, timeout_ns: u64) -> Result<(), Fault> {
+        let reply = self.execute(op, kind, timeout_ns)?;
+        match reply.status {
+            Status::Ok => Ok(()),
+            other => Err(Fault::quiet(other)),
+        }
+    }
+}
+
+const INSERT: u32 = rackweave_index_operation_kind::Insert as u32;
+const UPDATE: u32 = rackweave_index_operation_kind::Update as u32;
+const DELETE: u32 = rackweave_index_operation_kind::Delete as u32;
+
+/// Makes a client on a node, connected to the index's server. `access` is a
+/// `rackweave_index_access`.
+///
+/// NOT_FOUND: no such node. NO_ROOM: the server has as many clients as it may have, or a NIC or the
+/// rack's memory has no room.
+///
+/// # Safety
+/// `client` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_index_client_create(
+    index: *const rackweave_index,
+    node: u16,
+    access: u32,
+    client: *mut *mut rackweave_index_client,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(client, "client")? };
+        let access = match access {
+            0 => Access::Rpc,
+            1 => Access::OneSided,
+            other => return Err(Fault::argument(format!("there is no index access {other}"))),
+        };
+        let SharedIndex(served) = handle::shared::<SharedIndex>(index)?;
+        let node = served.rack.node_id(node)?;
+        let config = IndexClientConfig {
+            access,
+            rpc: ClientConfig::default(),
+            ..IndexClientConfig::default()
+        };
+        let made = served
+            .rack
+            .add_index_client(&mut served.index(), node, config);
+        let client = made.map_err(|error| set_up_fault(&served.rack, &error))?;
+        let node = served.rack.node(node);
+        out.set(handle::insert(Client {
+            client: Some(client),
+            node,
+            served,
+            asked: HashMap::new(),
+            replies: VecDeque::new(),
+            values: Vec::new(),
+            entries: Vec::new(),
+        })?);
+        Ok(())
+    })
+}
+
+/// Ends a client. What is under way is not waited for: a write may or may not be done. NULL is
+/// allowed.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_index_client_destroy(client: *mut rackweave_index_client) -> Status {
+    call(|| {
+        if !client.is_null() {
+            drop(handle::remove::<Client>(client)?);
+        }
+        Ok(())
+    })
+}
+
+/// Begins an operation. `rackweave_index_client_poll` gets on with it and gives its reply.
+///
+/// NO_ROOM: 64 are under way. TOO_LONG: the value. BAD_ARGUMENT: the operation makes no sense.
+///
+/// # Safety
+/// `operation` points to an operation whose value is as its length says; `ticket` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_index_client_submit(
+    client: *mut rackweave_index_client,
+    operation: *const rackweave_index_operation,
+    ticket: *mut u64,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let (out, asked) = unsafe { (Out::new(ticket, "ticket")?, read(operation, "operation")?) };
+        // SAFETY: as the caller promises.
+        let op = unsafe { self::operation(&asked)? };
+        out.set(handle::with(client, |client: &mut Client| {
+            client.submit(&op, asked.kind)
+        })?);
+        Ok(())
+    })
+}
+
+/// Gets on with everything and gives the next reply, of any operation. OK: there is one, and
+/// `reply->status` says how that operation ended. PENDING: there is none yet; drive the rack.
+///
+/// # Safety
+/// `reply` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_index_client_poll(
+    client: *mut rackweave_index_client,
+    reply: *mut rackweave_index_reply,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(reply, "reply")? };
+        handle::with(client, |client: &mut Client| {
+            if client.replies.is_empty() {
+                client.advance()?;
+            }
+            let reply = client.replies.pop_front();
+            let reply = reply.ok_or(Fault::quiet(Status::Pending))?;
+            let (shown, fault) = client.show(reply);
+            if let Some(fault) = fault {
+                keep(&fault.detail);
+            }
+            out.set(shown);
+            Ok(())
+        })
+    })
+}
+
+/// Submits an operation, waits for its reply, at most `timeout_ns` nanoseconds, and drives the rack
+/// meanwhile. What `reply->status` says below 16 is there for the caller to see; errors are the
+/// call's. TIMED_OUT: a write may or may not be done.
+///
+/// # Safety
+/// `operation` points to an operation whose value is as its length says; `reply` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_index_client_execute(
+    client: *mut rackweave_index_client,
+    operation: *const rackweave_index_operation,
+    timeout_ns: u64,
+    reply: *mut rackweave_index_reply,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let (out, asked) = unsafe { (Out::new(reply, "reply")?, read(operation, "operation")?) };
+        // SAFETY: as the caller promises.
+        let op = unsafe { self::operation(&asked)? };
+        out.set(handle::with(client, |client: &mut Client| {
+            client.execute(&op, asked.kind, timeout_ns)
+        })?);
+        Ok(())
+    })
+}
+
+/// The value of a key, copied into `value`; `length`, which may be NULL, is how long it is.
+/// NOT_FOUND: the key has none. TOO_LONG: it has more than `capacity` bytes; nothing was copied.
+///
+/// # Safety
+/// `value` has `capacity` bytes; `length` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_index_client_lookup(
+    client: *mut rackweave_index_client,
+    key: u64,
+    timeout_ns: u64,
+    value: *mut u8,
+    capacity: usize,
+    length: *mut usize,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let room = unsafe { space(value, capacity, "value")? };
+        handle::with(client, |client: &mut Client| {
+            let reply = client.execute(&Op::Get { key }, 0, timeout_ns)?;
+            let Some((_, found)) = client.values.first() else {
+                return Err(Fault::quiet(reply.status));
+            };
+            if !length.is_null() {
+                // SAFETY: as the caller promises.
+                unsafe { Out::new(length, "length")?.set(found.len()) };
+            }
+            let Some(room) = room.get_mut(..found.len()) else {
+                let has = found.len();
+                let detail = format!("the value has {has} bytes, there is room for {capacity}");
+                return Err(Fault::new(Status::TooLong, detail));
+            };
+            room.copy_from_slice(found);
+            Ok(())
+        })
+    })
+}
+
+/// Gives a key that has none a value. EXISTS: it has one, which stays as it is.
+///
+/// # Safety
+/// `value` has `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_index_client_insert(
+    client: *mut rackweave_index_client,
+    key: u64,
+    value: *const u8,
+    length: usize,
+    timeout_ns: u64,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let value = unsafe { slice(value, length, "value")? };
+        handle::with(client, |client: &mut Client| {
+            client.write(&Op::Insert { key, value }, INSERT, timeout_ns)
+        })
+    })
+}
+
+/// Gives a key that has a value another one. NOT_FOUND: it has none, and gets none.
+///
+/// # Safety
+/// `value` has `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_index_client_update(
+    client: *mut rackweave_index_client,
+    key: u64,
+    value: *const u8,
+    length: usize,
+    timeout_ns: u64,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let value = unsafe { slice(value, length, "value")? };
+        handle::with(client, |client: &mut Client| {
+            client.write(&Op::Update { key, value }, UPDATE, timeout_ns)
+        })
+    })
+}
+
+/// Gives a key a value, whether or not it has one.
+///
+/// # Safety
+/// `value` has `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_index_client_put(
+    client: *mut rackweave_index_client,
+    key: u64,
+    value: *const u8,
+    length: usize,
+    timeout_ns: u64,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let value = unsafe { slice(value, length, "value")? };
+        let put = rackweave_index_operation_kind::Put as u32;
+        handle::with(client, |client: &mut Client| {
+            client.write(&Op::Put { key, value }, put, timeout_ns)
+        })
+    })
+}
+
+/// Takes a key's value away. NOT_FOUND: it has none.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_index_client_delete(
+    client: *mut rackweave_index_client,
+    key: u64,
+    timeout_ns: u64,
+) -> Status {
+    call(|| {
+        handle::with(client, |client: &mut Client| {
+            client.write(&Op::Delete { key }, DELETE, timeout_ns)
+        })
+    })
+}

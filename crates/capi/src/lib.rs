@@ -1,0 +1,59 @@
+//! The C face of Rackweave: opaque handles with calls that submit, poll or wait, a status for
+//! every call and a text for every error.
+//!
+//! `include/rackweave.h` is made from this crate by cbindgen and checked in;
+//! `include/rackweave.hpp` stands on it and is written by hand. docs/capi.md says how to install
+//! and use both.
+//!
+//! Rules of the house: [`handle`] is the only way to an object, [`error::call`] the only way out,
+//! [`pointer`] the only place where a caller's pointer is followed. Each handle is either for any
+//! thread, several at a time, or for one thread at a time; the header says which, and a second
+//! thread is told BUSY. This crate sets up what a C program asks for with the same public calls
+//! that a Rust program has, and knows no machine.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+// Names as they are in C.
+#![allow(non_camel_case_types)]
+
+mod channel;
+mod error;
+mod flow;
+mod flow_ends;
+mod handle;
+mod index;
+mod index_client;
+mod messaging;
+mod page_guard;
+mod page_store;
+mod pages;
+mod pointer;
+mod rack;
+mod receiver;
+mod region;
+mod sender;
+mod sequencer;
+mod status;
+mod version;
+mod wait;
+
+pub use channel::*;
+pub use error::*;
+pub use flow::*;
+pub use flow_ends::*;
+pub use index::*;
+pub use index_client::*;
+pub use messaging::*;
+pub use page_guard::*;
+pub use page_store::*;
+pub use pages::*;
+pub use rack::*;
+pub use receiver::*;
+pub use region::*;
+pub use sender::*;
+pub use sequencer::*;
+pub use status::*;
+pub use version::*;
+pub use wait::RACKWEAVE_FOREVER;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,505 @@
+//! Connections between compute and storage units: who listens, who dials.
+
+use crate::error::{Fault, call, copy_text};
+use crate::handle::{self, Handled, Kind};
+use crate::pointer::{Out, read, text};
+use crate::rack::{Rack, rackweave_rack};
+use crate::region::{SharedRegion, rackweave_region};
+use crate::status::Status;
+use crate::wait::{RACKWEAVE_FOREVER, wait};
+use ::rackweave_rack::messaging::{
+    DialError, Dialing, EmbeddedConnection, ListenError, Listener, UnitError,
+};
+use core::ffi::c_char;
+use rackweave_base::Duration;
+use rackweave_endpoint::messaging::handshake::HandshakeError;
+use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, MessagingConfig};
+use std::net::SocketAddr;
+
+/// A storage unit that compute units connect to. One thread at a time.
+pub struct rackweave_listener {
+    _opaque: (),
+}
+
+/// One unit's side of a connection, or of one that is being made. One thread at a time.
+pub struct rackweave_connection {
+    _opaque: (),
+}
+
+/// How a unit wants its connections. What is 0 or NULL is as by default. Sizes and numbers of
+/// buffers are each unit's own; of the rest, the smaller of what both say holds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rackweave_messaging_options {
+    /// Receive buffers of a connection, 1 to 7; 0: 4.
+    pub receive_buffers: u32,
+    /// Bytes of each, a multiple of 64 from 1 KiB to 1 GiB; 0: 256 KiB.
+    pub receive_bytes: u32,
+    /// Bytes of the send buffer, a multiple of 64; 0: what the peer's receive buffers hold.
+    pub send_bytes: u64,
+    /// The longest message in bytes; 0: 4 GiB.
+    pub message_max: u64,
+    /// Channels from the compute to the storage unit, 1 to 7; 0: 1.
+    pub channels_up: u32,
+    /// Channels from the storage to the compute unit, 1 to 7; 0: 1.
+    pub channels_down: u32,
+    /// Nanoseconds after which a silent peer is asked for a sign of life; 0: half a second;
+    /// RACKWEAVE_FOREVER: it never is.
+    pub keepalive_ns: u64,
+    /// A region of this node that `rackweave_sender_send_region` is to send from; else NULL.
+    pub region: *const rackweave_region,
+}
+
+/// A listener with its rack. The fields are dropped in this order.
+struct Listening {
+    listener: Listener,
+    node: u16,
+    rack: Rack,
+}
+
+impl Handled for Listening {
+    type Opaque = rackweave_listener;
+    const KIND: Kind = Kind::Listener;
+}
+
+enum State {
+    Dialing(Box<Dialing>),
+    Up {
+        senders: Vec<Option<MessageSender>>,
+        receivers: Vec<Option<MessageReceiver>>,
+    },
+    Failed,
+}
+
+pub(crate) struct Connection {
+    state: State,
+    node: u16,
+    pub rack: Rack,
+}
+
+impl Handled for Connection {
+    type Opaque = rackweave_connection;
+    const KIND: Kind = Kind::Connection;
+}
+
+impl Connection {
+    fn up(rack: Rack, node: u16, connection: EmbeddedConnection) -> Self {
+        let mut made = Self {
+            state: State::Failed,
+            node,
+            rack,
+        };
+        made.rise(connection);
+        made
+    }
+
+    fn rise(&mut self, connection: EmbeddedConnection) {
+        let (senders, receivers) = connection.split();
+        self.state = State::Up {
+            senders: senders.into_iter().map(Some).collect(),
+            receivers: receivers.into_iter().map(Some).collect(),
+        };
+    }
+
+    /// Gets on with dialing. True once it is connected.
+    fn poll(&mut self) -> Result<bool, Fault> {
+        let end = match &mut self.state {
+            State::Up { .. } => return Ok(true),
+            State::Failed => {
+                let detail = "this connection was not made; destroy it and dial anew";
+                return Err(Fault::new(Status::Closed, detail));
+            }
+            State::Dialing(dialing) => dialing.poll(),
+        };
+        match end {
+            None => Ok(false),
+            Some(Ok(connection)) => {
+                self.rise(connection);
+                Ok(true)
+            }
+            Some(Err(error)) => {
+                self.state = State::Failed;
+                Err(dial_fault(&self.rack, &error))
+            }
+        }
+    }
+
+    pub fn node(&self) -> u16 {
+        self.node
+    }
+
+    /// Takes the sending end of a channel.
+    pub fn take_sender(&mut self, channel: u32) -> Result<MessageSender, Fault> {
+        match &mut self.state {
+            State::Up { senders, .. } => take(senders, channel),
+            _ => Err(not_yet()),
+        }
+    }
+
+    /// Takes the receiving end of a channel.
+    pub fn take_receiver(&mut self, channel: u32) -> Result<MessageReceiver, Fault> {
+        match &mut self.state {
+            State::Up { receivers, .. } => take(receivers, channel),
+            _ => Err(not_yet()),
+        }
+    }
+}
+
+fn not_yet() -> Fault {
+    let detail = "the connection is not made yet; poll it until it is";
+    Fault::new(Status::Refused, detail)
+}
+
+fn take<T>(ends: &mut [Option<T>], channel: u32) -> Result<T, Fault> {
+    let has = ends.len();
+    let Some(end) = ends.get_mut(channel as usize) else {
+        let detail = format!("there is no channel {channel}; this way has {has}, counted from 0");
+        return Err(Fault::new(Status::NotFound, detail));
+    };
+    let taken = || Fault::new(Status::InUse, "this end of the channel was taken before");
+    end.take().ok_or_else(taken)
+}
+
+fn unit_status(error: &UnitError) -> Status {
+    match error {
+        UnitError::NoSuchNode { .. } => Status::NotFound,
+        UnitError::Config(_) => Status::BadArgument,
+    }
+}
+
+fn dial_fault(rack: &Rack, error: &DialError) -> Fault {
+    let status = match error {
+        DialError::Unit(error) => unit_status(error),
+        DialError::Connect { error, .. } if error.kind() == std::io::ErrorKind::TimedOut => {
+            Status::TimedOut
+        }
+        DialError::Connect { .. } => Status::Gone,
+        DialError::Handshake { error, .. } => match error {
+            HandshakeError::TimedOut { .. } => Status::TimedOut,
+            HandshakeError::SetUp { .. } => Status::NoRoom,
+            _ => Status::Refused,
+        },
+    };
+    rack.fault(status, error)
+}
+
+fn address(text: &str) -> Result<SocketAddr, Fault> {
+    text.parse().map_err(|_| {
+        let detail = format!("{text} is no address; one looks like 127.0.0.1:7000 or [::1]:7000");
+        Fault::argument(detail)
+    })
+}
+
+/// # Safety
+/// If `options` is neither NULL nor misaligned, options are there.
+unsafe fn config(
+    rack: &Rack,
+    node: u16,
+    options: *const rackweave_messaging_options,
+) -> Result<MessagingConfig, Fault> {
+    rack.node_id(node)?;
+    let mut config = MessagingConfig::default();
+    if options.is_null() {
+        return Ok(config);
+    }
+    // SAFETY: as the caller promises.
+    let options = unsafe { read(options, "options")? };
+    let small = |what: &str, given: u32, usual: u8| match given {
+        0 => Ok(usual),
+        _ => u8::try_from(given).map_err(|_| Fault::argument(format!("{what} is {given}"))),
+    };
+    let buffers = small(
+        "receive_buffers",
+        options.receive_buffers,
+        config.receive_buffers,
+    );
+    config.receive_buffers = buffers?;
+    config.channels_up = small("channels_up", options.channels_up, config.channels_up)?;
+    config.channels_down = small("channels_down", options.channels_down, config.channels_down)?;
+    config.send_bytes = options.send_bytes;
+    if options.receive_bytes != 0 {
+        config.receive_bytes = options.receive_bytes;
+    }
+    if options.message_max != 0 {
+        config.message_max = options.message_max;
+    }
+    match options.keepalive_ns {
+        0 => {}
+        RACKWEAVE_FOREVER => config.keepalive = Duration::ZERO,
+        given => config.keepalive = Duration::from_nanos(given),
+    }
+    if !options.region.is_null() {
+        let SharedRegion(region) = handle::shared::<SharedRegion>(options.region)?;
+        if region.node.0 != node {
+            let detail = "the region is on another node than the unit";
+            return Err(Fault::argument(detail));
+        }
+        config.pd = Some(region.region.pd);
+    }
+    Ok(config)
+}
+
+/// Has a storage unit at a node listen at an address, such as "127.0.0.1:7000"; port 0 takes a free
+/// one. `options` may be NULL.
+///
+/// BAD_ARGUMENT: address or options make no sense. NOT_FOUND: no such node. SYSTEM: the system does
+/// not let it listen there.
+///
+/// # Safety
+/// `address` ends with a zero byte; `options` is NULL or points to options; `listener` may be
+/// written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_listener_create(
+    rack: *const rackweave_rack,
+    node: u16,
+    address: *const c_char,
+    options: *const rackweave_messaging_options,
+    listener: *mut *mut rackweave_listener,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let (out, at) = unsafe { (Out::new(listener, "listener")?, text(address, "address")?) };
+        let rack = handle::shared::<Rack>(rack)?;
+        let at = self::address(at)?;
+        // SAFETY: as the caller promises.
+        let config = unsafe { config(&rack, node, options)? };
+        let bound = Listener::bind(&rack, rack.node_id(node)?, at, config);
+        let listener = bound.map_err(|error| {
+            let status = match &error {
+                ListenError::Unit(error) => unit_status(error),
+                ListenError::Bind { .. } => Status::System,
+            };
+            rack.fault(status, &error)
+        })?;
+        out.set(handle::insert(Listening {
+            listener,
+            node,
+            rack,
+        })?);
+        Ok(())
+    })
+}
+
+/// Stops listening. Connections that were accepted stay; others are closed. NULL is allowed.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_listener_destroy(listener: *mut rackweave_listener) -> Status {
+    call(|| {
+        if !listener.is_null() {
+            drop(handle::remove::<Listening>(listener)?);
+        }
+        Ok(())
+    })
+}
+
+/// Where a listener listens, with its port, as `rackweave_connection_dial` takes it: copied as
+/// `rackweave_error_detail_copy` copies.
+///
+/// # Safety
+/// `buffer` has `capacity` bytes; `length` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_listener_address(
+    listener: *const rackweave_listener,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> Status {
+    call(|| {
+        handle::with(listener, |listening: &mut Listening| {
+            let address = listening.listener.local_addr().to_string();
+            // SAFETY: as the caller promises.
+            unsafe { copy_text(address.as_bytes(), buffer, capacity, length) }
+        })
+    })
+}
+
+/// Gets on with handshakes and gives a connection that was made, if there is one. PENDING: none
+/// yet.
+///
+/// # Safety
+/// `connection` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_listener_try_accept(
+    listener: *mut rackweave_listener,
+    connection: *mut *mut rackweave_connection,
+) -> Status {
+    // SAFETY: as the caller promises.
+    let status = unsafe { rackweave_listener_accept(listener, 0, connection) };
+    match status {
+        Status::TimedOut => Status::Pending,
+        other => other,
+    }
+}
+
+/// Waits for a connection, at most `timeout_ns` nanoseconds, and drives the rack meanwhile.
+///
+/// # Safety
+/// `connection` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_listener_accept(
+    listener: *mut rackweave_listener,
+    timeout_ns: u64,
+    connection: *mut *mut rackweave_connection,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(connection, "connection")? };
+        let made = handle::with(listener, |listening: &mut Listening| {
+            let progress = listening.rack.progress();
+            let Listening {
+                listener,
+                node,
+                rack,
+            } = listening;
+            let made = wait(&*progress, timeout_ns, || {
+                listener.poll();
+                Ok(listener.try_accept())
+            })?;
+            Ok(Connection::up(rack.clone(), *node, made))
+        })?;
+        out.set(handle::insert(made)?);
+        Ok(())
+    })
+}
+
+/// Begins to connect a compute unit at a node to the storage unit that listens at an address, and
+/// gives up after `timeout_ns` nanoseconds; `rackweave_connection_poll` gets on with it. `options`
+/// may be NULL.
+///
+/// BAD_ARGUMENT: address or options make no sense. NOT_FOUND: no such node. GONE: no way to that
+/// address.
+///
+/// # Safety
+/// `address` ends with a zero byte; `options` is NULL or points to options; `connection` may be
+/// written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_connection_submit_dial(
+    rack: *const rackweave_rack,
+    node: u16,
+    address: *const c_char,
+    options: *const rackweave_messaging_options,
+    timeout_ns: u64,
+    connection: *mut *mut rackweave_connection,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let (out, at) = unsafe {
+            (
+                Out::new(connection, "connection")?,
+                text(address, "address")?,
+            )
+        };
+        let rack = handle::shared::<Rack>(rack)?;
+        let at = self::address(at)?;
+        // SAFETY: as the caller promises.
+        let config = unsafe { config(&rack, node, options)? };
+        // A handshake without an end would leave its socket open for ever: an hour is as good.
+        let timeout = Duration::from_nanos(timeout_ns.min(3_600_000_000_000));
+        let dialing = Dialing::start(&rack, rack.node_id(node)?, at, config, timeout);
+        let dialing = dialing.map_err(|error| dial_fault(&rack, &error))?;
+        out.set(handle::insert(Connection {
+            state: State::Dialing(Box::new(dialing)),
+            node,
+            rack,
+        })?);
+        Ok(())
+    })
+}
+
+/// Gets on with what `rackweave_connection_submit_dial` began. OK: it is connected. PENDING: not
+/// yet; drive the rack. TIMED_OUT: nobody answered in time. GONE: nobody listens there. REFUSED:
+/// the other side did, and the detail text says why. NO_ROOM: the rack's memory or the NIC.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_connection_poll(connection: *mut rackweave_connection) -> Status {
+    call(|| {
+        handle::with(connection, |connection: &mut Connection| {
+            match connection.poll()? {
+                true => Ok(()),
+                false => Err(Fault::quiet(Status::Pending)),
+            }
+        })
+    })
+}
+
+/// Connects a compute unit, as `rackweave_connection_submit_dial` and `rackweave_connection_poll`,
+/// and waits for that. The listener must be in another thread, or nobody would answer.
+///
+/// # Safety
+/// As for `rackweave_connection_submit_dial`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_connection_dial(
+    rack: *const rackweave_rack,
+    node: u16,
+    address: *const c_char,
+    options: *const rackweave_messaging_options,
+    timeout_ns: u64,
+    connection: *mut *mut rackweave_connection,
+) -> Status {
+    let mut begun = core::ptr::null_mut();
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(connection, "connection")? };
+        // SAFETY: as the caller promises; and `begun` may be written.
+        let status = unsafe {
+            rackweave_connection_submit_dial(rack, node, address, options, timeout_ns, &mut begun)
+        };
+        if status != Status::Ok {
+            return Err(Fault::quiet(status));
+        }
+        let made = handle::with(begun, |connection: &mut Connection| {
+            let progress = connection.rack.progress();
+            // It ends by itself.
+            wait(&*progress, RACKWEAVE_FOREVER, || {
+                Ok(connection.poll()?.then_some(()))
+            })
+        });
+        if let Err(fault) = made {
+            drop(handle::remove::<Connection>(begun)?);
+            return Err(fault);
+        }
+        out.set(begun);
+        Ok(())
+    })
+}
+
+/// Ends a handle of a connection. Ends that were taken go on; if one was not, the connection is
+/// closed by this. NULL is allowed.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_connection_destroy(connection: *mut rackweave_connection) -> Status {
+    call(|| {
+        if !connection.is_null() {
+            drop(handle::remove::<Connection>(connection)?);
+        }
+        Ok(())
+    })
+}
+
+/// How many channels lead to the peer (`senders`) and here (`receivers`). Both may be NULL.
+/// REFUSED: it is not connected yet.
+///
+/// # Safety
+/// Both are NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_connection_channels(
+    connection: *const rackweave_connection,
+    senders: *mut u32,
+    receivers: *mut u32,
+) -> Status {
+    call(|| {
+        let counts = handle::with(
+            connection,
+            |connection: &mut Connection| match &connection.state {
+                State::Up { senders, receivers } => Ok((senders.len(), receivers.len())),
+                _ => Err(not_yet()),
+            },
+        )?;
+        if !senders.is_null() {
+            // SAFETY: as the caller promises.
+            unsafe { Out::new(senders, "senders")?.set(counts.0 as u32) };
+        }
+        if !receivers.is_null() {
+            // SAFETY: as the caller promises.
+            unsafe { Out::new(receivers, "receivers")?.set(counts.1 as u32) };
+        }
+        Ok(())
+    })
+}

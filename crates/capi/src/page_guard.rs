@@ -1,0 +1,178 @@
+//! Fixed pages.
+
+use crate::error::{Fault, call};
+use crate::handle::{self, Handled, Kind};
+use crate::pointer::Out;
+use crate::status::Status;
+use rackweave_endpoint::page_store::{Mode, PageGuard};
+use rackweave_wire::fabric::page::PageId;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A fixed page. One thread at a time; it may be another than that of its page store.
+pub struct rackweave_page_guard {
+    _opaque: (),
+}
+
+/// How a page is fixed.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum rackweave_page_mode {
+    /// To be read: what was the newest version at some moment of the call.
+    Shared = 0,
+    /// To be changed: the newest version, which nobody else in the rack changes meanwhile.
+    Exclusive = 1,
+}
+
+pub(crate) fn mode(mode: u32) -> Result<Mode, Fault> {
+    match mode {
+        0 => Ok(Mode::Shared),
+        1 => Ok(Mode::Exclusive),
+        other => Err(Fault::argument(format!("there is no page mode {other}"))),
+    }
+}
+
+/// What a worker has fixed or is fixing, so that it never waits for itself.
+#[derive(Clone, Default)]
+pub(crate) struct Fixed(Arc<Mutex<HashMap<PageId, (u32, bool)>>>);
+
+/// An entry there, taken out when dropped.
+pub(crate) struct Entry {
+    fixed: Fixed,
+    page: PageId,
+}
+
+impl Fixed {
+    /// Enters a page, unless a fix of it in this mode would wait for the worker itself.
+    pub fn enter(&self, page: PageId, mode: Mode) -> Result<Entry, Fault> {
+        let mut fixed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, exclusive) = fixed.entry(page).or_insert((0, false));
+        if *exclusive || (*count > 0 && mode == Mode::Exclusive) {
+            let detail = format!(
+                "this page store has fixed {page} already, or is fixing it, in a conflicting mode; \
+                 destroy that guard first"
+            );
+            return Err(Fault::new(Status::Conflict, detail));
+        }
+        *count += 1;
+        *exclusive = mode == Mode::Exclusive;
+        drop(fixed);
+        let fixed = self.clone();
+        Ok(Entry { fixed, page })
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut fixed = self.fixed.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((count, _)) = fixed.get_mut(&self.page) {
+            *count -= 1;
+            if *count == 0 {
+                fixed.remove(&self.page);
+            }
+        }
+    }
+}
+
+/// A guard and what it needs. The fields are dropped in this order.
+pub(crate) struct Guarded {
+    pub guard: PageGuard,
+    pub entry: Entry,
+    /// The pages, and by them the rack: the memory that the guard points to.
+    pub pages: Arc<crate::pages::Directory>,
+}
+
+impl Handled for Guarded {
+    type Opaque = rackweave_page_guard;
+    const KIND: Kind = Kind::PageGuard;
+}
+
+/// Ends a guard. The page's latch, if it was fixed exclusively, is given back by whichever page
+/// store of the node polls, waits or settles next; `rackweave_page_store_unfix` waits for that.
+/// Pointers to the page's bytes are of no use from now on. NULL is allowed.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_page_guard_destroy(guard: *mut rackweave_page_guard) -> Status {
+    call(|| {
+        if !guard.is_null() {
+            drop(handle::remove::<Guarded>(guard)?);
+        }
+        Ok(())
+    })
+}
+
+/// The page's number and the version that was fixed. Both may be NULL.
+///
+/// # Safety
+/// `page` and `version` are NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_page_guard_page(
+    guard: *const rackweave_page_guard,
+    page: *mut u64,
+    version: *mut u64,
+) -> Status {
+    call(|| {
+        handle::with(guard, |guarded: &mut Guarded| {
+            if !page.is_null() {
+                // SAFETY: as the caller promises.
+                unsafe { Out::new(page, "page")?.set(guarded.guard.page().number()) };
+            }
+            if !version.is_null() {
+                // SAFETY: as the caller promises.
+                unsafe { Out::new(version, "version")?.set(guarded.guard.version()) };
+            }
+            Ok(())
+        })
+    })
+}
+
+/// The page's bytes, to be read until the guard ends.
+///
+/// # Safety
+/// `data` and `length` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_page_guard_data(
+    guard: *const rackweave_page_guard,
+    data: *mut *const u8,
+    length: *mut usize,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let (data, length) = unsafe { (Out::new(data, "data")?, Out::new(length, "length")?) };
+        handle::with(guard, |guarded: &mut Guarded| {
+            let bytes = guarded.guard.data();
+            data.set(bytes.as_ptr());
+            length.set(bytes.len());
+            Ok(())
+        })
+    })
+}
+
+/// The page's bytes, to be changed until the guard ends: the page gets a new version by this call,
+/// whether or not something is written.
+///
+/// REFUSED: the page is fixed shared.
+///
+/// # Safety
+/// `data` and `length` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_page_guard_data_mut(
+    guard: *mut rackweave_page_guard,
+    data: *mut *mut u8,
+    length: *mut usize,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let (data, length) = unsafe { (Out::new(data, "data")?, Out::new(length, "length")?) };
+        handle::with(guard, |guarded: &mut Guarded| {
+            if guarded.guard.mode() != Mode::Exclusive {
+                let page = guarded.guard.page();
+                let detail = format!("{page} is fixed shared and cannot be changed");
+                return Err(Fault::new(Status::Refused, detail));
+            }
+            let bytes = guarded.guard.data_mut();
+            data.set(bytes.as_mut_ptr());
+            length.set(bytes.len());
+            Ok(())
+        })
+    })
+}

@@ -1,0 +1,565 @@
+//! A worker's way to pages: fix and unfix, allocate and free, write home.
+
+use crate::error::{Fault, call};
+use crate::handle::{self, Handled, Kind};
+use crate::page_guard::{Entry, Fixed, Guarded, mode, rackweave_page_guard};
+use crate::pages::{Directory, Pages, STORE, rackweave_pages};
+use crate::pointer::Out;
+use crate::status::Status;
+use crate::wait::wait;
+use rackweave_base::NodeId;
+use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_endpoint::page_store::{
+    AllocateError, CloseError, Fix, FixError, Flush, FlushError, FormatOptions, Mode, OpenError,
+    PageStore,
+};
+use rackweave_wire::fabric::page::PageId;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One worker's way to the pages of a rack. One thread at a time.
+pub struct rackweave_page_store {
+    _opaque: (),
+}
+
+struct Store {
+    /// Always there, until it is dropped.
+    worker: Option<PageStore<Channel>>,
+    pages: Arc<Directory>,
+    node: NodeId,
+    fixed: Fixed,
+    fixes: HashMap<u64, (Fix, Entry)>,
+    flushes: HashMap<u64, Flush>,
+    tickets: u64,
+}
+
+impl Handled for Store {
+    type Opaque = rackweave_page_store;
+    const KIND: Kind = Kind::PageStore;
+}
+
+impl Drop for Store {
+    /// The worker ends what is under way and rests until somebody wants one on this node.
+    fn drop(&mut self) {
+        let Some(mut worker) = self.worker.take() else {
+            return;
+        };
+        for (_, (fix, _entry)) in self.fixes.drain() {
+            worker.worker_mut().abandon(fix);
+        }
+        // What it had allocated and not handed out goes back, if it can.
+        let _kept = worker.retire();
+        worker.settle();
+        self.pages.rest(self.node, worker);
+    }
+}
+
+impl From<FixError> for Fault {
+    fn from(error: FixError) -> Self {
+        let status = match error {
+            FixError::NoSuchPage(_) => Status::NotFound,
+            FixError::Lost(_) => Status::Lost,
+            FixError::Corrupt { .. } | FixError::WrongPage { .. } => Status::Corrupt,
+            FixError::StorageFull | FixError::PoolTooSmall { .. } => Status::NoRoom,
+            FixError::Storage { .. } => Status::System,
+            FixError::Gone => Status::Gone,
+            FixError::Conflict(_) => Status::Conflict,
+        };
+        Self::new(status, error)
+    }
+}
+
+impl From<FlushError> for Fault {
+    fn from(error: FlushError) -> Self {
+        let Self { status, .. } = error.source.into();
+        Self::new(status, error)
+    }
+}
+
+impl From<AllocateError> for Fault {
+    fn from(error: AllocateError) -> Self {
+        let status = match error {
+            AllocateError::StoreFull { .. } => Status::NoRoom,
+            AllocateError::NotInUse(_) | AllocateError::NotOpen => Status::Refused,
+            AllocateError::NoSuchPage(..) => Status::NotFound,
+            AllocateError::Damaged(_) => Status::Corrupt,
+            AllocateError::Fix(source) => Self::from(source).status,
+        };
+        Self::new(status, error)
+    }
+}
+
+impl From<OpenError> for Fault {
+    fn from(error: OpenError) -> Self {
+        let status = match error {
+            OpenError::Blank(_) => Status::NotFound,
+            OpenError::NoStore { .. } | OpenError::Damaged(_) | OpenError::Truncated { .. } => {
+                Status::Corrupt
+            }
+            OpenError::Format { .. } | OpenError::PageSize { .. } | OpenError::Identity { .. } => {
+                Status::Refused
+            }
+            OpenError::Capacity(_) => Status::BadArgument,
+            OpenError::Fix(source) => Self::from(source).status,
+            OpenError::Flush(source) => Self::from(source).status,
+        };
+        Self::new(status, error)
+    }
+}
+
+fn page(number: u64) -> Result<PageId, Fault> {
+    let page = PageId::from_number(number);
+    page.ok_or_else(|| {
+        Fault::new(
+            Status::NotFound,
+            format!("no page has the number {number:#x}"),
+        )
+    })
+}
+
+impl Store {
+    fn worker(&mut self) -> Result<&mut PageStore<Channel>, Fault> {
+        let ended = || Fault::new(Status::Internal, "the page store is ending");
+        self.worker.as_mut().ok_or_else(ended)
+    }
+
+    /// The superblock for the worker alone: what changes it would wait for a guard of the caller's.
+    fn superblock(&self) -> Result<Entry, Fault> {
+        self.fixed.enter(page(0)?, Mode::Exclusive)
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+
+    fn guard(&self, guard: rackweave_endpoint::page_store::PageGuard, entry: Entry) -> Guarded {
+        let pages = Arc::clone(&self.pages);
+        Guarded {
+            guard,
+            entry,
+            pages,
+        }
+    }
+
+    fn submit_fix(&mut self, number: u64, mode: Mode) -> Result<u64, Fault> {
+        let page = page(number)?;
+        let entry = self.fixed.enter(page, mode)?;
+        // What the entry rules out need not be asked again, and its answer would be a panic.
+        let fix = self.worker()?.worker_mut().fix_in_turn(page, mode);
+        let ticket = self.ticket();
+        self.fixes.insert(ticket, (fix, entry));
+        Ok(ticket)
+    }
+
+    fn take_fix(&mut self, ticket: u64) -> Result<Guarded, Fault> {
+        let known = self.fixes.get(&ticket).map(|(fix, _)| *fix);
+        let fix = known.ok_or_else(|| unknown(ticket))?;
+        let taken = self.worker()?.worker_mut().take(fix);
+        let taken = taken.ok_or(Fault::quiet(Status::Pending))?;
+        let (_, entry) = self.fixes.remove(&ticket).ok_or_else(|| unknown(ticket))?;
+        Ok(self.guard(taken?, entry))
+    }
+
+    fn abandon_fix(&mut self, ticket: u64) -> Result<(), Fault> {
+        let (fix, _entry) = self.fixes.remove(&ticket).ok_or_else(|| unknown(ticket))?;
+        self.worker()?.worker_mut().abandon(fix);
+        Ok(())
+    }
+
+    fn fix(&mut self, number: u64, mode: Mode, timeout_ns: u64) -> Result<Guarded, Fault> {
+        let ticket = self.submit_fix(number, mode)?;
+        let progress = self.pages.rack.progress();
+        let fixed = wait(&*progress, timeout_ns, || {
+            self.worker()?.poll();
+            match self.take_fix(ticket) {
+                Err(fault) if fault.status == Status::Pending => Ok(None),
+                other => other.map(Some),
+            }
+        });
+        if let Err(Fault {
+            status: Status::TimedOut,
+            ..
+        }) = fixed
+        {
+            self.abandon_fix(ticket)?;
+        }
+        fixed
+    }
+
+    fn take_flush(&mut self, ticket: u64) -> Result<u64, Fault> {
+        let known = self.flushes.get(&ticket).copied();
+        let flush = known.ok_or_else(|| unknown(ticket))?;
+        let taken = self.worker()?.worker_mut().take_flush(flush);
+        let taken = taken.ok_or(Fault::quiet(Status::Pending))?;
+        self.flushes.remove(&ticket);
+        Ok(taken?.written)
+    }
+}
+
+fn unknown(ticket: u64) -> Fault {
+    let detail = format!("nothing under way has the ticket {ticket}, or it was taken");
+    Fault::new(Status::NotFound, detail)
+}
+
+/// Makes a page store: a worker on a compute node. `format` or `open` comes first then, on one page
+/// store of the rack `format` or on each of them `open`.
+///
+/// NOT_FOUND: no such node. REFUSED: it is no compute node. NO_ROOM: all its workers are taken.
+///
+/// # Safety
+/// `store` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_page_store_create(
+    pages: *const rackweave_pages,
+    node: u16,
+    store: *mut *mut rackweave_page_store,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(store, "store")? };
+        let Pages(pages) = handle::shared::<Pages>(pages)?;
+        let node = pages.rack.node_id(node)?;
+        let worker = pages.hire(node)?;
+        out.set(handle::insert(Store {
+            worker: Some(worker),
+            pages,
+            node,
+            fixed: Fixed::default(),
+            fixes: HashMap::new(),
+            flushes: HashMap::new(),
+            tickets: 0,
+        })?);
+        Ok(())
+    })
+}
+
+/// Ends a handle of a page store, after what is under way has ended: it waits for that, a few
+/// seconds at most if nobody answers. It writes nothing home: see `rackweave_page_store_close`.
+/// Guards stay as they are; latches of those that are destroyed later are given back by other page
+/// stores of the node. NULL is allowed.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_page_store_destroy(store: *mut rackweave_page_store) -> Status {
+    call(|| {
+        if !store.is_null() {
+            drop(handle::remove::<Store>(store)?);
+        }
+        Ok(())
+    })
+}
+
+/// Makes a new store, whatever was there before: all pages but page 0 are free. `identity` is a
+/// random number by which this store is told from others. No page may be fixed anywhere.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_page_store_format(
+    store: *mut rackweave_page_store,
+    identity: u64,
+) -> Status {
+    call(|| {
+        handle::with(store, |store: &mut Store| {
+            let capacity = store.pages.pages;
+            let options = FormatOptions {
+                store: STORE,
+                capacity,
+                identity,
+            };
+            let _entry = store.superblock()?;
+            Ok(store.worker()?.format(options)?)
+        })
+    })
+}
+
+/// Opens the store that is there. NOT_FOUND: it was never formatted. CORRUPT: it is damaged, or
+/// none of ours. REFUSED: it has another format or pages of another size than the rack.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_page_store_open(store: *mut rackweave_page_store) -> Status {
+    call(|| {
+        handle::with(store, |store: &mut Store| {
+            let _entry = store.superblock()?;
+            // It looks whether the last page is there.
+            let last = page(store.pages.pages.saturating_sub(1))?;
+            let _last = store.fixed.enter(last, Mode::Shared)?;
+            store.worker()?.open(STORE)?;
+            Ok(())
+        })
+    })
+}
+
+/// Gives back pages that were taken from the store and not used, writes everything home that is
+/// changed on this node, and says in the superblock that the store was closed. To be called on one
+/// page store of the rack, when the others have been flushed and destroyed.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_page_store_close(store: *mut rackweave_page_store) -> Status {
+    call(|| {
+        handle::with(store, |store: &mut Store| {
+            let _entry = store.superblock()?;
+            store.worker()?.close().map_err(|error| match error {
+                CloseError::Allocate(source) => source.into(),
+                CloseError::Flush(source) => source.into(),
+            })
+        })
+    })
+}
+
+/// A page for the caller alone, its bytes zero. NO_ROOM: all are in use. REFUSED: no store is open.
+///
+/// # Safety
+/// `number` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_page_store_allocate(
+    store: *mut rackweave_page_store,
+    number: *mut u64,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(number, "number")? };
+        handle::with(store, |store: &mut Store| {
+            let _entry = store.superblock()?;
+            out.set(store.worker()?.allocate()?.number());
+            Ok(())
+        })
+    })
+}
+
+/// Gives a page back; its content is gone. REFUSED: it is free already. CONFLICT: this page store
+/// has fixed it.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_page_store_free(
+    store: *mut rackweave_page_store,
+    number: u64,
+) -> Status {
+    call(|| {
+        handle::with(store, |store: &mut Store| {
+            let page = page(number)?;
+            let _superblock = store.superblock()?;
+            let _entry = store.fixed.enter(page, Mode::Exclusive)?;
+            Ok(store.worker()?.free(page)?)
+        })
+    })
+}
+
+/// Fixes a page, waiting at most `timeout_ns` nanoseconds, and drives the rack meanwhile. `mode` is
+/// a `rackweave_page_mode`.
+///
+/// NOT_FOUND: beyond the end of the store. CONFLICT: this page store has fixed it already, not both
+/// times shared. LOST, CORRUPT, NO_ROOM, SYSTEM, GONE: as they say.
+///
+/// # Safety
+/// `guard` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_page_store_fix(
+    store: *mut rackweave_page_store,
+    number: u64,
+    mode: u32,
+    timeout_ns: u64,
+    guard: *mut *mut rackweave_page_guard,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(guard, "guard")? };
+        let mode = self::mode(mode)?;
+        let fixed = handle::with(store, |store: &mut Store| {
+            store.fix(number, mode, timeout_ns)
+        });
+        out.set(handle::insert(fixed?)?);
+        Ok(())
+    })
+}
+
+/// Ends a guard and waits until its latch has been given back. As
+/// `rackweave_page_guard_destroy`, if nobody needs the page soon.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_page_store_unfix(
+    store: *mut rackweave_page_store,
+    guard: *mut rackweave_page_guard,
+) -> Status {
+    call(|| {
+        handle::with(store, |store: &mut Store| {
+            let Guarded {
+                guard,
+                entry,
+                pages,
+            } = handle::remove::<Guarded>(guard)?;
+            store.worker()?.unfix(guard);
+            drop((entry, pages));
+            Ok(())
+        })
+    })
+}
+
+/// Begins to fix a page; `rackweave_page_store_poll` gets on with it, and
+/// `rackweave_page_store_take_fix` or `_abandon_fix` ends it. Failures as for
+/// `rackweave_page_store_fix`, when it is taken; CONFLICT at once.
+///
+/// # Safety
+/// `ticket` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_page_store_submit_fix(
+    store: *mut rackweave_page_store,
+    number: u64,
+    mode: u32,
+    ticket: *mut u64,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(ticket, "ticket")? };
+        let mode = self::mode(mode)?;
+        out.set(handle::with(store, |store: &mut Store| {
+            store.submit_fix(number, mode)
+        })?);
+        Ok(())
+    })
+}
+
+/// What came of a fix. PENDING: it is under way. NOT_FOUND: also of an unknown ticket.
+///
+/// # Safety
+/// `guard` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_page_store_take_fix(
+    store: *mut rackweave_page_store,
+    ticket: u64,
+    guard: *mut *mut rackweave_page_guard,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(guard, "guard")? };
+        let fixed = handle::with(store, |store: &mut Store| store.take_fix(ticket))?;
+        out.set(handle::insert(fixed)?);
+        Ok(())
+    })
+}
+
+/// Nobody will take what comes of a fix.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_page_store_abandon_fix(
+    store: *mut rackweave_page_store,
+    ticket: u64,
+) -> Status {
+    call(|| handle::with(store, |store: &mut Store| store.abandon_fix(ticket)))
+}
+
+/// Begins to bring a page to this node. Nobody is told what comes of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_page_store_prefetch(
+    store: *mut rackweave_page_store,
+    number: u64,
+) -> Status {
+    call(|| {
+        handle::with(store, |store: &mut Store| {
+            store.worker()?.prefetch(page(number)?);
+            Ok(())
+        })
+    })
+}
+
+/// Gets on with what is under way, once. OK if anything happened, else PENDING.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_page_store_poll(store: *mut rackweave_page_store) -> Status {
+    call(|| {
+        handle::with(store, |store: &mut Store| match store.worker()?.poll() {
+            true => Ok(()),
+            false => Err(Fault::quiet(Status::Pending)),
+        })
+    })
+}
+
+/// Waits until nothing is under way and the latches of all destroyed guards have been given back.
+/// To be called before a thread rests.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_page_store_settle(store: *mut rackweave_page_store) -> Status {
+    call(|| {
+        handle::with(store, |store: &mut Store| {
+            store.worker()?.settle();
+            Ok(())
+        })
+    })
+}
+
+/// Writes home all pages of this node that are changed and unfixed, and waits for that. `written`,
+/// how many, may be NULL.
+///
+/// CONFLICT: this page store has fixed one of them exclusively; the others were written.
+///
+/// # Safety
+/// `written` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_page_store_flush(
+    store: *mut rackweave_page_store,
+    written: *mut u64,
+) -> Status {
+    call(|| {
+        handle::with(store, |store: &mut Store| {
+            let flushed = store.worker()?.flush()?;
+            if !written.is_null() {
+                // SAFETY: as the caller promises.
+                unsafe { Out::new(written, "written")?.set(flushed.written) };
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Begins what [`rackweave_page_store_flush`] does.
+///
+/// # Safety
+/// `ticket` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_page_store_submit_flush(
+    store: *mut rackweave_page_store,
+    ticket: *mut u64,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(ticket, "ticket")? };
+        handle::with(store, |store: &mut Store| {
+            let flush = store.worker()?.worker_mut().flush();
+            let ticket = store.ticket();
+            store.flushes.insert(ticket, flush);
+            out.set(ticket);
+            Ok(())
+        })
+    })
+}
+
+/// What came of a flush: how many pages were written. PENDING: it is under way.
+///
+/// # Safety
+/// `written` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_page_store_take_flush(
+    store: *mut rackweave_page_store,
+    ticket: u64,
+    written: *mut u64,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(written, "written")? };
+        out.set(handle::with(store, |store: &mut Store| {
+            store.take_flush(ticket)
+        })?);
+        Ok(())
+    })
+}
+
+/// Whether the version that a guard has is still the newest.
+///
+/// # Safety
+/// `newest` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_page_store_validate(
+    store: *mut rackweave_page_store,
+    guard: *const rackweave_page_guard,
+    newest: *mut bool,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(newest, "newest")? };
+        handle::with(store, |store: &mut Store| {
+            handle::with(guard, |guarded: &mut Guarded| {
+                out.set(store.worker()?.validate(&guarded.guard)?);
+                Ok(())
+            })
+        })
+    })
+}

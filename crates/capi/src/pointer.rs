@@ -1,0 +1,126 @@
+//! Pointers that a caller gave: checked as far as that can be, then used once.
+
+use crate::error::Fault;
+use crate::status::Status;
+use core::ffi::{CStr, c_char};
+use core::ptr::NonNull;
+
+fn null(name: &str) -> Fault {
+    Fault::new(
+        Status::NullPointer,
+        format!("{name} is NULL or not aligned"),
+    )
+}
+
+/// Where a result goes.
+pub(crate) struct Out<T>(NonNull<T>);
+
+impl<T> Out<T> {
+    /// Looks at a pointer before anything is done whose result it is to take.
+    ///
+    /// # Safety
+    /// If it is neither NULL nor misaligned, a `T` may be written there until this is used.
+    pub unsafe fn new(pointer: *mut T, name: &str) -> Result<Self, Fault> {
+        let pointer = NonNull::new(pointer).filter(|pointer| pointer.is_aligned());
+        pointer.map(Self).ok_or_else(|| null(name))
+    }
+
+    /// Writes the result.
+    pub fn set(self, value: T) {
+        // SAFETY: as promised to `new`; what was there need not be a valid `T`, and is not dropped.
+        unsafe { self.0.write(value) };
+    }
+}
+
+/// What a pointer points to.
+///
+/// # Safety
+/// If it is neither NULL nor misaligned, it points to a `T` that stays as it is during the call.
+pub(crate) unsafe fn read<T: Copy>(pointer: *const T, name: &str) -> Result<T, Fault> {
+    if pointer.is_null() || !pointer.is_aligned() {
+        return Err(null(name));
+    }
+    // SAFETY: neither NULL nor misaligned, so as promised.
+    Ok(unsafe { pointer.read() })
+}
+
+fn check<T>(pointer: *const T, count: usize, name: &str) -> Result<bool, Fault> {
+    if count == 0 {
+        return Ok(false);
+    }
+    if pointer.is_null() || !pointer.is_aligned() {
+        return Err(null(name));
+    }
+    if count > isize::MAX as usize / size_of::<T>() {
+        let detail = format!("{name}: {count} are more than any memory has");
+        return Err(Fault::argument(detail));
+    }
+    Ok(true)
+}
+
+/// What lies from a pointer on. It may be NULL if there is nothing.
+///
+/// # Safety
+/// If it is neither NULL nor misaligned, it points to `count` values that stay as they are for the
+/// lifetime, which must not go beyond the call.
+pub(crate) unsafe fn slice<'a, T: Copy>(
+    pointer: *const T,
+    count: usize,
+    name: &str,
+) -> Result<&'a [T], Fault> {
+    if !check(pointer, count, name)? {
+        return Ok(&[]);
+    }
+    // SAFETY: checked, and the rest as promised.
+    Ok(unsafe { core::slice::from_raw_parts(pointer, count) })
+}
+
+/// Bytes to be written. The pointer may be NULL if there are none.
+///
+/// # Safety
+/// If it is not NULL, it points to `count` bytes that are the callee's alone for the lifetime,
+/// which must not go beyond the call.
+pub(crate) unsafe fn space<'a>(
+    pointer: *mut u8,
+    count: usize,
+    name: &str,
+) -> Result<&'a mut [u8], Fault> {
+    if !check(pointer, count, name)? {
+        return Ok(&mut []);
+    }
+    // SAFETY: checked, and the rest as promised. Every byte is a valid `u8`, written or not: the
+    // callees only write.
+    Ok(unsafe { core::slice::from_raw_parts_mut(pointer, count) })
+}
+
+/// A text that ends with a zero byte.
+///
+/// # Safety
+/// If it is not NULL, it points to such a text, which stays as it is for the lifetime, which must
+/// not go beyond the call.
+pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str, Fault> {
+    if pointer.is_null() {
+        return Err(null(name));
+    }
+    // SAFETY: not NULL, so as promised.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    text.to_str().map_err(|error| {
+        let at = error.valid_up_to();
+        Fault::argument(format!("{name} is not UTF-8 from byte {at} on"))
+    })
+}
+
+/// As [`text`]; nothing if it is NULL.
+///
+/// # Safety
+/// As for [`text`].
+pub(crate) unsafe fn optional_text<'a>(
+    pointer: *const c_char,
+    name: &str,
+) -> Result<Option<&'a str>, Fault> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as promised.
+    unsafe { text(pointer, name) }.map(Some)
+}

@@ -1,0 +1,308 @@
+//! Racks: all nodes and the switch in this process.
+
+use crate::error::{Fault, call, copy_text};
+use crate::handle::{self, Handled, Kind};
+use crate::pointer::{Out, optional_text, text};
+use crate::status::Status;
+use ::rackweave_rack::config::{BudgetName, NodeConfig, Role};
+use ::rackweave_rack::{EmbeddedRack, RackConfig, RackError};
+use core::ffi::c_char;
+use core::fmt::Display;
+use core::ops::Deref;
+use rackweave_base::NodeId;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A rack in this process: nodes with NICs and memory, and the switch between them. Any thread,
+/// several at a time.
+pub struct rackweave_rack {
+    _opaque: (),
+}
+
+/// What a node is for.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum rackweave_role {
+    /// Runs queries.
+    Compute = 0,
+    /// Lends memory.
+    Memory = 1,
+    /// Holds tables.
+    Storage = 2,
+    /// A data processing unit.
+    Dpu = 3,
+}
+
+/// A rack that handles share.
+#[derive(Clone)]
+pub(crate) struct Rack(Arc<EmbeddedRack>);
+
+impl Handled for Rack {
+    type Opaque = rackweave_rack;
+    const KIND: Kind = Kind::Rack;
+}
+
+impl Deref for Rack {
+    type Target = EmbeddedRack;
+
+    fn deref(&self) -> &EmbeddedRack {
+        &self.0
+    }
+}
+
+impl Rack {
+    /// The node of this number.
+    pub fn node_id(&self, node: u16) -> Result<NodeId, Fault> {
+        let nodes = self.config().node.len();
+        if usize::from(node) < nodes {
+            return Ok(NodeId(node));
+        }
+        let detail = format!("there is no node {node}; the rack has {nodes}, counted from 0");
+        Err(Fault::new(Status::NotFound, detail))
+    }
+
+    /// The node of this name.
+    pub fn node_named(&self, name: &str) -> Result<NodeId, Fault> {
+        let nodes = &self.config().node;
+        let at = nodes.iter().position(|node| node.name == name);
+        at.map(|at| NodeId(at as u16)).ok_or_else(|| {
+            let names: Vec<_> = nodes.iter().map(|node| &*node.name).collect();
+            let names = names.join(", ");
+            let detail = format!("there is no node {name}; there are {names}");
+            Fault::new(Status::NotFound, detail)
+        })
+    }
+
+    /// The node of this name, or the first of a role.
+    pub fn node_or_first(&self, name: Option<&str>, role: Role) -> Result<NodeId, Fault> {
+        if let Some(name) = name {
+            return self.node_named(name);
+        }
+        let first = self.config().nodes_of(role).first().copied();
+        first.ok_or_else(|| {
+            let detail = format!("the rack has no node of role {role:?}; name another node");
+            Fault::new(Status::NotFound, detail)
+        })
+    }
+
+    /// A fault whose text has the names of nodes for their numbers.
+    pub fn fault(&self, status: Status, error: &dyn Display) -> Fault {
+        Fault::new(status, self.config().name_nodes(&error.to_string()))
+    }
+}
+
+/// Two storage, two compute and a memory node, and a switch with room for everything.
+fn default_config() -> RackConfig {
+    let mut config = RackConfig::default();
+    config.node.push(NodeConfig::new("memory0", Role::Memory));
+    // No hardware switch holds flows, pages and sequencers together.
+    config.switch.budget = BudgetName::Software;
+    config.switch.page_entries = 1 << 16;
+    config.switch.sequencers = 16;
+    config
+}
+
+fn build(config: &RackConfig) -> Result<Rack, Fault> {
+    if config.hosted.is_some() {
+        let detail = "the configuration is of a rack of processes ([hosted]); this library builds \
+                      racks inside the calling process: leave that section out";
+        return Err(Fault::new(Status::BadConfig, detail));
+    }
+    match EmbeddedRack::new(config) {
+        Ok(rack) => Ok(Rack(Arc::new(rack))),
+        Err(error @ RackError::Thread(_)) => Err(Fault::new(Status::System, error)),
+        Err(error) => Err(Fault::new(Status::BadConfig, error)),
+    }
+}
+
+/// Builds and starts a rack.
+///
+/// `toml` is the text of a configuration (docs/capi.md says what is in it), or NULL for the
+/// default of this library: nodes `storage0`, `storage1`, `compute0`, `compute1`, `memory0`, and a
+/// switch that has room for flows, pages and sequencers together.
+///
+/// The rack ends when its handle and all that was made with it are destroyed, in any order.
+///
+/// BAD_CONFIG: the configuration makes no sense. SYSTEM: no threads.
+///
+/// # Safety
+/// `toml` is NULL or ends with a zero byte; `rack` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_rack_create(
+    toml: *const c_char,
+    rack: *mut *mut rackweave_rack,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let (out, toml) = unsafe { (Out::new(rack, "rack")?, optional_text(toml, "toml")?) };
+        let config = match toml {
+            None => default_config(),
+            Some(toml) => RackConfig::parse(toml, "configuration")
+                .map_err(|error| Fault::new(Status::BadConfig, error))?,
+        };
+        out.set(handle::insert(build(&config)?)?);
+        Ok(())
+    })
+}
+
+/// Builds and starts a rack from a configuration in a file. As [`rackweave_rack_create`].
+///
+/// # Safety
+/// `path` ends with a zero byte; `rack` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_rack_create_from_file(
+    path: *const c_char,
+    rack: *mut *mut rackweave_rack,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let (out, path) = unsafe { (Out::new(rack, "rack")?, text(path, "path")?) };
+        let config = RackConfig::read(Path::new(path));
+        let config = config.map_err(|error| Fault::new(Status::BadConfig, error))?;
+        out.set(handle::insert(build(&config)?)?);
+        Ok(())
+    })
+}
+
+/// Ends a handle of a rack. What was made with the rack keeps it alive. NULL is allowed.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_rack_destroy(rack: *mut rackweave_rack) -> Status {
+    call(|| {
+        if !rack.is_null() {
+            drop(handle::remove_shared::<Rack>(rack)?);
+        }
+        Ok(())
+    })
+}
+
+/// The configuration that a rack runs with, as TOML text, all defaults written out: copied as
+/// `rackweave_error_detail_copy` copies.
+///
+/// # Safety
+/// `buffer` has `capacity` bytes; `length` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_rack_config(
+    rack: *const rackweave_rack,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> Status {
+    call(|| {
+        let text = handle::shared::<Rack>(rack)?.config().to_toml();
+        // SAFETY: as the caller promises.
+        unsafe { copy_text(text.as_bytes(), buffer, capacity, length) }
+    })
+}
+
+/// How many nodes there are. They are counted from 0, as the configuration lists them.
+///
+/// # Safety
+/// `count` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_rack_node_count(
+    rack: *const rackweave_rack,
+    count: *mut u16,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(count, "count")? };
+        out.set(handle::shared::<Rack>(rack)?.config().node.len() as u16);
+        Ok(())
+    })
+}
+
+/// The number of the node with this name. NOT_FOUND: there is none.
+///
+/// # Safety
+/// `name` ends with a zero byte; `node` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_rack_node_by_name(
+    rack: *const rackweave_rack,
+    name: *const c_char,
+    node: *mut u16,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let (out, name) = unsafe { (Out::new(node, "node")?, text(name, "name")?) };
+        out.set(handle::shared::<Rack>(rack)?.node_named(name)?.0);
+        Ok(())
+    })
+}
+
+/// The name of a node, copied as `rackweave_error_detail_copy` copies. NOT_FOUND: no such node.
+///
+/// # Safety
+/// `buffer` has `capacity` bytes; `length` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_rack_node_name(
+    rack: *const rackweave_rack,
+    node: u16,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> Status {
+    call(|| {
+        let rack = handle::shared::<Rack>(rack)?;
+        let node = rack.node_id(node)?;
+        let name = &rack.config().node[usize::from(node.0)].name;
+        // SAFETY: as the caller promises.
+        unsafe { copy_text(name.as_bytes(), buffer, capacity, length) }
+    })
+}
+
+/// What a node is for. NOT_FOUND: no such node.
+///
+/// # Safety
+/// `role` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_rack_node_role(
+    rack: *const rackweave_rack,
+    node: u16,
+    role: *mut rackweave_role,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(role, "role")? };
+        let rack = handle::shared::<Rack>(rack)?;
+        let node = rack.node_id(node)?;
+        out.set(match rack.config().node[usize::from(node.0)].role {
+            Role::Compute => rackweave_role::Compute,
+            Role::Memory => rackweave_role::Memory,
+            Role::Storage => rackweave_role::Storage,
+            Role::Dpu => rackweave_role::Dpu,
+        });
+        Ok(())
+    })
+}
+
+/// Drives the rack a little: what is under way gets on. Calls that wait do this themselves; a
+/// program that only submits and polls calls it in its loop, unless the rack has driver threads.
+///
+/// `moved`, which may be NULL: whether anything happened.
+///
+/// # Safety
+/// `moved` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_rack_drive(
+    rack: *const rackweave_rack,
+    moved: *mut bool,
+) -> Status {
+    call(|| {
+        let happened = handle::shared::<Rack>(rack)?.progress().drive();
+        if !moved.is_null() {
+            // SAFETY: as the caller promises.
+            unsafe { Out::new(moved, "moved")?.set(happened) };
+        }
+        Ok(())
+    })
+}
+
+/// Has a caller rest whom nothing has happened to for `idle_rounds` calls of
+/// [`rackweave_rack_drive`] in a row: it spins at first, and sleeps for up to 2 ms later on.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_rack_relax(rack: *const rackweave_rack, idle_rounds: u32) -> Status {
+    call(|| {
+        handle::shared::<Rack>(rack)?.progress().relax(idle_rounds);
+        Ok(())
+    })
+}

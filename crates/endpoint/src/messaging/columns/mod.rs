@@ -1,0 +1,55 @@
+//! Requests for column data, and the compute unit's cache (communication tier, sections 1, 3
+//! and 6).
+//!
+//! A storage unit has a [`Catalogue`] of named columns in region memory and, for each connection, a
+//! [`ColumnServer`] that takes requests from a [`Receiver`](super::Receiver) and streams answers
+//! through a [`Sender`](super::Sender), out of the memory where the columns lie. A compute unit has
+//! a [`ColumnClient`] for each connection; it assembles answers in memory, or shows their pieces
+//! where they lie in the receive buffers. A [`ColumnCache`] keeps what has come for all workers of
+//! the unit, as the paper plans it: a column that several want at once comes once.
+//!
+//! Server and client are machines: they read no clock and never block. The cache is shared by
+//! threads, and only who asks it to waits. `wire::fabric::message::column` has the layouts,
+//! `docs/columns.md` in the repository says what is promised.
+
+mod cache;
+mod catalogue;
+mod client;
+mod data;
+mod error;
+mod server;
+
+pub use cache::{CacheCounters, CacheError, ColumnCache, Fetch, Look, Pinned, Waiter};
+pub use catalogue::{Catalogue, CatalogueError, Removal, ServedColumn};
+pub use client::{
+    Answer, ClientCounters, ColumnClient, ColumnClientConfig, ColumnPiece, ListedColumn,
+    PieceReader, Reply, Ticket,
+};
+pub use data::{ColumnData, DataError};
+pub use error::{AskError, BadAnswer, RequestError};
+pub use rackweave_wire::fabric::message::column::{
+    BUFFER_ALIGN, Buffer, COLUMN_HEADER_LEN, Checksum, ColumnError, ColumnHeader, ColumnShape,
+    DataType, NAME_MAX, RefusalCode,
+};
+pub use server::{ColumnServer, ColumnServerConfig, ServerCounters};
+
+#[cfg(test)]
+mod tests;
+
+macro_rules! counters {
+    ($(#[$what:meta])* $type:ident { $($(#[$doc:meta])* $name:ident,)* }) => {
+        $(#[$what])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct $type {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl $type {
+            /// Names and values, for output.
+            pub fn list(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
+}
+use counters;

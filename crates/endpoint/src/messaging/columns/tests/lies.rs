@@ -1,0 +1,212 @@
+//! Peers that send what makes no sense.
+
+use super::super::*;
+use super::desk::{Desk, numbers, texts};
+use crate::messaging::tests::rig::{COMPUTE, STORAGE};
+use crate::messaging::{CloseReason, ClosedBy};
+use rackweave_wire::fabric::message::column::{
+    ASK, ASK_LIST, Ask, COLUMN, LIST, ListHeader, REFUSED, UNCHANGED, Unchanged,
+};
+
+/// A desk with a client that verifies and that has asked for a column in memory, for one whose
+/// version 7 it knows, for one in place and for the list, in this order; nobody answers.
+fn asking() -> Desk {
+    let client = ColumnClientConfig {
+        verify: true,
+        ..ColumnClientConfig::default()
+    };
+    let config = super::desk::wide();
+    let mut desk = Desk::of(&config, 1, client, ColumnServerConfig::default());
+    desk.awake[STORAGE] = false;
+    desk.client.ask("a", None).unwrap();
+    desk.client.ask("b", Some(7)).unwrap();
+    desk.client.ask_in_place("c").unwrap();
+    desk.client.ask_list().unwrap();
+    desk
+}
+
+/// Sends a message from a unit as it is.
+fn send(desk: &mut Desk, node: usize, opcode: u32, message: &[u8]) {
+    let sender = &mut desk.rig.units[node].senders[0];
+    sender.begin(opcode, message.len() as u64).unwrap();
+    let mut sent = 0;
+    for _ in 0..1000 {
+        let unit = &mut desk.rig.units[node];
+        sent += unit.senders[0].write(&message[sent..]);
+        unit.senders[0].flush();
+        let _ = unit.poll(desk.rig.network.now, &mut desk.rig.network.nics[node]);
+        if sent == message.len() {
+            return;
+        }
+        desk.step(&mut ());
+    }
+    panic!("the message was not taken");
+}
+
+/// The client gets a message; the connection is closed at both ends, and all requests but those
+/// answered before have ended.
+fn check_client(opcode: u32, message: &[u8], expect: BadAnswer) {
+    let mut desk = asking();
+    send(&mut desk, STORAGE, opcode, message);
+    expect_bad(desk, expect, 4);
+}
+
+fn expect_bad(mut desk: Desk, expect: BadAnswer, ended: usize) {
+    desk.until(|desk| desk.closed[COMPUTE].is_some());
+    desk.awake[STORAGE] = true;
+    desk.until(|desk| desk.closed[STORAGE].is_some());
+    assert_eq!(desk.client.broken(), Some(&RequestError::BadAnswer(expect)));
+    let [compute, storage] = desk.closed.map(|closed| closed.unwrap());
+    assert_eq!(
+        (compute.by, compute.reason),
+        (ClosedBy::Local, CloseReason::BadMessage)
+    );
+    assert_eq!(
+        (storage.by, storage.reason),
+        (ClosedBy::Peer, CloseReason::BadMessage)
+    );
+    let failed = desk.answers.iter().filter(|answer| answer.result.is_err());
+    assert_eq!(failed.count(), ended);
+    let counters = desk.client.counters();
+    assert_eq!((counters.bad_answers, counters.broken), (1, ended as u64));
+    desk.destroy();
+}
+
+fn column(request: u32, data: &ColumnData) -> Vec<u8> {
+    let header = ColumnHeader {
+        request,
+        version: data.version(),
+        shape: *data.shape(),
+    };
+    [&header.emit(), data.bytes()].concat()
+}
+
+#[test]
+fn answers_that_make_no_sense_close_the_connection() {
+    let data = texts(3, 900);
+    let good = column(0, &data);
+    check_client(99, b"?", BadAnswer::Opcode { opcode: 99 });
+    let unknown = |request| BadAnswer::UnknownRequest { request };
+    check_client(COLUMN, &column(4, &data), unknown(4));
+    let wrong = |request| BadAnswer::WrongKind { request };
+    check_client(COLUMN, &column(3, &data), wrong(3));
+    let unchanged = |request, version| Unchanged { request, version }.emit();
+    check_client(UNCHANGED, &unchanged(0, 7), wrong(0));
+    check_client(UNCHANGED, &unchanged(1, 8), wrong(1));
+    check_client(UNCHANGED, &unchanged(9, 7), unknown(9));
+    let list = |request, count| ListHeader { request, count }.emit();
+    check_client(LIST, &list(2, 0), wrong(2));
+    let length = |expected, found| BadAnswer::Malformed(ColumnError::Length { expected, found });
+    check_client(LIST, &list(3, 1), length(40, 0));
+    let total = good.len() as u64;
+    check_client(
+        COLUMN,
+        &good[..total as usize - 64],
+        length(total, total - 64),
+    );
+    check_client(
+        COLUMN,
+        &[&good[..], &[0; 64]].concat(),
+        length(total, total + 64),
+    );
+    check_client(COLUMN, &good[..40], length(64, 40));
+    check_client(COLUMN, &[], length(64, 0));
+    check_client(REFUSED, b"1234567", length(8, 7));
+    let (bytes, max) = (1033, 1032);
+    let too_long = BadAnswer::TooLong {
+        opcode: REFUSED,
+        bytes,
+        max,
+    };
+    check_client(REFUSED, &[0; 1033], too_long);
+}
+
+#[test]
+fn bytes_that_do_not_belong_to_their_version_are_found() {
+    for request in [0, 2] {
+        let data = numbers(5, 1500);
+        let mut message = column(request, &data);
+        let last = message.len() - 1;
+        message[last] ^= 0x10;
+        let mut desk = asking();
+        send(&mut desk, STORAGE, COLUMN, &message);
+        desk.until(|desk| desk.client.broken().is_some());
+        let Some(RequestError::BadAnswer(bad)) = desk.client.broken().cloned() else {
+            panic!("not bad");
+        };
+        let expected = data.version();
+        assert!(
+            matches!(bad, BadAnswer::Version { request: r, expected: e, found }
+                if r == request && e == expected && found != expected),
+            "{bad}"
+        );
+        expect_bad(desk, bad, 4);
+    }
+}
+
+#[test]
+fn a_version_said_to_be_known_must_not_come_again() {
+    let mut data = column(1, &numbers(5, 10));
+    data[32..40].copy_from_slice(&7u64.to_le_bytes());
+    check_client(COLUMN, &data, BadAnswer::WrongKind { request: 1 });
+}
+
+#[test]
+fn an_answer_comes_once() {
+    let data = numbers(0, 10);
+    let mut desk = asking();
+    send(&mut desk, STORAGE, COLUMN, &column(0, &data));
+    desk.until(|desk| desk.answers.len() == 1);
+    send(&mut desk, STORAGE, COLUMN, &column(0, &data));
+    expect_bad(desk, BadAnswer::UnknownRequest { request: 0 }, 3);
+}
+
+#[test]
+fn a_server_must_not_end_before_it_has_answered() {
+    let mut desk = asking();
+    desk.rig.units[STORAGE].senders[0].finish().unwrap();
+    let now = desk.rig.network.now;
+    let _ = desk.rig.units[STORAGE].poll(now, &mut desk.rig.network.nics[STORAGE]);
+    expect_bad(desk, BadAnswer::Ended { missing: 4 }, 4);
+}
+
+#[test]
+fn requests_that_make_no_sense_close_the_connection() {
+    let mut good = Vec::new();
+    let ask = Ask {
+        request: 1,
+        known: None,
+        name: "a",
+    };
+    ask.emit(&mut good).unwrap();
+    let check = |opcode: u32, message: &[u8], expect: ColumnError| {
+        let mut desk = Desk::new();
+        desk.awake[COMPUTE] = false;
+        send(&mut desk, COMPUTE, opcode, message);
+        desk.until(|desk| desk.closed[STORAGE].is_some());
+        desk.awake[COMPUTE] = true;
+        desk.until(|desk| desk.closed[COMPUTE].is_some());
+        assert_eq!(desk.server.malformed(), Some(expect));
+        assert_eq!(desk.server_counters(), [("malformed", 1)]);
+        let [compute, storage] = desk.closed.map(|closed| closed.unwrap());
+        assert_eq!(
+            (compute.by, compute.reason),
+            (ClosedBy::Peer, CloseReason::BadMessage)
+        );
+        assert_eq!(
+            (storage.by, storage.reason),
+            (ClosedBy::Local, CloseReason::BadMessage)
+        );
+        desk.destroy();
+    };
+    let length = |expected, found| ColumnError::Length { expected, found };
+    check(COLUMN, &good, ColumnError::Opcode { opcode: COLUMN });
+    check(ASK, &good[..16], length(17, 16));
+    check(ASK, &[], length(16, 0));
+    check(ASK, &[0; 272], length(271, 272));
+    check(ASK, &[0; 5000], length(271, 5000));
+    check(ASK_LIST, &good, length(8, 17));
+    let mut named = good.clone();
+    named[16] = 0xff;
+    check(ASK, &named, ColumnError::NotText);
+}

@@ -1,0 +1,9 @@
+//! Requests and answers between two units with soft NICs, and the cache.
+
+mod cache;
+mod cache_threads;
+mod closing;
+mod desk;
+mod lies;
+mod random;
+mod serve;

@@ -1,0 +1,102 @@
+//! Random columns and requests over a network that loses, doubles and delays packets.
+
+use super::super::*;
+use super::desk::{Desk, numbers, texts};
+use crate::messaging::MessagingConfig;
+use crate::test_network::Faults;
+use rackweave_base::Rng;
+use std::collections::HashMap;
+
+fn run(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let config = MessagingConfig {
+        receive_buffers: 1 + rng.below(4) as u8,
+        receive_bytes: 1024 << rng.below(3),
+        send_bytes: 0,
+        message_max: 1 << 20,
+        ..crate::messaging::tests::rig::small()
+    };
+    let client = ColumnClientConfig {
+        window: 1 + rng.below(20) as u16,
+        verify: true,
+        ..ColumnClientConfig::default()
+    };
+    let server = ColumnServerConfig {
+        queue_max: 1 + rng.below(5) as u16,
+        lent_max: rng.below(4) as u16,
+    };
+    let mut desk = Desk::of(&config, seed, client, server);
+    desk.rig.network.faults = Faults {
+        loss: 0.02,
+        duplicate: 0.02,
+        delay: 0.05,
+    };
+    let memory = desk.rig.network.memory.clone();
+    let mut removals = Vec::new();
+    let mut versions: HashMap<u64, ColumnData> = HashMap::new();
+    let mut asked = 0;
+    let mut shown: HashMap<Ticket, Vec<u8>> = HashMap::new();
+    while asked < 60 {
+        let name = format!("c{}", rng.below(4));
+        match rng.below(6) {
+            0 => {
+                let data = if rng.below(2) == 0 {
+                    numbers(rng.below(1000) as i64, rng.below(3000))
+                } else {
+                    texts(rng.next_u64(), rng.below(2000))
+                };
+                removals.extend(desk.catalogue.replace(&memory, &name, &data).unwrap());
+                versions.insert(data.version(), data);
+            }
+            1 if rng.below(4) == 0 => removals.extend(desk.catalogue.remove(&name)),
+            2 => asked += u32::from(desk.client.ask_in_place(&name).is_ok()),
+            3 => asked += u32::from(desk.client.ask_list().is_ok()),
+            _ => asked += u32::from(desk.client.ask(&name, None).is_ok()),
+        }
+        for _ in 0..rng.below(30) {
+            desk.step(&mut |piece: &ColumnPiece<'_>| {
+                shown
+                    .entry(piece.ticket)
+                    .or_default()
+                    .extend_from_slice(piece.bytes);
+            });
+        }
+    }
+    desk.client.finish();
+    let mut reader = |piece: &ColumnPiece<'_>| {
+        shown
+            .entry(piece.ticket)
+            .or_default()
+            .extend_from_slice(piece.bytes);
+    };
+    desk.until_with(&mut reader, |desk| desk.client.is_finished());
+    assert_eq!(desk.answers.len(), asked as usize, "seed {seed}");
+    for answer in &desk.answers {
+        match &answer.result {
+            Ok(Reply::Column(data)) => assert_eq!(data, &versions[&data.version()]),
+            Ok(Reply::Shown(header)) => {
+                assert_eq!(shown[&answer.ticket], versions[&header.version].bytes());
+            }
+            Ok(Reply::List(columns)) => {
+                let known =
+                    |column: &ListedColumn| versions[&column.version].shape() == &column.shape;
+                assert!(columns.iter().all(known), "seed {seed}");
+            }
+            Err(RequestError::Refused { code, .. }) => {
+                assert_eq!(*code, RefusalCode::UNKNOWN_COLUMN, "seed {seed}");
+            }
+            other => panic!("seed {seed}: {other:?}"),
+        }
+    }
+    desk.rest();
+    assert!(removals.iter().all(Removal::is_done), "seed {seed}");
+    drop(removals);
+    desk.destroy();
+}
+
+#[test]
+fn everything_asked_for_ends_once_and_whole() {
+    for seed in 0..12 {
+        run(seed);
+    }
+}

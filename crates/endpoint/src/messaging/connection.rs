@@ -1,0 +1,77 @@
+//! The ends of all channels of a connection at one unit.
+
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::shared::Closed;
+use rackweave_base::Instant;
+use rackweave_verbs::Verbs;
+use rackweave_wire::fabric::message::CloseReason;
+
+/// One unit's side of a connection. Take it apart to give the ends to threads.
+#[derive(Debug)]
+pub struct Connection {
+    /// Of the channels that lead to the peer.
+    pub senders: Vec<Sender>,
+    /// Of the channels that lead here.
+    pub receivers: Vec<Receiver>,
+}
+
+impl Connection {
+    /// Polls all ends. True if anything happened.
+    ///
+    /// # Errors
+    /// If the connection is closed.
+    pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<bool, Closed> {
+        let (mut any, mut closed) = (false, None);
+        let senders = self
+            .senders
+            .iter_mut()
+            .map(|sender| sender.poll(now, verbs));
+        let mut note = |polled| match polled {
+            Ok(happened) => any |= happened,
+            Err(error) => closed = Some(error),
+        };
+        senders.for_each(&mut note);
+        let receivers = self.receivers.iter_mut();
+        receivers
+            .map(|receiver| receiver.poll(now, verbs))
+            .for_each(&mut note);
+        closed.map_or(Ok(any), Err)
+    }
+
+    /// When [`Self::poll`] is due even if nothing happens.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let senders = self.senders.iter().filter_map(Sender::poll_timeout);
+        let receivers = self.receivers.iter().filter_map(Receiver::poll_timeout);
+        senders.chain(receivers).min()
+    }
+
+    /// Why it is closed, if it is.
+    pub fn closed(&self) -> Option<Closed> {
+        self.senders.first().and_then(Sender::closed)
+    }
+
+    /// Closes the connection for a reason, and tells the peer. [`Self::poll`] gets that done until
+    /// [`Self::is_settled`].
+    pub fn close(&mut self, now: Instant, verbs: &mut dyn Verbs, reason: CloseReason) {
+        if let Some(sender) = self.senders.first_mut() {
+            sender.close(now, verbs, reason);
+        }
+    }
+
+    /// Whether no work request of any end is under way.
+    pub fn is_settled(&self) -> bool {
+        self.senders.iter().all(Sender::is_settled)
+            && self.receivers.iter().all(Receiver::is_settled)
+    }
+
+    /// Gives back everything at the NIC.
+    pub fn destroy(self, verbs: &mut dyn Verbs) {
+        for sender in self.senders {
+            sender.destroy(verbs);
+        }
+        for receiver in self.receivers {
+            receiver.destroy(verbs);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What both machines have in common: bytes that came, bytes to send, the deadline.
+
+use super::{HandshakeError, Kind};
+use crate::messaging::Role;
+use rackweave_base::{Duration, Instant};
+use rackweave_wire::fabric::message::handshake::{
+    FirstBytes, MESSAGE_MAX, Message, MessageError, Refusal, RefusalCode,
+};
+
+/// One side of the talk.
+pub(super) struct Talk {
+    peer: Role,
+    /// Bytes of the message that is due.
+    came: Vec<u8>,
+    /// More has come than is kept.
+    overflow: bool,
+    ended: bool,
+    send: Vec<u8>,
+    deadline: Instant,
+    patience: Duration,
+    over: bool,
+}
+
+impl Talk {
+    /// A talk with a unit of this role, from now to the deadline.
+    pub fn new(peer: Role, now: Instant, deadline: Instant) -> Self {
+        Self {
+            peer,
+            came: Vec::new(),
+            overflow: false,
+            ended: false,
+            send: Vec::new(),
+            deadline,
+            patience: deadline.since(now),
+            over: false,
+        }
+    }
+
+    pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) {
+        // What comes too late is not looked at any more.
+        if self.over || now >= self.deadline {
+            return;
+        }
+        let room = MESSAGE_MAX - self.came.len();
+        self.came.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.overflow |= bytes.len() > room;
+    }
+
+    pub fn handle_end(&mut self, now: Instant) {
+        self.ended |= now < self.deadline;
+    }
+
+    pub fn send(&mut self, message: &Message) {
+        self.send.extend_from_slice(&message.emit());
+    }
+
+    pub fn poll_send(&mut self) -> Option<Vec<u8>> {
+        (!self.send.is_empty()).then(|| core::mem::take(&mut self.send))
+    }
+
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        (!self.over).then_some(self.deadline)
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// The next message, which is to be a `due`; nothing if it has not come yet.
+    ///
+    /// # Errors
+    /// If it will not come: the time is over, the stream has ended, or something else has come.
+    pub fn take(&mut self, now: Instant, due: Kind) -> Result<Option<Message>, HandshakeError> {
+        let peer = self.peer;
+        if now >= self.deadline {
+            let after = self.patience;
+            return Err(HandshakeError::TimedOut { peer, due, after });
+        }
+        let taken = Message::take(&self.came);
+        match taken.map_err(|cause| HandshakeError::NoMessage { peer, cause })? {
+            Some((message, len)) if len == self.came.len() && !self.overflow => {
+                self.came.clear();
+                match message {
+                    Message::Refuse { refusal, .. } => {
+                        Err(HandshakeError::Refused { by: peer, refusal })
+                    }
+                    message if message.kind() == due => Ok(Some(message)),
+                    message => Err(HandshakeError::OutOfOrder {
+                        peer,
+                        found: message.kind(),
+                        due,
+                    }),
+                }
+            }
+            Some((message, len)) => Err(HandshakeError::TooMuch {
+                peer,
+                after: message.kind(),
+                first: FirstBytes::of(&self.came[len..]),
+            }),
+            None if self.ended => Err(HandshakeError::Ended {
+                peer,
+                due,
+                came: self.came.len(),
+            }),
+            None => Ok(None),
+        }
+    }
+
+    /// The talk has succeeded.
+    pub fn finish(&mut self) {
+        self.over = true;
+        self.came = Vec::new();
+    }
+
+    /// The talk has failed. Tells the peer, if that is of use to it.
+    pub fn fail(&mut self, error: &HandshakeError) {
+        if !self.over && self.tells(error) {
+            let refusal = Refusal::new(error.code(), &error.told());
+            self.send(&Message::refuse(refusal));
+        }
+        self.finish();
+    }
+
+    /// This unit does not want to go on.
+    pub fn refuse(&mut self, code: RefusalCode, why: &str) {
+        if !self.over {
+            self.send(&Message::refuse(Refusal::new(code, why)));
+        }
+        self.finish();
+    }
+
+    /// Whether the peer is told why the talk has failed.
+    fn tells(&self, error: &HandshakeError) -> bool {
+        match error {
+            HandshakeError::Refused { .. } | HandshakeError::Ended { .. } => false,
+            // A client of another protocol is told in ours, which a person may read. A server is
+            // not: it would take it for a request.
+            HandshakeError::NoMessage {
+                cause: MessageError::Foreign(_),
+                ..
+            } => self.peer == Role::Compute,
+            _ => true,
+        }
+    }
+}

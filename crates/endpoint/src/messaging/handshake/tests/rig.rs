@@ -1,0 +1,371 @@
+//! Units with soft NICs that keep books, and the stream between two.
+
+use super::super::{Dialer, Greeter, HandshakeError, Step};
+use super::counting::{Counting, Held};
+use crate::messaging::{Connection, MessagingConfig, Role, UnitTerms};
+use rackweave_base::packet::Pool;
+use rackweave_base::{Duration, Instant, MacAddr, Memory, Qpn, Rng};
+use rackweave_nic::{Nic, NicConfig};
+use rackweave_verbs::Mtu;
+use rackweave_wire::fabric::message::handshake::{Keys, Message, Refusal, Terms};
+use rackweave_wire::parse_bytes;
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+/// How long a handshake may take.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+pub const START: Instant = Instant::from_nanos(1_000_000);
+
+/// A unit.
+pub struct Unit {
+    pub verbs: Counting,
+    pub memory: Memory,
+    pub rng: Rng,
+    pub config: MessagingConfig,
+    pub terms: UnitTerms,
+}
+
+/// Small sizes that differ at both ends, with three channels up and two down.
+pub fn config(role: Role) -> MessagingConfig {
+    let (receive_buffers, receive_bytes) = match role {
+        Role::Compute => (3, 2048),
+        Role::Storage => (5, 1024),
+    };
+    MessagingConfig {
+        receive_buffers,
+        receive_bytes,
+        message_max: 1 << 20,
+        channels_up: 3,
+        channels_down: 2,
+        ..MessagingConfig::default()
+    }
+}
+
+impl Unit {
+    pub fn new(role: Role, seed: u64) -> Self {
+        Self::shaped(role, seed, |_| {}, |_| {}, 1 << 20)
+    }
+
+    /// A unit whose configurations were changed, with an arena of so many bytes.
+    pub fn shaped(
+        role: Role,
+        seed: u64,
+        change: impl FnOnce(&mut MessagingConfig),
+        change_nic: impl FnOnce(&mut NicConfig),
+        bytes: usize,
+    ) -> Self {
+        let number = match role {
+            Role::Compute => 1,
+            Role::Storage => 2,
+        };
+        let (ip, mac) = (
+            Ipv4Addr::new(10, 0, 0, number),
+            MacAddr([2, 0, 0, 0, 0, number]),
+        );
+        let mut nic = NicConfig::new(ip, mac);
+        change_nic(&mut nic);
+        let mut config = config(role);
+        change(&mut config);
+        config.check(role).expect("a test has sound units");
+        let memory = Memory::new(bytes);
+        let mut rng = Rng::new(seed);
+        let nic = Nic::new(nic, memory.clone(), Pool::new(256), rng.fork("nic"));
+        Self {
+            verbs: Counting {
+                nic,
+                held: Held::default(),
+                modifies_left: u32::MAX,
+            },
+            memory,
+            rng,
+            terms: UnitTerms::new(&config, 7, ip, mac, Mtu::B1024),
+            config,
+        }
+    }
+
+    pub fn dialer(&self) -> Dialer {
+        let config = self.config.clone();
+        Dialer::new(START, config, self.terms, START + PATIENCE)
+    }
+
+    pub fn greeter(&self) -> Greeter {
+        let config = self.config.clone();
+        Greeter::new(START, config, self.terms, START + PATIENCE)
+    }
+
+    /// Nothing made by a connection is left.
+    pub fn holds_nothing(&self) -> bool {
+        self.verbs.held == Held::default()
+    }
+}
+
+/// What both machines can do.
+pub trait Machine {
+    fn bytes(&mut self, now: Instant, bytes: &[u8]);
+    fn end(&mut self, now: Instant);
+    fn to_send(&mut self) -> Vec<u8>;
+    fn act(&mut self, now: Instant, unit: &mut Unit) -> Step;
+    fn timeout(&self) -> Option<Instant>;
+}
+
+macro_rules! machine {
+    ($machine:ty) => {
+        impl Machine for $machine {
+            fn bytes(&mut self, now: Instant, bytes: &[u8]) {
+                self.handle_bytes(now, bytes);
+            }
+
+            fn end(&mut self, now: Instant) {
+                self.handle_end(now);
+            }
+
+            fn to_send(&mut self) -> Vec<u8> {
+                self.poll_send().unwrap_or_default()
+            }
+
+            fn act(&mut self, now: Instant, unit: &mut Unit) -> Step {
+                self.poll(now, &mut unit.verbs, &unit.memory, &mut unit.rng)
+            }
+
+            fn timeout(&self) -> Option<Instant> {
+                self.poll_timeout()
+            }
+        }
+    };
+}
+
+machine!(Dialer);
+machine!(Greeter);
+
+/// A machine, its unit, what it has sent and what became of it.
+pub struct Side<M> {
+    pub machine: M,
+    pub unit: Unit,
+    pub sent: VecDeque<u8>,
+    pub end: Option<Result<Connection, HandshakeError>>,
+}
+
+impl<M: Machine> Side<M> {
+    pub fn new(machine: M, unit: Unit) -> Self {
+        Self {
+            machine,
+            unit,
+            sent: VecDeque::new(),
+            end: None,
+        }
+    }
+
+    /// Has it act once and takes what it sends.
+    pub fn act(&mut self, now: Instant) {
+        match self.machine.act(now, &mut self.unit) {
+            Step::Waiting => {}
+            Step::Connected(connection) => {
+                assert!(self.end.is_none(), "it ends once");
+                self.end = Some(Ok(connection));
+            }
+            Step::Failed(error) => {
+                assert!(self.end.is_none(), "it ends once");
+                assert!(self.unit.holds_nothing(), "{error} left something behind");
+                self.end = Some(Err(error));
+            }
+        }
+        self.sent.extend(self.machine.to_send());
+        assert_eq!(self.end.is_some(), self.machine.timeout().is_none());
+    }
+
+    /// Bytes come, and it acts.
+    pub fn hear(&mut self, now: Instant, bytes: &[u8]) {
+        self.machine.bytes(now, bytes);
+        self.act(now);
+    }
+
+    /// All that it has sent, as messages.
+    pub fn messages(&mut self) -> Vec<Message> {
+        let bytes: Vec<u8> = self.sent.drain(..).collect();
+        let (mut rest, mut messages) = (&bytes[..], Vec::new());
+        while !rest.is_empty() {
+            let (message, len) = Message::take(rest).expect("sound").expect("whole");
+            messages.push(message);
+            rest = &rest[len..];
+        }
+        messages
+    }
+
+    pub fn is_connected(&self) -> bool {
+        matches!(self.end, Some(Ok(_)))
+    }
+
+    /// Why it failed.
+    pub fn error(&self) -> &HandshakeError {
+        match &self.end {
+            Some(Err(error)) => error,
+            Some(Ok(_)) => panic!("it is connected"),
+            None => panic!("it is not over"),
+        }
+    }
+
+    /// The refusal that it has sent, and nothing else.
+    pub fn refusal(&mut self) -> Refusal {
+        match &self.messages()[..] {
+            [Message::Refuse { refusal, .. }] => refusal.clone(),
+            other => panic!("it should have sent a Refuse alone, not {other:?}"),
+        }
+    }
+}
+
+/// Two units that begin.
+pub struct Pair {
+    pub compute: Side<Dialer>,
+    pub storage: Side<Greeter>,
+}
+
+impl Pair {
+    pub fn new(seed: u64) -> Self {
+        Self::of(
+            Unit::new(Role::Compute, seed),
+            Unit::new(Role::Storage, seed + 1),
+        )
+    }
+
+    pub fn of(compute: Unit, storage: Unit) -> Self {
+        Self {
+            compute: Side::new(compute.dialer(), compute),
+            storage: Side::new(storage.greeter(), storage),
+        }
+    }
+
+    pub fn act(&mut self, now: Instant) {
+        self.compute.act(now);
+        self.storage.act(now);
+    }
+
+    /// Runs until nothing moves any more; what is sent arrives whole.
+    pub fn settle(&mut self) {
+        loop {
+            self.act(START);
+            let up: Vec<u8> = self.compute.sent.drain(..).collect();
+            let down: Vec<u8> = self.storage.sent.drain(..).collect();
+            if up.is_empty() && down.is_empty() {
+                return;
+            }
+            self.storage.hear(START, &up);
+            self.compute.hear(START, &down);
+        }
+    }
+
+    /// Takes what is connected back; then nothing must be left.
+    pub fn clear(&mut self) {
+        fn clear<M>(side: &mut Side<M>) {
+            if let Some(Ok(connection)) = side.end.take() {
+                connection.destroy(&mut side.unit.verbs);
+            }
+            assert!(side.unit.holds_nothing(), "{:?}", side.unit.verbs.held);
+        }
+        clear(&mut self.compute);
+        clear(&mut self.storage);
+    }
+
+    /// Sends a message on every channel and sees it arrive at the right end.
+    pub fn check_traffic(&mut self) {
+        let Self { compute, storage } = self;
+        let mut connections = [compute.end.take(), storage.end.take()]
+            .map(|end| end.expect("it is over").expect("it is connected"));
+        let memories = [&compute.unit.memory, &storage.unit.memory];
+        let verbs = [&mut compute.unit.verbs, &mut storage.unit.verbs];
+        let lens = connections
+            .each_ref()
+            .map(|side| (side.senders.len(), side.receivers.len()));
+        assert_eq!(lens, [(3, 2), (2, 3)]);
+        for (side, connection) in connections.iter_mut().enumerate() {
+            for (channel, sender) in connection.senders.iter_mut().enumerate() {
+                let opcode = (10 * side + channel) as u32;
+                assert_eq!(sender.try_send(opcode, &[side as u8; 100]), Ok(true));
+            }
+        }
+        for _ in 0..50 {
+            for side in 0..2 {
+                let polled = connections[side].poll(START, &mut *verbs[side]);
+                assert!(polled.is_ok(), "{polled:?}");
+                while let Some(packet) = verbs[side].nic.poll_transmit(START) {
+                    // The units have an arena each: packets between them carry bytes.
+                    let mut bytes = Vec::new();
+                    assert!(packet.serialise(memories[side], &mut bytes));
+                    let packet = parse_bytes(&bytes).expect("what a NIC sends is well-formed");
+                    verbs[1 - side].nic.handle_packet(START, packet);
+                }
+            }
+        }
+        for (side, connection) in connections.iter_mut().enumerate() {
+            for (channel, receiver) in connection.receivers.iter_mut().enumerate() {
+                let mut bytes = Vec::new();
+                let info = receiver.receive_into(&mut bytes);
+                let opcode = info.expect("open").expect("it has arrived").opcode;
+                assert_eq!(opcode, (10 * (1 - side) + channel) as u32);
+                assert_eq!(bytes, [(1 - side) as u8; 100]);
+            }
+        }
+        let [at_compute, at_storage] = connections;
+        compute.end = Some(Ok(at_compute));
+        storage.end = Some(Ok(at_storage));
+    }
+}
+
+/// A greeter alone that has heard a sound Hello, and its Offer taken from what it sent.
+pub fn greeted(mut storage: Side<Greeter>) -> Side<Greeter> {
+    storage.hear(START, &hello(|_| {}));
+    assert!(matches!(storage.messages()[..], [Message::Offer(_)]));
+    storage
+}
+
+/// A greeter at the start.
+pub fn greeter() -> Side<Greeter> {
+    let unit = Unit::new(Role::Storage, 2);
+    Side::new(unit.greeter(), unit)
+}
+
+/// A dialer that has said Hello.
+pub fn dialer() -> Side<Dialer> {
+    let unit = Unit::new(Role::Compute, 1);
+    let mut side = Side::new(unit.dialer(), unit);
+    side.act(START);
+    assert!(matches!(side.messages()[..], [Message::Hello { .. }]));
+    side
+}
+
+/// The terms of a unit, changed.
+pub fn terms(role: Role, change: impl FnOnce(&mut Terms)) -> Terms {
+    let mut terms = super::super::keys::terms_to_wire(&Unit::new(role, 0).terms);
+    change(&mut terms);
+    terms
+}
+
+/// The Hello of a compute unit, its terms changed.
+pub fn hello(change: impl FnOnce(&mut Terms)) -> Vec<u8> {
+    Message::hello(terms(Role::Compute, change)).emit()
+}
+
+/// The Offer of a storage unit, its terms changed.
+pub fn offer(change: impl FnOnce(&mut Terms)) -> Vec<u8> {
+    Message::Offer(terms(Role::Storage, change)).emit()
+}
+
+/// Sound keys for five channels, changed.
+pub fn keys(change: impl FnOnce(&mut Keys)) -> Keys {
+    use rackweave_base::{Psn, Rkey};
+    use rackweave_wire::fabric::message::handshake::{Place, QueuePair};
+    let place = |address| Place {
+        address,
+        rkey: Rkey(9),
+    };
+    let pair = |number| QueuePair {
+        qpn: Qpn(100 + number),
+        psn: Psn::new(number),
+    };
+    let mut keys = Keys {
+        queue_pairs: (0..5).map(pair).collect(),
+        buffer_info: place(1 << 20),
+        receive: place(1 << 21),
+    };
+    change(&mut keys);
+    keys
+}

@@ -1,0 +1,38 @@
+//! Messages between a compute unit and a storage unit, by one-sided WRITEs (communication tier).
+//!
+//! A [`Connection`] has channels, each one way from a [`Sender`] to a [`Receiver`]. A sender puts
+//! messages into its part of the send buffer and has the NIC write them, in packages, into receive
+//! buffers of the peer; a word in the peer's buffer info tells it of each. The receiver reads
+//! messages where they lie, or copies them out, and a word in the sender's buffer info tells that a
+//! buffer is free. `wire::fabric::message` has the layouts.
+//!
+//! Every queue pair end, buffer and word belongs to one sender or receiver, so they go to any
+//! threads and wait for nobody. They are machines: they read no clock and never block;
+//! [`MessageSender`] and [`MessageReceiver`] wait.
+//!
+//! [`handshake`] connects; `docs/messaging.md` in the repository says what is promised.
+
+pub mod columns;
+mod config;
+mod connection;
+mod handle;
+pub mod handshake;
+mod receiver;
+mod sender;
+mod set_up;
+mod shared;
+
+pub use config::{
+    Agreed, BUFFER_ALIGN, ConfigError, MessagingConfig, RECEIVE_BYTES_MAX, RECEIVE_BYTES_MIN,
+    Refusal, Role, UnitTerms,
+};
+pub use connection::Connection;
+pub use handle::{MessageReceiver, MessageSender};
+pub use rackweave_wire::fabric::message::CloseReason;
+pub use receiver::{Arrived, MessageInfo, Piece, Receiver, ReceiverCounters};
+pub use sender::{SendError, Sender, SenderCounters};
+pub use set_up::{Prepared, QueuePairName, SetUpError, UnitKeys};
+pub use shared::{Closed, ClosedBy, KeyedAddress};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,691 @@
+//! The sending end of a channel.
+
+use super::shared::{Closed, ClosedBy, End, KeyedAddress};
+use rackweave_base::canary::{Canary, planted};
+use rackweave_base::memory::WriteSlots;
+use rackweave_base::{Instant, Qpn};
+use rackweave_verbs::{Operation, Region, Segment, Verbs, WorkRequest};
+use rackweave_wire::fabric::message::{
+    CloseReason, FLAG_FINISHED, PIECE_ALIGN, PIECE_HEADER_LEN, PieceHeader, Sequence, Word,
+    piece_span,
+};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Bytes that the rest of a package must have beyond a header so that a long message begins there
+/// and not in the next one.
+const WORTH_A_PIECE: usize = 256;
+
+/// Sends messages on one channel.
+#[derive(Debug)]
+pub struct Sender {
+    end: End,
+    /// Parts of the send buffer, for one package each.
+    slots: Vec<Slot>,
+    /// The peer's receive buffers of this channel.
+    buffers: Vec<RemoteBuffer>,
+    /// The package that is being filled. It has slot `filling % slots` and goes to buffer
+    /// `filling % buffers`.
+    filling: u64,
+    /// The package to be posted next; those between it and `filling` are ready.
+    posting: u64,
+    /// The oldest package whose arrival has not been confirmed.
+    arriving: u64,
+    /// Bytes in the package that is being filled.
+    filled: usize,
+    /// Where the last header in it is, if bytes of its piece may follow.
+    open_piece: Option<usize>,
+    message: Option<Message>,
+    /// The number of the next message, or of the one begun.
+    number: u32,
+    flush: bool,
+    ending: Ending,
+    slot_bytes: usize,
+    /// `filling % slots`, which every message asks for.
+    slot_at: usize,
+    counters: SenderCounters,
+}
+
+/// Whether messages may follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ending {
+    Open,
+    /// None, and the receiver has to be told.
+    Owed,
+    /// None, and the last package says so.
+    Written,
+}
+
+/// What a sender has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SenderCounters {
+    /// Messages given to it whole.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Pieces that they were cut into.
+    pub pieces: u64,
+    /// Packages posted.
+    pub packages: u64,
+    /// Polls at which a package was ready and the peer had no receive buffer free.
+    pub waits_for_buffer: u64,
+    /// Signs of life asked for.
+    pub pulses: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    bytes: WriteSlots,
+    /// Where it begins in the send region.
+    at: u64,
+    /// Where the word that tells of its package begins there.
+    word_at: usize,
+    /// Bytes of the package in it.
+    len: usize,
+    /// Bytes of a region of the user's that follow.
+    tail: Option<Segment>,
+}
+
+#[derive(Debug)]
+struct RemoteBuffer {
+    to: KeyedAddress,
+    /// Its entry in the peer's buffer info.
+    entry: usize,
+    /// The entry here that says whether it is free.
+    free_entry: usize,
+    /// The raw word last seen there.
+    seen: u64,
+    /// The package last posted to it, and whether it is there still.
+    holds: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Message {
+    opcode: u32,
+    total: u64,
+    offset: u64,
+}
+
+/// Why a sender takes no message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SendError {
+    /// It is longer than was agreed with the peer.
+    #[error("a message of {bytes} bytes; at most {max} were agreed on (message_max)")]
+    TooLong {
+        /// The length asked for.
+        bytes: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// It does not fit one package.
+    #[error("{bytes} bytes do not fit one piece of at most {max}; use begin and write")]
+    NotInOnePiece {
+        /// The length asked for.
+        bytes: usize,
+        /// The longest piece.
+        max: usize,
+    },
+    /// The message before has bytes to come.
+    #[error("{missing} bytes of the message begun before are still to be written")]
+    Unfinished {
+        /// How many.
+        missing: u64,
+    },
+    /// The sender has said that nothing follows.
+    #[error("the sender has finished")]
+    Finished,
+    /// The connection is closed.
+    #[error(transparent)]
+    Closed(#[from] Closed),
+}
+
+/// Where a sender's things are.
+pub(super) struct SenderPlaces {
+    /// Where each slot and its word begin in the send region.
+    pub slots: Vec<(u64, usize)>,
+    pub slot_bytes: usize,
+    /// The peer's receive buffers, with the numbers of their entries in its buffer info and here.
+    pub buffers: Vec<(KeyedAddress, usize, usize)>,
+}
+
+impl Sender {
+    pub(super) fn new(end: End, places: SenderPlaces) -> Self {
+        let block = &end.shared.send.block;
+        let slots = places.slots.iter().map(|&(at, word_at)| Slot {
+            bytes: WriteSlots::new(block.clone(), at as usize, places.slot_bytes, 1),
+            at,
+            word_at,
+            len: 0,
+            tail: None,
+        });
+        let slots = slots.collect();
+        let buffers = places.buffers.iter();
+        let buffers = buffers.map(|&(to, entry, free_entry)| RemoteBuffer {
+            to,
+            entry,
+            free_entry,
+            seen: 0,
+            holds: None,
+        });
+        Self {
+            slots,
+            buffers: buffers.collect(),
+            end,
+            filling: 0,
+            posting: 0,
+            arriving: 0,
+            filled: 0,
+            open_piece: None,
+            message: None,
+            number: 0,
+            flush: false,
+            ending: Ending::Open,
+            slot_bytes: places.slot_bytes,
+            slot_at: 0,
+            counters: SenderCounters::default(),
+        }
+    }
+
+    /// The longest message in bytes.
+    pub fn message_max(&self) -> u64 {
+        self.end.shared.agreed.message_max
+    }
+
+    /// The most bytes of a message in one piece.
+    pub fn piece_max(&self) -> usize {
+        self.slot_bytes - PIECE_HEADER_LEN
+    }
+
+    /// The channel's queue pair.
+    pub fn qpn(&self) -> Qpn {
+        self.end.qpn
+    }
+
+    /// The protection domain in which regions have to be registered for [`Self::write_region`].
+    pub fn pd(&self) -> rackweave_verbs::PdId {
+        self.end.shared.send.pd
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> SenderCounters {
+        SenderCounters {
+            pulses: self.end.pulses,
+            ..self.counters
+        }
+    }
+
+    /// Begins a message of `total` bytes; they are written afterwards.
+    ///
+    /// # Errors
+    /// If it is too long, another one is under way, or nothing can be sent any more.
+    pub fn begin(&mut self, opcode: u32, total: u64) -> Result<(), SendError> {
+        self.check(total)?;
+        let message = Message {
+            opcode,
+            total,
+            offset: 0,
+        };
+        self.message = Some(message);
+        if total == 0 {
+            // It has a piece nevertheless; if there is no room now, polling finds some.
+            self.write_empty();
+        }
+        Ok(())
+    }
+
+    fn check(&self, total: u64) -> Result<(), SendError> {
+        if let Some(closed) = self.end.shared.closed() {
+            return Err(closed.into());
+        }
+        if self.ending != Ending::Open {
+            return Err(SendError::Finished);
+        }
+        if let Some(message) = &self.message {
+            // An empty one misses nothing but its place.
+            let missing = message.total - message.offset;
+            return Err(SendError::Unfinished { missing });
+        }
+        let max = self.message_max();
+        if total > max {
+            return Err(SendError::TooLong { bytes: total, max });
+        }
+        Ok(())
+    }
+
+    /// Bytes of the message begun that are still to be written.
+    pub fn remaining(&self) -> u64 {
+        self.message
+            .as_ref()
+            .map_or(0, |message| message.total - message.offset)
+    }
+
+    /// Whether a message has been begun and is not yet written whole.
+    pub fn is_writing(&self) -> bool {
+        self.message.is_some()
+    }
+
+    /// Where the next bytes of the message begun go, in the send buffer itself. Empty: there is no
+    /// room now, or no message.
+    pub fn space(&mut self) -> &mut [u8] {
+        let remaining = usize::try_from(self.remaining()).unwrap_or(usize::MAX);
+        if remaining == 0 || !self.open(remaining) {
+            return &mut [];
+        }
+        let filled = self.filled;
+        let len = remaining.min(self.slot_bytes - filled);
+        &mut self.slot().bytes.bytes_mut(0, 1)[filled..filled + len]
+    }
+
+    /// The first `len` bytes of [`Self::space`] have been written.
+    ///
+    /// # Panics
+    /// If the space is not that long.
+    pub fn commit(&mut self, len: usize) {
+        assert!(
+            len <= self.space().len(),
+            "more is committed than there is space"
+        );
+        if len > 0 {
+            self.grow_piece(len);
+            self.filled += len;
+            self.after_bytes(len);
+        }
+    }
+
+    /// Copies as many of the next bytes of the message begun as there is room for. How many.
+    pub fn write(&mut self, bytes: &[u8]) -> usize {
+        let mut written = 0;
+        loop {
+            let space = self.space();
+            let len = space.len().min(bytes.len() - written);
+            if len == 0 {
+                return written;
+            }
+            space[..len].copy_from_slice(&bytes[written..written + len]);
+            self.commit(len);
+            written += len;
+        }
+    }
+
+    /// The next bytes of the message begun are `len` bytes at `offset` of a region, which is in
+    /// [`Self::pd`]; they are sent from there without being copied. Takes as many as there is room
+    /// for and says how many. They must not change until they have arrived
+    /// ([`Self::is_delivered`]).
+    ///
+    /// # Panics
+    /// If the region does not reach that far.
+    pub fn write_region(&mut self, region: &Region, offset: u64, len: u64) -> u64 {
+        let end = offset.checked_add(len);
+        assert!(
+            end.is_some_and(|end| end <= region.block.len() as u64),
+            "bytes beyond the region"
+        );
+        let mut taken = 0;
+        loop {
+            let wanted = (len - taken).min(self.remaining());
+            let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+            if wanted == 0 || !self.open(wanted) {
+                return taken;
+            }
+            // What the slot lacks of a receive buffer, the tail may have: it needs no send buffer.
+            let room = self.package_bytes() - self.filled;
+            let piece = wanted.min(room);
+            self.grow_piece(piece);
+            let tail = region.segment(offset + taken, piece as u32);
+            self.slot().tail = Some(tail);
+            self.after_bytes(piece);
+            self.close_package();
+            taken += piece as u64;
+        }
+    }
+
+    /// Sends a message whole if there is room for it. False: there is none now.
+    ///
+    /// # Errors
+    /// As for [`Self::begin`]; and if it does not fit one piece.
+    pub fn try_send(&mut self, opcode: u32, payload: &[u8]) -> Result<bool, SendError> {
+        self.check(payload.len() as u64)?;
+        let max = self.piece_max();
+        if payload.len() > max {
+            return Err(SendError::NotInOnePiece {
+                bytes: payload.len(),
+                max,
+            });
+        }
+        if self.filled + piece_span(payload.len()) > self.slot_bytes {
+            self.close_package();
+        }
+        if !self.has_slot() {
+            return Ok(false);
+        }
+        self.message = Some(Message {
+            opcode,
+            total: payload.len() as u64,
+            offset: 0,
+        });
+        self.add_header(payload.len(), 0);
+        let filled = self.filled;
+        self.slot().bytes.bytes_mut(0, 1)[filled..filled + payload.len()].copy_from_slice(payload);
+        self.filled += payload.len();
+        self.after_bytes(payload.len());
+        Ok(true)
+    }
+
+    /// Whether a package can be filled: there is a free part of the send buffer.
+    pub fn has_room(&self) -> bool {
+        self.has_slot()
+    }
+
+    /// Whether nothing can be sent any more because [`Self::finish`] has been called.
+    pub fn is_finished(&self) -> bool {
+        self.ending != Ending::Open
+    }
+
+    /// What has been written is posted as soon as there is a receive buffer for it; by itself a
+    /// sender waits for company while packages are under way.
+    pub fn flush(&mut self) {
+        self.flush = true;
+    }
+
+    /// Nothing follows. The receiver is told behind the last message.
+    ///
+    /// # Errors
+    /// If a message is unfinished, or the connection closed.
+    pub fn finish(&mut self) -> Result<(), SendError> {
+        match self.check(0) {
+            Err(SendError::Finished) => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => {
+                self.ending = Ending::Owed;
+                self.write_finished();
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether everything written has arrived in the peer's memory.
+    pub fn is_delivered(&self) -> bool {
+        let gathering = self.filled > 0 || self.ending == Ending::Owed || self.is_writing();
+        !gathering && self.arriving == self.filling
+    }
+
+    /// Whether the receiver has released everything written.
+    pub fn is_consumed(&self) -> bool {
+        self.is_delivered() && self.buffers.iter().all(|buffer| buffer.holds.is_none())
+    }
+
+    /// Packages that have been posted and not confirmed to have arrived.
+    pub fn under_way(&self) -> u64 {
+        self.posting - self.arriving
+    }
+
+    /// Posts what is ready, takes notice of what has arrived and been released. True if anything
+    /// happened.
+    ///
+    /// # Errors
+    /// If the connection is closed.
+    pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<bool, Closed> {
+        let mut arrived = 0;
+        let arriving = self.arriving;
+        let any = self.end.complete(now, verbs, |number| {
+            debug_assert_eq!(number, arriving + arrived, "packages arrive in order");
+            arrived += 1;
+        })?;
+        self.arriving += arrived;
+        self.end.mind(now, verbs)?;
+        let freed = self.look_for_buffers()?;
+        self.write_empty();
+        self.write_finished();
+        let posted = self.post(verbs)?;
+        Ok(any || freed || posted)
+    }
+
+    /// Whether [`Self::poll`] has something to post, as far as can be told without the NIC: a
+    /// package is ready and a receive buffer free for it. What the peer has released is seen in
+    /// memory.
+    pub fn could_post(&mut self) -> bool {
+        if self.look_for_buffers().is_err() {
+            return true;
+        }
+        let at = (self.posting % self.buffers.len() as u64) as usize;
+        let ready = self.posting < self.filling || self.filled > 0;
+        ready && self.buffers[at].holds.is_none()
+    }
+
+    /// When [`Self::poll`] is due even if nothing happens.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.end.due()
+    }
+
+    /// Closes the connection for a reason, and tells the peer. [`Self::poll`] gets that done until
+    /// [`Self::is_settled`].
+    pub fn close(&mut self, now: Instant, verbs: &mut dyn Verbs, reason: CloseReason) {
+        self.end.shared.close(Closed {
+            by: ClosedBy::Local,
+            reason,
+        });
+        // It says that it is closed, which is known.
+        let _ = self.poll(now, verbs);
+    }
+
+    /// Why the connection is closed, if it is.
+    pub fn closed(&self) -> Option<Closed> {
+        self.end.shared.closed()
+    }
+
+    /// Whether no work request is under way.
+    pub fn is_settled(&self) -> bool {
+        self.end.is_settled()
+    }
+
+    /// Gives back what it has at the NIC. The last end of a connection gives the regions back.
+    pub fn destroy(self, verbs: &mut dyn Verbs) {
+        self.end.destroy(verbs);
+    }
+
+    // ---- Packages.
+
+    /// What a receive buffer of the peer holds.
+    fn package_bytes(&self) -> usize {
+        self.end.shared.agreed.theirs.receive_bytes as usize
+    }
+
+    fn slot(&mut self) -> &mut Slot {
+        &mut self.slots[self.slot_at]
+    }
+
+    /// Whether the package that is being filled has a slot.
+    fn has_slot(&self) -> bool {
+        self.filling - self.arriving < self.slots.len() as u64
+    }
+
+    /// Sees to it that a piece is open into which `bytes` more of the message begun can go, or some
+    /// of them. False: there is no room now.
+    fn open(&mut self, bytes: usize) -> bool {
+        if !self.has_slot() {
+            return false;
+        }
+        if self.open_piece.is_some() {
+            return true;
+        }
+        let least = PIECE_HEADER_LEN + bytes.min(WORTH_A_PIECE);
+        if self.filled > 0 && self.filled + least > self.slot_bytes {
+            self.close_package();
+            if !self.has_slot() {
+                return false;
+            }
+        }
+        self.add_header(0, 0);
+        true
+    }
+
+    /// A header behind what is in the package, for a piece that has `length` bytes.
+    fn add_header(&mut self, length: usize, flags: u32) {
+        let message = self.message.as_ref();
+        let header = PieceHeader {
+            opcode: message.map_or(0, |message| message.opcode).into(),
+            length: (length as u32).into(),
+            total: message.map_or(0, |message| message.total).into(),
+            offset: message.map_or(0, |message| message.offset).into(),
+            message: self.number.into(),
+            flags: flags.into(),
+        };
+        let at = self.filled;
+        let bytes = self.slot().bytes.bytes_mut(0, 1);
+        bytes[at..at + PIECE_HEADER_LEN].copy_from_slice(header.as_bytes());
+        self.open_piece = Some(at);
+        self.filled = at + PIECE_HEADER_LEN;
+        self.counters.pieces += u64::from(flags == 0);
+    }
+
+    /// The open piece has `len` bytes more.
+    fn grow_piece(&mut self, len: usize) {
+        let at = self.open_piece.expect("a piece is open");
+        let bytes = &mut self.slot().bytes.bytes_mut(0, 1)[at..at + PIECE_HEADER_LEN];
+        let header = PieceHeader::mut_from_bytes(bytes).expect("a header's length");
+        header.length += len as u32;
+    }
+
+    /// The package has `len` bytes more of the message begun.
+    fn after_bytes(&mut self, len: usize) {
+        let message = self.message.as_mut().expect("bytes belong to a message");
+        message.offset += len as u64;
+        self.counters.bytes += len as u64;
+        if message.offset == message.total {
+            self.end_message();
+        } else if self.filled == self.slot_bytes {
+            self.close_package();
+        }
+    }
+
+    fn end_message(&mut self) {
+        self.message = None;
+        self.open_piece = None;
+        self.number = self.number.wrapping_add(1);
+        self.counters.messages += 1;
+        self.filled = self.filled.next_multiple_of(PIECE_ALIGN);
+        if self.filled + PIECE_HEADER_LEN > self.slot_bytes {
+            self.close_package();
+        }
+    }
+
+    /// An empty message that has been begun has no bytes that would bring it into a package.
+    fn write_empty(&mut self) {
+        if self.message.as_ref().is_some_and(|begun| begun.total == 0) && self.open(0) {
+            self.end_message();
+        }
+    }
+
+    /// That nothing follows stands in the last package.
+    fn write_finished(&mut self) {
+        if self.ending == Ending::Owed && self.has_slot() {
+            self.add_header(0, FLAG_FINISHED);
+            self.ending = Ending::Written;
+            self.close_package();
+        }
+    }
+
+    /// The package that is being filled is ready to go, if there is anything in it.
+    fn close_package(&mut self) {
+        self.open_piece = None;
+        let len = core::mem::take(&mut self.filled);
+        if len > 0 {
+            self.slot().len = len;
+            self.filling += 1;
+            self.slot_at = (self.slot_at + 1) % self.slots.len();
+        }
+    }
+
+    /// Sees which receive buffers have been released.
+    fn look_for_buffers(&mut self) -> Result<bool, Closed> {
+        let shared = &self.end.shared;
+        let count = self.buffers.len() as u64;
+        let mut freed = false;
+        for buffer in &mut self.buffers {
+            let word = shared.entry(buffer.free_entry);
+            if word == buffer.seen {
+                continue;
+            }
+            buffer.seen = word;
+            let Ok(Word::Free { sequence }) = Word::try_from(word) else {
+                return Err(shared.lied(CloseReason::ForeignState));
+            };
+            // Nothing but what was sent there last can have been released.
+            match buffer.holds.take() {
+                Some(package) if Sequence::of(package + count) == sequence => freed = true,
+                _ => return Err(shared.lied(CloseReason::BadSequence)),
+            }
+        }
+        Ok(freed)
+    }
+
+    /// Whether the package that is being filled should go although it could hold more: it would
+    /// wait for company for nothing.
+    fn goes_alone(&self) -> bool {
+        self.filled > 0 && (self.flush || (self.posting == self.arriving && self.message.is_none()))
+    }
+
+    fn post(&mut self, verbs: &mut dyn Verbs) -> Result<bool, Closed> {
+        let mut posted = false;
+        loop {
+            if self.posting == self.filling {
+                if !self.goes_alone() {
+                    break;
+                }
+                let at = (self.posting % self.buffers.len() as u64) as usize;
+                if self.buffers[at].holds.is_some() {
+                    // As long as it cannot go, more may join it.
+                    self.counters.waits_for_buffer += 1;
+                    break;
+                }
+                self.close_package();
+            }
+            if !self.post_package(verbs)? {
+                self.counters.waits_for_buffer += 1;
+                break;
+            }
+            posted = true;
+        }
+        if self.filled == 0 && self.posting == self.filling {
+            self.flush = false;
+        }
+        Ok(posted)
+    }
+
+    /// Posts the oldest package that is ready. False: its receive buffer is not free.
+    fn post_package(&mut self, verbs: &mut dyn Verbs) -> Result<bool, Closed> {
+        let package = self.posting;
+        let (slots, buffers) = (self.slots.len() as u64, self.buffers.len() as u64);
+        let buffer = &mut self.buffers[(package % buffers) as usize];
+        if buffer.holds.is_some() {
+            return Ok(false);
+        }
+        let slot = &mut self.slots[(package % slots) as usize];
+        let shared = &self.end.shared;
+        let bytes = shared.send.segment(slot.at, slot.len as u32);
+        let tail = slot.tail.take();
+        let segments = [bytes, tail.unwrap_or(bytes)];
+        let segments = &segments[..1 + usize::from(tail.is_some())];
+        let length = segments.iter().map(|segment| segment.length).sum();
+        let to = Operation::Write {
+            address: buffer.to.address,
+            rkey: buffer.to.rkey,
+            immediate: None,
+        };
+        let mut data = WorkRequest::new(End::package_id(package), to, segments);
+        data.signaled = false;
+        let sequence = Sequence::of(package);
+        let word = shared.stage(slot.word_at, Word::Filled { sequence, length });
+        let to = shared.peer_entry(buffer.entry);
+        let tell = WorkRequest::new(End::package_id(package), to, &[word]);
+        // From here on the package may arrive.
+        buffer.holds = Some(package);
+        let mut requests = [data, tell];
+        if planted(Canary::MessagingEarlyWord) {
+            requests.reverse();
+        }
+        self.end.post(verbs, &requests)?;
+        self.posting += 1;
+        self.counters.packages += 1;
+        Ok(true)
+    }
+}

@@ -1,0 +1,414 @@
+//! What a unit makes for a connection, and how the two are joined.
+
+use super::config::{Agreed, MessagingConfig, Role};
+use super::connection::Connection;
+use super::receiver::{Receiver, ReceiverPlaces};
+use super::sender::{Sender, SenderPlaces};
+use super::shared::{End, KeyedAddress, SPARE_REQUESTS, Shared};
+use rackweave_base::canary::{Canary, planted};
+use rackweave_base::memory::MemoryError;
+use rackweave_base::{Duration, Instant, Memory, Psn, Qpn, Rng};
+use rackweave_verbs::{
+    Access, CqError, CqId, ModifyError, PdId, Peer, QpCapabilities, QpError, QpModify, ReceiveSide,
+    Region, RegisterError, SendSide, Verbs,
+};
+use rackweave_wire::fabric::message::{BUFFER_INFO_LEN, own_entry, peer_entry};
+use std::sync::Arc;
+
+/// The most packages of a channel that its part of the send buffer is divided into.
+const SLOTS_MAX: u64 = 64;
+
+/// A word that is written to the peer has a cache line of its own: its writer may be any thread.
+const WORD_SPACING: usize = 64;
+
+/// Words before those of the channels: the closing word and the pulse.
+const WORDS_COMMON: usize = 2;
+
+/// A queue pair and where its numbers start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueuePairName {
+    /// Its number.
+    pub qpn: Qpn,
+    /// The PSN of its first request.
+    pub psn: Psn,
+}
+
+/// What a unit tells its peer so that it can reach it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnitKeys {
+    /// Of each channel, those up first, then those down.
+    pub queue_pairs: Vec<QueuePairName>,
+    /// Its buffer info.
+    pub buffer_info: KeyedAddress,
+    /// Its receive buffers, one behind the other.
+    pub receive: KeyedAddress,
+}
+
+/// Why a connection was not made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SetUpError {
+    /// No memory for the buffers.
+    #[error("no memory for {what}: {error}")]
+    Memory {
+        /// Which buffers.
+        what: &'static str,
+        /// Why.
+        error: MemoryError,
+    },
+    /// The NIC takes no region more.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The NIC makes no completion queue.
+    #[error(transparent)]
+    Cq(#[from] CqError),
+    /// The NIC makes no queue pair.
+    #[error(transparent)]
+    Qp(#[from] QpError),
+    /// The NIC does not connect.
+    #[error(transparent)]
+    Modify(#[from] ModifyError),
+    /// The peer names more or fewer queue pairs than there are channels.
+    #[error("the peer names {theirs} queue pairs for {channels} channels")]
+    QueuePairs {
+        /// How many it names.
+        theirs: usize,
+        /// How many there are.
+        channels: usize,
+    },
+    /// The peer's buffers would end beyond all addresses, or its words are not aligned.
+    #[error("the peer's {what} at address {address:#x} cannot be")]
+    Address {
+        /// What is there.
+        what: &'static str,
+        /// The address.
+        address: u64,
+    },
+}
+
+/// What one unit has made for a connection, before it knows the peer's keys.
+#[derive(Debug)]
+pub struct Prepared {
+    agreed: Agreed,
+    keepalive: Duration,
+    timeout: Duration,
+    retries: u8,
+    buffer_info: Region,
+    receive: Region,
+    send: Region,
+    /// Of channels that lead away, then of those that lead here.
+    ends: Vec<Made>,
+    /// By channel that leads away: how its part of the send buffer is divided.
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    name: QueuePairName,
+    cq: CqId,
+}
+
+/// A channel's part of the send buffer.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    slots: usize,
+    slot_bytes: usize,
+}
+
+/// Receive buffer j belongs to channel j modulo channels.
+fn buffers_of(channel: u8, channels: u8, buffers: u8) -> impl Iterator<Item = u8> {
+    (channel..buffers).step_by(usize::from(channels))
+}
+
+fn divide(config: &MessagingConfig, agreed: &Agreed) -> Vec<Part> {
+    let (channels, theirs) = (agreed.outgoing(), &agreed.theirs);
+    let size = u64::from(theirs.receive_bytes);
+    let parts = (0..channels).map(|channel| {
+        let buffers = buffers_of(channel, channels, theirs.receive_buffers).count() as u64;
+        let bytes = match config.send_bytes {
+            0 => buffers * size,
+            bytes => bytes / u64::from(channels) / 64 * 64,
+        };
+        let slot_bytes = bytes.min(size);
+        Part {
+            slots: (bytes / slot_bytes).clamp(1, SLOTS_MAX) as usize,
+            slot_bytes: slot_bytes as usize,
+        }
+    });
+    parts.collect()
+}
+
+impl Prepared {
+    /// Makes regions and queue pairs. If anything is refused, nothing is left behind.
+    ///
+    /// # Errors
+    /// If there is no memory, or the NIC's tables are full.
+    pub fn new(
+        verbs: &mut dyn Verbs,
+        memory: &Memory,
+        config: &MessagingConfig,
+        agreed: &Agreed,
+        rng: &mut Rng,
+    ) -> Result<Self, SetUpError> {
+        let parts = divide(config, agreed);
+        let pd = config.pd.unwrap_or_else(|| verbs.create_pd());
+        let slots: usize = parts.iter().map(|part| part.slots).sum();
+        let words = WORDS_COMMON + usize::from(agreed.mine.receive_buffers) + slots;
+        let send_bytes: u64 = parts
+            .iter()
+            .map(|part| part.slots as u64 * part.slot_bytes as u64)
+            .sum();
+        let receive_bytes =
+            u64::from(agreed.mine.receive_buffers) * u64::from(agreed.mine.receive_bytes);
+        let remote = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+        let mut regions = Vec::new();
+        let wanted = [
+            ("the buffer info", BUFFER_INFO_LEN, remote),
+            ("the receive buffers", receive_bytes, remote),
+            (
+                "the send buffer",
+                (words * WORD_SPACING) as u64 + send_bytes,
+                Access::empty(),
+            ),
+        ];
+        for (what, bytes, access) in wanted {
+            let made = usize::try_from(bytes).unwrap_or(usize::MAX);
+            let made = memory
+                .allocate(made)
+                .map_err(|error| SetUpError::Memory { what, error })
+                .and_then(|block| Ok(verbs.register(pd, block, access)?));
+            match made {
+                Ok(region) => regions.push(region),
+                Err(error) => {
+                    for region in &regions {
+                        verbs.deregister(region);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        let [buffer_info, receive, send] = regions.try_into().expect("three were asked for");
+        let mut prepared = Self {
+            agreed: *agreed,
+            keepalive: config.keepalive,
+            timeout: config.timeout,
+            retries: config.retries,
+            buffer_info,
+            receive,
+            send,
+            ends: Vec::new(),
+            parts,
+        };
+        match prepared.make_ends(verbs, pd, rng) {
+            Ok(()) => Ok(prepared),
+            Err(error) => {
+                prepared.abandon(verbs);
+                Err(error)
+            }
+        }
+    }
+
+    fn make_ends(
+        &mut self,
+        verbs: &mut dyn Verbs,
+        pd: PdId,
+        rng: &mut Rng,
+    ) -> Result<(), SetUpError> {
+        let (outgoing, incoming) = (self.agreed.outgoing(), self.agreed.incoming());
+        let sending = self.parts.iter().map(|part| 2 * part.slots as u32);
+        let buffers = self.agreed.mine.receive_buffers;
+        let receiving =
+            (0..incoming).map(|channel| 2 * buffers_of(channel, incoming, buffers).count() as u32);
+        let requests: Vec<u32> = sending.chain(receiving).collect();
+        debug_assert_eq!(requests.len(), usize::from(outgoing + incoming));
+        for requests in requests {
+            let requests = requests + SPARE_REQUESTS;
+            let cq = verbs.create_cq(requests)?;
+            let capabilities = QpCapabilities {
+                send_max: requests,
+                receive_max: 1,
+                ..QpCapabilities::default()
+            };
+            let psn = Psn::new(rng.next_u32());
+            match verbs.create_qp(pd, cq, cq, capabilities) {
+                Ok(qpn) => self.ends.push(Made {
+                    name: QueuePairName { qpn, psn },
+                    cq,
+                }),
+                Err(error) => {
+                    // It is there and nobody uses it.
+                    let _ = verbs.destroy_cq(cq);
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What was agreed on.
+    pub fn agreed(&self) -> &Agreed {
+        &self.agreed
+    }
+
+    /// What the peer has to know.
+    pub fn keys(&self) -> UnitKeys {
+        let keyed = |region: &Region| KeyedAddress {
+            address: region.address,
+            rkey: region.rkey,
+        };
+        let (away, here) = self.ends.split_at(usize::from(self.agreed.outgoing()));
+        let (up, down) = match self.agreed.role {
+            Role::Compute => (away, here),
+            Role::Storage => (here, away),
+        };
+        UnitKeys {
+            queue_pairs: up.iter().chain(down).map(|made| made.name).collect(),
+            buffer_info: keyed(&self.buffer_info),
+            receive: keyed(&self.receive),
+        }
+    }
+
+    /// Joins this unit's queue pairs with the peer's. If that fails, nothing is left behind.
+    ///
+    /// # Errors
+    /// If the peer's keys cannot be, or the NIC refuses.
+    pub fn connect(
+        self,
+        now: Instant,
+        verbs: &mut dyn Verbs,
+        theirs: &UnitKeys,
+    ) -> Result<Connection, SetUpError> {
+        let joined = self
+            .check(theirs)
+            .and_then(|()| self.join(verbs, &theirs.queue_pairs));
+        if let Err(error) = joined {
+            self.abandon(verbs);
+            return Err(error);
+        }
+        Ok(self.into_connection(now, theirs))
+    }
+
+    fn check(&self, theirs: &UnitKeys) -> Result<(), SetUpError> {
+        let channels = self.ends.len();
+        if theirs.queue_pairs.len() != channels {
+            return Err(SetUpError::QueuePairs {
+                theirs: theirs.queue_pairs.len(),
+                channels,
+            });
+        }
+        let terms = &self.agreed.theirs;
+        let bytes = u64::from(terms.receive_buffers) * u64::from(terms.receive_bytes);
+        for (what, address, bytes) in [
+            ("buffer info", theirs.buffer_info.address, BUFFER_INFO_LEN),
+            ("receive buffers", theirs.receive.address, bytes),
+        ] {
+            if !address.is_multiple_of(8) || address.checked_add(bytes).is_none() {
+                return Err(SetUpError::Address { what, address });
+            }
+        }
+        Ok(())
+    }
+
+    fn join(&self, verbs: &mut dyn Verbs, theirs: &[QueuePairName]) -> Result<(), SetUpError> {
+        let (up, down) = theirs.split_at(usize::from(self.agreed.channels_up));
+        let (away, here) = match self.agreed.role {
+            Role::Compute => (up, down),
+            Role::Storage => (down, up),
+        };
+        for (made, theirs) in self.ends.iter().zip(away.iter().chain(here)) {
+            let qpn = made.name.qpn;
+            verbs.modify_qp(qpn, QpModify::Init)?;
+            let receive = ReceiveSide {
+                peer: Peer {
+                    mac: self.agreed.theirs.mac,
+                    ip: self.agreed.theirs.ip,
+                    qpn: theirs.qpn,
+                },
+                psn: theirs.psn,
+                mtu: self.agreed.mtu,
+                access: Access::REMOTE_WRITE,
+                reads_in_flight_max: 1,
+                rnr_wait: Duration::ZERO,
+            };
+            verbs.modify_qp(qpn, QpModify::ReadyToReceive(receive))?;
+            let send = SendSide {
+                psn: made.name.psn,
+                timeout: self.timeout,
+                retries: self.retries,
+                rnr_retries: 0,
+                reads_in_flight_max: 1,
+            };
+            verbs.modify_qp(qpn, QpModify::ReadyToSend(send))?;
+        }
+        Ok(())
+    }
+
+    fn into_connection(self, now: Instant, theirs: &UnitKeys) -> Connection {
+        let agreed = self.agreed;
+        let shared = Arc::new(Shared::new(
+            agreed,
+            self.buffer_info,
+            self.receive,
+            self.send,
+            theirs.buffer_info,
+        ));
+        let keepalive = self.keepalive;
+        let end = |made: &Made| End::new(shared.clone(), made.name.qpn, made.cq, now, keepalive);
+        let (away, here) = self.ends.split_at(usize::from(agreed.outgoing()));
+        let (mine, their) = (&agreed.mine, &agreed.theirs);
+        let word = |number: usize| number * WORD_SPACING;
+        let mut next_word = WORDS_COMMON + usize::from(mine.receive_buffers);
+        let slots: usize = self.parts.iter().map(|part| part.slots).sum();
+        let mut next_byte = word(next_word + slots) as u64;
+        let mut senders = Vec::new();
+        for (channel, (made, part)) in away.iter().zip(&self.parts).enumerate() {
+            let slots = (0..part.slots).map(|_| {
+                let place = (next_byte, word(next_word));
+                next_byte += part.slot_bytes as u64;
+                next_word += 1;
+                place
+            });
+            let slots = slots.collect();
+            let buffers = buffers_of(channel as u8, agreed.outgoing(), their.receive_buffers);
+            let buffers = buffers.map(|number| {
+                let offset = u64::from(number) * u64::from(their.receive_bytes);
+                let to = KeyedAddress {
+                    address: theirs.receive.address + offset,
+                    rkey: theirs.receive.rkey,
+                };
+                (to, own_entry(number), peer_entry(number))
+            });
+            let places = SenderPlaces {
+                slots,
+                slot_bytes: part.slot_bytes,
+                buffers: buffers.collect(),
+            };
+            senders.push(Sender::new(end(made), places));
+        }
+        let mut receivers = Vec::new();
+        for (channel, made) in here.iter().enumerate() {
+            let buffers = buffers_of(channel as u8, agreed.incoming(), mine.receive_buffers);
+            let places = ReceiverPlaces {
+                buffers: buffers
+                    .map(|number| (number, word(WORDS_COMMON + usize::from(number))))
+                    .collect(),
+            };
+            receivers.push(Receiver::new(end(made), places));
+        }
+        Connection { senders, receivers }
+    }
+
+    /// Gives everything back.
+    pub fn abandon(self, verbs: &mut dyn Verbs) {
+        if planted(Canary::MessagingHalfOpen) {
+            return;
+        }
+        for made in &self.ends {
+            // They are there and nobody uses them.
+            let _ = verbs.destroy_qp(made.name.qpn);
+            let _ = verbs.destroy_cq(made.cq);
+        }
+        for region in [&self.buffer_info, &self.receive, &self.send] {
+            verbs.deregister(region);
+        }
+    }
+}

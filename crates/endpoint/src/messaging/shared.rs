@@ -1,0 +1,360 @@
+//! What all channels of a connection share at one unit: the regions, and whether it is closed.
+
+use super::Agreed;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use rackweave_base::canary::{Canary, planted};
+use rackweave_base::{Instant, Qpn, Rkey};
+use rackweave_verbs::{
+    Completion, CompletionStatus, CqId, Operation, PostError, Region, Segment, Verbs, WorkRequest,
+};
+use rackweave_wire::fabric::message::{
+    CONNECTION_ENTRY, CloseReason, ENTRY_LEN, PULSE_ENTRY, Word,
+};
+use std::sync::Arc;
+
+/// A place in a peer's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyedAddress {
+    /// The address of its first byte.
+    pub address: u64,
+    /// The key.
+    pub rkey: Rkey,
+}
+
+/// Who closed a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ClosedBy {
+    /// This unit.
+    Local,
+    /// The other one.
+    Peer,
+    /// Nobody: a queue pair broke.
+    Transport,
+}
+
+/// A connection is closed; what this unit has not been told to be consumed may or may not have
+/// arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+pub struct Closed {
+    /// Who closed it.
+    pub by: ClosedBy,
+    /// Why.
+    pub reason: CloseReason,
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let who = match self.by {
+            ClosedBy::Local => "this unit closed the connection",
+            ClosedBy::Peer => "the peer closed the connection",
+            ClosedBy::Transport => "the connection broke",
+        };
+        write!(f, "{who}: {}", self.reason)
+    }
+}
+
+impl Closed {
+    fn pack(self) -> u64 {
+        let by = match self.by {
+            ClosedBy::Local => 1,
+            ClosedBy::Peer => 2,
+            ClosedBy::Transport => 3,
+        };
+        by << 16 | self.reason as u64
+    }
+
+    fn unpack(word: u64) -> Option<Self> {
+        let by = match word >> 16 {
+            1 => ClosedBy::Local,
+            2 => ClosedBy::Peer,
+            3 => ClosedBy::Transport,
+            _ => return None,
+        };
+        let reason = CloseReason::from_code(word as u16)?;
+        Some(Self { by, reason })
+    }
+}
+
+/// What the channels share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub agreed: Agreed,
+    /// Written by the peer.
+    pub buffer_info: Region,
+    /// Written by the peer.
+    pub receive: Region,
+    /// Where the words lie that are written to the peer, then the send buffer.
+    pub send: Region,
+    /// The peer's buffer info.
+    pub peer_info: KeyedAddress,
+    /// Zero while it is open; the first who closes it says why.
+    closed: AtomicU64,
+    /// Whether the peer has been told.
+    told: AtomicBool,
+}
+
+impl Shared {
+    pub fn new(
+        agreed: Agreed,
+        buffer_info: Region,
+        receive: Region,
+        send: Region,
+        peer_info: KeyedAddress,
+    ) -> Self {
+        Self {
+            agreed,
+            buffer_info,
+            receive,
+            send,
+            peer_info,
+            closed: AtomicU64::new(0),
+            told: AtomicBool::new(false),
+        }
+    }
+
+    /// The raw word of an entry of this unit's buffer info. Whatever the peer wrote before it, on
+    /// the same queue pair, is there, too.
+    pub fn entry(&self, entry: usize) -> u64 {
+        let word = self.buffer_info.block.word(entry * ENTRY_LEN as usize);
+        u64::from_le(word.load(Ordering::Acquire))
+    }
+
+    /// Where an entry of the peer's buffer info is.
+    pub fn peer_entry(&self, entry: usize) -> Operation {
+        Operation::Write {
+            address: self.peer_info.address + entry as u64 * ENTRY_LEN,
+            rkey: self.peer_info.rkey,
+            immediate: None,
+        }
+    }
+
+    /// Enters a word to be written to the peer at a place of its own, and says where it is.
+    pub fn stage(&self, at: usize, word: Word) -> Segment {
+        let place = self.send.block.word(at);
+        place.store(u64::from(word).to_le(), Ordering::Release);
+        self.send.segment(at as u64, 8)
+    }
+
+    /// Closes the connection unless it is closed already. What holds then.
+    pub fn close(&self, closed: Closed) -> Closed {
+        let exchanged =
+            self.closed
+                .compare_exchange(0, closed.pack(), Ordering::AcqRel, Ordering::Acquire);
+        match exchanged {
+            Ok(_) => closed,
+            Err(before) => Closed::unpack(before).expect("only packed ones are stored"),
+        }
+    }
+
+    /// Why it is closed, if it is, be it that the peer says so.
+    pub fn closed(&self) -> Option<Closed> {
+        if let Some(closed) = Closed::unpack(self.closed.load(Ordering::Acquire)) {
+            return Some(closed);
+        }
+        match self.entry(CONNECTION_ENTRY) {
+            0 => None,
+            word => Some(match Word::try_from(word) {
+                Ok(Word::Closed { reason }) => self.close(Closed {
+                    by: ClosedBy::Peer,
+                    reason,
+                }),
+                _ => self.lied(CloseReason::ForeignState),
+            }),
+        }
+    }
+
+    /// The peer did what it must not.
+    pub fn lied(&self, reason: CloseReason) -> Closed {
+        self.close(Closed {
+            by: ClosedBy::Local,
+            reason,
+        })
+    }
+}
+
+/// Work requests that an end keeps free for the pulse and the closing word.
+pub(super) const SPARE_REQUESTS: u32 = 4;
+
+/// What completions say: the low bits of ids.
+const ID_KIND: u64 = 3;
+/// A package or the word of one.
+pub(super) const ID_PACKAGE: u64 = 0;
+const ID_PULSE: u64 = 1;
+const ID_CLOSE: u64 = 2;
+
+/// The offset in the send region of the word that closes the connection.
+pub(super) const CLOSE_WORD: usize = 0;
+/// The offset of the bytes that a pulse carries.
+pub(super) const PULSE_WORD: usize = 64;
+
+/// One end of a channel's queue pair.
+#[derive(Debug)]
+pub(super) struct End {
+    pub shared: Arc<Shared>,
+    pub qpn: Qpn,
+    pub cq: CqId,
+    /// When the peer last showed a sign of life.
+    heard: Instant,
+    /// Requests whose completion has been asked for and has not come.
+    pending: u32,
+    pulsing: bool,
+    /// Whether the queue pair is in error.
+    broken: bool,
+    keepalive: rackweave_base::Duration,
+    pub pulses: u64,
+    completions: Vec<Completion>,
+}
+
+impl End {
+    pub fn new(
+        shared: Arc<Shared>,
+        qpn: Qpn,
+        cq: CqId,
+        now: Instant,
+        keepalive: rackweave_base::Duration,
+    ) -> Self {
+        Self {
+            shared,
+            qpn,
+            cq,
+            heard: now,
+            pending: 0,
+            pulsing: false,
+            broken: false,
+            keepalive,
+            pulses: 0,
+            completions: Vec::with_capacity(16),
+        }
+    }
+
+    /// Posts. Nothing is left half posted that could be believed: what is last tells the peer.
+    pub fn post(&mut self, verbs: &mut dyn Verbs, requests: &[WorkRequest]) -> Result<(), Closed> {
+        let signaled = requests.iter().filter(|request| request.signaled).count();
+        match verbs.post_sends(self.qpn, requests) {
+            Ok(()) => {
+                self.pending += signaled as u32;
+                Ok(())
+            }
+            Err((_, error)) => Err(self.refused(error)),
+        }
+    }
+
+    fn refused(&mut self, error: PostError) -> Closed {
+        debug_assert!(
+            !matches!(error, PostError::Full(_)),
+            "an end posts no more than its queue holds: {error}"
+        );
+        self.broken()
+    }
+
+    fn broken(&mut self) -> Closed {
+        (self.broken, self.pending) = (true, 0);
+        self.shared.close(Closed {
+            by: ClosedBy::Transport,
+            reason: CloseReason::TransportBroken,
+        })
+    }
+
+    /// Whether no request is under way whose end is waited for.
+    pub fn is_settled(&self) -> bool {
+        self.pending == 0
+    }
+
+    /// Takes completions; calls `done` with the id of each package's.
+    pub fn complete(
+        &mut self,
+        now: Instant,
+        verbs: &mut dyn Verbs,
+        mut done: impl FnMut(u64),
+    ) -> Result<bool, Closed> {
+        if self.pending == 0 {
+            return Ok(false);
+        }
+        let mut completions = core::mem::take(&mut self.completions);
+        verbs.poll_cq(self.cq, 16, &mut completions);
+        let any = !completions.is_empty();
+        let mut broken = false;
+        for completion in completions.drain(..) {
+            if completion.status != CompletionStatus::Success {
+                // Those that asked for no completion have one, too, if they fail.
+                broken = true;
+                continue;
+            }
+            self.pending -= 1;
+            match completion.id & ID_KIND {
+                ID_PACKAGE => done(completion.id >> 2),
+                ID_PULSE => self.pulsing = false,
+                _ => {}
+            }
+        }
+        self.completions = completions;
+        if broken {
+            return Err(self.broken());
+        }
+        if any {
+            self.heard = now;
+        }
+        Ok(any)
+    }
+
+    /// Asks for a sign of life if it is time, and tells the peer that the connection is closed if
+    /// it is and nobody has told. Then why it is closed.
+    pub fn mind(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), Closed> {
+        let Some(closed) = self.shared.closed() else {
+            return self.pulse(now, verbs);
+        };
+        let tells = closed.by != ClosedBy::Peer && !self.broken;
+        if tells && !self.shared.told.swap(true, Ordering::AcqRel) {
+            let word = Word::Closed {
+                reason: closed.reason,
+            };
+            let segment = self.shared.stage(CLOSE_WORD, word);
+            let to = self.shared.peer_entry(CONNECTION_ENTRY);
+            self.post(verbs, &[WorkRequest::new(ID_CLOSE, to, &[segment])])?;
+        }
+        Err(closed)
+    }
+
+    fn pulse(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), Closed> {
+        if self.due().is_some_and(|due| due <= now) {
+            self.pulsing = true;
+            self.pulses += 1;
+            let segment = self.shared.send.segment(PULSE_WORD as u64, 8);
+            let to = self.shared.peer_entry(PULSE_ENTRY);
+            self.post(verbs, &[WorkRequest::new(ID_PULSE, to, &[segment])])?;
+        }
+        Ok(())
+    }
+
+    /// When the peer is asked for a sign of life, if it is.
+    pub fn due(&self) -> Option<Instant> {
+        let asks = self.keepalive.as_nanos() > 0 && !self.pulsing && self.pending == 0;
+        let asks = asks && !planted(Canary::MessagingNoPulse);
+        asks.then(|| self.heard + self.keepalive)
+    }
+
+    /// The id of a request for a package.
+    pub fn package_id(number: u64) -> u64 {
+        number << 2 | ID_PACKAGE
+    }
+
+    /// Gives queue pair and completion queue back, and the regions if this is the last end.
+    pub fn destroy(self, verbs: &mut dyn Verbs) {
+        // Both are this end's own and are there; a NIC that has forgotten them has nothing to give
+        // back.
+        let _ = verbs.destroy_qp(self.qpn);
+        let _ = verbs.destroy_cq(self.cq);
+        if let Some(shared) = Arc::into_inner(self.shared) {
+            shared.deregister(verbs);
+        }
+    }
+}
+
+impl Shared {
+    pub fn deregister(&self, verbs: &mut dyn Verbs) {
+        for region in [&self.buffer_info, &self.receive, &self.send] {
+            verbs.deregister(region);
+        }
+    }
+}

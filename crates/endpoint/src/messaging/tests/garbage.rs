@@ -1,0 +1,201 @@
+//! A peer that lies. It holds valid keys and writes what it likes.
+
+use super::rig::{COMPUTE, Rig, STORAGE, small};
+use crate::messaging::{Arrived, CloseReason, Closed, ClosedBy, MessagingConfig};
+use rackweave_base::{Duration, Rng};
+use rackweave_verbs::{Access, Operation, Verbs as _, WorkRequest};
+use rackweave_wire::fabric::message::{
+    CONNECTION_ENTRY, ENTRY_LEN, FLAG_FINISHED, PieceHeader, Sequence, Word, own_entry, peer_entry,
+};
+use zerocopy::IntoBytes as _;
+
+/// Has the compute unit WRITE bytes into a region of the storage unit.
+fn write(rig: &mut Rig, into_info: bool, offset: u64, bytes: &[u8]) {
+    let keys = &rig.keys[STORAGE];
+    let place = if into_info {
+        keys.buffer_info
+    } else {
+        keys.receive
+    };
+    let (qpn, pd) = (rig.sender().qpn(), rig.sender().pd());
+    let block = rig.network.memory.allocate(bytes.len()).unwrap();
+    block.write(0, bytes);
+    let nic = &mut rig.network.nics[COMPUTE];
+    let region = nic.register(pd, block, Access::empty()).unwrap();
+    let to = Operation::Write {
+        address: place.address + offset,
+        rkey: place.rkey,
+        immediate: None,
+    };
+    let mut request = WorkRequest::new(0, to, &[region.segment(0, bytes.len() as u32)]);
+    request.signaled = false;
+    nic.post_send(qpn, request).unwrap();
+    rig.run(Duration::from_micros(50));
+    rig.network.nics[COMPUTE].deregister(&region);
+}
+
+fn write_word(rig: &mut Rig, entry: usize, word: u64) {
+    write(rig, true, entry as u64 * ENTRY_LEN, &word.to_le_bytes());
+}
+
+/// The storage unit finds the lie, says so and lives; the compute unit hears why.
+fn check(rig: &mut Rig, reason: CloseReason) {
+    let found = format!("{:?}", rig.receiver().peek());
+    let lied = Closed {
+        by: ClosedBy::Local,
+        reason,
+    };
+    rig.run(Duration::from_millis(1));
+    assert_eq!(rig.units[STORAGE].closed(), Some(lied), "found {found}");
+    let by = ClosedBy::Peer;
+    assert_eq!(rig.units[COMPUTE].closed(), Some(Closed { by, reason }));
+}
+
+fn filled(package: u64, length: u32) -> u64 {
+    let sequence = Sequence::of(package);
+    Word::Filled { sequence, length }.into()
+}
+
+#[test]
+fn foreign_states() {
+    for word in [
+        u64::MAX,
+        4,
+        Word::Free {
+            sequence: Sequence::of(0),
+        }
+        .into(),
+        Word::Closed {
+            reason: CloseReason::Normal,
+        }
+        .into(),
+    ] {
+        let mut rig = Rig::new(&small());
+        write_word(&mut rig, own_entry(0), word);
+        check(&mut rig, CloseReason::ForeignState);
+    }
+    for word in [filled(0, 100), 0xff00] {
+        for entry in [CONNECTION_ENTRY, peer_entry(0), peer_entry(2)] {
+            let mut rig = Rig::new(&small());
+            write_word(&mut rig, entry, word);
+            check(&mut rig, CloseReason::ForeignState);
+        }
+    }
+}
+
+#[test]
+fn packages_that_cannot_be() {
+    for (entry, package) in [(own_entry(0), 1), (own_entry(0), 0xff_ffff)] {
+        let mut rig = Rig::new(&small());
+        write_word(&mut rig, entry, filled(package, 100));
+        check(&mut rig, CloseReason::BadSequence);
+    }
+    // Buffers said to be free that hold nothing.
+    let mut rig = Rig::new(&small());
+    let sequence = Sequence::of(0);
+    write_word(&mut rig, peer_entry(1), Word::Free { sequence }.into());
+    check(&mut rig, CloseReason::BadSequence);
+}
+
+#[test]
+fn lengths_that_cannot_be() {
+    for length in [0, 31, 1025, u32::MAX] {
+        let mut rig = Rig::new(&small());
+        write_word(&mut rig, own_entry(0), filled(0, length));
+        check(&mut rig, CloseReason::BadLength);
+    }
+}
+
+fn header() -> PieceHeader {
+    PieceHeader {
+        opcode: 1.into(),
+        length: 64.into(),
+        total: 64.into(),
+        offset: 0.into(),
+        message: 0.into(),
+        flags: 0.into(),
+    }
+}
+
+#[test]
+fn headers_that_contradict() {
+    let cases: [(fn(&mut PieceHeader), CloseReason); 9] = [
+        (|h| h.length = 65.into(), CloseReason::BadHeader),
+        (|h| h.length = u32::MAX.into(), CloseReason::BadHeader),
+        (|h| h.length = 0.into(), CloseReason::BadHeader),
+        (|h| h.offset = 1.into(), CloseReason::BadHeader),
+        (|h| h.offset = u64::MAX.into(), CloseReason::BadHeader),
+        (|h| h.message = 1.into(), CloseReason::BadHeader),
+        (|h| h.flags = 2.into(), CloseReason::BadHeader),
+        (|h| h.flags = FLAG_FINISHED.into(), CloseReason::BadHeader),
+        (|h| h.total = 100_001.into(), CloseReason::MessageTooLong),
+    ];
+    for (number, (change, reason)) in cases.into_iter().enumerate() {
+        let mut rig = Rig::new(&small());
+        let mut header = header();
+        change(&mut header);
+        write(&mut rig, false, 0, header.as_bytes());
+        write_word(&mut rig, own_entry(0), filled(0, 96));
+        check(&mut rig, reason);
+        assert!(rig.receiver().peek().is_err(), "case {number}");
+    }
+}
+
+#[test]
+fn a_message_that_changes_its_mind() {
+    let cases: [fn(&mut PieceHeader); 4] = [
+        |h| h.opcode = 2.into(),
+        |h| h.total = 300.into(),
+        |h| h.offset = 100.into(),
+        |h| h.message = 1.into(),
+    ];
+    for change in cases {
+        let mut rig = Rig::new(&small());
+        let mut first = header();
+        first.total = 128.into();
+        let mut second = first;
+        second.offset = 64.into();
+        change(&mut second);
+        let mut package = [0; 192];
+        package[..32].copy_from_slice(first.as_bytes());
+        package[96..128].copy_from_slice(second.as_bytes());
+        write(&mut rig, false, 0, &package);
+        write_word(&mut rig, own_entry(0), filled(0, 192));
+        assert!(matches!(rig.receiver().peek(), Ok(Arrived::Piece(_))));
+        rig.receiver().release();
+        check(&mut rig, CloseReason::BadHeader);
+    }
+}
+
+#[test]
+fn random_bytes_never_panic() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let config = MessagingConfig {
+            keepalive: Duration::ZERO,
+            ..small()
+        };
+        let mut rig = Rig::of(&config, &config, seed);
+        for _ in 0..4 {
+            let bytes: Vec<u8> = (0..64).map(|_| rng.next_u32() as u8).collect();
+            write(&mut rig, false, rng.below(1024) & !31, &bytes);
+            let word = match rng.below(3) {
+                0 => rng.next_u64(),
+                _ => filled(rng.below(3), rng.below(1100) as u32),
+            };
+            write_word(&mut rig, rng.below(16) as usize, word);
+            for _ in 0..8 {
+                match rig.receiver().peek() {
+                    Ok(Arrived::Piece(_)) => rig.receiver().release(),
+                    Ok(_) => break,
+                    Err(_) => break,
+                }
+            }
+            rig.poll();
+            if rig.units[COMPUTE].closed().is_some() {
+                break;
+            }
+        }
+        rig.destroy();
+    }
+}

@@ -1,0 +1,8 @@
+//! Two units with NICs between them.
+
+mod basics;
+mod closing;
+mod garbage;
+mod random;
+pub mod rig;
+mod sizes;

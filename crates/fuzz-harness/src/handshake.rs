@@ -1,0 +1,256 @@
+//! The handshake of messaging under any bytes, in any pieces.
+
+use rackweave_base::memory::Block;
+use rackweave_base::packet::Pool;
+use rackweave_base::{Duration, Instant, MacAddr, Memory, Psn, Qpn, Rkey, Rng};
+use rackweave_endpoint::messaging::handshake::{Dialer, Greeter, Step};
+use rackweave_endpoint::messaging::{MessagingConfig, UnitTerms};
+use rackweave_nic::{Nic, NicConfig};
+use rackweave_verbs::{Access, Mtu, QpCapabilities, Verbs};
+use rackweave_wire::fabric::message::handshake::{
+    Keys, Message, Place, QueuePair, Refusal, RefusalCode, Terms, VERSION,
+};
+use std::net::Ipv4Addr;
+
+/// What the NIC has room for: one connection with a channel each way.
+const REGIONS: u32 = 3;
+const QUEUE_PAIRS: u32 = 2;
+
+const START: Instant = Instant::from_nanos(1);
+const END: Instant = Instant::from_nanos(1_000_000_001);
+
+/// Bit 0 of the first byte: who listens. Bit 1: the peer has begun soundly. Then pieces: a byte
+/// with the length, and so many bytes; length zero is the end of the stream.
+///
+/// # Panics
+/// If the parser or a machine is wrong.
+pub fn handshake(data: &[u8]) {
+    let Some((&choice, mut data)) = data.split_first() else {
+        return;
+    };
+    // Behind the length of the first piece.
+    one_message(data.get(1..).unwrap_or_default());
+    let mut unit = Unit::new();
+    let mut machine = Machine::new(choice & 1 == 0);
+    if choice & 2 != 0 {
+        machine.hear(&mut unit, &machine.beginning());
+    }
+    while let Some((&len, rest)) = data.split_first() {
+        let (piece, rest) = rest.split_at(usize::from(len).min(rest.len()));
+        data = rest;
+        if len == 0 {
+            machine.end();
+        }
+        machine.hear(&mut unit, piece);
+    }
+    machine.act(&mut unit, END);
+    assert!(machine.over, "every handshake ends");
+    unit.check_empty();
+}
+
+/// What is taken says the same when it is written again, but for what a newer unit says beyond.
+fn one_message(data: &[u8]) {
+    if let Ok(Some((message, len))) = Message::take(data) {
+        let again = message.emit();
+        match message {
+            Message::Hello { newest, .. } if newest > VERSION => {
+                assert_eq!(again[4..], data[4..again.len()]);
+            }
+            _ => assert_eq!(again, data[..len]),
+        }
+    }
+}
+
+struct Unit {
+    nic: Nic,
+    memory: Memory,
+    rng: Rng,
+}
+
+impl Unit {
+    fn new() -> Self {
+        let terms = terms(1);
+        let config = NicConfig {
+            qps_max: QUEUE_PAIRS,
+            cqs_max: QUEUE_PAIRS,
+            regions_max: REGIONS,
+            ..NicConfig::new(terms.ip, terms.mac)
+        };
+        // Receive buffers of a peer may be larger than this, which is refused.
+        let memory = Memory::new(1 << 18);
+        Self {
+            nic: Nic::new(config, memory.clone(), Pool::new(1), Rng::new(1)),
+            memory,
+            rng: Rng::new(2),
+        }
+    }
+
+    /// All that the NIC has room for can be made.
+    fn check_empty(&mut self) {
+        let pd = self.nic.create_pd();
+        let block: Block = Memory::new(4096).allocate(64).expect("it is there");
+        for _ in 0..REGIONS {
+            let made = self.nic.register(pd, block.clone(), Access::empty());
+            made.expect("no region is left behind");
+        }
+        for _ in 0..QUEUE_PAIRS {
+            let cq = self.nic.create_cq(1).expect("no queue is left behind");
+            let capabilities = QpCapabilities::default();
+            let made = self.nic.create_qp(pd, cq, cq, capabilities);
+            made.expect("no queue pair is left behind");
+        }
+    }
+}
+
+enum Kind {
+    Dialer(Dialer),
+    Greeter(Greeter),
+}
+
+struct Machine {
+    kind: Kind,
+    over: bool,
+}
+
+impl Machine {
+    fn new(dials: bool) -> Self {
+        let (config, terms) = (config(), terms(1));
+        let kind = if dials {
+            Kind::Dialer(Dialer::new(START, config, terms, END))
+        } else {
+            Kind::Greeter(Greeter::new(START, config, terms, END))
+        };
+        Self { kind, over: false }
+    }
+
+    /// What a sound peer says first.
+    fn beginning(&self) -> Vec<u8> {
+        match self.kind {
+            Kind::Dialer(_) => Message::Offer(wire_terms()).emit(),
+            Kind::Greeter(_) => Message::hello(wire_terms()).emit(),
+        }
+    }
+
+    fn end(&mut self) {
+        match &mut self.kind {
+            Kind::Dialer(dialer) => dialer.handle_end(START),
+            Kind::Greeter(greeter) => greeter.handle_end(START),
+        }
+    }
+
+    fn hear(&mut self, unit: &mut Unit, bytes: &[u8]) {
+        match &mut self.kind {
+            Kind::Dialer(dialer) => dialer.handle_bytes(START, bytes),
+            Kind::Greeter(greeter) => greeter.handle_bytes(START, bytes),
+        }
+        self.act(unit, START);
+    }
+
+    fn act(&mut self, unit: &mut Unit, now: Instant) {
+        let Unit { nic, memory, rng } = unit;
+        let (step, sent) = match &mut self.kind {
+            Kind::Dialer(dialer) => {
+                let step = dialer.poll(now, nic, memory, rng);
+                (step, dialer.poll_send())
+            }
+            Kind::Greeter(greeter) => {
+                let step = greeter.poll(now, nic, memory, rng);
+                (step, greeter.poll_send())
+            }
+        };
+        // Whatever comes, what goes is sound.
+        let sent = sent.unwrap_or_default();
+        let mut rest = &sent[..];
+        while !rest.is_empty() {
+            let taken = Message::take(rest).expect("what is sent is sound");
+            rest = &rest[taken.expect("what is sent is whole").1..];
+        }
+        let ends = match step {
+            Step::Waiting => false,
+            Step::Connected(connection) => {
+                connection.destroy(nic);
+                true
+            }
+            Step::Failed(error) => {
+                assert!(!error.to_string().is_empty());
+                true
+            }
+        };
+        assert!(!(ends && self.over), "it ends once");
+        self.over |= ends;
+    }
+}
+
+fn config() -> MessagingConfig {
+    MessagingConfig {
+        receive_buffers: 1,
+        receive_bytes: 1024,
+        message_max: 1 << 20,
+        keepalive: Duration::ZERO,
+        ..MessagingConfig::default()
+    }
+}
+
+fn terms(number: u8) -> UnitTerms {
+    let ip = Ipv4Addr::new(10, 0, 0, number);
+    let mac = MacAddr([2, 0, 0, 0, 0, number]);
+    UnitTerms::new(&config(), 7, ip, mac, Mtu::B1024)
+}
+
+fn wire_terms() -> Terms {
+    let terms = terms(2);
+    Terms {
+        fabric: terms.fabric,
+        message_max: terms.message_max,
+        receive_bytes: terms.receive_bytes,
+        ip: terms.ip,
+        mac: terms.mac,
+        mtu_bytes: terms.mtu.bytes() as u16,
+        receive_buffers: terms.receive_buffers,
+        channels_up: terms.channels_up,
+        channels_down: terms.channels_down,
+    }
+}
+
+/// The inputs that the corpus starts with: every message as the first and as the second, whole and
+/// in pieces, and strangers.
+pub fn seeds() -> Vec<(String, Vec<u8>)> {
+    let pair = |number| QueuePair {
+        qpn: Qpn(number),
+        psn: Psn::new(number),
+    };
+    let place = |address| Place {
+        address,
+        rkey: Rkey(3),
+    };
+    let keys = Keys {
+        queue_pairs: vec![pair(17), pair(18)],
+        buffer_info: place(4096),
+        receive: place(8192),
+    };
+    let busy = Refusal::new(RefusalCode::Busy, "come again");
+    let messages = [
+        ("hello", Message::hello(wire_terms()).emit()),
+        ("offer", Message::Offer(wire_terms()).emit()),
+        ("open", Message::Open(keys.clone()).emit()),
+        ("accept", Message::Accept(keys).emit()),
+        ("refuse", Message::refuse(busy).emit()),
+        ("http", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
+        ("tls", vec![22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]),
+    ];
+    let mut seeds = Vec::new();
+    for (name, message) in messages {
+        for choice in 0..4_u8 {
+            let whole = [&[choice, message.len() as u8], &message[..]].concat();
+            seeds.push((format!("{name}-{choice}"), whole));
+        }
+        let mut pieces = vec![3];
+        for piece in message.chunks(7) {
+            pieces.push(piece.len() as u8);
+            pieces.extend_from_slice(piece);
+        }
+        pieces.push(0);
+        seeds.push((format!("{name}-pieces"), pieces));
+    }
+    seeds
+}

@@ -1,0 +1,106 @@
+//! A connection between units of an embedded rack.
+
+use crate::NodeHandle;
+use rackweave_base::Duration;
+use rackweave_endpoint::flow::wait_until;
+use rackweave_endpoint::messaging::{CloseReason, Connection, MessageReceiver, MessageSender};
+use rackweave_verbs::NodeAccess;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// How long connections that go try to tell their peers.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+/// One unit's side of a connection, with the node that it is at. Dropped whole, it is closed.
+pub struct EmbeddedConnection {
+    node: NodeHandle,
+    peer: SocketAddr,
+    /// There until it is taken apart.
+    connection: Option<Connection>,
+}
+
+impl EmbeddedConnection {
+    pub(super) fn new(node: NodeHandle, peer: SocketAddr, connection: Connection) -> Self {
+        Self {
+            node,
+            peer,
+            connection: Some(connection),
+        }
+    }
+
+    /// The other end of the TCP stream that the units spoke over; it is closed by now.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The node that this end is at.
+    pub fn node(&self) -> &NodeHandle {
+        &self.node
+    }
+
+    /// The ends of all channels for those who wait, each for a thread of its own if wanted: those
+    /// that send, those that receive.
+    pub fn split(self) -> (Vec<MessageSender>, Vec<MessageReceiver>) {
+        let node: Arc<dyn NodeAccess> = Arc::new(self.node.clone());
+        let Connection { senders, receivers } = self.into_machines();
+        let senders = senders.into_iter();
+        let receivers = receivers.into_iter();
+        (
+            senders
+                .map(|sender| MessageSender::new(node.clone(), sender))
+                .collect(),
+            receivers
+                .map(|receiver| MessageReceiver::new(node.clone(), receiver))
+                .collect(),
+        )
+    }
+
+    /// The same ends as plain machines, for those who poll them with the node's verbs. Who takes
+    /// them gives them back: [`Connection::destroy`].
+    pub fn into_machines(mut self) -> Connection {
+        self.connection.take().expect("it is taken apart once")
+    }
+}
+
+impl Drop for EmbeddedConnection {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            let node = self.node.clone();
+            part(&node, vec![connection], CloseReason::Normal);
+        }
+    }
+}
+
+impl fmt::Debug for EmbeddedConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedConnection")
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Closes connections for a reason, waits a little until all peers know, and gives back what they
+/// had.
+pub(super) fn part(node: &NodeHandle, mut all: Vec<Connection>, reason: CloseReason) {
+    if all.is_empty() {
+        return;
+    }
+    let now = node.now();
+    for connection in &mut all {
+        node.with(|nic| connection.close(now, nic, reason));
+    }
+    let until = now + FAREWELL;
+    wait_until(node, || {
+        let now = node.now();
+        for connection in &mut all {
+            // That it is closed is known.
+            let _ = node.with(|nic| connection.poll(now, nic));
+        }
+        let settled = all.iter().all(Connection::is_settled);
+        (settled || now >= until).then_some(())
+    });
+    for connection in all {
+        node.with(|nic| connection.destroy(nic));
+    }
+}

@@ -1,0 +1,176 @@
+//! The compute unit's side.
+
+use super::connection::EmbeddedConnection;
+use super::stream::{Came, Stream};
+use super::{DialError, Unit};
+use crate::EmbeddedRack;
+use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_endpoint::flow::wait_until;
+use rackweave_endpoint::messaging::handshake::{Dialer, Step};
+use rackweave_endpoint::messaging::{MessagingConfig, Role};
+use rackweave_verbs::NodeAccess;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+
+/// Connects a compute unit at `node` to the storage unit that listens at `address`. Drives the rack
+/// while it waits.
+///
+/// # Errors
+/// If there can be no such unit, nobody listens there, or the handshake fails or is not done within
+/// `timeout`.
+pub fn dial(
+    rack: &EmbeddedRack,
+    node: NodeId,
+    address: SocketAddr,
+    config: MessagingConfig,
+    timeout: Duration,
+) -> Result<EmbeddedConnection, DialError> {
+    let mut dialing = Dialing::start(rack, node, address, config, timeout)?;
+    let node = dialing.unit.node.clone();
+    wait_until(&node, || dialing.poll())
+}
+
+enum State {
+    /// The system is about to connect the stream.
+    Connecting(TcpStream),
+    Talking(Stream),
+    Over,
+}
+
+/// A compute unit that is being connected, for those who do not want to block. Dropped, it gives up
+/// and leaves nothing behind.
+pub struct Dialing {
+    unit: Unit,
+    address: SocketAddr,
+    deadline: Instant,
+    dialer: Dialer,
+    state: State,
+}
+
+impl Dialing {
+    /// Begins to connect, as [`dial`] does.
+    ///
+    /// # Errors
+    /// If there can be no such unit, or no stream to this address.
+    pub fn start(
+        rack: &EmbeddedRack,
+        node: NodeId,
+        address: SocketAddr,
+        config: MessagingConfig,
+        timeout: Duration,
+    ) -> Result<Self, DialError> {
+        let unit = Unit::new(rack, node, Role::Compute, config)?;
+        let now = unit.node.now();
+        let deadline = now + timeout;
+        let dialer = Dialer::new(now, unit.config.clone(), unit.terms, deadline);
+        let socket = begin(address).map_err(|error| DialError::Connect {
+            address,
+            error: error.into(),
+        })?;
+        Ok(Self {
+            unit,
+            address,
+            deadline,
+            dialer,
+            state: State::Connecting(socket),
+        })
+    }
+
+    /// Does what there is to do, and gives the end when it is there. After that, nothing.
+    pub fn poll(&mut self) -> Option<Result<EmbeddedConnection, DialError>> {
+        let now = self.unit.node.now();
+        if let State::Connecting(socket) = &self.state {
+            let connected = match is_connected(socket) {
+                Ok(false) if now < self.deadline => return None,
+                Ok(false) => Err(io::ErrorKind::TimedOut.into()),
+                Ok(true) => Ok(()),
+                Err(error) => Err(error),
+            };
+            let State::Connecting(socket) = core::mem::replace(&mut self.state, State::Over) else {
+                unreachable!("it was so a moment ago");
+            };
+            match connected.and_then(|()| Stream::new(socket)) {
+                Ok(stream) => self.state = State::Talking(stream),
+                Err(error) => {
+                    let address = self.address;
+                    return Some(Err(DialError::Connect { address, error }));
+                }
+            }
+        }
+        let State::Talking(stream) = &mut self.state else {
+            return None;
+        };
+        stream.flush();
+        match stream.receive() {
+            Came::Bytes(bytes) => self.dialer.handle_bytes(now, &bytes),
+            Came::End => self.dialer.handle_end(now),
+            Came::Nothing => {}
+        }
+        let Unit {
+            node, memory, rng, ..
+        } = &mut self.unit;
+        let step = node.with(|nic| self.dialer.poll(now, nic, memory, rng));
+        if let Some(bytes) = self.dialer.poll_send() {
+            stream.send(&bytes);
+        }
+        let address = self.address;
+        let end = match step {
+            Step::Waiting => return None,
+            Step::Connected(connection) => {
+                let node = self.unit.node.clone();
+                Ok(EmbeddedConnection::new(node, address, connection))
+            }
+            Step::Failed(error) => Err(DialError::Handshake { address, error }),
+        };
+        stream.finish();
+        self.state = State::Over;
+        Some(end)
+    }
+}
+
+impl Drop for Dialing {
+    fn drop(&mut self) {
+        if let State::Talking(stream) = &mut self.state {
+            let Unit { node, .. } = &self.unit;
+            node.with(|nic| self.dialer.abandon(nic));
+            if let Some(bytes) = self.dialer.poll_send() {
+                stream.send(&bytes);
+            }
+            stream.finish();
+        }
+    }
+}
+
+/// A socket that is about to be connected.
+fn begin(address: SocketAddr) -> Result<TcpStream, Errno> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(socket.into()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the system has connected the socket by now.
+fn is_connected(socket: &TcpStream) -> io::Result<bool> {
+    let mut fds = [PollFd::new(socket, PollFlags::OUT)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match poll(&mut fds, Some(&at_once)) {
+        Ok(0) | Err(Errno::INTR) => Ok(false),
+        Ok(_) => match socket.take_error()? {
+            Some(error) => Err(error),
+            None => Ok(true),
+        },
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,198 @@
+//! Units that mean well.
+
+use super::*;
+use rackweave_endpoint::messaging::{CloseReason, ClosedBy, ConfigError};
+
+#[test]
+fn in_one_thread() {
+    let rack = rack();
+    let mut listener = listener(&rack);
+    let (compute, storage) = connect(&rack, &mut listener);
+    assert_eq!(compute.peer(), listener.local_addr());
+    assert_eq!(storage.peer().ip(), listener.local_addr().ip());
+    check_traffic(compute, storage);
+    let counters = listener.counters();
+    assert_eq!((counters.came, counters.connected), (1, 1));
+    assert_eq!(counters.refusals().count(), 0);
+    assert!(listener.take_failure().is_none());
+}
+
+#[test]
+fn in_two_threads() {
+    let rack = rack();
+    let mut listener = listener(&rack);
+    let address = listener.local_addr();
+    std::thread::scope(|scope| {
+        let compute = scope.spawn(|| dial(&rack, COMPUTE, address, config(), AMPLE));
+        let storage = listener.accept(AMPLE).expect("somebody dials");
+        let compute = compute.join().expect("it does not panic");
+        check_traffic(compute.expect("somebody listens"), storage);
+    });
+}
+
+/// Each unit has sizes of its own; of channels there are as many as both want.
+#[test]
+fn sizes_may_differ() {
+    let rack = rack();
+    let config_here = MessagingConfig {
+        receive_buffers: 7,
+        receive_bytes: 1024,
+        channels_up: 7,
+        channels_down: 3,
+        ..config()
+    };
+    let mut listener =
+        Listener::bind(&rack, STORAGE, any_port(), config_here).expect("a free port is found");
+    listener.set_patience(AMPLE);
+    let theirs = MessagingConfig {
+        receive_buffers: 5,
+        receive_bytes: 64 << 10,
+        channels_up: 2,
+        channels_down: 5,
+        ..config()
+    };
+    let address = listener.local_addr();
+    let mut dialing = Dialing::start(&rack, COMPUTE, address, theirs, AMPLE).expect("it begins");
+    let compute = finish(&mut listener, &mut dialing).expect("they fit");
+    let storage = listener.try_accept().expect("it is connected");
+    let (up, down) = compute.split();
+    assert_eq!((up.len(), down.len()), (2, 3));
+    drop((up, down));
+    let (down, up) = storage.split();
+    assert_eq!((up.len(), down.len()), (2, 3));
+}
+
+#[test]
+fn both_units_may_be_at_one_node() {
+    let rack = rack();
+    let mut listener = listener(&rack);
+    let address = listener.local_addr();
+    let mut dialing = Dialing::start(&rack, STORAGE, address, config(), AMPLE).expect("it begins");
+    let compute = finish(&mut listener, &mut dialing).expect("nothing is in the way");
+    let storage = listener.try_accept().expect("it is connected");
+    check_traffic(compute, storage);
+}
+
+/// The NICs have room for one connection. So whatever has ended, in whichever way, has given all of
+/// it back.
+#[test]
+fn nothing_is_held_by_those_who_are_gone() {
+    let mut small = RackConfig::default();
+    (small.nic.queue_pairs, small.nic.completion_queues) = (2, 2);
+    small.nic.regions = 3;
+    let rack = EmbeddedRack::new(&small).expect("small NICs will do");
+    let mut listener = listener(&rack);
+    for round in 0..4 {
+        let (compute, storage) = connect(&rack, &mut listener);
+        // A second one does not fit at the compute unit, which tells the storage unit.
+        let mut second = dialing(&rack, &listener);
+        let error = finish(&mut listener, &mut second).expect_err("there is no room");
+        assert!(error.to_string().contains("regions already"), "{error}");
+        poll_until(&mut listener, |listener| {
+            listener.counters().refused_by_peer == round + 1
+        });
+        check_traffic(compute, storage);
+
+        // A compute unit that goes away when its end is made.
+        let mut dialing = dialing(&rack, &listener);
+        while rack.node(COMPUTE).peek(|nic| spare_region(nic, &rack)) {
+            listener.poll();
+            assert!(dialing.poll().is_none());
+        }
+        drop(dialing);
+        assert!(rack.node(COMPUTE).peek(|nic| spare_region(nic, &rack)));
+        poll_until(&mut listener, |listener| listener.pending() == 0);
+        while let Some(connection) = listener.try_accept() {
+            drop(connection);
+        }
+    }
+}
+
+/// Whether a NIC with three regions has all of them free.
+fn spare_region(nic: &mut rackweave_nic::Nic, rack: &EmbeddedRack) -> bool {
+    use rackweave_verbs::{Access, Verbs};
+    let pd = nic.create_pd();
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        let block = rack.memory().allocate(64).expect("there is memory");
+        made.extend(nic.register(pd, block, Access::empty()));
+    }
+    for region in &made {
+        nic.deregister(region);
+    }
+    made.len() == 3
+}
+
+#[test]
+fn a_listener_that_goes_says_so() {
+    let rack = rack();
+    let mut listener = listener(&rack);
+    let mut early = dialing(&rack, &listener);
+    let compute = finish(&mut listener, &mut early).expect("nothing is in the way");
+    // Its Hello is answered, and no more.
+    let mut late = dialing(&rack, &listener);
+    poll_until(&mut listener, |listener| {
+        let _ = late.poll();
+        listener.pending() == 1
+    });
+    drop(listener);
+    let error = loop {
+        if let Some(end) = late.poll() {
+            break end.expect_err("nobody listens any more");
+        }
+    };
+    assert!(error.to_string().contains("listens no more"), "{error}");
+    // Nobody had accepted the other.
+    let (_up, mut down) = compute.split();
+    let closed = down[0].receive(&mut Vec::new()).expect_err("it is closed");
+    assert_eq!(closed.by, ClosedBy::Peer);
+    assert_eq!(closed.reason, CloseReason::UnitStops);
+}
+
+#[test]
+fn units_that_cannot_be() {
+    let rack = rack();
+    let nowhere = Listener::bind(&rack, NodeId(99), any_port(), config());
+    let error = nowhere.err().expect("there is no such node");
+    assert!(error.to_string().starts_with("node99 is not in the rack"));
+    let bad = MessagingConfig {
+        receive_buffers: 8,
+        ..config()
+    };
+    let error = Listener::bind(&rack, STORAGE, any_port(), bad.clone()).err();
+    let expected = UnitError::Config(ConfigError::ReceiveBuffers(8));
+    assert!(matches!(error, Some(ListenError::Unit(unit)) if unit == expected));
+    let error = dial(&rack, COMPUTE, any_port(), bad, AMPLE).expect_err("8 buffers");
+    assert!(matches!(error, DialError::Unit(unit) if unit == expected));
+
+    let first = listener(&rack);
+    let taken = first.local_addr();
+    let error = Listener::bind(&rack, STORAGE, taken, config()).err();
+    let error = error.expect("the port is taken").to_string();
+    assert!(error.starts_with(&format!("cannot listen at {taken}: ")));
+    drop(first);
+    let error = dial(&rack, COMPUTE, taken, config(), AMPLE).expect_err("nobody listens");
+    assert!(matches!(error, DialError::Connect { address, .. } if address == taken));
+}
+
+#[test]
+fn waiting_ends() {
+    let rack = rack();
+    let mut listener = listener(&rack);
+    let after = Duration::from_millis(5);
+    let error = listener.accept(after).expect_err("nobody dials");
+    assert_eq!(error, AcceptError::TimedOut { after });
+    // The system takes the stream, but nobody answers.
+    let address = listener.local_addr();
+    let error = dial(&rack, COMPUTE, address, config(), after).expect_err("no answer");
+    let due = match &error {
+        DialError::Handshake {
+            error: HandshakeError::TimedOut { due, .. },
+            ..
+        } => Some(*due),
+        // The machine was so slow that not even the stream was there.
+        DialError::Connect { .. } => None,
+        other => panic!("{other}"),
+    };
+    assert!(due.is_none_or(|due| due == Kind::Offer));
+}

@@ -1,0 +1,176 @@
+//! Column data: what the messages say by which a unit asks for columns and another one answers
+//! (communication tier, sections 1 and 3: a compute unit requests columns of a storage unit).
+//!
+//! | message | opcode | content |
+//! |---|---|---|
+//! | ask | [`ASK`] | [`Ask`]: which column, and which version of it is known already |
+//! | ask for a list | [`ASK_LIST`] | [`AskList`] |
+//! | column | [`COLUMN`] | [`ColumnHeader`] and the column's buffers |
+//! | unchanged | [`UNCHANGED`] | [`Unchanged`]: the version known is still the one served |
+//! | list | [`LIST`] | [`ListHeader`] and as many [`ListEntry`] |
+//! | refused | [`REFUSED`] | [`Refused`]: why there is no answer |
+//!
+//! All numbers are little-endian. Every message begins with the number of the request that it is or
+//! answers, of 32 bits, chosen by the one who asks; then comes [`LAYOUT`].
+//!
+//! A column's *buffers* are those of Apache Arrow's columnar format, without offsets into them:
+//! *validity* (a bit per row, the least significant first; empty if nothing is null), *offsets*
+//! (32 bits, one more than rows, the first of them zero; only of texts) and *values*. Each is
+//! followed by zeros up to a multiple of [`BUFFER_ALIGN`] bytes, and the header has that many, so
+//! that all of them are aligned where the message is. How long they are follows from the type, the
+//! rows and the nulls, but for the values of texts; a header that says otherwise is none
+//! ([`ColumnHeader::check`]).
+//!
+//! The *version* of a column is the checksum of all this ([`Checksum`]): it changes when the column
+//! does, and it is the same wherever the column is served.
+
+mod ask;
+mod checksum;
+mod header;
+mod list;
+#[cfg(test)]
+mod tests;
+
+pub use ask::{
+    ASK_HEADER_LEN, ASK_LIST_LEN, Ask, AskList, NAME_MAX, REFUSAL_TEXT_MAX, REFUSED_HEADER_LEN,
+    RefusalCode, Refused, UNCHANGED_LEN, Unchanged,
+};
+pub use checksum::Checksum;
+pub use header::{
+    BUFFERS, Buffer, COLUMN_HEADER_LEN, ColumnHeader, ColumnShape, DECIMAL_DIGITS_MAX, DataType,
+    ROWS_MAX, TEXT_BYTES_MAX,
+};
+pub use list::{LIST_ENTRY_LEN, LIST_HEADER_LEN, ListEntry, ListHeader, list_entries};
+
+/// Opcode of a message that asks for a column.
+pub const ASK: u32 = 0x434f_0001;
+/// Opcode of a message that asks for the list of columns.
+pub const ASK_LIST: u32 = 0x434f_0002;
+/// Opcode of a message with a column.
+pub const COLUMN: u32 = 0x434f_0003;
+/// Opcode of a message that says that a column has not changed.
+pub const UNCHANGED: u32 = 0x434f_0004;
+/// Opcode of a message with the list of columns.
+pub const LIST: u32 = 0x434f_0005;
+/// Opcode of a message that refuses a request.
+pub const REFUSED: u32 = 0x434f_0006;
+
+/// The number of these layouts, in the fifth byte of every message.
+pub const LAYOUT: u8 = 1;
+
+/// The longest message that is neither a column nor a list. Connections whose messages may not be
+/// that long are of no use here.
+pub const MESSAGE_MIN: u64 = (REFUSED_HEADER_LEN + REFUSAL_TEXT_MAX) as u64;
+
+/// What a column's buffers begin at multiples of, counted from the begin of the message.
+pub const BUFFER_ALIGN: u64 = 64;
+
+/// Why bytes are no message about columns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ColumnError {
+    /// The message's opcode is none that belongs there.
+    #[error("opcode {opcode:#x} does not belong there")]
+    Opcode {
+        /// The opcode.
+        opcode: u32,
+    },
+    /// The message is too short, or has something behind its end.
+    #[error("a message of {found} bytes; {expected} belong there")]
+    Length {
+        /// Bytes that it should have, or at least should have.
+        expected: u64,
+        /// Bytes that it has.
+        found: u64,
+    },
+    /// It has another layout.
+    #[error("layout {found} of column data; this side knows {LAYOUT}")]
+    Layout {
+        /// The layout's number.
+        found: u8,
+    },
+    /// Bits or bytes that must be zero are not.
+    #[error("bits that have no meaning are set")]
+    StrayBits,
+    /// A text is not UTF-8.
+    #[error("a name or text is not UTF-8")]
+    NotText,
+    /// A name has no characters, or too many.
+    #[error("a name of {found} bytes; names have 1 to {NAME_MAX}")]
+    Name {
+        /// Its length in bytes.
+        found: usize,
+    },
+    /// The type does not exist.
+    #[error("unknown data type {tag} ({precision}, {scale})")]
+    Type {
+        /// Its tag.
+        tag: u8,
+        /// Digits of a decimal.
+        precision: u8,
+        /// Digits of a decimal behind the point.
+        scale: i8,
+    },
+    /// There are more rows than are possible.
+    #[error("{found} rows; at most {ROWS_MAX} are possible")]
+    Rows {
+        /// The rows.
+        found: u64,
+    },
+    /// More rows are null than there are.
+    #[error("{nulls} of {rows} rows are null")]
+    Nulls {
+        /// Rows that are null.
+        nulls: u64,
+        /// All rows.
+        rows: u64,
+    },
+    /// A buffer's length is not the one that follows from type, rows and nulls.
+    #[error("{buffer} has {found} bytes; {expected} belong there")]
+    BufferLength {
+        /// Which buffer.
+        buffer: Buffer,
+        /// Bytes that it should have; of texts' values: at most.
+        expected: u64,
+        /// Bytes that it has.
+        found: u64,
+    },
+}
+
+/// Splits the fixed part off a message.
+fn fixed<const N: usize>(bytes: &[u8]) -> Result<(&[u8; N], &[u8]), ColumnError> {
+    bytes.split_first_chunk().ok_or(ColumnError::Length {
+        expected: N as u64,
+        found: bytes.len() as u64,
+    })
+}
+
+/// All of a message that has no other part.
+fn whole<const N: usize>(bytes: &[u8]) -> Result<&[u8; N], ColumnError> {
+    bytes.try_into().map_err(|_| ColumnError::Length {
+        expected: N as u64,
+        found: bytes.len() as u64,
+    })
+}
+
+fn check_layout(found: u8) -> Result<(), ColumnError> {
+    if found == LAYOUT {
+        Ok(())
+    } else {
+        Err(ColumnError::Layout { found })
+    }
+}
+
+/// A name as it may be: UTF-8, neither empty nor too long.
+fn name(bytes: &[u8]) -> Result<&str, ColumnError> {
+    if bytes.is_empty() || bytes.len() > NAME_MAX {
+        return Err(ColumnError::Name { found: bytes.len() });
+    }
+    str::from_utf8(bytes).map_err(|_| ColumnError::NotText)
+}
+
+/// `N` bytes at `at`. The ranges are constants of the layouts.
+fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut taken = [0; N];
+    taken.copy_from_slice(&bytes[at..at + N]);
+    taken
+}

@@ -1,0 +1,148 @@
+//! Why a unit does not connect.
+
+use core::fmt;
+
+/// The longest text of a refusal, in bytes.
+pub const TEXT_MAX: usize = 200;
+
+/// Why a unit does not connect, as the peer is told. The numbers are on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RefusalCode {
+    /// 1: what came is of another protocol.
+    NotSpoken,
+    /// 2: the units have no version in common.
+    Version,
+    /// 3: what came is of this protocol, but says what cannot be.
+    Malformed,
+    /// 4: a message came that is not due.
+    OutOfOrder,
+    /// 5: the units are in different racks.
+    ForeignRack,
+    /// 6: a number of receive buffers that cannot be.
+    ReceiveBuffers,
+    /// 7: a size of receive buffers that cannot be.
+    BufferSize,
+    /// 8: a number of channels that cannot be.
+    Channels,
+    /// 9: a longest message that cannot be.
+    MessageMax,
+    /// 10: an address or MTU that cannot be.
+    Address,
+    /// 11: too many want to connect at a time.
+    Busy,
+    /// 12: there is no memory for the buffers.
+    NoMemory,
+    /// 13: the NIC has no room for more queue pairs, completion queues or regions.
+    NoRoom,
+    /// 14: queue pairs, regions or keys that cannot be, or with which no connection could be made.
+    BadKeys,
+    /// 15: the unit stops, or takes no more connections.
+    Stopping,
+    /// 16: the peer took too long.
+    TooLate,
+    /// Another number: of a version to come.
+    Other(u16),
+}
+
+/// All that have a name, by number from 1.
+const NAMED: [RefusalCode; 16] = [
+    RefusalCode::NotSpoken,
+    RefusalCode::Version,
+    RefusalCode::Malformed,
+    RefusalCode::OutOfOrder,
+    RefusalCode::ForeignRack,
+    RefusalCode::ReceiveBuffers,
+    RefusalCode::BufferSize,
+    RefusalCode::Channels,
+    RefusalCode::MessageMax,
+    RefusalCode::Address,
+    RefusalCode::Busy,
+    RefusalCode::NoMemory,
+    RefusalCode::NoRoom,
+    RefusalCode::BadKeys,
+    RefusalCode::Stopping,
+    RefusalCode::TooLate,
+];
+
+impl RefusalCode {
+    /// Every code that has a name, in the order of their numbers, from 1.
+    pub const NAMED: [Self; 16] = NAMED;
+
+    /// The number on the wire.
+    pub fn number(self) -> u16 {
+        match self {
+            Self::Other(number) => number,
+            named => NAMED
+                .iter()
+                .zip(1..)
+                .find(|&(&code, _)| code == named)
+                .map_or(0, |(_, number)| number),
+        }
+    }
+
+    /// The code with this number on the wire.
+    pub fn from_number(number: u16) -> Self {
+        usize::from(number)
+            .checked_sub(1)
+            .and_then(|at| NAMED.get(at))
+            .copied()
+            .unwrap_or(Self::Other(number))
+    }
+}
+
+impl fmt::Display for RefusalCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotSpoken => "it does not speak Rackweave messaging",
+            Self::Version => "no version of the handshake in common",
+            Self::Malformed => "a malformed message",
+            Self::OutOfOrder => "a message that is not due",
+            Self::ForeignRack => "the units are in different racks",
+            Self::ReceiveBuffers => "a number of receive buffers that cannot be",
+            Self::BufferSize => "a size of receive buffers that cannot be",
+            Self::Channels => "a number of channels that cannot be",
+            Self::MessageMax => "a longest message that cannot be",
+            Self::Address => "an address or MTU that cannot be",
+            Self::Busy => "too many connect at a time; try again later",
+            Self::NoMemory => "no memory for the buffers",
+            Self::NoRoom => "no room in the NIC",
+            Self::BadKeys => "queue pairs, regions or keys that cannot be",
+            Self::Stopping => "the unit takes no more connections",
+            Self::TooLate => "the peer took too long",
+            Self::Other(number) => return write!(f, "reason {number} of a newer version"),
+        })
+    }
+}
+
+/// Why a unit does not connect: a code for programs, and a text for people.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{code}{}{text}", if .text.is_empty() { "" } else { ": " })]
+pub struct Refusal {
+    /// Why.
+    pub code: RefusalCode,
+    text: String,
+}
+
+impl Refusal {
+    /// A refusal with a text, which is cut to [`TEXT_MAX`] bytes; control characters become spaces.
+    pub fn new(code: RefusalCode, text: &str) -> Self {
+        let fits = |&end: &usize| text.is_char_boundary(end);
+        let cut = (0..=text.len().min(TEXT_MAX)).rfind(fits).unwrap_or(0);
+        let clean = |character: char| {
+            if character.is_control() {
+                ' '
+            } else {
+                character
+            }
+        };
+        Self {
+            code,
+            text: text[..cut].chars().map(clean).collect(),
+        }
+    }
+
+    /// The text, on one line.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}

@@ -1,0 +1,36 @@
+//! Messages by one-sided WRITEs: what lies in the memory of the two units of a connection
+//! (communication tier, section 3.1).
+//!
+//! A *message* goes in *pieces*, a *package* of which fills a receive buffer. A unit has up to seven
+//! receive buffers in a connection, and a *buffer info* of 16 entries of 64 bytes that tells it about
+//! them. All entries of a unit's buffer info are written by its peer, none by itself:
+//!
+//! | entry | tells | word |
+//! |---|---|---|
+//! | 0 | whether the peer has closed the connection | [`Word::Closed`] |
+//! | 1 + j | what lies in this unit's receive buffer j | [`Word::Filled`] |
+//! | 8 | nothing: the peer writes here to see whether it can | – |
+//! | 9 + j | that the peer's receive buffer j is free | [`Word::Free`] |
+//!
+//! An entry begins with its word, of eight bytes: bits 0 to 7 the state, bits 8 to 31 the package's
+//! number modulo 2^24, bits 32 to 63 a length or a reason. The rest of the entry is not used.
+//! Everything is little-endian.
+//!
+//! The paper keeps one status per buffer, which both sides change, and has to lock it. Here each
+//! word has one writer, so that nobody waits for anybody in order to write; and the number of the
+//! package tells news from what was there before.
+//!
+//! A package is a row of pieces, each with a [`PieceHeader`] and its bytes. The word is written
+//! after the package, in a WRITE of its own: nobody may conclude from a byte of a WRITE that the
+//! bytes before it have arrived (InfiniBand specification 1.4, o9-20).
+
+pub mod column;
+pub mod handshake;
+mod piece;
+mod words;
+
+pub use piece::{FLAG_FINISHED, PIECE_ALIGN, PIECE_HEADER_LEN, PieceHeader, piece_span};
+pub use words::{
+    BUFFER_INFO_LEN, CONNECTION_ENTRY, CloseReason, ENTRIES, ENTRY_LEN, PULSE_ENTRY,
+    RECEIVE_BUFFERS_MAX, Sequence, UnknownWord, Word, own_entry, peer_entry,
+};

@@ -1,0 +1,34 @@
+//! Columns: Arrow arrays as `rackweave_endpoint::messaging::columns` carries them, TPC-H's columns
+//! from the generator, and a query over columns.
+//!
+//! [`encode`] makes of an array what a storage unit serves; [`array`](array()) makes an array of
+//! what a compute unit got, without copying it: the array keeps the column in memory, and in its
+//! cache, for as long as it lives. Bytes come from a peer, so everything in them is checked before
+//! an array is made.
+//!
+//! [`tpch_columns`] makes columns by name, such as `lineitem.l_quantity`; [`sum`] and [`PieceSum`]
+//! add one up, from memory and where it lies in receive buffers, and [`reference_sum`] says what
+//! must come out. [`q6`] is TPC-H's Q6 (specification, section 2.4.6) with its validation
+//! parameters:
+//!
+//! ```sql
+//! select sum(l_extendedprice * l_discount) from lineitem
+//! where l_shipdate >= date '1994-01-01' and l_shipdate < date '1995-01-01'
+//!   and l_discount between 0.05 and 0.07 and l_quantity < 24
+//! ```
+//!
+//! [`reference_q6`] answers it over the generator's rows, and [`PUBLISHED_Q6_SF1`] is what the
+//! specification publishes.
+
+mod convert;
+mod q6;
+mod sum;
+mod tpch;
+
+pub use convert::{DecodeError, EncodeError, array, arrow_type, encode};
+pub use q6::{PUBLISHED_Q6_SF1, Q6_COLUMNS, Q6Error, q6, reference_q6};
+pub use sum::{PieceSum, SumError, reference_sum, sum};
+pub use tpch::{TPCH_COLUMNS, TpchColumn, UnknownColumn, tpch_column, tpch_columns};
+
+#[cfg(test)]
+mod tests;

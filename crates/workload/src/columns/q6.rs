@@ -1,0 +1,124 @@
+//! TPC-H's Q6 over columns.
+
+use crate::tpch::{Part, ScaleFactor, generated_lineitem};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Date32Type, Decimal128Type};
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType as ArrowType;
+use core::ops::{Range, RangeInclusive};
+use tpchgen::dates::{MIN_GENERATE_DATE, TOTAL_DATE_RANGE, TPCHDate};
+
+/// The columns that Q6 needs, in the order in which [`q6`] takes them.
+pub const Q6_COLUMNS: [&str; 4] = [
+    "lineitem.l_shipdate",
+    "lineitem.l_discount",
+    "lineitem.l_quantity",
+    "lineitem.l_extendedprice",
+];
+
+/// The answer at scale factor 1 that the specification publishes (section 2.4.6.4): 123141078.2283,
+/// in units of a ten-thousandth.
+pub const PUBLISHED_Q6_SF1: i128 = 1_231_410_782_283;
+
+/// Ship dates of 1994, in days since 1970-01-01.
+const SHIP_DATES: Range<i32> = 8_766..9_131;
+/// Discounts in hundredths.
+const DISCOUNTS: RangeInclusive<i128> = 5..=7;
+/// Quantities below this, in hundredths.
+const QUANTITY_END: i128 = 2_400;
+
+/// Why columns do not answer Q6.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Q6Error {
+    /// A column has another type than TPC-H's.
+    #[error("{name} is a column of {found}")]
+    Type {
+        /// Which one.
+        name: &'static str,
+        /// The type that it has.
+        found: ArrowType,
+    },
+    /// Columns have different numbers of rows, or nulls.
+    #[error("{name} has {rows} rows of which {nulls} are null; {expected} belong there, none null")]
+    Rows {
+        /// Which one.
+        name: &'static str,
+        /// Its rows.
+        rows: usize,
+        /// Rows of it that are null.
+        nulls: usize,
+        /// Rows of the first column.
+        expected: usize,
+    },
+}
+
+/// The revenue, in units of a ten-thousandth, over columns as [`Q6_COLUMNS`] names them. Those of
+/// several parts add up.
+///
+/// # Errors
+/// If a column has another type, another number of rows, or nulls.
+pub fn q6(columns: &[ArrayRef; 4]) -> Result<i128, Q6Error> {
+    let expected = columns[0].len();
+    for (at, (column, name)) in columns.iter().zip(Q6_COLUMNS).enumerate() {
+        let found = column.data_type();
+        let right = match at {
+            0 => matches!(found, ArrowType::Date32),
+            _ => matches!(found, ArrowType::Decimal128(_, 2)),
+        };
+        if !right {
+            let found = found.clone();
+            return Err(Q6Error::Type { name, found });
+        }
+        let (rows, nulls) = (column.len(), column.null_count());
+        if rows != expected || nulls > 0 {
+            return Err(Q6Error::Rows {
+                name,
+                rows,
+                nulls,
+                expected,
+            });
+        }
+    }
+    let dates = columns[0].as_primitive::<Date32Type>().values();
+    let [discounts, quantities, prices] = [&columns[1], &columns[2], &columns[3]]
+        .map(|column| column.as_primitive::<Decimal128Type>().values());
+    let mut revenue = 0i128;
+    for (row, date) in dates.iter().enumerate() {
+        let (discount, quantity) = (discounts[row], quantities[row]);
+        let counts =
+            SHIP_DATES.contains(date) && DISCOUNTS.contains(&discount) && quantity < QUANTITY_END;
+        if counts {
+            // Decimals of 15 digits, as peers may send them of 38: what is too large wraps, and is
+            // wrong as what was sent is.
+            revenue = revenue.wrapping_add(prices[row].wrapping_mul(discount));
+        }
+    }
+    Ok(revenue)
+}
+
+/// The same, over the generator's rows: no column is made, and dates are compared as the
+/// generator's.
+pub fn reference_q6(scale: ScaleFactor, part: Part) -> i128 {
+    let (first, end) = (date("1994-01-01"), date("1995-01-01"));
+    let counts = generated_lineitem(scale, part).filter(|line| {
+        let discount = line.l_discount.into_inner();
+        line.l_shipdate >= first
+            && line.l_shipdate < end
+            && (5..=7).contains(&discount)
+            && line.l_quantity < 24
+    });
+    counts
+        .map(|line| {
+            let price = i128::from(line.l_extendedprice.into_inner());
+            price * i128::from(line.l_discount.into_inner())
+        })
+        .sum()
+}
+
+/// The generator's date of this text.
+fn date(text: &str) -> TPCHDate {
+    let days = MIN_GENERATE_DATE..MIN_GENERATE_DATE + TOTAL_DATE_RANGE;
+    let mut dates = days.map(TPCHDate::new);
+    let found = dates.find(|date| date.to_string() == text);
+    found.expect("within the dates that the generator makes")
+}
