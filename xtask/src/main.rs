@@ -2,12 +2,14 @@
 //!
 //! [`ci`] runs every check, the same at home and in continuous integration; [`tidy`] judges what a
 //! machine can judge of style and of the house's plan; [`canary`] proves that the checkers of the
-//! simulator can fail; [`fuzz`] runs the fuzz targets under libFuzzer. It knows the project's
-//! files and commands, and none of its crates: it builds from the compiler alone.
+//! simulator can fail; [`fuzz`] runs the fuzz targets under libFuzzer; [`install`] puts the library
+//! for C and C++ where programs find it. It knows the project's files and commands, and none of its
+//! crates: it builds from the compiler alone.
 
 mod canary;
 mod ci;
 mod fuzz;
+mod install;
 mod json;
 mod process;
 mod tidy;
@@ -26,6 +28,10 @@ Commands:
   fuzz [TARGET] [--seconds N] [--merge]
                                     fuzzes one target, or all in turn (60 seconds each)
   fuzz TARGET --input FILE          runs one input, for instance one that has failed
+  header                            makes crates/capi/include/rackweave.h from its sources
+  install [--prefix DIR] [--debug] [--uninstall] [--from DIR]
+                                    the C and C++ headers, library and pkg-config file, to
+                                    /usr/local unless told; --from: a folder with built libraries
   help                              this text
 
 Examples:
@@ -33,6 +39,7 @@ Examples:
   cargo xtask ci fmt clippy tidy
   cargo xtask canary flows
   cargo xtask fuzz nic --seconds 300 --merge
+  cargo xtask install --prefix ~/.local
 
 The exit status is 0 if all is well, 1 if a check failed, 2 for a wrong command line.";
 
@@ -64,6 +71,8 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
         "tidy" => tidy::run(rest),
         "canary" => canary::run(rest),
         "fuzz" => fuzz::run(rest),
+        "header" => install::header(rest),
+        "install" => install::run(rest),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(())

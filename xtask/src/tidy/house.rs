@@ -4,7 +4,7 @@ use super::Finding;
 
 /// A crate and the crates of ours that it may depend on, with the reason. A new arrow gets the
 /// hardest review: it is entered here, and in ARCHITECTURE.md, or not at all.
-const ARROWS: [(&str, &[&str], &str); 20] = [
+const ARROWS: [(&str, &[&str], &str); 21] = [
     ("base", &[], "the ground floor knows no protocol"),
     (
         "wire",
@@ -160,6 +160,19 @@ const ARROWS: [(&str, &[&str], &str); 20] = [
             "endpoint",
         ],
         "the harness drives the machines by their seams",
+    ),
+    (
+        "capi",
+        &[
+            "base",
+            "wire",
+            "verbs",
+            "controller",
+            "target",
+            "endpoint",
+            "rack",
+        ],
+        "the C face sets up what a C program asks for with the calls that a Rust program has",
     ),
     ("xtask", &[], "chores build from the compiler alone"),
 ];
