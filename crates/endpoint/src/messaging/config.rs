@@ -6,10 +6,8 @@ use rackweave_verbs::{Mtu, PdId};
 use rackweave_wire::fabric::message::RECEIVE_BUFFERS_MAX;
 use std::net::Ipv4Addr;
 
-/// The smallest receive buffer in bytes.
-pub const RECEIVE_BYTES_MIN: u32 = 1 << 10;
-/// The largest receive buffer in bytes.
-pub const RECEIVE_BYTES_MAX: u32 = 1 << 30;
+pub use rackweave_wire::fabric::message::handshake::{RECEIVE_BYTES_MAX, RECEIVE_BYTES_MIN};
+
 /// What sizes of buffers are multiples of.
 pub const BUFFER_ALIGN: u32 = 64;
 
@@ -50,7 +48,7 @@ pub struct MessagingConfig {
     /// Bytes of each: a multiple of 64 from 1 KiB to 1 GiB.
     pub receive_bytes: u32,
     /// Bytes of the send buffer, a multiple of 64; zero: as much as the peer's receive buffers hold
-    /// together, which is what the paper proposes.
+    /// together, which is what the paper proposes, but at most [`Self::send_bytes_auto_max`].
     pub send_bytes: u64,
     /// The longest message in bytes; the smaller of what both say holds.
     pub message_max: u64,
@@ -74,7 +72,9 @@ impl Default for MessagingConfig {
     fn default() -> Self {
         Self {
             receive_buffers: 4,
-            receive_bytes: 256 << 10,
+            // A package of 256 KiB and its header, so that long messages whose lengths are powers of
+            // two fill packages.
+            receive_bytes: (256 << 10) + BUFFER_ALIGN,
             send_bytes: 0,
             message_max: 4 << 30,
             channels_up: 1,
@@ -133,6 +133,12 @@ impl MessagingConfig {
     /// The bytes of all receive buffers of a connection.
     pub fn receive_bytes_all(&self) -> u64 {
         u64::from(self.receive_buffers) * u64::from(self.receive_bytes)
+    }
+
+    /// The most bytes of a send buffer whose size follows from what the peer says: a peer shall not
+    /// take more of this unit's memory than the unit itself has set aside for it.
+    pub fn send_bytes_auto_max(&self) -> u64 {
+        self.receive_bytes_all().max(1 << 20)
     }
 
     /// Whether it makes sense, for a unit of either role.

@@ -79,7 +79,9 @@ impl MessageSender {
             if sender.could_post() || rounds.is_multiple_of(ROUNDS_PER_POLL) || rounds == 1 {
                 let polled = try_with(&**node, |now, verbs| sender.poll(now, verbs));
                 if let Some(Err(closed)) = polled {
-                    return Some(Err(closed.into()));
+                    // What is waited for may have happened before.
+                    let done = done(sender).transpose();
+                    return done.or(Some(Err(closed.into())));
                 }
             }
             done(sender).transpose()
@@ -94,7 +96,9 @@ impl MessageSender {
         self.machine().try_send(opcode, payload)
     }
 
-    /// Sends a message of any length that was agreed on; waits while there is no room.
+    /// Sends a message of any length that was agreed on, and waits until the NIC has it: as long as
+    /// there is no room, and no longer. Small messages in great number go faster by
+    /// [`Self::try_send`] and a [`Self::poll`] now and then, when many share a package.
     ///
     /// # Errors
     /// If it is too long, the message before unfinished, or the connection closed.
@@ -103,17 +107,21 @@ impl MessageSender {
             while !self.machine().try_send(opcode, payload)? {
                 self.wait(|sender| Ok(sender.has_room().then_some(())))?;
             }
-            self.poll()?;
-            return Ok(());
+        } else {
+            self.machine().begin(opcode, payload.len() as u64)?;
+            let mut written = 0;
+            self.wait(|sender| {
+                written += sender.write(&payload[written..]);
+                Ok((written == payload.len()).then_some(()))
+            })?;
         }
-        self.machine().begin(opcode, payload.len() as u64)?;
-        let mut written = 0;
-        self.wait(|sender| {
-            written += sender.write(&payload[written..]);
-            Ok((written == payload.len()).then_some(()))
-        })?;
-        self.poll()?;
-        Ok(())
+        self.posted_wait()
+    }
+
+    /// Nothing may be left to later polls: there may be none.
+    fn posted_wait(&mut self) -> Result<(), SendError> {
+        self.machine().flush();
+        self.wait(|sender| Ok(sender.is_posted().then_some(())))
     }
 
     /// Sends `len` bytes at `offset` of a region as a message, without copying them: they must not
@@ -137,8 +145,7 @@ impl MessageSender {
             written += sender.write_region(region, offset + written, len - written);
             Ok((written == len && !sender.is_writing()).then_some(()))
         })?;
-        self.poll()?;
-        Ok(())
+        self.posted_wait()
     }
 
     /// Waits until everything sent is in the peer's memory.

@@ -202,6 +202,7 @@ impl Receiver {
         match self.piece() {
             Ok(None) => {
                 self.finished = true;
+                self.end.set_over();
                 self.end_package();
                 Ok(Arrived::Finished)
             }
@@ -285,7 +286,7 @@ impl Receiver {
     /// # Errors
     /// If the connection is closed.
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<bool, Closed> {
-        let any = self.end.complete(now, verbs, |_| {})?;
+        let any = self.end.complete(now, verbs, |_| {});
         self.end.mind(now, verbs)?;
         let count = self.buffers.len() as u64;
         let owed = self.owes();

@@ -408,9 +408,18 @@ impl Sender {
         !gathering && self.arriving == self.filling
     }
 
-    /// Whether the receiver has released everything written.
+    /// Whether the receiver has released everything written. Poll first to know the latest, also
+    /// when the connection is closed.
     pub fn is_consumed(&self) -> bool {
-        self.is_delivered() && self.buffers.iter().all(|buffer| buffer.holds.is_none())
+        let gathering = self.filled > 0 || self.ending == Ending::Owed || self.is_writing();
+        let posted = !gathering && self.posting == self.filling;
+        posted && self.buffers.iter().all(|buffer| buffer.holds.is_none())
+    }
+
+    /// Whether the NIC has everything written.
+    pub fn is_posted(&self) -> bool {
+        let gathering = self.filled > 0 || self.ending == Ending::Owed || self.is_writing();
+        !gathering && self.posting == self.filling
     }
 
     /// Packages that have been posted and not confirmed to have arrived.
@@ -429,10 +438,17 @@ impl Sender {
         let any = self.end.complete(now, verbs, |number| {
             debug_assert_eq!(number, arriving + arrived, "packages arrive in order");
             arrived += 1;
-        })?;
+        });
         self.arriving += arrived;
-        self.end.mind(now, verbs)?;
         let freed = self.look_for_buffers()?;
+        if self.ending == Ending::Written && self.is_consumed() {
+            self.end.set_over();
+        }
+        if let Err(closed) = self.end.mind(now, verbs) {
+            // What was released before it was closed counts.
+            self.look_for_buffers()?;
+            return Err(closed);
+        }
         self.write_empty();
         self.write_finished();
         let posted = self.post(verbs)?;

@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// The most packages of a channel that its part of the send buffer is divided into.
 const SLOTS_MAX: u64 = 64;
 
+/// Parts of the send buffer for two receive buffers that hold less than this are not halved.
+const HALVES_MIN: u64 = 64 << 10;
+
 /// A word that is written to the peer has a cache line of its own: its writer may be any thread.
 const WORD_SPACING: usize = 64;
 
@@ -122,13 +125,22 @@ fn buffers_of(channel: u8, channels: u8, buffers: u8) -> impl Iterator<Item = u8
 fn divide(config: &MessagingConfig, agreed: &Agreed) -> Vec<Part> {
     let (channels, theirs) = (agreed.outgoing(), &agreed.theirs);
     let size = u64::from(theirs.receive_bytes);
+    let share = |bytes: u64| bytes / u64::from(channels) / 64 * 64;
     let parts = (0..channels).map(|channel| {
         let buffers = buffers_of(channel, channels, theirs.receive_buffers).count() as u64;
         let bytes = match config.send_bytes {
-            0 => buffers * size,
-            bytes => bytes / u64::from(channels) / 64 * 64,
+            0 => (buffers * size).min(share(config.send_bytes_auto_max())),
+            bytes => share(bytes),
         };
-        let slot_bytes = bytes.min(size);
+        // Where the limit leaves less than two receive buffers, one half is filled while the other
+        // is on its way, if halves are not too small.
+        let half = bytes / 2 / 64 * 64;
+        let limited = config.send_bytes == 0 && buffers > 1 && bytes < 2 * size;
+        let slot_bytes = if limited && half >= HALVES_MIN {
+            half
+        } else {
+            bytes.min(size)
+        };
         Part {
             slots: (bytes / slot_bytes).clamp(1, SLOTS_MAX) as usize,
             slot_bytes: slot_bytes as usize,

@@ -201,6 +201,8 @@ pub(super) struct End {
     pulsing: bool,
     /// Whether the queue pair is in error.
     broken: bool,
+    /// Nothing more comes or goes on this channel.
+    over: bool,
     keepalive: rackweave_base::Duration,
     pub pulses: u64,
     completions: Vec<Completion>,
@@ -222,6 +224,7 @@ impl End {
             pending: 0,
             pulsing: false,
             broken: false,
+            over: false,
             keepalive,
             pulses: 0,
             completions: Vec::with_capacity(16),
@@ -236,24 +239,37 @@ impl End {
                 self.pending += signaled as u32;
                 Ok(())
             }
-            Err((_, error)) => Err(self.refused(error)),
+            Err((_, error)) => self.refused(error),
         }
     }
 
-    fn refused(&mut self, error: PostError) -> Closed {
+    fn refused(&mut self, error: PostError) -> Result<(), Closed> {
         debug_assert!(
             !matches!(error, PostError::Full(_)),
             "an end posts no more than its queue holds: {error}"
         );
-        self.broken()
+        (self.broken, self.pending) = (true, 0);
+        self.check()
     }
 
-    fn broken(&mut self) -> Closed {
-        (self.broken, self.pending) = (true, 0);
-        self.shared.close(Closed {
-            by: ClosedBy::Transport,
-            reason: CloseReason::TransportBroken,
-        })
+    /// Whether the queue pair is as it should be. If it is broken, so is the connection, unless the
+    /// channel is over: then the other end may have gone.
+    fn check(&self) -> Result<(), Closed> {
+        if !self.broken || self.over {
+            return Ok(());
+        }
+        // The peer may have said why.
+        Err(self.shared.closed().unwrap_or_else(|| {
+            self.shared.close(Closed {
+                by: ClosedBy::Transport,
+                reason: CloseReason::TransportBroken,
+            })
+        }))
+    }
+
+    /// All that was sent on the channel has been released, and nothing follows.
+    pub fn set_over(&mut self) {
+        self.over = true;
     }
 
     /// Whether no request is under way whose end is waited for.
@@ -261,15 +277,16 @@ impl End {
         self.pending == 0
     }
 
-    /// Takes completions; calls `done` with the id of each package's.
+    /// Takes completions; calls `done` with the id of each package's. True if there were any.
+    /// What has failed is for [`Self::mind`].
     pub fn complete(
         &mut self,
         now: Instant,
         verbs: &mut dyn Verbs,
         mut done: impl FnMut(u64),
-    ) -> Result<bool, Closed> {
+    ) -> bool {
         if self.pending == 0 {
-            return Ok(false);
+            return false;
         }
         let mut completions = core::mem::take(&mut self.completions);
         verbs.poll_cq(self.cq, 16, &mut completions);
@@ -290,17 +307,17 @@ impl End {
         }
         self.completions = completions;
         if broken {
-            return Err(self.broken());
-        }
-        if any {
+            (self.broken, self.pending) = (true, 0);
+        } else if any {
             self.heard = now;
         }
-        Ok(any)
+        any
     }
 
     /// Asks for a sign of life if it is time, and tells the peer that the connection is closed if
     /// it is and nobody has told. Then why it is closed.
     pub fn mind(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), Closed> {
+        self.check()?;
         let Some(closed) = self.shared.closed() else {
             return self.pulse(now, verbs);
         };
@@ -329,7 +346,9 @@ impl End {
 
     /// When the peer is asked for a sign of life, if it is.
     pub fn due(&self) -> Option<Instant> {
-        let asks = self.keepalive.as_nanos() > 0 && !self.pulsing && self.pending == 0;
+        let idle = !self.pulsing && self.pending == 0 && !self.over;
+        let open = self.shared.closed.load(Ordering::Acquire) == 0;
+        let asks = self.keepalive.as_nanos() > 0 && idle && open;
         let asks = asks && !planted(Canary::MessagingNoPulse);
         asks.then(|| self.heard + self.keepalive)
     }
