@@ -4,9 +4,10 @@
 //! takes in time: links ([`LinkModel`]), NICs ([`NicModel`]), CPUs ([`CpuModel`]), caches
 //! ([`CacheModel`], [`TreeCost`]), SSDs ([`SsdModel`]). The models' constants come from data sheets
 //! and papers and stand, each with its source, in [`devices`]; [`testbed`] puts the BlueField
-//! paper's machines together, [`testbed_fat_btree`] those of the Fat-B+Tree paper. [`Actor`]s are
-//! the programs that run on the nodes' cores. One seed decides everything that is random, so a run
-//! with the same seed is the same run; its trace hash says so.
+//! paper's machines together, [`testbed_fat_btree`] those of the Fat-B+Tree paper and
+//! [`testbed_communication`] those of the communication tier. [`Actor`]s are the programs that run
+//! on the nodes' cores. One seed decides everything that is random, so a run with the same seed is
+//! the same run; its trace hash says so.
 //!
 //! [`checkers`] judge a run from outside; they share no code with what they judge.
 //!
@@ -21,6 +22,7 @@ mod picos;
 pub mod queue;
 mod ssd;
 pub mod testbed;
+pub mod testbed_communication;
 pub mod testbed_fat_btree;
 mod trace;
 mod tree_cost;

@@ -12,6 +12,7 @@ pub mod bluefield_4b;
 pub mod bluefield_5;
 pub mod bluefield_6;
 pub mod bluefield_9;
+pub mod communication;
 pub mod drive;
 pub mod fat_btree;
 pub mod fat_btree_10;
@@ -139,4 +140,10 @@ pub const ALL: &[Experiment] = &[
     fat_btree_10::EXPERIMENT_B,
     fat_btree_10::EXPERIMENT_C,
     fat_btree_10::EXPERIMENT_D,
+    communication::EXPERIMENT_4A,
+    communication::EXPERIMENT_4B,
+    communication::EXPERIMENT_5A,
+    communication::EXPERIMENT_5B,
+    communication::EXPERIMENT_6A,
+    communication::EXPERIMENT_6B,
 ];

@@ -95,7 +95,7 @@ fn line(table: &mut String, cells: &[&str; 6]) {
     // Writing to a string does not fail.
     let _ = write!(
         text,
-        "{figure:<13} {what:<WHAT$} {paper:>13} {ours:>13} {ratio:>6}  {source}"
+        "{figure:<16} {what:<WHAT$} {paper:>13} {ours:>13} {ratio:>6}  {source}"
     );
     table.push_str(text.trim_end());
     table.push('\n');

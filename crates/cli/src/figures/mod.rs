@@ -10,8 +10,9 @@ use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::progress::Progress;
 use files::Folder;
+use rackweave_bench::experiment::communication::embedded;
 use rackweave_bench::experiment::{ALL, Experiment, ExperimentError, Run, Scale};
-use rackweave_bench::figure::claims_csv;
+use rackweave_bench::figure::{Figure, claims_csv};
 use report::{Failure, FigureReport, FiguresReport, List};
 use std::time::Instant;
 
@@ -24,11 +25,14 @@ const CLAIMS: &str = "claims.csv";
 /// Runs the command.
 ///
 /// # Errors
-/// If the folder or standard output cannot be written.
+/// If the folder or standard output cannot be written, or a figure is only simulated.
 pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
     if args.list {
         output::print(globals, "figures-list", &List::all())?;
         return Ok(Verdict::Passed);
+    }
+    if args.embedded {
+        check_embedded(&args.names)?;
     }
     // First, so that nobody waits for figures that cannot be kept.
     let folder = Folder::open(&args.out)?;
@@ -42,8 +46,9 @@ pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
     for experiment in chosen(&args.names) {
         let started = Instant::now();
         let name = experiment.name;
-        match run_one(experiment, &report, scale, globals) {
+        match run_one(experiment, &report, (scale, args.embedded), globals) {
             Ok(figure) => {
+                let name = &figure.name;
                 let csv = folder.write(&format!("{name}.csv"), &figure.to_csv())?;
                 let svg = folder.write(&format!("{name}.svg"), &figure.to_svg())?;
                 let seconds = started.elapsed().as_secs_f64();
@@ -75,27 +80,53 @@ fn chosen(names: &[String]) -> impl Iterator<Item = &'static Experiment> {
         .filter(|one| names.is_empty() || names.iter().any(|name| name == one.name))
 }
 
+/// Refuses figures that cannot be measured in real time.
+fn check_embedded(names: &[String]) -> Result<(), CliError> {
+    match names.iter().find(|name| embedded::which(name).is_none()) {
+        None => Ok(()),
+        Some(name) => Err(CliError::usage(format!(
+            "{name} is simulated only: leave --embedded away, or name figures of the communication \
+             tier, such as communication-6a"
+        ))),
+    }
+}
+
 fn run_one(
     experiment: &Experiment,
     report: &FiguresReport,
-    scale: Scale,
+    (scale, in_real_time): (Scale, bool),
     globals: &Globals,
-) -> Result<rackweave_bench::figure::Figure, ExperimentError> {
+) -> Result<Figure, ExperimentError> {
     let mut progress = Progress::new(globals, experiment.name);
     let mut told = |share| {
         progress.set(|| share);
         !globals.interrupt.is_set()
     };
-    (experiment.run)(&mut Run {
+    let mut run = Run {
         scale,
         seed: report.seed,
         progress: &mut told,
-    })
+    };
+    match embedded::which(experiment.name).filter(|_| in_real_time) {
+        Some(which) => embedded::figure(&mut run, experiment.name, which),
+        None => (experiment.run)(&mut run),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_communication_tier_is_measured_in_real_time() {
+        let check = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            check_embedded(&names)
+        };
+        assert!(check(&["communication-6a", "communication-4b"]).is_ok());
+        let error = check(&["communication-6a", "zero-sided-6"]).unwrap_err();
+        assert!(error.to_string().contains("zero-sided-6 is simulated only"));
+    }
 
     #[test]
     fn names_choose_in_the_papers_order() {

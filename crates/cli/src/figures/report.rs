@@ -138,7 +138,7 @@ impl FiguresReport {
 impl fmt::Display for List {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Entry { name, about } in &self.figures {
-            writeln!(f, "{name:<14} {about}")?;
+            writeln!(f, "{name:<17} {about}")?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 mod flow_history;
 pub mod index_history;
+pub mod messages;
 pub mod page_history;
 pub mod sequence;
 pub mod stamp;
@@ -10,6 +11,7 @@ mod violation;
 
 pub use flow_history::{FlowHistory, Shape};
 pub use index_history::{IndexHistory, IndexViolation};
+pub use messages::{MessageHistory, MessageSummary, MessageViolation};
 pub use page_history::{PageHistory, PageViolation};
 pub use sequence::{SequenceHistory, SequenceSummary, SequenceViolation};
 pub use stamp::{Stamp, StampError};

@@ -1,0 +1,317 @@
+//! A writer that fills a peer's receive buffers in turn, whatever becomes of what it wrote: the
+//! throughput test of the communication tier (section 4.1).
+//!
+//! A package is copied from memory into a part of the send buffer and written to the next receive
+//! buffer; behind it, in a WRITE of its own, goes a word that tells of it, as in the protocols that
+//! are consumed. Nobody consumes, acknowledges or releases anything: the writer waits for nothing
+//! but the end of its own WRITE, before which it may not fill that part of the send buffer again.
+//!
+//! With one receive buffer and one part it is the single buffer's throughput test (figure 4a); one
+//! per thread, each with a buffer of its own, is the multi-threaded one (section 4.1.1).
+
+use super::single_buffer::{HEADER_BYTES, PackageHeader};
+use rackweave_base::Qpn;
+use rackweave_endpoint::messaging::KeyedAddress;
+use rackweave_verbs::{
+    Completion, CompletionStatus, CqId, Operation, PostError, Region, Verbs, WorkRequest,
+};
+
+/// Bytes from one word to the next.
+pub const WORD_SPACING: u64 = 64;
+
+/// Requests of a package.
+pub const REQUESTS_PER_PACKAGE: u32 = 2;
+
+/// Why nothing goes any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RawWriterError {
+    /// The queue pair takes no request.
+    #[error(transparent)]
+    Post(#[from] PostError),
+    /// A WRITE failed.
+    #[error("a WRITE failed: {0:?}")]
+    Broken(CompletionStatus),
+}
+
+/// Where the peer's receive buffers are: `buffers` of `buffer_bytes` each, one behind the other,
+/// then a word for each, every [`WORD_SPACING`] bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawTarget {
+    /// The first byte of all.
+    pub at: KeyedAddress,
+    /// How many buffers there are.
+    pub buffers: u64,
+    /// Bytes of each.
+    pub buffer_bytes: u64,
+    /// The first of those that this writer fills, and how many; it fills them in turn.
+    pub own: (u64, u64),
+}
+
+impl RawTarget {
+    /// Bytes of so many buffers and their words.
+    pub fn bytes_of(buffers: u64, buffer_bytes: u64) -> u64 {
+        buffers * (buffer_bytes + WORD_SPACING)
+    }
+
+    /// The buffer of a package, by number.
+    pub fn buffer_of(&self, package: u64) -> u64 {
+        self.own.0 + package % self.own.1
+    }
+
+    /// Where a buffer begins, from the first byte on.
+    pub fn offset_of(&self, buffer: u64) -> u64 {
+        buffer * self.buffer_bytes
+    }
+
+    fn word_of(&self, buffer: u64) -> u64 {
+        self.buffers * self.buffer_bytes + buffer * WORD_SPACING
+    }
+}
+
+/// The writer.
+#[derive(Debug)]
+pub struct RawWriter {
+    /// The parts of the send buffer, then a word for each.
+    region: Region,
+    parts: u64,
+    target: RawTarget,
+    qpn: Qpn,
+    cq: CqId,
+    /// The package to be filled in next, to be posted next, and the oldest under way.
+    filling: u64,
+    posting: u64,
+    ending: u64,
+    /// Bytes of the package filled in last.
+    filled: u32,
+    completions: Vec<Completion>,
+}
+
+impl RawWriter {
+    /// A writer with a send buffer of `parts` parts as large as the target's buffers, and a queue
+    /// pair that is connected with the target's and holds [`REQUESTS_PER_PACKAGE`] for each part.
+    ///
+    /// # Panics
+    /// If the region is smaller than [`Self::region_bytes`], or there is nothing to write to.
+    pub fn new(region: Region, parts: u64, target: RawTarget, (qpn, cq): (Qpn, CqId)) -> Self {
+        assert!(parts > 0 && target.own.1 > 0, "there is nothing to write");
+        assert!(region.block.len() as u64 >= Self::region_bytes(parts, target.buffer_bytes));
+        Self {
+            region,
+            parts,
+            target,
+            qpn,
+            cq,
+            filling: 0,
+            posting: 0,
+            ending: 0,
+            filled: 0,
+            completions: Vec::new(),
+        }
+    }
+
+    /// Bytes of the region of a writer.
+    pub fn region_bytes(parts: u64, buffer_bytes: u64) -> u64 {
+        parts * (buffer_bytes + WORD_SPACING)
+    }
+
+    /// The most bytes of a message in one package.
+    pub fn payload_max(&self) -> usize {
+        self.target.buffer_bytes as usize - HEADER_BYTES
+    }
+
+    /// Packages filled in so far.
+    pub fn packages(&self) -> u64 {
+        self.filling
+    }
+
+    /// Where it writes to.
+    pub fn target(&self) -> RawTarget {
+        self.target
+    }
+
+    /// Whether a part of the send buffer is free and what was filled in has been posted.
+    pub fn has_room(&self) -> bool {
+        self.posting == self.filling && self.filling - self.ending < self.parts
+    }
+
+    /// Whether a package is filled in and not posted.
+    pub fn is_filled(&self) -> bool {
+        self.posting < self.filling
+    }
+
+    /// Whether everything has been written.
+    pub fn is_idle(&self) -> bool {
+        self.ending == self.filling
+    }
+
+    /// Copies a package into the send buffer: its bytes one piece behind the other.
+    ///
+    /// # Panics
+    /// If there is no room, or the pieces are not `header.length` bytes or do not fit.
+    pub fn fill<'a>(&mut self, header: PackageHeader, pieces: impl IntoIterator<Item = &'a [u8]>) {
+        assert!(self.has_room(), "no part is free");
+        assert!(header.length <= self.payload_max() as u64);
+        let (block, part) = (&self.region.block, self.filling % self.parts);
+        let begin = (part * self.target.buffer_bytes) as usize;
+        block.write(begin, &header.to_bytes());
+        let mut at = begin + HEADER_BYTES;
+        for piece in pieces {
+            block.write(at, piece);
+            at += piece.len();
+        }
+        assert_eq!((at - begin - HEADER_BYTES) as u64, header.length);
+        self.filled = (at - begin) as u32;
+        self.filling += 1;
+        let word = self.filling << 32 | u64::from(self.filled);
+        block.write(self.own_word(part) as usize, &word.to_le_bytes());
+    }
+
+    fn own_word(&self, part: u64) -> u64 {
+        self.parts * self.target.buffer_bytes + part * WORD_SPACING
+    }
+
+    /// Posts the package that was filled in.
+    ///
+    /// # Errors
+    /// If the queue pair does not take it.
+    ///
+    /// # Panics
+    /// If none was filled in since the last time.
+    pub fn post(&mut self, verbs: &mut dyn Verbs) -> Result<(), RawWriterError> {
+        assert!(self.is_filled(), "a package is filled in");
+        let (part, buffer) = (
+            self.posting % self.parts,
+            self.target.buffer_of(self.posting),
+        );
+        let write = |at: u64, from: u64, length: u32| {
+            let to = Operation::Write {
+                address: self.target.at.address + at,
+                rkey: self.target.at.rkey,
+                immediate: None,
+            };
+            WorkRequest::new(0, to, &[self.region.segment(from, length)])
+        };
+        let from = part * self.target.buffer_bytes;
+        let mut data = write(self.target.offset_of(buffer), from, self.filled);
+        data.signaled = false;
+        let word = write(self.target.word_of(buffer), self.own_word(part), 8);
+        verbs
+            .post_sends(self.qpn, &[data, word])
+            .map_err(|(_, error)| error)?;
+        self.posting += 1;
+        Ok(())
+    }
+
+    /// Takes completions. True if there were any.
+    ///
+    /// # Errors
+    /// If a WRITE failed.
+    pub fn poll(&mut self, verbs: &mut dyn Verbs) -> Result<bool, RawWriterError> {
+        if self.ending == self.posting {
+            return Ok(false);
+        }
+        verbs.poll_cq(self.cq, 16, &mut self.completions);
+        let any = !self.completions.is_empty();
+        for completion in self.completions.drain(..) {
+            if completion.status != CompletionStatus::Success {
+                return Err(RawWriterError::Broken(completion.status));
+            }
+            self.ending += 1;
+        }
+        Ok(any)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::baseline::two_nics::TwoNics;
+
+    const BYTES: u64 = 128;
+
+    fn package(number: u64) -> Vec<u8> {
+        let len = 1 + number as usize % (BYTES as usize - HEADER_BYTES);
+        (0..len)
+            .map(|at| (number as usize * 31 + at) as u8)
+            .collect()
+    }
+
+    fn header(bytes: &[u8]) -> PackageHeader {
+        PackageHeader {
+            code: 1,
+            length: bytes.len() as u64,
+            total: bytes.len() as u64,
+            offset: 0,
+        }
+    }
+
+    #[test]
+    fn buffers_are_written_in_turn_without_a_receiver() {
+        for (parts, own, count) in [(1, (0, 1), 5), (3, (0, 3), 20), (2, (1, 2), 7)] {
+            let mut nics = TwoNics::new(11);
+            let made = nics.pair(4096, 2 * parts as u32);
+            let target = RawTarget {
+                at: made[1].keyed(),
+                buffers: 3,
+                buffer_bytes: BYTES,
+                own,
+            };
+            let ends = (made[0].qpn, made[0].cq);
+            let mut writer = RawWriter::new(made[0].region.clone(), parts, target, ends);
+            let mut number = 0;
+            while number < count || !writer.is_idle() {
+                writer.poll(&mut nics.nics[0]).expect("nothing breaks");
+                while number < count && writer.has_room() {
+                    let bytes = package(number);
+                    writer.fill(header(&bytes), [&bytes[..]]);
+                    writer.post(&mut nics.nics[0]).expect("there is room");
+                    number += 1;
+                    assert!(writer.packages() == number);
+                }
+                nics.settle();
+            }
+            for number in count.saturating_sub(own.1)..count {
+                let expect = package(number);
+                let buffer = target.buffer_of(number);
+                let mut found = vec![0; expect.len()];
+                let at = target.offset_of(buffer) as usize + HEADER_BYTES;
+                made[1].region.block.read(at, &mut found);
+                assert_eq!(found, expect, "package {number}");
+                let mut word = [0; 8];
+                let at = target.word_of(buffer) as usize;
+                made[1].region.block.read(at, &mut word);
+                let length = expect.len() as u64 + HEADER_BYTES as u64;
+                assert_eq!(u64::from_le_bytes(word), (number + 1) << 32 | length);
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_is_not_filled_again_before_its_write_has_ended() {
+        let mut nics = TwoNics::new(12);
+        let made = nics.pair(4096, 2);
+        let target = RawTarget {
+            at: made[1].keyed(),
+            buffers: 1,
+            buffer_bytes: BYTES,
+            own: (0, 1),
+        };
+        let ends = (made[0].qpn, made[0].cq);
+        let mut writer = RawWriter::new(made[0].region.clone(), 1, target, ends);
+        writer.fill(header(b"x"), [&b"x"[..]]);
+        assert!(!writer.has_room() && writer.is_filled());
+        writer.post(&mut nics.nics[0]).expect("there is room");
+        assert_eq!(writer.poll(&mut nics.nics[0]), Ok(false));
+        assert!(!writer.has_room() && !writer.is_idle());
+        nics.settle();
+        assert_eq!(writer.poll(&mut nics.nics[0]), Ok(true));
+        assert!(writer.has_room() && writer.is_idle());
+        // A target that is no longer there.
+        assert!(nics.nics[1].deregister(&made[1].region));
+        writer.fill(header(b"y"), [&b"y"[..]]);
+        writer.post(&mut nics.nics[0]).expect("there is room");
+        nics.settle();
+        let expect = RawWriterError::Broken(CompletionStatus::RemoteAccess);
+        assert_eq!(writer.poll(&mut nics.nics[0]), Err(expect));
+    }
+}

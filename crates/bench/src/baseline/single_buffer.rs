@@ -1,0 +1,337 @@
+//! Messages through a single buffer (communication tier, section 2.2 and figure 2).
+//!
+//! Each unit has one registered region, half of it to send from and half of it to receive into. A
+//! half begins with the operation code, a word of which the first byte counts:
+//!
+//! ```text
+//!  | code, 8 bytes | length, 8 | total, 8 | offset, 8 | payload ... |
+//! ```
+//!
+//! A sender copies a package into its send half and has two WRITEs made of it: first everything
+//! behind the code, then the code. The receiver polls the code; when there is one it copies the
+//! payload out, clears what the package took of its half, and writes a zero to the code of the
+//! *sender's* send half. Only then may the sender send the next package, and a message that is
+//! longer than a package goes one package at a time.
+//!
+//! What the paper leaves open and is chosen here: the notice goes to the sender's own code, since
+//! both halves have one; lengths and the offset are written out, 32 bytes with the code.
+//!
+//! It is a machine over [`Verbs`]: it knows no clock and never waits. What a peer writes is
+//! believed as far as it makes sense, and named by [`SingleBufferError`] where not.
+
+use core::sync::atomic::Ordering;
+use rackweave_base::Qpn;
+use rackweave_endpoint::messaging::KeyedAddress;
+use rackweave_verbs::{
+    Completion, CompletionStatus, CqId, Operation, PostError, Region, Verbs, WorkRequest,
+};
+
+/// Bytes of code, length, total and offset.
+pub const HEADER_BYTES: usize = 32;
+
+/// The smallest region: two halves with a header and a word of payload each.
+pub const REGION_BYTES_MIN: usize = 2 * (HEADER_BYTES + 8);
+
+/// Requests of one package or notice, all of which the send queue must hold at a time.
+pub const SEND_REQUESTS: u32 = 4;
+
+/// Bytes that a region needs behind its halves: the zero that is written as a notice.
+pub const NOTICE_BYTES: usize = 64;
+
+/// What a package says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PackageHeader {
+    /// What the message is; never zero.
+    pub code: u8,
+    /// Bytes of the message in this package.
+    pub length: u64,
+    /// Bytes of the whole message.
+    pub total: u64,
+    /// Bytes of the message before this package.
+    pub offset: u64,
+}
+
+impl PackageHeader {
+    /// The header as it lies in memory.
+    pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        let words = [u64::from(self.code), self.length, self.total, self.offset];
+        for (at, word) in bytes.chunks_exact_mut(8).zip(words) {
+            at.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// Why nothing goes any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SingleBufferError {
+    /// The peer wrote something that is no operation code.
+    #[error("the peer wrote {0:#x} as operation code; a code has one byte")]
+    Code(u64),
+    /// A package that does not fit.
+    #[error("a package of {length} bytes; {max} fit the receive half")]
+    Length {
+        /// What it says.
+        length: u64,
+        /// What fits.
+        max: u64,
+    },
+    /// A package that does not go on where the one before ended, or beyond its message.
+    #[error(
+        "a package with bytes {offset} to {offset} + {length} of {total}; expected byte {expected}"
+    )]
+    Place {
+        /// What it says.
+        offset: u64,
+        /// Its bytes.
+        length: u64,
+        /// The message's bytes.
+        total: u64,
+        /// Where it should begin.
+        expected: u64,
+    },
+    /// The peer gave notice of a package that was not sent, or wrote no zero.
+    #[error("the peer wrote {0:#x} as notice; a notice is zero")]
+    Notice(u64),
+    /// The queue pair takes no request.
+    #[error(transparent)]
+    Post(#[from] PostError),
+    /// A WRITE failed.
+    #[error("a WRITE failed: {0:?}")]
+    Broken(CompletionStatus),
+}
+
+/// One unit's end.
+#[derive(Debug)]
+pub struct SingleBuffer {
+    region: Region,
+    half: usize,
+    qpn: Qpn,
+    cq: CqId,
+    /// The peer's region.
+    peer: KeyedAddress,
+    /// The package that has been filled in or sent and is not known to be consumed.
+    sent: Option<PackageHeader>,
+    /// Whether that has been posted.
+    posted: bool,
+    /// Completions to come.
+    pending: u32,
+    /// The package that has been looked at and not been released.
+    arrived: Option<PackageHeader>,
+    /// Bytes that have come of the message under way.
+    received: u64,
+    completions: Vec<Completion>,
+}
+
+impl SingleBuffer {
+    /// An end with a region of two halves of `half` bytes and [`NOTICE_BYTES`], and a queue pair
+    /// that is connected with the peer's and holds [`SEND_REQUESTS`]. The region is zeroed.
+    ///
+    /// # Panics
+    /// If the region is smaller, or the half is no multiple of 8 with room for a payload.
+    pub fn new(region: Region, half: usize, (qpn, cq): (Qpn, CqId), peer: KeyedAddress) -> Self {
+        let is_sound = half.is_multiple_of(8) && 2 * half >= REGION_BYTES_MIN;
+        assert!(is_sound, "halves of {half} bytes");
+        let bytes = region.block.len();
+        assert!(bytes >= 2 * half + NOTICE_BYTES, "a region of {bytes}");
+        Self {
+            region,
+            half,
+            qpn,
+            cq,
+            peer,
+            sent: None,
+            posted: false,
+            pending: 0,
+            arrived: None,
+            received: 0,
+            completions: Vec::new(),
+        }
+    }
+
+    /// The most bytes of a message in one package.
+    pub fn payload_max(&self) -> usize {
+        self.half - HEADER_BYTES
+    }
+
+    /// Whether the send half is free.
+    pub fn is_free(&self) -> bool {
+        self.sent.is_none() && self.pending == 0
+    }
+
+    /// Whether every WRITE that was posted has ended.
+    pub fn is_settled(&self) -> bool {
+        self.pending == 0
+    }
+
+    /// Copies a package into the send half: its bytes one piece behind the other.
+    ///
+    /// # Panics
+    /// If the half is not free, the code zero, or the pieces are not `header.length` bytes or do
+    /// not fit.
+    pub fn fill<'a>(&mut self, header: PackageHeader, pieces: impl IntoIterator<Item = &'a [u8]>) {
+        assert!(self.is_free(), "the send half is in use");
+        assert_ne!(header.code, 0, "zero is no operation code");
+        let most = self.payload_max() as u64;
+        assert!(header.length <= most, "{} bytes", header.length);
+        let block = &self.region.block;
+        // The code is there at once; the peer sees it when it is written there.
+        block.write(0, &header.to_bytes());
+        let mut at = HEADER_BYTES;
+        for piece in pieces {
+            block.write(at, piece);
+            at += piece.len();
+        }
+        assert_eq!((at - HEADER_BYTES) as u64, header.length, "as announced");
+        (self.sent, self.posted) = (Some(header), false);
+    }
+
+    /// Posts the package that was filled in.
+    ///
+    /// # Errors
+    /// If the queue pair does not take it.
+    ///
+    /// # Panics
+    /// If none was filled in since the last time.
+    pub fn post(&mut self, verbs: &mut dyn Verbs) -> Result<(), SingleBufferError> {
+        let filled = self.sent.filter(|_| !self.posted);
+        let filled = filled.expect("a package is filled in");
+        let bytes = HEADER_BYTES as u64 - 8 + filled.length;
+        let there = self.peer.address + self.half as u64;
+        let mut data = self.write(there + 8, 8, bytes as u32);
+        data.signaled = false;
+        let code = self.write(there, 0, 8);
+        verbs
+            .post_sends(self.qpn, &[data, code])
+            .map_err(|(_, error)| error)?;
+        self.pending += 1;
+        self.posted = true;
+        Ok(())
+    }
+
+    fn write(&self, address: u64, from: u64, length: u32) -> WorkRequest {
+        let to = Operation::Write {
+            address,
+            rkey: self.peer.rkey,
+            immediate: None,
+        };
+        WorkRequest::new(0, to, &[self.region.segment(from, length)])
+    }
+
+    /// Takes completions, and notice of a package that was consumed. True if anything happened.
+    ///
+    /// # Errors
+    /// If a WRITE failed, or the peer lies.
+    pub fn poll(&mut self, verbs: &mut dyn Verbs) -> Result<bool, SingleBufferError> {
+        let mut any = false;
+        if self.pending > 0 {
+            verbs.poll_cq(self.cq, SEND_REQUESTS as usize, &mut self.completions);
+            for completion in self.completions.drain(..) {
+                if completion.status != CompletionStatus::Success {
+                    return Err(SingleBufferError::Broken(completion.status));
+                }
+                self.pending -= 1;
+                any = true;
+            }
+        }
+        let word = u64::from_le(self.region.block.word(0).load(Ordering::Acquire));
+        match self.sent {
+            Some(_) if word == 0 && self.posted => {
+                self.sent = None;
+                any = true;
+            }
+            sent => {
+                let own = sent.map_or(0, |package| u64::from(package.code));
+                if word != own {
+                    return Err(SingleBufferError::Notice(word));
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    /// The package in the receive half; nothing if there is none.
+    ///
+    /// # Errors
+    /// If the peer lies.
+    pub fn look(&mut self) -> Result<Option<PackageHeader>, SingleBufferError> {
+        if self.arrived.is_some() {
+            return Ok(self.arrived);
+        }
+        let word = |at: usize| {
+            let word = self.region.block.word(self.half + 8 * at);
+            u64::from_le(word.load(Ordering::Acquire))
+        };
+        // What was written before the code is there with it.
+        let code = match word(0) {
+            0 => return Ok(None),
+            code => u8::try_from(code).map_err(|_| SingleBufferError::Code(code))?,
+        };
+        let [length, total, offset] = [1, 2, 3].map(word);
+        let max = self.payload_max() as u64;
+        if length > max {
+            return Err(SingleBufferError::Length { length, max });
+        }
+        let expected = self.received;
+        let ends = offset.checked_add(length);
+        let is_progress = length > 0 || total == 0;
+        if offset != expected || ends.is_none_or(|end| end > total) || !is_progress {
+            return Err(SingleBufferError::Place {
+                offset,
+                length,
+                total,
+                expected,
+            });
+        }
+        self.arrived = Some(PackageHeader {
+            code,
+            length,
+            total,
+            offset,
+        });
+        Ok(self.arrived)
+    }
+
+    /// Copies the payload of the package that was looked at.
+    ///
+    /// # Panics
+    /// If there is none, or the target has another length.
+    pub fn copy_out(&self, target: &mut [u8]) {
+        let arrived = self.arrived.expect("a package was looked at");
+        assert_eq!(target.len() as u64, arrived.length, "the whole payload");
+        self.region.block.read(self.half + HEADER_BYTES, target);
+    }
+
+    /// Clears what the package that was looked at took of the receive half, and gives the sender
+    /// notice.
+    ///
+    /// # Errors
+    /// If the queue pair does not take the notice.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn release(&mut self, verbs: &mut dyn Verbs) -> Result<(), SingleBufferError> {
+        const ZEROS: [u8; 4096] = [0; 4096];
+        let arrived = self.arrived.take().expect("a package was looked at");
+        let mut at = self.half;
+        let end = at + HEADER_BYTES + arrived.length as usize;
+        while at < end {
+            let len = ZEROS.len().min(end - at);
+            self.region.block.write(at, &ZEROS[..len]);
+            at += len;
+        }
+        self.received = arrived.offset + arrived.length;
+        if self.received == arrived.total {
+            self.received = 0;
+        }
+        let zero = 2 * self.half as u64;
+        let notice = self.write(self.peer.address, zero, 8);
+        verbs.post_send(self.qpn, notice)?;
+        self.pending += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

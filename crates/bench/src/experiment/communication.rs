@@ -1,0 +1,85 @@
+//! The communication tier's experiments: "Remote Direct Memory Access as Communication Tier for
+//! Disaggregated Database Systems", figures 4 to 6.
+//!
+//! A storage unit sends data to a compute unit, once, and the time is taken from when it has the
+//! data to when all of it is where it should be. The effective bandwidth is the data over that
+//! time; what is copied on the way and what headers take does not count (section 4).
+//!
+//! * The *throughput test* copies packages from memory into the send buffer and writes them to
+//!   receive buffers that nobody reads; it ends with the last acknowledgement.
+//! * In the *consuming test* the receiver copies every package to memory that is not registered,
+//!   clears it, and gives the receive buffer back; it ends when the last package is cleared.
+//!
+//! A thread is a core of its own. What it copies and clears, posts, polls and looks at is charged
+//! (`testbed`); the bytes are real, and every byte that is consumed is compared with what was sent.
+//! The real protocol needs no clearing, since words tell what is new; it is charged as the paper
+//! has it. With several threads the storage unit starts them one after the other, and packages are
+//! dealt to them as evenly as there are packages: data that fits one package is one thread's
+//! (section 4.1.1: each thread has a part "if the data has to be split").
+//!
+//! What the paper leaves open and is chosen here: every measurement is made once, since virtual
+//! time gives the same again; the data lies in memory and not in a cache; with one thread the send
+//! buffer has as many parts as there are receive buffers and the thread copies the next package
+//! while the one before is on its way; the compute unit's threads run already.
+//!
+//! `shape` has what is measured, `ends` the two units' ends, `stage` measures, `sweep` goes through
+//! sizes and chooses the best, `claims` sets that beside the paper, `embedded` does the same in real
+//! time on this machine.
+
+mod actors;
+mod claims;
+mod data;
+pub mod embedded;
+mod ends;
+mod figures;
+mod plan;
+mod shape;
+mod stage;
+mod sweep;
+mod testbed;
+#[cfg(test)]
+mod tests;
+
+use super::Experiment;
+
+/// Figure 4a.
+pub const EXPERIMENT_4A: Experiment = Experiment {
+    name: "communication-4a",
+    about: "one buffer for messages: what can be written",
+    run: figures::figure_4a,
+};
+
+/// Figure 4b.
+pub const EXPERIMENT_4B: Experiment = Experiment {
+    name: "communication-4b",
+    about: "one buffer for messages: what can be consumed",
+    run: figures::figure_4b,
+};
+
+/// Figure 5a.
+pub const EXPERIMENT_5A: Experiment = Experiment {
+    name: "communication-5a",
+    about: "several receive buffers: what can be written",
+    run: figures::figure_5a,
+};
+
+/// Figure 5b.
+pub const EXPERIMENT_5B: Experiment = Experiment {
+    name: "communication-5b",
+    about: "the same with a thread for each of them",
+    run: figures::figure_5b,
+};
+
+/// Figure 6a.
+pub const EXPERIMENT_6A: Experiment = Experiment {
+    name: "communication-6a",
+    about: "several receive buffers: what can be consumed",
+    run: figures::figure_6a,
+};
+
+/// Figure 6b.
+pub const EXPERIMENT_6B: Experiment = Experiment {
+    name: "communication-6b",
+    about: "the same with a thread for two of them at each end",
+    run: figures::figure_6b,
+};

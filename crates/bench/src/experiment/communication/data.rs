@@ -1,0 +1,119 @@
+//! The data that is sent: bytes that differ everywhere, from a short row of them, so that data of
+//! any size takes little memory.
+
+use rackweave_base::Rng;
+use std::sync::Arc;
+
+/// Bytes of the row. No multiple of any buffer's size, so that packages differ.
+const ROW: usize = (1 << 20) + 8 * 1031;
+
+/// Some data: byte `i` is byte `i + shift` of the row, which begins anew at its end.
+#[derive(Clone, Debug)]
+pub struct Data {
+    row: Arc<[u8]>,
+    shift: usize,
+    bytes: u64,
+}
+
+impl Data {
+    /// No data, and a row for some.
+    pub fn none(seed: u64) -> Self {
+        let mut rng = Rng::new(seed).fork("data");
+        let words = (0..ROW / 8).flat_map(|_| rng.next_u64().to_le_bytes());
+        Self {
+            row: words.collect(),
+            shift: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The `number`-th data of a series, of `bytes` bytes. Another number gives other bytes at
+    /// every place.
+    pub fn series(&self, number: usize, bytes: u64) -> Self {
+        Self {
+            row: self.row.clone(),
+            shift: number * 8 * 127 % ROW,
+            bytes,
+        }
+    }
+
+    /// Just these bytes.
+    pub fn whole(bytes: &[u8]) -> Self {
+        Self {
+            row: bytes.into(),
+            shift: 0,
+            bytes: bytes.len() as u64,
+        }
+    }
+
+    /// How many bytes there are.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Part of the data, as pieces that follow each other.
+    ///
+    /// # Panics
+    /// If it reaches beyond the data.
+    pub fn pieces(&self, offset: u64, len: usize) -> impl Iterator<Item = &[u8]> {
+        assert!(offset + len as u64 <= self.bytes, "beyond the data");
+        let row = self.row.len().max(1);
+        let mut at = ((offset + self.shift as u64) % row as u64) as usize;
+        let mut left = len;
+        core::iter::from_fn(move || {
+            let piece = &self.row[at..row.min(at + left)];
+            left -= piece.len();
+            at = 0;
+            (!piece.is_empty()).then_some(piece)
+        })
+    }
+
+    /// Copies part of the data.
+    ///
+    /// # Panics
+    /// If it reaches beyond the data.
+    pub fn copy(&self, offset: u64, target: &mut [u8]) {
+        let mut at = 0;
+        for piece in self.pieces(offset, target.len()) {
+            target[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+    }
+
+    /// Whether these are the bytes from `offset` on.
+    pub fn is(&self, offset: u64, bytes: &[u8]) -> bool {
+        if offset + bytes.len() as u64 > self.bytes {
+            return false;
+        }
+        let mut at = 0;
+        self.pieces(offset, bytes.len()).all(|piece| {
+            let begin = at;
+            at += piece.len();
+            bytes[begin..at] == *piece
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_what_it_is_and_nothing_else() {
+        let none = Data::none(1);
+        let (first, second) = (none.series(0, 5 << 20), none.series(1, 5 << 20));
+        for (offset, len) in [(0, 8), (ROW as u64 - 3, 11), (17, 3 * ROW), (5 << 20, 0)] {
+            let mut bytes = vec![0; len];
+            first.copy(offset, &mut bytes);
+            assert!(first.is(offset, &bytes), "{len} bytes at {offset}");
+            if len > 0 {
+                assert!(!second.is(offset, &bytes) && !first.is(offset + 1, &bytes));
+                bytes[len - 1] ^= 1;
+                assert!(!first.is(offset, &bytes));
+            }
+        }
+        assert!(!none.is(0, b"x"), "there is none");
+        let whole = Data::whole(b"abc");
+        assert!(whole.is(1, b"bc") && !whole.is(0, b"bc") && !whole.is(2, b"ca"));
+    }
+}

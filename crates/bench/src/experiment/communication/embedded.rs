@@ -1,0 +1,338 @@
+//! The same on an embedded rack: real threads, real time, beside this machine's memcpy.
+//!
+//! The ways, the plans and what is drawn are those of the figures; sizes are fewer and smaller. A
+//! thread of the sender and one of the receiver drive the rack while they wait; there is no other.
+//! A point is the median of several transfers after one that is not counted, from the first
+//! sender's begin to the last receiver's end. What arrived last is compared with what was sent.
+//!
+//! Otherwise than in the simulator, threads run before the time is taken, and the receiver of the
+//! real protocol clears nothing, since it need not; that of the single buffer does.
+
+mod threads;
+
+use super::ends::{self, Ends};
+use super::plan::{Plan, Test, Which};
+use super::shape::{Bytes, Shape};
+use super::sweep::{Curve, MIB, best};
+use super::testbed;
+use crate::baseline::raw_writer::RawWriter;
+use crate::baseline::single_buffer::SingleBuffer;
+use crate::experiment::drive::failed;
+use crate::experiment::{ExperimentError, Run, Scale};
+use crate::figure::{Axis, Drawing, Figure, Series};
+use core::hint::black_box;
+use rackweave_base::Rng;
+use rackweave_endpoint::messaging::{MessageReceiver, MessageSender};
+use rackweave_rack::{EmbeddedRack, NodeHandle};
+use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
+use rackweave_verbs::{NodeAccess as _, Region};
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+use threads::{Point, Times, panicked, send_multi, send_single, take_multi, take_single, write};
+
+/// Transfers of a point, of which the first is not counted; more of small data.
+const ROUNDS: usize = 5;
+const ROUNDS_SMALL: usize = 15;
+
+/// Data up to which there are more.
+const SMALL: u64 = 1 << 20;
+
+/// What a figure is called in real time, if it is one of these.
+pub fn which(name: &str) -> Option<Which> {
+    Some(match name {
+        "communication-4a" => Which::Four(Test::Throughput),
+        "communication-4b" => Which::Four(Test::Consuming),
+        "communication-5a" => Which::OneThread(Test::Throughput),
+        "communication-5b" => Which::Threads(Test::Throughput),
+        "communication-6a" => Which::OneThread(Test::Consuming),
+        "communication-6b" => Which::Threads(Test::Consuming),
+        _ => return None,
+    })
+}
+
+/// Bytes of data and of buffers.
+fn sizes(scale: Scale) -> (Vec<u64>, Vec<u64>) {
+    let powers = |from: u32, to: u32, step: usize| -> Vec<u64> {
+        (from..=to).step_by(step).map(|power| 1 << power).collect()
+    };
+    match scale {
+        Scale::Quick => (powers(6, 24, 2), powers(14, 22, 2)),
+        Scale::Full => (powers(3, 26, 1), powers(12, 24, 2)),
+    }
+}
+
+/// Measures a figure's curves on an embedded rack.
+///
+/// # Errors
+/// If a rack cannot be built, something wrong arrives, or the user wishes to stop.
+pub fn figure(run: &mut Run<'_>, name: &str, which: Which) -> Result<Figure, ExperimentError> {
+    let plan = Plan::new(which, run.scale);
+    let (data, buffers) = sizes(run.scale);
+    let most = data.last().copied().unwrap_or(0);
+    let source = source(run.seed, most as usize);
+    let shapes = plan.shapes(&buffers);
+    let mut curves = Vec::new();
+    for (at, &shape) in shapes.iter().enumerate() {
+        if !(run.progress)(at as f64 / shapes.len() as f64) {
+            return Err(ExperimentError::Interrupted);
+        }
+        let points = curve(shape, run.seed, &source, &data);
+        let points = points.map_err(|error| error.with(format!("{shape:?}")))?;
+        curves.push(Curve {
+            shape,
+            points,
+            written: Vec::new(),
+        });
+    }
+    let memcpy = memcpy(&source);
+    let mut series = plan.drawn(&curves);
+    let panels: Vec<String> = series.iter().map(|one| one.panel().0.to_owned()).collect();
+    let ends = [data.first(), data.last()];
+    let line: Vec<(f64, f64)> = ends
+        .into_iter()
+        .flatten()
+        .map(|&at| (at as f64, memcpy))
+        .collect();
+    for (at, panel) in panels.iter().enumerate() {
+        if panels.iter().position(|other| other == panel) == Some(at) {
+            let panel = match panel.as_str() {
+                "" => String::new(),
+                panel => format!("{panel} | "),
+            };
+            series.push(Series {
+                name: format!("{panel}memcpy"),
+                points: line.clone(),
+            });
+        }
+    }
+    Ok(Figure {
+        name: format!("{name}-embedded"),
+        title: format!("{}, on this machine", which.title()),
+        x: Axis::log("data", "B"),
+        y: Axis::linear("effective bandwidth", "MiB/s"),
+        drawing: Drawing::Lines,
+        x_names: Vec::new(),
+        series,
+        claims: Vec::new(),
+        notes: notes(&plan, &curves, memcpy),
+        seed: run.seed,
+    })
+}
+
+fn notes(plan: &Plan, curves: &[Curve], memcpy: f64) -> Vec<String> {
+    let papers = plan.papers(curves);
+    let best_of = |curves: Vec<&Curve>| {
+        let one = best(curves, 1).first().map(|curve| {
+            let (data, rate) = curve.peak();
+            let name = plan.name(&curve.shape);
+            let data = Bytes(data as u64);
+            let part = rate / memcpy;
+            format!("{name}: {rate:.0} MiB/s with data of {data}, {part:.2} of memcpy")
+        });
+        one.unwrap_or_default()
+    };
+    let cores = thread::available_parallelism().map_or(1, core::num::NonZero::get);
+    let most = plan.crews.iter().map(|crew| crew.0).max().unwrap_or(1);
+    let threads = match plan.which.test() {
+        Test::Throughput => usize::from(most),
+        Test::Consuming => 2 * usize::from(most),
+    };
+    vec![
+        format!(
+            "Real time, on an embedded rack in one process with {cores} cores; up to {threads} \
+             threads. memcpy of one thread, from memory to memory, in the same run: {memcpy:.0} \
+             MiB/s."
+        ),
+        format!(
+            "The largest area of the paper's number has {}.",
+            best_of(papers)
+        ),
+        format!(
+            "Of all that were tried {}.",
+            best_of(curves.iter().collect())
+        ),
+    ]
+}
+
+/// Random bytes.
+fn source(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut rng = Rng::new(seed).fork("source");
+    let mut source = vec![0; bytes];
+    for word in source.chunks_mut(8) {
+        word.copy_from_slice(&rng.next_u64().to_le_bytes()[..word.len()]);
+    }
+    source
+}
+
+/// MiB per second that one thread copies from memory to memory: the best of several rounds.
+fn memcpy(source: &[u8]) -> f64 {
+    let mut target = vec![1; source.len()];
+    let mut best: f64 = 0.0;
+    for _ in 0..8 {
+        let began = Instant::now();
+        target.copy_from_slice(black_box(source));
+        black_box(&mut target);
+        best = best.max(source.len() as f64 / MIB / began.elapsed().as_secs_f64());
+    }
+    best
+}
+
+fn curve(
+    shape: Shape,
+    seed: u64,
+    source: &[u8],
+    data: &[u64],
+) -> Result<Vec<(f64, f64)>, ExperimentError> {
+    let mut config = testbed::config(seed, ends::memory_of(&shape));
+    // Whoever waits drives the rack.
+    config.driver_threads = 0;
+    let rack = EmbeddedRack::new(&config)?;
+    let nodes = [STORAGE, COMPUTE].map(|node| rack.node(node));
+    let mut ends = match Ends::new(&mut &rack, &shape, nodes[0].now(), seed)? {
+        Ends::Raw(writers, region) => Running::Raw(writers, region),
+        Ends::Single(ends) => Running::Single(ends),
+        Ends::Multi(channels) => Running::Multi(
+            channels
+                .into_iter()
+                .map(|(sender, receiver)| {
+                    let [storage, compute] = nodes.clone().map(Arc::new);
+                    (
+                        MessageSender::new(storage, sender),
+                        MessageReceiver::new(compute, receiver),
+                    )
+                })
+                .collect(),
+        ),
+    };
+    let mut points = Vec::new();
+    for &bytes in data {
+        let seconds = ends.measure(&nodes, &shape, &source[..bytes as usize]);
+        let seconds = seconds.map_err(|error| failed("a transfer", error))?;
+        points.push((bytes as f64, bytes as f64 / MIB / seconds));
+    }
+    Ok(points)
+}
+
+/// The ends, which threads of each point use anew.
+enum Running {
+    Raw(Vec<RawWriter>, Region),
+    Single(Box<[SingleBuffer; 2]>),
+    Multi(Vec<(MessageSender, MessageReceiver)>),
+}
+
+impl Running {
+    /// The median of some transfers in seconds.
+    fn measure(
+        &mut self,
+        nodes: &[NodeHandle; 2],
+        shape: &Shape,
+        source: &[u8],
+    ) -> Result<f64, String> {
+        let bytes = source.len() as u64;
+        let share = |thread: usize| shape.share(thread as u8, bytes);
+        let threads = match self {
+            Self::Raw(writers, _) => writers.len(),
+            Self::Single(_) => 2,
+            Self::Multi(channels) => 2 * channels.len(),
+        };
+        let rounds = if bytes <= SMALL { ROUNDS_SMALL } else { ROUNDS };
+        let point = Point::new(source, threads, rounds);
+        let (point, [storage, compute]) = (&point, nodes);
+        let (begins, ends): (Vec<Times>, Vec<Times>) = thread::scope(|scope| match self {
+            Self::Raw(writers, region) => {
+                let region = &*region;
+                let started = writers.iter_mut().enumerate().map(|(at, writer)| {
+                    let part = share(at);
+                    scope.spawn(move || point.ended(|| write(storage, writer, region, part, point)))
+                });
+                let started: Vec<_> = started.collect();
+                let both = started.into_iter().map(|one| match one.join() {
+                    Ok(Ok((begins, ends))) => (Ok(begins), Ok(ends)),
+                    Ok(Err(error)) => (Err(error.clone()), Err(error)),
+                    Err(_) => (panicked(), panicked()),
+                });
+                both.unzip()
+            }
+            Self::Single(pair) => {
+                let [near, far] = &mut **pair;
+                let sends = scope.spawn(move || point.ended(|| send_single(storage, near, point)));
+                let takes = scope.spawn(move || point.ended(|| take_single(compute, far, point)));
+                let joined = |one: thread::ScopedJoinHandle<'_, Times>| {
+                    vec![one.join().unwrap_or_else(|_| panicked())]
+                };
+                (joined(sends), joined(takes))
+            }
+            Self::Multi(channels) => {
+                let started = channels
+                    .iter_mut()
+                    .enumerate()
+                    .map(|(at, (sender, receiver))| {
+                        let (to_send, to_take) = (share(at), share(at));
+                        let sends =
+                            scope.spawn(move || point.ended(|| send_multi(sender, to_send, point)));
+                        (
+                            sends,
+                            scope.spawn(move || {
+                                point.ended(|| take_multi(receiver, to_take, point))
+                            }),
+                        )
+                    });
+                let started: Vec<_> = started.collect();
+                let joined = |one: thread::ScopedJoinHandle<'_, Times>| {
+                    one.join().unwrap_or_else(|_| panicked())
+                };
+                let both = started.into_iter().map(|(a, b)| (joined(a), joined(b)));
+                both.unzip()
+            }
+        });
+        let begins = begins.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let ends = ends.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut seconds: Vec<f64> = (1..point.rounds)
+            .filter_map(|round| {
+                let begin = begins.iter().filter_map(|times| times.get(round)).min()?;
+                let end = ends.iter().filter_map(|times| times.get(round)).max()?;
+                Some(end.duration_since(*begin).as_secs_f64())
+            })
+            .collect();
+        seconds.sort_by(f64::total_cmp);
+        Ok(seconds[seconds.len() / 2])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::Way;
+    use super::*;
+
+    #[test]
+    fn every_way_delivers_in_real_time_too() {
+        let source = source(1, 300_000);
+        for (way, threads, buffers) in [
+            (Way::Raw, 1, 2),
+            (Way::Raw, 2, 2),
+            (Way::Single, 1, 1),
+            (Way::Multi, 1, 2),
+            (Way::Multi, 2, 4),
+        ] {
+            let shape = Shape {
+                way,
+                threads,
+                buffers,
+                bytes: 8 << 10,
+            };
+            let points = curve(shape, 3, &source, &[8, 10_000, 300_000]);
+            let points = points.unwrap_or_else(|error| panic!("{shape:?}: {error}"));
+            assert_eq!(points.len(), 3);
+            assert!(points.iter().all(|point| point.1 > 0.0), "{points:?}");
+        }
+    }
+
+    #[test]
+    fn the_figures_of_the_communication_tier_can_be_measured() {
+        for one in crate::experiment::ALL {
+            let is_ours = one.name.starts_with("communication-");
+            assert_eq!(which(one.name).is_some(), is_ours, "{}", one.name);
+        }
+    }
+}

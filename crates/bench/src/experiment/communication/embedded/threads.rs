@@ -1,0 +1,234 @@
+//! The threads of a point in real time.
+
+use super::super::data::Data;
+use super::super::stage::holds;
+use crate::baseline::raw_writer::RawWriter;
+use crate::baseline::single_buffer::{PackageHeader, SingleBuffer};
+use core::ops::Range;
+use rackweave_endpoint::flow::wait_until;
+use rackweave_endpoint::messaging::{MessageReceiver, MessageSender};
+use rackweave_rack::NodeHandle;
+use rackweave_verbs::Region;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+/// What the threads of a point share.
+pub struct Point<'a> {
+    source: &'a [u8],
+    threads: usize,
+    /// Transfers, the first of which is not counted.
+    pub rounds: usize,
+    /// How often a thread has come to the begin of a round.
+    arrived: AtomicUsize,
+    /// Whether a thread has given up.
+    failed: AtomicBool,
+}
+
+impl<'a> Point<'a> {
+    /// So many threads that transfer `source` so often.
+    pub fn new(source: &'a [u8], threads: usize, rounds: usize) -> Self {
+        Self {
+            source,
+            threads,
+            rounds,
+            arrived: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits until all threads have come to the begin of this round.
+    fn begin(&self, round: usize) -> Result<(), String> {
+        self.arrived.fetch_add(1, Ordering::AcqRel);
+        while self.arrived.load(Ordering::Acquire) < self.threads * (round + 1) {
+            self.go_on()?;
+            thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// An error once another thread has given up.
+    fn go_on(&self) -> Result<(), String> {
+        match self.failed.load(Ordering::Acquire) {
+            true => Err("another thread has given up".into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits until `done` says so, driving the rack.
+    fn wait<R>(
+        &self,
+        node: &NodeHandle,
+        mut done: impl FnMut() -> Result<Option<R>, String>,
+    ) -> Result<R, String> {
+        wait_until(node, || match self.go_on().and_then(|()| done()) {
+            Ok(done) => done.map(Ok),
+            Err(error) => Some(Err(error)),
+        })
+    }
+
+    /// What a thread has come to; if that is an error, the others give up, too.
+    pub fn ended<T>(&self, act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+        let result = act();
+        if result.is_err() {
+            self.failed.store(true, Ordering::Release);
+        }
+        result
+    }
+}
+
+/// When a thread began or ended each transfer.
+pub type Times = Result<Vec<Instant>, String>;
+
+/// What is told of a thread that has panicked.
+pub fn panicked() -> Times {
+    Err("a thread has panicked".into())
+}
+
+fn told(error: impl core::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Writes a part of the data to receive buffers that nobody reads; when it began and ended.
+pub fn write(
+    node: &NodeHandle,
+    writer: &mut RawWriter,
+    region: &Region,
+    part: Range<u64>,
+    point: &Point<'_>,
+) -> Result<(Vec<Instant>, Vec<Instant>), String> {
+    let (mut begins, mut ends) = (Vec::new(), Vec::new());
+    let payload = writer.payload_max() as u64;
+    let mut first = 0;
+    for round in 0..point.rounds {
+        point.begin(round)?;
+        begins.push(Instant::now());
+        first = writer.packages();
+        for offset in part.clone().step_by(payload as usize) {
+            point.wait(node, || {
+                node.peek(|nic| writer.poll(nic)).map_err(told)?;
+                Ok(writer.has_room().then_some(()))
+            })?;
+            let end = part.end.min(offset + payload);
+            let header = PackageHeader {
+                code: 1,
+                length: end - offset,
+                total: point.source.len() as u64,
+                offset,
+            };
+            writer.fill(header, [&point.source[offset as usize..end as usize]]);
+            node.with(|nic| writer.post(nic)).map_err(told)?;
+        }
+        point.wait(node, || {
+            node.peek(|nic| writer.poll(nic)).map_err(told)?;
+            Ok(writer.is_idle().then_some(()))
+        })?;
+        ends.push(Instant::now());
+    }
+    let data = Data::whole(point.source);
+    let is_there = holds(region, &writer.target(), &data, (part, payload), first);
+    is_there
+        .then_some((begins, ends))
+        .ok_or_else(|| "the receive buffers hold something else".into())
+}
+
+/// Sends the data through the single buffer; when each transfer began.
+pub fn send_single(node: &NodeHandle, end: &mut SingleBuffer, point: &Point<'_>) -> Times {
+    let mut begins = Vec::new();
+    let payload = end.payload_max();
+    for round in 0..point.rounds {
+        point.begin(round)?;
+        begins.push(Instant::now());
+        for (at, piece) in point.source.chunks(payload).enumerate() {
+            let header = PackageHeader {
+                code: 1,
+                length: piece.len() as u64,
+                total: point.source.len() as u64,
+                offset: (at * payload) as u64,
+            };
+            end.fill(header, [piece]);
+            node.with(|nic| end.post(nic)).map_err(told)?;
+            point.wait(node, || {
+                node.peek(|nic| end.poll(nic)).map_err(told)?;
+                Ok(end.is_free().then_some(()))
+            })?;
+        }
+    }
+    Ok(begins)
+}
+
+/// Takes the data out of the single buffer; when each transfer ended.
+pub fn take_single(node: &NodeHandle, end: &mut SingleBuffer, point: &Point<'_>) -> Times {
+    let mut ends = Vec::new();
+    let mut target = vec![0; point.source.len()];
+    for round in 0..point.rounds {
+        target.fill(0);
+        point.begin(round)?;
+        let mut taken = 0;
+        while taken < target.len() {
+            let header = point.wait(node, || end.look().map_err(told))?;
+            let length = header.length as usize;
+            if target.len() - taken < length {
+                return Err(format!("{header:?} is more than was sent"));
+            }
+            end.copy_out(&mut target[taken..taken + length]);
+            taken += length;
+            let released = node.with(|nic| {
+                end.release(nic)?;
+                end.poll(nic)
+            });
+            released.map_err(told)?;
+        }
+        ends.push(Instant::now());
+        // Before the next round the sender has to know.
+        point.wait(node, || {
+            node.peek(|nic| end.poll(nic)).map_err(told)?;
+            Ok(end.is_free().then_some(()))
+        })?;
+    }
+    match target == point.source {
+        true => Ok(ends),
+        false => Err("other bytes came than were sent".into()),
+    }
+}
+
+/// Sends a part of the data on a channel; when each transfer began.
+pub fn send_multi(sender: &mut MessageSender, part: Range<u64>, point: &Point<'_>) -> Times {
+    let mut begins = Vec::new();
+    let bytes = &point.source[part.start as usize..part.end as usize];
+    for round in 0..point.rounds {
+        point.begin(round)?;
+        begins.push(Instant::now());
+        if !bytes.is_empty() {
+            sender.send(1, bytes).map_err(told)?;
+            sender.consumed_wait().map_err(told)?;
+        }
+    }
+    Ok(begins)
+}
+
+/// Takes a part of the data from a channel; when each transfer ended.
+pub fn take_multi(receiver: &mut MessageReceiver, part: Range<u64>, point: &Point<'_>) -> Times {
+    let mut ends = Vec::new();
+    let bytes = &point.source[part.start as usize..part.end as usize];
+    let mut target = vec![0; bytes.len()];
+    for round in 0..point.rounds {
+        target.fill(0);
+        target.clear();
+        point.begin(round)?;
+        if !bytes.is_empty() {
+            let message = receiver.receive(&mut target).map_err(told)?;
+            message.ok_or("the sender has finished")?;
+        }
+        ends.push(Instant::now());
+        // A handle may put off telling what is free; before the next round the sender has to know.
+        while receiver.machine().owes() {
+            point.go_on()?;
+            receiver.poll().map_err(told)?;
+        }
+    }
+    match target == bytes {
+        true => Ok(ends),
+        false => Err("other bytes came than were sent".into()),
+    }
+}

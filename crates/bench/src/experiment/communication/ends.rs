@@ -1,0 +1,258 @@
+//! The ends of all ways, on a rack in virtual or in real time.
+
+use super::shape::{Shape, Way};
+use super::testbed::attributes;
+use crate::baseline::raw_writer::{REQUESTS_PER_PACKAGE, RawTarget, RawWriter};
+use crate::baseline::single_buffer::{NOTICE_BYTES, SEND_REQUESTS, SingleBuffer};
+use crate::experiment::ExperimentError;
+use crate::experiment::drive::failed;
+use rackweave_base::{Duration, Instant, Memory, NodeId, Qpn, Rng};
+use rackweave_controller::LaneError;
+use rackweave_controller::connect::PairAttributes;
+use rackweave_endpoint::messaging::{
+    Agreed, KeyedAddress, MessagingConfig, Prepared, Receiver, Role, Sender, UnitTerms,
+};
+use rackweave_nic::Nic;
+use rackweave_rack::{Address, EmbeddedRack, SimulatedRack};
+use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
+use rackweave_verbs::{Access, CqId, Mtu, QpCapabilities, Region, Verbs};
+
+/// What is asked of a rack.
+pub trait Site {
+    /// Acts on the NIC of a node that is alive.
+    fn act<R>(&mut self, node: NodeId, act: impl FnOnce(&mut Nic) -> R) -> R;
+
+    /// Connects two queue pairs.
+    ///
+    /// # Errors
+    /// If a NIC refuses.
+    fn join(
+        &mut self,
+        a: (NodeId, Qpn),
+        b: (NodeId, Qpn),
+        attributes: &PairAttributes,
+    ) -> Result<(), LaneError>;
+
+    /// The arena of all regions.
+    fn arena(&self) -> Memory;
+}
+
+impl Site for SimulatedRack {
+    fn act<R>(&mut self, node: NodeId, act: impl FnOnce(&mut Nic) -> R) -> R {
+        act(self.nic_mut(node).expect("no node crashes here"))
+    }
+
+    fn join(
+        &mut self,
+        a: (NodeId, Qpn),
+        b: (NodeId, Qpn),
+        attributes: &PairAttributes,
+    ) -> Result<(), LaneError> {
+        self.connect(a, b, attributes)
+    }
+
+    fn arena(&self) -> Memory {
+        self.memory().clone()
+    }
+}
+
+impl Site for &EmbeddedRack {
+    fn act<R>(&mut self, node: NodeId, act: impl FnOnce(&mut Nic) -> R) -> R {
+        self.node(node).with(act)
+    }
+
+    fn join(
+        &mut self,
+        a: (NodeId, Qpn),
+        b: (NodeId, Qpn),
+        attributes: &PairAttributes,
+    ) -> Result<(), LaneError> {
+        self.connect(a, b, attributes)
+    }
+
+    fn arena(&self) -> Memory {
+        self.memory().clone()
+    }
+}
+
+/// Both units' ends.
+#[derive(Debug)]
+pub enum Ends {
+    /// A writer for each thread, and the compute unit's receive buffers.
+    Raw(Vec<RawWriter>, Region),
+    /// The storage unit's end and the compute unit's.
+    Single(Box<[SingleBuffer; 2]>),
+    /// A channel for each thread.
+    Multi(Vec<(Sender, Receiver)>),
+}
+
+/// Bytes of memory that the regions of a shape take, generously.
+pub fn memory_of(shape: &Shape) -> u64 {
+    2 * shape.receive_bytes() + (1 << 20)
+}
+
+impl Ends {
+    /// Makes and connects them at `now`.
+    ///
+    /// # Errors
+    /// If a node lacks room.
+    pub fn new(
+        site: &mut impl Site,
+        shape: &Shape,
+        now: Instant,
+        seed: u64,
+    ) -> Result<Self, ExperimentError> {
+        match shape.way {
+            Way::Raw => raw(site, shape),
+            Way::Single => single(site, shape.bytes),
+            Way::Multi => multi(site, shape, now, seed),
+        }
+    }
+}
+
+fn region(site: &mut impl Site, node: NodeId, bytes: u64) -> Result<Region, ExperimentError> {
+    let block = site.arena().allocate(bytes as usize);
+    let block = block.map_err(|error| failed("the buffers", error))?;
+    let made = site.act(node, |nic| {
+        let pd = nic.create_pd();
+        nic.register(pd, block, Access::all())
+    });
+    made.map_err(|error| failed("the buffers", error))
+}
+
+fn end(site: &mut impl Site, node: NodeId, at: &Region, sends: u32) -> Result<(Qpn, CqId), String> {
+    site.act(node, |nic| {
+        let cq = nic.create_cq(sends).map_err(|error| error.to_string())?;
+        let capabilities = QpCapabilities {
+            send_max: sends,
+            receive_max: 1,
+            segments_max: 1,
+        };
+        let qpn = nic.create_qp(at.pd, cq, cq, capabilities);
+        Ok((qpn.map_err(|error| error.to_string())?, cq))
+    })
+}
+
+/// A connected queue pair at the storage unit and one at the compute unit.
+fn pair(
+    site: &mut impl Site,
+    regions: [&Region; 2],
+    sends: u32,
+) -> Result<[(Qpn, CqId); 2], ExperimentError> {
+    let refused = |error| failed("a queue pair", error);
+    let near = end(site, STORAGE, regions[0], sends).map_err(refused)?;
+    let far = end(site, COMPUTE, regions[1], sends).map_err(refused)?;
+    site.join((STORAGE, near.0), (COMPUTE, far.0), &attributes())
+        .map_err(|error| failed("a queue pair", error))?;
+    Ok([near, far])
+}
+
+fn keyed(region: &Region) -> KeyedAddress {
+    KeyedAddress {
+        address: region.address,
+        rkey: region.rkey,
+    }
+}
+
+fn raw(site: &mut impl Site, shape: &Shape) -> Result<Ends, ExperimentError> {
+    let (buffers, threads) = (u64::from(shape.buffers), u64::from(shape.threads));
+    let far = region(site, COMPUTE, RawTarget::bytes_of(buffers, shape.bytes))?;
+    let own = buffers / threads;
+    let mut writers = Vec::new();
+    for thread in 0..threads {
+        let bytes = RawWriter::region_bytes(shape.parts(), shape.bytes);
+        let near = region(site, STORAGE, bytes)?;
+        let sends = shape.parts() as u32 * REQUESTS_PER_PACKAGE;
+        let [end, _] = pair(site, [&near, &far], sends)?;
+        let target = RawTarget {
+            at: keyed(&far),
+            buffers,
+            buffer_bytes: shape.bytes,
+            own: (thread * own, own),
+        };
+        writers.push(RawWriter::new(near, shape.parts(), target, end));
+    }
+    Ok(Ends::Raw(writers, far))
+}
+
+fn single(site: &mut impl Site, half: u64) -> Result<Ends, ExperimentError> {
+    let bytes = 2 * half + NOTICE_BYTES as u64;
+    let near = region(site, STORAGE, bytes)?;
+    let far = region(site, COMPUTE, bytes)?;
+    let [a, b] = pair(site, [&near, &far], SEND_REQUESTS)?;
+    let (to_far, to_near) = (keyed(&far), keyed(&near));
+    let half = half as usize;
+    let ends = [
+        SingleBuffer::new(near, half, a, to_far),
+        SingleBuffer::new(far, half, b, to_near),
+    ];
+    Ok(Ends::Single(Box::new(ends)))
+}
+
+/// How a unit wants its connection: data goes from the storage to the compute unit.
+fn messaging(role: Role, shape: &Shape) -> MessagingConfig {
+    let common = MessagingConfig {
+        message_max: 16 << 30,
+        channels_down: shape.threads,
+        keepalive: Duration::ZERO,
+        timeout: attributes().timeout,
+        ..MessagingConfig::default()
+    };
+    match role {
+        Role::Storage => MessagingConfig {
+            receive_buffers: 1,
+            receive_bytes: 1 << 10,
+            send_bytes: match shape.threads {
+                1 => 0,
+                threads => u64::from(threads) * shape.bytes,
+            },
+            ..common
+        },
+        Role::Compute => MessagingConfig {
+            receive_buffers: shape.buffers,
+            receive_bytes: shape.bytes as u32,
+            ..common
+        },
+    }
+}
+
+fn multi(
+    site: &mut impl Site,
+    shape: &Shape,
+    now: Instant,
+    seed: u64,
+) -> Result<Ends, ExperimentError> {
+    let units = [(STORAGE, Role::Storage), (COMPUTE, Role::Compute)];
+    let mut rng = Rng::new(seed).fork("messaging");
+    let terms = units.map(|(node, role)| {
+        let address = Address::of_node(node);
+        let config = messaging(role, shape);
+        UnitTerms::new(&config, 0, address.ip, address.mac, Mtu::B4096)
+    });
+    let mut prepared = Vec::new();
+    for (at, (node, role)) in units.into_iter().enumerate() {
+        let config = messaging(role, shape);
+        let problem = config.check(role);
+        problem.map_err(|error| failed("the configuration", error))?;
+        let agreed = Agreed::new(role, terms[at], terms[1 - at]);
+        let agreed = agreed.map_err(|error| failed("the terms", error))?;
+        let memory = site.arena();
+        let made = site.act(node, |nic| {
+            Prepared::new(nic, &memory, &config, &agreed, &mut rng)
+        });
+        prepared.push(made.map_err(|error| failed("the connection", error))?);
+    }
+    let keys: Vec<_> = prepared.iter().map(Prepared::keys).collect();
+    let mut connections = Vec::new();
+    for (at, (one, (node, _))) in prepared.into_iter().zip(units).enumerate() {
+        let made = site.act(node, |nic| one.connect(now, nic, &keys[1 - at]));
+        connections.push(made.map_err(|error| failed("the connection", error))?);
+    }
+    let receivers = connections.pop().map(|compute| compute.receivers);
+    let senders = connections.pop().map(|storage| storage.senders);
+    let pairs = senders
+        .into_iter()
+        .flatten()
+        .zip(receivers.into_iter().flatten());
+    Ok(Ends::Multi(pairs.collect()))
+}

@@ -1,0 +1,125 @@
+//! What is measured: which protocol, with how many threads and buffers of which size.
+
+use crate::baseline::single_buffer::HEADER_BYTES;
+use core::fmt;
+use core::ops::Range;
+use rackweave_wire::fabric::message::PIECE_HEADER_LEN;
+
+/// How data gets from one unit to the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Written to receive buffers in turn, which nobody reads: the throughput test.
+    Raw,
+    /// Through the single buffer, consumed.
+    Single,
+    /// With the multi-buffer protocol, consumed.
+    Multi,
+}
+
+/// A measurement, but for the size of the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// How it goes.
+    pub way: Way,
+    /// Threads of the sender, and as many of the receiver if the data is consumed.
+    pub threads: u8,
+    /// Receive buffers of all threads together.
+    pub buffers: u8,
+    /// Bytes of each of them; for the single buffer, of a half.
+    pub bytes: u64,
+}
+
+impl Shape {
+    /// Parts of a thread's send buffer, one for each package under way. With one thread the send
+    /// buffer is as large as all receive buffers (section 3.1), with several it has a part for each
+    /// (sections 4.1.1 and 4.2.1).
+    pub fn parts(&self) -> u64 {
+        match self.threads {
+            1 => u64::from(self.buffers),
+            _ => 1,
+        }
+    }
+
+    /// Bytes of all receive buffers.
+    pub fn receive_bytes(&self) -> u64 {
+        u64::from(self.buffers) * self.bytes
+    }
+
+    /// Bytes of the data that go in one package.
+    pub fn payload(&self) -> u64 {
+        let header = match self.way {
+            Way::Raw | Way::Single => HEADER_BYTES,
+            Way::Multi => PIECE_HEADER_LEN,
+        };
+        self.bytes - header as u64
+    }
+
+    /// Which part of `data` bytes a thread sends: packages go to threads as evenly as there are
+    /// packages. Data that fits one package is the first thread's.
+    pub fn share(&self, thread: u8, data: u64) -> Range<u64> {
+        let packages = data.div_ceil(self.payload()).max(1);
+        let cut = |thread: u8| {
+            let packages = (packages * u64::from(thread)).div_ceil(u64::from(self.threads));
+            (packages * self.payload()).min(data)
+        };
+        cut(thread)..cut(thread + 1)
+    }
+}
+
+/// Bytes in words, as figures have them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, unit) = match self.0 {
+            bytes if bytes >= 1 << 30 && bytes.is_multiple_of(1 << 30) => (bytes >> 30, "GiB"),
+            bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => (bytes >> 20, "MiB"),
+            bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => (bytes >> 10, "KiB"),
+            bytes => (bytes, "B"),
+        };
+        write!(f, "{value} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_whole_packages_and_leave_nothing_out() {
+        for threads in 1..=7 {
+            let shape = Shape {
+                way: Way::Raw,
+                threads,
+                buffers: threads,
+                bytes: 1024,
+            };
+            for data in [0, 1, 991, 992, 993, 10_000, 123_456] {
+                let shares: Vec<_> = (0..threads).map(|at| shape.share(at, data)).collect();
+                assert_eq!(
+                    (shares[0].start, shares[threads as usize - 1].end),
+                    (0, data)
+                );
+                for pair in shares.windows(2) {
+                    assert_eq!(pair[0].end, pair[1].start);
+                    let is_whole = pair[0].end.is_multiple_of(shape.payload());
+                    assert!(is_whole || pair[0].end == data);
+                }
+                let packages = |share: &Range<u64>| (share.end - share.start).div_ceil(992);
+                let counts: Vec<_> = shares.iter().map(packages).collect();
+                let (least, most) = (counts.iter().min(), counts.iter().max());
+                assert!(most.unwrap() - least.unwrap() <= 1, "{counts:?}");
+                if data <= 992 {
+                    assert_eq!(shares[0], 0..data, "one package is the first thread's");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_told_in_the_largest_unit_that_divides_them() {
+        let told = [8, 1024, 1536, 3 << 20, 4 << 30].map(|bytes| Bytes(bytes).to_string());
+        assert_eq!(told, ["8 B", "1 KiB", "1536 B", "3 MiB", "4 GiB"]);
+    }
+}

@@ -1,0 +1,189 @@
+//! Sizes of data and buffers, and which buffers are best.
+
+use super::shape::{Bytes, Shape};
+use super::stage::Stage;
+use crate::experiment::{ExperimentError, Run, Scale};
+
+/// Bytes of a MiB, in which the paper counts.
+pub const MIB: f64 = 1_048_576.0;
+
+/// What is gone through.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sizes {
+    /// Bytes of the data, ascending.
+    pub data: Vec<u64>,
+    /// Bytes of a buffer, ascending: of the whole of the single one, of each of several.
+    pub buffers: Vec<u64>,
+}
+
+/// Bandwidth by the size of the data.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Curve {
+    /// What was measured.
+    pub shape: Shape,
+    /// Bytes of data, and MiB per second until all of it was where it should be.
+    pub points: Vec<(f64, f64)>,
+    /// The same until the last WRITE had ended.
+    pub written: Vec<(f64, f64)>,
+}
+
+impl Sizes {
+    /// The sizes of a scale. The paper has data up to 4 GiB and buffers up to 512 MiB.
+    pub fn of(scale: Scale) -> Self {
+        let powers = |range: core::ops::RangeInclusive<u32>, step: usize| -> Vec<u64> {
+            range.step_by(step).map(|power| 1 << power).collect()
+        };
+        match scale {
+            Scale::Quick => {
+                let mut data = powers(3..=15, 4);
+                data.extend(powers(16..=23, 1));
+                data.extend([1 << 24, 1 << 26]);
+                Self {
+                    data,
+                    buffers: powers(11..=25, 2),
+                }
+            }
+            Scale::Full => Self {
+                data: powers(3..=30, 1),
+                buffers: powers(10..=26, 1),
+            },
+        }
+    }
+
+    /// What of the paper's sweep this is.
+    pub fn note(&self) -> String {
+        let ends = |sizes: &[u64]| match (sizes.first(), sizes.last()) {
+            (Some(&first), Some(&last)) => format!("{} to {}", Bytes(first), Bytes(last)),
+            _ => "none".into(),
+        };
+        format!(
+            "Scaled for this machine, on which every byte is really moved: data of {} in {} sizes \
+             (paper: 8 B to 4 GiB), buffers of {} in {} sizes (paper: 1 KiB to 512 MiB). Nothing \
+             is extrapolated.",
+            ends(&self.data),
+            self.data.len(),
+            ends(&self.buffers),
+            self.buffers.len()
+        )
+    }
+}
+
+impl Curve {
+    /// The area under the curve over a logarithmic axis, as the figures have it.
+    pub fn area(&self) -> f64 {
+        let slice = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0).log2() * (pair[0].1 + pair[1].1);
+        self.points.windows(2).map(slice).sum::<f64>() / 2.0
+    }
+
+    /// The best point: bytes of data, and MiB per second.
+    pub fn peak(&self) -> (f64, f64) {
+        let points = self.points.iter().copied();
+        points
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .unwrap_or((f64::NAN, f64::NAN))
+    }
+
+    /// MiB per second with so many bytes of data, if that was measured.
+    pub fn at(&self, bytes: u64) -> Option<f64> {
+        let found = self.points.iter().find(|point| point.0 == bytes as f64);
+        found.map(|point| point.1)
+    }
+
+    /// By which part the bandwidth changed with the last doubling, or other step, of the data.
+    pub fn last_change(&self) -> f64 {
+        match self.points.as_slice() {
+            [.., before, last] => last.1 / before.1 - 1.0,
+            _ => f64::NAN,
+        }
+    }
+}
+
+/// The `count` curves with the largest areas, best first.
+pub fn best(mut curves: Vec<&Curve>, count: usize) -> Vec<&Curve> {
+    curves.sort_by(|a, b| b.area().total_cmp(&a.area()));
+    curves.truncate(count);
+    curves
+}
+
+/// Measures all shapes with all sizes of data.
+///
+/// # Errors
+/// If a measurement fails, or the user wishes to stop.
+pub fn measure(
+    run: &mut Run<'_>,
+    shapes: &[Shape],
+    data: &[u64],
+) -> Result<Vec<Curve>, ExperimentError> {
+    // Progress goes by bytes, and each measurement takes some time of its own.
+    let weight = |bytes: u64| (bytes + (1 << 20)) as f64;
+    let all = shapes.len() as f64 * data.iter().map(|&bytes| weight(bytes)).sum::<f64>();
+    let mut done = 0.0;
+    let mut curves = Vec::new();
+    for &shape in shapes {
+        let mut stage = Stage::new(shape, run.seed)?;
+        let (mut points, mut written) = (Vec::new(), Vec::new());
+        for &bytes in data {
+            let mut go_on = || (run.progress)(done / all);
+            let took = stage.measure(bytes, &mut go_on);
+            let took =
+                took.map_err(|error| error.with(format!("{shape:?}, data of {}", Bytes(bytes))))?;
+            let rate = |seconds: f64| (bytes as f64, bytes as f64 / MIB / seconds);
+            points.push(rate(took.all));
+            written.push(rate(took.writing));
+            done += weight(bytes);
+        }
+        curves.push(Curve {
+            shape,
+            points,
+            written,
+        });
+    }
+    Ok(curves)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::Way;
+    use super::*;
+
+    fn curve(bytes: u64, points: &[(f64, f64)]) -> Curve {
+        Curve {
+            shape: Shape {
+                way: Way::Raw,
+                threads: 1,
+                buffers: 1,
+                bytes,
+            },
+            points: points.to_vec(),
+            written: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_area_is_over_a_logarithmic_axis() {
+        let flat = curve(1, &[(1.0, 10.0), (2.0, 10.0), (16.0, 10.0)]);
+        assert_eq!(flat.area(), 40.0);
+        let late = curve(2, &[(1.0, 0.0), (8.0, 0.0), (16.0, 80.0)]);
+        assert_eq!(late.area(), 40.0);
+        let early = curve(3, &[(1.0, 60.0), (2.0, 60.0), (16.0, 0.0)]);
+        assert_eq!(early.area(), 150.0);
+        let order: Vec<u64> = best(vec![&flat, &early, &late], 2)
+            .iter()
+            .map(|curve| curve.shape.bytes)
+            .collect();
+        assert_eq!(order, [3, 1]);
+    }
+
+    #[test]
+    fn the_sweeps_have_what_the_claims_speak_of() {
+        for scale in [Scale::Quick, Scale::Full] {
+            let sizes = Sizes::of(scale);
+            for data in [8, 1 << 19, 1 << 20, 1 << 26] {
+                assert!(sizes.data.contains(&data), "{scale:?}: {}", Bytes(data));
+            }
+            assert!(sizes.data.is_sorted() && sizes.buffers.is_sorted());
+        }
+        assert!(Sizes::of(Scale::Quick).note().contains("8 B to 64 MiB"));
+        assert!(Sizes::of(Scale::Full).note().contains("1 KiB to 64 MiB"));
+    }
+}

@@ -1,0 +1,111 @@
+//! The testbed as a simulated rack, and what its cores pay.
+
+use crate::experiment::ExperimentError;
+use crate::experiment::metered::Toll;
+use rackweave_base::{Duration, NodeId};
+use rackweave_controller::connect::PairAttributes;
+use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::{RackConfig, SimulatedRack};
+use rackweave_sim::testbed_communication::{self as testbed, CopyModel, Place};
+use rackweave_sim::{CpuModel, devices};
+use rackweave_verbs::{Access, Completion};
+
+/// How long a NIC waits for an acknowledgement: far longer than the longest WRITE takes, and
+/// nothing is lost.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The configuration of two units with `memory` bytes for regions.
+pub fn config(seed: u64, memory: u64) -> RackConfig {
+    let mut config = RackConfig {
+        seed,
+        memory_limit: memory + (64 << 20),
+        node: vec![
+            NodeConfig::new("storage", Role::Storage),
+            NodeConfig::new("compute", Role::Compute),
+        ],
+        ..RackConfig::default()
+    };
+    config.switch.consumer_rings = 1;
+    config.switch.producer_rings = 1;
+    config.nic.mtu = 4096;
+    config
+}
+
+/// The testbed.
+///
+/// # Errors
+/// If the rack cannot be built.
+pub fn rack(seed: u64, memory: u64) -> Result<SimulatedRack, ExperimentError> {
+    let rack = SimulatedRack::with_models(&config(seed, memory), |world| {
+        world.nodes = testbed::nodes();
+        world.switch = testbed::switch();
+    })?;
+    Ok(rack)
+}
+
+/// How the baselines' queue pairs are connected.
+pub fn attributes() -> PairAttributes {
+    PairAttributes {
+        access: Access::REMOTE_WRITE,
+        timeout: TIMEOUT,
+        ..PairAttributes::default()
+    }
+}
+
+/// What a core of a unit pays.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Core {
+    cpu: CpuModel,
+    copies: CopyModel,
+}
+
+impl Core {
+    /// A core of the unit at `node`.
+    pub fn new(node: NodeId) -> Self {
+        Self {
+            cpu: testbed::cpu(node),
+            copies: CopyModel::new(node),
+        }
+    }
+
+    /// Copying from memory into an area of `area` bytes that is used over and over.
+    pub fn copy_in(&self, bytes: u64, area: u64) -> Duration {
+        self.copies.copy(bytes, Place::Memory, Place::Reused(area))
+    }
+
+    /// Copying to memory out of an area of `area` bytes that a device fills over and over.
+    pub fn copy_out(&self, bytes: u64, area: u64) -> Duration {
+        let from = Place::FromDevice(area);
+        self.copies.copy(bytes, from, Place::Memory)
+    }
+
+    /// Clearing what has just been copied out.
+    pub fn clear(&self, bytes: u64) -> Duration {
+        self.copies.set(bytes, Place::Reused(bytes))
+    }
+
+    /// Looking at words that are as they were.
+    pub fn look(&self, words: u64) -> Duration {
+        self.cpu.cycles(devices::HOST_UNCHANGED_CYCLES * words)
+    }
+
+    /// Looking at a word that a NIC has written.
+    pub fn news(&self) -> Duration {
+        self.cpu.cache_latency
+    }
+}
+
+impl Toll for Core {
+    fn posts(&self, requests: usize) -> Duration {
+        let requests = devices::WORK_REQUEST_CYCLES * requests as u64;
+        self.cpu.cycles(requests + devices::DOORBELL_CYCLES)
+    }
+
+    fn receives(&self) -> Duration {
+        self.cpu.cycles(devices::RECEIVE_REQUEST_CYCLES)
+    }
+
+    fn takes(&self, _completion: &Completion) -> Duration {
+        self.cpu.poll_cost
+    }
+}

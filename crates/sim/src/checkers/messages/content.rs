@@ -1,0 +1,77 @@
+//! The bytes of messages.
+
+use super::{ChannelName, Unit};
+
+/// The first wrong byte of a part of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wrong {
+    /// Its place in the message.
+    pub at: u64,
+    /// What it is.
+    pub got: u8,
+    /// What it should be.
+    pub expect: u8,
+}
+
+/// SplitMix64's finaliser: every bit of the result depends on every bit of `value`.
+fn scramble(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// Calls `each` with the bytes from `offset` on, in parts: where a part begins, and what it is.
+fn parts(
+    seed: u64,
+    (name, message): (ChannelName, u32),
+    offset: u64,
+    len: usize,
+    mut each: impl FnMut(usize, &[u8]),
+) {
+    let way = u64::from(name.sender == Unit::Storage);
+    let route = u64::from(name.connection) << 16 | way << 8 | u64::from(name.number);
+    let key = scramble(scramble(seed ^ route) ^ u64::from(message));
+    let mut done = 0;
+    while done < len {
+        let at = offset + done as u64;
+        let word = scramble(key.wrapping_add(at / 8)).to_le_bytes();
+        let from = (at % 8) as usize;
+        let count = (8 - from).min(len - done);
+        each(done, &word[from..from + count]);
+        done += count;
+    }
+}
+
+/// Writes the bytes that a message of this channel has from `offset` on.
+pub fn fill_message(bytes: &mut [u8], seed: u64, name: ChannelName, message: u32, offset: u64) {
+    parts(seed, (name, message), offset, bytes.len(), |at, part| {
+        bytes[at..at + part.len()].copy_from_slice(part);
+    });
+}
+
+/// Whether these are the bytes that the message has from `offset` on.
+///
+/// # Errors
+/// The first that is not.
+pub fn check_message(
+    bytes: &[u8],
+    seed: u64,
+    name: ChannelName,
+    message: u32,
+    offset: u64,
+) -> Result<(), Wrong> {
+    let mut wrong = None;
+    parts(seed, (name, message), offset, bytes.len(), |at, part| {
+        let got = &bytes[at..at + part.len()];
+        if wrong.is_none()
+            && let Some(which) = got.iter().zip(part).position(|(got, expect)| got != expect)
+        {
+            wrong = Some(Wrong {
+                at: offset + (at + which) as u64,
+                got: got[which],
+                expect: part[which],
+            });
+        }
+    });
+    wrong.map_or(Ok(()), Err)
+}

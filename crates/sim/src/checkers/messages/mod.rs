@@ -1,0 +1,411 @@
+//! The judge of messages between two units: each delivered at most once, whole and in order, none
+//! invented; and where not all came, both units know.
+//!
+//! It is told by the programs at both ends of every channel what they do and see, in the order in
+//! which that happens: what is begun, written and finished, which pieces are looked at and
+//! released, what a sender is told of its progress, and how each end ended. The bytes of a message
+//! follow from its channel and number ([`fill_message`]), so that a byte in the wrong place is seen
+//! wherever it came from. It knows nothing of buffers, words and packages.
+//!
+//! What must hold:
+//! - pieces come in the order and with the bytes, kind and length with which they were written, and
+//!   not before that; looked at twice they are the same;
+//! - who is told that all was consumed had all of it released; what was said to have arrived can be
+//!   read although the connection is closed;
+//! - the end comes after the last message, and if the sender has said so;
+//! - a channel ends well at both units, unless something was done to its connection or the network:
+//!   then each end that did not end well says why, and that is something that happened: what a
+//!   unit's program or the peer's lie was the reason for, the end of the peer, a broken network.
+
+mod content;
+mod judge;
+#[cfg(test)]
+mod tests;
+mod violation;
+
+pub use content::{Wrong, check_message, fill_message};
+pub use violation::MessageViolation;
+
+use core::fmt;
+use judge::Judged;
+use std::collections::BTreeMap;
+
+/// Violations kept in full.
+const VIOLATIONS_MAX: usize = 20;
+
+/// One of the two units of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Unit {
+    /// The one that dialled.
+    Compute,
+    /// The one that listened.
+    Storage,
+}
+
+impl Unit {
+    /// The other one.
+    pub const fn peer(self) -> Self {
+        match self {
+            Self::Compute => Self::Storage,
+            Self::Storage => Self::Compute,
+        }
+    }
+
+    const fn at(self) -> usize {
+        match self {
+            Self::Compute => 0,
+            Self::Storage => 1,
+        }
+    }
+}
+
+/// A channel.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ChannelName {
+    /// The connection.
+    pub connection: u32,
+    /// Who sends on it.
+    pub sender: Unit,
+    /// Its number among those of that unit.
+    pub number: u8,
+}
+
+impl fmt::Display for ChannelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = match self.sender {
+            Unit::Compute => "up",
+            Unit::Storage => "down",
+        };
+        write!(f, "connection {} {way} {}", self.connection, self.number)
+    }
+}
+
+/// An end of a channel.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ChannelEnd {
+    /// Where messages are sent.
+    Sending,
+    /// Where they are received.
+    Receiving,
+}
+
+impl ChannelName {
+    /// The unit at an end of it.
+    pub const fn unit(self, end: ChannelEnd) -> Unit {
+        match end {
+            ChannelEnd::Sending => self.sender,
+            ChannelEnd::Receiving => self.sender.peer(),
+        }
+    }
+}
+
+/// A piece of a message, as a receiver sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SeenPiece<'a> {
+    /// What it says that the message is.
+    pub opcode: u32,
+    /// The message's number.
+    pub message: u32,
+    /// Bytes of the whole message.
+    pub total: u64,
+    /// Bytes before this piece.
+    pub offset: u64,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+/// How an end of a channel ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// A sender is told that all was consumed; a receiver has seen the end.
+    Well,
+    /// The connection is closed, by this unit, for the reason with this number.
+    ClosedHere(u16),
+    /// The connection is closed, by the peer.
+    ClosedThere(u16),
+    /// The network or the peer is gone.
+    Broken,
+    /// The unit died.
+    Died,
+}
+
+/// What a history without violations comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MessageSummary {
+    /// Messages received whole.
+    pub messages: u64,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Connections that both units had.
+    pub connections: u64,
+    /// Of those: closed for a reason of a unit's own.
+    pub closed: u64,
+    /// Of those: closed because a unit lied.
+    pub accused: u64,
+    /// Of those: broken, or ended with a unit.
+    pub broken: u64,
+}
+
+/// The history of all connections.
+#[derive(Debug)]
+pub struct MessageHistory {
+    seed: u64,
+    /// The number of the reason "the network is broken".
+    broken: u16,
+    connections: BTreeMap<u32, Connection>,
+    channels: BTreeMap<ChannelName, Channel>,
+    violations: Vec<MessageViolation>,
+    violation_count: u64,
+}
+
+/// What is known of a connection. Pairs are by unit.
+#[derive(Debug, Default)]
+struct Connection {
+    opened: [bool; 2],
+    /// Something may be done to the network or a unit.
+    may_break: bool,
+    /// Reasons for which a unit's program closes it.
+    wanted: [Vec<u16>; 2],
+    /// Reasons for which the other unit has to close it because this one lied.
+    lies: [Vec<u16>; 2],
+    /// How it ended for the unit, if not well.
+    ended: [Option<Ended>; 2],
+}
+
+#[derive(Debug, Default)]
+struct Channel {
+    sent: Vec<Sent>,
+    /// The sender has said that nothing follows.
+    finished: bool,
+    /// What the sender was told to have arrived.
+    arrived: Position,
+    /// What has been released.
+    read: Position,
+    /// The piece looked at last.
+    looked: u64,
+    seen_finished: bool,
+    bytes: u64,
+    ended: [Option<Ended>; 2],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    opcode: u32,
+    total: u64,
+    written: u64,
+}
+
+/// How far somebody is: a message, and bytes of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Position {
+    /// Whole messages before.
+    pub message: u64,
+    /// Bytes of the next one.
+    pub offset: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "byte {} of message {}", self.offset, self.message)
+    }
+}
+
+impl Channel {
+    /// How far the sender is.
+    fn written(&self) -> Position {
+        match self.sent.last() {
+            Some(last) if last.written < last.total => Position {
+                message: self.sent.len() as u64 - 1,
+                offset: last.written,
+            },
+            _ => Position {
+                message: self.sent.len() as u64,
+                offset: 0,
+            },
+        }
+    }
+}
+
+impl MessageHistory {
+    /// A history of messages whose bytes follow from `seed`. `broken` is the number of the reason
+    /// that a unit gives whose network is broken.
+    pub fn new(seed: u64, broken: u16) -> Self {
+        Self {
+            seed,
+            broken,
+            connections: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            violations: Vec::new(),
+            violation_count: 0,
+        }
+    }
+
+    /// A unit has its end of a connection, with so many channels on which it sends and receives.
+    /// `may_break`: something may be done to it, its peer or the network.
+    pub fn open(&mut self, connection: u32, unit: Unit, channels: (u8, u8), may_break: bool) {
+        let entry = self.connections.entry(connection).or_default();
+        entry.opened[unit.at()] = true;
+        entry.may_break |= may_break;
+        for (sender, count) in [(unit, channels.0), (unit.peer(), channels.1)] {
+            for number in 0..count {
+                let name = ChannelName {
+                    connection,
+                    sender,
+                    number,
+                };
+                self.channels.entry(name).or_default();
+            }
+        }
+    }
+
+    /// A unit's program closes the connection for the reason with this number.
+    pub fn wants_close(&mut self, connection: u32, unit: Unit, reason: u16) {
+        let entry = self.connections.entry(connection).or_default();
+        entry.wanted[unit.at()].push(reason);
+    }
+
+    /// A unit does what its peer must close the connection for, with this reason.
+    pub fn lies(&mut self, connection: u32, unit: Unit, reason: u16) {
+        let entry = self.connections.entry(connection).or_default();
+        entry.lies[unit.at()].push(reason);
+    }
+
+    fn violate(&mut self, violation: MessageViolation) {
+        self.violation_count += 1;
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(violation);
+        }
+    }
+
+    /// Lets `judge` judge what happens to a channel.
+    fn with(&mut self, name: ChannelName, judge: impl FnOnce(&mut Channel, u64) -> Judged) {
+        let judged = match self.channels.get_mut(&name) {
+            Some(channel) => judge(channel, self.seed),
+            None => Err(MessageViolation::NoChannel { name }),
+        };
+        if let Err(violation) = judged {
+            self.violate(violation);
+        }
+    }
+
+    // ---- What a sender does.
+
+    /// The number of the message that it begins next.
+    pub fn begun(&self, name: ChannelName) -> u32 {
+        let channel = self.channels.get(&name);
+        channel.map_or(0, |channel| channel.sent.len() as u32)
+    }
+
+    /// It begins a message. Its number.
+    pub fn begin(&mut self, name: ChannelName, opcode: u32, total: u64) -> u32 {
+        let mut number = 0;
+        self.with(name, |channel, _| {
+            number = channel.sent.len() as u32;
+            channel.begin(name, opcode, total)
+        });
+        number
+    }
+
+    /// It has written so many bytes of it.
+    pub fn wrote(&mut self, name: ChannelName, bytes: u64) {
+        self.with(name, |channel, _| channel.wrote(name, bytes));
+    }
+
+    /// It says that nothing follows.
+    pub fn finish_channel(&mut self, name: ChannelName) {
+        self.with(name, |channel, _| {
+            channel.finished = true;
+            Ok(())
+        });
+    }
+
+    /// It is told that everything written has arrived.
+    pub fn arrived(&mut self, name: ChannelName) {
+        self.with(name, |channel, _| {
+            channel.arrived = channel.written();
+            Ok(())
+        });
+    }
+
+    /// It is told that everything written was released.
+    pub fn consumed(&mut self, name: ChannelName) {
+        self.with(name, |channel, _| channel.consumed(name));
+    }
+
+    // ---- What a receiver sees.
+
+    /// It looks at the next piece, for the first time or again.
+    pub fn look(&mut self, name: ChannelName, piece: SeenPiece<'_>) {
+        self.with(name, |channel, seed| channel.look(name, seed, piece));
+    }
+
+    /// It releases the piece.
+    pub fn release(&mut self, name: ChannelName) {
+        self.with(name, |channel, _| channel.release(name));
+    }
+
+    /// Bytes of the next message were copied out and released.
+    pub fn copied(&mut self, name: ChannelName, bytes: &[u8]) {
+        self.with(name, |channel, seed| channel.copied(name, seed, bytes));
+    }
+
+    /// The message whose bytes were copied out is whole.
+    pub fn copied_whole(&mut self, name: ChannelName, opcode: u32, message: u32, length: u64) {
+        self.with(name, |channel, _| {
+            channel.copied_whole(name, opcode, message, length)
+        });
+    }
+
+    /// It sees that nothing follows.
+    pub fn saw_finished(&mut self, name: ChannelName) {
+        self.with(name, |channel, _| channel.saw_finished(name));
+    }
+
+    /// It is told that the connection is closed and nothing more can be read.
+    pub fn nothing_left(&mut self, name: ChannelName) {
+        self.with(name, |channel, _| channel.nothing_left(name));
+    }
+
+    // ---- How it ends.
+
+    /// An end of a channel has ended. The first word counts.
+    pub fn ended(&mut self, name: ChannelName, end: ChannelEnd, how: Ended) {
+        let unit = name.unit(end);
+        let entry = self.connections.entry(name.connection).or_default();
+        if how != Ended::Well {
+            let before = *entry.ended[unit.at()].get_or_insert(how);
+            if before != how && before != Ended::Died && how != Ended::Died {
+                self.violate(MessageViolation::TwoReasons {
+                    name,
+                    end,
+                    before,
+                    how,
+                });
+            }
+        }
+        self.with(name, |channel, _| channel.ended(name, end, how));
+    }
+
+    /// A unit of a connection has died: what had not ended there has now.
+    pub fn died(&mut self, connection: u32, unit: Unit) {
+        let names: Vec<_> = self.names(connection).collect();
+        for name in names {
+            for end in [ChannelEnd::Sending, ChannelEnd::Receiving] {
+                let ended = self.channels[&name].ended[end as usize];
+                if name.unit(end) == unit && ended.is_none() {
+                    self.ended(name, end, Ended::Died);
+                }
+            }
+        }
+    }
+
+    fn names(&self, connection: u32) -> impl Iterator<Item = ChannelName> {
+        let all = self.channels.keys().copied();
+        all.filter(move |name| name.connection == connection)
+    }
+
+    /// Violations so far.
+    pub fn violations(&self) -> u64 {
+        self.violation_count
+    }
+}
