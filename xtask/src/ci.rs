@@ -199,6 +199,7 @@ fn chaos() -> Result<(), Failure> {
         ("index", None),
         ("index", Some("in-network")),
         ("sequencer", None),
+        ("messaging", None),
     ];
     each.iter()
         .try_for_each(|&(system, access)| campaign(system, access, "3000"))

@@ -60,11 +60,21 @@ pub enum Canary {
     IndexUnpinnedSplit,
     /// The switch fills in the key that a queue pair had before.
     IndexStaleRkey,
+    /// The word that tells of a package is written before the package.
+    MessagingEarlyWord,
+    /// A receive buffer is said to be free when its package is looked at, not when it is released.
+    MessagingEarlyFree,
+    /// A receiver takes whatever package a word names.
+    MessagingAnySequence,
+    /// What was made for a connection that does not come about is kept.
+    MessagingHalfOpen,
+    /// Nobody looks whether a silent peer still lives.
+    MessagingNoPulse,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 26] = [
+    pub const ALL: [Canary; 31] = [
         Canary::FlowsEarlyHead,
         Canary::FlowsEarlyTail,
         Canary::FlowsUnorderedCommit,
@@ -91,6 +101,11 @@ impl Canary {
         Canary::IndexHalfLoaded,
         Canary::IndexUnpinnedSplit,
         Canary::IndexStaleRkey,
+        Canary::MessagingEarlyWord,
+        Canary::MessagingEarlyFree,
+        Canary::MessagingAnySequence,
+        Canary::MessagingHalfOpen,
+        Canary::MessagingNoPulse,
     ];
 
     /// The name under which the command line knows it.
@@ -122,6 +137,11 @@ impl Canary {
             Canary::IndexHalfLoaded => "index-half-loaded",
             Canary::IndexUnpinnedSplit => "index-unpinned-split",
             Canary::IndexStaleRkey => "index-stale-rkey",
+            Canary::MessagingEarlyWord => "messaging-early-word",
+            Canary::MessagingEarlyFree => "messaging-early-free",
+            Canary::MessagingAnySequence => "messaging-any-sequence",
+            Canary::MessagingHalfOpen => "messaging-half-open",
+            Canary::MessagingNoPulse => "messaging-no-pulse",
         }
     }
 
@@ -138,6 +158,11 @@ impl Canary {
             | Canary::IndexUnpinnedSplit
             | Canary::IndexStaleRkey => "index",
             Canary::SequencerFreshDuplicate | Canary::SequencerForgetsLimit => "sequencer",
+            Canary::MessagingEarlyWord
+            | Canary::MessagingEarlyFree
+            | Canary::MessagingAnySequence
+            | Canary::MessagingHalfOpen
+            | Canary::MessagingNoPulse => "messaging",
             _ => "flows",
         }
     }

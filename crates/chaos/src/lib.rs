@@ -9,6 +9,7 @@
 
 mod flows;
 mod index;
+mod messaging;
 mod pages;
 mod sequencer;
 mod wrong;
@@ -16,6 +17,7 @@ mod wrong;
 use core::fmt;
 use core::str::FromStr;
 use rackweave_base::Duration;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a campaign attacks.
@@ -29,15 +31,18 @@ pub enum System {
     Index,
     /// Sequencers: a word in a node's memory, a counter in a server, a register of the switch.
     Sequencer,
+    /// Messages between compute and storage units: connections, both ends of their channels.
+    Messaging,
 }
 
 impl System {
     /// Every system.
-    pub const ALL: [System; 4] = [
+    pub const ALL: [System; 5] = [
         System::Flows,
         System::Pages,
         System::Index,
         System::Sequencer,
+        System::Messaging,
     ];
 
     /// The name on the command line.
@@ -47,6 +52,7 @@ impl System {
             System::Pages => "pages",
             System::Index => "index",
             System::Sequencer => "sequencer",
+            System::Messaging => "messaging",
         }
     }
 }
@@ -171,6 +177,20 @@ pub struct SeedReport {
     pub numbers: u64,
     /// Calls for numbers that ended in an error.
     pub calls_failed: u64,
+    /// Messages received whole.
+    pub messages: u64,
+    /// Bytes of messages received.
+    pub message_bytes: u64,
+    /// Connections that both units had.
+    pub connections: u64,
+    /// Of those: closed by a unit before all was done, or since the peer lied.
+    pub connections_closed: u64,
+    /// Of those: broken by the network, or by the death of a unit.
+    pub connections_broken: u64,
+    /// Handshakes that failed other than by the nonsense of a rogue.
+    pub handshakes_failed: u64,
+    /// Rogues that were found out, by what they were taken for.
+    pub rogues: BTreeMap<String, u64>,
     /// Packets lost, doubled, delayed or damaged on purpose.
     pub packets_disturbed: u64,
     /// Restarts of the switch, of the NVMe target, or of endpoints of an index.
@@ -205,6 +225,7 @@ pub fn run_with(system: System, seed: u64, options: &Options) -> SeedReport {
         System::Pages => pages::run(seed),
         System::Index => index::run(seed, options.access),
         System::Sequencer => sequencer::run(seed),
+        System::Messaging => messaging::run(seed),
     }));
     report.unwrap_or_else(|panic| {
         let text = panic

@@ -315,10 +315,11 @@ Examples:
   rackweave chaos --system index --access one-sided        all clients read by READs
   rackweave chaos --system index --access in-network       and are led by the switches
   rackweave chaos --system sequencer --seeds 3000          no number twice, none missing
+  rackweave chaos --system messaging --seeds 3000          each message once, or an error at both
   rackweave chaos --system hosted                          kill processes of hosted racks
 
-Systems: flows, pages, index (in the simulator), hosted (racks of processes, each in a folder of its
-own). With a configuration that has a [hosted] section, hosted is meant, and it is their template.")]
+Systems: flows, pages, index, sequencer, messaging (in the simulator), hosted (racks of processes,
+each in a folder of its own). With a configuration that has a [hosted] section, hosted is meant, and it is their template.")]
 pub struct ChaosArgs {
     /// What is put under stress; without it, flows
     #[arg(long, value_name = "NAME")]
@@ -347,6 +348,7 @@ Examples:
   rackweave figures                                  all of them: minutes
   rackweave figures zero-sided-6 --quick --out /tmp/figures
   rackweave figures zero-sided-7 --format json
+  rackweave figures communication-6a --embedded
 
 Of each figure NAME.csv has the curves and NAME.svg the picture; claims.csv has what the papers say
 beside what was measured. The racks are the papers' testbeds: --config changes nothing here. A ratio
@@ -363,6 +365,10 @@ pub struct FiguresArgs {
     /// Where the files go
     #[arg(long, value_name = "DIR", default_value = "figures")]
     pub out: PathBuf,
+    /// Measure on an embedded rack in real time instead, beside this machine's memcpy; the
+    /// communication tier's figures only
+    #[arg(long, requires = "names")]
+    pub embedded: bool,
     /// Print what there is, and run nothing
     #[arg(long)]
     pub list: bool,
@@ -414,6 +420,9 @@ pub enum Test {
     Sequencer,
     /// The index: the tree beside BTreeMap, lookups by requests and by READs beside local ones
     Index,
+    /// Messages between two units: consumed in place and copied out beside memcpy and the single
+    /// buffer, small ones, ping-pong, a sweep of sizes
+    Messaging,
     /// Pages: hits, another node's memory beside memcpy, an SSD beside its file, both directories
     Pages,
     /// READ responses turned into WRITEs by the switch's pipeline, ICRC included
@@ -446,6 +455,7 @@ Examples:
   rackweave perf replicate_bw --consumers 3
   rackweave perf rpc --window 512 --clients 4
   rackweave perf index --records 16000000
+  rackweave perf messaging --drivers 0
   rackweave perf rewrite
   rackweave perf flow_bw --hosted            on the rack that `rackweave up` runs, and embedded
   rackweave perf write_lat --config rack.toml -s 64
@@ -457,8 +467,8 @@ pub struct PerfArgs {
     /// In virtual time, on a modelled 100 Gbit/s testbed
     #[arg(long)]
     pub simulated: bool,
-    /// Bytes of a message or item (without it 65536 for bandwidth and flows, 2 for latency), or of
-    /// a tree node of an index (512)
+    /// Bytes of a message or item (without it 65536 for bandwidth and flows, 2 for latency, a MiB
+    /// for messaging), or of a tree node of an index (512)
     #[arg(short, long, value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     pub size: Option<u32>,

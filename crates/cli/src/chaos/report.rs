@@ -2,6 +2,7 @@
 
 use rackweave_chaos::{Options, SeedReport, System, replay_command_with};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Failed seeds reported in full; the others are only counted.
@@ -54,6 +55,16 @@ pub struct CampaignReport {
     pub ranges_handed_out: u64,
     pub numbers_handed_out: u64,
     pub calls_failed: u64,
+    /// Of messaging: messages received whole and their bytes, connections that both units had and
+    /// how many of them were closed or broken before all was done, handshakes that failed, and
+    /// rogues by what they were found out for.
+    pub messages: u64,
+    pub message_bytes: u64,
+    pub connections: u64,
+    pub connections_closed: u64,
+    pub connections_broken: u64,
+    pub handshakes_failed: u64,
+    pub rogues_caught: BTreeMap<String, u64>,
     pub packets_disturbed: u64,
     pub switch_restarts: u64,
     pub target_restarts: u64,
@@ -116,6 +127,13 @@ impl CampaignReport {
             ranges_handed_out: 0,
             numbers_handed_out: 0,
             calls_failed: 0,
+            messages: 0,
+            message_bytes: 0,
+            connections: 0,
+            connections_closed: 0,
+            connections_broken: 0,
+            handshakes_failed: 0,
+            rogues_caught: BTreeMap::new(),
             packets_disturbed: 0,
             switch_restarts: 0,
             target_restarts: 0,
@@ -160,9 +178,18 @@ impl CampaignReport {
         self.ranges_handed_out += seed.ranges;
         self.numbers_handed_out += seed.numbers;
         self.calls_failed += seed.calls_failed;
+        self.messages += seed.messages;
+        self.message_bytes += seed.message_bytes;
+        self.connections += seed.connections;
+        self.connections_closed += seed.connections_closed;
+        self.connections_broken += seed.connections_broken;
+        self.handshakes_failed += seed.handshakes_failed;
+        for (what, count) in seed.rogues {
+            *self.rogues_caught.entry(what).or_default() += count;
+        }
         self.packets_disturbed += seed.packets_disturbed;
         let (restarts, changes) = match system {
-            System::Flows | System::Sequencer => {
+            System::Flows | System::Sequencer | System::Messaging => {
                 (&mut self.switch_restarts, &mut self.member_changes)
             }
             System::Pages => (&mut self.target_restarts, &mut self.index_changes),
@@ -259,12 +286,24 @@ impl fmt::Display for CampaignReport {
             ("calls failed", self.calls_failed),
             ("switch restarts", self.switch_restarts),
         ];
+        let messaging = [
+            ("messages", self.messages),
+            ("bytes", self.message_bytes),
+            ("connections", self.connections),
+            ("  closed", self.connections_closed),
+            ("  broken", self.connections_broken),
+            ("handshakes failed", self.handshakes_failed),
+            ("rogues found out", self.rogues_caught.values().sum()),
+            ("switch restarts", self.switch_restarts),
+        ];
         let of_system = if self.system == System::Pages.name() {
             pages.as_slice()
         } else if self.system == System::Index.name() {
             index.as_slice()
         } else if self.system == System::Sequencer.name() {
             sequencer.as_slice()
+        } else if self.system == System::Messaging.name() {
+            messaging.as_slice()
         } else {
             flows.as_slice()
         };
@@ -276,6 +315,9 @@ impl fmt::Display for CampaignReport {
         writeln!(f, "  {:<18} {:>14}", "seeds run", self.seeds_run)?;
         for (what, value) in of_system.iter().copied().chain(of_all) {
             writeln!(f, "  {what:<18} {value:>14}")?;
+        }
+        for (what, count) in &self.rogues_caught {
+            writeln!(f, "  rogue: {what:<20} {count:>5}")?;
         }
         writeln!(
             f,

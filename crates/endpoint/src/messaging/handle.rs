@@ -17,7 +17,7 @@ const FAREWELL: rackweave_base::Duration = rackweave_base::Duration::from_millis
 const ROUNDS_PER_POLL: u32 = 8;
 
 /// How often one who waits looks into memory before he drives the rack.
-const LOOKS_PER_ROUND: u32 = 16;
+const LOOKS_PER_ROUND: u32 = 2;
 
 /// Sends messages and waits where there is no room. Goes to any thread; dropped, it closes the
 /// connection unless it has finished.
@@ -246,13 +246,18 @@ impl MessageReceiver {
         self.tell()
     }
 
-    /// Tells of free buffers, unless somebody has the NIC: then the next call does, or a wait.
+    /// Tells of free buffers. If somebody has the NIC and there is more to receive, it is left to
+    /// the next call: there will be one.
     fn tell(&mut self) -> Result<(), Closed> {
         let Self { node, receiver } = self;
         let receiver = receiver.as_mut().expect("it is not dropped");
         if receiver.owes() {
             let polled = try_with(&**node, |now, verbs| receiver.poll(now, verbs));
-            polled.unwrap_or(Ok(true))?;
+            match polled {
+                Some(polled) => polled?,
+                None if receiver.has_package() => false,
+                None => with(&**node, |now, verbs| receiver.poll(now, verbs))?,
+            };
         }
         Ok(())
     }

@@ -276,6 +276,12 @@ impl Receiver {
         self.finished
     }
 
+    /// Whether the package that is read or waited for is there, as far as its word says.
+    pub(super) fn has_package(&self) -> bool {
+        let buffer = &self.buffers[self.at];
+        self.length.is_some() || self.end.shared.entry(buffer.entry) != buffer.seen
+    }
+
     /// Whether there are free buffers that the sender has not been told of: [`Self::poll`] tells.
     pub fn owes(&self) -> bool {
         self.told < self.package

@@ -626,8 +626,11 @@ impl Sender {
                 return Err(shared.lied(CloseReason::ForeignState));
             };
             // Nothing but what was sent there last can have been released.
-            match buffer.holds.take() {
-                Some(package) if Sequence::of(package + count) == sequence => freed = true,
+            match buffer.holds {
+                Some(package) if Sequence::of(package + count) == sequence => {
+                    buffer.holds = None;
+                    freed = true;
+                }
                 _ => return Err(shared.lied(CloseReason::BadSequence)),
             }
         }

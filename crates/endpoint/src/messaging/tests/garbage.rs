@@ -117,9 +117,11 @@ fn header() -> PieceHeader {
     }
 }
 
+type Case = (fn(&mut PieceHeader), CloseReason);
+
 #[test]
 fn headers_that_contradict() {
-    let cases: [(fn(&mut PieceHeader), CloseReason); 9] = [
+    let cases: [Case; 9] = [
         (|h| h.length = 65.into(), CloseReason::BadHeader),
         (|h| h.length = u32::MAX.into(), CloseReason::BadHeader),
         (|h| h.length = 0.into(), CloseReason::BadHeader),

@@ -107,7 +107,9 @@ impl Desk {
         self.poll(reader);
         let timers = self.rig.units.iter().filter_map(|unit| unit.poll_timeout());
         let limit = self.rig.network.now + Duration::from_millis(100);
-        self.rig.network.advance(limit, timers);
+        if !self.rig.network.advance(limit, timers) {
+            self.rig.network.now = limit;
+        }
     }
 
     /// Goes on until `done`.

@@ -255,7 +255,7 @@ fn a_message_has_the_length_of_its_kind() {
         let lens = [12, bytes.len() - 1, bytes.len() + 1, bytes.len() + 8, 1024];
         for len in lens
             .into_iter()
-            .filter(|&len| !refuse || len < 16 || len > 300)
+            .filter(|len| !refuse || !(16..=300).contains(len))
         {
             let kind = message.kind();
             let expected = Err(MessageError::Size { kind, length: len });

@@ -1,0 +1,283 @@
+//! A rogue's handshake: it speaks the protocol by hand, so that it can say anything, and in the end
+//! knows the peer's keys.
+
+use super::mischief::{Mischief, Nonsense};
+use rackweave_base::{Instant, Memory, Rng};
+use rackweave_endpoint::messaging::{
+    Agreed, Connection, KeyedAddress, MessagingConfig, Prepared, QueuePairName, Role, UnitKeys,
+    UnitTerms,
+};
+use rackweave_verbs::{Mtu, PdId, Verbs};
+use rackweave_wire::fabric::message::handshake::{Keys, Message, Place, QueuePair, Terms};
+
+/// How far a rogue is.
+pub(super) enum Forged {
+    Waiting,
+    /// It has said what it wanted to say, or the peer does not want.
+    Over,
+    Connected(Box<Rogue>),
+}
+
+/// A rogue's connection, and what an honest unit would not know.
+pub(super) struct Rogue {
+    pub connection: Connection,
+    pub agreed: Agreed,
+    /// The peer's.
+    pub keys: Keys,
+    /// Where it may register what it writes.
+    pub pd: PdId,
+}
+
+/// A rogue in a handshake.
+pub(super) struct Forger {
+    role: Role,
+    config: MessagingConfig,
+    mine: UnitTerms,
+    nonsense: Option<Nonsense>,
+    came: Vec<u8>,
+    send: Vec<u8>,
+    deadline: Instant,
+    /// What it has made, once terms are agreed on; of a storage unit only those.
+    agreed: Option<(Agreed, PdId)>,
+    prepared: Option<Prepared>,
+}
+
+impl Forger {
+    pub fn new(
+        role: Role,
+        config: MessagingConfig,
+        mine: UnitTerms,
+        mischief: Mischief,
+        deadline: Instant,
+    ) -> Self {
+        let nonsense = match mischief {
+            Mischief::Nonsense(nonsense) => Some(nonsense),
+            Mischief::Lie(..) => None,
+        };
+        let mut forger = Self {
+            role,
+            config,
+            mine,
+            nonsense,
+            came: Vec::new(),
+            send: Vec::new(),
+            deadline,
+            agreed: None,
+            prepared: None,
+        };
+        if role == Role::Compute {
+            forger.say_terms();
+        }
+        forger
+    }
+
+    pub fn handle_bytes(&mut self, bytes: &[u8]) {
+        self.came.extend_from_slice(bytes);
+    }
+
+    pub fn poll_send(&mut self) -> Option<Vec<u8>> {
+        (!self.send.is_empty()).then(|| core::mem::take(&mut self.send))
+    }
+
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Whether the stream is to end behind what it has sent.
+    pub fn ends(&self) -> bool {
+        self.nonsense.is_some_and(Nonsense::ends)
+    }
+
+    fn say_terms(&mut self) {
+        let first = match self.role {
+            Role::Compute => Message::hello as fn(Terms) -> Message,
+            Role::Storage => Message::Offer,
+        };
+        let terms = terms_to_wire(&self.mine);
+        self.send = match self.nonsense {
+            Some(nonsense) => nonsense.first(terms, first),
+            None => first(terms).emit(),
+        };
+    }
+
+    fn say_keys(&mut self, keys: Keys) {
+        let second = match self.role {
+            Role::Compute => Message::Open as fn(Keys) -> Message,
+            Role::Storage => Message::Accept,
+        };
+        self.send = match self.nonsense {
+            Some(nonsense) => nonsense.second(keys, second),
+            None => second(keys).emit(),
+        };
+    }
+
+    /// Whether its nonsense is said: nothing more is to be done.
+    fn is_said(&self) -> bool {
+        let of_first = |nonsense: Nonsense| !nonsense.is_second();
+        let said_terms = self.role == Role::Compute || self.agreed.is_some();
+        self.nonsense.is_some_and(of_first) && said_terms
+    }
+
+    pub fn poll(
+        &mut self,
+        now: Instant,
+        verbs: &mut dyn Verbs,
+        memory: &Memory,
+        rng: &mut Rng,
+    ) -> Forged {
+        if now >= self.deadline || self.is_said() {
+            self.abandon(verbs);
+            return Forged::Over;
+        }
+        let message = match Message::take(&self.came) {
+            Ok(Some((message, len))) => {
+                self.came.drain(..len);
+                message
+            }
+            Ok(None) => return Forged::Waiting,
+            Err(_) => return Forged::Over,
+        };
+        match message {
+            Message::Hello { terms, .. } if self.role == Role::Storage => {
+                self.agree(&terms, verbs);
+                self.say_terms();
+            }
+            Message::Offer(terms) if self.role == Role::Compute => {
+                self.agree(&terms, verbs);
+                if let Some(keys) = self.prepare(verbs, memory, rng) {
+                    self.say_keys(keys);
+                }
+            }
+            Message::Open(keys) if self.role == Role::Storage => {
+                if let Some(mine) = self.prepare(verbs, memory, rng) {
+                    self.say_keys(mine);
+                    return self.connect(now, keys, verbs);
+                }
+            }
+            Message::Accept(keys) if self.role == Role::Compute => {
+                return self.connect(now, keys, verbs);
+            }
+            _ => {
+                self.abandon(verbs);
+                return Forged::Over;
+            }
+        }
+        match self.is_said() || self.agreed.is_none() {
+            true => {
+                self.abandon(verbs);
+                Forged::Over
+            }
+            false => Forged::Waiting,
+        }
+    }
+
+    fn agree(&mut self, terms: &Terms, verbs: &mut dyn Verbs) {
+        let agreed = Agreed::new(self.role, self.mine, terms_from_wire(terms));
+        self.agreed = agreed.ok().map(|agreed| (agreed, verbs.create_pd()));
+    }
+
+    fn prepare(&mut self, verbs: &mut dyn Verbs, memory: &Memory, rng: &mut Rng) -> Option<Keys> {
+        let (agreed, pd) = self.agreed?;
+        let config = MessagingConfig {
+            pd: Some(pd),
+            ..self.config.clone()
+        };
+        match Prepared::new(verbs, memory, &config, &agreed, rng) {
+            Ok(prepared) => {
+                let keys = keys_to_wire(&prepared.keys());
+                self.prepared = Some(prepared);
+                Some(keys)
+            }
+            Err(_) => {
+                self.agreed = None;
+                None
+            }
+        }
+    }
+
+    fn connect(&mut self, now: Instant, keys: Keys, verbs: &mut dyn Verbs) -> Forged {
+        if self.nonsense.is_some() {
+            self.abandon(verbs);
+            return Forged::Over;
+        }
+        let (Some(prepared), Some((agreed, pd))) = (self.prepared.take(), self.agreed) else {
+            return Forged::Over;
+        };
+        match prepared.connect(now, verbs, &keys_from_wire(&keys)) {
+            Ok(connection) => Forged::Connected(Box::new(Rogue {
+                connection,
+                agreed,
+                keys,
+                pd,
+            })),
+            Err(_) => Forged::Over,
+        }
+    }
+
+    /// Gives back what it has made.
+    pub fn abandon(&mut self, verbs: &mut dyn Verbs) {
+        if let Some(prepared) = self.prepared.take() {
+            prepared.abandon(verbs);
+        }
+    }
+}
+
+fn terms_to_wire(terms: &UnitTerms) -> Terms {
+    Terms {
+        fabric: terms.fabric,
+        message_max: terms.message_max,
+        receive_bytes: terms.receive_bytes,
+        ip: terms.ip,
+        mac: terms.mac,
+        mtu_bytes: terms.mtu.bytes() as u16,
+        receive_buffers: terms.receive_buffers,
+        channels_up: terms.channels_up,
+        channels_down: terms.channels_down,
+    }
+}
+
+fn terms_from_wire(terms: &Terms) -> UnitTerms {
+    UnitTerms {
+        fabric: terms.fabric,
+        ip: terms.ip,
+        mac: terms.mac,
+        mtu: Mtu::from_bytes(terms.mtu_bytes.into()).expect("a message has one of these"),
+        receive_buffers: terms.receive_buffers,
+        receive_bytes: terms.receive_bytes,
+        message_max: terms.message_max,
+        channels_up: terms.channels_up,
+        channels_down: terms.channels_down,
+    }
+}
+
+fn keys_to_wire(keys: &UnitKeys) -> Keys {
+    let place = |at: KeyedAddress| Place {
+        address: at.address,
+        rkey: at.rkey,
+    };
+    let pair = |name: &QueuePairName| QueuePair {
+        qpn: name.qpn,
+        psn: name.psn,
+    };
+    Keys {
+        queue_pairs: keys.queue_pairs.iter().map(pair).collect(),
+        buffer_info: place(keys.buffer_info),
+        receive: place(keys.receive),
+    }
+}
+
+fn keys_from_wire(keys: &Keys) -> UnitKeys {
+    let place = |at: Place| KeyedAddress {
+        address: at.address,
+        rkey: at.rkey,
+    };
+    let name = |pair: &QueuePair| QueuePairName {
+        qpn: pair.qpn,
+        psn: pair.psn,
+    };
+    UnitKeys {
+        queue_pairs: keys.queue_pairs.iter().map(name).collect(),
+        buffer_info: place(keys.buffer_info),
+        receive: place(keys.receive),
+    }
+}

@@ -1,0 +1,158 @@
+//! A rogue with a connection: it writes into its peer's memory what an honest unit would not.
+
+use super::forger::Rogue;
+use super::mischief::Lie;
+use super::receiving::Hearer;
+use super::sending::Talker;
+use rackweave_base::{Instant, Memory, Qpn};
+use rackweave_endpoint::messaging::Agreed;
+use rackweave_nic::Nic;
+use rackweave_verbs::{Access, Operation, PdId, Region, Verbs, WorkRequest};
+use rackweave_wire::fabric::message::handshake::{Keys, Place};
+use rackweave_wire::fabric::message::{
+    CONNECTION_ENTRY, CloseReason, ENTRY_LEN, own_entry, peer_entry,
+};
+
+/// Bytes of the region from which lies are written, and where the word lies there.
+const STAGE_BYTES: usize = 1 << 10;
+const WORD_AT: u64 = 512;
+
+/// What a rogue needs in order to lie once.
+pub(super) struct Liar {
+    lie: Lie,
+    /// Which of its channels it uses.
+    which: u64,
+    keys: Keys,
+    agreed: Agreed,
+    pd: PdId,
+    stage: Option<Region>,
+    /// When it lied.
+    pub said: Option<Instant>,
+}
+
+impl Liar {
+    pub fn new(lie: Lie, which: u64, rogue: &Rogue) -> Self {
+        Self {
+            lie,
+            which,
+            keys: rogue.keys.clone(),
+            agreed: rogue.agreed,
+            pd: rogue.pd,
+            stage: None,
+            said: None,
+        }
+    }
+
+    /// Why the peer has to close the connection.
+    pub fn reason(&self) -> CloseReason {
+        self.lie.reason()
+    }
+
+    /// Lies, if all is quiet: what the peer sees next is the lie. Whether it did.
+    pub fn lie(
+        &mut self,
+        now: Instant,
+        nic: &mut Nic,
+        memory: &Memory,
+        talkers: &[Talker],
+        hearers: &[Hearer],
+    ) -> bool {
+        let quiet = talkers.iter().all(Talker::is_quiet)
+            && (!self.lie.is_receivers() || hearers.iter().all(Hearer::is_settled));
+        let Some(stage) = self.stage(nic, memory).filter(|_| quiet) else {
+            return false;
+        };
+        let (qpn, writes) = match self.lie.is_receivers() {
+            true => self.as_receiver(hearers),
+            false => self.as_sender(talkers),
+        };
+        let at = [0, WORD_AT];
+        for ((place, bytes), at) in writes.iter().zip(at) {
+            stage.block.write(at as usize, bytes);
+            let to = Operation::Write {
+                address: place.address,
+                rkey: place.rkey,
+                immediate: None,
+            };
+            let mut request = WorkRequest::new(0, to, &[stage.segment(at, bytes.len() as u32)]);
+            // Its end is nobody's business: the machine does not know of it.
+            request.signaled = false;
+            if nic.post_send(qpn, request).is_err() {
+                return false;
+            }
+        }
+        self.said = Some(now);
+        true
+    }
+
+    fn stage(&mut self, nic: &mut Nic, memory: &Memory) -> Option<Region> {
+        if self.stage.is_none() {
+            let block = memory.allocate(STAGE_BYTES).ok()?;
+            self.stage = nic.register(self.pd, block, Access::empty()).ok();
+        }
+        self.stage.clone()
+    }
+
+    fn info(&self, entry: usize) -> Place {
+        Place {
+            address: self.keys.buffer_info.address + entry as u64 * ENTRY_LEN,
+            rkey: self.keys.buffer_info.rkey,
+        }
+    }
+
+    /// What it writes in place of its next package, the word last.
+    fn as_sender(&self, talkers: &[Talker]) -> (Qpn, Vec<(Place, Vec<u8>)>) {
+        let channels = talkers.len() as u64;
+        let channel = self.which % channels;
+        let sender = &talkers[channel as usize].sender;
+        let (size, count) = (
+            self.agreed.theirs.receive_bytes,
+            self.agreed.theirs.receive_buffers,
+        );
+        let receive = |offset: u64| Place {
+            address: self.keys.receive.address + offset,
+            rkey: self.keys.receive.rkey,
+        };
+        match self.lie {
+            Lie::ForeignConnection => {
+                let word = 0x99_u64.to_le_bytes().to_vec();
+                return (sender.qpn(), vec![(self.info(CONNECTION_ENTRY), word)]);
+            }
+            Lie::OutOfBounds => {
+                let end = u64::from(count) * u64::from(size);
+                return (sender.qpn(), vec![(receive(end - 8), vec![1; 64])]);
+            }
+            _ => {}
+        }
+        let counters = sender.counters();
+        let (package, message) = (counters.packages, counters.messages as u32);
+        let own = u64::from(count).saturating_sub(channel).div_ceil(channels);
+        let buffer = channel + channels * (package % own);
+        let bytes = self.lie.package(message, self.agreed.message_max);
+        let word = self.lie.filled(package, bytes.len() as u32, size);
+        let writes = vec![
+            (receive(buffer * u64::from(size)), bytes),
+            (
+                self.info(own_entry(buffer as u8)),
+                word.to_le_bytes().to_vec(),
+            ),
+        ];
+        (sender.qpn(), writes)
+    }
+
+    /// What it writes in place of a word that a buffer is free.
+    fn as_receiver(&self, hearers: &[Hearer]) -> (Qpn, Vec<(Place, Vec<u8>)>) {
+        let channel = self.which % hearers.len() as u64;
+        let receiver = &hearers[channel as usize].receiver;
+        let word = self.lie.free(receiver.counters().packages);
+        let place = self.info(peer_entry(channel as u8));
+        (receiver.qpn(), vec![(place, word.to_le_bytes().to_vec())])
+    }
+
+    /// Gives back what it has.
+    pub fn destroy(self, nic: &mut Nic) {
+        if let Some(stage) = self.stage {
+            nic.deregister(&stage);
+        }
+    }
+}

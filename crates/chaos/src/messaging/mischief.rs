@@ -1,0 +1,377 @@
+//! What rogues do: nonsense in the handshake, and lies once they have a connection.
+
+use rackweave_base::{MacAddr, Rng};
+use rackweave_endpoint::messaging::handshake::RefusalCode;
+use rackweave_sim::checkers::messages::Unit;
+use rackweave_wire::fabric::message::handshake::{Keys, Message, Refusal, Terms, VERSION};
+use rackweave_wire::fabric::message::{
+    CloseReason, FLAG_FINISHED, PIECE_HEADER_LEN, PieceHeader, Sequence, Word,
+};
+use zerocopy::IntoBytes;
+
+/// How a rogue is one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mischief {
+    /// It sends nonsense in the handshake.
+    Nonsense(Nonsense),
+    /// It connects, is honest for a while, and then lies on one of its channels.
+    Lie(Lie, u64),
+}
+
+/// What is wrong with a handshake. Those of keys come in a unit's second message, others in its
+/// first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Nonsense {
+    /// Bytes that mean nothing.
+    Noise(u64),
+    /// Another protocol.
+    Http,
+    /// A length beyond all limits.
+    Endless,
+    /// A message that is not due.
+    NotDue,
+    /// Two messages at once.
+    TwoAtOnce,
+    NoBuffers,
+    EightBuffers,
+    OddBuffers,
+    HugeBuffers,
+    NoChannel,
+    EightChannels,
+    NoMessages,
+    Multicast,
+    ForeignRack,
+    /// A version that nobody speaks yet. Of a Hello.
+    Version,
+    /// The first bytes, and no more.
+    Silence(usize),
+    /// The first bytes, and the end.
+    EarlyEnd(usize),
+    /// It refuses.
+    Busy,
+    TooManyPairs,
+    PairTwice,
+    KeysBeyond,
+    KeysUnaligned,
+    /// Nothing where a unit waits for keys.
+    NoKeys,
+}
+
+impl Nonsense {
+    const ALL: [Self; 23] = [
+        Self::Noise(0),
+        Self::Http,
+        Self::Endless,
+        Self::NotDue,
+        Self::TwoAtOnce,
+        Self::NoBuffers,
+        Self::EightBuffers,
+        Self::OddBuffers,
+        Self::HugeBuffers,
+        Self::NoChannel,
+        Self::EightChannels,
+        Self::NoMessages,
+        Self::Multicast,
+        Self::ForeignRack,
+        Self::Version,
+        Self::Silence(0),
+        Self::EarlyEnd(0),
+        Self::Busy,
+        Self::TooManyPairs,
+        Self::PairTwice,
+        Self::KeysBeyond,
+        Self::KeysUnaligned,
+        Self::NoKeys,
+    ];
+
+    /// One that a unit can send.
+    pub fn draw(rng: &mut Rng, unit: Unit) -> Self {
+        match *rng.pick(&Self::ALL) {
+            Self::Noise(_) => Self::Noise(rng.next_u64()),
+            Self::Silence(_) => Self::Silence(rng.below(50) as usize),
+            Self::EarlyEnd(_) => Self::EarlyEnd(rng.below(50) as usize),
+            // A storage unit has no say in versions.
+            Self::Version if unit == Unit::Storage => Self::Endless,
+            other => other,
+        }
+    }
+
+    /// What the honest unit takes it for.
+    pub fn code(self) -> RefusalCode {
+        match self {
+            Self::Noise(_) | Self::Http => RefusalCode::NotSpoken,
+            Self::Endless => RefusalCode::Malformed,
+            Self::NotDue | Self::TwoAtOnce => RefusalCode::OutOfOrder,
+            Self::NoBuffers | Self::EightBuffers => RefusalCode::ReceiveBuffers,
+            Self::OddBuffers | Self::HugeBuffers => RefusalCode::BufferSize,
+            Self::NoChannel | Self::EightChannels => RefusalCode::Channels,
+            Self::NoMessages => RefusalCode::MessageMax,
+            Self::Multicast => RefusalCode::Address,
+            Self::ForeignRack => RefusalCode::ForeignRack,
+            Self::Version => RefusalCode::Version,
+            Self::Silence(_) | Self::NoKeys => RefusalCode::TooLate,
+            Self::EarlyEnd(_) => RefusalCode::Stopping,
+            Self::Busy => RefusalCode::Busy,
+            Self::TooManyPairs | Self::PairTwice | Self::KeysBeyond | Self::KeysUnaligned => {
+                RefusalCode::BadKeys
+            }
+        }
+    }
+
+    /// Whether it comes where keys are due, behind a sound first message.
+    pub fn is_second(self) -> bool {
+        matches!(
+            self,
+            Self::TooManyPairs
+                | Self::PairTwice
+                | Self::KeysBeyond
+                | Self::KeysUnaligned
+                | Self::NoKeys
+        )
+    }
+
+    /// Whether the stream ends behind it.
+    pub fn ends(self) -> bool {
+        matches!(self, Self::EarlyEnd(_))
+    }
+
+    /// The bytes in place of a first message, which would be `first(terms)`.
+    pub fn first(self, terms: Terms, first: fn(Terms) -> Message) -> Vec<u8> {
+        let sound = first(terms).emit();
+        let with = |change: fn(&mut Terms)| {
+            let mut terms = terms;
+            change(&mut terms);
+            first(terms).emit()
+        };
+        match self {
+            Self::Noise(seed) => {
+                let mut rng = Rng::new(seed);
+                (0..rng.between(12, 300))
+                    .map(|_| rng.next_u64() as u8)
+                    .collect()
+            }
+            Self::Http => b"GET / HTTP/1.1\r\nHost: unit\r\n\r\n".to_vec(),
+            Self::Endless => {
+                let mut bytes = sound;
+                bytes[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+                bytes
+            }
+            Self::NotDue => Message::Accept(some_keys()).emit(),
+            Self::TwoAtOnce => [sound.clone(), sound].concat(),
+            Self::NoBuffers => with(|terms| terms.receive_buffers = 0),
+            Self::EightBuffers => with(|terms| terms.receive_buffers = 8),
+            Self::OddBuffers => with(|terms| terms.receive_bytes += 1),
+            Self::HugeBuffers => with(|terms| terms.receive_bytes = 1 << 31),
+            Self::NoChannel => with(|terms| terms.channels_up = 0),
+            Self::EightChannels => with(|terms| terms.channels_down = 8),
+            Self::NoMessages => with(|terms| terms.message_max = 0),
+            Self::Multicast => with(|terms| terms.mac = MacAddr([1, 0, 0x5e, 0, 0, 1])),
+            Self::ForeignRack => with(|terms| terms.fabric = !terms.fabric),
+            Self::Version => Message::Hello {
+                oldest: VERSION + 1,
+                newest: VERSION + 2,
+                terms,
+            }
+            .emit(),
+            Self::Silence(len) | Self::EarlyEnd(len) => sound[..len].to_vec(),
+            Self::Busy => Message::refuse(Refusal::new(RefusalCode::Busy, "later")).emit(),
+            _ => sound,
+        }
+    }
+
+    /// The bytes in place of keys, which would be `second(keys)`.
+    pub fn second(self, mut keys: Keys, second: fn(Keys) -> Message) -> Vec<u8> {
+        match self {
+            Self::TooManyPairs => {
+                let mut more = keys.queue_pairs[0];
+                more.qpn.0 += 1000;
+                keys.queue_pairs.push(more);
+            }
+            Self::PairTwice => keys.queue_pairs[1] = keys.queue_pairs[0],
+            Self::KeysBeyond => keys.receive.address = u64::MAX - 63,
+            Self::KeysUnaligned => keys.buffer_info.address += 8,
+            Self::NoKeys => return Vec::new(),
+            _ => {}
+        }
+        second(keys).emit()
+    }
+}
+
+fn some_keys() -> Keys {
+    use rackweave_base::{Psn, Qpn, Rkey};
+    use rackweave_wire::fabric::message::handshake::{Place, QueuePair};
+    let pair = |qpn| QueuePair {
+        qpn: Qpn(qpn),
+        psn: Psn::new(1),
+    };
+    let place = Place {
+        address: 1 << 32,
+        rkey: Rkey(5),
+    };
+    Keys {
+        queue_pairs: vec![pair(2), pair(3)],
+        buffer_info: place,
+        receive: place,
+    }
+}
+
+/// What a rogue writes to its peer's memory. Up to `Tail` it does so as a sender, in place of its
+/// next package; the next two as a receiver, in place of the word that a buffer is free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lie {
+    /// A state that does not belong where packages are told of.
+    ForeignFilled,
+    /// No state at all.
+    NoState,
+    /// Another package than the next.
+    BadSequence,
+    /// A package that is shorter than a header.
+    TooShort,
+    /// A package that is longer than the buffer.
+    TooLong,
+    /// A piece that is longer than its package.
+    LongPiece,
+    /// A piece that ends behind its message.
+    BeyondTotal,
+    /// A piece of another message.
+    BadNumber,
+    /// A piece from the middle of a message that has not begun.
+    BadOffset,
+    /// Flags that do not exist.
+    BadFlags,
+    /// An empty piece of a message that is not.
+    EmptyPiece,
+    /// A message beyond what was agreed.
+    MessageTooLong,
+    /// Something behind the end.
+    Tail,
+    /// A state that does not belong where buffers are said to be free.
+    ForeignFree,
+    /// A buffer is said to be free for a package that is not the next.
+    BadFree,
+    /// The connection word has a state that does not belong there.
+    ForeignConnection,
+    /// A WRITE beyond the peer's buffers.
+    OutOfBounds,
+}
+
+impl Lie {
+    pub const ALL: [Self; 17] = [
+        Self::ForeignFilled,
+        Self::NoState,
+        Self::BadSequence,
+        Self::TooShort,
+        Self::TooLong,
+        Self::LongPiece,
+        Self::BeyondTotal,
+        Self::BadNumber,
+        Self::BadOffset,
+        Self::BadFlags,
+        Self::EmptyPiece,
+        Self::MessageTooLong,
+        Self::Tail,
+        Self::ForeignFree,
+        Self::BadFree,
+        Self::ForeignConnection,
+        Self::OutOfBounds,
+    ];
+
+    /// Whether it is told by a receiver.
+    pub fn is_receivers(self) -> bool {
+        matches!(self, Self::ForeignFree | Self::BadFree)
+    }
+
+    /// Why the peer has to close the connection.
+    pub fn reason(self) -> CloseReason {
+        match self {
+            Self::ForeignFilled | Self::NoState | Self::ForeignFree | Self::ForeignConnection => {
+                CloseReason::ForeignState
+            }
+            Self::BadSequence | Self::BadFree => CloseReason::BadSequence,
+            Self::TooShort | Self::TooLong => CloseReason::BadLength,
+            Self::MessageTooLong => CloseReason::MessageTooLong,
+            Self::OutOfBounds => CloseReason::TransportBroken,
+            _ => CloseReason::BadHeader,
+        }
+    }
+
+    /// What is written into the receive buffer that is next, for a package that would be number
+    /// `package`, of a message that would be number `message`.
+    pub fn package(self, message: u32, message_max: u64) -> Vec<u8> {
+        let total = message_max.min(64);
+        let mut header = PieceHeader {
+            opcode: 1.into(),
+            length: (total as u32).into(),
+            total: total.into(),
+            offset: 0.into(),
+            message: message.into(),
+            flags: 0.into(),
+        };
+        let mut payload = vec![0x5a; total as usize];
+        match self {
+            Self::LongPiece => {
+                // Within its message, but not within the package.
+                payload.clear();
+                header.length = 1.into();
+            }
+            Self::BeyondTotal => header.length += 1,
+            Self::BadNumber => header.message = message.wrapping_add(1).into(),
+            Self::BadOffset => header.offset = 1.into(),
+            Self::BadFlags => header.flags = 2.into(),
+            Self::EmptyPiece => header.length = 0.into(),
+            Self::MessageTooLong => header.total = (message_max + 1).into(),
+            Self::Tail => {
+                header = PieceHeader {
+                    flags: FLAG_FINISHED.into(),
+                    ..PieceHeader::default()
+                };
+            }
+            _ => {}
+        }
+        let mut package = header.as_bytes().to_vec();
+        package.append(&mut payload);
+        if self == Self::BeyondTotal {
+            package.push(0x5a);
+        }
+        package
+    }
+
+    /// The word for that package, which has `length` bytes in a buffer of `size`.
+    pub fn filled(self, package: u64, length: u32, size: u32) -> u64 {
+        let sequence = Sequence::of(package);
+        let word = match self {
+            Self::ForeignFilled => Word::Free { sequence },
+            // No such state.
+            Self::NoState => return 0x77 | package << 8 & 0xffff_ff00,
+            Self::BadSequence => Word::Filled {
+                sequence: Sequence::of(package + 1),
+                length,
+            },
+            Self::TooShort => Word::Filled {
+                sequence,
+                length: PIECE_HEADER_LEN as u32 - 1,
+            },
+            Self::TooLong => Word::Filled {
+                sequence,
+                length: size + 1,
+            },
+            _ => Word::Filled { sequence, length },
+        };
+        word.into()
+    }
+
+    /// The word in place of that which says that a buffer is free for `package`.
+    pub fn free(self, package: u64) -> u64 {
+        let word = match self {
+            Self::ForeignFree => Word::Filled {
+                sequence: Sequence::of(package),
+                length: 64,
+            },
+            // Far from anything that may come.
+            _ => Word::Free {
+                sequence: Sequence::of(package + (1 << 20)),
+            },
+        };
+        word.into()
+    }
+}

@@ -1,0 +1,396 @@
+//! What a seed makes of a rack, of the units in it, of who calls whom, and of what goes wrong at
+//! which time.
+
+use super::mischief::{Lie, Mischief, Nonsense};
+use super::stream::{Cut, StreamPlan};
+use crate::wrong::{Odds, Wrong};
+use core::fmt;
+use rackweave_base::{Duration, Instant, NodeId, Rng};
+use rackweave_endpoint::messaging::{MessagingConfig, Role};
+use rackweave_rack::RackConfig;
+use rackweave_rack::config::{IcrcMethod, NodeConfig, Role as NodeRole};
+use rackweave_sim::checkers::messages::Unit;
+use rackweave_wire::fabric::message::CloseReason;
+
+/// How a connection is left when all is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Leaving {
+    /// Each end goes when it has done its own.
+    Singly,
+    /// All ends go when all have done theirs.
+    Together,
+    /// The same, and the unit closes the connection first.
+    Closing,
+}
+
+/// How a unit behaves in a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Manners {
+    /// Messages on each channel.
+    pub messages: u32,
+    /// Their bytes at most, all of a channel together.
+    pub bytes: u64,
+    /// How long the unit rests between messages at most.
+    pub pause_max: Duration,
+    /// How long it looks at a piece, or rests after it, at most.
+    pub hold_max: Duration,
+    /// Behind how many pieces it does not read for how long.
+    pub stall: Option<(u64, Duration)>,
+    /// Behind how many messages and pieces it closes the connection, and why.
+    pub closes: Option<(u64, CloseReason)>,
+    pub leaving: Leaving,
+}
+
+/// Who calls whom, when and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct CallPlan {
+    pub from: NodeId,
+    pub to: NodeId,
+    pub at: Instant,
+    /// How long the handshake may take.
+    pub patience: Duration,
+    pub stream: StreamPlan,
+    /// Of the compute unit, of the storage unit.
+    pub manners: [Manners; 2],
+    /// Which unit gives the handshake up when.
+    pub gives_up: Option<(Unit, Duration)>,
+    /// Who is a rogue, and how.
+    pub mischief: Option<(Unit, Mischief)>,
+    /// Whether anything may break the connection.
+    pub may_break: bool,
+}
+
+/// A unit.
+#[derive(Clone, Debug)]
+pub(super) struct UnitPlan {
+    pub role: Role,
+    pub config: MessagingConfig,
+}
+
+/// Something that happens at a certain time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Disturbance {
+    Crash(NodeId),
+    /// The node is there again, with nothing in its memory.
+    Return(NodeId),
+    CutCable(NodeId),
+    MendCable(NodeId),
+    RestartSwitch,
+}
+
+/// A rack, its units, their calls, and what goes wrong.
+#[derive(Clone)]
+pub(super) struct Plan {
+    pub seed: u64,
+    pub config: RackConfig,
+    /// By node: compute units, then storage units.
+    pub units: Vec<UnitPlan>,
+    pub calls: Vec<CallPlan>,
+    /// Whether NICs give up so early that faults of packets alone may break a connection.
+    pub impatient: bool,
+    /// Whether the tables of NICs, or memory, may be too small for all connections.
+    pub tight: bool,
+    pub disturbances: Vec<(Instant, Disturbance)>,
+}
+
+/// How packets fare.
+const ODDS: Odds = Odds {
+    share: 0.5,
+    rate_max: 0.02,
+    delays_us: &[1, 5, 50],
+};
+
+/// Bytes of a channel's messages at most.
+const BYTES_MAX: u64 = 300_000;
+
+impl Plan {
+    pub fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x6d65_7373_6167_6573);
+        let (compute, storage) = (rng.between(1, 3), rng.between(1, 2));
+        let breakable = rng.chance(0.55);
+        let impatient = breakable && rng.chance(0.3);
+        let roles = (0..compute).map(|_| Role::Compute);
+        let roles = roles.chain((0..storage).map(|_| Role::Storage));
+        let units: Vec<_> = roles
+            .map(|role| UnitPlan {
+                role,
+                config: unit_config(&mut rng, role, impatient),
+            })
+            .collect();
+        let tight = rng.chance(0.15);
+        let config = rack_config(&mut rng, &units, tight);
+        let mut calls = Vec::new();
+        for from in 0..compute {
+            for _ in 0..rng.between(1, 3) {
+                let to = NodeId((compute + rng.below(storage)) as u16);
+                calls.push(call(&mut rng, NodeId(from as u16), to, breakable));
+            }
+        }
+        let disturbances = match breakable {
+            true => disturbances(&mut rng, &units, &calls),
+            false => Vec::new(),
+        };
+        Self {
+            seed,
+            config,
+            units,
+            calls,
+            impatient,
+            tight,
+            disturbances,
+        }
+    }
+
+    /// The nodes of units of a role.
+    pub fn nodes(&self, role: Role) -> impl Iterator<Item = NodeId> {
+        let units = self.units.iter().enumerate();
+        units
+            .filter(move |(_, unit)| unit.role == role)
+            .map(|(at, _)| NodeId(at as u16))
+    }
+
+    /// A call when all is well again.
+    pub fn last_call(&self, rng: &mut Rng, from: NodeId, to: NodeId, at: Instant) -> CallPlan {
+        CallPlan {
+            at,
+            stream: StreamPlan {
+                delay_max: Duration::from_micros(10),
+                cut: None,
+            },
+            patience: Duration::from_millis(20),
+            mischief: None,
+            gives_up: None,
+            manners: [manners(rng, false), manners(rng, false)],
+            may_break: self.impatient,
+            ..call(rng, from, to, false)
+        }
+    }
+}
+
+fn unit_config(rng: &mut Rng, role: Role, impatient: bool) -> MessagingConfig {
+    let receive_buffers = rng.between(1, 7) as u8;
+    let receive_bytes = match rng.below(3) {
+        0 => *rng.pick(&[1 << 10, 4 << 10, 64 << 10]),
+        1 => 64 * rng.between(16, 64) as u32,
+        _ => 64 * rng.between(16, 1024) as u32,
+    };
+    let channels = |rng: &mut Rng, most: u8| rng.between(1, u64::from(most.min(3))) as u8;
+    // A unit has a receive buffer for each channel that leads to it.
+    let (most_up, most_down) = match role {
+        Role::Compute => (3, receive_buffers),
+        Role::Storage => (receive_buffers, 3),
+    };
+    let (channels_up, channels_down) = (channels(rng, most_up), channels(rng, most_down));
+    let sends = match role {
+        Role::Compute => channels_up,
+        Role::Storage => channels_down,
+    };
+    let send_bytes = match rng.chance(0.5) {
+        true => 0,
+        // Often less than a receive buffer of the peer.
+        false => 64 * rng.between(16 * u64::from(sends), 512 + 16 * u64::from(sends)),
+    };
+    MessagingConfig {
+        receive_buffers,
+        receive_bytes,
+        send_bytes,
+        message_max: *rng.pick(&[1, 100, 5_000, 1 << 20, 1 << 20, 1 << 32]),
+        channels_up,
+        channels_down,
+        keepalive: Duration::from_micros(rng.between(100, 2_000)),
+        timeout: Duration::from_micros(rng.between(30, 150)),
+        // With all of them, faults of packets alone do not break a connection.
+        retries: if impatient {
+            rng.between(2, 6) as u8
+        } else {
+            7
+        },
+        pd: None,
+    }
+}
+
+fn rack_config(rng: &mut Rng, units: &[UnitPlan], tight: bool) -> RackConfig {
+    let node = units.iter().enumerate().map(|(at, unit)| match unit.role {
+        Role::Compute => NodeConfig::new(format!("compute{at}"), NodeRole::Compute),
+        Role::Storage => NodeConfig::new(format!("storage{at}"), NodeRole::Storage),
+    });
+    let mut config = RackConfig {
+        seed: rng.next_u64() >> 1,
+        memory_limit: if tight && rng.chance(0.4) {
+            2 << 20
+        } else {
+            256 << 20
+        },
+        node: node.collect(),
+        faults: ODDS.draw(rng),
+        ..RackConfig::default()
+    };
+    config.switch.icrc = *rng.pick(&[IcrcMethod::Update, IcrcMethod::Balance]);
+    let room: u32 = if tight { rng.between(6, 14) as u32 } else { 96 };
+    config.nic.queue_pairs = room;
+    config.nic.completion_queues = room;
+    config.nic.regions = 2 * room;
+    config
+}
+
+fn manners(rng: &mut Rng, breakable: bool) -> Manners {
+    let slow = Duration::from_micros(rng.between(5, 40));
+    let reasons = [
+        CloseReason::Normal,
+        CloseReason::UnitStops,
+        CloseReason::BadMessage,
+    ];
+    Manners {
+        messages: rng.between(0, 25) as u32,
+        bytes: rng.between(1, BYTES_MAX),
+        pause_max: Duration::from_nanos(*rng.pick(&[1, 500, 5_000, 50_000])),
+        hold_max: if rng.chance(0.5) {
+            slow
+        } else {
+            Duration::ZERO
+        },
+        stall: rng.chance(0.3).then(|| {
+            let lasts = Duration::from_micros(rng.between(50, 5_000));
+            (rng.below(30), lasts)
+        }),
+        closes: (breakable && rng.chance(0.25)).then(|| (rng.below(40), *rng.pick(&reasons))),
+        leaving: *rng.pick(&[Leaving::Singly, Leaving::Together, Leaving::Closing]),
+    }
+}
+
+fn call(rng: &mut Rng, from: NodeId, to: NodeId, breakable: bool) -> CallPlan {
+    let mischief = rng.chance(0.25).then(|| {
+        let unit = *rng.pick(&[Unit::Compute, Unit::Storage]);
+        let mischief = match rng.chance(0.5) {
+            true => Mischief::Nonsense(Nonsense::draw(rng, unit)),
+            false => Mischief::Lie(*rng.pick(&Lie::ALL), rng.below(8)),
+        };
+        (unit, mischief)
+    });
+    // A rogue's stream is sound, so that it is known what it is taken for.
+    let cut = (breakable && mischief.is_none() && rng.chance(0.2)).then(|| {
+        let unit = *rng.pick(&[Unit::Compute, Unit::Storage]);
+        let after = rng.below(160) as usize;
+        (unit, after, *rng.pick(&[Cut::Silent, Cut::End]))
+    });
+    let mut manners = [manners(rng, breakable), manners(rng, breakable)];
+    if let Some((_, Mischief::Lie(..))) = mischief {
+        for manners in &mut manners {
+            (manners.closes, manners.leaving) = (None, Leaving::Together);
+        }
+    }
+    CallPlan {
+        from,
+        to,
+        at: within(rng, 10, 21),
+        patience: Duration::from_micros(rng.between(2_000, 10_000)),
+        stream: StreamPlan {
+            delay_max: Duration::from_nanos(rng.between(100, 20_000)),
+            cut,
+        },
+        manners,
+        gives_up: (breakable && mischief.is_none() && rng.chance(0.1)).then(|| {
+            let unit = *rng.pick(&[Unit::Compute, Unit::Storage]);
+            (unit, Duration::from_nanos(rng.below(100_000)))
+        }),
+        mischief,
+        may_break: breakable,
+    }
+}
+
+/// A time within so many powers of two nanoseconds: early is as likely as late.
+fn within(rng: &mut Rng, least: u64, most: u64) -> Instant {
+    let exponent = rng.between(least, most);
+    Instant::from_nanos(rng.below(1 << exponent))
+}
+
+/// Most runs last hundreds of microseconds to some milliseconds. The steps of handshakes are often
+/// met.
+fn some_time(rng: &mut Rng, calls: &[CallPlan]) -> Instant {
+    if rng.chance(0.5) {
+        let call = rng.pick(calls);
+        let within = call.stream.delay_max.as_nanos() * 10;
+        return call.at + Duration::from_nanos(rng.below(within));
+    }
+    within(rng, 14, 23)
+}
+
+fn disturbances(
+    rng: &mut Rng,
+    units: &[UnitPlan],
+    calls: &[CallPlan],
+) -> Vec<(Instant, Disturbance)> {
+    let mut all = Vec::new();
+    let node = |rng: &mut Rng| NodeId(rng.below(units.len() as u64) as u16);
+    if rng.chance(0.2) {
+        for _ in 0..rng.between(1, 3) {
+            all.push((some_time(rng, calls), Disturbance::RestartSwitch));
+        }
+    }
+    if rng.chance(0.6) {
+        for _ in 0..rng.between(1, 3) {
+            let (at, node) = (some_time(rng, calls), node(rng));
+            all.push((at, Disturbance::Crash(node)));
+            if rng.chance(0.6) {
+                let back = at + Duration::from_nanos(rng.between(1_000, 3_000_000));
+                all.push((back, Disturbance::Return(node)));
+            }
+        }
+    }
+    if rng.chance(0.4) {
+        let (cut, node) = (some_time(rng, calls), node(rng));
+        let lasts = Duration::from_nanos(1 << rng.between(10, 24));
+        all.push((cut, Disturbance::CutCable(node)));
+        all.push((cut + lasts, Disturbance::MendCable(node)));
+    }
+    all
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, unit) in self.units.iter().enumerate() {
+            let config = &unit.config;
+            write!(
+                f,
+                "{} {at}: {} x {} bytes, send {}, message_max {}, channels {} up {} down; ",
+                unit.role,
+                config.receive_buffers,
+                config.receive_bytes,
+                config.send_bytes,
+                config.message_max,
+                config.channels_up,
+                config.channels_down,
+            )?;
+        }
+        for (is, word) in [(self.impatient, "impatient; "), (self.tight, "tight; ")] {
+            f.write_str(if is { word } else { "" })?;
+        }
+        for (number, call) in self.calls.iter().enumerate() {
+            write!(
+                f,
+                "call {number}: {:?} to {:?} at {:?}",
+                call.from, call.to, call.at
+            )?;
+            if let Some((unit, after, cut)) = call.stream.cut {
+                write!(f, ", cut behind {after} bytes of {unit:?}: {cut:?}")?;
+            }
+            if let Some((unit, after)) = call.gives_up {
+                write!(f, ", {unit:?} gives up after {after}")?;
+            }
+            if let Some((unit, mischief)) = call.mischief {
+                write!(f, ", {unit:?} {mischief:?}")?;
+            }
+            for (unit, manners) in ["compute", "storage"].iter().zip(&call.manners) {
+                if let Some((after, reason)) = manners.closes {
+                    write!(f, ", {unit} closes behind {after}: {reason:?}")?;
+                }
+            }
+            f.write_str("; ")?;
+        }
+        let wrong = Wrong {
+            faults: &self.config.faults,
+            disturbances: &self.disturbances,
+        };
+        write!(f, "{wrong}")
+    }
+}

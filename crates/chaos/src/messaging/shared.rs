@@ -1,0 +1,171 @@
+//! What all units of a run, and those who watch them, share.
+
+use super::plan::{CallPlan, Plan};
+use super::stream::{Cut, Stream};
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use rackweave_base::{Instant, Memory, NodeId, Rng};
+use rackweave_sim::checkers::MessageHistory;
+use rackweave_sim::checkers::messages::Unit;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Violations kept that the checker of histories does not judge.
+const WRONG_MAX: usize = 10;
+
+/// A call: one stream, and one connection if it succeeds. Its number is that of the connection.
+pub(super) struct Call {
+    pub number: u32,
+    pub plan: CallPlan,
+    /// There once the compute unit has begun.
+    pub stream: RefCell<Option<Rc<Stream>>>,
+    /// Whether the storage unit has it.
+    pub accepted: Cell<bool>,
+    /// Whether it is over for the compute unit, for the storage unit.
+    over: [Cell<bool>; 2],
+}
+
+impl Call {
+    fn new(number: u32, plan: CallPlan) -> Rc<Self> {
+        Rc::new(Self {
+            number,
+            plan,
+            stream: RefCell::new(None),
+            accepted: Cell::new(false),
+            over: Default::default(),
+        })
+    }
+
+    /// The node of a unit.
+    pub fn node(&self, unit: Unit) -> NodeId {
+        match unit {
+            Unit::Compute => self.plan.from,
+            Unit::Storage => self.plan.to,
+        }
+    }
+
+    /// Whether the compute unit has begun it.
+    pub fn is_begun(&self) -> bool {
+        self.stream.borrow().is_some()
+    }
+
+    fn cell(&self, unit: Unit) -> &Cell<bool> {
+        &self.over[usize::from(unit == Unit::Storage)]
+    }
+
+    pub fn is_over_for(&self, unit: Unit) -> bool {
+        self.cell(unit).get()
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.iter().all(Cell::get)
+    }
+
+    pub fn set_over(&self, unit: Unit) {
+        self.cell(unit).set(true);
+    }
+
+    /// It will not be made.
+    pub fn cancel(&self) {
+        self.over.iter().for_each(|over| over.set(true));
+    }
+}
+
+/// What happened, counted.
+#[derive(Default)]
+pub(super) struct Counts {
+    /// Handshakes that an honest unit gave up or refused.
+    pub refused: Cell<u64>,
+    /// Lies and nonsense that were found out, by what they were taken for.
+    pub caught: RefCell<BTreeMap<String, u64>>,
+}
+
+impl Counts {
+    pub fn catch(&self, what: impl fmt::Debug) {
+        let mut caught = self.caught.borrow_mut();
+        *caught.entry(format!("{what:?}")).or_default() += 1;
+    }
+
+    pub fn refuse(&self) {
+        self.refused.set(self.refused.get() + 1);
+    }
+}
+
+/// What all share.
+pub(super) struct Shared {
+    pub plan: Plan,
+    pub memory: Memory,
+    pub history: RefCell<MessageHistory>,
+    /// What must not be and the history does not show.
+    pub wrong: RefCell<Vec<String>>,
+    pub counts: Counts,
+    pub calls: RefCell<Vec<Rc<Call>>>,
+    /// Nodes that are dead.
+    pub dead: RefCell<Vec<NodeId>>,
+}
+
+impl Shared {
+    pub fn wrong(&self, what: String) {
+        let mut wrong = self.wrong.borrow_mut();
+        if wrong.len() < WRONG_MAX {
+            wrong.push(what);
+        }
+    }
+
+    /// Enters a call to be made.
+    pub fn add_call(&self, plan: CallPlan) {
+        let mut calls = self.calls.borrow_mut();
+        let number = calls.len() as u32;
+        calls.push(Call::new(number, plan));
+    }
+
+    pub fn is_dead(&self, node: NodeId) -> bool {
+        self.dead.borrow().contains(&node)
+    }
+
+    /// Calls that a unit has to see to: made by it and not begun, or made to it and not accepted.
+    pub fn waiting(&self, node: NodeId) -> Option<Rc<Call>> {
+        let calls = self.calls.borrow();
+        let mut open = calls.iter().filter(|call| {
+            let accepts = call.plan.to == node && call.is_begun() && !call.accepted.get();
+            accepts && !call.is_over_for(Unit::Storage)
+        });
+        open.next().cloned()
+    }
+
+    /// The next call that a unit makes, and when it is due.
+    pub fn next_call(&self, node: NodeId) -> Option<Rc<Call>> {
+        let calls = self.calls.borrow();
+        let open = calls
+            .iter()
+            .filter(|call| call.plan.from == node && !call.is_begun() && !call.is_over());
+        open.min_by_key(|call| (call.plan.at, call.number)).cloned()
+    }
+
+    /// A node dies: what it had to do with is over for it.
+    pub fn died(&self, now: Instant, node: NodeId) {
+        self.dead.borrow_mut().push(node);
+        let mut rng = Rng::new(self.plan.seed ^ now.as_nanos() ^ u64::from(node.0) << 40);
+        for call in self.calls.borrow().iter().filter(|call| call.is_begun()) {
+            for unit in [Unit::Compute, Unit::Storage] {
+                if call.node(unit) != node || call.is_over_for(unit) {
+                    continue;
+                }
+                let how = *rng.pick(&[Cut::Silent, Cut::End]);
+                if let Some(stream) = &*call.stream.borrow() {
+                    stream.kill(now, unit, how);
+                }
+                self.history.borrow_mut().died(call.number, unit);
+                call.set_over(unit);
+            }
+        }
+    }
+
+    /// Whether all calls are over but for those whose unit is dead and never began them.
+    pub fn all_over(&self) -> bool {
+        let calls = self.calls.borrow();
+        calls
+            .iter()
+            .all(|call| call.is_over() || (!call.is_begun() && self.is_dead(call.plan.from)))
+    }
+}

@@ -1,0 +1,198 @@
+//! Streams of bytes between two units, as TCP makes them: what is written comes later, in other
+//! portions, and may end or fall silent at any byte.
+
+use core::cell::RefCell;
+use rackweave_base::{Duration, Instant, Rng};
+use rackweave_sim::checkers::messages::Unit;
+use std::collections::VecDeque;
+
+/// How a direction of a stream comes to an early end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cut {
+    /// Nothing more comes, and nobody says so.
+    Silent,
+    /// The reader sees the end.
+    End,
+}
+
+/// How a stream behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct StreamPlan {
+    /// How long a portion takes at most.
+    pub delay_max: Duration,
+    /// Which direction is cut after how many bytes: that in which this unit writes.
+    pub cut: Option<(Unit, usize, Cut)>,
+}
+
+/// What comes out of a stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Came {
+    Bytes(Vec<u8>),
+    End,
+}
+
+/// A stream.
+pub(super) struct Stream {
+    plan: StreamPlan,
+    inner: RefCell<Inner>,
+}
+
+struct Inner {
+    rng: Rng,
+    /// By who writes: the compute unit, the storage unit.
+    pipes: [Pipe; 2],
+}
+
+#[derive(Default)]
+struct Pipe {
+    under_way: VecDeque<(Instant, Came)>,
+    /// Bytes written into it.
+    written: usize,
+    /// Nothing more gets through.
+    dead: bool,
+    last_at: Instant,
+}
+
+fn at(unit: Unit) -> usize {
+    usize::from(unit == Unit::Storage)
+}
+
+impl Stream {
+    pub fn new(plan: StreamPlan, rng: Rng) -> Self {
+        let inner = Inner {
+            rng,
+            pipes: [Pipe::default(), Pipe::default()],
+        };
+        Self {
+            plan,
+            inner: RefCell::new(inner),
+        }
+    }
+
+    /// A unit writes.
+    pub fn write(&self, now: Instant, from: Unit, bytes: &[u8]) {
+        let mut inner = self.inner.borrow_mut();
+        let Inner { rng, pipes } = &mut *inner;
+        let pipe = &mut pipes[at(from)];
+        let limit = self.plan.cut.filter(|cut| cut.0 == from);
+        let mut rest = bytes;
+        while !rest.is_empty() && !pipe.dead {
+            let room = limit.map_or(usize::MAX, |(_, after, _)| after - pipe.written);
+            if room == 0 {
+                pipe.dead = true;
+                if let Some((_, _, Cut::End)) = limit {
+                    pipe.enter(now, self.plan.delay_max, rng, Came::End);
+                }
+                return;
+            }
+            let len = rest.len().min(room);
+            let len = if rng.chance(0.5) {
+                len
+            } else {
+                rng.between(1, len as u64) as usize
+            };
+            let (part, more) = rest.split_at(len);
+            pipe.written += len;
+            pipe.enter(now, self.plan.delay_max, rng, Came::Bytes(part.to_vec()));
+            rest = more;
+        }
+    }
+
+    /// A unit closes its direction, behind what it has written.
+    pub fn end(&self, now: Instant, from: Unit) {
+        let mut inner = self.inner.borrow_mut();
+        let Inner { rng, pipes } = &mut *inner;
+        let pipe = &mut pipes[at(from)];
+        if !pipe.dead {
+            pipe.dead = true;
+            pipe.enter(now, self.plan.delay_max, rng, Came::End);
+        }
+    }
+
+    /// A unit dies. What it had sent still comes; then the peer sees the end, or nothing.
+    pub fn kill(&self, now: Instant, unit: Unit, how: Cut) {
+        if how == Cut::End {
+            self.end(now, unit);
+        }
+        for pipe in &mut self.inner.borrow_mut().pipes {
+            pipe.dead = true;
+        }
+    }
+
+    /// What has come for a unit.
+    pub fn read(&self, now: Instant, unit: Unit) -> Option<Came> {
+        let pipe = &mut self.inner.borrow_mut().pipes[at(unit.peer())];
+        let due = pipe.under_way.front().is_some_and(|&(at, _)| at <= now);
+        due.then(|| pipe.under_way.pop_front())?
+            .map(|(_, came)| came)
+    }
+
+    /// When something comes for a unit, if anything is under way.
+    pub fn next_at(&self, unit: Unit) -> Option<Instant> {
+        let pipe = &self.inner.borrow().pipes[at(unit.peer())];
+        pipe.under_way.front().map(|&(at, _)| at)
+    }
+}
+
+impl Pipe {
+    fn enter(&mut self, now: Instant, delay_max: Duration, rng: &mut Rng, came: Came) {
+        let takes = Duration::from_nanos(rng.between(1, delay_max.as_nanos()));
+        self.last_at = self.last_at.max(now + takes);
+        self.under_way.push_back((self.last_at, came));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(stream: &Stream, unit: Unit) -> (Vec<u8>, bool) {
+        let (mut bytes, mut ended) = (Vec::new(), false);
+        while let Some(came) = stream.read(Instant::FAR_FUTURE, unit) {
+            match came {
+                Came::Bytes(part) => bytes.extend(part),
+                Came::End => ended = true,
+            }
+        }
+        (bytes, ended)
+    }
+
+    #[test]
+    fn what_is_written_comes_in_order_up_to_the_cut() {
+        let data: Vec<u8> = (0..100).collect();
+        for seed in 0..50 {
+            for (cut, ended) in [(Cut::Silent, false), (Cut::End, true)] {
+                let after = seed as usize;
+                let plan = StreamPlan {
+                    delay_max: Duration::from_micros(5),
+                    cut: Some((Unit::Compute, after, cut)),
+                };
+                let stream = Stream::new(plan, Rng::new(seed));
+                stream.write(Instant::ZERO, Unit::Compute, &data);
+                stream.write(Instant::ZERO, Unit::Storage, &data);
+                stream.end(Instant::ZERO, Unit::Storage);
+                assert_eq!(stream.read(Instant::ZERO, Unit::Storage), None);
+                assert_eq!(all(&stream, Unit::Storage), (data[..after].to_vec(), ended));
+                assert_eq!(all(&stream, Unit::Compute), (data.clone(), true));
+            }
+        }
+    }
+
+    #[test]
+    fn the_dead_write_nothing_more() {
+        let plan = StreamPlan {
+            delay_max: Duration::from_micros(5),
+            cut: None,
+        };
+        for how in [Cut::Silent, Cut::End] {
+            let stream = Stream::new(plan, Rng::new(1));
+            stream.write(Instant::ZERO, Unit::Compute, b"before");
+            stream.kill(Instant::ZERO, Unit::Compute, how);
+            stream.write(Instant::ZERO, Unit::Compute, b"after");
+            stream.write(Instant::ZERO, Unit::Storage, b"in vain");
+            let expect = (b"before".to_vec(), how == Cut::End);
+            assert_eq!(all(&stream, Unit::Storage), expect);
+            assert_eq!(all(&stream, Unit::Compute), (Vec::new(), false));
+        }
+    }
+}

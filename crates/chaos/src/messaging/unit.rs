@@ -1,0 +1,294 @@
+//! A unit: it calls or is called, and talks on its connections.
+
+use super::forger::{Forged, Forger};
+use super::mischief::{Mischief, Nonsense};
+use super::shared::{Call, Shared};
+use super::side::Side;
+use super::stream::{Came, Cut, Stream};
+use rackweave_base::{Duration, Instant, NodeId, Rng};
+use rackweave_endpoint::messaging::handshake::{
+    Dialer, Greeter, HandshakeError, RefusalCode, Step as Shaken,
+};
+use rackweave_endpoint::messaging::{Connection, MessagingConfig, Role, UnitTerms};
+use rackweave_nic::Nic;
+use rackweave_rack::Address;
+use rackweave_sim::checkers::messages::Unit;
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_verbs::Mtu;
+use std::rc::Rc;
+
+/// How often a unit looks who has called it.
+const LOOK: Duration = Duration::from_micros(5);
+
+/// A unit of a node.
+pub(super) struct UnitActor {
+    shared: Rc<Shared>,
+    node: NodeId,
+    unit: Unit,
+    role: Role,
+    config: MessagingConfig,
+    terms: UnitTerms,
+    rng: Rng,
+    handshakes: Vec<Handshake>,
+    sides: Vec<Side>,
+}
+
+enum Machine {
+    Dialer(Dialer),
+    Greeter(Greeter),
+    Forger(Box<Forger>),
+}
+
+struct Handshake {
+    call: Rc<Call>,
+    stream: Rc<Stream>,
+    machine: Machine,
+    /// When the unit gives it up.
+    until: Option<Instant>,
+}
+
+/// What came of a handshake.
+enum Outcome {
+    Waiting,
+    Connected(Box<Side>),
+    Over,
+}
+
+impl UnitActor {
+    pub fn new(shared: Rc<Shared>, now: Instant, node: NodeId) -> Self {
+        let plan = &shared.plan.units[usize::from(node.0)];
+        let (role, config) = (plan.role, plan.config.clone());
+        let mut rng = Rng::new(shared.plan.seed ^ now.as_nanos() << 8 ^ u64::from(node.0));
+        let address = Address::of_node(node);
+        let mtu =
+            Mtu::from_bytes(shared.plan.config.nic.mtu).expect("a configuration has one of these");
+        // Every unit of a rack knows its name, or does not mind.
+        let fabric = shared.plan.seed | 1;
+        let terms = UnitTerms::new(&config, fabric, address.ip, address.mac, mtu);
+        Self {
+            unit: match role {
+                Role::Compute => Unit::Compute,
+                Role::Storage => Unit::Storage,
+            },
+            rng: rng.fork("unit"),
+            shared,
+            node,
+            role,
+            config,
+            terms,
+            handshakes: Vec::new(),
+            sides: Vec::new(),
+        }
+    }
+
+    /// Makes the calls that are due and takes those that have come.
+    fn meet(&mut self, now: Instant) {
+        while let Some(call) = self.shared.next_call(self.node)
+            && call.plan.at <= now
+        {
+            let rng = self.rng.fork("stream");
+            let stream = Rc::new(Stream::new(call.plan.stream, rng));
+            *call.stream.borrow_mut() = Some(stream.clone());
+            if self.shared.is_dead(call.plan.to) {
+                let how = *self.rng.pick(&[Cut::Silent, Cut::End]);
+                stream.kill(now, Unit::Storage, how);
+                call.set_over(Unit::Storage);
+            }
+            self.begin(now, call, stream);
+        }
+        while let Some(call) = self.shared.waiting(self.node) {
+            call.accepted.set(true);
+            let stream = call.stream.borrow().clone();
+            if let Some(stream) = stream {
+                self.begin(now, call, stream);
+            }
+        }
+    }
+
+    fn begin(&mut self, now: Instant, call: Rc<Call>, stream: Rc<Stream>) {
+        let deadline = now + call.plan.patience;
+        let (config, terms) = (self.config.clone(), self.terms);
+        let mischief = call.plan.mischief.filter(|(unit, _)| *unit == self.unit);
+        let machine = match (mischief, self.role) {
+            (Some((_, mischief)), role) => Machine::Forger(Box::new(Forger::new(
+                role, config, terms, mischief, deadline,
+            ))),
+            (None, Role::Compute) => Machine::Dialer(Dialer::new(now, config, terms, deadline)),
+            (None, Role::Storage) => Machine::Greeter(Greeter::new(now, config, terms, deadline)),
+        };
+        let gives_up = call.plan.gives_up.filter(|(unit, _)| *unit == self.unit);
+        self.handshakes.push(Handshake {
+            call,
+            stream,
+            machine,
+            until: gives_up.map(|(_, after)| now + after),
+        });
+    }
+
+    /// Goes on with a handshake.
+    fn shake(&mut self, now: Instant, nic: &mut Nic, hands: &mut Handshake) -> Outcome {
+        while let Some(came) = hands.stream.read(now, self.unit) {
+            match (&mut hands.machine, came) {
+                (Machine::Dialer(dialer), Came::Bytes(bytes)) => dialer.handle_bytes(now, &bytes),
+                (Machine::Dialer(dialer), Came::End) => dialer.handle_end(now),
+                (Machine::Greeter(greeter), Came::Bytes(bytes)) => {
+                    greeter.handle_bytes(now, &bytes);
+                }
+                (Machine::Greeter(greeter), Came::End) => greeter.handle_end(now),
+                (Machine::Forger(forger), Came::Bytes(bytes)) => forger.handle_bytes(&bytes),
+                (Machine::Forger(_), Came::End) => {}
+            }
+        }
+        let gives_up = hands.until.is_some_and(|until| until <= now);
+        let (rng, memory) = (&mut self.rng, &self.shared.memory);
+        let (outcome, sends, ends) = match &mut hands.machine {
+            Machine::Dialer(dialer) if gives_up => {
+                dialer.abandon(nic);
+                (Ok(None), dialer.poll_send(), true)
+            }
+            Machine::Greeter(greeter) if gives_up => {
+                greeter.refuse(RefusalCode::Stopping, "the unit stops");
+                (Ok(None), greeter.poll_send(), true)
+            }
+            Machine::Dialer(dialer) => {
+                let shaken = dialer.poll(now, nic, memory, rng);
+                (settle(shaken), dialer.poll_send(), false)
+            }
+            Machine::Greeter(greeter) => {
+                let shaken = greeter.poll(now, nic, memory, rng);
+                (settle(shaken), greeter.poll_send(), false)
+            }
+            Machine::Forger(forger) => {
+                let forged = forger.poll(now, nic, memory, rng);
+                if let Some(bytes) = forger.poll_send() {
+                    hands.stream.write(now, self.unit, &bytes);
+                }
+                return self.forged(now, forged, hands);
+            }
+        };
+        if let Some(bytes) = sends {
+            hands.stream.write(now, self.unit, &bytes);
+        }
+        match outcome {
+            Ok(None) if !ends => Outcome::Waiting,
+            Ok(None) => {
+                self.shared.counts.refuse();
+                hands.stream.end(now, self.unit);
+                Outcome::Over
+            }
+            Ok(Some(connection)) => {
+                if self.rng.chance(0.5) {
+                    hands.stream.end(now, self.unit);
+                }
+                let (shared, call) = (self.shared.clone(), hands.call.clone());
+                let rng = self.rng.fork("side");
+                let side = Side::new(shared, call, self.unit, connection, rng);
+                Outcome::Connected(Box::new(side))
+            }
+            Err(error) => {
+                hands.stream.end(now, self.unit);
+                self.judge(now, &hands.call, &error);
+                Outcome::Over
+            }
+        }
+    }
+
+    fn forged(&mut self, now: Instant, forged: Forged, hands: &Handshake) -> Outcome {
+        match forged {
+            Forged::Waiting => Outcome::Waiting,
+            Forged::Over => {
+                if let Machine::Forger(forger) = &hands.machine
+                    && forger.ends()
+                {
+                    hands.stream.end(now, self.unit);
+                }
+                Outcome::Over
+            }
+            Forged::Connected(rogue) => {
+                let (shared, call) = (self.shared.clone(), hands.call.clone());
+                let rng = self.rng.fork("side");
+                let side = Side::rogue(shared, call, self.unit, *rogue, rng);
+                Outcome::Connected(Box::new(side))
+            }
+        }
+    }
+
+    /// Whether a handshake of an honest unit may have failed so.
+    fn judge(&self, now: Instant, call: &Call, error: &HandshakeError) {
+        let (code, plan) = (error.code(), &call.plan);
+        let nonsense: Option<Nonsense> = match plan.mischief {
+            Some((_, Mischief::Nonsense(nonsense))) => Some(nonsense),
+            _ => None,
+        };
+        if nonsense.is_some_and(|nonsense| nonsense.code() == code) {
+            return self.shared.counts.catch(code);
+        }
+        let interrupted = match code {
+            RefusalCode::TooLate | RefusalCode::Stopping => true,
+            // Who gives up says so without waiting for its turn.
+            RefusalCode::OutOfOrder => plan.gives_up.is_some(),
+            _ => false,
+        };
+        let full = matches!(code, RefusalCode::NoRoom | RefusalCode::NoMemory);
+        let tight = self.shared.plan.tight;
+        let rogue = plan.mischief.is_some();
+        let expected = full && tight || interrupted && (plan.may_break || tight && rogue);
+        self.shared.counts.refuse();
+        if !expected {
+            let number = call.number;
+            self.shared.wrong(format!(
+                "call {number} at {now:?}, {:?}: the {} says: {error} ({code:?})",
+                plan.mischief, self.role
+            ));
+        }
+    }
+
+    /// When it has to be stepped even if no packet comes.
+    fn due(&self, now: Instant) -> Instant {
+        let calls = self.shared.next_call(self.node).map(|call| call.plan.at);
+        let handshakes = self.handshakes.iter().flat_map(|hands| {
+            let limit = match &hands.machine {
+                Machine::Dialer(dialer) => dialer.poll_timeout(),
+                Machine::Greeter(greeter) => greeter.poll_timeout(),
+                Machine::Forger(forger) => Some(forger.deadline()),
+            };
+            let next = hands.stream.next_at(self.unit);
+            limit.into_iter().chain(next).chain(hands.until)
+        });
+        let sides = self.sides.iter().filter_map(|side| side.due(now));
+        let all = calls.into_iter().chain(handshakes).chain(sides);
+        let due = all.min().unwrap_or(now + LOOK).min(now + LOOK);
+        due.max(now + Duration::from_nanos(1))
+    }
+}
+
+fn settle(shaken: Shaken) -> Result<Option<Connection>, HandshakeError> {
+    match shaken {
+        Shaken::Waiting => Ok(None),
+        Shaken::Connected(connection) => Ok(Some(connection)),
+        Shaken::Failed(error) => Err(error),
+    }
+}
+
+impl Actor for UnitActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        self.meet(now);
+        for mut hands in core::mem::take(&mut self.handshakes) {
+            match self.shake(now, context.nic(), &mut hands) {
+                Outcome::Waiting => self.handshakes.push(hands),
+                Outcome::Over => hands.call.set_over(self.unit),
+                Outcome::Connected(side) => self.sides.push(*side),
+            }
+        }
+        let nic = context.nic();
+        self.sides.retain_mut(|side| {
+            let over = side.step(now, nic);
+            if over {
+                side.call().set_over(side.unit());
+            }
+            !over
+        });
+        Step::WaitUntil(self.due(now))
+    }
+}
