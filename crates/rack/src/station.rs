@@ -11,8 +11,8 @@ use rackweave_verbs::Service;
 /// Packets moved in one go, so that a thread's turn at a machine ends.
 const BURST: usize = 64;
 
-/// What a node moves in one go counts for at most about this much (see [`work`]), beside one packet:
-/// some tens of microseconds' copying, after which others may want the NIC.
+/// What a node moves in one go counts for at most about this much (see [`work`]), beside one
+/// packet: some tens of microseconds' copying, after which others may want the NIC.
 const BURST_WORK: u32 = 512;
 
 /// A node's NIC and its end of the link.

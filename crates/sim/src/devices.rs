@@ -553,8 +553,8 @@ pub const FPGA_SPIN_LATENCY: Duration = Duration::from_nanos(195);
 // that of the 5120, and both CPUs are Skylake-SP, as that of [`HOST_HERTZ`] is.
 
 /// Bits per second of the cable. Source: the paper, section 4; EDR: four lanes of 25.78125 Gbit/s
-/// in 64b/66b code (ConnectX-4 VPI user manual). The packets on it are RoCEv2's here: what Ethernet,
-/// IP and UDP put around them is 66 bytes, what InfiniBand's link layer puts there 10.
+/// in 64b/66b code (ConnectX-4 VPI user manual). The packets on it are RoCEv2's here: what
+/// Ethernet, IP and UDP put around them is 66 bytes, what InfiniBand's link layer puts there 10.
 pub const EDR_BITS_PER_SECOND: u64 = 100_000_000_000;
 
 /// The least picoseconds between two packets of one direction of a ConnectX-4. Source: ConnectX-4
@@ -584,7 +584,8 @@ pub const COMMUNICATION_CACHE_BYTES: [u64; 2] = [1 << 20, 22 << 20];
 pub const CORE_MEMORY_BYTES_PER_SECOND: u64 = 12_000_000_000;
 
 /// Bytes per cycle that a core reads from its second level cache or writes to it in the long run.
-/// Source: Intel optimisation manual, Skylake server, 64 at most and about 48 sustained (unchecked).
+/// Source: Intel optimisation manual, Skylake server, 64 at most and about 48 sustained
+/// (unchecked).
 pub const SECOND_LEVEL_BYTES_PER_CYCLE: u64 = 48;
 
 /// Bytes of the last level cache into which a device's writes may go, 2 of its 11 ways. Source:

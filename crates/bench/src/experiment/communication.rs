@@ -23,8 +23,8 @@
 //! while the one before is on its way; the compute unit's threads run already.
 //!
 //! `shape` has what is measured, `ends` the two units' ends, `stage` measures, `sweep` goes through
-//! sizes and chooses the best, `claims` sets that beside the paper, `embedded` does the same in real
-//! time on this machine.
+//! sizes and chooses the best, `claims` sets that beside the paper, `embedded` does the same in
+//! real time on this machine.
 
 mod actors;
 mod claims;

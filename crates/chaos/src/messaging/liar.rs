@@ -6,7 +6,6 @@ use super::receiving::Hearer;
 use super::sending::Talker;
 use rackweave_base::{Instant, Memory, Qpn};
 use rackweave_endpoint::messaging::Agreed;
-use rackweave_nic::Nic;
 use rackweave_verbs::{Access, Operation, PdId, Region, Verbs, WorkRequest};
 use rackweave_wire::fabric::message::handshake::{Keys, Place};
 use rackweave_wire::fabric::message::{
@@ -52,7 +51,7 @@ impl Liar {
     pub fn lie(
         &mut self,
         now: Instant,
-        nic: &mut Nic,
+        nic: &mut dyn Verbs,
         memory: &Memory,
         talkers: &[Talker],
         hearers: &[Hearer],
@@ -85,7 +84,7 @@ impl Liar {
         true
     }
 
-    fn stage(&mut self, nic: &mut Nic, memory: &Memory) -> Option<Region> {
+    fn stage(&mut self, nic: &mut dyn Verbs, memory: &Memory) -> Option<Region> {
         if self.stage.is_none() {
             let block = memory.allocate(STAGE_BYTES).ok()?;
             self.stage = nic.register(self.pd, block, Access::empty()).ok();
@@ -150,7 +149,7 @@ impl Liar {
     }
 
     /// Gives back what it has.
-    pub fn destroy(self, nic: &mut Nic) {
+    pub fn destroy(self, nic: &mut dyn Verbs) {
         if let Some(stage) = self.stage {
             nic.deregister(&stage);
         }

@@ -5,8 +5,8 @@ use super::sending::ended_by;
 use super::shared::Shared;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::messaging::{Arrived, Closed, Receiver};
-use rackweave_nic::Nic;
 use rackweave_sim::checkers::messages::{ChannelEnd, ChannelName, Ended, SeenPiece};
+use rackweave_verbs::Verbs;
 use std::rc::Rc;
 
 /// Pieces or messages taken in one step.
@@ -67,7 +67,7 @@ impl Hearer {
     }
 
     /// Does what there is to do.
-    pub fn step(&mut self, now: Instant, nic: &mut Nic) {
+    pub fn step(&mut self, now: Instant, nic: &mut dyn Verbs) {
         // That it is closed shows when what has come is read.
         let _ = self.receiver.poll(now, nic);
         for _ in 0..AT_ONCE {
@@ -179,7 +179,7 @@ impl Hearer {
     }
 
     /// Gives back what it has.
-    pub fn destroy(self, nic: &mut Nic) {
+    pub fn destroy(self, nic: &mut dyn Verbs) {
         self.receiver.destroy(nic);
     }
 }

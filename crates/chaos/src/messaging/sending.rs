@@ -4,7 +4,6 @@ use super::plan::Manners;
 use super::shared::Shared;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::messaging::{Closed, ClosedBy, SendError, Sender};
-use rackweave_nic::Nic;
 use rackweave_sim::checkers::messages::{ChannelEnd, ChannelName, Ended, fill_message};
 use rackweave_verbs::{Access, Region, Verbs};
 use std::rc::Rc;
@@ -101,7 +100,7 @@ impl Talker {
     }
 
     /// Does what there is to do.
-    pub fn step(&mut self, now: Instant, nic: &mut Nic) {
+    pub fn step(&mut self, now: Instant, nic: &mut dyn Verbs) {
         let polled = self.sender.poll(now, nic);
         if self.ended.is_some() {
             return;
@@ -143,7 +142,7 @@ impl Talker {
     }
 
     /// Takes notice of what has arrived and been consumed.
-    fn note(&mut self, nic: &mut Nic) {
+    fn note(&mut self, nic: &mut dyn Verbs) {
         if self.sender.is_delivered() {
             for region in self.lent.drain(..) {
                 nic.deregister(&region);
@@ -163,7 +162,7 @@ impl Talker {
         }
     }
 
-    fn talk(&mut self, now: Instant, nic: &mut Nic) -> Result<(), SendError> {
+    fn talk(&mut self, now: Instant, nic: &mut dyn Verbs) -> Result<(), SendError> {
         while now >= self.next_at {
             if self.current.is_some() {
                 if !self.go_on(now) {
@@ -207,7 +206,7 @@ impl Talker {
     }
 
     /// Begins a message. False if there is no room for it.
-    fn begin(&mut self, now: Instant, nic: &mut Nic) -> Result<bool, SendError> {
+    fn begin(&mut self, now: Instant, nic: &mut dyn Verbs) -> Result<bool, SendError> {
         let (opcode, total) = match self.refused.take() {
             Some(message) => message,
             None => (self.rng.next_u32(), self.length()),
@@ -271,7 +270,7 @@ impl Talker {
     }
 
     /// A region with the bytes of a message. False if there is no room for one.
-    fn lend(&mut self, number: u32, total: u64, nic: &mut Nic) -> bool {
+    fn lend(&mut self, number: u32, total: u64, nic: &mut dyn Verbs) -> bool {
         if total == 0 {
             return false;
         }
@@ -350,7 +349,7 @@ impl Talker {
     }
 
     /// Gives back what it has.
-    pub fn destroy(self, nic: &mut Nic) {
+    pub fn destroy(self, nic: &mut dyn Verbs) {
         self.sender.destroy(nic);
         for region in &self.lent {
             nic.deregister(region);

@@ -9,8 +9,8 @@ use super::sending::{Talker, ended_by};
 use super::shared::{Call, Shared};
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::messaging::{Closed, Connection, Receiver, Sender};
-use rackweave_nic::Nic;
 use rackweave_sim::checkers::messages::{ChannelName, Ended, Unit};
+use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::message::CloseReason;
 use std::rc::Rc;
 
@@ -124,7 +124,7 @@ impl Side {
     }
 
     /// Does what there is to do. True if it is over.
-    pub fn step(&mut self, now: Instant, nic: &mut Nic) -> bool {
+    pub fn step(&mut self, now: Instant, nic: &mut dyn Verbs) -> bool {
         for talker in &mut self.talkers {
             talker.step(now, nic);
         }
@@ -145,7 +145,7 @@ impl Side {
         self.leave(now, nic)
     }
 
-    fn lie(&mut self, now: Instant, nic: &mut Nic) {
+    fn lie(&mut self, now: Instant, nic: &mut dyn Verbs) {
         let closed = self.closed();
         let Some(liar) = &mut self.liar else { return };
         let (number, unit) = (self.call.number, self.unit);
@@ -168,7 +168,7 @@ impl Side {
         }
     }
 
-    fn close(&mut self, now: Instant, nic: &mut Nic, reason: CloseReason) {
+    fn close(&mut self, now: Instant, nic: &mut dyn Verbs, reason: CloseReason) {
         let mut history = self.shared.history.borrow_mut();
         history.wants_close(self.call.number, self.unit, reason as u16);
         drop(history);
@@ -179,7 +179,7 @@ impl Side {
         }
     }
 
-    fn close_in_the_middle(&mut self, now: Instant, nic: &mut Nic) {
+    fn close_in_the_middle(&mut self, now: Instant, nic: &mut dyn Verbs) {
         let talked = self.talkers.iter().map(|talker| talker.events);
         let heard = self.hearers.iter().map(|hearer| hearer.events);
         let Some((after, reason)) = self.manners.closes else {
@@ -202,7 +202,7 @@ impl Side {
     }
 
     /// Ends that have done what they had to do go. True if all are gone.
-    fn leave(&mut self, now: Instant, nic: &mut Nic) -> bool {
+    fn leave(&mut self, now: Instant, nic: &mut dyn Verbs) -> bool {
         let talker_done =
             |talker: &mut Talker| talker.ended.is_some() && talker.sender.is_settled();
         let hearer_done = |hearer: &mut Hearer| hearer.ended.is_some() && hearer.is_settled();
@@ -248,7 +248,7 @@ impl Side {
         }
     }
 
-    fn destroy(&mut self, nic: &mut Nic) {
+    fn destroy(&mut self, nic: &mut dyn Verbs) {
         for talker in self.talkers.drain(..) {
             talker.destroy(nic);
         }

@@ -10,11 +10,10 @@ use rackweave_endpoint::messaging::handshake::{
     Dialer, Greeter, HandshakeError, RefusalCode, Step as Shaken,
 };
 use rackweave_endpoint::messaging::{Connection, MessagingConfig, Role, UnitTerms};
-use rackweave_nic::Nic;
 use rackweave_rack::Address;
 use rackweave_sim::checkers::messages::Unit;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_verbs::Mtu;
+use rackweave_verbs::{Mtu, Verbs};
 use std::rc::Rc;
 
 /// How often a unit looks who has called it.
@@ -126,7 +125,7 @@ impl UnitActor {
     }
 
     /// Goes on with a handshake.
-    fn shake(&mut self, now: Instant, nic: &mut Nic, hands: &mut Handshake) -> Outcome {
+    fn shake(&mut self, now: Instant, nic: &mut dyn Verbs, hands: &mut Handshake) -> Outcome {
         while let Some(came) = hands.stream.read(now, self.unit) {
             match (&mut hands.machine, came) {
                 (Machine::Dialer(dialer), Came::Bytes(bytes)) => dialer.handle_bytes(now, &bytes),

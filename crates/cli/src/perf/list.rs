@@ -53,8 +53,8 @@ impl fmt::Display for Tests {
 /// The first such argument.
 pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
     use Test::{
-        AtomicLat, BalanceBw, Events, FlowBw, Idle, Index, Pages, ReadBw, ReadLat, ReplicateBw,
-        Rewrite, Rpc, SendBw, SendLat, Sequencer, ShuffleBw, WriteBw, WriteLat,
+        AtomicLat, BalanceBw, Events, FlowBw, Idle, Index, Messaging, Pages, ReadBw, ReadLat,
+        ReplicateBw, Rewrite, Rpc, SendBw, SendLat, Sequencer, ShuffleBw, WriteBw, WriteLat,
     };
     const BANDWIDTH: &[Test] = &[ReadBw, WriteBw, SendBw];
     const SIZED: &[Test] = &[
@@ -70,6 +70,7 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
         ReplicateBw,
         Rpc,
         Index,
+        Messaging,
     ];
     const RACK: &[Test] = &[
         ReadBw,
@@ -88,7 +89,10 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
     const TWO_ENDS: &[Test] = &[FlowBw, BalanceBw, ReplicateBw, Rpc];
     const FAN_OUT: &[Test] = &[BalanceBw, ReplicateBw];
     let deep = [BANDWIDTH, &[Pages, Sequencer]].concat();
-    let timed = [RACK, &[Events, Idle, Index, Pages, Rewrite, Rpc, Sequencer]].concat();
+    const PARTS: &[Test] = &[
+        Events, Idle, Index, Messaging, Pages, Rewrite, Rpc, Sequencer,
+    ];
+    let timed = [RACK, PARTS].concat();
     let given: [(bool, &str, &[Test]); 17] = [
         (args.simulated, "--simulated", RACK),
         (args.size.is_some(), "-s", SIZED),

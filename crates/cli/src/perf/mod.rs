@@ -24,6 +24,7 @@ pub mod loops;
 pub mod messages;
 mod messages_hosted;
 mod messages_simulated;
+mod messaging;
 mod pages;
 pub mod pair;
 mod report;
@@ -58,6 +59,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Test::BalanceBw | Test::ReplicateBw => flow_bw::fan_out(args, globals),
         Test::Sequencer => list::check_alone(args).and_then(|()| sequencer::run(args, globals)),
         Test::Index => list::check_alone(args).and_then(|()| index::run(args, globals)),
+        Test::Messaging => list::check_alone(args).and_then(|()| messaging::run(args, globals)),
         Test::Pages => list::check_alone(args).and_then(|()| pages::run(args, globals)),
         Test::Rpc => list::check_alone(args).and_then(|()| rpc::run(args, globals)),
         Test::Rewrite => list::check_alone(args).and_then(|()| rewrite::run(args, globals)),
@@ -82,6 +84,7 @@ fn name_of(test: Test) -> &'static str {
         Test::BalanceBw => "balance_bw",
         Test::ReplicateBw => "replicate_bw",
         Test::Index => "index",
+        Test::Messaging => "messaging",
         Test::Pages => "pages",
         Test::Rpc => "rpc",
         Test::Sequencer => "sequencer",

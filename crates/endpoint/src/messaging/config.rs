@@ -72,8 +72,8 @@ impl Default for MessagingConfig {
     fn default() -> Self {
         Self {
             receive_buffers: 4,
-            // A package of 256 KiB and its header, so that long messages whose lengths are powers of
-            // two fill packages.
+            // A package of 256 KiB and its header, so that long messages whose lengths are powers
+            // of two fill packages.
             receive_bytes: (256 << 10) + BUFFER_ALIGN,
             send_bytes: 0,
             message_max: 4 << 30,

@@ -317,7 +317,9 @@ impl Shared {
     /// left to them. True if anything happened.
     pub fn drive_from(&self, node: usize) -> bool {
         let now = self.time();
-        self.drive_those(now, Some(node), |at, place| at == node || !place.is_attended(now))
+        self.drive_those(now, Some(node), |at, place| {
+            at == node || !place.is_attended(now)
+        })
     }
 
     fn drive_those(

@@ -1,3 +1,5 @@
+//! What a sender sends is what a receiver receives.
+
 use super::rig::{COMPUTE, Rig, STORAGE, pattern, piece_bytes, small};
 use crate::messaging::{Arrived, MessageInfo, MessagingConfig, SendError};
 use rackweave_base::Duration;

@@ -1,3 +1,5 @@
+//! Connections that end, and peers that die.
+
 use super::rig::{COMPUTE, Rig, STORAGE, small};
 use crate::messaging::{Arrived, CloseReason, Closed, ClosedBy, SendError};
 use rackweave_base::Duration;

@@ -1,3 +1,5 @@
+//! Buffers and channels of all sizes, and what is refused.
+
 use super::rig::{COMPUTE, Rig, STORAGE, pattern, small, terms};
 use crate::messaging::{
     Agreed, ConfigError, MessagingConfig, Prepared, Refusal, Role, SetUpError, UnitTerms,

@@ -1,9 +1,9 @@
 //! Messages by one-sided WRITEs: what lies in the memory of the two units of a connection
 //! (communication tier, section 3.1).
 //!
-//! A *message* goes in *pieces*, a *package* of which fills a receive buffer. A unit has up to seven
-//! receive buffers in a connection, and a *buffer info* of 16 entries of 64 bytes that tells it about
-//! them. All entries of a unit's buffer info are written by its peer, none by itself:
+//! A *message* goes in *pieces*, a *package* of which fills a receive buffer. A unit has up to
+//! seven receive buffers in a connection, and a *buffer info* of 16 entries of 64 bytes that tells
+//! it about them. All entries of a unit's buffer info are written by its peer, none by itself:
 //!
 //! | entry | tells | word |
 //! |---|---|---|

@@ -17,7 +17,17 @@ pub const FLAG_FINISHED: u32 = 1;
 /// The header of a piece. Its bytes follow; then zero to 31 bytes that mean nothing, up to the next
 /// piece.
 #[derive(
-    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Debug,
+    Default,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
 )]
 #[repr(C)]
 pub struct PieceHeader {

@@ -99,7 +99,9 @@ impl fmt::Display for CloseReason {
         f.write_str(match self {
             Self::Normal => "it is no longer needed",
             Self::UnitStops => "the unit stops",
-            Self::ForeignState => "a word of the buffer info has a state that does not belong there",
+            Self::ForeignState => {
+                "a word of the buffer info has a state that does not belong there"
+            }
             Self::BadSequence => "a word of the buffer info names a package that cannot be",
             Self::BadLength => "a package is longer than its receive buffer, or too short",
             Self::BadHeader => "a piece contradicts its package or the pieces before",
@@ -215,7 +217,16 @@ mod tests {
 
     #[test]
     fn what_is_no_word_is_refused() {
-        for word in [4, 0xff, 0x100, 1 << 32, 2 | 1 << 32, 3, 3 | 99 << 32, 3 | 1 << 8 | 1 << 32] {
+        for word in [
+            4,
+            0xff,
+            0x100,
+            1 << 32,
+            2 | 1 << 32,
+            3,
+            3 | 99 << 32,
+            3 | 1 << 8 | 1 << 32,
+        ] {
             assert_eq!(Word::try_from(word), Err(UnknownWord { word }));
         }
     }

@@ -1,0 +1,85 @@
+//! A rack with a storage unit and a compute unit that are connected.
+
+use super::source::{self, SOURCE_BYTES, Source};
+use crate::outcome::CliError;
+use rackweave_base::{Duration, NodeId};
+use rackweave_endpoint::flow::wait_until;
+use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, MessagingConfig};
+use rackweave_rack::messaging::{Dialing, EmbeddedConnection, Listener};
+use rackweave_rack::{EmbeddedRack, NodeHandle, RackConfig};
+use rackweave_verbs::{Access, Verbs as _};
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// How long the handshake may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One unit's ends of the connection.
+pub struct Unit {
+    pub node: NodeHandle,
+    pub sender: MessageSender,
+    pub receiver: MessageReceiver,
+}
+
+/// The rack and its units.
+pub struct Rig {
+    /// Sends what is much.
+    pub storage: Unit,
+    /// Asks, and reads.
+    pub compute: Unit,
+    pub rack: EmbeddedRack,
+    pub places: [NodeId; 2],
+}
+
+impl Unit {
+    fn new(connection: EmbeddedConnection) -> Result<Self, CliError> {
+        let node = connection.node().clone();
+        let (mut senders, mut receivers) = connection.split();
+        let ends = senders.pop().zip(receivers.pop());
+        let (sender, receiver) =
+            ends.ok_or_else(|| CliError::run("a connection has a channel each way"))?;
+        Ok(Self {
+            node,
+            sender,
+            receiver,
+        })
+    }
+}
+
+impl Rig {
+    /// The first node is the storage unit and listens, the last one the compute unit and dials.
+    pub fn new(config: &RackConfig, messaging: &MessagingConfig) -> Result<Self, CliError> {
+        let rack = EmbeddedRack::new(config)?;
+        let places = [NodeId(0), NodeId(config.node.len() as u16 - 1)];
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listener = Listener::bind(&rack, places[0], address, messaging.clone());
+        let mut listener = listener.map_err(CliError::run)?;
+        let address = listener.local_addr();
+        let dialing = Dialing::start(&rack, places[1], address, messaging.clone(), PATIENCE);
+        let mut dialing = dialing.map_err(CliError::run)?;
+        let compute = wait_until(&rack.node(places[1]), || {
+            listener.poll();
+            dialing.poll()
+        });
+        let compute = compute.map_err(CliError::run)?;
+        let storage = listener.accept(PATIENCE).map_err(CliError::run)?;
+        Ok(Self {
+            storage: Unit::new(storage)?,
+            compute: Unit::new(compute)?,
+            rack,
+            places,
+        })
+    }
+
+    /// What the storage unit sends.
+    pub fn source(&mut self, seed: u64) -> Result<Source, CliError> {
+        let bytes = source::random(seed);
+        let block = self.rack.memory().allocate(SOURCE_BYTES)?;
+        block.write(0, &bytes);
+        let pd = self.storage.sender.machine().pd();
+        let region = self
+            .storage
+            .node
+            .with(|nic| nic.register(pd, block, Access::empty()))?;
+        Ok(Source::new(bytes, region))
+    }
+}

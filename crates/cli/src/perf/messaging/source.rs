@@ -1,0 +1,138 @@
+//! What is sent: random bytes, in plain memory and in a registered region, and what they add up to.
+
+use rackweave_base::Rng;
+use rackweave_verbs::Region;
+
+/// Bytes that messages are taken from, one behind the other and then again: far more than the
+/// caches hold.
+pub const SOURCE_BYTES: usize = 64 << 20;
+
+/// What sums are kept of: sizes of the sweep are multiples of it.
+const GRANULE: usize = 64 << 10;
+
+/// The most places that messages are taken from.
+const PLACES_MAX: usize = 4096;
+
+/// The bytes.
+pub struct Source {
+    pub bytes: Vec<u8>,
+    /// The same bytes at the unit that sends them.
+    pub region: Region,
+    /// The sum of each granule.
+    granules: Vec<u64>,
+}
+
+/// Where messages of one size are taken from.
+pub struct Places {
+    /// Bytes of a message.
+    pub size: usize,
+    /// The sum of each place.
+    sums: Vec<u64>,
+}
+
+/// Random bytes, as they are to lie in a region.
+pub fn random(seed: u64) -> Vec<u8> {
+    let mut rng = Rng::new(seed).fork("messages");
+    let mut bytes = vec![0; SOURCE_BYTES];
+    for word in bytes.chunks_exact_mut(8) {
+        word.copy_from_slice(&rng.next_u64().to_le_bytes());
+    }
+    bytes
+}
+
+impl Source {
+    /// These bytes, which lie in the region, too.
+    pub fn new(bytes: Vec<u8>, region: Region) -> Self {
+        let granules = bytes.chunks(GRANULE).map(|granule| sum(granule, 0));
+        Self {
+            granules: granules.collect(),
+            bytes,
+            region,
+        }
+    }
+}
+
+impl Places {
+    /// Places of messages of `size` bytes.
+    pub fn new(source: &Source, size: usize) -> Self {
+        let count = (source.bytes.len() / size).clamp(1, PLACES_MAX);
+        let sum_of = |place: usize| match size.is_multiple_of(GRANULE) {
+            true => {
+                let per = size / GRANULE;
+                let granules = &source.granules[place * per..(place + 1) * per];
+                granules
+                    .iter()
+                    .fold(0, |sum: u64, granule| sum.wrapping_add(*granule))
+            }
+            false => sum(&source.bytes[place * size..(place + 1) * size], 0),
+        };
+        Self {
+            size,
+            sums: (0..count).map(sum_of).collect(),
+        }
+    }
+
+    /// Where message `number` begins.
+    pub fn at(&self, number: u64) -> usize {
+        (number % self.sums.len() as u64) as usize * self.size
+    }
+
+    /// What the words of message `number` add up to.
+    pub fn sum_of(&self, number: u64) -> u64 {
+        self.sums[(number % self.sums.len() as u64) as usize]
+    }
+}
+
+/// The sum of the words of a message, as far as these bytes, at `offset` of it, contribute: parts
+/// of a word count for what they are in it. Reads every byte.
+pub fn sum(bytes: &[u8], offset: u64) -> u64 {
+    let part = |bytes: &[u8], from: usize| {
+        let bytes = bytes.iter().zip(from..);
+        bytes.fold(0, |sum: u64, (&byte, at)| {
+            sum.wrapping_add(u64::from(byte) << (8 * (at % 8)))
+        })
+    };
+    let within = (offset % 8) as usize;
+    let (head, bytes) = bytes.split_at(bytes.len().min((8 - within) % 8));
+    let (lines, rest) = bytes.as_chunks::<64>();
+    let mut sums = [0u64; 8];
+    for line in lines {
+        for (sum, word) in sums.iter_mut().zip(line.as_chunks::<8>().0) {
+            *sum = sum.wrapping_add(u64::from_le_bytes(*word));
+        }
+    }
+    let (words, tail) = rest.as_chunks::<8>();
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    let all = sums.into_iter().chain(words);
+    let ends = part(head, within).wrapping_add(part(tail, 0));
+    all.fold(ends, u64::wrapping_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_any_length_add_up_to_the_whole() {
+        let mut rng = Rng::new(7);
+        let bytes: Vec<u8> = (0..1000).map(|_| rng.next_u64() as u8).collect();
+        for len in [0, 1, 7, 8, 9, 63, 64, 65, 1000] {
+            let words = bytes[..len].chunks(8).map(|chunk| {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                u64::from_le_bytes(word)
+            });
+            let plain = words.fold(0, u64::wrapping_add);
+            assert_eq!(sum(&bytes[..len], 0), plain, "{len} bytes");
+            for _ in 0..50 {
+                let (mut at, mut parts) = (0, 0u64);
+                while at < len {
+                    let piece = 1 + rng.below((len - at) as u64) as usize;
+                    parts = parts.wrapping_add(sum(&bytes[at..at + piece], at as u64));
+                    at += piece;
+                }
+                assert_eq!(parts, plain, "{len} bytes in pieces");
+            }
+        }
+    }
+}

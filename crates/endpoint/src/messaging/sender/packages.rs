@@ -1,0 +1,225 @@
+//! How messages become packages, and when those are posted.
+
+use super::{Ending, Sender, Slot};
+use crate::messaging::Closed;
+use crate::messaging::shared::End;
+use rackweave_base::canary::{Canary, planted};
+use rackweave_verbs::{Operation, Verbs, WorkRequest};
+use rackweave_wire::fabric::message::{
+    CloseReason, FLAG_FINISHED, PIECE_ALIGN, PIECE_HEADER_LEN, PieceHeader, Sequence, Word,
+};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Bytes that the rest of a package must have beyond a header so that a long message begins there
+/// and not in the next one.
+const WORTH_A_PIECE: usize = 256;
+
+impl Sender {
+    /// What a receive buffer of the peer holds.
+    pub(super) fn package_bytes(&self) -> usize {
+        self.end.shared.agreed.theirs.receive_bytes as usize
+    }
+
+    pub(super) fn slot(&mut self) -> &mut Slot {
+        &mut self.slots[self.slot_at]
+    }
+
+    /// Whether the package that is being filled has a slot.
+    pub(super) fn has_slot(&self) -> bool {
+        self.filling - self.arriving < self.slots.len() as u64
+    }
+
+    /// Sees to it that a piece is open into which `bytes` more of the message begun can go, or some
+    /// of them. False: there is no room now.
+    pub(super) fn open(&mut self, bytes: usize) -> bool {
+        if !self.has_slot() {
+            return false;
+        }
+        if self.open_piece.is_some() {
+            return true;
+        }
+        let least = PIECE_HEADER_LEN + bytes.min(WORTH_A_PIECE);
+        if self.filled > 0 && self.filled + least > self.slot_bytes {
+            self.close_package();
+            if !self.has_slot() {
+                return false;
+            }
+        }
+        self.add_header(0, 0);
+        true
+    }
+
+    /// A header behind what is in the package, for a piece that has `length` bytes.
+    pub(super) fn add_header(&mut self, length: usize, flags: u32) {
+        let message = self.message.as_ref();
+        let header = PieceHeader {
+            opcode: message.map_or(0, |message| message.opcode).into(),
+            length: (length as u32).into(),
+            total: message.map_or(0, |message| message.total).into(),
+            offset: message.map_or(0, |message| message.offset).into(),
+            message: self.number.into(),
+            flags: flags.into(),
+        };
+        let at = self.filled;
+        let bytes = self.slot().bytes.bytes_mut(0, 1);
+        bytes[at..at + PIECE_HEADER_LEN].copy_from_slice(header.as_bytes());
+        self.open_piece = Some(at);
+        self.filled = at + PIECE_HEADER_LEN;
+        self.counters.pieces += u64::from(flags == 0);
+    }
+
+    /// The open piece has `len` bytes more.
+    pub(super) fn grow_piece(&mut self, len: usize) {
+        let at = self.open_piece.expect("a piece is open");
+        let bytes = &mut self.slot().bytes.bytes_mut(0, 1)[at..at + PIECE_HEADER_LEN];
+        let header = PieceHeader::mut_from_bytes(bytes).expect("a header's length");
+        header.length += len as u32;
+    }
+
+    /// The package has `len` bytes more of the message begun.
+    pub(super) fn after_bytes(&mut self, len: usize) {
+        let message = self.message.as_mut().expect("bytes belong to a message");
+        message.offset += len as u64;
+        self.counters.bytes += len as u64;
+        if message.offset == message.total {
+            self.end_message();
+        } else if self.filled == self.slot_bytes {
+            self.close_package();
+        }
+    }
+
+    pub(super) fn end_message(&mut self) {
+        self.message = None;
+        self.open_piece = None;
+        self.number = self.number.wrapping_add(1);
+        self.counters.messages += 1;
+        self.filled = self.filled.next_multiple_of(PIECE_ALIGN);
+        if self.filled + PIECE_HEADER_LEN > self.slot_bytes {
+            self.close_package();
+        }
+    }
+
+    /// An empty message that has been begun has no bytes that would bring it into a package.
+    pub(super) fn write_empty(&mut self) {
+        if self.message.as_ref().is_some_and(|begun| begun.total == 0) && self.open(0) {
+            self.end_message();
+        }
+    }
+
+    /// That nothing follows stands in the last package.
+    pub(super) fn write_finished(&mut self) {
+        if self.ending == Ending::Owed && self.has_slot() {
+            self.add_header(0, FLAG_FINISHED);
+            self.ending = Ending::Written;
+            self.close_package();
+        }
+    }
+
+    /// The package that is being filled is ready to go, if there is anything in it.
+    pub(super) fn close_package(&mut self) {
+        self.open_piece = None;
+        let len = core::mem::take(&mut self.filled);
+        if len > 0 {
+            self.slot().len = len;
+            self.filling += 1;
+            self.slot_at = (self.slot_at + 1) % self.slots.len();
+        }
+    }
+
+    /// Sees which receive buffers have been released.
+    pub(super) fn look_for_buffers(&mut self) -> Result<bool, Closed> {
+        let shared = &self.end.shared;
+        let count = self.buffers.len() as u64;
+        let mut freed = false;
+        for buffer in &mut self.buffers {
+            let word = shared.entry(buffer.free_entry);
+            if word == buffer.seen {
+                continue;
+            }
+            buffer.seen = word;
+            let Ok(Word::Free { sequence }) = Word::try_from(word) else {
+                return Err(shared.lied(CloseReason::ForeignState));
+            };
+            // Nothing but what was sent there last can have been released.
+            match buffer.holds {
+                Some(package) if Sequence::of(package + count) == sequence => {
+                    buffer.holds = None;
+                    freed = true;
+                }
+                _ => return Err(shared.lied(CloseReason::BadSequence)),
+            }
+        }
+        Ok(freed)
+    }
+
+    /// Whether the package that is being filled should go although it could hold more: it would
+    /// wait for company for nothing.
+    pub(super) fn goes_alone(&self) -> bool {
+        self.filled > 0 && (self.flush || (self.posting == self.arriving && self.message.is_none()))
+    }
+
+    pub(super) fn post(&mut self, verbs: &mut dyn Verbs) -> Result<bool, Closed> {
+        let mut posted = false;
+        loop {
+            if self.posting == self.filling {
+                if !self.goes_alone() {
+                    break;
+                }
+                let at = (self.posting % self.buffers.len() as u64) as usize;
+                if self.buffers[at].holds.is_some() {
+                    // As long as it cannot go, more may join it.
+                    self.counters.waits_for_buffer += 1;
+                    break;
+                }
+                self.close_package();
+            }
+            if !self.post_package(verbs)? {
+                self.counters.waits_for_buffer += 1;
+                break;
+            }
+            posted = true;
+        }
+        if self.filled == 0 && self.posting == self.filling {
+            self.flush = false;
+        }
+        Ok(posted)
+    }
+
+    /// Posts the oldest package that is ready. False: its receive buffer is not free.
+    pub(super) fn post_package(&mut self, verbs: &mut dyn Verbs) -> Result<bool, Closed> {
+        let package = self.posting;
+        let (slots, buffers) = (self.slots.len() as u64, self.buffers.len() as u64);
+        let buffer = &mut self.buffers[(package % buffers) as usize];
+        if buffer.holds.is_some() {
+            return Ok(false);
+        }
+        let slot = &mut self.slots[(package % slots) as usize];
+        let shared = &self.end.shared;
+        let bytes = shared.send.segment(slot.at, slot.len as u32);
+        let tail = slot.tail.take();
+        let segments = [bytes, tail.unwrap_or(bytes)];
+        let segments = &segments[..1 + usize::from(tail.is_some())];
+        let length = segments.iter().map(|segment| segment.length).sum();
+        let to = Operation::Write {
+            address: buffer.to.address,
+            rkey: buffer.to.rkey,
+            immediate: None,
+        };
+        let mut data = WorkRequest::new(End::package_id(package), to, segments);
+        data.signaled = false;
+        let sequence = Sequence::of(package);
+        let word = shared.stage(slot.word_at, Word::Filled { sequence, length });
+        let to = shared.peer_entry(buffer.entry);
+        let tell = WorkRequest::new(End::package_id(package), to, &[word]);
+        // From here on the package may arrive.
+        buffer.holds = Some(package);
+        let mut requests = [data, tell];
+        if planted(Canary::MessagingEarlyWord) {
+            requests.reverse();
+        }
+        self.end.post(verbs, &requests)?;
+        self.posting += 1;
+        self.counters.packages += 1;
+        Ok(true)
+    }
+}
