@@ -28,9 +28,9 @@ const CREDIT_MIN: u32 = 16;
 /// Credit from which all driver threads are wanted: more than polling idle rings earns.
 const CREDIT_CROWD: u32 = 256;
 
-/// Rounds that somebody who waits spends awake in any case: a thread that drives may hold the very
-/// machine that has his packet.
-const ROUNDS_AWAKE: u32 = 64;
+/// Rounds that somebody who waits spends awake in any case: a peer that answers at once takes some
+/// microseconds. With fewer rounds two who answer each other sleep in turn, and never find out of it.
+const ROUNDS_AWAKE: u32 = 192;
 
 /// How often one who needs a machine looks whether it is free before he sleeps: some microseconds,
 /// in which a thread that drives it is done with a burst.
