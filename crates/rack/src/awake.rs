@@ -85,7 +85,9 @@ impl Credit {
 pub(crate) struct Place<S> {
     station: Mutex<S>,
     deadline: AtomicU64,
-    /// When somebody of its own last drove it, in nanoseconds.
+    /// When it last moved much, whoever drove it, in nanoseconds.
+    busy: AtomicU64,
+    /// When somebody of its own last drove it while it was busy.
     attended: AtomicU64,
 }
 
@@ -98,6 +100,7 @@ impl<S> Place<S> {
         Self {
             station: Mutex::new(station),
             deadline: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
             attended: AtomicU64::new(0),
         }
     }
@@ -126,18 +129,22 @@ impl<S> Place<S> {
         }
     }
 
-    /// Somebody of its own drives it now.
+    /// It has moved much just now.
+    pub fn note_busy(&self, now: Instant) {
+        self.busy.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Somebody of its own drives it now. That counts while it is busy; what is little anybody does
+    /// who comes by.
     pub fn attend(&self, now: Instant) {
-        self.attended.store(now.as_nanos(), Ordering::Relaxed);
+        if is_of_late(&self.busy, now) {
+            self.attended.store(now.as_nanos(), Ordering::Relaxed);
+        }
     }
 
     /// Whether somebody of its own has driven it of late.
     pub fn is_attended(&self, now: Instant) -> bool {
-        let since = now
-            .as_nanos()
-            .wrapping_sub(self.attended.load(Ordering::Relaxed));
-        // Another thread may have read the clock later.
-        since < ATTENDED || since > ATTENDED.wrapping_neg()
+        is_of_late(&self.attended, now)
     }
 
     pub fn note_deadline(&self, deadline: Option<Instant>) {
@@ -149,6 +156,13 @@ impl<S> Place<S> {
     pub fn deadline(&self) -> u64 {
         self.deadline.load(Ordering::Relaxed)
     }
+}
+
+/// Whether a time is at most [`ATTENDED`] ago.
+fn is_of_late(time: &AtomicU64, now: Instant) -> bool {
+    let since = now.as_nanos().wrapping_sub(time.load(Ordering::Relaxed));
+    // Another thread may have read the clock later.
+    since < ATTENDED || since > ATTENDED.wrapping_neg()
 }
 
 /// From `now` until `deadline`, both in nanoseconds, but at most `limit`.

@@ -317,15 +317,13 @@ impl Shared {
     /// left to them. True if anything happened.
     pub fn drive_from(&self, node: usize) -> bool {
         let now = self.time();
-        self.drive_those(now, Some(node), |at, place| {
-            at == node || !place.is_attended(now)
-        })
+        self.nodes[node].attend(now);
+        self.drive_those(now, |at, place| at == node || !place.is_attended(now))
     }
 
     fn drive_those(
         &self,
         now: Instant,
-        own: Option<usize>,
         which: impl Fn(usize, &Place<NodeStation>) -> bool,
     ) -> bool {
         let mut moved = 0;
@@ -335,8 +333,8 @@ impl Shared {
             }
             if let Some(mut station) = place.try_lock() {
                 let here = station.run(now);
-                if own == Some(at) && here >= MUCH {
-                    place.attend(now);
+                if here >= MUCH {
+                    place.note_busy(now);
                 }
                 moved += here;
                 place.note_deadline(station.deadline());
@@ -362,7 +360,7 @@ impl Shared {
 
 impl Progress for Shared {
     fn drive(&self) -> bool {
-        self.drive_those(self.time(), None, |_, _| true)
+        self.drive_those(self.time(), |_, _| true)
     }
 
     fn relax(&self, idle_rounds: u32) {
