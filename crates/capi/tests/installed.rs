@@ -136,10 +136,9 @@ fn columns_in_cpp() {
     example("columns.cpp", "g++", "column 3: sum 49950000");
 }
 
-/// The programs in docs/capi.md: indented, from the first header to a line that is not.
-#[test]
-fn programs_in_the_documentation() {
-    let text = fs::read_to_string(package().join("../../docs/capi.md"));
+/// What the programs in a document print: indented, from the first header to a line that is not.
+fn documented(document: &str) -> Vec<String> {
+    let text = fs::read_to_string(package().join("../..").join(document));
     let text = text.expect("the documentation is there");
     let begins = text.match_indices("    #include <rackweave.h");
     let mut printed = Vec::new();
@@ -147,18 +146,26 @@ fn programs_in_the_documentation() {
         let lines = text[at..].lines();
         let inside = lines.take_while(|line| line.is_empty() || line.starts_with("    "));
         let program: String = inside.map(|line| format!("{line}\n")).collect();
-        let (name, compiler) = match program.contains(".hpp") {
-            true => ("documented.cpp", "g++"),
-            false => ("documented.c", "gcc"),
+        let (suffix, compiler) = match program.contains(".hpp") {
+            true => ("cpp", "g++"),
+            false => ("c", "gcc"),
         };
         if tools(compiler) {
+            let name = format!("{}.{suffix}", document.replace(['/', '.'], "_"));
             let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
             fs::write(&source, program).expect("it can be written");
             printed.push(execute(&compile(&source)));
         }
     }
+    printed
+}
+
+#[test]
+fn programs_in_the_documentation() {
+    let (manual, readme) = (documented("docs/capi.md"), documented("README.md"));
     if tools("gcc") && tools("g++") {
-        assert_eq!(printed, ["ten numbers from 100 on\n", "hello\n"]);
+        assert_eq!(manual, ["ten numbers from 100 on\n", "hello\n"]);
+        assert_eq!(readme, ["a message\n"]);
     }
 }
 

@@ -29,7 +29,8 @@ const CREDIT_MIN: u32 = 16;
 const CREDIT_CROWD: u32 = 256;
 
 /// Rounds that somebody who waits spends awake in any case: a peer that answers at once takes some
-/// microseconds. With fewer rounds two who answer each other sleep in turn, and never find out of it.
+/// microseconds. With fewer rounds two who answer each other sleep in turn, and never find out of
+/// it.
 const ROUNDS_AWAKE: u32 = 192;
 
 /// How often one who needs a machine looks whether it is free before he sleeps: some microseconds,
