@@ -23,5 +23,5 @@ pub mod page_store;
 pub mod rpc;
 pub mod sequencer;
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod test_network;
