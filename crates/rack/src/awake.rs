@@ -93,8 +93,10 @@ pub(crate) struct Place<S> {
 }
 
 /// How long a machine that somebody of its own has driven is left to him. What a NIC stores is then
-/// in the cache of the core that is about to read it, and no other core waits for the NIC.
-const ATTENDED: u64 = 50_000;
+/// in the cache of the core that is about to read it, and no other core waits for the NIC. Longer
+/// than he may be busy with what came; should he have gone, those who wait find out by their idle
+/// rounds.
+const ATTENDED: u64 = 500_000;
 
 impl<S> Place<S> {
     pub fn new(station: S) -> Self {
