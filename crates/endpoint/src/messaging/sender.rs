@@ -397,27 +397,19 @@ impl Sender {
 
     /// Whether everything written has arrived in the peer's memory.
     pub fn is_delivered(&self) -> bool {
-        let gathering = self.filled > 0 || self.ending == Ending::Owed || self.is_writing();
-        !gathering && self.arriving == self.filling
+        self.is_posted() && self.arriving == self.filling
     }
 
     /// Whether the receiver has released everything written. Poll first to know the latest, also
     /// when the connection is closed.
     pub fn is_consumed(&self) -> bool {
-        let gathering = self.filled > 0 || self.ending == Ending::Owed || self.is_writing();
-        let posted = !gathering && self.posting == self.filling;
-        posted && self.buffers.iter().all(|buffer| buffer.holds.is_none())
+        self.is_posted() && self.buffers.iter().all(|buffer| buffer.holds.is_none())
     }
 
     /// Whether the NIC has everything written.
     pub fn is_posted(&self) -> bool {
         let gathering = self.filled > 0 || self.ending == Ending::Owed || self.is_writing();
         !gathering && self.posting == self.filling
-    }
-
-    /// Packages that have been posted and not confirmed to have arrived.
-    pub fn under_way(&self) -> u64 {
-        self.posting - self.arriving
     }
 
     /// Posts what is ready, takes notice of what has arrived and been released. True if anything

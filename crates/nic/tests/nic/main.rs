@@ -13,4 +13,5 @@ mod protection;
 mod random;
 mod retry;
 mod rnr;
+mod trains;
 mod wrap;
