@@ -12,6 +12,8 @@ mod index;
 mod messaging;
 mod pages;
 mod sequencer;
+#[cfg(test)]
+mod short;
 mod wrong;
 
 use core::fmt;
@@ -242,12 +244,7 @@ pub fn run_with(system: System, seed: u64, options: &Options) -> SeedReport {
 }
 
 /// The command that repeats one seed.
-pub fn replay_command(system: System, seed: u64) -> String {
-    replay_command_with(system, seed, &Options::default())
-}
-
-/// The same with something settled beforehand.
-pub fn replay_command_with(system: System, seed: u64, options: &Options) -> String {
+pub fn replay_command(system: System, seed: u64, options: &Options) -> String {
     let mut command = format!("rackweave chaos --system {system} --seeds 1 --seed {seed}");
     if let Some(access) = options.access {
         command += &format!(" --access {access}");

@@ -1,38 +1,24 @@
-//! A short campaign; the long one is `rackweave chaos`.
+//! A short campaign.
 
-use crate::{System, replay_command, run};
+use crate::short::{more_than, repeats, sound};
+use crate::{Options, System};
 
 #[test]
 fn a_hundred_seeds_without_a_violation() {
-    let (mut popped, mut disturbed, mut restarts, mut crashes, mut changes) = (0, 0, 0, 0, 0);
-    for seed in 0..100 {
-        let report = run(System::Flows, seed);
-        assert!(
-            report.violations.is_empty(),
-            "{:#?}\n{}\nrepeat with: {}",
-            report.violations,
-            report.plan,
-            replay_command(System::Flows, seed)
-        );
-        popped += report.popped;
-        disturbed += report.packets_disturbed;
-        restarts += report.restarts;
-        crashes += report.crashes;
-        changes += report.changes;
-    }
-    assert!(
-        popped > 1000 && disturbed > 1000 && restarts > 5 && crashes > 5 && changes > 50,
-        "it must hurt"
+    let reports = sound(System::Flows, Options::default(), 0..100);
+    more_than(
+        &reports,
+        [
+            ("items popped", 1000, |seed| seed.popped),
+            ("packets disturbed", 1000, |seed| seed.packets_disturbed),
+            ("restarts", 5, |seed| seed.restarts),
+            ("crashes", 5, |seed| seed.crashes),
+            ("changes", 50, |seed| seed.changes),
+        ],
     );
 }
 
 #[test]
 fn a_seed_repeats_its_run() {
-    for seed in [3, 17, 99] {
-        assert_eq!(run(System::Flows, seed), run(System::Flows, seed));
-    }
-    assert_ne!(
-        run(System::Flows, 3).trace_hash,
-        run(System::Flows, 17).trace_hash
-    );
+    repeats(System::Flows, [3, 17, 99]);
 }

@@ -1,6 +1,7 @@
-//! The command `chaos`: simulated seeds side by side on all cores, each judged on its own; racks of
-//! processes in [`hosted`].
+//! The command `chaos`: simulated seeds side by side on all cores, each judged on its own; several
+//! campaigns in turn in [`all`], racks of processes in [`hosted`].
 
+mod all;
 mod hosted;
 mod report;
 
@@ -33,10 +34,14 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
     if name == hosted::NAME {
         return hosted::run(args, template.as_ref(), globals);
     }
-    let system: System = name
-        .parse()
-        .map_err(|error| CliError::usage(format!("{error}, {}", hosted::NAME)))?;
-    let options = options(args, system)?;
+    let attacks = if name == all::NAME {
+        all::attacks(args)?
+    } else {
+        let unknown = |error| CliError::usage(format!("{error}, {}, {}", hosted::NAME, all::NAME));
+        let system: System = name.parse().map_err(unknown)?;
+        let options = options(args, system)?;
+        vec![Attack { system, options }]
+    };
     let seeds = args.seeds.unwrap_or(SEEDS);
     let first = globals.args.seed.unwrap_or(0);
     let Some(end) = first.checked_add(seeds) else {
@@ -53,10 +58,34 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
     // A panic under test is a violation and is reported as one, not in the middle of the output.
     let usual_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    let report = campaign(system, options, first..end, jobs, globals);
+    let reports = attacks
+        .iter()
+        .map(|attack| campaign(attack, first..end, jobs, globals));
+    let result = if name == all::NAME {
+        all::conclude(reports.collect(), globals)
+    } else {
+        print_each(reports, globals)
+    };
     std::panic::set_hook(usual_hook);
-    output::print(globals, "chaos", &report)?;
-    Ok(Verdict::of(report.verified))
+    result
+}
+
+fn print_each(
+    reports: impl Iterator<Item = CampaignReport>,
+    globals: &Globals,
+) -> Result<Verdict, CliError> {
+    let mut verified = true;
+    for report in reports {
+        output::print(globals, "chaos", &report)?;
+        verified &= report.verified;
+    }
+    Ok(Verdict::of(verified))
+}
+
+/// A campaign: what it attacks, and what is settled for all of its seeds.
+struct Attack {
+    system: System,
+    options: Options,
 }
 
 /// What is settled for all seeds.
@@ -79,15 +108,14 @@ fn options(args: &ChaosArgs, system: System) -> Result<Options, CliError> {
 }
 
 fn campaign(
-    system: System,
-    options: Options,
+    &Attack { system, options }: &Attack,
     seeds: std::ops::Range<u64>,
     jobs: usize,
     globals: &Globals,
 ) -> CampaignReport {
     let next = AtomicU64::new(seeds.start);
     let mut report = CampaignReport::new(system, options, seeds.start, seeds.end - seeds.start);
-    let mut progress = Progress::new(globals, format!("chaos {system}"));
+    let mut progress = Progress::new(globals, format!("chaos {}", report.name()));
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel::<SeedReport>();
         for _ in 0..jobs {

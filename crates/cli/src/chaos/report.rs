@@ -1,6 +1,6 @@
 //! What a campaign found.
 
-use rackweave_chaos::{Options, SeedReport, System, replay_command_with};
+use rackweave_chaos::{IndexAccess, Options, SeedReport, System, replay_command};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,6 +15,8 @@ const VIOLATIONS_MAX: usize = 5;
 #[derive(Serialize)]
 pub struct CampaignReport {
     pub system: &'static str,
+    /// How the clients of an index read; null: as their seeds say.
+    pub access: Option<&'static str>,
     pub first_seed: u64,
     /// Seeds asked for.
     pub seeds: u64,
@@ -80,6 +82,8 @@ pub struct CampaignReport {
     pub trace_hash: String,
     pub failures: Vec<Failure>,
     #[serde(skip)]
+    of: System,
+    #[serde(skip)]
     hash: u64,
     #[serde(skip)]
     options: Options,
@@ -99,6 +103,7 @@ impl CampaignReport {
     pub fn new(system: System, options: Options, first_seed: u64, seeds: u64) -> Self {
         Self {
             system: system.name(),
+            access: options.access.map(IndexAccess::name),
             first_seed,
             seeds,
             seeds_run: 0,
@@ -145,6 +150,7 @@ impl CampaignReport {
             virtual_seconds: 0.0,
             trace_hash: String::new(),
             failures: Vec::new(),
+            of: system,
             hash: 0,
             options,
         }
@@ -210,13 +216,77 @@ impl CampaignReport {
         }
         self.seeds_failed += 1;
         self.failures.push(Failure {
-            replay: replay_command_with(system, seed.seed, &self.options),
+            replay: replay_command(system, seed.seed, &self.options),
             seed: seed.seed,
             plan: seed.plan,
             violations: seed.violations.into_iter().take(VIOLATIONS_MAX).collect(),
         });
         self.failures.sort_by_key(|failure| failure.seed);
         self.failures.truncate(FAILURES_MAX);
+    }
+
+    /// What was attacked, and how its clients read if that was settled.
+    pub fn name(&self) -> String {
+        match self.options.access {
+            Some(access) => format!("{} {access}", self.system),
+            None => self.system.to_owned(),
+        }
+    }
+
+    /// What only this system counts, the most telling first.
+    pub fn of_system(&self) -> Vec<(&'static str, u64)> {
+        match self.of {
+            System::Flows => vec![
+                ("items pushed", self.items_pushed),
+                ("items popped", self.items_popped),
+                ("switch restarts", self.switch_restarts),
+                ("changes at work", self.member_changes),
+                ("flows broken off", self.aborted),
+            ],
+            System::Pages => vec![
+                ("pages read", self.pages_read),
+                ("pages changed", self.pages_changed),
+                ("fixes of lost", self.pages_lost),
+                ("target restarts", self.target_restarts),
+                ("index changes", self.index_changes),
+            ],
+            System::Index => vec![
+                ("keys read", self.keys_read),
+                ("keys changed", self.keys_changed),
+                ("scans", self.scans),
+                ("refused", self.operations_refused),
+                ("unknown results", self.operations_unknown),
+                ("torn READs", self.reads_torn),
+                ("stale READs", self.reads_stale),
+                ("endpoint restarts", self.endpoint_restarts),
+                ("ranges moved", self.ranges_moved),
+                ("queries led", self.queries),
+                ("  to leaves", self.queries_led[0]),
+                ("  to level 1", self.queries_led[1]),
+                ("  to level 2", self.queries_led[2]),
+                ("  higher", self.queries_led[3..].iter().sum()),
+                ("  followed", self.queries_followed),
+                ("  astray", self.queries_astray),
+                ("loads of switches", self.network_loads),
+                ("switch restarts", self.switch_restarts),
+            ],
+            System::Sequencer => vec![
+                ("ranges", self.ranges_handed_out),
+                ("numbers", self.numbers_handed_out),
+                ("calls failed", self.calls_failed),
+                ("switch restarts", self.switch_restarts),
+            ],
+            System::Messaging => vec![
+                ("messages", self.messages),
+                ("bytes", self.message_bytes),
+                ("connections", self.connections),
+                ("  closed", self.connections_closed),
+                ("  broken", self.connections_broken),
+                ("handshakes failed", self.handshakes_failed),
+                ("rogues found out", self.rogues_caught.values().sum()),
+                ("switch restarts", self.switch_restarts),
+            ],
+        }
     }
 
     /// All seeds have been added.
@@ -234,7 +304,9 @@ impl fmt::Display for CampaignReport {
         writeln!(
             f,
             "chaos {}: seeds {} to {}",
-            self.system, self.first_seed, last
+            self.name(),
+            self.first_seed,
+            last
         )?;
         for failure in &self.failures {
             writeln!(f, "\nseed {}: {}", failure.seed, failure.plan)?;
@@ -246,74 +318,13 @@ impl fmt::Display for CampaignReport {
         if !self.failures.is_empty() {
             writeln!(f)?;
         }
-        let flows = [
-            ("items pushed", self.items_pushed),
-            ("items popped", self.items_popped),
-            ("switch restarts", self.switch_restarts),
-            ("changes at work", self.member_changes),
-            ("flows broken off", self.aborted),
-        ];
-        let pages = [
-            ("pages read", self.pages_read),
-            ("pages changed", self.pages_changed),
-            ("fixes of lost", self.pages_lost),
-            ("target restarts", self.target_restarts),
-            ("index changes", self.index_changes),
-        ];
-        let index = [
-            ("keys read", self.keys_read),
-            ("keys changed", self.keys_changed),
-            ("scans", self.scans),
-            ("refused", self.operations_refused),
-            ("unknown results", self.operations_unknown),
-            ("torn READs", self.reads_torn),
-            ("stale READs", self.reads_stale),
-            ("endpoint restarts", self.endpoint_restarts),
-            ("ranges moved", self.ranges_moved),
-            ("queries led", self.queries),
-            ("  to leaves", self.queries_led[0]),
-            ("  to level 1", self.queries_led[1]),
-            ("  to level 2", self.queries_led[2]),
-            ("  higher", self.queries_led[3..].iter().sum()),
-            ("  followed", self.queries_followed),
-            ("  astray", self.queries_astray),
-            ("loads of switches", self.network_loads),
-            ("switch restarts", self.switch_restarts),
-        ];
-        let sequencer = [
-            ("ranges", self.ranges_handed_out),
-            ("numbers", self.numbers_handed_out),
-            ("calls failed", self.calls_failed),
-            ("switch restarts", self.switch_restarts),
-        ];
-        let messaging = [
-            ("messages", self.messages),
-            ("bytes", self.message_bytes),
-            ("connections", self.connections),
-            ("  closed", self.connections_closed),
-            ("  broken", self.connections_broken),
-            ("handshakes failed", self.handshakes_failed),
-            ("rogues found out", self.rogues_caught.values().sum()),
-            ("switch restarts", self.switch_restarts),
-        ];
-        let of_system = if self.system == System::Pages.name() {
-            pages.as_slice()
-        } else if self.system == System::Index.name() {
-            index.as_slice()
-        } else if self.system == System::Sequencer.name() {
-            sequencer.as_slice()
-        } else if self.system == System::Messaging.name() {
-            messaging.as_slice()
-        } else {
-            flows.as_slice()
-        };
         let of_all = [
             ("packets disturbed", self.packets_disturbed),
             ("node crashes", self.node_crashes),
             ("simulated events", self.events),
         ];
         writeln!(f, "  {:<18} {:>14}", "seeds run", self.seeds_run)?;
-        for (what, value) in of_system.iter().copied().chain(of_all) {
+        for (what, value) in self.of_system().into_iter().chain(of_all) {
             writeln!(f, "  {what:<18} {value:>14}")?;
         }
         for (what, count) in &self.rogues_caught {

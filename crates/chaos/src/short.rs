@@ -1,0 +1,44 @@
+//! Short campaigns for tests; the long ones are `rackweave chaos`.
+
+use crate::{Options, SeedReport, System, replay_command, run, run_with};
+use core::ops::Range;
+
+/// Runs these seeds; the first with a violation fails the test, and says how to repeat it.
+#[track_caller]
+pub fn sound(system: System, options: Options, seeds: Range<u64>) -> Vec<SeedReport> {
+    let judged = |seed| {
+        let report = run_with(system, seed, &options);
+        assert!(
+            report.violations.is_empty(),
+            "{:#?}\n{}\nrepeat with: {}",
+            report.violations,
+            report.plan,
+            replay_command(system, seed, &options)
+        );
+        report
+    };
+    seeds.map(judged).collect()
+}
+
+/// What was counted together must be more than this: a campaign must hurt to show anything.
+#[track_caller]
+pub fn more_than<const N: usize>(
+    reports: &[SeedReport],
+    counts: [(&str, u64, fn(&SeedReport) -> u64); N],
+) {
+    for (what, least, count) in counts {
+        let sum: u64 = reports.iter().map(count).sum();
+        assert!(sum > least, "{sum} {what}; more than {least} were expected");
+    }
+}
+
+/// A seed gives the same report each time, trace hash included, and another seed another one.
+#[track_caller]
+pub fn repeats(system: System, seeds: [u64; 3]) {
+    let reports = seeds.map(|seed| {
+        let report = run(system, seed);
+        assert_eq!(report, run(system, seed), "seed {seed} of {system}");
+        report
+    });
+    assert_ne!(reports[0].trace_hash, reports[1].trace_hash);
+}

@@ -1,0 +1,104 @@
+//! The campaigns of all simulated systems, one after the other, and one verdict. Racks of processes
+//! are not among them: their seeds take seconds each.
+
+use super::report::CampaignReport;
+use super::{Attack, options};
+use crate::args::ChaosArgs;
+use crate::globals::Globals;
+use crate::outcome::{CliError, Verdict};
+use crate::output;
+use rackweave_chaos::{IndexAccess, Options, System};
+use serde::Serialize;
+use std::fmt;
+
+/// The name on the command line.
+pub const NAME: &str = "all";
+
+/// All campaigns. An index has two: clients that read as their seeds say, and clients that are all
+/// led by switches, which is where most can go wrong.
+///
+/// # Errors
+/// If something is settled that only one system knows.
+pub fn attacks(args: &ChaosArgs) -> Result<Vec<Attack>, CliError> {
+    if args.access.is_some() {
+        return Err(CliError::usage(
+            "--access is for --system index; `all` has campaigns of an index with and without \
+             the network's help",
+        ));
+    }
+    let mut attacks = Vec::new();
+    for system in System::ALL {
+        let options = options(args, system)?;
+        attacks.push(Attack { system, options });
+        if system == System::Index {
+            let access = Some(IndexAccess::InNetwork);
+            let options = Options { access };
+            attacks.push(Attack { system, options });
+        }
+    }
+    Ok(attacks)
+}
+
+/// Prints what all campaigns found.
+///
+/// # Errors
+/// If standard output cannot be written.
+pub fn conclude(campaigns: Vec<CampaignReport>, globals: &Globals) -> Result<Verdict, CliError> {
+    let report = AllReport {
+        system: NAME,
+        seeds: campaigns.iter().map(|campaign| campaign.seeds).sum(),
+        seeds_run: campaigns.iter().map(|campaign| campaign.seeds_run).sum(),
+        violations: campaigns.iter().map(|campaign| campaign.violations).sum(),
+        verified: campaigns.iter().all(|campaign| campaign.verified),
+        campaigns,
+    };
+    output::print(globals, "chaos", &report)?;
+    Ok(Verdict::of(report.verified))
+}
+
+/// What all campaigns found.
+#[derive(Serialize)]
+struct AllReport {
+    system: &'static str,
+    /// Asked for, of all campaigns together.
+    seeds: u64,
+    /// Fewer after an interruption.
+    seeds_run: u64,
+    violations: u64,
+    verified: bool,
+    campaigns: Vec<CampaignReport>,
+}
+
+impl fmt::Display for AllReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A campaign that failed is told in full, with the commands that repeat it.
+        for failed in self.campaigns.iter().filter(|one| one.seeds_failed > 0) {
+            writeln!(f, "{failed}\n")?;
+        }
+        let columns = ("seeds run", "disturbed", "crashes", "violations");
+        let (seeds, disturbed, crashes, violations) = columns;
+        writeln!(
+            f,
+            "{:<17} {seeds:>9} {disturbed:>10} {crashes:>8} {violations:>10}  checked",
+            "campaign"
+        )?;
+        for one in &self.campaigns {
+            let checked = one.of_system().into_iter().take(2);
+            let checked: Vec<_> = checked.map(|(what, n)| format!("{n} {what}")).collect();
+            writeln!(
+                f,
+                "{:<17} {:>9} {:>10} {:>8} {:>10}  {}",
+                one.name(),
+                one.seeds_run,
+                one.packets_disturbed,
+                one.node_crashes,
+                one.violations,
+                checked.join(", ")
+            )?;
+        }
+        if self.seeds_run < self.seeds {
+            writeln!(f, "{} of {} seeds were run", self.seeds_run, self.seeds)?;
+        }
+        write!(f, "verified: {}", self.verified)
+    }
+}
