@@ -1,43 +1,23 @@
 //! The switch that a configuration asks for, without a rack around it.
 
 use rackweave_base::{Duration, MacAddr, Memory};
-use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::{Pipeline, PipelineConfig};
-use rackweave_rack::config::{BudgetName, IcrcMethod, index_config};
+use rackweave_rack::config::{BudgetName, IcrcMethod};
+use rackweave_rack::paths::Kind;
 use rackweave_rack::{Address, RackConfig};
-use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, Ledger, Program};
-use rackweave_wire::Rewrite;
 
 /// The switch's Ethernet address.
 pub const SWITCH_MAC: MacAddr = Address::SWITCH.mac;
 
-/// The sizes of the programs of switch 0.
+/// The programs of switch 0, with the ICRC computed whatever the links promise. Their sizes are the
+/// same in every kind of rack.
 pub fn pipeline_config(config: &RackConfig) -> PipelineConfig {
-    PipelineConfig {
-        ip: Address::SWITCH.ip,
-        engine: EngineConfig {
-            lanes: config.switch.lanes,
-            timeout: Duration::from_secs(1),
-            retries: config.transfer.retries,
-            acknowledge_every: config.transfer.acknowledge_every,
-            check: true,
-            rewrite: match config.switch.icrc {
-                IcrcMethod::Update => Rewrite::Update,
-                IcrcMethod::Balance => Rewrite::Balance,
-            },
-            mac: SWITCH_MAC,
-        },
-        flows: FlowConfig {
-            threads: config.switch.consumer_rings,
-            producers: config.switch.producer_rings,
-        },
-        pages: rackweave_rack::pages_config(config),
-        sequencer: rackweave_rack::sequencer_config(config),
-        index: index_config(config, config.shape().top()),
-        hosts: 256,
-        routes: 256,
-    }
+    let mut programs = rackweave_rack::pipeline_config(config, Kind::Embedded);
+    programs.engine.check = true;
+    // Whoever has a switch without a rack is not to be asked again for what did not come.
+    programs.engine.timeout = Duration::from_secs(1);
+    programs
 }
 
 /// The name of the method that keeps the ICRC of rewritten packets right.

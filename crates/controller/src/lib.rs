@@ -27,12 +27,13 @@ use rackweave_base::Rng;
 use sequencer::SequencerBook;
 
 pub use flows::{
-    AbortReason, Bell, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Loss,
-    LossPolicy, Ring,
+    AbortReason, Bell, FlowError, FlowId, FlowLook, FlowRings, FlowShape, FlowSpec, FlowState, Loss,
+    LossPolicy, Ring, RingCounters,
 };
 pub use lanes::LaneError;
 pub use pages::{
     PageChannel, PageFallback, PageNode, PagePool, PageSetUpError, PageSpec, PageStoreSpec,
+    first_in_turn,
 };
 pub use rackweave_programs::pages::LostPage;
 pub use regions::{LocalRegions, RegionError, RegionName};

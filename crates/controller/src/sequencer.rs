@@ -210,6 +210,16 @@ impl Controller {
         self.sequencers.place(id).map(|(_, made)| made.reserved)
     }
 
+    /// Every sequencer, with the first number that it would hand out next.
+    pub fn look_at_sequencers(&self, site: &mut dyn Site) -> Vec<(SequencerId, u64)> {
+        let made = (0u16..).zip(&self.sequencers.made);
+        let made = made.filter_map(|(index, made)| Some((index, (*made)?.id)));
+        with_sequencers(site, |it| {
+            let next = made.filter_map(|(index, id)| Some((id, it.numbers(index)?.0)));
+            next.collect()
+        })
+    }
+
     /// Connects a queue pair of a client's to the switch, whatever its state is, and says how it
     /// names the sequencer. One that is attached already is connected afresh: what was under way
     /// on it is forgotten at both ends.

@@ -1,6 +1,8 @@
 //! What embedded and simulated racks have in common: addresses, NICs, the switch, the controller.
 
-use crate::config::{BudgetName, ConfigError, IcrcMethod, RackConfig, Role, index_config};
+use crate::choices;
+pub(crate) use crate::choices::Kind;
+use crate::config::{BudgetName, ConfigError, RackConfig, index_config};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Duration, MacAddr, Memory, NodeId, PortId, Rng};
 use rackweave_controller::topology::NodePlace;
@@ -13,7 +15,6 @@ use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, BudgetError, Switch, SwitchConfig};
 use rackweave_verbs::Mtu;
-use rackweave_wire::Rewrite;
 use std::net::Ipv4Addr;
 
 /// Why a rack could not be built.
@@ -115,61 +116,23 @@ pub(crate) fn addresses(topology: &Topology) -> Vec<(NodeId, NodeAddress)> {
     topology.nodes().map(address).collect()
 }
 
-/// The kind of a rack: some settings that the configuration leaves open depend on it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    /// All in this process.
-    Embedded,
-    /// In virtual time.
-    Simulated,
-    /// A process per node.
-    Hosted,
-}
-
-impl Kind {
-    /// Whether its links carry trains: those that lose and damage nothing and cross no network.
-    fn carries_trains(self, config: &RackConfig) -> bool {
-        let quiet = !config.faults.any() && !self.needs_check(config);
-        match self {
-            Kind::Embedded | Kind::Hosted => quiet,
-            Kind::Simulated => false,
-        }
-    }
-
-    /// Whether the ICRC is computed and demanded.
-    pub fn needs_check(self, config: &RackConfig) -> bool {
-        config.needs_check() || (self == Kind::Hosted && config.leaves_the_machine())
-    }
-}
-
 pub(crate) fn nic_config(config: &RackConfig, node: NodeId, kind: Kind) -> NicConfig {
     let address = Address::of_node(node);
-    let line_rate = match config.node[usize::from(node.0)].role {
-        Role::Dpu => rackweave_sim::devices::DPU_LINK_BITS_PER_SECOND,
-        _ => (config.link.gigabits_per_second * 1e9) as u64,
-    };
+    let line_rate = choices::bits_per_second(config, node).value;
     NicConfig {
         qps_max: config.nic.queue_pairs,
         cqs_max: config.nic.completion_queues,
         regions_max: config.nic.regions,
         cq_entries_max: config.nic.completion_entries,
         queue_entries_max: config.nic.queue_entries,
-        check: kind.needs_check(config),
-        train_max: if kind.carries_trains(config) {
-            TRAIN_MAX
-        } else {
-            1
-        },
+        check: choices::icrc(config, kind).value,
+        train_max: choices::train_max(config, kind).value,
         datagram_max: config.nic.mtu,
         congestion: (kind == Kind::Simulated && config.nic.congestion_control)
             .then(|| Dcqcn::new(line_rate)),
         ..NicConfig::new(address.ip, address.mac)
     }
 }
-
-/// Fragments of one train: 128 KiB at the largest MTU, so that a copy stays within a core's cache
-/// and its lock is soon free.
-const TRAIN_MAX: u32 = 32;
 
 /// The programs of a switch.
 pub(crate) fn pipeline_config_at(
@@ -212,14 +175,8 @@ pub fn switch_config_of(
 }
 
 /// The programs of switch 0.
-pub(crate) fn pipeline_config(config: &RackConfig, kind: Kind) -> PipelineConfig {
-    let micros = match (config.transfer.timeout_us, kind) {
-        // In real time the rack's threads may be off the processor for a while; nothing is lost
-        // meanwhile. In virtual time a round trip takes a few microseconds.
-        (0, Kind::Simulated) => 250,
-        (0, _) => 50_000,
-        (micros, _) => micros,
-    };
+pub fn pipeline_config(config: &RackConfig, kind: Kind) -> PipelineConfig {
+    let micros = choices::timeout_us(config, kind).value;
     PipelineConfig {
         ip: Address::SWITCH.ip,
         engine: EngineConfig {
@@ -227,11 +184,8 @@ pub(crate) fn pipeline_config(config: &RackConfig, kind: Kind) -> PipelineConfig
             timeout: Duration::from_micros(micros),
             retries: config.transfer.retries,
             acknowledge_every: config.transfer.acknowledge_every,
-            check: kind.needs_check(config),
-            rewrite: match config.switch.icrc {
-                IcrcMethod::Update => Rewrite::Update,
-                IcrcMethod::Balance => Rewrite::Balance,
-            },
+            check: choices::icrc(config, kind).value,
+            rewrite: choices::rewrite(config).value,
             mac: Address::SWITCH.mac,
         },
         flows: FlowConfig {
@@ -247,9 +201,9 @@ pub(crate) fn pipeline_config(config: &RackConfig, kind: Kind) -> PipelineConfig
 }
 
 /// The page directory of the switch, if it has one.
-pub fn pages_config(config: &RackConfig) -> PagesConfig {
+fn pages_config(config: &RackConfig) -> PagesConfig {
     let switch = &config.switch;
-    if switch.page_entries == 0 {
+    if !choices::pages(config).value {
         return PagesConfig::NONE;
     }
     PagesConfig {
@@ -264,9 +218,9 @@ pub fn pages_config(config: &RackConfig) -> PagesConfig {
 }
 
 /// The sequencers of the switch, if it has any.
-pub fn sequencer_config(config: &RackConfig) -> SequencerConfig {
+fn sequencer_config(config: &RackConfig) -> SequencerConfig {
     let switch = &config.switch;
-    if switch.sequencers == 0 {
+    if !choices::sequencers(config).value {
         return SequencerConfig::NONE;
     }
     SequencerConfig {
@@ -382,26 +336,9 @@ pub(crate) fn flow_spec(
     item_size: u32,
     ring_bytes: u32,
 ) -> FlowSpec {
-    let by_sockets = kind == Kind::Hosted && config.leaves_the_machine();
-    let batch_bytes = match (config.flow.batch_bytes, kind) {
-        (0, Kind::Embedded) => 1 << 20,
-        // All transfers of a consumer fit the queue of its port, wherever they come from.
-        (0, Kind::Simulated) => 256 << 10,
-        (0, Kind::Hosted) if by_sockets => 256 << 10,
-        (0, Kind::Hosted) => 4 << 20,
-        (bytes, _) => bytes,
-    };
-    let transfers = match (config.flow.transfers, kind) {
-        (0, Kind::Embedded) => 2,
-        (0, Kind::Hosted) if by_sockets => 2,
-        (0, _) => 4,
-        (transfers, _) => transfers,
-    };
-    let poll_max = match (config.flow.poll_interval_max_us, kind) {
-        (0, Kind::Simulated) => config.flow.poll_interval_us.max(200),
-        (0, _) => config.flow.poll_interval_us.max(4000),
-        (micros, _) => micros,
-    };
+    let batch_bytes = choices::batch_bytes(config, kind).value;
+    let transfers = choices::transfers(config, kind).value;
+    let poll_max = choices::poll_interval_max_us(config, kind).value;
     FlowSpec {
         // One item always fits a transfer, however large it is.
         batch_bytes: batch_bytes.max(item_size),

@@ -5,6 +5,7 @@ use rackweave_controller::{Controller, PageNode, PageSpec, PageStoreSpec};
 use rackweave_endpoint::page_store::directory::{ChannelParts, FallbackParts};
 use rackweave_target::TargetConfig;
 
+use crate::choices;
 use crate::config::RackConfig;
 
 /// A node's end of the page directory: its buffer frames, and a channel for each of its workers.
@@ -103,6 +104,6 @@ pub(crate) fn spec(
         indexed: 0,
         timeout: timeout + timeout,
     };
-    spec.indexed = spec.pages().min(u64::from(config.switch.page_entries));
+    spec.indexed = choices::pages_indexed(config, spec.pages());
     spec
 }

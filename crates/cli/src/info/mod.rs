@@ -2,6 +2,7 @@
 //!
 //! In text form the output is a configuration file: everything but the settings is a comment.
 
+mod paths;
 mod rack;
 mod report;
 mod topology;
@@ -12,7 +13,7 @@ use crate::outcome::{CliError, Verdict};
 use crate::switch_shape;
 use rack::RackReport;
 use rackweave_programs::PipelineConfig;
-use rackweave_rack::config::{CheckPolicy, LinkKind};
+use rackweave_rack::paths::{Kind, Path};
 use rackweave_rack::{EmbeddedRack, RackConfig, RackError};
 use rackweave_switch::Ledger;
 use rackweave_switch::budget::Stage;
@@ -32,6 +33,7 @@ pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
     };
     let is_whole = rack.as_ref().is_none_or(RackReport::is_whole);
     let toml = config.to_toml();
+    let paths = rackweave_rack::paths::describe(&config).map_err(RackError::from)?;
     let of_switch_0 = switch_shape::ledger(&switch_shape::pipeline_config(&config));
     let report = InfoReport {
         version: env!("CARGO_PKG_VERSION"),
@@ -41,14 +43,15 @@ pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
             .as_ref()
             .map(|path| path.display().to_string()),
         config_hash: format!("{:016x}", fnv1a(toml.as_bytes())),
+        config_toml: toml,
         switch: switch_use(&config, &of_switch_0),
         topology: TopologyReport::of(&config).map_err(RackError::from)?,
-        per_flow: per_flow(&config),
+        per_flow: per_flow(&config, &paths),
         memory: memory_use(&config)?,
-        links: links(&config),
+        links: links(&config, &paths),
+        paths,
         cpu: cpu(),
         rack,
-        toml,
         config,
     };
     crate::output::print(globals, "info", &report)?;
@@ -56,7 +59,7 @@ pub fn run(args: &InfoArgs, globals: &Globals) -> Result<Verdict, CliError> {
 }
 
 /// FNV-1a of 64 bits: tells configurations apart, anybody can compute it.
-fn fnv1a(bytes: &[u8]) -> u64 {
+pub fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -85,14 +88,13 @@ fn switch_use(config: &RackConfig, ledger: &Ledger) -> SwitchUse {
 }
 
 /// What one 1:1 flow more would take: a producer ring, a consumer ring and their lanes.
-fn per_flow(config: &RackConfig) -> PerFlow {
-    // An embedded rack chooses two transfers per ring where the configuration leaves it the choice.
-    let transfers = if config.flow.transfers == 0 {
-        2
-    } else {
-        config.flow.transfers
-    };
-    let lanes = 2 * (2 + u16::from(transfers));
+fn per_flow(config: &RackConfig, paths: &[Path]) -> PerFlow {
+    let mut chosen = paths.iter();
+    let chosen = chosen
+        .find(|path| path.rack == Some(Kind::Embedded) && path.of == "flow.transfers")
+        .and_then(|path| path.value.parse::<u16>().ok());
+    let transfers = chosen.unwrap_or_else(|| config.flow.transfers.into());
+    let lanes = 2 * (2 + transfers);
     let base = switch_shape::pipeline_config(config);
     let mut more = PipelineConfig { ..base };
     // Entries are counted one by one, so the difference of two sizes is what one flow takes.
@@ -123,25 +125,23 @@ fn memory_use(config: &RackConfig) -> Result<MemoryUse, CliError> {
     })
 }
 
-fn links(config: &RackConfig) -> Links {
-    let hosted = config.hosted();
-    let kinds = config.node.iter().map(|node| node.link_kind(&hosted));
-    let is_network =
-        config.hosted.is_some() && kinds.into_iter().any(|k| k != LinkKind::SharedMemory);
-    let computed = config.needs_check() || is_network;
+/// What one of the paths of all nodes is like, in the kind of rack that the configuration is for.
+fn links(config: &RackConfig, paths: &[Path]) -> Links {
+    let kind = match config.hosted {
+        Some(_) => Kind::Hosted,
+        None => Kind::Embedded,
+    };
+    // All nodes do the same, since packets of one connection travel over two links.
+    let mut icrc = paths.iter();
+    let icrc = icrc.find(|path| path.rack == Some(kind) && path.what == "ICRC");
     Links {
         count: config.node.len(),
         embedded: "in-process queue",
         packets: config.link.packets,
         simulated_gigabits_per_s: config.link.gigabits_per_second,
         mtu_bytes: config.nic.mtu,
-        icrc_computed: computed,
-        icrc_reason: match (config.link.icrc, computed) {
-            (CheckPolicy::Always, _) => "link.icrc is always",
-            (CheckPolicy::Auto, true) if is_network => "a link is no memory that both ends share",
-            (CheckPolicy::Auto, true) => "faults.corrupt is above 0",
-            (CheckPolicy::Auto, false) => "the links promise integrity",
-        },
+        icrc_computed: icrc.is_some_and(|path| path.value.starts_with("computed")),
+        icrc_reason: icrc.map_or_else(String::new, |path| path.why.clone()),
         icrc_method: switch_shape::icrc_method(config),
     }
 }
@@ -205,7 +205,9 @@ mod tests {
 
     #[test]
     fn a_flow_takes_what_the_ledger_says() {
-        let flow = per_flow(&RackConfig::default());
+        let config = RackConfig::default();
+        let paths = rackweave_rack::paths::describe(&config).unwrap();
+        let flow = per_flow(&config, &paths);
         assert_eq!(flow.lanes, 8);
         assert!(flow.registers_bytes > 0 && flow.tables_bytes > 0);
     }

@@ -1,8 +1,10 @@
 //! What `info` says. The fields are described in docs/JSON.md.
 
+use super::paths::PathsText;
 use super::rack::RackReport;
 use super::topology::TopologyReport;
 use rackweave_rack::RackConfig;
+use rackweave_rack::paths::Path;
 use serde::Serialize;
 use std::fmt::{self, Write};
 
@@ -13,14 +15,16 @@ pub struct InfoReport {
     pub config_file: Option<String>,
     pub config_hash: String,
     pub config: RackConfig,
-    #[serde(skip)]
-    pub toml: String,
+    /// The text that `config_hash` is of.
+    pub config_toml: String,
     /// Of switch 0.
     pub switch: SwitchUse,
     pub topology: TopologyReport,
     pub per_flow: PerFlow,
     pub memory: MemoryUse,
     pub links: Links,
+    /// What was chosen, and why.
+    pub paths: Vec<Path>,
     pub cpu: Cpu,
     /// Only of a hosted rack.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +68,7 @@ pub struct MemoryUse {
 }
 
 /// The links, and how packets on them are protected.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Links {
     pub count: usize,
     pub embedded: &'static str,
@@ -72,7 +76,7 @@ pub struct Links {
     pub simulated_gigabits_per_s: f64,
     pub mtu_bytes: u32,
     pub icrc_computed: bool,
-    pub icrc_reason: &'static str,
+    pub icrc_reason: String,
     pub icrc_method: &'static str,
 }
 
@@ -100,12 +104,22 @@ impl fmt::Display for InfoReport {
             "# The effective configuration, from {from}; hash {}.",
             self.config_hash
         )?;
-        writeln!(f, "\n{}", self.toml.trim_end())?;
+        writeln!(
+            f,
+            "# The hash is the 64-bit FNV-1a of the lines from `seed` on up to the next comment."
+        )?;
+        writeln!(f, "\n{}", self.config_toml.trim_end())?;
         let mut rest = String::new();
         write!(
             rest,
-            "{}\n{}\n{}\n{}\n{}\n{}",
-            self.switch, self.topology, self.per_flow, self.memory, self.links, self.cpu
+            "{}\n{}\n{}\n{}\n{}\n{}\n{}",
+            self.switch,
+            self.topology,
+            self.per_flow,
+            self.memory,
+            self.links,
+            self.cpu,
+            PathsText(&self.paths)
         )?;
         if let Some(rack) = &self.rack {
             write!(rest, "\n{rack}")?;

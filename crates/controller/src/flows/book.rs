@@ -1,6 +1,6 @@
 //! What the controller remembers of flows.
 
-use super::{FlowId, FlowRings, FlowSpec, FlowState, Loss, Ring};
+use super::{FlowId, FlowRings, FlowSpec, FlowState, Loss, Ring, RingCounters};
 use crate::lanes::Connected;
 use rackweave_base::NodeId;
 use rackweave_programs::flows::{ConsumerId, ProducerId, ThreadId, Whose};
@@ -32,6 +32,8 @@ pub(crate) struct Flow {
     /// Lanes that stand for groups: the first, and how many.
     pub groups: Option<(LaneId, u8)>,
     pub losses: Vec<Loss>,
+    /// What its rings said when it was taken down.
+    pub rings_at_end: Option<RingCounters>,
 }
 
 /// A consumer of a flow.

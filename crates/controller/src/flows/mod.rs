@@ -5,9 +5,11 @@
 //! nodes, connects the lanes, fills the tables and lets the polling begin; from then on the switch
 //! runs the flow. It comes back to let producers and consumers join and leave (`members`), to
 //! change weights (`weights`), to tear down what has ended, to break off what has failed, and to
-//! set up again what a restart of the switch has wiped out (`recover`).
+//! set up again what a restart of the switch has wiped out (`recover`). How far flows have come is
+//! in their rings (`look`).
 
 mod book;
+mod look;
 mod members;
 mod recover;
 mod rings;
@@ -24,6 +26,7 @@ use rackweave_switch::transfer::FailReason;
 use rackweave_wire::fabric::ring::{ByteOrder, SwitchState};
 
 pub(crate) use book::FlowBook;
+pub use look::{FlowLook, RingCounters};
 pub use members::Loss;
 pub use rings::{Bell, FlowRings, Ring};
 pub use spec::{FlowShape, FlowSpec, LossPolicy, WEIGHT_MAX};
@@ -258,9 +261,7 @@ impl Controller {
             FlowState::Aborted(_) | FlowState::Running => SwitchState::Aborted,
         };
         let flow = &mut self.flows.flows[id.0 as usize];
-        for ring in flow.rings_left() {
-            ring.tell(site, told);
-        }
+        flow.rings_at_end = Some(RingCounters::at_end(flow, |ring| ring.tell(site, told)));
         flow.free_numbers(&mut self.flows.threads, &mut self.flows.producers);
         self.deregister(site, id);
         self.share_out(site);

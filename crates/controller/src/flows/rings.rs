@@ -121,11 +121,14 @@ impl Ring {
     }
 
     /// Tells the node how the flow ended. A consumer that knows of the end keeps knowing it.
-    pub(super) fn tell(&self, site: &mut dyn Site, state: SwitchState) {
-        let word = self.switch(site).unwrap_or_default();
+    /// Returns the counter of what the switch had said last, if the ring is there.
+    pub(super) fn tell(&self, site: &mut dyn Site, state: SwitchState) -> Option<u32> {
+        let said = self.switch(site);
+        let word = said.unwrap_or_default();
         if word.state != SwitchState::Ended {
             self.store(site, SWITCH_WORD, SwitchWord { state, ..word }.into());
         }
+        said.map(|word| word.counter)
     }
 
     fn load(&self, site: &mut dyn Site, offset: u64) -> Option<u64> {

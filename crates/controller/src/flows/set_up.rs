@@ -88,6 +88,7 @@ impl Controller {
             lanes: Vec::new(),
             groups: None,
             losses: Vec::new(),
+            rings_at_end: None,
         });
         Ok(id)
     }

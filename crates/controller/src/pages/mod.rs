@@ -17,6 +17,7 @@ use crate::{Controller, Site};
 use rackweave_programs::pages::PageDigest;
 
 pub(crate) use book::PageBook;
+pub use set_up::first_in_turn;
 pub use spec::{
     PageChannel, PageFallback, PageNode, PagePool, PageSetUpError, PageSpec, PageStoreSpec,
 };
@@ -27,6 +28,11 @@ impl Controller {
         let book = self.pages.as_ref()?;
         let made = book.nodes[book.index(node)?].as_ref()?;
         Some((made.pool, &made.channels))
+    }
+
+    /// What the page directory was made from, if there is one.
+    pub fn page_spec(&self) -> Option<&PageSpec> {
+        self.pages.as_ref().map(|book| &book.spec)
     }
 
     /// The stores whose target is on a node.

@@ -20,6 +20,16 @@ const COMPLETION_LEN: u64 = 16;
 /// takes).
 pub(super) const READS_MAX: u8 = 16;
 
+/// Of stores with so many `pages` each, how many have the first `count` pages of all: those of the
+/// first store come first.
+pub fn first_in_turn(count: u64, pages: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
+    pages.scan(count, |left, pages| {
+        let first = pages.min(*left);
+        *left -= first;
+        Some(first)
+    })
+}
+
 impl Controller {
     /// Sets a page directory up, empty: every page is at home.
     ///
@@ -89,11 +99,9 @@ impl Controller {
     /// Indexes the first pages.
     fn index_first(&mut self, site: &mut dyn Site) -> Result<(), PageSetUpError> {
         let book = self.pages.as_ref().expect("pages are being set up");
-        let mut left = book.spec.indexed;
         let mut indexed = Vec::new();
-        for (store, spec) in book.spec.stores.iter().enumerate() {
-            let count = spec.pages.min(left);
-            left -= count;
+        let stores = book.spec.stores.iter().map(|store| store.pages);
+        for (store, count) in first_in_turn(book.spec.indexed, stores).enumerate() {
             indexed.extend((0..count).filter_map(|index| PageId::new(store as u8, index)));
         }
         with_pages(site, |pages| {

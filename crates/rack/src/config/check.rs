@@ -1,7 +1,6 @@
 //! What a configuration must hold to, and how it is told.
 
-use super::nearest::hint;
-use super::{FaultSection, RackConfig};
+use super::RackConfig;
 use rackweave_verbs::Mtu;
 use std::collections::BTreeSet;
 
@@ -17,14 +16,28 @@ pub enum ConfigError {
         error: String,
     },
     /// The text is no TOML, or not of the right form.
-    #[error("{name}:{line}: {message}")]
+    #[error("{name}:{line}:{column}: {message}")]
     Syntax {
         /// The file.
         name: String,
         /// The line, from one.
         line: usize,
+        /// The character of it, from one.
+        column: usize,
         /// What is wrong and what to do.
         message: String,
+    },
+    /// Something is wrong at a place of the file.
+    #[error("{name}:{line}:{column}: {error}")]
+    At {
+        /// The file.
+        name: String,
+        /// The line, from one.
+        line: usize,
+        /// The character of it, from one.
+        column: usize,
+        /// What.
+        error: Box<ConfigError>,
     },
     /// A value makes no sense.
     #[error("{setting} is {value}: {rule}")]
@@ -39,6 +52,45 @@ pub enum ConfigError {
     /// Two nodes have one name.
     #[error("two nodes are named {0:?}; give each [[node]] a name of its own")]
     DuplicateName(String),
+    /// Two stores have one name.
+    #[error("two stores are named {0:?}; give each [[store]] a name of its own")]
+    DuplicateStore(String),
+    /// Two stores lie in one file.
+    #[error("store {store:?}: another store lies in {path}, too; give each a file of its own")]
+    SharedFile {
+        /// The second of them.
+        store: String,
+        /// The file.
+        path: String,
+    },
+    /// A store in a file that does not say in which.
+    #[error("store {0:?} has the medium \"file\" and no file; say path = \"...\" in its [[store]]")]
+    NoStorePath(String),
+    /// A store on a node that there is not.
+    #[error("store {store:?} is to be on the unknown node {node:?}; {hint}")]
+    StoreNode {
+        /// The store.
+        store: String,
+        /// The node.
+        node: String,
+        /// What was probably meant.
+        hint: String,
+    },
+    /// A store on a node that has none.
+    #[error(
+        "store {store:?} is to be on {node}, which is a {role} node; stores are on storage nodes: \
+         {storage}"
+    )]
+    StoreRole {
+        /// The store.
+        store: String,
+        /// The node.
+        node: String,
+        /// What it is for.
+        role: &'static str,
+        /// Those that are for it.
+        storage: String,
+    },
     /// A link on Ethernet interfaces without interfaces.
     #[error(
         "node {0:?} has a packet link; say interface = \"...\" (the node's) and \
@@ -65,38 +117,6 @@ pub enum ConfigError {
     },
 }
 
-pub(super) fn syntax(text: &str, name: &str, error: &toml::de::Error) -> ConfigError {
-    let at = error.span().map_or(0, |span| span.start).min(text.len());
-    let line = text[..at].matches('\n').count() + 1;
-    let mut message = error.message().replace('\n', " ");
-    if let Some(hint) = unknown_field_hint(&message).or_else(|| unknown_variant_hint(&message)) {
-        message = hint;
-    }
-    ConfigError::Syntax {
-        name: name.into(),
-        line,
-        message,
-    }
-}
-
-/// "unknown field `x`, expected one of `a`, `b`" becomes a question for the nearest name.
-fn unknown_field_hint(message: &str) -> Option<String> {
-    let rest = message.strip_prefix("unknown field `")?;
-    let (unknown, rest) = rest.split_once('`')?;
-    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-    let hint = hint(unknown, &known, "settings here");
-    Some(format!("unknown setting `{unknown}`; {hint}"))
-}
-
-/// The same for values of which there is a list.
-fn unknown_variant_hint(message: &str) -> Option<String> {
-    let rest = message.strip_prefix("unknown variant `")?;
-    let (unknown, rest) = rest.split_once('`')?;
-    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-    let hint = hint(unknown, &known, "ones");
-    Some(format!("unknown variant `{unknown}`; {hint}"))
-}
-
 pub(super) fn rule(
     holds: bool,
     setting: &'static str,
@@ -114,34 +134,16 @@ pub(super) fn rule(
     }
 }
 
-impl FaultSection {
-    /// Checks that all rates are probabilities.
-    ///
-    /// # Errors
-    /// The first that is not.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        for (setting, value) in [
-            ("faults.loss", self.loss),
-            ("faults.duplicate", self.duplicate),
-            ("faults.reorder", self.reorder),
-            ("faults.corrupt", self.corrupt),
-        ] {
-            rule(
-                (0.0..=0.5).contains(&value),
-                setting,
-                value,
-                "a probability from 0 to 0.5 is needed",
-            )?;
-        }
-        let delay = self.reorder_delay_us;
-        let fits = (1..=1_000_000).contains(&delay);
-        rule(
-            fits,
-            "faults.reorder_delay_us",
-            delay,
-            "1 to 1000000 is possible",
-        )
-    }
+/// Whether it can be the name of a node or a store.
+pub(super) fn is_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    !name.is_empty() && name.chars().all(allowed)
+}
+
+/// Whether a simulated link can be so fast, in Gbit/s.
+fn check_rate(setting: &'static str, rate: f64) -> Result<(), ConfigError> {
+    let fits = (0.1..=10_000.0).contains(&rate);
+    rule(fits, setting, rate, "0.1 to 10000 is possible")
 }
 
 impl RackConfig {
@@ -155,17 +157,8 @@ impl RackConfig {
             if !names.insert(&node.name) {
                 return Err(ConfigError::DuplicateName(node.name.clone()));
             }
-            let is_good = !node.name.is_empty()
-                && node
-                    .name
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-            rule(
-                is_good,
-                "node.name",
-                &node.name,
-                "letters, digits, - and _ are allowed",
-            )?;
+            let allowed = "letters, digits, - and _ are allowed";
+            rule(is_name(&node.name), "node.name", &node.name, allowed)?;
         }
         let nodes = self.node.len();
         rule(
@@ -198,6 +191,7 @@ impl RackConfig {
         self.check_topology()?;
         self.check_index()?;
         self.check_switch()?;
+        self.check_stores()?;
         self.check_timing()?;
         let mtu = self.nic.mtu;
         let is_mtu = Mtu::from_bytes(mtu).is_some();
@@ -229,15 +223,14 @@ impl RackConfig {
             packets,
             "a power of two from 16 to 65536 is needed",
         )?;
-        let rate = self.link.gigabits_per_second;
-        let fits = (0.1..=10_000.0).contains(&rate);
-        rule(
-            fits,
-            "link.gigabits_per_second",
-            rate,
-            "0.1 to 10000 is possible",
-        )?;
+        check_rate("link.gigabits_per_second", self.link.gigabits_per_second)?;
         self.faults.check()?;
+        for node in &self.node {
+            if let Some(rate) = node.gigabits_per_second {
+                check_rate("node.gigabits_per_second", rate)?;
+            }
+            node.faults.over(self.faults).check_of_node()?;
+        }
         let Some(hosted) = &self.hosted else {
             return Ok(());
         };

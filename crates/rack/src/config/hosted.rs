@@ -33,6 +33,11 @@ impl LinkKind {
             LinkKind::Packet => "packet",
         }
     }
+
+    /// Whether both ends share memory: payloads go by reference, and nothing can damage them.
+    pub fn shares_memory(self) -> bool {
+        self == LinkKind::SharedMemory
+    }
 }
 
 /// How a node and the controller know each other.
@@ -198,7 +203,7 @@ impl RackConfig {
         let hosted = self.hosted();
         self.node
             .iter()
-            .any(|node| node.link_kind(&hosted) != LinkKind::SharedMemory)
+            .any(|node| !node.link_kind(&hosted).shares_memory())
     }
 
     /// A number that is equal on processes that can form one rack: everything but where things lie.
@@ -208,6 +213,9 @@ impl RackConfig {
         common.driver_threads = 0;
         for node in &mut common.node {
             (node.interface, node.switch_interface, node.udp) = (None, None, None);
+        }
+        for store in &mut common.store {
+            store.path = None;
         }
         // FNV-1a: it guards against mistakes, not against malice.
         common

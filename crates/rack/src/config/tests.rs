@@ -25,28 +25,28 @@ fn the_default_is_good_and_survives_its_own_text() {
 fn mistakes_are_told_with_place_and_remedy() {
     check(
         "[swich]",
-        "rack.toml:1: unknown setting `swich`; did you mean `switch`?",
+        "rack.toml:1:2: unknown setting `swich`; did you mean `switch`?",
     );
     check(
         "seed = 1\n[nic]\nmut = 1024",
-        "rack.toml:3: unknown setting `mut`; did you mean `mtu`?",
+        "rack.toml:3:1: unknown setting `mut`; did you mean `mtu`?",
     );
     check(
         "[faults]\ncolour = 1",
-        "rack.toml:2: unknown setting `colour`; known settings here: loss, duplicate, reorder, corrupt, \
+        "rack.toml:2:1: unknown setting `colour`; known settings here: loss, duplicate, reorder, corrupt, \
          reorder_delay_us",
     );
     check(
         "[nic]\nmtu = 1500",
-        "nic.mtu is 1500: 256, 512, 1024, 2048 or 4096 is needed",
+        "rack.toml:2:7: nic.mtu is 1500: 256, 512, 1024, 2048 or 4096 is needed",
     );
     check(
         "[link]\npackets = 100",
-        "link.packets is 100: a power of two from 16 to 65536 is needed",
+        "rack.toml:2:11: link.packets is 100: a power of two from 16 to 65536 is needed",
     );
     check(
         "[faults]\nloss = 2",
-        "faults.loss is 2: a probability from 0 to 0.5 is needed",
+        "rack.toml:2:8: faults.loss is 2: a probability from 0 to 0.5 is needed",
     );
     check(
         "[[node]]\nname = 'a'\nrole = 'storage'\n[[node]]\nname = 'a'\nrole = 'compute'",
@@ -59,19 +59,19 @@ fn mistakes_are_told_with_place_and_remedy() {
     );
     check(
         "[switch]\nsequencer = 1",
-        "rack.toml:2: unknown setting `sequencer`; did you mean `sequencers`?",
+        "rack.toml:2:1: unknown setting `sequencer`; did you mean `sequencers`?",
     );
     check(
         "[switch]\nsequencers = 5000",
-        "switch.sequencers is 5000: 0 to 4096 are possible",
+        "rack.toml:2:14: switch.sequencers is 5000: 0 to 4096 are possible",
     );
     check(
         "[switch]\nsequencer_clients = 0",
-        "switch.sequencer_clients is 0: 1 to 16384 are possible",
+        "rack.toml:2:21: switch.sequencer_clients is 0: 1 to 16384 are possible",
     );
     check(
         "[flow]\npoll_interval_us = 50\npoll_interval_max_us = 20",
-        "flow.poll_interval_max_us is 20: 0 or flow.poll_interval_us to 1000000 is possible",
+        "rack.toml:3:24: flow.poll_interval_max_us is 20: 0 or flow.poll_interval_us to 1000000 is possible",
     );
 }
 
@@ -91,15 +91,15 @@ fn a_topology_is_read_and_checked() {
     );
     check(
         "[switch]\ntopology = 'fat-three'",
-        "rack.toml:2: unknown variant `fat-three`; did you mean `fat-tree`?",
+        "rack.toml:2:12: unknown variant `fat-three`; did you mean `fat-tree`?",
     );
     check(
         "[switch]\ntopology = 'hypercube'",
-        "rack.toml:2: unknown variant `hypercube`; known ones: one, two, fat-tree",
+        "rack.toml:2:12: unknown variant `hypercube`; known ones: one, two, fat-tree",
     );
     check(
         "[switch]\ntopology = 'fat-tree'\npods = 5",
-        "switch.pods is 5: 2, 4, 6 or 8 is needed",
+        "rack.toml:3:8: switch.pods is 5: 2, 4, 6 or 8 is needed",
     );
     check(
         "[switch]\ntopology = 'fat-tree'\npods = 2",
@@ -117,7 +117,7 @@ fn a_topology_is_read_and_checked() {
     );
     check(
         "[switch]\ntopology = 'two'\n[hosted]\n",
-        "switch.topology is two: a rack of processes has one switch; remove this setting or the \
+        "rack.toml:2:12: switch.topology is two: a rack of processes has one switch; remove this setting or the \
          section [hosted]",
     );
 }
@@ -137,11 +137,11 @@ fn the_sizes_of_an_index_are_checked() {
         ),
         (
             "index_servers = 1\nindex_fat_ranges = 8\nindex_layers = 3",
-            "switch.index_layers is 3: one switch has room for 0 to 2",
+            "rack.toml:4:16: switch.index_layers is 3: one switch has room for 0 to 2",
         ),
         (
             "index_servers = 1\nindex_fat_ranges = 8\nindex_layers = 4\ntopology = 'two'",
-            "switch.index_layers is 4: two switches have room for 0 to 3",
+            "rack.toml:4:16: switch.index_layers is 4: two switches have room for 0 to 3",
         ),
         (
             "index_servers = 1\nindex_fat_ranges = 8\nindex_layers = 1",
@@ -150,7 +150,7 @@ fn the_sizes_of_an_index_are_checked() {
         ),
         (
             "index_servers = 5000",
-            "switch.index_servers is 5000: 0 to 4096 are possible",
+            "rack.toml:2:17: switch.index_servers is 5000: 0 to 4096 are possible",
         ),
     ] {
         check(&switch(rest), expected);

@@ -1,8 +1,9 @@
 //! The part of the configuration that is about several switches: how they are cabled, which node
 //! hangs where, and which part of an index each has room for.
 
+use super::RackConfig;
 use super::check::{ConfigError, rule};
-use super::{RackConfig, Role};
+use crate::choices::{self, switch_of};
 use rackweave_controller::Topology;
 use rackweave_controller::topology::{PODS_MAX, Shape, SwitchRole, TopologyError};
 use rackweave_programs::index::{IndexConfig, NODES_MAX};
@@ -41,14 +42,8 @@ impl RackConfig {
     /// If there is no such topology, or a node finds no place in it.
     pub fn topology(&self) -> Result<Topology, ConfigError> {
         let shape = self.shape();
-        let wishes: Vec<_> = self
-            .node
-            .iter()
-            .map(|node| match shape {
-                Shape::Two => node.switch.or(Some(u16::from(node.role != Role::Compute))),
-                Shape::One | Shape::FatTree { .. } => node.switch,
-            })
-            .collect();
+        let nodes = self.node.iter();
+        let wishes: Vec<_> = nodes.map(|node| switch_of(self, node).value).collect();
         let told =
             |error: TopologyError| ConfigError::Topology(self.name_nodes(&error.to_string()));
         Topology::new(shape, &wishes).map_err(told)
@@ -113,7 +108,7 @@ impl RackConfig {
 /// The part of an index that a switch of this role has, by the configuration.
 pub fn index_config(config: &RackConfig, role: SwitchRole) -> IndexConfig {
     let sizes = &config.switch;
-    if sizes.index_servers == 0 {
+    if !choices::index(config).value {
         return IndexConfig::NONE;
     }
     let part = role.index_part();

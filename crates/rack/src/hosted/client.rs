@@ -70,6 +70,11 @@ impl HostedRack {
         Ok(())
     }
 
+    /// The configuration that it was connected with.
+    pub fn config(&self) -> &RackConfig {
+        &self.config
+    }
+
     fn ask(&mut self, request: &CommandRequest) -> Result<CommandReply, HostedError> {
         match self.connection.request(request, self.limit)? {
             CommandReply::Failed(error) => Err(HostedError::Failed(error)),

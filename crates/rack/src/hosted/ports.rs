@@ -2,7 +2,7 @@
 
 use super::HostedError;
 use super::runtime::Runtime;
-use crate::config::{LinkKind, RackConfig};
+use crate::config::{FaultSection, LinkKind, RackConfig};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, NodeId, Packet, Rng};
 use rackweave_link::packet_socket::PacketSocket;
@@ -209,19 +209,19 @@ pub(super) fn share(
     Ok(Box::new(link))
 }
 
-/// `link` with the configured faults.
+/// A node's end of its link, or the switch's, with what goes wrong on it.
 pub(super) fn with_faults(
     link: Box<dyn Link>,
-    config: &RackConfig,
+    faults: FaultSection,
     memory: &Memory,
     rng: &mut Rng,
 ) -> Result<Box<dyn Link>, HostedError> {
-    if !config.faults.any() {
+    if !faults.any() {
         return Ok(link);
     }
     let fault = Fault::new(
         link,
-        config.faults.to_links(),
+        faults.to_links(),
         rng.fork("faults"),
         memory.clone(),
     );

@@ -5,7 +5,8 @@
 
 use crate::Flow;
 use crate::build::{self, Kind, RackError};
-use crate::config::{RackConfig, Role};
+use crate::choices;
+use crate::config::{NodeConfig, RackConfig, Role};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, NodeId, PortId, Qpn, Rkey, Rng};
 use rackweave_controller::connect::PairAttributes;
@@ -167,23 +168,36 @@ impl SimulatedRack {
         )?;
         let link = LinkModel {
             bits_per_second: (config.link.gigabits_per_second * 1e9) as u64,
-            check_needed: Kind::Simulated.needs_check(config),
+            check_needed: choices::icrc(config, Kind::Simulated).value,
             ..LinkModel::default()
         };
-        let node = |role: Role| match role {
-            Role::Dpu => NodeModel::bluefield_2(),
-            _ => NodeModel::default().with_link(link),
+        let node = |(at, node): (usize, &NodeConfig)| {
+            let (model, link) = match node.role {
+                Role::Dpu => (NodeModel::bluefield_2(), LinkModel::default()),
+                _ => (NodeModel::default(), link),
+            };
+            model.with_link(LinkModel {
+                bits_per_second: choices::bits_per_second(config, NodeId(at as u16)).value,
+                ..link
+            })
         };
         let mut world = WorldConfig {
             seed: parts.rng.next_u64(),
-            nodes: config.node.iter().map(|n| node(n.role)).collect(),
+            nodes: config.node.iter().enumerate().map(node).collect(),
             places: places(&parts.topology),
             cables: cables(&parts.topology, link),
             faults: config.faults.to_links(),
             ..WorldConfig::default()
         };
         change(&mut world);
-        let world = World::with_switches(world, parts.memory.clone(), parts.nics, parts.switches)?;
+        let mut world =
+            World::with_switches(world, parts.memory.clone(), parts.nics, parts.switches)?;
+        for (at, node) in config.node.iter().enumerate() {
+            if !node.faults.is_empty() {
+                let node = NodeId(at as u16);
+                world.set_faults(node, config.faults_of(node).to_links())?;
+            }
+        }
         let mut rack = Self {
             world,
             controller: parts.controller,
@@ -540,6 +554,8 @@ pub use target::SsdBackend;
 
 #[cfg(test)]
 mod congestion_tests;
+#[cfg(test)]
+mod link_tests;
 #[cfg(test)]
 mod pages_tests;
 #[cfg(test)]

@@ -212,7 +212,8 @@ impl NodeProcess {
         self.core.meet(welcome.controller);
         self.core.memory.set_origin(Origin(welcome.origin));
         let channel = end.complete(&place, &welcome.token)?;
-        let link = ports::with_faults(end.into_link(), &self.config, &self.core.memory, &mut rng)?;
+        let faults = self.config.faults_of(self.core.id);
+        let link = ports::with_faults(end.into_link(), faults, &self.core.memory, &mut rng)?;
         let config = build::nic_config(&self.config, self.core.id, Kind::Hosted);
         let memory = self.core.memory.clone();
         let nic = || Nic::new(config, memory, pool, rng.fork(&self.name));

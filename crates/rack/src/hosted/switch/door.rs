@@ -324,7 +324,8 @@ impl Door<'_> {
             *place = Some(member.clone());
         }
         let mut rng = core.rng().fork("link");
-        let link = ports::with_faults(link, &core.config, &core.memory, &mut rng)
+        let faults = core.config.faults_of(node);
+        let link = ports::with_faults(link, faults, &core.memory, &mut rng)
             .map_err(|error| error.to_string())?;
         self.introduce(member)?;
         // The port's guard stands before the port opens.

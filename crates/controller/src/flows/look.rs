@@ -1,0 +1,130 @@
+//! How far flows have come: what their rings say.
+
+use super::book::Flow;
+use super::{FlowId, FlowShape, FlowState, Ring};
+use crate::{Controller, Site};
+use rackweave_base::NodeId;
+
+/// How far a flow has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlowLook {
+    /// The flow.
+    pub id: FlowId,
+    /// How items find their consumers.
+    pub shape: FlowShape,
+    /// How it is doing.
+    pub state: FlowState,
+    /// Bytes of an item.
+    pub item_size: u32,
+    /// Its weight, if it has one.
+    pub weight: Option<u32>,
+    /// The nodes of its producers, those that have left included.
+    pub producers: Vec<NodeId>,
+    /// The nodes of its consumers, those that have left included.
+    pub consumers: Vec<NodeId>,
+    /// What its rings say.
+    pub rings: RingCounters,
+}
+
+/// Counters of a flow's rings. They count items and wrap around; nothing for a ring whose node has
+/// left or does not have it any more.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RingCounters {
+    /// Per producer ring, as in [`super::FlowRings::producers`] one after another: items pushed.
+    pub pushed: Vec<Option<u32>>,
+    /// The same: items that the switch has taken and delivered.
+    pub taken: Vec<Option<u32>>,
+    /// Per consumer: items that the switch has shown it. One that has joined a replicated flow
+    /// begins where the flow was.
+    pub shown: Vec<Option<u32>>,
+    /// Per consumer: items that it has consumed.
+    pub consumed: Vec<Option<u32>>,
+}
+
+impl RingCounters {
+    /// What the rings of a flow say now.
+    fn now(flow: &Flow, site: &mut dyn Site) -> Self {
+        Self {
+            pushed: of_producers(flow, |ring| unit(ring, site)),
+            taken: of_producers(flow, |ring| switch(ring, site)),
+            shown: of_consumers(flow, |ring| switch(ring, site)),
+            consumed: of_consumers(flow, |ring| unit(ring, site)),
+        }
+    }
+
+    /// The same of a flow that is taken down: `tell` tells a ring so, and returns what the switch
+    /// had said there last. What its units say from now on nobody asks.
+    pub(super) fn at_end(flow: &Flow, mut tell: impl FnMut(&Ring) -> Option<u32>) -> Self {
+        let shown = of_consumers(flow, &mut tell);
+        let taken = of_producers(flow, &mut tell);
+        Self {
+            pushed: vec![None; taken.len()],
+            consumed: vec![None; shown.len()],
+            taken,
+            shown,
+        }
+    }
+}
+
+/// Of each producer ring of a flow; nothing for those of members that have left.
+fn of_producers(flow: &Flow, mut ask: impl FnMut(&Ring) -> Option<u32>) -> Vec<Option<u32>> {
+    let seats = |rings| flow.producers.iter().zip(rings);
+    let rings = flow.rings.producers.iter().flat_map(seats);
+    rings
+        .map(|(seat, ring)| if seat.gone { None } else { ask(ring) })
+        .collect()
+}
+
+/// Of each consumer's ring; nothing for those that have left.
+fn of_consumers(flow: &Flow, mut ask: impl FnMut(&Ring) -> Option<u32>) -> Vec<Option<u32>> {
+    let rings = flow.consumers.iter().zip(&flow.rings.consumers);
+    rings
+        .map(|(seat, ring)| if seat.gone { None } else { ask(ring) })
+        .collect()
+}
+
+fn switch(ring: &Ring, site: &mut dyn Site) -> Option<u32> {
+    ring.switch(site).map(|word| word.counter)
+}
+
+fn unit(ring: &Ring, site: &mut dyn Site) -> Option<u32> {
+    ring.unit(site).map(|word| word.counter)
+}
+
+impl Controller {
+    /// How far flows have come: all that run, and of those that do not the `ended_max` that were
+    /// set up last. What has ended is told as it was then.
+    pub fn look_at_flows(&self, site: &mut dyn Site, ended_max: usize) -> Vec<FlowLook> {
+        let flows = self.flows.flows.iter().enumerate().rev();
+        let mut ended = 0;
+        let mut looks = Vec::new();
+        for (at, flow) in flows {
+            let runs = flow.state == FlowState::Running;
+            ended += usize::from(!runs);
+            if !runs && ended > ended_max {
+                continue;
+            }
+            let rings = match &flow.rings_at_end {
+                Some(rings) => rings.clone(),
+                None => RingCounters::now(flow, site),
+            };
+            looks.push(FlowLook {
+                id: FlowId(at as u32),
+                shape: flow.spec.shape,
+                state: flow.state,
+                item_size: flow.spec.item_size,
+                weight: flow.spec.weight,
+                producers: flow.spec.producers.clone(),
+                consumers: flow.spec.consumers.clone(),
+                rings,
+            });
+        }
+        looks.reverse();
+        looks
+    }
+
+    /// How many flows were set up so far.
+    pub fn flows_made(&self) -> usize {
+        self.flows.flows.len()
+    }
+}

@@ -1,0 +1,398 @@
+//! What a configuration leaves open, decided for each kind of rack, and why.
+//!
+//! Racks are built from the values; [`crate::paths`] tells the reasons. So what is told is what is
+//! done. A reason is the rest of a sentence that begins with "because".
+
+use crate::config::{
+    BudgetName, CheckPolicy, FaultSection, IcrcMethod, LinkKind, NodeConfig, RackConfig, Role,
+    TopologyName,
+};
+use rackweave_base::NodeId;
+use rackweave_wire::Rewrite;
+use serde::Serialize;
+use std::borrow::Cow;
+
+/// Fragments of one train: 128 KiB at the largest MTU, so that a copy stays within a core's cache
+/// and its lock is soon free.
+const TRAIN_MAX: u32 = 32;
+
+/// The kind of a rack: some settings that the configuration leaves open depend on it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// All in this process.
+    Embedded,
+    /// In virtual time.
+    Simulated,
+    /// A process per node.
+    Hosted,
+}
+
+impl Kind {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Embedded => "embedded",
+            Kind::Simulated => "simulated",
+            Kind::Hosted => "hosted",
+        }
+    }
+}
+
+/// What was chosen, and why.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Choice<T> {
+    pub value: T,
+    pub why: Cow<'static, str>,
+}
+
+impl<T> Choice<T> {
+    pub fn new(value: T, why: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            value,
+            why: why.into(),
+        }
+    }
+}
+
+/// A node's way to the switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// A queue in this process, by which payloads go by reference.
+    InProcess,
+    /// A modelled cable with its queues.
+    Modelled,
+    /// A link between processes.
+    Between(LinkKind),
+}
+
+/// How a node's packets reach the switch.
+pub(crate) fn way(config: &RackConfig, kind: Kind, node: &NodeConfig) -> Choice<Way> {
+    match kind {
+        Kind::Embedded => Choice::new(
+            Way::InProcess,
+            "all of an embedded rack is in one process; hosted.link and node.link are for others",
+        ),
+        Kind::Simulated => Choice::new(
+            Way::Modelled,
+            "a simulated rack has modelled cables; hosted.link and node.link are for others",
+        ),
+        Kind::Hosted => {
+            let chosen = node.link_kind(&config.hosted());
+            Choice::new(
+                Way::Between(chosen),
+                match node.link {
+                    Some(_) => "node.link says so",
+                    None => "hosted.link says so for nodes without a link of their own",
+                },
+            )
+        }
+    }
+}
+
+/// Bits per second of a node's link in a simulated rack.
+pub(crate) fn bits_per_second(config: &RackConfig, node: NodeId) -> Choice<u64> {
+    let node = &config.node[usize::from(node.0)];
+    let bits = |gigabits: f64| (gigabits * 1e9) as u64;
+    match (node.gigabits_per_second, node.role) {
+        (Some(rate), _) => Choice::new(bits(rate), "node.gigabits_per_second says so"),
+        (None, Role::Dpu) => Choice::new(
+            rackweave_sim::devices::DPU_LINK_BITS_PER_SECOND,
+            "a DPU's ports have this rate",
+        ),
+        (None, _) => Choice::new(
+            bits(config.link.gigabits_per_second),
+            "link.gigabits_per_second says so",
+        ),
+    }
+}
+
+/// What goes wrong on a node's link.
+pub(crate) fn faults(config: &RackConfig, node: NodeId) -> Choice<FaultSection> {
+    let own = &config.node[usize::from(node.0)].faults;
+    let value = config.faults_of(node);
+    Choice::new(
+        value,
+        match (own.is_empty(), value.any()) {
+            (false, _) => "node.faults says so, and [faults] what it leaves open",
+            (true, true) => "[faults] says so of every link",
+            (true, false) => "neither [faults] nor node.faults asks for any",
+        },
+    )
+}
+
+/// The most bytes of a packet's payload.
+pub(crate) fn mtu(config: &RackConfig, kind: Kind, node: &NodeConfig) -> Choice<u32> {
+    Choice::new(
+        config.nic.mtu,
+        match way(config, kind, node).value {
+            Way::Between(LinkKind::Packet) => {
+                "nic.mtu says so; if the interface carries less, that counts when the node joins"
+            }
+            _ => "nic.mtu says so, and the link carries it",
+        },
+    )
+}
+
+/// How the switch keeps the ICRC right in packets that it rewrites.
+pub(crate) fn rewrite(config: &RackConfig) -> Choice<Rewrite> {
+    match config.switch.icrc {
+        IcrcMethod::Update => Choice::new(Rewrite::Update, "switch.icrc is \"update\""),
+        IcrcMethod::Balance => Choice::new(Rewrite::Balance, "switch.icrc is \"balance\""),
+    }
+}
+
+/// Whether the ICRC is computed and demanded. Packets of one connection travel over two links, so
+/// all nodes of a rack do the same.
+pub(crate) fn icrc(config: &RackConfig, kind: Kind) -> Choice<bool> {
+    if config.link.icrc == CheckPolicy::Always {
+        return Choice::new(true, "link.icrc is \"always\"");
+    }
+    if config.faults.corrupt > 0.0 {
+        return Choice::new(true, "faults.corrupt is above 0");
+    }
+    if let Some(node) = config.node.iter().find(|node| damages(config, node)) {
+        return Choice::new(true, format!("faults.corrupt of {} is above 0", node.name));
+    }
+    let hosted = config.hosted();
+    let leaves = |node: &&NodeConfig| !node.link_kind(&hosted).shares_memory();
+    if let (Kind::Hosted, Some(node)) = (kind, config.node.iter().find(leaves)) {
+        let link = node.link_kind(&hosted).name();
+        let why = format!(
+            "the {link} link of {} is no memory that both ends share",
+            node.name
+        );
+        return Choice::new(true, why);
+    }
+    Choice::new(
+        false,
+        "link.icrc is \"auto\", and no link damages packets: they promise integrity",
+    )
+}
+
+fn damages(config: &RackConfig, node: &NodeConfig) -> bool {
+    node.faults.over(config.faults).corrupt > 0.0
+}
+
+/// Fragments that travel as one at most. One means packets.
+pub(crate) fn train_max(config: &RackConfig, kind: Kind) -> Choice<u32> {
+    if kind == Kind::Simulated {
+        return Choice::new(1, "a modelled cable carries each packet in its own time");
+    }
+    if let Some(whose) = faulty(config) {
+        return Choice::new(1, format!("{whose} faults, which befall single packets"));
+    }
+    if icrc(config, kind).value {
+        return Choice::new(1, "the ICRC is that of a single packet");
+    }
+    Choice::new(
+        TRAIN_MAX,
+        "no link loses or damages packets, and none crosses a network",
+    )
+}
+
+/// Whose links have faults; nothing if none has.
+fn faulty(config: &RackConfig) -> Option<String> {
+    if config.faults.any() {
+        return Some("the links have".into());
+    }
+    let mut nodes = config.node.iter();
+    let node = nodes.find(|node| node.faults.over(config.faults).any())?;
+    Some(format!("the link of {} has", node.name))
+}
+
+/// What becomes of the bytes of READ responses on their way into a node's link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reads {
+    /// Packets refer to the region.
+    ByReference,
+    /// The link puts them into its own packets.
+    Serialised,
+}
+
+/// How the READs with which the switch moves data take their bytes from a node. The switch promises
+/// not to have the memory freed before it has arrived, so its lanes refer to it.
+pub(crate) fn reads(config: &RackConfig, kind: Kind, node: &NodeConfig) -> Choice<Reads> {
+    match way(config, kind, node).value {
+        Way::InProcess => Choice::new(
+            Reads::ByReference,
+            "both ends are in one process, and the switch keeps what it reads from being freed",
+        ),
+        Way::Modelled => Choice::new(
+            Reads::ByReference,
+            "virtual time stands still while a NIC reads",
+        ),
+        Way::Between(link) if link.shares_memory() => Choice::new(
+            Reads::ByReference,
+            "both processes map the regions, and the switch keeps what it reads from being freed",
+        ),
+        Way::Between(link) => Choice::new(
+            Reads::Serialised,
+            format!("a packet leaves the process by {}", link.name()),
+        ),
+    }
+}
+
+/// What a setting of 0 stands for, in the setting's own unit.
+pub(crate) fn timeout_us(config: &RackConfig, kind: Kind) -> Choice<u64> {
+    match (config.transfer.timeout_us, kind) {
+        (0, Kind::Simulated) => {
+            Choice::new(250, "in virtual time a round trip takes a few microseconds")
+        }
+        (0, _) => Choice::new(
+            50_000,
+            "the rack's threads may be off the processor for a while, and nothing is lost meanwhile",
+        ),
+        (micros, _) => Choice::new(micros, "transfer.timeout_us says so"),
+    }
+}
+
+/// Whether packets of a hosted rack go through sockets.
+fn by_sockets(config: &RackConfig, kind: Kind) -> bool {
+    kind == Kind::Hosted && config.leaves_the_machine()
+}
+
+/// Bytes of one transfer at most.
+pub(crate) fn batch_bytes(config: &RackConfig, kind: Kind) -> Choice<u32> {
+    match (config.flow.batch_bytes, kind) {
+        (0, Kind::Embedded) => Choice::new(1 << 20, "so much is copied within a core's cache"),
+        (0, Kind::Simulated) => Choice::new(
+            256 << 10,
+            "all transfers of a consumer fit the queue of its port, wherever they come from",
+        ),
+        (0, Kind::Hosted) if by_sockets(config, kind) => {
+            Choice::new(256 << 10, "so much fits a socket's buffer")
+        }
+        (0, Kind::Hosted) => Choice::new(4 << 20, "every transfer costs processes their turns"),
+        (bytes, _) => Choice::new(bytes, "flow.batch_bytes says so"),
+    }
+}
+
+/// Transfers of one consumer under way at a time.
+pub(crate) fn transfers(config: &RackConfig, kind: Kind) -> Choice<u8> {
+    match (config.flow.transfers, kind) {
+        (0, Kind::Embedded) => Choice::new(2, "they stay within a cache"),
+        (0, Kind::Hosted) if by_sockets(config, kind) => {
+            Choice::new(2, "they fit a socket's buffer")
+        }
+        (0, Kind::Hosted) => Choice::new(4, "no process waits for another"),
+        (0, Kind::Simulated) => Choice::new(4, "no link idles"),
+        (transfers, _) => Choice::new(transfers, "flow.transfers says so"),
+    }
+}
+
+/// Microseconds between two polls of a ring that has not changed for long.
+pub(crate) fn poll_interval_max_us(config: &RackConfig, kind: Kind) -> Choice<u64> {
+    let least = config.flow.poll_interval_us;
+    match (config.flow.poll_interval_max_us, kind) {
+        (0, Kind::Simulated) => Choice::new(
+            least.max(200),
+            "polls cost a simulated switch nothing but bandwidth",
+        ),
+        (0, _) => Choice::new(least.max(4000), "an idle rack is to sleep"),
+        (micros, _) => Choice::new(micros, "flow.poll_interval_max_us says so"),
+    }
+}
+
+/// Whether switch 0 has flows.
+pub(crate) fn flows(config: &RackConfig) -> Choice<bool> {
+    let switch = &config.switch;
+    let (consumers, producers) = (switch.consumer_rings, switch.producer_rings);
+    match consumers > 0 || producers > 0 {
+        true => Choice::new(
+            true,
+            format!("switch.consumer_rings is {consumers} and switch.producer_rings {producers}"),
+        ),
+        false => Choice::new(
+            false,
+            "switch.consumer_rings and switch.producer_rings are 0; set both to turn it on",
+        ),
+    }
+}
+
+/// Whether switch 0 has a page directory.
+pub(crate) fn pages(config: &RackConfig) -> Choice<bool> {
+    let switch = &config.switch;
+    let entries = switch.page_entries;
+    if entries > 0 {
+        return Choice::new(true, format!("switch.page_entries is {entries}"));
+    }
+    let why = match beside_flows(config) {
+        false => "switch.page_entries is 0; set it to the number of pages to index to turn it on",
+        true => {
+            "switch.page_entries is 0; set it to the number of pages to index to turn it on, and \
+             consumer_rings and producer_rings to 0, since a hardware switch has no room for both"
+        }
+    };
+    Choice::new(false, why)
+}
+
+/// Whether there are flows on a hardware switch, which has no room for a page directory or an index
+/// beside them.
+fn beside_flows(config: &RackConfig) -> bool {
+    flows(config).value && config.switch.budget != BudgetName::Software
+}
+
+/// Whether switch 0 has sequencers.
+pub(crate) fn sequencers(config: &RackConfig) -> Choice<bool> {
+    let (sequencers, budget) = (config.switch.sequencers, config.switch.budget);
+    if sequencers > 0 {
+        return Choice::new(true, format!("switch.sequencers is {sequencers}"));
+    }
+    let why = match flows(config).value && budget == BudgetName::Tofino1 {
+        false => "switch.sequencers is 0; set it to turn it on",
+        true => {
+            "switch.sequencers is 0; set it to turn it on, and budget to \"tofino2\" or \
+             \"software\", since tofino1 has no room for them beside flows"
+        }
+    };
+    Choice::new(false, why)
+}
+
+/// Whether the switches have parts of an index.
+pub(crate) fn index(config: &RackConfig) -> Choice<bool> {
+    let servers = config.switch.index_servers;
+    if servers > 0 {
+        return Choice::new(true, format!("switch.index_servers is {servers}"));
+    }
+    let why = match beside_flows(config) {
+        false => {
+            "switch.index_servers is 0; set it, index_queries, index_fat_ranges, index_layers and \
+             index_nodes to turn it on"
+        }
+        true => {
+            "switch.index_servers is 0; set it, index_queries, index_fat_ranges, index_layers and \
+             index_nodes to turn it on, and consumer_rings and producer_rings to 0, since a \
+             hardware switch has no room for both"
+        }
+    };
+    Choice::new(false, why)
+}
+
+/// The node whose memory has the entries of pages that the switch does not index.
+pub(crate) fn page_server(config: &RackConfig) -> Choice<Option<NodeId>> {
+    match config.nodes_of(Role::Memory).first() {
+        Some(&node) => Choice::new(Some(node), "it is the first memory node"),
+        None => Choice::new(None, "there is no memory node"),
+    }
+}
+
+/// Of so many pages of all stores, how many the switch indexes from the beginning.
+pub(crate) fn pages_indexed(config: &RackConfig, pages: u64) -> u64 {
+    pages.min(u64::from(config.switch.page_entries))
+}
+
+/// The switch that a node asks for, if it does.
+pub(crate) fn switch_of(config: &RackConfig, node: &NodeConfig) -> Choice<Option<u16>> {
+    match (config.switch.topology, node.switch) {
+        (_, Some(switch)) => Choice::new(Some(switch), "node.switch says so"),
+        (TopologyName::One, None) => Choice::new(None, "switch.topology is \"one\""),
+        (TopologyName::Two, None) => Choice::new(
+            Some(u16::from(node.role != Role::Compute)),
+            "of two switches compute nodes hang at the first, others at the second",
+        ),
+        (TopologyName::FatTree, None) => {
+            Choice::new(None, "nodes fill the edge switches of a fat tree in order")
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Why a store cannot be had.
+
+use rackweave_target::FileError;
+use std::path::PathBuf;
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Pages of this size do not fit it.
+    #[error(
+        "store {store:?} has {bytes} bytes, which is no whole number of pages of {page_size} \
+         bytes; make store.bytes a multiple of the page size, a power of two from 4096 to 1048576"
+    )]
+    Pages {
+        /// The store.
+        store: String,
+        /// Its bytes.
+        bytes: u64,
+        /// Bytes of a page.
+        page_size: u32,
+    },
+    /// A file store that does not say which file.
+    #[error("store {0:?} has the medium \"file\" and no file; say path = \"...\" in its [[store]]")]
+    NoPath(String),
+    /// The file system has not as many bytes left as the store may come to take.
+    #[error(
+        "store {store:?}: {} may come to take {bytes} bytes, and its file system has {free} left; \
+         free some, lower store.bytes, or choose another store.path", path.display()
+    )]
+    NoRoom {
+        /// The store.
+        store: String,
+        /// The file.
+        path: PathBuf,
+        /// Bytes of the store.
+        bytes: u64,
+        /// Bytes that are left for this user.
+        free: u64,
+    },
+    /// The file is there with another size.
+    #[error(
+        "store {store:?}: {} has {found} bytes, store.bytes is {expected}; it is another store's, \
+         or was truncated: correct store.bytes, or remove the file to begin with an empty store",
+        path.display()
+    )]
+    Size {
+        /// The store.
+        store: String,
+        /// The file.
+        path: PathBuf,
+        /// Bytes configured.
+        expected: u64,
+        /// Bytes found.
+        found: u64,
+    },
+    /// Somebody has it open, or mounted.
+    #[error(
+        "store {store:?}: {} is in use, by another rack or as a file system; end that, or choose \
+         another store.path", path.display()
+    )]
+    InUse {
+        /// The store.
+        store: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// This user may not.
+    #[error(
+        "store {store:?}: this user may not read and write {}; change its owner or mode, or choose \
+         another store.path", path.display()
+    )]
+    Denied {
+        /// The store.
+        store: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system refused something else.
+    #[error("store {store:?}: {error}")]
+    File {
+        /// The store.
+        store: String,
+        /// What the system says.
+        error: FileError,
+    },
+}

@@ -1,0 +1,144 @@
+//! Stores in files and block devices.
+
+use super::{BLOCK, StoreConfig, StoreError};
+use rackweave_base::Instant;
+use rackweave_target::{Backend, FileBackend, FileError, FileOptions, Io, IoDone};
+use rustix::fs::{FlockOperation, OFlags};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+impl StoreConfig {
+    pub(super) fn open_file(&self, path: &Path) -> Result<Held, StoreError> {
+        let blocks = self.bytes / u64::from(BLOCK);
+        let options = FileOptions::default();
+        if !path.exists() {
+            self.check_room(path)?;
+            match FileBackend::create(path, BLOCK, blocks, &options) {
+                // Somebody was faster: theirs is looked at like any other.
+                Ok(_) | Err(FileError::Exists(_)) => {}
+                Err(error) => return Err(self.refused(path, error)),
+            }
+        }
+        let lock = self.lock(path)?;
+        let backend = FileBackend::open(path, BLOCK, Some(blocks), &options);
+        Ok(Held {
+            backend: backend.map_err(|error| self.refused(path, error))?,
+            _lock: lock,
+        })
+    }
+
+    /// Whether the file may come to be as large as it says. It takes no room before it is written,
+    /// and others may take what is left: this tells a slip of the pen from a plan.
+    fn check_room(&self, path: &Path) -> Result<(), StoreError> {
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        // What is wrong with the folder is told by whoever makes the file.
+        let Ok(told) = rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) else {
+            return Ok(());
+        };
+        let free = told.f_bavail.saturating_mul(told.f_frsize);
+        if free >= self.bytes {
+            return Ok(());
+        }
+        Err(StoreError::NoRoom {
+            store: self.name.clone(),
+            path: path.to_owned(),
+            bytes: self.bytes,
+            free,
+        })
+    }
+
+    /// Opens what is there for this rack alone, and checks that it is of the right size.
+    fn lock(&self, path: &Path) -> Result<File, StoreError> {
+        let examine = |action| {
+            move |source: io::Error| {
+                let path = path.to_owned();
+                self.refused(
+                    &path.clone(),
+                    FileError::System {
+                        path,
+                        action,
+                        source,
+                    },
+                )
+            }
+        };
+        let is_device = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
+        // For a block device this means: not if it is mounted (open(2)).
+        let flags = if is_device {
+            OFlags::EXCL
+        } else {
+            OFlags::empty()
+        };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let mut file = options
+            .custom_flags(flags.bits() as i32)
+            .open(path)
+            .map_err(examine("open"))?;
+        let in_use = || StoreError::InUse {
+            store: self.name.clone(),
+            path: path.to_owned(),
+        };
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(in_use()),
+            Err(error) => return Err(examine("lock")(error.into())),
+        }
+        // A block device's status has no length; its end has a place.
+        let found = file
+            .seek(io::SeekFrom::End(0))
+            .map_err(examine("measure"))?;
+        if found == self.bytes || (is_device && found > self.bytes) {
+            return Ok(file);
+        }
+        Err(StoreError::Size {
+            store: self.name.clone(),
+            path: path.to_owned(),
+            expected: self.bytes,
+            found,
+        })
+    }
+
+    fn refused(&self, path: &Path, error: FileError) -> StoreError {
+        let (store, path) = (self.name.clone(), path.to_owned());
+        let FileError::System { source, .. } = &error else {
+            return StoreError::File { store, error };
+        };
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => StoreError::Denied { store, path },
+            io::ErrorKind::ResourceBusy => StoreError::InUse { store, path },
+            _ => StoreError::File { store, error },
+        }
+    }
+}
+
+/// A file that nobody else opens as a store meanwhile.
+pub(super) struct Held {
+    backend: FileBackend,
+    /// Its lock goes with it.
+    _lock: File,
+}
+
+impl Backend for Held {
+    fn block_size(&self) -> u32 {
+        self.backend.block_size()
+    }
+
+    fn blocks(&self) -> u64 {
+        self.backend.blocks()
+    }
+
+    fn submit(&mut self, now: Instant, io: Io) -> Result<(), Io> {
+        self.backend.submit(now, io)
+    }
+
+    fn poll(&mut self, now: Instant, done: &mut Vec<IoDone>) {
+        self.backend.poll(now, done);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.backend.poll_timeout()
+    }
+}

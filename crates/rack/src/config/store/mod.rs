@@ -1,0 +1,172 @@
+//! Where pages lie: stores, which are namespaces of NVMe targets on storage nodes.
+
+mod check;
+mod error;
+mod file;
+
+pub use error::StoreError;
+
+use crate::choices::{Choice, Kind};
+use rackweave_base::Rng;
+use rackweave_sim::SsdModel;
+use rackweave_target::{Backend, MemoryBackend};
+use rackweave_wire::fabric::page::is_page_size;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a logical block: what the smallest page has, and what `O_DIRECT` wants at most.
+const BLOCK: u32 = 4096;
+
+/// What the blocks of a store lie in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Medium {
+    /// Memory of the process, gone with it. Blocks never written take none.
+    #[default]
+    Memory,
+    /// A file or block device.
+    File,
+}
+
+impl Medium {
+    /// Its name in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Medium::Memory => "memory",
+            Medium::File => "file",
+        }
+    }
+}
+
+/// A store of pages.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreConfig {
+    /// Its name, unique among stores.
+    pub name: String,
+    /// The name of the storage node that has it.
+    pub node: String,
+    /// What its blocks lie in.
+    #[serde(default)]
+    pub medium: Medium,
+    /// The file or block device, for the medium `file`. A relative path is meant from the folder of
+    /// the configuration file. A file is made if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// Bytes, a multiple of `switch.page_size`.
+    pub bytes: u64,
+    /// Drives that a simulated rack stripes it over, page by page; each is as the model says
+    /// ([`SsdModel`]).
+    #[serde(default = "one_drive")]
+    pub drives: u16,
+}
+
+fn one_drive() -> u16 {
+    1
+}
+
+impl StoreConfig {
+    /// A store in memory.
+    pub fn in_memory(name: impl Into<String>, node: impl Into<String>, bytes: u64) -> Self {
+        Self {
+            name: name.into(),
+            node: node.into(),
+            medium: Medium::Memory,
+            path: None,
+            bytes,
+            drives: 1,
+        }
+    }
+
+    /// A store in a file or block device.
+    pub fn in_file(
+        name: impl Into<String>,
+        node: impl Into<String>,
+        path: impl Into<PathBuf>,
+        bytes: u64,
+    ) -> Self {
+        Self {
+            medium: Medium::File,
+            path: Some(path.into()),
+            ..Self::in_memory(name, node, bytes)
+        }
+    }
+
+    /// What its blocks lie in, in a rack of this kind.
+    pub(crate) fn medium_in(&self, kind: Kind) -> Choice<Option<Medium>> {
+        match kind {
+            Kind::Embedded => Choice::new(Some(self.medium), "store.medium says so"),
+            Kind::Simulated => Choice::new(
+                Some(Medium::Memory),
+                "nothing real has a place in virtual time; store.drives says how many are modelled",
+            ),
+            Kind::Hosted => Choice::new(None, "hosted racks have no pages yet"),
+        }
+    }
+
+    /// Pages that it has.
+    pub fn pages(&self, page_size: u32) -> u64 {
+        self.bytes / u64::from(page_size.max(1))
+    }
+
+    /// What a target is given: blocks of 4096 bytes. A file that is not there is made, sparse; one
+    /// that is there is opened as it is. It is this rack's alone until the backend is dropped.
+    ///
+    /// # Errors
+    /// If pages of this size do not fit it, or the file cannot be had: no room, another size, no
+    /// leave, in use.
+    pub fn open(&self, page_size: u32) -> Result<Box<dyn Backend>, StoreError> {
+        self.check_pages(page_size)?;
+        Ok(match self.medium_in(Kind::Embedded).value {
+            None | Some(Medium::Memory) => Box::new(self.memory()),
+            Some(Medium::File) => {
+                let path = self.path.as_deref();
+                let path = path.ok_or_else(|| StoreError::NoPath(self.name.clone()))?;
+                Box::new(self.open_file(path)?)
+            }
+        })
+    }
+
+    /// The same for a simulated rack: it takes the time of modelled drives. Its blocks lie in memory
+    /// whatever the medium, since nothing real has a place in virtual time.
+    ///
+    /// # Errors
+    /// If pages of this size do not fit it.
+    pub fn open_simulated(
+        &self,
+        page_size: u32,
+        rng: &mut Rng,
+    ) -> Result<Box<dyn Backend>, StoreError> {
+        self.check_pages(page_size)?;
+        let drives = usize::from(self.drives);
+        let model = SsdModel::default();
+        let striped = crate::SsdBackend::new(self.memory(), &model, drives, page_size, rng);
+        Ok(Box::new(striped))
+    }
+
+    fn memory(&self) -> MemoryBackend {
+        MemoryBackend::new(BLOCK, self.bytes / u64::from(BLOCK))
+    }
+
+    fn check_pages(&self, page_size: u32) -> Result<(), StoreError> {
+        let whole = is_page_size(page_size) && self.bytes.is_multiple_of(page_size.into());
+        if whole && self.bytes > 0 {
+            return Ok(());
+        }
+        Err(StoreError::Pages {
+            store: self.name.clone(),
+            bytes: self.bytes,
+            page_size,
+        })
+    }
+
+    /// A relative path is meant from the folder of the configuration file.
+    pub(in crate::config) fn resolve_path(&mut self, folder: &Path) {
+        if let Some(path) = &mut self.path {
+            *path = folder.join(&*path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
