@@ -165,8 +165,11 @@ fn install(prefix: &Path, built: &Path, names: &Names) -> Result<(), Failure> {
     for header in ["rackweave.h", "rackweave.hpp"] {
         put(&sources.join(header), &prefix.join("include").join(header))?;
     }
-    put(&built.join("librackweave.a"), &lib.join("librackweave.a"))?;
-    put(&built.join("librackweave.so"), &lib.join(&names.file))?;
+    put(
+        &built.join("librackweave_capi.a"),
+        &lib.join("librackweave.a"),
+    )?;
+    put(&built.join("librackweave_capi.so"), &lib.join(&names.file))?;
     link(&names.file, &lib.join(&names.asked))?;
     link(&names.asked, &lib.join("librackweave.so"))?;
     let path = lib.join("pkgconfig/rackweave.pc");

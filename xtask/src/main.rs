@@ -2,11 +2,13 @@
 //!
 //! [`ci`] runs every check, the same at home and in continuous integration; [`tidy`] judges what a
 //! machine can judge of style and of the house's plan; [`canary`] proves that the checkers of the
-//! simulator can fail; [`fuzz`] runs the fuzz targets under libFuzzer; [`install`] puts the library
-//! for C and C++ where programs find it. It knows the project's files and commands, and none of its
-//! crates: it builds from the compiler alone.
+//! simulator can fail; [`catalogue`] makes tables of docs/ from the code; [`fuzz`] runs the fuzz
+//! targets under libFuzzer; [`install`] puts the library for C and C++ where programs find it. It
+//! knows the project's files and commands, and none of its crates: it builds from the compiler
+//! alone.
 
 mod canary;
+mod catalogue;
 mod ci;
 mod fuzz;
 mod install;
@@ -25,6 +27,7 @@ Commands:
   ci [STEP]... [--list]             every check in order, or only the steps named
   tidy                              style and the arrows between crates
   canary [SYSTEM] [--seeds N]       plants bugs and demands that the checkers catch each of them
+  tables                            writes the tables of docs/ anew that are made from the code
   fuzz [TARGET] [--seconds N] [--merge]
                                     fuzzes one target, or all in turn (60 seconds each)
   fuzz TARGET --input FILE          runs one input, for instance one that has failed
@@ -70,6 +73,7 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
         "ci" => ci::run(rest),
         "tidy" => tidy::run(rest),
         "canary" => canary::run(rest),
+        "tables" => catalogue::run(rest),
         "fuzz" => fuzz::run(rest),
         "header" => install::header(rest),
         "install" => install::run(rest),

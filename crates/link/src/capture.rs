@@ -16,7 +16,8 @@ pub use link::Capture;
 
 use crate::pcapng::{Direction, Entry, InterfaceId, WriteError, Writer};
 use rackweave_base::{Instant, Memory, Packet, Payload, PortId};
-use rackweave_wire::train;
+use rackweave_wire::fabric::query;
+use rackweave_wire::{icrc, train};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -146,11 +147,28 @@ impl Picture {
         copy.set_pad(packet.pad());
         copy.check = packet.check;
         crate::seal_if_missing(&mut copy, memory);
+        if copy.check.is_none() {
+            copy.check = check_of_carried(&copy, memory);
+        }
         let complete = copy.serialise(memory, &mut self.bytes);
         assert!(complete, "a copied payload is at hand");
         self.wire_len = self.bytes.len() as u32;
         self.is_whole = true;
     }
+}
+
+/// The check value that belongs to a query between two switches, if links leave it out: that of the
+/// READ without the header of the query, which the lengths count.
+fn check_of_carried(packet: &Packet, memory: &Memory) -> Option<[u8; 4]> {
+    if query::sort(packet.header()) != Some(query::Kind::Carried) {
+        return None;
+    }
+    let mut bare = packet.clone();
+    let progress = query::detach(&mut bare).ok()?;
+    if progress.is_lookup || bare.check.is_some() {
+        return None;
+    }
+    icrc::compute(&bare, memory)
 }
 
 impl<W: Write> CaptureTap<W> {

@@ -4,7 +4,7 @@ use super::Finding;
 
 /// A crate and the crates of ours that it may depend on, with the reason. A new arrow gets the
 /// hardest review: it is entered here, and in ARCHITECTURE.md, or not at all.
-const ARROWS: [(&str, &[&str], &str); 21] = [
+const ARROWS: [(&str, &[&str], &str); 22] = [
     ("base", &[], "the ground floor knows no protocol"),
     (
         "wire",
@@ -173,6 +173,20 @@ const ARROWS: [(&str, &[&str], &str); 21] = [
             "rack",
         ],
         "the C face sets up what a C program asks for with the calls that a Rust program has",
+    ),
+    (
+        "rackweave",
+        &[
+            "base",
+            "wire",
+            "verbs",
+            "controller",
+            "target",
+            "endpoint",
+            "sim",
+            "rack",
+        ],
+        "the library shows what a database links against, and has nothing of its own",
     ),
     ("xtask", &[], "chores build from the compiler alone"),
 ];

@@ -1,16 +1,18 @@
 //! What a machine can judge of style, and the plan of the house.
 //!
 //! [`text`] looks at files line by line, [`house`] at the manifests of crates: which may know which
-//! is a table there. Every finding says where, what, and what to do about it.
+//! is a table there. [`links`] looks where documents lead, [`catalogue`] whether tables of
+//! documents are what the code says. Every finding says where, what, and what to do about it.
 
 mod house;
+mod links;
 mod text;
 
 #[cfg(test)]
 mod tests;
 
-use crate::Failure;
 use crate::process::root;
+use crate::{Failure, catalogue};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,6 +64,7 @@ fn judge() -> Result<(usize, Vec<Finding>), Failure> {
     let mut files = Vec::new();
     collect(root(), &mut files)?;
     let mut findings = Vec::new();
+    let (mut documents, mut sources) = (Vec::new(), Vec::new());
     for file in &files {
         let path = file.strip_prefix(root()).unwrap_or(file);
         let path = path.to_string_lossy().replace('\\', "/");
@@ -71,6 +74,20 @@ fn judge() -> Result<(usize, Vec<Finding>), Failure> {
         if path.ends_with("Cargo.toml") {
             house::check(&path, &text, &mut findings);
         }
+        match path.rsplit_once('.') {
+            Some((_, "md")) => documents.push((path, text)),
+            Some((_, "rs")) => sources.push((path, text)),
+            _ => {}
+        }
+    }
+    let exists = |path: &Path| root().join(path).exists();
+    links::check(&documents, &exists, &mut findings);
+    for (path, line, message) in catalogue::check(&sources)? {
+        findings.push(Finding {
+            path: path.to_owned(),
+            line,
+            message,
+        });
     }
     findings.sort();
     Ok((files.len(), findings))

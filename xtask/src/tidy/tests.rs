@@ -1,6 +1,6 @@
 //! Each check is seen to fail on an example, and to pass on a sound one.
 
-use super::{Finding, house, judge, text};
+use super::{Finding, house, judge, links, text};
 
 /// What is said about a file, each with its line.
 fn check(path: &str, content: &str, expect: &[(usize, &str)]) {
@@ -178,4 +178,28 @@ fn the_project_is_tidy() {
     assert!(files > 50, "{files} files are too few to be all");
     let told: Vec<_> = findings.iter().map(Finding::to_string).collect();
     assert!(told.is_empty(), "{}", told.join("\n"));
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let guide = "# The guide\n\n## Why `this`?\n\n[up](#why-this) [b](../B.md#one-two) [c](c.md)\n\
+                 ```\n[not](a-link.md)\n```\n[away](https://example.org/x) `[no](x)`\n";
+    let documents = [
+        ("docs/a.md".to_owned(), guide.to_owned()),
+        (
+            "B.md".to_owned(),
+            "# One, two\n[a](docs/a.md#nothing)\n".to_owned(),
+        ),
+    ];
+    let exists = |path: &std::path::Path| documents.iter().any(|(name, _)| path.ends_with(name));
+    let mut findings = Vec::new();
+    links::check(&documents, &exists, &mut findings);
+    let told: Vec<_> = findings.iter().map(Finding::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "docs/a.md:5: the link leads to docs/c.md, which is not there",
+            "B.md:2: docs/a.md has no heading for #nothing",
+        ]
+    );
 }

@@ -332,3 +332,47 @@ fn many_threads_record_into_one_file() {
     assert_eq!(capture.finish().unwrap().packets, 1000);
     assert_eq!(disk.packets().len(), 1000);
 }
+
+#[test]
+fn a_query_between_switches_has_the_check_of_its_read() {
+    use rackweave_base::Rkey;
+    use rackweave_wire::fabric::query::{self, Progress};
+    use rackweave_wire::{Bth, Extension, Headers, Opcode, Reth};
+    let memory = Memory::new(1 << 20);
+    let plain = packet(&memory, 5, Payload::Empty);
+    let headers = Headers::of(&plain).unwrap();
+    let reth = Reth {
+        address: 77,
+        rkey: Rkey(0),
+        length: 512,
+    };
+    let headers = Headers {
+        bth: Bth::new(Opcode::ReadRequest, headers.bth.target_qp, headers.bth.psn),
+        extension: Extension::Reth(reth),
+        ..headers
+    };
+    let read = headers.packet(Payload::Empty);
+    let mut sent = read.clone();
+    let progress = Progress {
+        is_lookup: false,
+        fat_root_met: true,
+        bank: 0,
+        hops: 0,
+        layer: 1,
+        depth: 1,
+        slot: 3,
+        server: 0,
+        node: 9,
+    };
+    query::attach(&mut sent, &progress).unwrap();
+    let disk = Disk::new(usize::MAX);
+    let capture = disk.capture(&two_ports(), &memory);
+    capture.record(AT, PortId(0), Direction::Egress, &sent, None);
+    capture.finish().unwrap();
+    let packets = disk.packets();
+    let bytes = &packets[0].bytes;
+    let ip_len = usize::from(bytes[16]) << 8 | usize::from(bytes[17]);
+    assert_eq!(bytes.len(), 14 + ip_len, "as long as it says");
+    let check = icrc::compute(&read, &memory).unwrap();
+    assert_eq!(bytes[bytes.len() - 4..], check);
+}

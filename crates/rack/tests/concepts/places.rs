@@ -1,0 +1,38 @@
+//! Names of what rkeys and addresses lead to.
+
+use rackweave_base::Rkey;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// A region that packets write to or read from.
+struct Place {
+    /// Its first address.
+    address: u64,
+    /// What lies where in it, by the offset from its first address.
+    describe: Box<dyn Fn(u64) -> String>,
+}
+
+/// All regions of a scene.
+#[derive(Default)]
+pub struct Places(BTreeMap<(Ipv4Addr, u32), Place>);
+
+impl Places {
+    /// Enters a region of the node with this IP address: what lies where in it, by the offset from
+    /// its first address.
+    pub fn enter(
+        &mut self,
+        ip: Ipv4Addr,
+        (address, rkey): (u64, Rkey),
+        describe: impl Fn(u64) -> String + 'static,
+    ) {
+        let describe = Box::new(describe);
+        self.0.insert((ip, rkey.0), Place { address, describe });
+    }
+
+    /// What an address at a node is, if its region was entered.
+    pub fn name(&self, ip: Ipv4Addr, rkey: Rkey, address: u64) -> Option<String> {
+        let place = self.0.get(&(ip, rkey.0))?;
+        let offset = address.checked_sub(place.address);
+        Some((place.describe)(offset.expect("it is in its region")))
+    }
+}
