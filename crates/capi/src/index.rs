@@ -5,19 +5,10 @@ use crate::handle::{self, Handled, Kind};
 use crate::pointer::{Out, optional_text, read};
 use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
+use ::rackweave_rack::IndexSetUpError;
 use ::rackweave_rack::config::Role;
-use ::rackweave_rack::{
-    Index, IndexEndpointSpec, IndexSetUpError, IndexSpec, NodeHandle, SharedServer,
-};
+use ::rackweave_rack::services::{IndexOptions, IndexService, IndexServiceError};
 use core::ffi::c_char;
-use rackweave_base::NodeId;
-use rackweave_controller::connect::PairAttributes;
-use rackweave_endpoint::btree::TreeConfig;
-use rackweave_endpoint::index::{EndpointId, PartitionMap};
-use rackweave_endpoint::page_store::NodeAccess;
-use rackweave_endpoint::rpc::ServerConfig;
-use rackweave_verbs::Mtu;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An index: keys are 64-bit numbers, values bytes. Any thread, several at a time.
 pub struct rackweave_index {
@@ -41,99 +32,33 @@ pub struct rackweave_index_options {
     pub clients: u16,
 }
 
-/// The longest value: a request holds 65535 bytes, its own header among them.
-const VALUE_MAX: u32 = 65_000;
-/// Bytes of a request beside its value, more or less.
-const REQUEST_BYTES: u32 = 64;
-
-/// An index with its server.
-pub(crate) struct Served {
-    pub rack: Rack,
-    index: Mutex<Index>,
-    server: SharedServer,
-    node: NodeHandle,
-    pub value_max: u32,
-}
-
-impl Served {
-    pub fn index(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has the server carry out what has come.
-    pub fn serve(&self) -> bool {
-        let now = self.node.now();
-        self.node.peek(|nic| self.server.poll(now, nic))
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let index = self.index.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.rack.kill_index_endpoint(index, EndpointId(0));
-    }
-}
-
 /// An index that handles share.
 #[derive(Clone)]
-pub(crate) struct SharedIndex(pub Arc<Served>);
+pub(crate) struct SharedIndex {
+    pub rack: Rack,
+    pub service: IndexService,
+}
 
 impl Handled for SharedIndex {
     type Opaque = rackweave_index;
     const KIND: Kind = Kind::Index;
 }
 
-pub(crate) fn set_up_fault(rack: &Rack, error: &IndexSetUpError) -> Fault {
+pub(crate) fn set_up_fault(rack: &Rack, error: &IndexServiceError) -> Fault {
+    use IndexServiceError as Error;
     let status = match error {
-        IndexSetUpError::Tree(_) | IndexSetUpError::Shard(_) => Status::BadArgument,
-        IndexSetUpError::NoNode(_) | IndexSetUpError::NoEndpoint(_) => Status::Gone,
-        _ => Status::NoRoom,
+        Error::SetUp(IndexSetUpError::Tree(_) | IndexSetUpError::Shard(_)) => Status::BadArgument,
+        Error::SetUp(IndexSetUpError::NoNode(_) | IndexSetUpError::NoEndpoint(_)) => Status::Gone,
+        Error::SetUp(_) | Error::Network(_) => Status::NoRoom,
+        Error::OutOfRange { .. }
+        | Error::Boundaries { .. }
+        | Error::Tree(_)
+        | Error::Map(_)
+        | Error::Load { .. } => Status::BadArgument,
+        Error::NoStorage => Status::NotFound,
+        Error::TimedOut { .. } => Status::TimedOut,
     };
     rack.fault(status, error)
-}
-
-fn spec(
-    rack: &Rack,
-    node: NodeId,
-    options: &rackweave_index_options,
-) -> Result<(IndexSpec, u32), Fault> {
-    let or = |given: u32, usual: u32| if given == 0 { usual } else { given };
-    let value_max = or(options.value_max, 64);
-    if !(8..=VALUE_MAX).contains(&value_max) {
-        let detail = format!("value_max is {value_max}; 8 to {VALUE_MAX} is possible");
-        return Err(Fault::argument(detail));
-    }
-    let keys = if options.keys == 0 {
-        1 << 16
-    } else {
-        options.keys
-    };
-    if keys > 1 << 31 {
-        let detail = format!("{keys} keys in one tree; 2^31 at most are possible");
-        return Err(Fault::argument(detail));
-    }
-    let tree = TreeConfig::for_keys(keys, or(options.node_bytes, 1024), value_max);
-    tree.check().map_err(Fault::argument)?;
-    let server = ServerConfig::new(1);
-    let server = ServerConfig {
-        clients_max: or(options.clients.into(), 16) as u16,
-        payload_max: server.payload_max.max(value_max + REQUEST_BYTES),
-        ..server
-    };
-    let endpoint = IndexEndpointSpec {
-        server,
-        ..IndexEndpointSpec::new(node, tree)
-    };
-    let map = PartitionMap::split(&[]);
-    let spec = IndexSpec {
-        endpoints: vec![endpoint],
-        map: map.map_err(|error| Fault::new(Status::Internal, error))?,
-        attributes: PairAttributes {
-            mtu: Mtu::from_bytes(rack.config().nic.mtu).unwrap_or_default(),
-            ..PairAttributes::default()
-        },
-    };
-    Ok((spec, value_max))
 }
 
 /// # Safety
@@ -142,19 +67,22 @@ unsafe fn create(rack: Rack, options: &rackweave_index_options) -> Result<Shared
     // SAFETY: as the caller promises.
     let name = unsafe { optional_text(options.node, "node")? };
     let node = rack.node_or_first(name, Role::Storage)?;
-    let (spec, value_max) = spec(&rack, node, options)?;
-    let index = rack.create_index(spec);
-    let index = index.map_err(|error| set_up_fault(&rack, &error))?;
-    let server = index.servers(EndpointId(0)).first().cloned();
-    let server = server.ok_or_else(|| Fault::new(Status::Internal, "no server was made"))?;
-    let node = rack.node(node);
-    Ok(SharedIndex(Arc::new(Served {
-        rack,
-        index: Mutex::new(index),
-        server,
-        node,
-        value_max,
-    })))
+    let usual = IndexOptions::default();
+    let or = |given: u32, usual: u32| if given == 0 { usual } else { given };
+    let wanted = IndexOptions {
+        nodes: vec![node],
+        keys: match options.keys {
+            0 => usual.keys,
+            given => given,
+        },
+        value_max: or(options.value_max, usual.value_max),
+        node_bytes: or(options.node_bytes, usual.node_bytes),
+        clients: or(options.clients.into(), usual.clients.into()) as u16,
+        ..usual
+    };
+    let made = IndexService::new(&rack.0, &wanted);
+    let service = made.map_err(|error| set_up_fault(&rack, &error))?;
+    Ok(SharedIndex { rack, service })
 }
 
 /// Makes an index, which is empty.
@@ -209,11 +137,10 @@ pub extern "C" fn rackweave_index_destroy(index: *mut rackweave_index) -> Status
 /// that calls this and `rackweave_rack_drive` in turn.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_index_serve(index: *const rackweave_index) -> Status {
-    call(|| {
-        let SharedIndex(served) = handle::shared::<SharedIndex>(index)?;
-        match served.serve() {
+    call(
+        || match handle::shared::<SharedIndex>(index)?.service.serve() {
             true => Ok(()),
             false => Err(Fault::quiet(Status::Pending)),
-        }
-    })
+        },
+    )
 }

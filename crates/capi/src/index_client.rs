@@ -2,20 +2,14 @@
 
 use crate::error::{Fault, call, keep};
 use crate::handle::{self, Handled, Kind};
-use crate::index::{Served, SharedIndex, rackweave_index, set_up_fault};
+use crate::index::{SharedIndex, rackweave_index, set_up_fault};
 use crate::pointer::{Out, read, slice, space};
 use crate::status::Status;
-use crate::wait::wait;
-use ::rackweave_rack::NodeHandle;
+use ::rackweave_rack::services::IndexConnection;
+use rackweave_base::Duration;
 use rackweave_endpoint::btree::Direction;
-use rackweave_endpoint::index::{
-    Access, Answer, BeginError, IndexClient, IndexClientConfig, IndexError, Op, Reply, Ticket,
-    Value,
-};
-use rackweave_endpoint::page_store::NodeAccess;
-use rackweave_endpoint::rpc::ClientConfig;
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use rackweave_endpoint::index::{Access, Answer, BeginError, IndexError, Op, Reply, Ticket, Value};
+use std::collections::HashMap;
 
 /// A client of an index. One thread at a time.
 pub struct rackweave_index_client {
@@ -98,13 +92,8 @@ pub struct rackweave_index_reply {
 }
 
 struct Client {
-    /// Always there, until it is dropped.
-    client: Option<IndexClient>,
-    node: NodeHandle,
-    served: Arc<Served>,
-    asked: HashMap<u64, Asked>,
-    /// Replies that came while another one was waited for.
-    replies: VecDeque<Reply>,
+    connection: IndexConnection,
+    asked: HashMap<Ticket, Asked>,
     /// What the last reply's pointers lead to.
     values: Vec<(u64, Value)>,
     entries: Vec<rackweave_index_entry>,
@@ -117,14 +106,6 @@ unsafe impl Send for Client {}
 impl Handled for Client {
     type Opaque = rackweave_index_client;
     const KIND: Kind = Kind::IndexClient;
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        if let Some(client) = self.client.take() {
-            self.node.with(|nic| client.close(nic));
-        }
-    }
 }
 
 impl From<BeginError> for Fault {
@@ -199,56 +180,19 @@ unsafe fn operation<'a>(operation: &rackweave_index_operation) -> Result<Op<'a>,
 struct Asked {
     kind: u32,
     key: u64,
-    /// Whoever asked does not wait any more.
-    given_up: bool,
 }
 
 impl Client {
-    fn client(&mut self) -> Result<&mut IndexClient, Fault> {
-        let ended = || Fault::new(Status::Internal, "the client is ending");
-        self.client.as_mut().ok_or_else(ended)
-    }
-
-    fn submit(&mut self, op: &Op<'_>, kind: u32) -> Result<u64, Fault> {
-        let value_max = self.served.value_max;
-        if op.value().len() > value_max as usize {
-            let length = op.value().len();
-            let detail =
-                format!("a value of {length} bytes; the index takes {value_max} (value_max)");
-            return Err(Fault::new(Status::TooLong, detail));
-        }
-        let Ticket(ticket) = self.client()?.begin(op)?;
+    fn submit(&mut self, op: &Op<'_>, kind: u32) -> Result<Ticket, Fault> {
+        let ticket = self.connection.begin(op)?;
         let key = op.key();
-        let asked = Asked {
-            kind,
-            key,
-            given_up: false,
-        };
-        self.asked.insert(ticket, asked);
+        self.asked.insert(ticket, Asked { kind, key });
         Ok(ticket)
-    }
-
-    /// Gets on with everything, and has the server do so. True if anything happened.
-    fn advance(&mut self) -> Result<bool, Fault> {
-        let served = self.served.serve();
-        let (node, now) = (self.node.clone(), self.node.now());
-        let client = self.client()?;
-        let came = node.with(|nic| client.advance(now, nic));
-        while let Some(reply) = self.client()?.take() {
-            let asked = self.asked.get(&reply.ticket.0);
-            if asked.is_some_and(|asked| asked.given_up) {
-                self.asked.remove(&reply.ticket.0);
-            } else {
-                self.replies.push_back(reply);
-            }
-        }
-        Ok(came | served)
     }
 
     /// A reply as C sees it, and what is to be said about it.
     fn show(&mut self, reply: Reply) -> (rackweave_index_reply, Option<Fault>) {
-        let Ticket(ticket) = reply.ticket;
-        let asked = self.asked.remove(&ticket);
+        let asked = self.asked.remove(&reply.ticket);
         let (kind, key) = asked.map_or((0, 0), |asked| (asked.kind, asked.key));
         let (mut status, mut fault) = (Status::Ok, None);
         self.values.clear();
@@ -275,7 +219,7 @@ impl Client {
         };
         self.entries = self.values.iter().map(entry).collect();
         let shown = rackweave_index_reply {
-            ticket,
+            ticket: reply.ticket.0,
             status,
             entries: self.entries.as_ptr(),
             entry_count: self.entries.len(),
@@ -291,23 +235,15 @@ impl Client {
         timeout_ns: u64,
     ) -> Result<rackweave_index_reply, Fault> {
         let ticket = self.submit(op, kind)?;
-        let progress = self.served.rack.progress();
-        let came = wait(&*progress, timeout_ns, || {
-            self.advance()?;
-            let at = self.replies.iter().position(|r| r.ticket == Ticket(ticket));
-            Ok(at.and_then(|at| self.replies.remove(at)))
-        });
-        match came {
-            Ok(reply) => match self.show(reply) {
-                (shown, None) => Ok(shown),
-                (_, Some(fault)) => Err(fault),
-            },
-            Err(fault) => {
-                if let Some(asked) = self.asked.get_mut(&ticket) {
-                    asked.given_up = true;
-                }
-                Err(fault)
-            }
+        let limit = Duration::from_nanos(timeout_ns);
+        let Some(reply) = self.connection.wait(ticket, limit) else {
+            self.connection.abandon(ticket);
+            self.asked.remove(&ticket);
+            return Err(Fault::quiet(Status::TimedOut));
+        };
+        match self.show(reply) {
+            (shown, None) => Ok(shown),
+            (_, Some(fault)) => Err(fault),
         }
     }
 
@@ -348,24 +284,11 @@ pub unsafe extern "C" fn rackweave_index_client_create(
             1 => Access::OneSided,
             other => return Err(Fault::argument(format!("there is no index access {other}"))),
         };
-        let SharedIndex(served) = handle::shared::<SharedIndex>(index)?;
-        let node = served.rack.node_id(node)?;
-        let config = IndexClientConfig {
-            access,
-            rpc: ClientConfig::default(),
-            ..IndexClientConfig::default()
-        };
-        let made = served
-            .rack
-            .add_index_client(&mut served.index(), node, config);
-        let client = made.map_err(|error| set_up_fault(&served.rack, &error))?;
-        let node = served.rack.node(node);
+        let SharedIndex { rack, service } = handle::shared::<SharedIndex>(index)?;
+        let made = service.connect(rack.node_id(node)?, access);
         out.set(handle::insert(Client {
-            client: Some(client),
-            node,
-            served,
+            connection: made.map_err(|error| set_up_fault(&rack, &error))?,
             asked: HashMap::new(),
-            replies: VecDeque::new(),
             values: Vec::new(),
             entries: Vec::new(),
         })?);
@@ -403,7 +326,7 @@ pub unsafe extern "C" fn rackweave_index_client_submit(
         // SAFETY: as the caller promises.
         let op = unsafe { self::operation(&asked)? };
         out.set(handle::with(client, |client: &mut Client| {
-            client.submit(&op, asked.kind)
+            Ok(client.submit(&op, asked.kind)?.0)
         })?);
         Ok(())
     })
@@ -423,10 +346,7 @@ pub unsafe extern "C" fn rackweave_index_client_poll(
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(reply, "reply")? };
         handle::with(client, |client: &mut Client| {
-            if client.replies.is_empty() {
-                client.advance()?;
-            }
-            let reply = client.replies.pop_front();
+            let reply = client.connection.poll();
             let reply = reply.ok_or(Fault::quiet(Status::Pending))?;
             let (shown, fault) = client.show(reply);
             if let Some(fault) = fault {

@@ -79,7 +79,7 @@ pub(crate) struct Guarded {
     pub guard: PageGuard,
     pub entry: Entry,
     /// The pages, and by them the rack: the memory that the guard points to.
-    pub pages: Arc<crate::pages::Directory>,
+    pub pages: crate::pages::Pages,
 }
 
 impl Handled for Guarded {

@@ -3,19 +3,16 @@
 use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
 use crate::page_guard::{Entry, Fixed, Guarded, mode, rackweave_page_guard};
-use crate::pages::{Directory, Pages, STORE, rackweave_pages};
+use crate::pages::{Pages, STORE, rackweave_pages};
 use crate::pointer::Out;
 use crate::status::Status;
 use crate::wait::wait;
-use rackweave_base::NodeId;
-use rackweave_endpoint::page_store::directory::Channel;
+use ::rackweave_rack::services::PageWorker;
 use rackweave_endpoint::page_store::{
     AllocateError, CloseError, Fix, FixError, Flush, FlushError, FormatOptions, Mode, OpenError,
-    PageStore,
 };
 use rackweave_wire::fabric::page::PageId;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// One worker's way to the pages of a rack. One thread at a time.
 pub struct rackweave_page_store {
@@ -23,10 +20,9 @@ pub struct rackweave_page_store {
 }
 
 struct Store {
-    /// Always there, until it is dropped.
-    worker: Option<PageStore<Channel>>,
-    pages: Arc<Directory>,
-    node: NodeId,
+    /// It ends what is under way when it is dropped, and goes back to its node.
+    worker: PageWorker,
+    pages: Pages,
     fixed: Fixed,
     fixes: HashMap<u64, (Fix, Entry)>,
     flushes: HashMap<u64, Flush>,
@@ -36,22 +32,6 @@ struct Store {
 impl Handled for Store {
     type Opaque = rackweave_page_store;
     const KIND: Kind = Kind::PageStore;
-}
-
-impl Drop for Store {
-    /// The worker ends what is under way and rests until somebody wants one on this node.
-    fn drop(&mut self) {
-        let Some(mut worker) = self.worker.take() else {
-            return;
-        };
-        for (_, (fix, _entry)) in self.fixes.drain() {
-            worker.worker_mut().abandon(fix);
-        }
-        // What it had allocated and not handed out goes back, if it can.
-        let _kept = worker.retire();
-        worker.settle();
-        self.pages.rest(self.node, worker);
-    }
 }
 
 impl From<FixError> for Fault {
@@ -118,11 +98,6 @@ fn page(number: u64) -> Result<PageId, Fault> {
 }
 
 impl Store {
-    fn worker(&mut self) -> Result<&mut PageStore<Channel>, Fault> {
-        let ended = || Fault::new(Status::Internal, "the page store is ending");
-        self.worker.as_mut().ok_or_else(ended)
-    }
-
     /// The superblock for the worker alone: what changes it would wait for a guard of the caller's.
     fn superblock(&self) -> Result<Entry, Fault> {
         self.fixed.enter(page(0)?, Mode::Exclusive)
@@ -134,7 +109,7 @@ impl Store {
     }
 
     fn guard(&self, guard: rackweave_endpoint::page_store::PageGuard, entry: Entry) -> Guarded {
-        let pages = Arc::clone(&self.pages);
+        let pages = self.pages.clone();
         Guarded {
             guard,
             entry,
@@ -146,7 +121,7 @@ impl Store {
         let page = page(number)?;
         let entry = self.fixed.enter(page, mode)?;
         // What the entry rules out need not be asked again, and its answer would be a panic.
-        let fix = self.worker()?.worker_mut().fix_in_turn(page, mode);
+        let fix = self.worker.worker_mut().fix_in_turn(page, mode);
         let ticket = self.ticket();
         self.fixes.insert(ticket, (fix, entry));
         Ok(ticket)
@@ -155,7 +130,7 @@ impl Store {
     fn take_fix(&mut self, ticket: u64) -> Result<Guarded, Fault> {
         let known = self.fixes.get(&ticket).map(|(fix, _)| *fix);
         let fix = known.ok_or_else(|| unknown(ticket))?;
-        let taken = self.worker()?.worker_mut().take(fix);
+        let taken = self.worker.worker_mut().take(fix);
         let taken = taken.ok_or(Fault::quiet(Status::Pending))?;
         let (_, entry) = self.fixes.remove(&ticket).ok_or_else(|| unknown(ticket))?;
         Ok(self.guard(taken?, entry))
@@ -163,7 +138,7 @@ impl Store {
 
     fn abandon_fix(&mut self, ticket: u64) -> Result<(), Fault> {
         let (fix, _entry) = self.fixes.remove(&ticket).ok_or_else(|| unknown(ticket))?;
-        self.worker()?.worker_mut().abandon(fix);
+        self.worker.worker_mut().abandon(fix);
         Ok(())
     }
 
@@ -171,7 +146,7 @@ impl Store {
         let ticket = self.submit_fix(number, mode)?;
         let progress = self.pages.rack.progress();
         let fixed = wait(&*progress, timeout_ns, || {
-            self.worker()?.poll();
+            self.worker.poll();
             match self.take_fix(ticket) {
                 Err(fault) if fault.status == Status::Pending => Ok(None),
                 other => other.map(Some),
@@ -190,7 +165,7 @@ impl Store {
     fn take_flush(&mut self, ticket: u64) -> Result<u64, Fault> {
         let known = self.flushes.get(&ticket).copied();
         let flush = known.ok_or_else(|| unknown(ticket))?;
-        let taken = self.worker()?.worker_mut().take_flush(flush);
+        let taken = self.worker.worker_mut().take_flush(flush);
         let taken = taken.ok_or(Fault::quiet(Status::Pending))?;
         self.flushes.remove(&ticket);
         Ok(taken?.written)
@@ -218,13 +193,12 @@ pub unsafe extern "C" fn rackweave_page_store_create(
     call(|| {
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(store, "store")? };
-        let Pages(pages) = handle::shared::<Pages>(pages)?;
+        let pages = handle::shared::<Pages>(pages)?;
         let node = pages.rack.node_id(node)?;
         let worker = pages.hire(node)?;
         out.set(handle::insert(Store {
-            worker: Some(worker),
+            worker,
             pages,
-            node,
             fixed: Fixed::default(),
             fixes: HashMap::new(),
             flushes: HashMap::new(),
@@ -257,14 +231,14 @@ pub extern "C" fn rackweave_page_store_format(
 ) -> Status {
     call(|| {
         handle::with(store, |store: &mut Store| {
-            let capacity = store.pages.pages;
+            let capacity = store.pages.capacity();
             let options = FormatOptions {
                 store: STORE,
                 capacity,
                 identity,
             };
             let _entry = store.superblock()?;
-            Ok(store.worker()?.format(options)?)
+            Ok(store.worker.format(options)?)
         })
     })
 }
@@ -277,9 +251,9 @@ pub extern "C" fn rackweave_page_store_open(store: *mut rackweave_page_store) ->
         handle::with(store, |store: &mut Store| {
             let _entry = store.superblock()?;
             // It looks whether the last page is there.
-            let last = page(store.pages.pages.saturating_sub(1))?;
+            let last = page(store.pages.capacity().saturating_sub(1))?;
             let _last = store.fixed.enter(last, Mode::Shared)?;
-            store.worker()?.open(STORE)?;
+            store.worker.open(STORE)?;
             Ok(())
         })
     })
@@ -293,7 +267,7 @@ pub extern "C" fn rackweave_page_store_close(store: *mut rackweave_page_store) -
     call(|| {
         handle::with(store, |store: &mut Store| {
             let _entry = store.superblock()?;
-            store.worker()?.close().map_err(|error| match error {
+            store.worker.close().map_err(|error| match error {
                 CloseError::Allocate(source) => source.into(),
                 CloseError::Flush(source) => source.into(),
             })
@@ -315,7 +289,7 @@ pub unsafe extern "C" fn rackweave_page_store_allocate(
         let out = unsafe { Out::new(number, "number")? };
         handle::with(store, |store: &mut Store| {
             let _entry = store.superblock()?;
-            out.set(store.worker()?.allocate()?.number());
+            out.set(store.worker.allocate()?.number());
             Ok(())
         })
     })
@@ -333,7 +307,7 @@ pub extern "C" fn rackweave_page_store_free(
             let page = page(number)?;
             let _superblock = store.superblock()?;
             let _entry = store.fixed.enter(page, Mode::Exclusive)?;
-            Ok(store.worker()?.free(page)?)
+            Ok(store.worker.free(page)?)
         })
     })
 }
@@ -380,7 +354,7 @@ pub extern "C" fn rackweave_page_store_unfix(
                 entry,
                 pages,
             } = handle::remove::<Guarded>(guard)?;
-            store.worker()?.unfix(guard);
+            store.worker.unfix(guard);
             drop((entry, pages));
             Ok(())
         })
@@ -447,7 +421,7 @@ pub extern "C" fn rackweave_page_store_prefetch(
 ) -> Status {
     call(|| {
         handle::with(store, |store: &mut Store| {
-            store.worker()?.prefetch(page(number)?);
+            store.worker.prefetch(page(number)?);
             Ok(())
         })
     })
@@ -457,7 +431,7 @@ pub extern "C" fn rackweave_page_store_prefetch(
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_poll(store: *mut rackweave_page_store) -> Status {
     call(|| {
-        handle::with(store, |store: &mut Store| match store.worker()?.poll() {
+        handle::with(store, |store: &mut Store| match store.worker.poll() {
             true => Ok(()),
             false => Err(Fault::quiet(Status::Pending)),
         })
@@ -470,7 +444,7 @@ pub extern "C" fn rackweave_page_store_poll(store: *mut rackweave_page_store) ->
 pub extern "C" fn rackweave_page_store_settle(store: *mut rackweave_page_store) -> Status {
     call(|| {
         handle::with(store, |store: &mut Store| {
-            store.worker()?.settle();
+            store.worker.settle();
             Ok(())
         })
     })
@@ -490,7 +464,7 @@ pub unsafe extern "C" fn rackweave_page_store_flush(
 ) -> Status {
     call(|| {
         handle::with(store, |store: &mut Store| {
-            let flushed = store.worker()?.flush()?;
+            let flushed = store.worker.flush()?;
             if !written.is_null() {
                 // SAFETY: as the caller promises.
                 unsafe { Out::new(written, "written")?.set(flushed.written) };
@@ -513,7 +487,7 @@ pub unsafe extern "C" fn rackweave_page_store_submit_flush(
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(ticket, "ticket")? };
         handle::with(store, |store: &mut Store| {
-            let flush = store.worker()?.worker_mut().flush();
+            let flush = store.worker.worker_mut().flush();
             let ticket = store.ticket();
             store.flushes.insert(ticket, flush);
             out.set(ticket);
@@ -557,7 +531,7 @@ pub unsafe extern "C" fn rackweave_page_store_validate(
         let out = unsafe { Out::new(newest, "newest")? };
         handle::with(store, |store: &mut Store| {
             handle::with(guard, |guarded: &mut Guarded| {
-                out.set(store.worker()?.validate(&guarded.guard)?);
+                out.set(store.worker.validate(&guarded.guard)?);
                 Ok(())
             })
         })

@@ -6,17 +6,15 @@ use crate::handle::{self, Handled, Kind};
 use crate::pointer::{Out, optional_text, read};
 use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
-use ::rackweave_rack::TargetOptions;
 use ::rackweave_rack::config::Role;
+use ::rackweave_rack::services::{
+    BLOCK, HireError, PageOptions, PageService, PageServiceError, PageWorker, Prepare, StoreMedium,
+};
 use core::ffi::c_char;
 use rackweave_base::NodeId;
-use rackweave_controller::{PageNode, PageSetUpError, PageStoreSpec};
-use rackweave_endpoint::page_store::directory::{Channel, ChannelParts};
-use rackweave_endpoint::page_store::{PageStore, Pool, PoolConfig, Worker};
+use rackweave_controller::PageSetUpError;
 use rackweave_target::{Backend, FileBackend, FileError, FileOptions, MemoryBackend};
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// A rack's page directory, with a store of pages behind it. Any thread, several at a time.
 pub struct rackweave_pages {
@@ -45,61 +43,35 @@ pub struct rackweave_pages_options {
     pub requests: u16,
 }
 
-/// Bytes of a logical block: no page is smaller.
-const BLOCK: u32 = 4096;
 /// The only store.
 pub(crate) const STORE: u8 = 0;
 
-/// Held while a rack gets its pages.
-static CREATING: Mutex<()> = Mutex::new(());
-
-/// A node's pool, and its workers that nobody has.
-struct Desk {
-    pool: Arc<Pool>,
-    parts: Vec<ChannelParts>,
-    resting: Vec<PageStore<Channel>>,
-}
-
-pub(crate) struct Directory {
+/// The pages of a rack, which handles share.
+#[derive(Clone)]
+pub(crate) struct Pages {
     pub rack: Rack,
-    pub pages: u64,
-    desks: Mutex<HashMap<NodeId, Desk>>,
+    service: PageService,
 }
 
-impl Directory {
-    fn desks(&self) -> std::sync::MutexGuard<'_, HashMap<NodeId, Desk>> {
-        self.desks.lock().unwrap_or_else(PoisonError::into_inner)
+impl Pages {
+    /// How many pages the store has.
+    pub fn capacity(&self) -> u64 {
+        let stores = self.service.stores();
+        stores.first().map_or(0, |store| store.pages)
     }
 
     /// A worker of a node.
-    pub fn hire(&self, node: NodeId) -> Result<PageStore<Channel>, Fault> {
-        let mut desks = self.desks();
-        let desk = desks.get_mut(&node).ok_or_else(|| {
-            let detail = format!("{node:?} has no buffer frames: it is no compute node");
-            self.rack.fault(Status::Refused, &detail)
-        })?;
-        if let Some(rested) = desk.resting.pop() {
-            return Ok(rested);
-        }
-        let parts = desk.parts.pop().ok_or_else(|| {
-            let detail = format!("all workers of {node:?} are taken; create pages with more");
-            self.rack.fault(Status::NoRoom, &detail)
-        })?;
-        let worker = Worker::new(Arc::clone(&desk.pool), Channel::new(parts));
-        Ok(PageStore::new(worker, Arc::new(self.rack.node(node))))
-    }
-
-    /// Takes a worker back that has nothing under way.
-    pub fn rest(&self, node: NodeId, worker: PageStore<Channel>) {
-        if let Some(desk) = self.desks().get_mut(&node) {
-            desk.resting.push(worker);
-        }
+    pub fn hire(&self, node: NodeId) -> Result<PageWorker, Fault> {
+        self.service.hire(node).map_err(|error| {
+            let status = match error {
+                HireError::NoFrames(_) => Status::Refused,
+                HireError::AllTaken { .. } => Status::NoRoom,
+                HireError::Open(source) => Fault::from(source).status,
+            };
+            self.rack.fault(status, &error)
+        })
     }
 }
-
-/// A directory that handles share.
-#[derive(Clone)]
-pub(crate) struct Pages(pub Arc<Directory>);
 
 impl Handled for Pages {
     type Opaque = rackweave_pages;
@@ -131,12 +103,24 @@ fn set_up_status(error: &PageSetUpError) -> Status {
     }
 }
 
-/// What a store's blocks lie in, and the pages that it has room for.
-fn backend(
-    path: Option<&str>,
-    pages: u64,
-    page_size: u32,
-) -> Result<(Box<dyn Backend>, u64), Fault> {
+fn service_status(error: &PageServiceError) -> Status {
+    match error {
+        PageServiceError::NoDirectory => Status::Refused,
+        PageServiceError::Exists => Status::Exists,
+        PageServiceError::NoCompute | PageServiceError::NoStorage => Status::NotFound,
+        PageServiceError::NoNode(_) => Status::Gone,
+        PageServiceError::Stores(_)
+        | PageServiceError::Medium { .. }
+        | PageServiceError::Pool(_) => Status::BadArgument,
+        PageServiceError::Store(_) => Status::System,
+        PageServiceError::Target { .. } => Status::NoRoom,
+        PageServiceError::SetUp(source) => set_up_status(source),
+        PageServiceError::Open { error, .. } => Fault::from(*error).status,
+    }
+}
+
+/// What a store's blocks lie in.
+fn backend(path: Option<&str>, pages: u64, page_size: u32) -> Result<Box<dyn Backend>, Fault> {
     let per_page = u64::from(page_size / BLOCK);
     let blocks = |pages: u64| {
         let blocks = pages.checked_mul(per_page);
@@ -144,8 +128,7 @@ fn backend(
     };
     let Some(path) = path else {
         let pages = if pages == 0 { 1024 } else { pages };
-        let memory = MemoryBackend::new(BLOCK, blocks(pages)?);
-        return Ok((Box::new(memory), pages));
+        return Ok(Box::new(MemoryBackend::new(BLOCK, blocks(pages)?)));
     };
     let (path, options) = (Path::new(path), FileOptions::default());
     let opened = match pages {
@@ -153,8 +136,7 @@ fn backend(
         pages => FileBackend::create(path, BLOCK, blocks(pages)?, &options),
     };
     let file = opened.map_err(|error| Fault::new(file_status(&error), error))?;
-    let pages = file.blocks() / per_page;
-    Ok((Box::new(file), pages))
+    Ok(Box::new(file))
 }
 
 /// # Safety
@@ -168,73 +150,36 @@ unsafe fn create(rack: Rack, options: &rackweave_pages_options) -> Result<Pages,
             optional_text(options.fallback, "fallback")?,
         )
     };
-    let or = |given: u16, usual| if given == 0 { usual } else { given };
-    let page_size = rack.config().switch.page_size;
-    if rack.config().switch.page_entries == 0 {
-        let detail = "the switch has no page directory; set switch.page_entries in the \
-                      configuration of the rack";
-        return Err(Fault::new(Status::Refused, detail));
-    }
-    let storage = rack.node_or_first(storage, Role::Storage)?;
-    let fallback = match fallback {
-        Some(name) => Some(rack.node_named(name)?),
-        None => rack.config().nodes_of(Role::Memory).first().copied(),
-    };
+    let node = rack.node_or_first(storage, Role::Storage)?;
+    let fallback = fallback.map(|name| rack.node_named(name)).transpose()?;
     let compute = rack.config().nodes_of(Role::Compute);
-    if compute.is_empty() {
-        let detail = "the rack has no compute node to have buffer frames";
-        return Err(Fault::new(Status::NotFound, detail));
-    }
-    let frames = if options.frames == 0 {
-        256
-    } else {
-        options.frames
-    };
-    // Another target would end the one that is there; and of two callers one comes first.
-    let _alone = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
     if compute.iter().any(|&node| rack.page_ends(node).is_some()) {
-        let detail = "this rack has a page directory already";
-        return Err(Fault::new(Status::Exists, detail));
+        // Before a file is made that nobody would use.
+        return Err(rack.fault(Status::Exists, &PageServiceError::Exists));
     }
-    let member = |&node: &NodeId| PageNode {
-        node,
+    let usual = PageOptions::default();
+    let or = |given: u16, usual| if given == 0 { usual } else { given };
+    let frames = match options.frames {
+        0 => usual.frames,
+        given => given,
+    };
+    let wanted = PageOptions {
         frames,
-        workers: or(options.workers, 2),
-        slots: or(options.requests, 16),
+        workers: or(options.workers, usual.workers),
+        requests: or(options.requests, usual.requests),
+        fallback,
+        // The program says itself whether it opens or formats.
+        prepare: Prepare::Leave,
+        ..usual
     };
-    let members = compute.iter().map(member).collect();
-    let (backend, pages) = backend(path, options.pages, page_size)?;
-    let target = rack.add_target(storage, TargetOptions::default(), vec![backend]);
-    target.map_err(|error| rack.fault(Status::NoRoom, &error))?;
-    let store = PageStoreSpec {
-        target: storage,
-        nsid: 1,
-        block_size: BLOCK,
-        pages,
+    let store = StoreMedium {
+        name: path.unwrap_or("memory").to_owned(),
+        node,
+        backend: backend(path, options.pages, rack.config().switch.page_size)?,
     };
-    let made = rack.create_pages(rack.page_spec(members, vec![store], fallback));
-    made.map_err(|error| rack.fault(set_up_status(&error), &error))?;
-    let mut desks = HashMap::new();
-    for node in compute {
-        let ends = rack.page_ends(node);
-        let ends = ends.ok_or_else(|| rack.fault(Status::Gone, &format!("{node:?} is dead")))?;
-        let config = PoolConfig {
-            seed: rack.config().seed,
-            ..PoolConfig::new(node.0, page_size, ends.count)
-        };
-        let pool = Pool::new(ends.frames, config);
-        let desk = Desk {
-            pool: pool.map_err(|error| Fault::new(Status::BadArgument, error))?,
-            parts: ends.channels.into_iter().rev().collect(),
-            resting: Vec::new(),
-        };
-        desks.insert(node, desk);
-    }
-    Ok(Pages(Arc::new(Directory {
-        rack,
-        pages,
-        desks: Mutex::new(desks),
-    })))
+    let made = PageService::with_stores(&rack.0, &wanted, vec![store]);
+    let service = made.map_err(|error| rack.fault(service_status(&error), &error))?;
+    Ok(Pages { rack, service })
 }
 
 /// Gives a rack a page directory and a store of pages. A rack has one at most, for as long as it
@@ -300,13 +245,13 @@ pub unsafe extern "C" fn rackweave_pages_size(
     page_bytes: *mut u32,
 ) -> Status {
     call(|| {
-        let Pages(directory) = handle::shared::<Pages>(pages)?;
+        let pages = handle::shared::<Pages>(pages)?;
         if !pages_max.is_null() {
             // SAFETY: as the caller promises.
-            unsafe { Out::new(pages_max, "pages_max")?.set(directory.pages) };
+            unsafe { Out::new(pages_max, "pages_max")?.set(pages.capacity()) };
         }
         if !page_bytes.is_null() {
-            let bytes = directory.rack.config().switch.page_size;
+            let bytes = pages.rack.config().switch.page_size;
             // SAFETY: as the caller promises.
             unsafe { Out::new(page_bytes, "page_bytes")?.set(bytes) };
         }

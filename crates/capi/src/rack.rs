@@ -4,7 +4,7 @@ use crate::error::{Fault, call, copy_text};
 use crate::handle::{self, Handled, Kind};
 use crate::pointer::{Out, optional_text, text};
 use crate::status::Status;
-use ::rackweave_rack::config::{BudgetName, NodeConfig, Role};
+use ::rackweave_rack::config::Role;
 use ::rackweave_rack::{EmbeddedRack, RackConfig, RackError};
 use core::ffi::c_char;
 use core::fmt::Display;
@@ -35,7 +35,7 @@ pub enum rackweave_role {
 
 /// A rack that handles share.
 #[derive(Clone)]
-pub(crate) struct Rack(Arc<EmbeddedRack>);
+pub(crate) struct Rack(pub Arc<EmbeddedRack>);
 
 impl Handled for Rack {
     type Opaque = rackweave_rack;
@@ -91,17 +91,6 @@ impl Rack {
     }
 }
 
-/// Two storage, two compute and a memory node, and a switch with room for everything.
-fn default_config() -> RackConfig {
-    let mut config = RackConfig::default();
-    config.node.push(NodeConfig::new("memory0", Role::Memory));
-    // No hardware switch holds flows, pages and sequencers together.
-    config.switch.budget = BudgetName::Software;
-    config.switch.page_entries = 1 << 16;
-    config.switch.sequencers = 16;
-    config
-}
-
 fn build(config: &RackConfig) -> Result<Rack, Fault> {
     if config.hosted.is_some() {
         let detail = "the configuration is of a rack of processes ([hosted]); this library builds \
@@ -136,7 +125,7 @@ pub unsafe extern "C" fn rackweave_rack_create(
         // SAFETY: as the caller promises.
         let (out, toml) = unsafe { (Out::new(rack, "rack")?, optional_text(toml, "toml")?) };
         let config = match toml {
-            None => default_config(),
+            None => RackConfig::with_all_programs(),
             Some(toml) => RackConfig::parse(toml, "configuration")
                 .map_err(|error| Fault::new(Status::BadConfig, error))?,
         };

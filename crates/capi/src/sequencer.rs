@@ -5,17 +5,12 @@ use crate::handle::{self, Handled, Kind};
 use crate::pointer::Out;
 use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
-use crate::wait::wait;
-use ::rackweave_rack::NodeHandle;
-use rackweave_base::NodeId;
-use rackweave_controller::connect::PairAttributes;
-use rackweave_controller::{SequencerId, SequencerSetUpError, SequencerSpec};
-use rackweave_endpoint::page_store::NodeAccess;
-use rackweave_endpoint::sequencer::{
-    AtomicSequencer, BeginError, Done, Sequencer, SequencerConfig, SequencerError, Ticket,
+use ::rackweave_rack::services::{
+    SequencerCallError, SequencerClient, SequencerClientError, SequencerService,
 };
-use std::collections::{HashSet, VecDeque};
-use std::sync::Arc;
+use rackweave_base::Duration;
+use rackweave_controller::SequencerSetUpError;
+use rackweave_endpoint::sequencer::{BeginError, SequencerError};
 
 /// A sequencer in the switch of a rack. Any thread, several at a time.
 pub struct rackweave_sequencer {
@@ -27,20 +22,12 @@ pub struct rackweave_sequencer_client {
     _opaque: (),
 }
 
-struct Made {
-    rack: Rack,
-    id: SequencerId,
-}
-
-impl Drop for Made {
-    fn drop(&mut self) {
-        self.rack.close_sequencer(self.id);
-    }
-}
-
 /// A sequencer that handles share.
 #[derive(Clone)]
-struct SharedSequencer(Arc<Made>);
+struct SharedSequencer {
+    rack: Rack,
+    service: SequencerService,
+}
 
 impl Handled for SharedSequencer {
     type Opaque = rackweave_sequencer;
@@ -48,30 +35,13 @@ impl Handled for SharedSequencer {
 }
 
 struct Client {
-    /// Always there, until it is dropped.
-    client: Option<AtomicSequencer>,
-    sequencer: Arc<Made>,
-    node: NodeId,
-    access: NodeHandle,
-    /// Calls that ended while another one was waited for.
-    done: VecDeque<Done>,
-    /// Calls that nobody waits for any more.
-    given_up: HashSet<u64>,
+    rack: Rack,
+    client: SequencerClient,
 }
 
 impl Handled for Client {
     type Opaque = rackweave_sequencer_client;
     const KIND: Kind = Kind::SequencerClient;
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        if let Some(client) = self.client.take() {
-            let end = (self.node, client.qpn());
-            self.sequencer.rack.detach_sequencer(end);
-            self.access.with(|nic| client.close(nic));
-        }
-    }
 }
 
 impl From<SequencerError> for Fault {
@@ -106,36 +76,20 @@ fn set_up_fault(rack: &Rack, error: &SequencerSetUpError) -> Fault {
     rack.fault(status, error)
 }
 
-impl Client {
-    fn client(&mut self) -> Result<&mut AtomicSequencer, Fault> {
-        let ended = || Fault::new(Status::Internal, "the client is ending");
-        self.client.as_mut().ok_or_else(ended)
+fn client_fault(rack: &Rack, error: &SequencerClientError) -> Fault {
+    match error {
+        SequencerClientError::NoNode(_) => rack.fault(Status::NotFound, error),
+        SequencerClientError::Node(_) => rack.fault(Status::NoRoom, error),
+        SequencerClientError::Switch(source) => set_up_fault(rack, source),
     }
+}
 
-    fn connect(&mut self) -> Result<(), Fault> {
-        let end = (self.node, self.client()?.qpn());
-        let Made { rack, id } = &*self.sequencer;
-        let place = rack.attach_sequencer(*id, end, &PairAttributes::default());
-        let place = place.map_err(|error| set_up_fault(rack, &error))?;
-        self.client()?.connected(place);
-        Ok(())
-    }
-
-    fn submit(&mut self, count: u64) -> Result<u64, Fault> {
-        let Ticket(ticket) = self.client()?.begin(count)?;
-        Ok(ticket)
-    }
-
-    fn collect(&mut self) -> Result<(), Fault> {
-        let (access, now) = (self.access.clone(), self.access.now());
-        loop {
-            let client = self.client()?;
-            let Some(done) = access.with(|nic| client.poll(now, nic)) else {
-                return Ok(());
-            };
-            if !self.given_up.remove(&done.ticket.0) {
-                self.done.push_back(done);
-            }
+impl From<SequencerCallError> for Fault {
+    fn from(error: SequencerCallError) -> Self {
+        match error {
+            SequencerCallError::Begin(source) => source.into(),
+            SequencerCallError::Failed(source) => source.into(),
+            SequencerCallError::TimedOut { .. } => Self::quiet(Status::TimedOut),
         }
     }
 }
@@ -156,14 +110,9 @@ pub unsafe extern "C" fn rackweave_sequencer_create(
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(sequencer, "sequencer")? };
         let rack = handle::shared::<Rack>(rack)?;
-        let spec = SequencerSpec {
-            first,
-            ..SequencerSpec::default()
-        };
-        let made = rack.create_sequencer(spec);
-        let id = made.map_err(|error| set_up_fault(&rack, &error))?;
-        let made = SharedSequencer(Arc::new(Made { rack, id }));
-        out.set(handle::insert(made)?);
+        let made = SequencerService::new(&rack.0, first);
+        let service = made.map_err(|error| set_up_fault(&rack, &error))?;
+        out.set(handle::insert(SharedSequencer { rack, service })?);
         Ok(())
     })
 }
@@ -192,8 +141,8 @@ pub unsafe extern "C" fn rackweave_sequencer_reserved(
     call(|| {
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(reserved, "reserved")? };
-        let SharedSequencer(made) = handle::shared::<SharedSequencer>(sequencer)?;
-        let reserved = made.rack.sequencer_reserved(made.id);
+        let sequencer = handle::shared::<SharedSequencer>(sequencer)?;
+        let reserved = sequencer.service.reserved();
         out.set(reserved.ok_or_else(|| Fault::new(Status::NotFound, "it was closed"))?);
         Ok(())
     })
@@ -212,23 +161,10 @@ pub unsafe extern "C" fn rackweave_sequencer_client_create(
     call(|| {
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(client, "client")? };
-        let SharedSequencer(sequencer) = handle::shared::<SharedSequencer>(sequencer)?;
-        let rack = sequencer.rack.clone();
-        let node = rack.node_id(node)?;
-        let access = rack.node(node);
-        let made =
-            access.with(|nic| AtomicSequencer::new(nic, rack.memory(), SequencerConfig::default()));
-        let made = made.map_err(|error| rack.fault(Status::NoRoom, &error))?;
-        let mut client = Client {
-            client: Some(made),
-            sequencer,
-            node,
-            access,
-            done: VecDeque::new(),
-            given_up: HashSet::new(),
-        };
-        client.connect()?;
-        out.set(handle::insert(client)?);
+        let SharedSequencer { rack, service } = handle::shared::<SharedSequencer>(sequencer)?;
+        let made = service.connect(rack.node_id(node)?);
+        let client = made.map_err(|error| client_fault(&rack, &error))?;
+        out.set(handle::insert(Client { rack, client })?);
         Ok(())
     })
 }
@@ -251,7 +187,12 @@ pub extern "C" fn rackweave_sequencer_client_destroy(
 pub extern "C" fn rackweave_sequencer_client_reconnect(
     client: *mut rackweave_sequencer_client,
 ) -> Status {
-    call(|| handle::with(client, |client: &mut Client| client.connect()))
+    call(|| {
+        handle::with(client, |Client { rack, client }: &mut Client| {
+            let connected = client.reconnect();
+            connected.map_err(|error| set_up_fault(rack, &error))
+        })
+    })
 }
 
 /// `count` numbers, of which `first` is the first, that nobody else ever gets. Waits for them, at
@@ -273,20 +214,8 @@ pub unsafe extern "C" fn rackweave_sequencer_client_next(
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(first, "first")? };
         handle::with(client, |client: &mut Client| {
-            let ticket = client.submit(count)?;
-            let progress = client.sequencer.rack.progress();
-            let came = wait(&*progress, timeout_ns, || {
-                client.collect()?;
-                let at = client.done.iter().position(|done| done.ticket.0 == ticket);
-                Ok(at.and_then(|at| client.done.remove(at)))
-            });
-            match came {
-                Ok(done) => out.set(done.result?.start),
-                Err(fault) => {
-                    client.given_up.insert(ticket);
-                    return Err(fault);
-                }
-            }
+            let limit = Duration::from_nanos(timeout_ns);
+            out.set(client.client.next_within(count, limit)?.start);
             Ok(())
         })
     })
@@ -307,7 +236,7 @@ pub unsafe extern "C" fn rackweave_sequencer_client_submit(
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(ticket, "ticket")? };
         out.set(handle::with(client, |client: &mut Client| {
-            client.submit(count)
+            Ok(client.client.begin(count)?.0)
         })?);
         Ok(())
     })
@@ -335,10 +264,7 @@ pub unsafe extern "C" fn rackweave_sequencer_client_poll(
             )
         };
         handle::with(client, |client: &mut Client| {
-            if client.done.is_empty() {
-                client.collect()?;
-            }
-            let done = client.done.pop_front();
+            let done = client.client.poll();
             let done = done.ok_or(Fault::quiet(Status::Pending))?;
             ticket.set(done.ticket.0);
             let numbers = done.result?;

@@ -2,12 +2,14 @@
 //!
 //! [`config`] is the TOML file and its defaults. [`EmbeddedRack`] runs all nodes and the switch in
 //! this process in real time; [`SimulatedRack`] runs the same machines in virtual time on modelled
-//! hardware. Both are a [`rackweave_controller::Site`] to the controller.
+//! hardware. Both are a [`rackweave_controller::Site`] to the controller. [`services`] puts
+//! together what a database needs of an embedded rack: pages, indexes, sequencers.
 //!
 //! This room may see both an endpoint and the switch. It must not know any workload or command.
 
 mod awake;
 mod build;
+mod choices;
 pub mod config;
 mod embedded;
 mod flow;
@@ -17,10 +19,13 @@ mod index;
 mod mesh_tests;
 pub mod messaging;
 mod pages;
+pub mod paths;
+pub mod services;
 mod simulated;
 mod station;
+pub mod statistics;
 
-pub use build::{Address, RackError, pages_config, sequencer_config, switch_config_of};
+pub use build::{Address, RackError, pipeline_config, switch_config_of};
 pub use config::{ConfigError, RackConfig};
 pub use embedded::{EmbeddedRack, NodeHandle};
 pub use flow::Flow;

@@ -9,7 +9,9 @@
 //! (32 bits, little-endian), zeros. Then the rows follow, each of the same size. The header is as
 //! long as a cache line, so that rows of 32 or 64 bytes never straddle one, nor two packets.
 
-use super::{Producer, PushError};
+use super::producer::done;
+use super::{Producer, PushError, wait_until};
+use rackweave_verbs::Progress;
 
 /// Bytes in front of the rows of an item.
 pub const ITEM_HEADER: usize = 64;
@@ -204,6 +206,19 @@ impl Partitioner {
         Ok(())
     }
 
+    /// [`Self::push`] that waits for room and drives the rack meanwhile.
+    ///
+    /// # Errors
+    /// If the flow was broken off, or `finish` was called.
+    pub fn push_wait(
+        &mut self,
+        progress: &dyn Progress,
+        key: u64,
+        mut write: impl FnMut(&mut [u8]),
+    ) -> Result<(), PushError> {
+        wait_until(progress, || done(self.push(key, &mut write)))
+    }
+
     /// Sends what is left and says that no more will come.
     ///
     /// # Errors
@@ -217,6 +232,14 @@ impl Partitioner {
             }
         }
         Ok(())
+    }
+
+    /// [`Self::finish`] that waits for room and drives the rack meanwhile.
+    ///
+    /// # Errors
+    /// If the flow was broken off.
+    pub fn finish_wait(&mut self, progress: &dyn Progress) -> Result<(), PushError> {
+        wait_until(progress, || done(self.finish()))
     }
 
     /// Whether everything was delivered.

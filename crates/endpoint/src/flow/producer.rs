@@ -297,6 +297,6 @@ impl Producer {
 }
 
 /// What a wait ends with: anything but a full ring.
-fn done<T>(result: Result<T, PushError>) -> Option<Result<T, PushError>> {
+pub(super) fn done<T>(result: Result<T, PushError>) -> Option<Result<T, PushError>> {
     (!matches!(result, Err(PushError::Full))).then_some(result)
 }

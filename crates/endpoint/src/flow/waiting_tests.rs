@@ -165,3 +165,31 @@ fn the_unit_word_is_told_as_it_lies_in_memory() {
         }
     }
 }
+
+#[test]
+fn a_partitioner_waits_for_room_and_is_told_of_the_end() {
+    // Two rows in an item, and more items than the ring has slots.
+    let layout = |order| RingLayout {
+        item_size: 128,
+        ..layout(order)
+    };
+    let pair = || Played::new(layout(ByteOrder::Little), layout(ByteOrder::Big), 0);
+    let played = pair();
+    let mut partitioner = Partitioner::new(vec![played.producer()], 32);
+    for row in 0..13u8 {
+        let pushed = partitioner.push_wait(&played, row.into(), |bytes| bytes.fill(row));
+        assert_eq!(pushed, Ok(()));
+    }
+    assert_eq!(partitioner.finish_wait(&played), Ok(()));
+    let (mut consumer, mut item, mut rows) = (played.consumer(), [0; 128], Vec::new());
+    while let Taken::Items(()) = consumer.pop_wait(&played, &mut item) {
+        let found = Partitioner::rows(&item, 32).expect("it is an item of rows");
+        rows.extend(found.map(|row| row[31]));
+    }
+    assert!(rows.iter().copied().eq(0..13), "{rows:?}");
+    let played = pair();
+    let mut partitioner = Partitioner::new(vec![played.producer()], 32);
+    played.will(&[Act::Abort]);
+    let ended = (0..100).find_map(|key| partitioner.push_wait(&played, key, |_| ()).err());
+    assert_eq!(ended, Some(PushError::Aborted));
+}

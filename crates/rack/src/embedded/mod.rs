@@ -11,6 +11,7 @@ use crate::Flow;
 use crate::build::{self, Kind, RackError};
 use crate::config::RackConfig;
 use crate::pages::{self, PageEnds, TargetOptions};
+use crate::statistics::{Described, Observed, RackObserver};
 use rackweave_base::{Instant, Memory, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{
@@ -24,8 +25,9 @@ use rackweave_switch::{Counters, Ledger, Switch, SwitchConfig, Tap};
 use rackweave_target::{Backend, Target, TargetError};
 use rackweave_verbs::{Progress, Verbs};
 use rackweave_wire::fabric::page::PageId;
-use shared::Shared;
-use std::sync::Arc;
+pub(crate) use shared::Shared;
+use std::fmt;
+use std::sync::{Arc, Mutex};
 use threads::Drivers;
 
 /// Rounds of idleness after which one who waits at a node drives all others, too.
@@ -36,6 +38,9 @@ pub struct EmbeddedRack {
     shared: Arc<Shared>,
     drivers: Drivers,
     config: RackConfig,
+    observed: Arc<Observed>,
+    /// Held while the rack gets its pages.
+    pub(crate) page_set_up: Mutex<()>,
 }
 
 /// A node of an embedded rack: whoever has it may post work there.
@@ -55,11 +60,22 @@ impl EmbeddedRack {
         let shared = Arc::new(Shared::new(config, parts)?);
         shared.install_hosts()?;
         let drivers = Drivers::start(&shared, config.driver_threads)?;
+        let observed = Observed {
+            described: Described::new(config, shared.topology()),
+            seen: Mutex::default(),
+        };
         Ok(Self {
             shared,
             drivers,
             config: config.clone(),
+            observed: Arc::new(observed),
+            page_set_up: Mutex::new(()),
         })
+    }
+
+    /// Whoever has this may look at what the rack has done so far, while it runs.
+    pub fn observer(&self) -> RackObserver {
+        RackObserver::new(Arc::downgrade(&self.shared), self.observed.clone())
     }
 
     /// The configuration.
@@ -355,6 +371,20 @@ impl EmbeddedRack {
     }
 }
 
+impl fmt::Debug for EmbeddedRack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.config.node.len();
+        let mut text = f.debug_struct("EmbeddedRack");
+        text.field("nodes", &nodes).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for NodeHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NodeHandle").field(&self.node).finish()
+    }
+}
+
 impl Drop for EmbeddedRack {
     fn drop(&mut self) {
         self.drivers.stop(&self.shared);
@@ -406,6 +436,8 @@ impl NodeAccess for NodeHandle {
     }
 }
 
+#[cfg(test)]
+mod faults_tests;
 #[cfg(test)]
 mod pages_tests;
 #[cfg(test)]

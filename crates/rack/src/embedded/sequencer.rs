@@ -108,7 +108,7 @@ mod tests {
     fn sequencers_beside_flows_are_refused_by_the_first_tofino() {
         let mut config = RackConfig::default();
         config.switch.sequencers = 1;
-        let refused = EmbeddedRack::new(&config).err().expect("no room");
+        let refused = EmbeddedRack::new(&config).expect_err("no room");
         assert!(refused.to_string().contains("register units"), "{refused}");
     }
 }

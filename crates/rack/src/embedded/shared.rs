@@ -8,7 +8,7 @@
 
 use crate::awake::{Credit, NEVER, Place, span};
 use crate::build::{self, Kind, Parts, RackError};
-use crate::config::RackConfig;
+use crate::config::{FaultSection, RackConfig};
 use crate::station::{NodeStation, SwitchStation, SwitchStations};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rackweave_base::packet::Pool;
@@ -29,7 +29,7 @@ use std::time::Duration as Time;
 /// What counts as much for a node to move in one go: about so many KiB.
 const MUCH: u32 = 64;
 
-pub(super) struct Shared {
+pub(crate) struct Shared {
     epoch: std::time::Instant,
     memory: Memory,
     pool: Pool,
@@ -57,7 +57,8 @@ impl Shared {
         for (at, nic) in parts.nics.into_iter().enumerate() {
             let mut rng = |end: &str| parts.rng.fork(&format!("link {at} {end}"));
             let rngs = [rng("node"), rng("switch")];
-            let [link, far] = link(config, rngs, &parts.memory)?;
+            let faults = config.faults_of(NodeId(at as u16));
+            let [link, far] = link(config, faults, rngs, &parts.memory)?;
             links.plug(build::place_of(&topology, NodeId(at as u16)), far);
             nodes.push(Place::new(NodeStation {
                 nic,
@@ -69,7 +70,7 @@ impl Shared {
         for (at, cable) in topology.cables().enumerate() {
             let mut rng = |end: &str| parts.rng.fork(&format!("cable {at} {end}"));
             let rngs = [rng("upper"), rng("lower")];
-            let [upper, lower] = link(config, rngs, &parts.memory)?;
+            let [upper, lower] = link(config, config.faults, rngs, &parts.memory)?;
             links.plug(cable.upper, upper);
             links.plug(cable.lower, lower);
         }
@@ -121,6 +122,15 @@ impl Shared {
             .lock()
             .expect("the controller does not panic");
         act(&mut controller, &mut &*self)
+    }
+
+    /// The same, unless somebody else acts with it.
+    pub fn try_control<R>(
+        &self,
+        act: impl FnOnce(&mut Controller, &mut dyn Site) -> R,
+    ) -> Option<R> {
+        let mut controller = self.controller.try_lock().ok()?;
+        Some(act(&mut controller, &mut &*self))
     }
 
     pub fn with_nic<R>(&self, node: usize, act: impl FnOnce(&mut Nic) -> R) -> R {
@@ -294,17 +304,18 @@ impl Links {
     }
 }
 
-/// The two ends of a link, with the configuration's faults where each sends.
+/// The two ends of a link, with these faults where each sends.
 fn link(
     config: &RackConfig,
+    faults: FaultSection,
     rngs: [Rng; 2],
     memory: &Memory,
 ) -> Result<[Box<dyn Link>; 2], RackError> {
     let (near, far) = in_process::pair(config.link.packets as usize);
-    if !config.faults.any() {
+    if !faults.any() {
         return Ok([Box::new(near), Box::new(far)]);
     }
-    let faults = config.faults.to_links();
+    let faults = faults.to_links();
     let [near_rng, far_rng] = rngs;
     Ok([
         Box::new(Fault::new(near, faults, near_rng, memory.clone())?),

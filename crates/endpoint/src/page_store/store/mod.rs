@@ -94,6 +94,11 @@ impl<D: Directory> PageStore<D> {
         &mut self.worker
     }
 
+    /// The store that was opened or formatted last: where pages are allocated.
+    pub fn opened(&self) -> Option<u8> {
+        self.opened.as_ref().map(|opened| opened.store)
+    }
+
     /// The node's buffer frames.
     pub fn pool(&self) -> &Arc<Pool> {
         self.worker.pool()

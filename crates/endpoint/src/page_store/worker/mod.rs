@@ -164,6 +164,17 @@ impl<D: Directory> Worker<D> {
         self.begin(Pending::new(page, mode))
     }
 
+    /// As [`Self::fix`], but that the worker has fixed the page already is an error in every build.
+    ///
+    /// # Errors
+    /// [`FixError::Conflict`], as said.
+    pub fn try_fix(&mut self, page: PageId, mode: Mode) -> Result<Fix, FixError> {
+        match self.local.conflicts(page, mode) {
+            true => Err(FixError::Conflict(page)),
+            false => Ok(self.fix_in_turn(page, mode)),
+        }
+    }
+
     /// As [`Self::fix`], but a page that does not bear its checksum is fixed all the same.
     pub(super) fn fix_unchecked(&mut self, page: PageId, mode: Mode) -> Fix {
         let mut pending = Pending::new(page, mode);
@@ -199,6 +210,12 @@ impl<D: Directory> Worker<D> {
         if let Some(pending) = self.fixes.get_mut(fix.0) {
             pending.is_abandoned = true;
         }
+    }
+
+    /// Nobody will take what comes of any fix.
+    pub fn abandon_all(&mut self) {
+        let keys: Vec<_> = self.fixes.keys().collect();
+        keys.into_iter().for_each(|key| self.abandon(Fix(key)));
     }
 
     /// Begins to ask whether a guard's version is still the newest, and nobody is about to change

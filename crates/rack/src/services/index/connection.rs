@@ -1,0 +1,248 @@
+//! One thread's connection to an index.
+
+use super::{CallError, IndexService, IndexServiceError};
+use crate::NodeHandle;
+use crate::services::{TIME_LIMIT, wait_within};
+use core::ops::RangeInclusive;
+use rackweave_base::{Duration, NodeId};
+use rackweave_endpoint::btree::Direction;
+use rackweave_endpoint::index::{
+    Answer, BeginError, EndpointId, IndexClient, Op, Reply, Ticket, Value,
+};
+use rackweave_verbs::NodeAccess as _;
+use std::collections::{HashSet, VecDeque};
+
+/// One thread's connection to an index, from one node.
+///
+/// The first calls wait for their answer, within [`IndexConnection::time_limit`], and drive the
+/// rack meanwhile: [`get`](Self::get), [`insert`](Self::insert), [`update`](Self::update),
+/// [`put`](Self::put), [`delete`](Self::delete), [`scan`](Self::scan). Throughput is in many
+/// operations at a time: [`begin`](Self::begin) takes one, up to 64 of them, and
+/// [`poll`](Self::poll) gets on with all and gives the next answer.
+///
+/// Whoever polls or waits also has the index's servers answer, if they are free. So no server
+/// thread is needed; [`IndexService::serve`] is there for those who want some. Dropped, a
+/// connection waits for nothing: a write that is under way may or may not be done.
+#[derive(Debug)]
+pub struct IndexConnection {
+    /// Always there, until it is dropped.
+    client: Option<IndexClient>,
+    service: IndexService,
+    at: NodeId,
+    node: NodeHandle,
+    time_limit: Duration,
+    /// Answers that came while another one was waited for.
+    replies: VecDeque<Reply>,
+    /// Operations that nobody waits for any more.
+    given_up: HashSet<Ticket>,
+}
+
+const THERE: &str = "a connection has its client until it is dropped";
+
+impl IndexConnection {
+    pub(super) fn new(service: IndexService, at: NodeId, client: IndexClient) -> Self {
+        Self {
+            client: Some(client),
+            node: service.rack().node(at),
+            service,
+            at,
+            time_limit: TIME_LIMIT,
+            replies: VecDeque::new(),
+            given_up: HashSet::new(),
+        }
+    }
+
+    /// The value of a key, if it has one.
+    ///
+    /// # Errors
+    /// If no answer came, or the index is damaged.
+    pub fn get(&mut self, key: u64) -> Result<Option<Value>, CallError> {
+        match self.execute(&Op::Get { key })? {
+            Answer::Value(value) => Ok(value),
+            other => unreachable!("a lookup was answered with {other:?}"),
+        }
+    }
+
+    /// Gives a key that has no value one. False if it has one, which stays as it is.
+    ///
+    /// # Errors
+    /// If the value is too long, the index full, or no answer came.
+    pub fn insert(&mut self, key: u64, value: &[u8]) -> Result<bool, CallError> {
+        Ok(!self.write(&Op::Insert { key, value })?)
+    }
+
+    /// Gives a key that has a value another one. False if it has none, and gets none.
+    ///
+    /// # Errors
+    /// As for [`IndexConnection::insert`].
+    pub fn update(&mut self, key: u64, value: &[u8]) -> Result<bool, CallError> {
+        self.write(&Op::Update { key, value })
+    }
+
+    /// Gives a key a value. Whether it had one before.
+    ///
+    /// # Errors
+    /// As for [`IndexConnection::insert`].
+    pub fn put(&mut self, key: u64, value: &[u8]) -> Result<bool, CallError> {
+        self.write(&Op::Put { key, value })
+    }
+
+    /// Takes a key's value away. False if it had none.
+    ///
+    /// # Errors
+    /// As for [`IndexConnection::insert`].
+    pub fn delete(&mut self, key: u64) -> Result<bool, CallError> {
+        self.write(&Op::Delete { key })
+    }
+
+    /// The entries of these keys, at most `limit`, in the order of the direction. Each leaf of the
+    /// tree is seen at one moment, the whole range is not.
+    ///
+    /// # Errors
+    /// If the range ends before it begins, no answer came, or the index is damaged.
+    pub fn scan(
+        &mut self,
+        keys: RangeInclusive<u64>,
+        direction: Direction,
+        limit: u32,
+    ) -> Result<Vec<(u64, Value)>, CallError> {
+        let scan = Op::Scan {
+            low: *keys.start(),
+            last: *keys.end(),
+            direction,
+            limit,
+        };
+        match self.execute(&scan)? {
+            Answer::Entries(entries) => Ok(entries),
+            other => unreachable!("a scan was answered with {other:?}"),
+        }
+    }
+
+    fn write(&mut self, op: &Op<'_>) -> Result<bool, CallError> {
+        match self.execute(op)? {
+            Answer::Found(found) => Ok(found),
+            other => unreachable!("a write was answered with {other:?}"),
+        }
+    }
+
+    /// Any operation, waited for.
+    ///
+    /// # Errors
+    /// If it is not begun, fails, or no answer came in time.
+    pub fn execute(&mut self, op: &Op<'_>) -> Result<Answer, CallError> {
+        self.execute_within(op, self.time_limit)
+    }
+
+    /// The same within another time limit; [`FOREVER`](crate::services::FOREVER) is none.
+    ///
+    /// # Errors
+    /// As for [`IndexConnection::execute`].
+    pub fn execute_within(&mut self, op: &Op<'_>, limit: Duration) -> Result<Answer, CallError> {
+        let ticket = self.begin(op)?;
+        match self.wait(ticket, limit) {
+            Some(reply) => Ok(reply.result?),
+            None => {
+                self.abandon(ticket);
+                Err(CallError::TimedOut { after: limit })
+            }
+        }
+    }
+
+    /// Begins an operation. Nothing is sent before the next poll, so operations that are begun
+    /// together travel together.
+    ///
+    /// # Errors
+    /// If 64 are under way, the value is too long, or a range ends before it begins.
+    pub fn begin(&mut self, op: &Op<'_>) -> Result<Ticket, BeginError> {
+        let (len, limit) = (op.value().len(), self.service.value_max());
+        if len > limit as usize {
+            return Err(BeginError::ValueTooLarge { len, limit });
+        }
+        self.client.as_mut().expect(THERE).begin(op)
+    }
+
+    /// Gets on with everything, and gives the next answer, of any operation. Never waits.
+    pub fn poll(&mut self) -> Option<Reply> {
+        if self.replies.is_empty() {
+            self.advance();
+        }
+        self.replies.pop_front()
+    }
+
+    /// Waits for the answer of one operation, within a time limit. Without one it is still under
+    /// way: wait again, poll, or [`abandon`](Self::abandon) it.
+    pub fn wait(&mut self, ticket: Ticket, limit: Duration) -> Option<Reply> {
+        let node = self.node.clone();
+        wait_within(&node, limit, || {
+            self.advance();
+            let at = self.replies.iter().position(|r| r.ticket == ticket)?;
+            self.replies.remove(at)
+        })
+    }
+
+    /// Gets on with everything: true if anything happened.
+    pub fn advance(&mut self) -> bool {
+        let served = self.service.serve();
+        let (client, now) = (self.client.as_mut().expect(THERE), self.node.now());
+        let came = self.node.with(|nic| client.advance(now, nic));
+        while let Some(reply) = client.take() {
+            if !self.given_up.remove(&reply.ticket) {
+                self.replies.push_back(reply);
+            }
+        }
+        came | served
+    }
+
+    /// Nobody will want to know what comes of an operation.
+    pub fn abandon(&mut self, ticket: Ticket) {
+        match self.replies.iter().position(|r| r.ticket == ticket) {
+            Some(at) => drop(self.replies.remove(at)),
+            None => drop(self.given_up.insert(ticket)),
+        }
+    }
+
+    /// Connects anew to an endpoint that was restarted, or whose connection broke. What was under
+    /// way to it ends with an error.
+    ///
+    /// # Errors
+    /// If the endpoint is dead, or there is no room.
+    pub fn reconnect(&mut self, endpoint: EndpointId) -> Result<(), IndexServiceError> {
+        let rack = self.service.rack().clone();
+        let client = self.client.as_mut().expect(THERE);
+        let mut index = self.service.index();
+        Ok(rack.attach_index_client(&mut index, self.at, client, endpoint)?)
+    }
+
+    /// How long calls that wait do so.
+    pub fn time_limit(&self) -> Duration {
+        self.time_limit
+    }
+
+    /// Changes that; it is [`TIME_LIMIT`] at first.
+    pub fn set_time_limit(&mut self, limit: Duration) {
+        self.time_limit = limit;
+    }
+
+    /// The machine: its statistics, its map, whether it asks the network.
+    pub fn client(&self) -> &IndexClient {
+        self.client.as_ref().expect(THERE)
+    }
+
+    /// The node that it is at.
+    pub fn node(&self) -> &NodeHandle {
+        &self.node
+    }
+
+    /// What it leads to.
+    pub fn service(&self) -> &IndexService {
+        &self.service
+    }
+}
+
+impl Drop for IndexConnection {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            self.node.with(|nic| client.close(nic));
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! An index for a database: a B+tree over the endpoints of a rack, whose servers answer, whose
+//! memory is read, and whose upper levels switches may know (docs/index.md, docs/in-network.md).
+
+mod connection;
+mod coordinator;
+mod error;
+mod options;
+
+pub use connection::IndexConnection;
+pub use coordinator::IndexCoordinator;
+pub use error::{CallError, IndexMoveError, IndexServiceError};
+pub use options::{IndexOptions, KEYS_MAX, VALUE_MAX};
+
+use crate::index::network::{IndexCounters, IndexNetworkError, LoadProgress, NetworkSummary};
+use crate::services::wait_within;
+use crate::{EmbeddedRack, Index, IndexLoss, NodeHandle, SharedServer};
+use rackweave_base::{Duration, NodeId};
+use rackweave_controller::index::{Adapter, AdapterConfig, KeyWeights};
+use rackweave_endpoint::index::{
+    Access, CoordinatorConfig, EndpointId, IndexClientConfig, PartitionMap,
+};
+use rackweave_verbs::NodeAccess as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// An index of a rack: keys are 64-bit numbers, values bytes. Clones of it are the same. A rack may
+/// have several. The index goes when the last of its services and connections is dropped.
+#[derive(Clone, Debug)]
+pub struct IndexService(Arc<Served>);
+
+#[derive(Debug)]
+struct Served {
+    rack: Arc<EmbeddedRack>,
+    index: Mutex<Index>,
+    servers: RwLock<Vec<(NodeHandle, SharedServer)>>,
+    value_max: u32,
+    /// Who has the switches loaded, if there is a network.
+    adapter: Mutex<Option<Adapter>>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let index = self.index.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for endpoint in index.endpoints() {
+            self.rack.kill_index_endpoint(index, endpoint);
+        }
+    }
+}
+
+impl IndexService {
+    /// Makes an index, which is empty.
+    ///
+    /// # Errors
+    /// If an option is out of range, or a node or the switches lack room.
+    pub fn new(
+        rack: &Arc<EmbeddedRack>,
+        options: &IndexOptions,
+    ) -> Result<Self, IndexServiceError> {
+        let spec = options.spec(rack.config())?;
+        let mut index = rack.create_index(spec)?;
+        if let Some(network) = options.network {
+            let opened = rack.open_index_network(&mut index, network);
+            if let Err(error) = opened {
+                for endpoint in index.endpoints() {
+                    rack.kill_index_endpoint(&mut index, endpoint);
+                }
+                return Err(error.into());
+            }
+        }
+        let service = Self(Arc::new(Served {
+            rack: Arc::clone(rack),
+            servers: RwLock::new(servers(rack, &index)),
+            index: Mutex::new(index),
+            value_max: options.value_max,
+            adapter: Mutex::new(None),
+        }));
+        Ok(service)
+    }
+
+    /// A connection for one thread, from `node`, that reads by `access`. Writes are requests all
+    /// the same.
+    ///
+    /// # Errors
+    /// If the index has as many clients as it may have, or a node lacks room.
+    pub fn connect(
+        &self,
+        node: NodeId,
+        access: Access,
+    ) -> Result<IndexConnection, IndexServiceError> {
+        let config = IndexClientConfig {
+            access,
+            ..IndexClientConfig::default()
+        };
+        self.connect_with(node, config)
+    }
+
+    /// The same with every setting of a client: operations at a time, parts of scans, caches,
+    /// time-outs. The longest request is as the endpoints take it, whatever the configuration says.
+    ///
+    /// # Errors
+    /// As for [`IndexService::connect`].
+    pub fn connect_with(
+        &self,
+        node: NodeId,
+        config: IndexClientConfig,
+    ) -> Result<IndexConnection, IndexServiceError> {
+        let client = self
+            .rack()
+            .add_index_client(&mut self.index(), node, config);
+        Ok(IndexConnection::new(self.clone(), node, client?))
+    }
+
+    /// Who moves keys between endpoints, at a node. Any other one of the index is to be dropped.
+    ///
+    /// # Errors
+    /// If a node or a server lacks room.
+    pub fn coordinate(
+        &self,
+        node: NodeId,
+        config: CoordinatorConfig,
+    ) -> Result<IndexCoordinator, IndexServiceError> {
+        let made = self
+            .rack()
+            .add_index_coordinator(&mut self.index(), node, config);
+        Ok(IndexCoordinator::new(self.clone(), node, made?))
+    }
+
+    /// Loads entries into an index that is empty, without clients: much faster than inserting them.
+    /// Keys must ascend.
+    ///
+    /// # Errors
+    /// If an endpoint is not empty, has no room, or keys do not ascend. What endpoints before it
+    /// got stays.
+    pub fn load(
+        &self,
+        entries: impl IntoIterator<Item = (u64, Vec<u8>)>,
+    ) -> Result<(), IndexServiceError> {
+        let index = self.index();
+        let mut entries = entries.into_iter().peekable();
+        for part in index.map().parts() {
+            let endpoint = part.endpoint;
+            let gone = || crate::IndexSetUpError::NoEndpoint(endpoint);
+            let shard = index.shard(endpoint).ok_or_else(gone)?;
+            let here = core::iter::from_fn(|| entries.next_if(|(key, _)| *key <= part.last));
+            let loaded = shard.bulk_load(here);
+            loaded.map_err(|error| IndexServiceError::Load { endpoint, error })?;
+        }
+        Ok(())
+    }
+
+    /// Has all servers answer what has come. True if there was anything. Connections do this while
+    /// they wait or poll. A program with cores for it gives a thread to this and
+    /// [`Progress::drive`](rackweave_verbs::Progress) in turn.
+    pub fn serve(&self) -> bool {
+        let servers = self
+            .0
+            .servers
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut served = false;
+        for (node, server) in servers.iter() {
+            let now = node.now();
+            served |= node.peek(|nic| server.poll(now, nic));
+        }
+        served
+    }
+
+    /// Loads what the trees look like into the switches, by what is known of how often keys are
+    /// asked for, and waits until that serves. To be called when an index was loaded, and again
+    /// when much has changed; or [`IndexService::adapt`] now and then.
+    ///
+    /// # Errors
+    /// If the index is not in the network ([`IndexOptions::network`]), its tree nodes do not fit
+    /// packets, or it is not done in time.
+    pub fn load_network(&self, limit: Duration) -> Result<NetworkSummary, IndexServiceError> {
+        let rack = self.rack();
+        let mut weights: Option<KeyWeights> = None;
+        let mut begun = false;
+        let mut step = || -> Result<Option<NetworkSummary>, IndexServiceError> {
+            let mut index = self.index();
+            let network = index.network_mut().ok_or(IndexNetworkError::NotOpen)?;
+            if !begun {
+                // A load that somebody else began is ended first, and the one before retired.
+                match network.step(&mut &**rack)? {
+                    LoadProgress::Rest => {}
+                    _ => return Ok(None),
+                }
+                let weights = weights.get_or_insert_with(|| network.take_weights(&mut &**rack));
+                let progress = network.begin_load(&mut &**rack, weights)?;
+                begun = !matches!(progress, LoadProgress::Wait(_));
+                return Ok(None);
+            }
+            match network.step(&mut &**rack)? {
+                LoadProgress::Serves | LoadProgress::Rest => Ok(Some(network.summary().clone())),
+                LoadProgress::Wait(_) | LoadProgress::More => Ok(None),
+            }
+        };
+        let first = self.index().spec().endpoints[0].node;
+        let done = wait_within(&rack.node(first), limit, || step().transpose());
+        done.unwrap_or(Err(IndexServiceError::TimedOut { after: limit }))
+    }
+
+    /// Looks whether what the switches know is still what is asked for most, and has them load what
+    /// is worth while. To be called now and then, by one thread; never waits. Nothing happens
+    /// before the first interval of the configuration is over.
+    ///
+    /// # Errors
+    /// If the index is not in the network, or a switch refuses.
+    pub fn adapt(&self, config: AdapterConfig) -> Result<LoadProgress, IndexServiceError> {
+        let rack = self.rack();
+        let mut index = self.index();
+        let now = rack.node(index.spec().endpoints[0].node).now();
+        let network = index.network_mut().ok_or(IndexNetworkError::NotOpen)?;
+        let adapter = self.0.adapter.lock();
+        let mut adapter = adapter.unwrap_or_else(PoisonError::into_inner);
+        let adapter = adapter.get_or_insert_with(|| Adapter::new(config, now));
+        Ok(network.adapt(&mut &**rack, adapter)?)
+    }
+
+    /// What the switches have counted of queries: how deep they led them. Nothing if the index is
+    /// not in the network.
+    pub fn network_counters(&self) -> Option<IndexCounters> {
+        let index = self.index();
+        Some(index.network()?.counters(&mut &**self.rack()))
+    }
+
+    /// Ends an endpoint as if its process had been killed: connections see it gone. For tests.
+    pub fn kill(&self, endpoint: EndpointId) {
+        self.rack().kill_index_endpoint(&mut self.index(), endpoint);
+        self.look_up_servers();
+    }
+
+    /// Starts an endpoint anew, with the keys that it had and none of their values. Connections
+    /// are to [`reconnect`](IndexConnection::reconnect).
+    ///
+    /// # Errors
+    /// If its node is dead or lacks room.
+    pub fn restart(&self, endpoint: EndpointId) -> Result<IndexLoss, IndexServiceError> {
+        let mut index = self.index();
+        let lost = self.rack().restart_index_endpoint(&mut index, endpoint);
+        drop(index);
+        self.look_up_servers();
+        Ok(lost?)
+    }
+
+    fn look_up_servers(&self) {
+        let servers = servers(self.rack(), &self.index());
+        *self
+            .0
+            .servers
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = servers;
+    }
+
+    /// Who has which keys now.
+    pub fn map(&self) -> PartitionMap {
+        self.index().map()
+    }
+
+    /// Bytes of the longest value.
+    pub fn value_max(&self) -> u32 {
+        self.0.value_max
+    }
+
+    /// The rack.
+    pub fn rack(&self) -> &Arc<EmbeddedRack> {
+        &self.0.rack
+    }
+
+    /// The parts of it: shards, server threads, the network. Nobody can connect while it is held.
+    pub fn index(&self) -> MutexGuard<'_, Index> {
+        self.0.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All server threads, with their nodes.
+fn servers(rack: &EmbeddedRack, index: &Index) -> Vec<(NodeHandle, SharedServer)> {
+    let endpoints = index.endpoints().zip(&index.spec().endpoints);
+    let of_one = |(endpoint, spec): (EndpointId, &crate::IndexEndpointSpec)| {
+        let servers = index.servers(endpoint).iter();
+        let node = rack.node(spec.node);
+        servers
+            .map(|server| (node.clone(), server.clone()))
+            .collect::<Vec<_>>()
+    };
+    endpoints.flat_map(of_one).collect()
+}

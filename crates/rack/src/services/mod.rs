@@ -1,0 +1,59 @@
+//! What a database sets up on a rack, each in one call: pages, an index, sequencers.
+//!
+//! The rooms below have the parts: targets, pools, channels, shards, server threads, clients. Here
+//! they are put together as a program needs them, and what waits has a time limit and drives the
+//! rack meanwhile.
+//!
+//! - [`PageService`] gives an [`EmbeddedRack`] its page directory and stores, and lends
+//!   [`PageWorker`]s to threads.
+//! - [`IndexService`] is a B+tree over the endpoints of a rack; threads have an
+//!   [`IndexConnection`] each. [`IndexCoordinator`] moves keys between endpoints.
+//! - [`SequencerService`] is a sequencer in the switch, [`SequencerClient`] a thread's way to it.
+//!
+//! A service holds its rack ([`Arc`]), and what it lends holds the service: they are dropped in any
+//! order. Services are shared (`Clone`, `Send`, `Sync`); what they lend is for one thread at a
+//! time. docs/embedding.md has the rest.
+//!
+//! [`EmbeddedRack`]: crate::EmbeddedRack
+//! [`Arc`]: std::sync::Arc
+
+mod index;
+mod pages;
+mod sequencer;
+#[cfg(test)]
+mod tests;
+mod wait;
+
+pub use index::{
+    CallError, IndexConnection, IndexCoordinator, IndexMoveError, IndexOptions, IndexService,
+    IndexServiceError, KEYS_MAX, VALUE_MAX,
+};
+pub use pages::{
+    BLOCK, HireError, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare,
+    StoreInfo, StoreMedium, StoresCloseError,
+};
+pub use sequencer::{SequencerCallError, SequencerClient, SequencerClientError, SequencerService};
+pub use wait::{FOREVER, TIME_LIMIT, wait_within};
+
+use crate::config::{BudgetName, NodeConfig, RackConfig, Role};
+
+impl RackConfig {
+    /// A rack for all services at once: the default nodes, a memory node (`memory0`) for what the
+    /// page directory does not index, and a switch in software that has room for flows, 65536
+    /// indexed pages, 16 sequencers and an index. No hardware switch holds them together.
+    pub fn with_all_programs() -> Self {
+        let mut config = Self::default();
+        config.node.push(NodeConfig::new("memory0", Role::Memory));
+        let switch = &mut config.switch;
+        switch.budget = BudgetName::Software;
+        switch.page_entries = 1 << 16;
+        switch.sequencers = 16;
+        // What the network keeps of an index in the paper (fat-btree, section IV-A).
+        switch.index_servers = 8;
+        switch.index_queries = 256;
+        switch.index_fat_ranges = 1024;
+        switch.index_nodes = 4096;
+        switch.index_layers = 2;
+        config
+    }
+}

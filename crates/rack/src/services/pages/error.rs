@@ -1,0 +1,135 @@
+//! What can go wrong with pages, by the call that it goes wrong in.
+
+use crate::config::StoreError;
+use rackweave_base::{Duration, NodeId};
+use rackweave_controller::PageSetUpError;
+use rackweave_endpoint::page_store::{CloseError, FixError, FlushError, OpenError, PoolError};
+use rackweave_target::TargetError;
+use rackweave_wire::fabric::page::PageId;
+
+/// Why a rack has no pages.
+#[derive(Debug, thiserror::Error)]
+pub enum PageServiceError {
+    /// The switch has no page directory.
+    #[error(
+        "the switch has no page directory; set switch.page_entries in the configuration of the rack"
+    )]
+    NoDirectory,
+    /// The rack has pages already.
+    #[error("this rack has pages already; share its page service")]
+    Exists,
+    /// Nobody to have buffer frames.
+    #[error("the rack has no compute node to have buffer frames; name nodes")]
+    NoCompute,
+    /// Nobody to have a store.
+    #[error("the rack has no storage node to have a store; name another node")]
+    NoStorage,
+    /// No such node, or it is dead.
+    #[error("{0:?} is not in the rack, or dead")]
+    NoNode(NodeId),
+    /// More stores than page numbers can name.
+    #[error("{0} stores; 1 to 255 are possible")]
+    Stores(usize),
+    /// A medium is too small for a store, or has blocks that are larger than a page.
+    #[error(
+        "store {name}: {blocks} blocks of {block_size} bytes are no store of pages of {page_size} \
+         bytes; blocks must not be larger than a page, and there must be room for two pages"
+    )]
+    Medium {
+        /// The store.
+        name: String,
+        /// Blocks that it has.
+        blocks: u64,
+        /// Bytes of each.
+        block_size: u32,
+        /// Bytes of a page.
+        page_size: u32,
+    },
+    /// A store of the configuration could not be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No NVMe target.
+    #[error("{node:?}: {error}")]
+    Target {
+        /// Its node.
+        node: NodeId,
+        /// Why not.
+        error: TargetError,
+    },
+    /// No page directory.
+    #[error(transparent)]
+    SetUp(#[from] PageSetUpError),
+    /// No pool.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// A store is none of ours, or damaged.
+    #[error("store {name}: {error}")]
+    Open {
+        /// The store.
+        name: String,
+        /// Why not.
+        error: OpenError,
+    },
+}
+
+/// Why there is no worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum HireError {
+    /// The node has no pages.
+    #[error("{0:?} has no buffer frames; name it when the page service is made")]
+    NoFrames(NodeId),
+    /// All workers of the node are taken.
+    #[error("all {workers} workers of {node:?} are taken; drop one, or make more of them")]
+    AllTaken {
+        /// The node.
+        node: NodeId,
+        /// Its workers.
+        workers: usize,
+    },
+    /// The store could not be opened for it.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+/// Why a page could not be fixed in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PageError {
+    /// It was not had within the time given: somebody holds its latch, or the storage is slow.
+    #[error("{page} was not had within {after}; somebody holds its latch, or the storage is slow")]
+    TimedOut {
+        /// The page.
+        page: PageId,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// It cannot be had.
+    #[error(transparent)]
+    Fix(#[from] FixError),
+}
+
+/// Why stores were not closed in an orderly way. What could be written has been.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum StoresCloseError {
+    /// Workers are in use.
+    #[error("{0} workers are in use; drop them first")]
+    InUse(usize),
+    /// No worker to do it.
+    #[error(transparent)]
+    Hire(#[from] HireError),
+    /// Pages that are changed could not be written.
+    #[error("{node:?}: {error}")]
+    Flush {
+        /// Whose pages they are.
+        node: NodeId,
+        /// Why not.
+        error: FlushError,
+    },
+    /// A store could not be closed.
+    #[error("store {store}: {error}")]
+    Close {
+        /// Its number.
+        store: u8,
+        /// Why not.
+        error: CloseError,
+    },
+}

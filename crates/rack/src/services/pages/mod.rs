@@ -1,0 +1,283 @@
+//! Pages for a database: stores behind NVMe targets, buffer frames on nodes, the directory in the
+//! switch, and workers for threads (Seamless, section 2; docs/pages.md).
+
+mod error;
+mod media;
+mod options;
+mod worker;
+
+pub use error::{HireError, PageError, PageServiceError, StoresCloseError};
+pub use options::{BLOCK, PageOptions, Prepare, StoreInfo, StoreMedium};
+pub use worker::PageWorker;
+
+use crate::EmbeddedRack;
+use core::hash::{BuildHasher, Hasher};
+use rackweave_base::{Duration, NodeId};
+use rackweave_controller::PageNode;
+use rackweave_endpoint::page_store::directory::{Channel, ChannelParts};
+use rackweave_endpoint::page_store::{
+    FormatOptions, OpenError, PageStore, Pool, PoolConfig, Worker,
+};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The pages of a rack. A rack has at most one page service, for as long as it lives; clones of it
+/// are the same.
+///
+/// What a program changes is in the memory of nodes until it is flushed or evicted:
+/// [`PageService::close`] comes before a program ends. Without it the stores are as after a power
+/// cut, and what was not written home is lost.
+#[derive(Clone, Debug)]
+pub struct PageService(Arc<Directory>);
+
+#[derive(Debug)]
+struct Directory {
+    rack: Arc<EmbeddedRack>,
+    stores: Vec<StoreInfo>,
+    nodes: Vec<NodeId>,
+    desks: Mutex<HashMap<NodeId, Desk>>,
+    /// Whether workers find their store open.
+    opens: bool,
+    time_limit: Duration,
+}
+
+/// A node's pool, and its workers that nobody has.
+#[derive(Debug)]
+struct Desk {
+    pool: Arc<Pool>,
+    workers: usize,
+    /// Of workers that nobody has had yet.
+    parts: Vec<ChannelParts>,
+    resting: Vec<PageStore<Channel>>,
+}
+
+impl PageService {
+    /// Gives a rack pages, on the stores that its configuration names (`[[store]]`); if it names
+    /// none, on one in memory, at the first storage node.
+    ///
+    /// # Errors
+    /// If the rack has pages already or no page directory, a store cannot be opened, or there is no
+    /// room. If the error is [`PageServiceError::Open`], the rack has a directory that nobody can
+    /// use: build another one.
+    pub fn new(rack: &Arc<EmbeddedRack>, options: &PageOptions) -> Result<Self, PageServiceError> {
+        Self::set_up(rack, options, || media::of_config(rack, options))
+    }
+
+    /// Gives a rack pages on these stores, in this order numbered from 0.
+    ///
+    /// # Errors
+    /// As for [`PageService::new`].
+    pub fn with_stores(
+        rack: &Arc<EmbeddedRack>,
+        options: &PageOptions,
+        stores: Vec<StoreMedium>,
+    ) -> Result<Self, PageServiceError> {
+        Self::set_up(rack, options, || Ok(stores))
+    }
+
+    /// Media are opened when it is known that the rack can have pages.
+    fn set_up(
+        rack: &Arc<EmbeddedRack>,
+        options: &PageOptions,
+        media: impl FnOnce() -> Result<Vec<StoreMedium>, PageServiceError>,
+    ) -> Result<Self, PageServiceError> {
+        let config = rack.config();
+        if config.switch.page_entries == 0 {
+            return Err(PageServiceError::NoDirectory);
+        }
+        let nodes = media::nodes_of(rack, options)?;
+        // Another target would end the one that is there; and of two callers one comes first.
+        let _alone = rack.page_set_up.lock();
+        if nodes.iter().any(|&node| rack.page_ends(node).is_some()) {
+            return Err(PageServiceError::Exists);
+        }
+        let (stores, specs) = media::add_targets(rack, media()?)?;
+        let member = |&node: &NodeId| PageNode {
+            node,
+            frames: options.frames,
+            workers: options.workers,
+            slots: options.requests,
+        };
+        let members = nodes.iter().map(member).collect();
+        let memory = config
+            .nodes_of(crate::config::Role::Memory)
+            .first()
+            .copied();
+        let fallback = options.fallback.or(memory);
+        rack.create_pages(rack.page_spec(members, specs, fallback))?;
+        let desks = nodes.iter().map(|&node| Ok((node, desk(rack, node)?)));
+        let desks: Result<_, PageServiceError> = desks.collect();
+        let service = Self(Arc::new(Directory {
+            rack: Arc::clone(rack),
+            stores,
+            nodes,
+            desks: Mutex::new(desks?),
+            opens: options.prepare != Prepare::Leave,
+            time_limit: options.time_limit,
+        }));
+        service.prepare(options.prepare)?;
+        Ok(service)
+    }
+
+    /// Opens or formats all stores.
+    fn prepare(&self, how: Prepare) -> Result<(), PageServiceError> {
+        let first = self.0.nodes.first().copied().unwrap_or_default();
+        if how == Prepare::Leave {
+            return Ok(());
+        }
+        for StoreInfo {
+            number,
+            name,
+            pages,
+            ..
+        } in &self.0.stores
+        {
+            // Nobody else has a worker yet.
+            let Ok(mut worker) = self.hire_unopened(first) else {
+                return Err(PageServiceError::NoNode(first));
+            };
+            let format = FormatOptions {
+                store: *number,
+                capacity: *pages,
+                identity: random(),
+            };
+            let done = match how {
+                Prepare::Format => worker.format(format),
+                _ => match worker.open(*number) {
+                    Err(OpenError::Blank(_)) if how == Prepare::OpenOrFormat => {
+                        worker.format(format)
+                    }
+                    other => other.map(|_| ()),
+                },
+            };
+            done.map_err(|error| PageServiceError::Open {
+                name: name.clone(),
+                error,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A worker for the calling thread, at a node. Pages that it allocates are of store 0: open
+    /// another one ([`PageStore::open`]) to allocate there.
+    ///
+    /// It opens the store, so no guard of the same thread may have page 0 or the last page of it
+    /// exclusively.
+    ///
+    /// # Errors
+    /// If the node has no buffer frames, or all its workers are taken.
+    pub fn hire(&self, node: NodeId) -> Result<PageWorker, HireError> {
+        let mut worker = self.hire_unopened(node)?;
+        if self.0.opens && worker.opened() != Some(0) {
+            worker.open(0)?;
+        }
+        Ok(worker)
+    }
+
+    fn hire_unopened(&self, node: NodeId) -> Result<PageWorker, HireError> {
+        let mut desks = self.desks();
+        let desk = desks.get_mut(&node).ok_or(HireError::NoFrames(node))?;
+        let store = match desk.resting.pop() {
+            Some(rested) => rested,
+            None => {
+                let workers = desk.workers;
+                let parts = desk.parts.pop();
+                let parts = parts.ok_or(HireError::AllTaken { node, workers })?;
+                let worker = Worker::new(Arc::clone(&desk.pool), Channel::new(parts));
+                PageStore::new(worker, Arc::new(self.0.rack.node(node)))
+            }
+        };
+        drop(desks);
+        Ok(PageWorker::new(self.clone(), node, store))
+    }
+
+    fn take_back(&self, node: NodeId, store: PageStore<Channel>) {
+        if let Some(desk) = self.desks().get_mut(&node) {
+            desk.resting.push(store);
+        }
+    }
+
+    /// Writes everything home that is changed, and says in every store that it was closed. All
+    /// workers have to be dropped, and all guards. The service can be used again afterwards.
+    ///
+    /// # Errors
+    /// If workers are in use, or not everything could be written: what could be has been.
+    pub fn close(&self) -> Result<(), StoresCloseError> {
+        let in_use = |desk: &Desk| desk.workers - desk.parts.len() - desk.resting.len();
+        let in_use = self.desks().values().map(in_use).sum();
+        if in_use > 0 {
+            return Err(StoresCloseError::InUse(in_use));
+        }
+        for &node in &self.0.nodes {
+            let mut worker = self.hire_unopened(node)?;
+            let flushed = worker.flush();
+            flushed.map_err(|error| StoresCloseError::Flush { node, error })?;
+        }
+        if !self.0.opens {
+            return Ok(());
+        }
+        for &StoreInfo { number: store, .. } in &self.0.stores {
+            let first = self.0.nodes.first().copied().unwrap_or_default();
+            let mut worker = self.hire_unopened(first)?;
+            worker.open(store).map_err(HireError::Open)?;
+            let closed = worker.close();
+            closed.map_err(|error| StoresCloseError::Close { store, error })?;
+        }
+        Ok(())
+    }
+
+    /// The rack.
+    pub fn rack(&self) -> &Arc<EmbeddedRack> {
+        &self.0.rack
+    }
+
+    /// The nodes that have buffer frames.
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.0.nodes
+    }
+
+    /// The stores, by number.
+    pub fn stores(&self) -> &[StoreInfo] {
+        &self.0.stores
+    }
+
+    /// Bytes of a page, its header of 32 bytes included: guards show what is behind it.
+    pub fn page_size(&self) -> u32 {
+        self.0.rack.config().switch.page_size
+    }
+
+    /// How long [`PageWorker::fix`] waits.
+    pub fn time_limit(&self) -> Duration {
+        self.0.time_limit
+    }
+
+    /// The buffer frames of a node; nothing if it has none.
+    pub fn pool(&self, node: NodeId) -> Option<Arc<Pool>> {
+        self.desks().get(&node).map(|desk| Arc::clone(&desk.pool))
+    }
+
+    fn desks(&self) -> MutexGuard<'_, HashMap<NodeId, Desk>> {
+        self.0.desks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn desk(rack: &EmbeddedRack, node: NodeId) -> Result<Desk, PageServiceError> {
+    let ends = rack.page_ends(node);
+    let ends = ends.ok_or(PageServiceError::NoNode(node))?;
+    let config = PoolConfig {
+        seed: rack.config().seed,
+        ..PoolConfig::new(node.0, rack.config().switch.page_size, ends.count)
+    };
+    Ok(Desk {
+        pool: Pool::new(ends.frames, config)?,
+        workers: ends.channels.len(),
+        parts: ends.channels.into_iter().rev().collect(),
+        resting: Vec::new(),
+    })
+}
+
+/// A number by which a new store is told from others: not from the rack's seed, since two racks may
+/// have the same.
+fn random() -> u64 {
+    std::hash::RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,153 @@
+//! A worker that a thread has for some time.
+
+use super::{PageError, PageService};
+use crate::NodeHandle;
+use crate::services::wait_within;
+use core::ops::{Deref, DerefMut};
+use rackweave_base::{Duration, NodeId};
+use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_endpoint::page_store::{Mode, PageGuard, PageStore};
+use rackweave_wire::fabric::page::PageId;
+
+/// One thread's way to pages, at one node. It is `Send`: a thread may hand it to another.
+///
+/// It is a [`PageStore`], so that has the other calls: `allocate`, `free`, `unfix`, `prefetch`,
+/// `validate`, `read_optimistic`, `flush`, `settle`, `poll`, and by
+/// [`PageStore::worker_mut`] those that begin something and do not wait.
+///
+/// Guards outlive it. What is to be done behind guards, such as giving latches back, is done while
+/// this or another worker of the node waits or polls: a thread that rests says
+/// [`settle`](PageStore::settle) before, or drops its worker. Dropped, a worker ends what is under
+/// way, which takes some seconds at most if nobody answers, and goes back to its service.
+pub struct PageWorker {
+    /// Always there, until it is dropped.
+    store: Option<PageStore<Channel>>,
+    service: PageService,
+    node: NodeId,
+    access: NodeHandle,
+}
+
+impl PageWorker {
+    pub(super) fn new(service: PageService, node: NodeId, store: PageStore<Channel>) -> Self {
+        Self {
+            access: service.rack().node(node),
+            store: Some(store),
+            service,
+            node,
+        }
+    }
+
+    /// Its node.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Whose it is.
+    pub fn service(&self) -> &PageService {
+        &self.service
+    }
+
+    /// Fixes a page, within the time limit of the service.
+    ///
+    /// A [`Mode::Shared`] guard shows a version that was the newest at some moment of the call. A
+    /// [`Mode::Exclusive`] one has the newest, and nobody in the rack changes the page before it is
+    /// dropped.
+    ///
+    /// # Errors
+    /// If the page cannot be had; [`FixError::Conflict`] if a guard of this worker has it already
+    /// in a conflicting mode.
+    ///
+    /// [`FixError::Conflict`]: rackweave_endpoint::page_store::FixError::Conflict
+    pub fn fix(&mut self, page: PageId, mode: Mode) -> Result<PageGuard, PageError> {
+        let limit = self.service.time_limit();
+        self.fix_within(page, mode, limit)
+    }
+
+    /// The same within another time limit; [`FOREVER`](crate::services::FOREVER) is none.
+    ///
+    /// # Errors
+    /// As for [`PageWorker::fix`].
+    pub fn fix_within(
+        &mut self,
+        page: PageId,
+        mode: Mode,
+        limit: Duration,
+    ) -> Result<PageGuard, PageError> {
+        let fix = self.worker_mut().try_fix(page, mode)?;
+        let Self { store, access, .. } = self;
+        let store = store.as_mut().expect(THERE);
+        let fixed = wait_within(access, limit, || {
+            store.poll();
+            store.worker_mut().take(fix)
+        });
+        match fixed {
+            Some(fixed) => Ok(fixed?),
+            None => {
+                store.worker_mut().abandon(fix);
+                Err(PageError::TimedOut { page, after: limit })
+            }
+        }
+    }
+
+    /// Reads from a page of this store without a copy and without a guard to be kept: `read` gets
+    /// the bytes behind the header.
+    ///
+    /// # Errors
+    /// As for [`PageWorker::fix`].
+    pub fn read<R>(&mut self, page: PageId, read: impl FnOnce(&[u8]) -> R) -> Result<R, PageError> {
+        Ok(read(self.fix(page, Mode::Shared)?.data()))
+    }
+
+    /// Changes a page: `change` gets the bytes behind the header, and when this returns nobody sees
+    /// an older version any more.
+    ///
+    /// # Errors
+    /// As for [`PageWorker::fix`].
+    pub fn change<R>(
+        &mut self,
+        page: PageId,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R, PageError> {
+        let mut guard = self.fix(page, Mode::Exclusive)?;
+        let result = change(guard.data_mut());
+        self.unfix(guard);
+        Ok(result)
+    }
+}
+
+const THERE: &str = "a worker has its store until it is dropped";
+
+impl Deref for PageWorker {
+    type Target = PageStore<Channel>;
+
+    fn deref(&self) -> &PageStore<Channel> {
+        self.store.as_ref().expect(THERE)
+    }
+}
+
+impl DerefMut for PageWorker {
+    fn deref_mut(&mut self) -> &mut PageStore<Channel> {
+        self.store.as_mut().expect(THERE)
+    }
+}
+
+impl Drop for PageWorker {
+    fn drop(&mut self) {
+        let Some(mut store) = self.store.take() else {
+            return;
+        };
+        store.worker_mut().abandon_all();
+        // What it had allocated and not handed out goes back, if it can.
+        let _kept = store.retire();
+        store.settle();
+        self.service.take_back(self.node, store);
+    }
+}
+
+impl core::fmt::Debug for PageWorker {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("PageWorker")
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,224 @@
+//! Index services.
+
+use super::{COMPUTE, rack, rack_with};
+use crate::IndexNetworkSpec;
+use crate::services::{CallError, IndexOptions, IndexService, IndexServiceError, TIME_LIMIT};
+use rackweave_base::{Duration, NodeId};
+use rackweave_endpoint::btree::Direction;
+use rackweave_endpoint::index::{
+    Access, BeginError, CoordinatorConfig, EndpointId, IndexError, Op, Step,
+};
+
+fn value(key: u64) -> Vec<u8> {
+    format!("the value of {key}").into_bytes()
+}
+
+#[test]
+fn every_operation_says_what_was_there() {
+    let index = IndexService::new(&rack(), &IndexOptions::default()).expect("there is room");
+    for access in [Access::Rpc, Access::OneSided] {
+        let mut client = index.connect(COMPUTE[0], access).expect("there is room");
+        assert_eq!(client.insert(7, b"seven"), Ok(true), "{access:?}");
+        assert_eq!(client.insert(7, b"other"), Ok(false));
+        assert_eq!(client.get(7), Ok(Some(b"seven"[..].into())));
+        assert_eq!(client.update(7, b"more"), Ok(true));
+        assert_eq!(client.update(8, b"more"), Ok(false));
+        assert_eq!(client.put(7, b"most"), Ok(true));
+        assert_eq!(client.put(9, b"nine"), Ok(false));
+        let most = vec![(9, b"nine"[..].into()), (7, b"most"[..].into())];
+        assert_eq!(client.scan(0..=u64::MAX, Direction::Backward, 10), Ok(most));
+        assert_eq!(client.delete(7), Ok(true));
+        assert_eq!(client.delete(7), Ok(false));
+        assert_eq!(client.get(7), Ok(None));
+        assert_eq!(client.delete(9), Ok(true));
+        let long = client.put(1, &[0; 65]);
+        let error = BeginError::ValueTooLarge { len: 65, limit: 64 };
+        assert_eq!(long, Err(CallError::Begin(error)));
+    }
+}
+
+#[test]
+fn operations_travel_together_and_their_answers_come_in_any_order() {
+    let index = IndexService::new(&rack(), &IndexOptions::default()).expect("there is room");
+    let mut client = index
+        .connect(COMPUTE[0], Access::Rpc)
+        .expect("there is room");
+    let mut begun: Vec<_> = (0..8u64)
+        .map(|key| {
+            let value = value(key);
+            client
+                .begin(&Op::Put { key, value: &value })
+                .expect("there is room")
+        })
+        .collect();
+    let given_up = begun.remove(3);
+    client.abandon(given_up);
+    // One that is waited for does not swallow the others' answers.
+    assert_eq!(client.get(1 << 40), Ok(None));
+    while !begun.is_empty() {
+        if let Some(reply) = client.poll() {
+            assert!(reply.result.is_ok(), "{reply:?}");
+            let at = begun.iter().position(|ticket| *ticket == reply.ticket);
+            begun.swap_remove(at.expect("it was begun, and not given up"));
+        }
+        index.rack().progress().drive();
+    }
+    assert_eq!(client.get(3), Ok(Some(value(3)[..].into())));
+}
+
+#[test]
+fn switches_lead_reads_down_a_loaded_tree() {
+    let options = IndexOptions {
+        node_bytes: 512,
+        network: Some(IndexNetworkSpec::default()),
+        ..IndexOptions::default()
+    };
+    let index = IndexService::new(&rack(), &options).expect("there is room");
+    index
+        .load((0..20_000).map(|key| (key * 3, value(key))))
+        .expect("it is empty");
+    let summary = index.load_network(TIME_LIMIT).expect("the switch has room");
+    assert!(summary.targets > 0, "{summary:?}");
+    let again = index
+        .load_network(TIME_LIMIT)
+        .expect("the one before is retired first");
+    assert_eq!(again.loads, 2);
+    let node = COMPUTE[1];
+    let mut client = index
+        .connect(node, Access::InNetwork)
+        .expect("there is room");
+    for key in (0..20_000).step_by(997) {
+        assert_eq!(client.get(key * 3), Ok(Some(value(key)[..].into())));
+        assert_eq!(client.get(key * 3 + 1), Ok(None));
+    }
+    let counters = index.network_counters().expect("it is in the network");
+    let deep: u64 = counters.by_depth[1..].iter().sum();
+    assert!(deep > 0, "no query was led below the root: {counters:?}");
+}
+
+#[test]
+fn what_is_not_in_the_network_says_so() {
+    let index = IndexService::new(&rack(), &IndexOptions::default()).expect("there is room");
+    let refused = index
+        .load_network(TIME_LIMIT)
+        .expect_err("it was not opened to it");
+    assert!(
+        refused.to_string().contains("not in the network"),
+        "{refused}"
+    );
+    assert!(index.network_counters().is_none());
+    let rack = rack_with(|config| {
+        let switch = &mut config.switch;
+        (switch.index_servers, switch.index_queries) = (0, 0);
+        (
+            switch.index_fat_ranges,
+            switch.index_nodes,
+            switch.index_layers,
+        ) = (0, 0, 0);
+    });
+    let options = IndexOptions {
+        network: Some(IndexNetworkSpec::default()),
+        ..IndexOptions::default()
+    };
+    let refused = IndexService::new(&rack, &options).expect_err("no switch has an index");
+    assert!(refused.to_string().contains("index_servers"), "{refused}");
+}
+
+#[test]
+fn keys_move_while_clients_go_on_and_an_endpoint_that_died_comes_back_empty() {
+    let options = IndexOptions {
+        nodes: vec![NodeId(0), NodeId(1)],
+        boundaries: vec![1000],
+        ..IndexOptions::default()
+    };
+    let index = IndexService::new(&rack(), &options).expect("there is room");
+    index
+        .load((0..2000).map(|key| (key, value(key))))
+        .expect("it is empty");
+    let mut client = index
+        .connect(COMPUTE[0], Access::OneSided)
+        .expect("there is room");
+    let (from, to) = (EndpointId(0), EndpointId(1));
+    let step = Step {
+        from,
+        to,
+        low: 500,
+        last: 999,
+    };
+    let config = CoordinatorConfig::default();
+    let mut coordinator = index.coordinate(NodeId(1), config).expect("there is room");
+    assert_eq!(coordinator.move_keys(step, TIME_LIMIT), Ok(500));
+    assert!(
+        coordinator.move_keys(step, TIME_LIMIT).is_err(),
+        "they are there already"
+    );
+    assert_eq!(index.map().owner(500), to);
+    for key in [0, 499, 500, 999, 1000, 1999] {
+        assert_eq!(client.get(key), Ok(Some(value(key)[..].into())));
+    }
+    index.kill(from);
+    assert_eq!(
+        client.put(1, b"one"),
+        Err(CallError::Index(IndexError::OutcomeUnknown(from)))
+    );
+    assert_eq!(
+        client.get(500),
+        Ok(Some(value(500)[..].into())),
+        "others are as before"
+    );
+    let loss = index.restart(from).expect("its node lives");
+    assert_eq!(loss.lost.map(|part| part.keys()), Some(0..=499));
+    client.reconnect(from).expect("it is back");
+    assert_eq!(client.get(1), Ok(None));
+    assert_eq!(client.put(1, b"one"), Ok(false));
+    assert_eq!(client.get(1), Ok(Some(b"one"[..].into())));
+}
+
+#[test]
+fn nobody_waits_longer_than_was_said() {
+    let index = IndexService::new(&rack(), &IndexOptions::default()).expect("there is room");
+    let mut client = index
+        .connect(COMPUTE[0], Access::Rpc)
+        .expect("there is room");
+    assert_eq!(client.put(1, b"one"), Ok(false));
+    // Nobody answers any more, and the NIC asks again for much longer than this.
+    index.rack().crash_node(NodeId(0));
+    let after = Duration::from_millis(2);
+    client.set_time_limit(after);
+    assert_eq!(client.get(1), Err(CallError::TimedOut { after }));
+    client.set_time_limit(TIME_LIMIT);
+    let gone = CallError::Index(IndexError::Gone(EndpointId(0)));
+    assert_eq!(client.get(1), Err(gone), "in the end the NIC gives up");
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let rack = rack();
+    let refused = |change: fn(&mut IndexOptions)| {
+        let mut options = IndexOptions::default();
+        change(&mut options);
+        IndexService::new(&rack, &options).expect_err("it makes no sense")
+    };
+    let range = |error| matches!(error, IndexServiceError::OutOfRange { .. });
+    assert!(range(refused(|options| options.value_max = 7)));
+    assert!(range(refused(|options| options.keys = 0)));
+    assert!(range(refused(|options| options.threads = 0)));
+    assert!(range(refused(|options| options.clients = 0)));
+    let wrong = refused(|options| options.node_bytes = 1000);
+    assert!(matches!(wrong, IndexServiceError::Tree(_)), "{wrong}");
+    let wrong = refused(|options| options.boundaries = vec![5]);
+    assert!(matches!(
+        wrong,
+        IndexServiceError::Boundaries {
+            wanted: 0,
+            given: 1
+        }
+    ));
+    let wrong = refused(|options| options.nodes = vec![NodeId(77)]);
+    assert!(wrong.to_string().contains("node77"), "{wrong}");
+    let index = IndexService::new(&rack, &IndexOptions::default()).expect("there is room");
+    let wrong = index
+        .connect(NodeId(77), Access::Rpc)
+        .expect_err("no such node");
+    assert!(wrong.to_string().contains("node77"), "{wrong}");
+}

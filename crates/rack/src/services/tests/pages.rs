@@ -1,0 +1,180 @@
+//! Page services.
+
+use super::{COMPUTE, rack, rack_with};
+use crate::config::RackConfig;
+use crate::services::{
+    BLOCK, HireError, PageError, PageOptions, PageService, PageServiceError, Prepare, StoreMedium,
+    StoresCloseError,
+};
+use rackweave_base::{Duration, NodeId};
+use rackweave_endpoint::page_store::{FixError, Mode, OpenError};
+use rackweave_target::{FileBackend, FileOptions, MemoryBackend};
+use rackweave_wire::fabric::page::PageId;
+use std::sync::Arc;
+
+const SHORT: Duration = Duration::from_millis(20);
+
+fn medium(name: &str, node: u16, pages: u64) -> StoreMedium {
+    StoreMedium {
+        name: name.to_owned(),
+        node: NodeId(node),
+        backend: Box::new(MemoryBackend::new(BLOCK, pages)),
+    }
+}
+
+#[test]
+fn what_one_node_changes_another_one_reads() {
+    let pages = PageService::new(&rack(), &PageOptions::default()).expect("there is room");
+    let [mut here, mut there] = COMPUTE.map(|node| pages.hire(node).expect("there are workers"));
+    let page = here.allocate().expect("a page is free");
+    let written = here.change(page, |bytes| bytes[..5].copy_from_slice(b"hello"));
+    assert_eq!(written, Ok(()));
+    assert_eq!(
+        there.read(page, |bytes| bytes[..5].to_vec()),
+        Ok(b"hello".to_vec())
+    );
+}
+
+#[test]
+fn a_latch_that_somebody_holds_ends_the_wait() {
+    let pages = PageService::new(&rack(), &PageOptions::default()).expect("there is room");
+    let [mut here, mut there] = COMPUTE.map(|node| pages.hire(node).expect("there are workers"));
+    let page = here.allocate().expect("a page is free");
+    let guard = here.fix(page, Mode::Exclusive).expect("nobody has it");
+    let again = here.fix(page, Mode::Shared).map(|_| ());
+    assert_eq!(again, Err(PageError::Fix(FixError::Conflict(page))));
+    let late = there.fix_within(page, Mode::Exclusive, SHORT).map(|_| ());
+    assert_eq!(late, Err(PageError::TimedOut { page, after: SHORT }));
+    drop(guard);
+    here.settle();
+    assert!(
+        there.fix(page, Mode::Exclusive).is_ok(),
+        "what was given up holds nothing"
+    );
+}
+
+#[test]
+fn workers_go_back_whatever_they_had_under_way() {
+    let options = PageOptions {
+        workers: 1,
+        ..PageOptions::default()
+    };
+    let pages = PageService::new(&rack(), &options).expect("there is room");
+    let node = COMPUTE[0];
+    let mut worker = pages.hire(node).expect("there is one");
+    let page = worker.allocate().expect("a page is free");
+    // Its guard would stay for ever if nobody gave it up.
+    let _never_taken = worker.worker_mut().fix(page, Mode::Exclusive);
+    let none = pages.hire(node).map(|_| ());
+    assert_eq!(none, Err(HireError::AllTaken { node, workers: 1 }));
+    assert_eq!(pages.close(), Err(StoresCloseError::InUse(1)));
+    drop(worker);
+    let mut worker = pages.hire(node).expect("it is back");
+    assert!(worker.fix(page, Mode::Exclusive).is_ok());
+    let storage = pages.hire(NodeId(0)).map(|_| ());
+    assert_eq!(storage, Err(HireError::NoFrames(NodeId(0))));
+}
+
+#[test]
+fn a_store_in_a_file_is_there_again_in_the_next_rack() {
+    let name = format!("rackweave-services-{}.pages", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let file = |path: &std::path::Path| {
+        let options = FileOptions::default();
+        let opened = match path.exists() {
+            true => FileBackend::open(path, BLOCK, None, &options),
+            false => FileBackend::create(path, BLOCK, 64, &options),
+        };
+        vec![StoreMedium {
+            name: "file".to_owned(),
+            node: NodeId(0),
+            backend: Box::new(opened.expect("the folder can be written")),
+        }]
+    };
+    let options = PageOptions::default();
+    let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is made");
+    let mut worker = pages.hire(COMPUTE[0]).expect("there is one");
+    let page = worker.allocate().expect("a page is free");
+    assert_eq!(worker.change(page, |bytes| bytes[0] = 7), Ok(()));
+    drop(worker);
+    assert_eq!(pages.close(), Ok(()));
+    drop(pages);
+    let options = PageOptions {
+        prepare: Prepare::Open,
+        ..options
+    };
+    let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is opened");
+    let mut worker = pages.hire(COMPUTE[1]).expect("there is one");
+    assert_eq!(worker.read(page, |bytes| bytes[0]), Ok(7));
+    let next = worker.allocate().expect("a page is free");
+    assert_ne!(next, page, "what is in use is not given out again");
+    std::fs::remove_file(&path).expect("it is there");
+}
+
+#[test]
+fn stores_of_the_configuration_have_numbers_in_its_order() {
+    let text = RackConfig::with_all_programs().to_toml();
+    let stores = "[[store]]\nname = \"tables\"\nnode = \"storage1\"\nbytes = 1048576\n\
+                  [[store]]\nname = \"indexes\"\nnode = \"storage1\"\nbytes = 524288\n";
+    let text = text.replace("page_stores = 1", "page_stores = 2") + stores;
+    let mut config = RackConfig::parse(&text, "test").expect("it makes sense");
+    config.driver_threads = 0;
+    let rack = Arc::new(crate::EmbeddedRack::new(&config).expect("it can be built"));
+    let pages = PageService::new(&rack, &PageOptions::default()).expect("there is room");
+    let stores = pages.stores().iter();
+    let stores: Vec<_> = stores
+        .map(|s| (s.number, &*s.name, s.node, s.pages))
+        .collect();
+    // Pages of 64 KiB.
+    assert_eq!(
+        stores,
+        [(0, "tables", NodeId(1), 16), (1, "indexes", NodeId(1), 8)]
+    );
+    let mut worker = pages.hire(COMPUTE[0]).expect("there is one");
+    assert_eq!(worker.allocate().map(PageId::store), Ok(0));
+    assert!(worker.open(1).is_ok());
+    assert_eq!(worker.allocate().map(PageId::store), Ok(1));
+    drop(worker);
+    assert_eq!(pages.close(), Ok(()));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let rack = rack();
+    let options = PageOptions::default();
+    let refused = |options: &PageOptions, stores| {
+        let made = PageService::with_stores(&rack, options, stores);
+        made.expect_err("it makes no sense").to_string()
+    };
+    assert!(refused(&options, vec![]).contains("0 stores"));
+    assert!(refused(&options, vec![medium("tiny", 0, 1)]).contains("store tiny: 1 blocks"));
+    let unknown = PageOptions {
+        nodes: vec![NodeId(77)],
+        ..options.clone()
+    };
+    assert!(refused(&unknown, vec![medium("a", 0, 8)]).contains("node77"));
+    assert!(refused(&options, vec![medium("a", 77, 8)]).contains("node77"));
+    let made = PageService::with_stores(&rack, &options, vec![medium("a", 0, 8)]);
+    let first = made.expect("nothing of before is in the way");
+    let second = PageService::new(&rack, &options);
+    assert!(matches!(second, Err(PageServiceError::Exists)));
+    drop(first);
+    let none = rack_with(|config| config.switch.page_entries = 0);
+    let none = PageService::new(&none, &options);
+    assert!(matches!(none, Err(PageServiceError::NoDirectory)));
+}
+
+#[test]
+fn a_blank_medium_is_formatted_only_if_that_was_said() {
+    let options = PageOptions {
+        prepare: Prepare::Open,
+        ..PageOptions::default()
+    };
+    let blank = PageService::new(&rack(), &options);
+    let blank = blank.expect_err("there is no store");
+    let expected = matches!(
+        &blank,
+        PageServiceError::Open { name, error: OpenError::Blank(0) } if name == "memory"
+    );
+    assert!(expected, "{blank}");
+}

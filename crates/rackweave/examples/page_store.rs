@@ -1,0 +1,59 @@
+//! Two compute nodes share pages on a storage node's SSD: `cargo run --example page_store`.
+//!
+//! The first changes a page, and the change is in its memory. The second fixes the page: the switch
+//! knows where the newest version is and moves it from there, without the first node's cores.
+
+use rackweave::pages::{Mode, PageError, PageOptions, PageService};
+use rackweave::{Duration, EmbeddedRack, RackConfig};
+use std::error::Error;
+use std::sync::Arc;
+
+/// Runs the example.
+pub fn main() -> Result<(), Box<dyn Error>> {
+    // A rack in this process: storage0, storage1, compute0, compute1, memory0 and a switch.
+    let rack = Arc::new(EmbeddedRack::new(&RackConfig::with_all_programs())?);
+    // The configuration names no store, so there is one in memory, behind storage0's NVMe target.
+    let pages = PageService::new(&rack, &PageOptions::default())?;
+    let node = |name: &str| rack.config().node_named(name).ok_or("no such node");
+    let mut here = pages.hire(node("compute0")?)?;
+    let mut there = pages.hire(node("compute1")?)?;
+
+    // An exclusive guard is a latch for the whole rack. Given back, its change is the newest.
+    let page = here.allocate()?;
+    let mut guard = here.fix(page, Mode::Exclusive)?;
+    guard.data_mut()[..12].copy_from_slice(b"an old tuple");
+    here.unfix(guard);
+
+    // A shared guard is a whole version, which stays as it is.
+    let old = there.fix(page, Mode::Shared)?;
+    let came = there.worker().statistics().memory_indexed;
+    println!(
+        "compute1 reads {:?}; {came} pages came from compute0",
+        text(&old)
+    );
+
+    // Meanwhile the page changes, and the reader can find out.
+    here.change(page, |bytes| bytes[..12].copy_from_slice(b"a new tuple!"))?;
+    println!("its version is still the newest: {}", there.validate(&old)?);
+    let new = there.fix(page, Mode::Shared)?;
+    println!("it has {:?} still, and {:?} anew", text(&old), text(&new));
+    drop((old, new));
+
+    // Nobody waits longer than he says.
+    let latch = here.fix(page, Mode::Exclusive)?;
+    match there.fix_within(page, Mode::Exclusive, Duration::from_millis(5)) {
+        Err(error @ PageError::TimedOut { .. }) => println!("while compute0 has it: {error}"),
+        other => return Err(format!("a page with two latches: {other:?}").into()),
+    }
+    drop(latch);
+
+    // Workers go back, and everything is written home.
+    drop((here, there));
+    pages.close()?;
+    println!("closed: {:?}", pages.stores());
+    Ok(())
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(&bytes[..12]).unwrap_or("no text")
+}

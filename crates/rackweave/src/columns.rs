@@ -1,0 +1,11 @@
+//! Columns that a storage unit serves over [messages](crate::messaging), and a cache for them.
+//!
+//! A [`Catalogue`] has named columns in the memory of a storage unit; a [`ColumnServer`] for each
+//! connection streams them out of there without a copy. A [`ColumnClient`] asks for them, and a
+//! [`ColumnCache`] keeps what has come for all workers of a compute unit (*Communication Tier*,
+//! sections 3 and 6). Server and client are machines, polled with the verbs of their node.
+//! `docs/columns.md` in the repository says what is promised, and
+//! [`EmbeddedConnection::into_machines`](crate::messaging::EmbeddedConnection::into_machines) gives
+//! them their sender and receiver.
+
+pub use rackweave_endpoint::messaging::columns::*;

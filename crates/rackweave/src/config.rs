@@ -1,0 +1,27 @@
+//! What a rack is: nodes, roles, stores, the switch and its programs, links, faults.
+//!
+//! One TOML file describes it, and every setting has a default: `docs/configuration.md` in the
+//! repository has them all, and `rackweave info` prints a file to start from. Unknown keys are
+//! refused with the nearest known name; values are checked before anything is built.
+//!
+//! ```
+//! use rackweave::config::{NodeConfig, Role};
+//! use rackweave::{EmbeddedRack, RackConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut config = RackConfig::parse("seed = 7\n[switch]\nsequencers = 4\n", "my rack");
+//! // Flows and sequencers together fit no first-generation Tofino, and the error says what lacks.
+//! assert!(EmbeddedRack::new(&config?).is_err_and(|error| error.to_string().contains("tofino1")));
+//!
+//! let mut config = RackConfig::with_all_programs(); // in a switch that is software
+//! config.node.push(NodeConfig::new("compute2", Role::Compute));
+//! let rack = EmbeddedRack::new(&config)?;
+//! assert!(rack.config().node_named("compute2").is_some());
+//! # Ok(())
+//! # }
+//! ```
+
+#[doc(no_inline)]
+pub use rackweave_rack::RackConfig;
+pub use rackweave_rack::RackError;
+pub use rackweave_rack::config::*;

@@ -1,0 +1,44 @@
+//! All errors of this crate in one place: one small enumeration for each kind of call.
+//!
+//! Each variant says what was wrong, where, and what to do about it; `docs/errors.md` in the
+//! repository is the catalogue, and `docs/embedding.md` says which of them an engine has to handle
+//! and how. In short:
+//!
+//! | error | meaning | what an engine does |
+//! |---|---|---|
+//! | [`FixError::Lost`] | the newest version of a page went down with its node | recover it from the log, or [`accept_loss`] |
+//! | [`FixError::StorageFull`] | changed pages fill the pool and the device | free pages or make room, try again |
+//! | [`FixError::Corrupt`], [`FixError::WrongPage`] | what came from storage is not the page | restore it |
+//! | [`FixError::Gone`] | the directory or the storage does not answer | try again; the store must be opened again after a restart of the switch |
+//! | [`PageError::TimedOut`] | somebody holds the latch | release one's own latches, try again |
+//! | [`IndexError::Gone`] | the endpoint does not answer; nothing was changed | reconnect, or go without these keys |
+//! | [`IndexError::OutcomeUnknown`] | a write was not answered | look the key up, or write what may be written twice |
+//! | [`Closed`] | the peer of a connection closed it or died | dial anew; what was not consumed may not have arrived |
+//! | [`SequencerError::Broken`] | the switch was restarted | reconnect; numbers are a gap at worst |
+//! | [`PushError::Aborted`], [`Taken::Aborted`] | a flow was broken off, since a node died | make it anew; what was taken stays valid |
+//!
+//! [`accept_loss`]: crate::EmbeddedRack::accept_loss
+//! [`Taken::Aborted`]: crate::flow::Taken::Aborted
+
+#[doc(no_inline)]
+pub use crate::config::{ConfigError, RackError, StoreError};
+#[doc(no_inline)]
+pub use crate::flow::{FlowError, PushError, RingError};
+#[doc(no_inline)]
+pub use crate::index::{
+    BeginError, BeginMoveError, CallError, IndexError, IndexMoveError, IndexNetworkError,
+    IndexServiceError, IndexSetUpError, MapError, MoveError,
+};
+#[doc(no_inline)]
+pub use crate::messaging::{AcceptError, Closed, DialError, ListenError, SendError, UnitError};
+#[doc(no_inline)]
+pub use crate::pages::{
+    AllocateError, CloseError, FileError, FixError, FlushError, HireError, OpenError, PageError,
+    PageServiceError, PageSetUpError, StoresCloseError,
+};
+#[doc(no_inline)]
+pub use crate::rpc::RpcError;
+#[doc(no_inline)]
+pub use crate::sequencer::{
+    SequencerCallError, SequencerClientError, SequencerError, SequencerSetUpError,
+};

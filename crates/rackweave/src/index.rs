@@ -1,0 +1,59 @@
+//! A B+tree over the memory and the cores of storage nodes: keys of 64 bits, values of bytes.
+//!
+//! An [`IndexService`] has the trees and answers requests; each thread has an [`IndexConnection`],
+//! which reads in one of three ways ([`Access`]): by requests to the endpoint's cores, by one-sided
+//! READs of its memory, or by READs that switches on the way lead down the tree (*BlueField*, ADMS
+//! 2022; *Fat-B+Tree*). Writes are requests. `docs/index.md` and `docs/in-network.md` in the
+//! repository say what is promised.
+//!
+//! ```
+//! use rackweave::index::{Access, Direction, IndexOptions, IndexService, Op};
+//! use rackweave::{EmbeddedRack, RackConfig};
+//! use std::sync::Arc;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let rack = Arc::new(EmbeddedRack::new(&RackConfig::with_all_programs())?);
+//! # let node = rack.config().node_named("compute0").ok_or("no such node")?;
+//! let index = IndexService::new(&rack, &IndexOptions::default())?;
+//! index.load((0..1000).map(|key| (key * 10, key.to_string().into_bytes())))?;
+//!
+//! let mut client = index.connect(node, Access::OneSided)?;
+//! assert_eq!(client.get(70)?.as_deref(), Some(&b"7"[..]));
+//! assert!(client.insert(71, b"new")?, "there was none");
+//! assert!(client.delete(80)?, "there was one");
+//! let found = client.scan(65..=95, Direction::Forward, 100)?;
+//! let keys: Vec<_> = found.iter().map(|(key, _)| *key).collect();
+//! assert_eq!(keys, [70, 71, 90]);
+//!
+//! // Many at a time: they are begun, and end in any order.
+//! for key in 0..32 {
+//!     client.begin(&Op::Get { key: key * 10 })?;
+//! }
+//! let mut ended = 0;
+//! while ended < 32 {
+//!     match client.poll() {
+//!         Some(reply) => ended += u64::from(reply.result.is_ok()),
+//!         None => drop(rack.progress().drive()),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With [`IndexOptions::network`] and [`IndexService::load_network`] the switches know the upper
+//! levels. With several endpoints an [`IndexCoordinator`] moves ranges of keys between them while
+//! clients go on, when told to or by itself ([`RebalanceConfig`]).
+
+pub use rackweave_controller::index::{
+    AdapterConfig, KeyWeights, PlanLimits, PlanSummary, Verdict,
+};
+pub use rackweave_endpoint::btree::{Tree, TreeConfig, TreeError};
+pub use rackweave_endpoint::index::*;
+pub use rackweave_rack::services::{
+    CallError, IndexConnection, IndexCoordinator, IndexMoveError, IndexOptions, IndexService,
+    IndexServiceError, KEYS_MAX, VALUE_MAX,
+};
+pub use rackweave_rack::{
+    BRANCHES, Index, IndexCounters, IndexEndpointSpec, IndexLoss, IndexNetwork, IndexNetworkError,
+    IndexNetworkSpec, IndexSetUpError, IndexSpec, LoadProgress, NetworkSummary, SharedServer,
+};

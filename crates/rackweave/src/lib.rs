@@ -1,0 +1,90 @@
+//! The data fabric of a disaggregated database, as a library.
+//!
+//! Rackweave makes the compute, memory and storage nodes of a rack, and the programmable switch
+//! between them, act as one storage engine in which *the network does the work*: it finds a page
+//! and latches it, shuffles rows between nodes that never post a work request, leads lookups down a
+//! B+tree, hands out sequence numbers. This crate is what a database links against. The rack runs
+//! in the database's own process ([`EmbeddedRack`]), with real RoCEv2 packets between soft NICs and
+//! a switch in software; it needs no RDMA hardware and no root.
+//!
+//! # The map
+//!
+//! | to | module | begin with |
+//! |---|---|---|
+//! | build a rack | [`config`] | [`RackConfig::with_all_programs`], [`EmbeddedRack::new`] |
+//! | fix, latch, change and write back pages | [`pages`] | [`PageService`](pages::PageService) |
+//! | look up, insert, scan keys | [`index`] | [`IndexService`](index::IndexService) |
+//! | shuffle, balance or replicate rows | [`flow`] | [`EmbeddedRack::create_flow`] |
+//! | exchange messages between units | [`messaging`] | [`Listener`](messaging::Listener), [`dial`](messaging::dial) |
+//! | serve columns over them | [`columns`] | [`Catalogue`](columns::Catalogue) |
+//! | number things, each once | [`sequencer`] | [`SequencerService`](sequencer::SequencerService) |
+//! | call a service of one's own | [`rpc`] | [`Server`](rpc::Server), [`Client`](rpc::Client) |
+//! | wait, or work below all that | [`verbs`] | [`wait_within`], [`NodeAccess`](verbs::NodeAccess) |
+//! | see what the rack does | [`statistics`] | [`EmbeddedRack::observer`] |
+//! | know what can fail | [`errors`] | |
+//! | test in virtual time | [`simulated`] | [`SimulatedRack`](simulated::SimulatedRack) |
+//!
+//! # A first program
+//!
+//! Two nodes share a page. The first changes it; the second reads it, out of the memory of the
+//! first, where the switch knows it to be.
+//!
+//! ```
+//! use rackweave::pages::{Mode, PageOptions, PageService};
+//! use rackweave::{EmbeddedRack, RackConfig};
+//! use std::sync::Arc;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let rack = Arc::new(EmbeddedRack::new(&RackConfig::with_all_programs())?);
+//! let pages = PageService::new(&rack, &PageOptions::default())?;
+//! let node = |name| rack.config().node_named(name).ok_or("no such node");
+//!
+//! let mut writer = pages.hire(node("compute0")?)?;
+//! let page = writer.allocate()?;
+//! let mut guard = writer.fix(page, Mode::Exclusive)?;
+//! guard.data_mut()[..5].copy_from_slice(b"hello");
+//! writer.unfix(guard);
+//!
+//! let mut reader = pages.hire(node("compute1")?)?;
+//! let guard = reader.fix(page, Mode::Shared)?;
+//! assert_eq!(&guard[..5], b"hello");
+//! assert!(reader.worker().statistics().memory_indexed > 0, "it came out of the other's memory");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `crates/rackweave/examples` has a program for each of pages, index, shuffle, messages and
+//! sequencer.
+//!
+//! # Who does the work
+//!
+//! No thread is required: **whoever waits drives the rack**. Calls that wait have a time limit
+//! ([`TIME_LIMIT`] unless told otherwise), and beside each of them there is one that begins
+//! something and one that polls. Driver threads ([`RackConfig::driver_threads`]) help where there
+//! are cores for them, and sleep when nothing is due.
+//!
+//! Services ([`pages::PageService`], [`index::IndexService`], [`sequencer::SequencerService`]) are
+//! shared by threads; what they lend, such as a [`pages::PageWorker`], is for one thread at a time.
+//! All hold what they need, so they are dropped in any order.
+//!
+//! `docs/embedding.md` in the repository says how an engine is built on this: threads, memory,
+//! latches, errors and what to do about them, shut-down, tests in virtual time. Every module names
+//! the page with its promises.
+
+pub mod columns;
+pub mod config;
+pub mod errors;
+pub mod flow;
+pub mod index;
+pub mod memory;
+pub mod messaging;
+pub mod pages;
+pub mod rpc;
+pub mod sequencer;
+pub mod simulated;
+pub mod statistics;
+pub mod verbs;
+
+pub use rackweave_base::{Duration, Instant, NodeId};
+pub use rackweave_rack::services::{FOREVER, TIME_LIMIT, wait_within};
+pub use rackweave_rack::{EmbeddedRack, NodeHandle, RackConfig};

@@ -1,0 +1,59 @@
+//! Calls of a service of one's own, over SEND and RECV.
+//!
+//! A [`Server`] hands requests to a [`Service`]; a [`Client`] has a window of them under way.
+//! Requests that are begun together travel together. Both are machines: whoever owns one polls it
+//! with the verbs of its node. `docs/rpc.md` in the repository says more.
+//!
+//! ```
+//! use rackweave::rpc::{Client, ClientConfig, Server, ServerConfig, Service, Status, Writer};
+//! use rackweave::verbs::{NodeAccess, PairAttributes, Verbs};
+//! use rackweave::{EmbeddedRack, Instant, NodeId, RackConfig, TIME_LIMIT, wait_within};
+//!
+//! /// Answers a request with its bytes in reverse.
+//! struct Reverse;
+//!
+//! impl Service for Reverse {
+//!     fn serve(
+//!         &mut self,
+//!         _now: Instant,
+//!         _client: u32,
+//!         _method: u16,
+//!         request: &[u8],
+//!         reply: &mut Writer<'_>,
+//!     ) -> Status {
+//!         let bytes: Vec<u8> = request.iter().rev().copied().collect();
+//!         reply.push(&bytes);
+//!         Status::OK
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let rack = EmbeddedRack::new(&RackConfig::default())?;
+//! let (at, from) = (NodeId(0), NodeId(2));
+//! let (server_node, client_node) = (rack.node(at), rack.node(from));
+//! let config = ServerConfig::new(1); // the number tells this start of the server from others
+//! let (mut server, end) = server_node.with(|nic| {
+//!     let pd = nic.create_pd();
+//!     let mut server = Server::new(nic, rack.memory(), pd, config)?;
+//!     let end = server.accept(nic)?;
+//!     Ok::<_, rackweave::rpc::RpcError>((server, end))
+//! })?;
+//! let mut client = client_node.with(|nic| {
+//!     let pd = nic.create_pd();
+//!     Client::new(nic, rack.memory(), pd, ClientConfig::default())
+//! })?;
+//! rack.connect((from, client.qpn()), (at, end), &PairAttributes::default())?;
+//! server_node.with(|nic| server.connected(nic, end))?;
+//!
+//! client.begin_with(1, b"stressed")?;
+//! let answer = wait_within(&client_node, TIME_LIMIT, || {
+//!     let now = client_node.now();
+//!     server_node.with(|nic| server.poll(now, nic, &mut Reverse));
+//!     client_node.with(|nic| client.poll(now, nic).map(|reply| reply.result.map(<[u8]>::to_vec)))
+//! });
+//! assert_eq!(answer.ok_or("no answer")??, b"desserts");
+//! # Ok(())
+//! # }
+//! ```
+
+pub use rackweave_endpoint::rpc::*;

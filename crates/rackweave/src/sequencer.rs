@@ -1,0 +1,34 @@
+//! Sequencers: ranges of numbers that nobody else ever gets, in an order that all of the rack
+//! agrees with.
+//!
+//! A [`SequencerService`] is a register of the switch, which answers a fetch-and-add in the pass in
+//! which it sees it; each thread has a [`SequencerClient`]. Two other kinds are below, behind one
+//! trait ([`Sequencer`]): a word in a node's memory ([`SequencerWord`]) and a counter in a server
+//! ([`CounterService`]); *BlueField*, ADMS 2022, section 4.4. `docs/sequencer.md` in the repository
+//! says what each promises when something restarts.
+//!
+//! ```
+//! use rackweave::sequencer::SequencerService;
+//! use rackweave::{EmbeddedRack, RackConfig};
+//! use std::sync::Arc;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let rack = Arc::new(EmbeddedRack::new(&RackConfig::with_all_programs())?);
+//! # let node = |name| rack.config().node_named(name).ok_or("no such node");
+//! let sequencer = SequencerService::new(&rack, 100)?;
+//! let mut one = sequencer.connect(node("compute0")?)?;
+//! let mut other = sequencer.connect(node("compute1")?)?;
+//! assert_eq!(one.next(10)?, 100..110);
+//! assert_eq!(other.next(1)?, 110..111);
+//!
+//! // What the next sequencer may begin with, when this rack has ended.
+//! assert!(sequencer.reserved().is_some_and(|number| number >= 111));
+//! # Ok(())
+//! # }
+//! ```
+
+pub use rackweave_controller::{SequencerId, SequencerSetUpError, SequencerSpec};
+pub use rackweave_endpoint::sequencer::*;
+pub use rackweave_rack::services::{
+    SequencerCallError, SequencerClient, SequencerClientError, SequencerService,
+};

@@ -1,0 +1,65 @@
+//! The same machines in virtual time, for an engine's own tests.
+//!
+//! A [`SimulatedRack`] runs NICs, switch and targets on modelled hardware under one clock that
+//! nobody waits for, and one seed decides everything that is random: a run that fails is repeated
+//! exactly. What runs on its nodes are [`Actor`]s, which never block: they work with the halves of
+//! this crate that poll, such as [`Worker`](crate::pages::Worker),
+//! [`IndexClient`](crate::index::IndexClient), [`Producer`](crate::flow::Producer).
+//!
+//! ```
+//! use rackweave::flow::{Consumer, Producer, Taken};
+//! use rackweave::simulated::{Actor, Context, RunEnd, SimulatedRack, Step};
+//! use rackweave::{Duration, Instant, NodeId, RackConfig};
+//!
+//! struct Send(Producer, u64);
+//! struct Receive(Consumer, u64);
+//!
+//! impl Actor for Send {
+//!     fn step(&mut self, _: &mut Context<'_>) -> Step {
+//!         if self.1 == 1000 {
+//!             self.0.finish();
+//!             return Step::Done;
+//!         }
+//!         match self.0.push(&self.1.to_le_bytes()) {
+//!             Ok(()) => self.1 += 1,
+//!             Err(_) => return Step::WaitForPacket, // the ring is full
+//!         }
+//!         Step::Compute(Duration::from_nanos(50))
+//!     }
+//! }
+//!
+//! impl Actor for Receive {
+//!     fn step(&mut self, _: &mut Context<'_>) -> Step {
+//!         let mut item = [0; 64];
+//!         match self.0.pop(&mut item) {
+//!             Taken::Items(()) => {
+//!                 assert_eq!(item[..8], self.1.to_le_bytes(), "lost, doubled or overtaken");
+//!                 self.1 += 1;
+//!                 Step::Compute(Duration::from_nanos(50))
+//!             }
+//!             Taken::Empty => Step::WaitForPacket,
+//!             Taken::Ended | Taken::Aborted => Step::Done,
+//!         }
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let run = |seed| {
+//!     let mut config = RackConfig { seed, ..RackConfig::default() };
+//!     config.faults.loss = 0.01; // every hundredth packet
+//!     let mut rack = SimulatedRack::new(&config)?;
+//!     let (from, to) = (NodeId(0), NodeId(2));
+//!     let flow = rack.create_flow(rack.flow_spec(&[from], &[to], 64, 1 << 12))?;
+//!     rack.spawn(from, Box::new(Send(flow.producers(0)?.remove(0), 0)));
+//!     rack.spawn(to, Box::new(Receive(flow.consumer(0)?, 0)));
+//!     assert_eq!(rack.run(Instant::ZERO + Duration::from_secs(1)), RunEnd::Done);
+//!     Ok::<_, Box<dyn std::error::Error>>((rack.now(), rack.trace_hash()))
+//! };
+//! assert_eq!(run(7)?, run(7)?, "the same seed, the same run");
+//! assert_ne!(run(7)?, run(8)?);
+//! # Ok(())
+//! # }
+//! ```
+
+pub use rackweave_rack::{RunEnd, SimulatedRack, SsdBackend};
+pub use rackweave_sim::{Actor, ActorId, Context, CpuModel, NicModel, SsdModel, Step};

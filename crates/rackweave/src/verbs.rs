@@ -1,0 +1,29 @@
+//! What endpoints are built from: regions, queue pairs, work requests, completions, progress.
+//!
+//! A program needs little of it. [`Progress`] is how one who waits helps: he drives the rack, and
+//! rests when nothing happens. [`NodeAccess`] is that at one node, and the node's [`Verbs`]; a
+//! [`NodeHandle`](crate::NodeHandle) is one. Machines that never wait, such as [`rpc`](crate::rpc)
+//! clients, are polled with these verbs. [`EmbeddedRack::connect`](crate::EmbeddedRack::connect)
+//! connects two queue pairs. The names and rules are those of the InfiniBand Architecture
+//! Specification 1.4, chapters 10 and 11.
+//!
+//! ```
+//! use rackweave::verbs::{Access, NodeAccess, Verbs};
+//! use rackweave::{EmbeddedRack, NodeId, RackConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let rack = EmbeddedRack::new(&RackConfig::default())?;
+//! let block = rack.memory().allocate(4096)?;
+//! let region = rack.node(NodeId(0)).with(|nic| {
+//!     let pd = nic.create_pd();
+//!     nic.register(pd, block, Access::REMOTE_READ)
+//! })?;
+//! println!("others read it by key {:?}, address {:#x}", region.rkey, region.address);
+//! # Ok(())
+//! # }
+//! ```
+
+pub use rackweave_base::{Lkey, Qpn, Rkey};
+pub use rackweave_controller::LaneError;
+pub use rackweave_controller::connect::PairAttributes;
+pub use rackweave_verbs::*;

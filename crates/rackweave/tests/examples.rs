@@ -1,0 +1,50 @@
+//! The examples run, end by themselves, and are as short as they promise.
+
+#[path = "../examples/index.rs"]
+mod index;
+#[path = "../examples/messages.rs"]
+mod messages;
+#[path = "../examples/page_store.rs"]
+mod page_store;
+#[path = "../examples/sequencer.rs"]
+mod sequencer;
+#[path = "../examples/shuffle.rs"]
+mod shuffle;
+
+use std::error::Error;
+
+/// The longest example, in lines.
+const LINES_MAX: usize = 60;
+
+fn check(example: fn() -> Result<(), Box<dyn Error>>, source: &str) {
+    let lines = source.lines().count();
+    assert!(lines < LINES_MAX, "{lines} lines");
+    if let Err(error) = example() {
+        panic!("it ended with: {error}");
+    }
+}
+
+#[test]
+fn page_store() {
+    check(page_store::main, include_str!("../examples/page_store.rs"));
+}
+
+#[test]
+fn index() {
+    check(index::main, include_str!("../examples/index.rs"));
+}
+
+#[test]
+fn shuffle() {
+    check(shuffle::main, include_str!("../examples/shuffle.rs"));
+}
+
+#[test]
+fn messages() {
+    check(messages::main, include_str!("../examples/messages.rs"));
+}
+
+#[test]
+fn sequencer() {
+    check(sequencer::main, include_str!("../examples/sequencer.rs"));
+}

@@ -1,0 +1,33 @@
+//! Which handles go to other threads, and which are shared: what docs/embedding.md promises.
+
+use rackweave::flow::{Consumer, Partitioner, Producer};
+use rackweave::index::{IndexConnection, IndexCoordinator, IndexService};
+use rackweave::messaging::{EmbeddedConnection, Listener, MessageReceiver, MessageSender};
+use rackweave::pages::{PageGuard, PageService, PageWorker};
+use rackweave::sequencer::{SequencerClient, SequencerService};
+use rackweave::{EmbeddedRack, NodeHandle};
+
+fn sent<T: Send>() {}
+
+fn shared<T: Send + Sync>() {}
+
+#[test]
+fn services_are_shared_and_what_they_lend_is_sent() {
+    shared::<EmbeddedRack>();
+    shared::<NodeHandle>();
+    shared::<PageService>();
+    shared::<IndexService>();
+    shared::<SequencerService>();
+    sent::<PageWorker>();
+    sent::<PageGuard>();
+    sent::<IndexConnection>();
+    sent::<IndexCoordinator>();
+    sent::<SequencerClient>();
+    sent::<Producer>();
+    sent::<Partitioner>();
+    sent::<Consumer>();
+    sent::<Listener>();
+    sent::<EmbeddedConnection>();
+    sent::<MessageSender>();
+    sent::<MessageReceiver>();
+}
