@@ -25,15 +25,19 @@ pub struct Progress {
 impl Progress {
     /// Nothing is shown yet.
     pub fn new(globals: &Globals, what: impl Into<String>) -> Self {
-        let wanted = !globals.args.quiet
-            && globals.args.format == Format::Text
-            && std::io::stderr().is_terminal();
         Self {
             what: what.into(),
-            wanted,
+            wanted: Self::is_wanted(globals),
             due: Instant::now() + PATIENCE,
             bar: None,
         }
+    }
+
+    /// Whether anybody would see a bar and wants to.
+    pub fn is_wanted(globals: &Globals) -> bool {
+        !globals.args.quiet
+            && globals.args.format == Format::Text
+            && std::io::stderr().is_terminal()
     }
 
     /// It has come this far, from 0 to 1. Cheap; call it as often as you like.

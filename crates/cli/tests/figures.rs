@@ -70,8 +70,30 @@ fn a_figure_is_written_and_its_claims_are_told() {
     assert!((number("ours") / number("paper") - number("ratio")).abs() < 1e-9);
     assert_eq!(
         files(&folder),
-        ["claims.csv", "zero-sided-7.csv", "zero-sided-7.svg"]
+        [
+            "claims.csv",
+            "report.html",
+            "zero-sided-7.csv",
+            "zero-sided-7.svg"
+        ]
     );
+    let hash = value["configuration_hash"].as_str().expect("text");
+    let text = value["configuration"].as_str().expect("text");
+    assert_eq!(hash, format!("{:016x}", fnv1a(text.as_bytes())));
+    assert!(text.contains("\nscale = quick\nseed = 5\n"), "{text}");
+    let constants = value["constants"].as_array().expect("constants");
+    let line = |one: &Value| {
+        let part = |name: &str| one[name].as_str().expect("text").to_owned();
+        let line = format!("{} = {} {}", part("name"), part("value"), part("unit"));
+        line.trim_end().to_owned()
+    };
+    assert!(constants.len() > 100);
+    for constant in constants {
+        assert!(text.lines().any(|one| one == line(constant)), "{constant}");
+    }
+    let page = std::fs::read_to_string(folder.join("report.html")).expect("it can be read");
+    assert!(page.contains(hash) && page.contains("id=\"zero-sided-7\""));
+    assert!(!page.contains("class=\"warning\"") && !page.contains("class=\"failure\""));
     let csv = std::fs::read_to_string(folder.join("zero-sided-7.csv")).expect("it can be read");
     let columns = figure["series"].as_array().expect("curves").len() + 1;
     let head = csv.lines().next().expect("a first row");
@@ -86,6 +108,60 @@ fn a_figure_is_written_and_its_claims_are_told() {
         claims.lines().count(),
         figure["claims"].as_array().expect("claims").len() + 1
     );
+}
+
+/// FNV-1a of 64 bits, written once more: docs/report.md says how anybody can check the hash.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in bytes {
+        hash ^= u64::from(*byte);
+        hash = hash.wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    hash
+}
+
+#[test]
+fn what_comes_out_does_not_depend_on_how_many_run_at_a_time() {
+    let names = [
+        "bluefield-5",
+        "bluefield-6",
+        "bluefield-11",
+        "zero-sided-flows",
+    ];
+    let made = |jobs: &str| {
+        let folder = folder(&format!("figures-jobs-{jobs}"));
+        let out = folder.to_str().expect("the path is text");
+        let mut args = names.to_vec();
+        args.extend(["--quick", "--quiet", "--jobs", jobs, "--out", out]);
+        let output = run(&args);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), error.as_str()), (Some(0), ""));
+        let read = |name: &str| {
+            let path = folder.join(name);
+            std::fs::read_to_string(path).expect("it can be read")
+        };
+        let mut texts = vec![read("claims.csv")];
+        texts.extend(names.map(|name| read(&format!("{name}.csv"))));
+        texts
+    };
+    assert_eq!(made("1"), made("3"));
+}
+
+#[test]
+fn a_scale_is_one_of_three_and_not_two_at_once() {
+    for (args, told) in [
+        (&["--scale", "huge", "zero-sided-7"][..], "paper"),
+        (
+            &["--scale", "full", "--quick", "zero-sided-7"][..],
+            "--quick",
+        ),
+        (&["--jobs", "0", "zero-sided-7"][..], "--jobs"),
+    ] {
+        let output = run(args);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(told), "{error}");
+    }
 }
 
 #[test]
@@ -138,5 +214,8 @@ fn an_interruption_leaves_no_half_figure() {
     let value: Value = serde_json::from_slice(&output.stdout).expect("JSON, whatever happens");
     assert_eq!(value["interrupted"], true);
     assert_eq!(value["figures"].as_array().map(Vec::len), Some(0));
-    assert!(files(&folder).is_empty());
+    assert_eq!(files(&folder), ["report.html"]);
+    let page = std::fs::read_to_string(folder.join("report.html")).expect("it can be read");
+    assert!(page.contains("This run was interrupted."));
+    assert!(page.contains("1 of 1 figures are missing: zero-sided-6."));
 }

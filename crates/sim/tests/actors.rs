@@ -142,3 +142,49 @@ fn an_actor_without_cost_does_not_stop_the_clock() {
     run_to_end(&mut rack.world);
     assert_eq!(*log.borrow(), [0, 1, 2]);
 }
+
+#[test]
+fn waits_that_end_early_leave_nothing_behind() {
+    const WAITS: u64 = 100;
+    let due = Instant::from_nanos(1_000_000);
+    let mut rack = rack(config(1, 1), NicSettings::default());
+    let (actor, log) = script(&[Step::WaitUntil(due); WAITS as usize + 1], 0);
+    let id = rack.world.spawn(NodeId(0), actor);
+    for at in 1..=WAITS {
+        rack.world.at(Instant::from_nanos(at * 1000), 0);
+        assert_eq!(rack.world.run(LONG), Stop::Control(0));
+        rack.world.wake(NodeId(0));
+    }
+    rack.world.at(Instant::from_nanos(500_000), 0);
+    assert_eq!(rack.world.run(LONG), Stop::Control(0));
+    assert!(!rack.world.is_done(id), "the last wait is not over");
+    let before = rack.world.events();
+    run_to_end(&mut rack.world);
+    assert_eq!(log.borrow().len() as u64, WAITS + 2);
+    assert_eq!(*log.borrow().last().expect("a step"), due.as_nanos());
+    let after = rack.world.events() - before;
+    assert!(after <= 3, "{after} events for one wait that was over");
+}
+
+#[test]
+fn a_later_wait_that_is_due_earlier_is_over_in_time() {
+    let mut rack = rack(config(1, 1), NicSettings::default());
+    let at = Instant::from_nanos;
+    let (actor, log) = script(
+        &[
+            Step::WaitUntil(at(9000)),
+            Step::WaitUntil(at(2000)),
+            Step::WaitUntil(at(5000)),
+            Step::WaitUntil(at(12_000)),
+        ],
+        0,
+    );
+    rack.world.spawn(NodeId(0), actor);
+    rack.world.at(at(1000), 0);
+    assert_eq!(rack.world.run(LONG), Stop::Control(0));
+    rack.world.wake(NodeId(0));
+    run_to_end(&mut rack.world);
+    let woken = log.borrow()[1];
+    assert_eq!(*log.borrow(), [0, woken, 2000, 5000, 12_000]);
+    assert!((1000..2000).contains(&woken), "{woken}");
+}

@@ -152,7 +152,7 @@ impl Plan {
             cores: 1,
             messages: match scale {
                 Scale::Quick => 1_000,
-                Scale::Full => 8_000,
+                Scale::Full | Scale::Paper => 8_000,
             },
         }
     }

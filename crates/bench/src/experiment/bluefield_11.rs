@@ -210,6 +210,8 @@ fn figure(curves: &[Curve], seed: u64) -> Figure {
         x: Axis::linear("client threads", ""),
         y: Axis::linear("operations per microsecond, or microseconds", ""),
         drawing: Drawing::Lines,
+        y_per_panel: true,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: series.collect(),
         claims: claims(curves),

@@ -285,7 +285,7 @@ fn measure(
 fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let clients = match run.scale {
         Scale::Quick => CLIENTS_QUICK,
-        Scale::Full => CLIENTS,
+        Scale::Full | Scale::Paper => CLIENTS,
     };
     let curves = sweep(run, clients, measure)?;
     let series = curves.into_iter().map(|(name, points)| Series {
@@ -314,6 +314,8 @@ fn figure(series: Vec<Series>, seed: u64) -> Figure {
         x: Axis::linear("client threads", ""),
         y: Axis::linear("ranges", "M/s"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series,
         claims: vec![Claim {

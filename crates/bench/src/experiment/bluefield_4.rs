@@ -12,7 +12,7 @@ use super::bluefield::index::{self, Plan};
 use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield_4b;
 use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 use rackweave_base::Duration;
 use rackweave_sim::testbed::Server;
 use rebalance::{Course, Scenario};
@@ -23,6 +23,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "the index by requests, by the part of it on the DPU; and rebalanced online",
     run,
 };
+
+/// Millions of lookups per second by the DPU alone, with the fewest and the most keys. Source:
+/// section 4.1.3 of the paper.
+const DPU_ALONE: [f64; 2] = [4.7, 2.0];
 
 const OFFLOADS: &[f64] = &[
     0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.625, 0.75, 0.875, 1.0,
@@ -36,7 +40,7 @@ const MIXES: [(f64, &str); 2] = [(0.0, "read-only"), (0.5, "50/50")];
 pub(super) fn real_keys(scale: Scale, keys: u64) -> u64 {
     let most = match scale {
         Scale::Quick => 125_000,
-        Scale::Full => 1_000_000,
+        Scale::Full | Scale::Paper => 1_000_000,
     };
     keys.min(most)
 }
@@ -72,7 +76,7 @@ fn plan(scale: Scale, keys: u64, updates: f64, offload: f64) -> Plan {
     let plan = Plan::new(real, keys / real, mix);
     let counted = match scale {
         Scale::Quick => Duration::from_micros(400),
-        Scale::Full => Duration::from_micros(2_000),
+        Scale::Full | Scale::Paper => Duration::from_micros(2_000),
     };
     Plan {
         offload,
@@ -84,7 +88,7 @@ fn plan(scale: Scale, keys: u64, updates: f64, offload: f64) -> Plan {
 fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let offloads = match run.scale {
         Scale::Quick => OFFLOADS_QUICK,
-        Scale::Full => OFFLOADS,
+        Scale::Full | Scale::Paper => OFFLOADS,
     };
     // A course of the rebalancer takes about as long as so many runs.
     const COURSE: f64 = 20.0;
@@ -141,6 +145,12 @@ fn figure(scale: Scale, curves: &[Curve], courses: &[Course], seed: u64) -> Figu
         x: Axis::linear("keys on the DPU", "%"),
         y: Axis::linear("operations", "M/s"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        // The DPU alone (section 4.1.3).
+        paper: vec![
+            PaperMark::point_in(&tree::named(PAPER_KEYS[0]), (100.0, DPU_ALONE[0])),
+            PaperMark::point_in(&tree::named(PAPER_KEYS[2]), (100.0, DPU_ALONE[1])),
+        ],
         x_names: Vec::new(),
         series: series.collect(),
         claims,
@@ -175,8 +185,8 @@ fn claims(curves: &[Curve]) -> Vec<Claim> {
             claims.push(claim(what, figure, 25.0, curve.peak().0 * 100.0, "%"));
         }
         let dpu = match curve.keys {
-            keys if keys == PAPER_KEYS[0] => Some(4.7),
-            keys if keys == PAPER_KEYS[2] => Some(2.0),
+            keys if keys == PAPER_KEYS[0] => Some(DPU_ALONE[0]),
+            keys if keys == PAPER_KEYS[2] => Some(DPU_ALONE[1]),
             _ => None,
         };
         if let Some(dpu) = dpu {

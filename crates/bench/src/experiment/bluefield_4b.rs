@@ -49,6 +49,8 @@ fn figure(courses: &[Course], seed: u64) -> Figure {
         x: Axis::linear("time", "ms"),
         y: Axis::linear("lookups", "M/s"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: series.collect(),
         claims: courses.iter().map(claim).collect(),

@@ -6,7 +6,7 @@ use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield_4::real_keys;
 use super::tally::{Shared, Tally};
 use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::btree::Tree;
 use rackweave_sim::Category;
@@ -19,6 +19,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "local lookups and updates on host and DPU",
     run,
 };
+
+/// Millions of lookups per second on the DPU, with the fewest and the most keys. Source: the
+/// paper's figure 5.
+const DPU_LOOKUPS: [f64; 2] = [9.9, 2.5];
 
 /// Operations that a thread does at a step.
 const AT_ONCE: u64 = 8;
@@ -87,7 +91,7 @@ fn measure(
     let real = real_keys(run.scale, keys);
     let counted = match run.scale {
         Scale::Quick => Duration::from_micros(200),
-        Scale::Full => Duration::from_millis(1),
+        Scale::Full | Scale::Paper => Duration::from_millis(1),
     };
     let room = 8 * real * tree::ENTRY_BYTES + (64 << 20);
     let mut rack = rack::testbed(run.seed, room)?;
@@ -156,6 +160,11 @@ fn figure(scale: Scale, curves: &[Curve], seed: u64) -> Figure {
         title: "Local B+tree, 8 threads".into(),
         x: Axis::linear("keys", ""),
         y: Axis::linear("operations", "M/s"),
+        y_per_panel: false,
+        paper: vec![
+            PaperMark::point_in("lookups", (0.0, DPU_LOOKUPS[0])).of_curve("DPU"),
+            PaperMark::point_in("lookups", (2.0, DPU_LOOKUPS[1])).of_curve("DPU"),
+        ],
         drawing: Drawing::Bars,
         x_names: PAPER_KEYS
             .iter()
@@ -183,7 +192,10 @@ fn claims(curves: &[Curve]) -> Vec<Claim> {
             unit: "M/s".into(),
         }
     };
-    vec![claim(PAPER_KEYS[0], 9.9), claim(PAPER_KEYS[2], 2.5)]
+    vec![
+        claim(PAPER_KEYS[0], DPU_LOOKUPS[0]),
+        claim(PAPER_KEYS[2], DPU_LOOKUPS[1]),
+    ]
 }
 
 fn notes(scale: Scale) -> Vec<String> {

@@ -29,7 +29,7 @@ struct Curve {
 fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let (offloads, counted) = match run.scale {
         Scale::Quick => (OFFLOADS_QUICK, Duration::from_millis(1)),
-        Scale::Full => (OFFLOADS, Duration::from_millis(5)),
+        Scale::Full | Scale::Paper => (OFFLOADS, Duration::from_millis(5)),
     };
     let total = (PAPER_KEYS.len() * offloads.len()) as f64;
     let mut done = 0.0;
@@ -74,6 +74,8 @@ fn figure(curves: &[Curve], seed: u64) -> Figure {
         x: Axis::linear("keys on the DPU", "%"),
         y: Axis::linear("median latency", "us"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: series.collect(),
         claims: curves.iter().map(claim).collect(),

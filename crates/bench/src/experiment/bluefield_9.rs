@@ -93,7 +93,7 @@ fn sweep(
 ) -> Result<Vec<Curve>, ExperimentError> {
     let (sizes, offloads) = match run.scale {
         Scale::Quick => (KEYS_QUICK, OFFLOADS_QUICK),
-        Scale::Full => (KEYS, OFFLOADS),
+        Scale::Full | Scale::Paper => (KEYS, OFFLOADS),
     };
     let total = (sizes.len() * NODE_BYTES.len() * offloads.len()) as f64;
     let mut done = 0.0;
@@ -140,7 +140,7 @@ fn series(curves: &[Curve], value: fn(&Seen) -> f64) -> Vec<Series> {
 fn run_throughput(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let counted = match run.scale {
         Scale::Quick => Duration::from_micros(1_500),
-        Scale::Full => Duration::from_millis(4),
+        Scale::Full | Scale::Paper => Duration::from_millis(4),
     };
     let mut curves = Vec::new();
     for (at, clients) in CLIENTS.into_iter().enumerate() {
@@ -154,6 +154,8 @@ fn run_throughput(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         x: Axis::linear("keys on the DPU", "%"),
         y: Axis::linear("lookups", "M/s"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: series(&curves, rate),
         claims: throughput_claims(&curves),
@@ -208,7 +210,7 @@ fn throughput_claims(curves: &[Curve]) -> Vec<Claim> {
 fn run_latency(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let counted = match run.scale {
         Scale::Quick => Duration::from_millis(2),
-        Scale::Full => Duration::from_millis(10),
+        Scale::Full | Scale::Paper => Duration::from_millis(10),
     };
     let curves = sweep(run, (0.0, 1.0), 1, counted)?;
     Ok(Figure {
@@ -217,6 +219,8 @@ fn run_latency(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         x: Axis::linear("keys on the DPU", "%"),
         y: Axis::linear("mean latency", "us"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: series(&curves, |seen| seen.mean_us),
         claims: latency_claims(&curves),

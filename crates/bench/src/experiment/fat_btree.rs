@@ -32,7 +32,7 @@ const SHRINK: u64 = 10;
 pub fn shrink(scale: Scale) -> u64 {
     match scale {
         Scale::Quick => SHRINK,
-        Scale::Full => 1,
+        Scale::Full | Scale::Paper => 1,
     }
 }
 
@@ -84,6 +84,8 @@ pub fn figure(run: &Run<'_>, curves: &[Curve]) -> Figure {
         x: Axis::linear("", ""),
         y: seen::axis(),
         drawing: Drawing::Lines,
+        y_per_panel: true,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: seen::panels(curves),
         claims: Vec::new(),

@@ -95,7 +95,7 @@ fn measure(
     };
     let (samples, drawn, counted) = match scale {
         Scale::Quick => (100_000, 20_000, Duration::from_millis(1)),
-        Scale::Full => (1_000_000, 200_000, Duration::from_millis(5)),
+        Scale::Full | Scale::Paper => (1_000_000, 200_000, Duration::from_millis(5)),
     };
     let popularity = popularity(&database, first.skew, 0.0, run.seed)?;
     let mut rng = Rng::new(run.seed);
@@ -151,7 +151,7 @@ fn measure_each(run: &mut Run<'_>, points: &[Point]) -> Result<Vec<Rates>, Exper
 fn run_keys(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let tens: &[u64] = match run.scale {
         Scale::Quick => &[1, 2, 4, 7, 10],
-        Scale::Full => &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+        Scale::Full | Scale::Paper => &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
     };
     let point = |&tens: &u64| Point {
         keys: tens * 10_000_000,
@@ -171,7 +171,7 @@ fn run_keys(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
 fn run_clients(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let clients: &[u16] = match run.scale {
         Scale::Quick => &[1, 4, 8, 12, 16],
-        Scale::Full => &[1, 2, 4, 6, 8, 10, 12, 14, 16],
+        Scale::Full | Scale::Paper => &[1, 2, 4, 6, 8, 10, 12, 14, 16],
     };
     let point = |&clients: &u16| Point {
         clients,
@@ -262,6 +262,8 @@ fn figure(
         x,
         y: Axis::linear("operations", "M/s"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: series.collect(),
         claims,

@@ -20,7 +20,7 @@ const MILLIONS_QUICK: &[u64] = &[1, 3, 5, 7, 10];
 fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let millions = match run.scale {
         Scale::Quick => MILLIONS_QUICK,
-        Scale::Full => MILLIONS,
+        Scale::Full | Scale::Paper => MILLIONS,
     };
     let mut curves = sweep::curves();
     for (before, &million) in millions.iter().enumerate() {

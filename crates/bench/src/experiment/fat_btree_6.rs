@@ -20,7 +20,7 @@ const PERCENT_QUICK: &[u32] = &[0, 25, 50, 75, 100];
 fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let percent = match run.scale {
         Scale::Quick => PERCENT_QUICK,
-        Scale::Full => PERCENT,
+        Scale::Full | Scale::Paper => PERCENT,
     };
     let database = database(run.scale);
     let point = |&percent: &u32| {

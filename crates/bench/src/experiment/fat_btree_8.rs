@@ -22,7 +22,7 @@ const NODES_QUICK: &[u16] = &[300, 1200, 2100, 3000, 3900];
 fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let nodes = match run.scale {
         Scale::Quick => NODES_QUICK,
-        Scale::Full => NODES,
+        Scale::Full | Scale::Paper => NODES,
     };
     let database = database(run.scale);
     let popularity = popularity(&database, SKEW, 0.0, run.seed)?;

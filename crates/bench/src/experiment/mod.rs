@@ -24,6 +24,8 @@ pub mod fat_btree_9;
 pub mod meter;
 pub mod metered;
 pub mod one_to_one;
+pub mod order;
+pub mod paper;
 pub mod ping_pong;
 pub mod replication;
 pub mod seamless_3;
@@ -51,10 +53,46 @@ use crate::figure::Figure;
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
-    /// Few points and short runs: seconds.
+    /// Few points, small data and short runs.
     Quick,
-    /// The sweep of the figure.
+    /// All that the claims speak of, with as many points as show the shape of the curves.
     Full,
+    /// Every point of the paper's figure that this machine can run, with the longest runs.
+    Paper,
+}
+
+impl Scale {
+    /// All of them, the shortest first.
+    pub const ALL: [Self; 3] = [Self::Quick, Self::Full, Self::Paper];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Full => "full",
+            Self::Paper => "paper",
+        }
+    }
+
+    /// What it means, in a sentence.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Quick => {
+                "Few points, small data and short runs: enough to see that everything works and \
+                 where curves go. Claims are compared where the short runs allow it; what is \
+                 shrunk is told at each figure."
+            }
+            Self::Full => {
+                "Every claim at the paper's point, and enough points for the shape of each curve. \
+                 Where the paper's sweep or data would take too long, fewer points or shorter runs \
+                 are taken, which is told at the figure."
+            }
+            Self::Paper => {
+                "The paper's sweeps as far as this machine can run them, with the longest runs. \
+                 Data that does not fit is shrunk even so, which is told at the figure."
+            }
+        }
+    }
 }
 
 /// What an experiment is told while it runs.
@@ -96,6 +134,7 @@ impl ExperimentError {
 }
 
 /// One of the papers' figures.
+#[derive(Clone, Copy, Debug)]
 pub struct Experiment {
     /// Its name on the command line, such as "zero-sided-6".
     pub name: &'static str,

@@ -72,7 +72,7 @@ impl Plan {
             items: match scale {
                 // Several times as many as a ring has.
                 Scale::Quick => 3_000,
-                Scale::Full => 8_000,
+                Scale::Full | Scale::Paper => 8_000,
             },
         }
     }

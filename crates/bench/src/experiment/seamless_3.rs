@@ -95,7 +95,7 @@ impl Load {
     fn new(scale: Scale, depth: u16) -> Self {
         let (pages, window) = match scale {
             Scale::Quick => (1 << 11, Duration::from_millis(4)),
-            Scale::Full => (1 << 12, Duration::from_millis(8)),
+            Scale::Full | Scale::Paper => (1 << 12, Duration::from_millis(8)),
         };
         let cpu = CpuModel::default();
         let frames = (pages / 2) as u32;
@@ -124,7 +124,7 @@ impl Load {
 fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let (skews, depths) = match run.scale {
         Scale::Quick => (SKEWS_QUICK, DEPTHS_QUICK),
-        Scale::Full => (SKEWS, DEPTHS),
+        Scale::Full | Scale::Paper => (SKEWS, DEPTHS),
     };
     let total = (skews.len() * depths.len() * SYSTEMS.len()) as f64;
     let mut done = 0.0;
@@ -247,6 +247,8 @@ fn figure(curves: &[Curve], load: &Load, seed: u64) -> Figure {
         x: Axis::linear("Zipf skew", ""),
         y: Axis::log("lookups", "M/s"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: series.collect(),
         claims: claims(curves),

@@ -84,7 +84,7 @@ struct Curve {
 fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let (pages, checks, page_count, check_count) = match run.scale {
         Scale::Quick => (PAGE_RATES_QUICK, CHECK_RATES_QUICK, 1_000, 5_000),
-        Scale::Full => (PAGE_RATES, CHECK_RATES, 8_000, 40_000),
+        Scale::Full | Scale::Paper => (PAGE_RATES, CHECK_RATES, 8_000, 40_000),
     };
     let line = link_pages_per_second();
     let total = (WANTS.len() * TABLES.len()) as f64;
@@ -194,6 +194,8 @@ fn figure(curves: &[Curve], seed: u64, pages: u32, checks: u32) -> Figure {
         x: Axis::log("rate at which operations are due", "1/s"),
         y: Axis::log("latency", "us"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: series.collect(),
         claims: claims(curves),

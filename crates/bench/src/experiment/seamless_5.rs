@@ -13,7 +13,7 @@ use super::seamless_4::rack::{Load, PageRack, Seen, Shape};
 use super::seamless_4::testbed::THREADS;
 use super::seamless_4::worker::Want;
 use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 use rackweave_base::Duration;
 
 /// The experiment.
@@ -49,6 +49,7 @@ const DEPTHS_QUICK: &[usize] = &[1, 2, 4, THREADS as usize];
 
 /// Sizes of the data, in capacities of the switch.
 const SIZES: &[f64] = &[0.25, 0.5, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0];
+const SIZES_FULL: &[f64] = &[0.25, 0.5, 1.0, 1.5, 2.0, 4.0];
 const SIZES_QUICK: &[f64] = &[0.5, 1.0, 2.0, 4.0];
 
 struct Plan {
@@ -78,6 +79,12 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
             counted: 600.0,
         },
         Scale::Full => Plan {
+            capacity: PAPER_CAPACITY / 200,
+            sizes: SIZES_FULL,
+            depths: DEPTHS,
+            counted: 2_000.0,
+        },
+        Scale::Paper => Plan {
             capacity: PAPER_CAPACITY / 100,
             sizes: SIZES,
             depths: DEPTHS,
@@ -204,6 +211,8 @@ fn figure(curves: &[Curve], plan: &Plan, seed: u64) -> Figure {
         x: Axis::linear("data over what the switch indexes", ""),
         y: Axis::linear("speed-up over the fallback", ""),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper: vec![PaperMark::level(PAPER_GAIN)],
         x_names: Vec::new(),
         series: series.collect(),
         claims: claims(curves),

@@ -160,7 +160,7 @@ impl Table {
     pub fn for_scale(scale: Scale) -> Result<Self, ExperimentError> {
         Self::new(match scale {
             Scale::Quick => 0.2,
-            Scale::Full => 0.5,
+            Scale::Full | Scale::Paper => 0.5,
         })
     }
 

@@ -4,7 +4,7 @@
 use super::meter::{Span, Sweep};
 use super::ping_pong::{self, BELL_GAP, Course, Outcome, RING_BYTES, Signal};
 use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 use rackweave_base::Duration;
 
 /// The experiment.
@@ -13,6 +13,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "ping-pong: latency over the rate of items, with polls and with doorbells",
     run,
 };
+
+/// The median with doorbells. Source: section 7.1 of the paper, figure 10.
+const DOORBELL_US: f64 = 15.0;
 
 const SIZES: [(u32, &str); 2] = [(64, "64 B items"), (1024, "1 KiB items")];
 
@@ -63,7 +66,7 @@ impl Point {
 fn span(scale: Scale, micros: u64, rate: f64) -> Span {
     let (polls, items, least) = match scale {
         Scale::Quick => (12, 60.0, Duration::from_millis(1)),
-        Scale::Full => (30, 300.0, Duration::from_millis(4)),
+        Scale::Full | Scale::Paper => (30, 300.0, Duration::from_millis(4)),
     };
     let items = Duration::from_nanos((items / rate * 1e9) as u64);
     Span {
@@ -76,7 +79,7 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let (seed, scale) = (run.seed, run.scale);
     let rates = match scale {
         Scale::Quick => RATES_QUICK,
-        Scale::Full => RATES,
+        Scale::Full | Scale::Paper => RATES,
     };
     let runs = INTERVALS.len() * rates.iter().map(|rates| rates.len()).sum::<usize>();
     let mut sweep = Sweep::new(run, runs);
@@ -149,12 +152,16 @@ fn figure(points: &[Point], seed: u64) -> Figure {
             });
         }
     }
+    let lowest = curve(points, 0, INTERVALS[0]);
+    let lowest = lowest.first().map_or(f64::NAN, |point| point.x());
     Figure {
         name: EXPERIMENT.name.into(),
         title: "Ping-pong between CPU nodes: median one-way latency".into(),
         x: Axis::log("throughput", "items/s"),
         y: Axis::log("half a round trip, median", "us"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper: vec![PaperMark::point_in("64 B items", (lowest, DOORBELL_US))],
         x_names: Vec::new(),
         series,
         claims: claims(points),
@@ -183,7 +190,7 @@ fn claims(points: &[Point]) -> Vec<Claim> {
     let mut claims = vec![
         claim(
             "doorbells: median latency, 64 B, lowest rate",
-            15.0,
+            DOORBELL_US,
             slowest(0, 0),
             "us",
         ),

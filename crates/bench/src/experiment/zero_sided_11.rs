@@ -52,7 +52,7 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let seed = run.seed;
     let (second, extreme) = match run.scale {
         Scale::Quick => (Duration::from_millis(1), Duration::from_millis(12)),
-        Scale::Full => (Duration::from_millis(4), Duration::from_millis(40)),
+        Scale::Full | Scale::Paper => (Duration::from_millis(4), Duration::from_millis(40)),
     };
     let length = second * SECONDS_OF_PHASE;
     let greedy = [Demand::All; 3];
@@ -134,6 +134,8 @@ fn figure(measured: &Measured, second: Duration, seed: u64) -> Figure {
         ),
         y: Axis::linear("goodput", "GB/s"),
         drawing: Drawing::Areas,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: series.collect(),
         claims: claims(main),

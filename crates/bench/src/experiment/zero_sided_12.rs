@@ -6,7 +6,7 @@
 use super::replication::{self, ITEM_BYTES, Plan, RING_BYTES};
 use super::{Experiment, ExperimentError, Run};
 use crate::baseline::two_sided::{self, Fanout};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 use rackweave_sim::CpuReport;
 
 /// The figure.
@@ -156,6 +156,9 @@ fn figure(seed: u64, points: &[Vec<Point>]) -> Figure {
         x: Axis::linear("consumers", ""),
         y: Axis::linear("bandwidth of a consumer", "GB/s"),
         drawing: Drawing::Bars,
+        y_per_panel: false,
+        // "Nearly" what the link carries.
+        paper: vec![PaperMark::level(replication::link_rate() / 1e9)],
         x_names: (1..=CONSUMERS_MAX).map(|n| format!("1:{n}")).collect(),
         series: series.collect(),
         claims: claims(points),

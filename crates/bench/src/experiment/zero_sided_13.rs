@@ -106,6 +106,8 @@ fn figure(seed: u64, outcome: &Outcome, phase: Duration) -> Figure {
         x: Axis::linear("time", "ms"),
         y: Axis::linear("bandwidth of the consumers", "GB/s"),
         drawing: Drawing::Areas,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: series.collect(),
         claims: claims(outcome, &rates),

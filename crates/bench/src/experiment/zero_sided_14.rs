@@ -4,7 +4,7 @@
 
 use super::replication::{self, ITEM_BYTES, Outcome, Plan};
 use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 
 /// The figure.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -55,7 +55,7 @@ fn large_items(producers: u32, scale: Scale) -> Plan {
         batch_bytes: LARGE_ITEM,
         items: match scale {
             Scale::Quick => 40,
-            Scale::Full => 300,
+            Scale::Full | Scale::Paper => 300,
         },
         ..small_items(producers, scale)
     }
@@ -113,6 +113,11 @@ fn figure(seed: u64, outcomes: &[Outcome], small: &[Outcome]) -> Figure {
         x: Axis::linear("producers", ""),
         y: Axis::linear("bandwidth", "GB/s"),
         drawing: Drawing::Bars,
+        y_per_panel: false,
+        paper: vec![PaperMark::level_in(
+            "per consumer",
+            replication::link_rate() / 1e9,
+        )],
         x_names: (1..=PRODUCERS_MAX).map(|n| n.to_string()).collect(),
         series: producers.chain(consumers).collect(),
         claims: claims(outcomes),

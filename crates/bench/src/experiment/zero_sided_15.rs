@@ -83,7 +83,7 @@ impl System {
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let (scale, nodes): (u64, &[usize]) = match run.scale {
         Scale::Quick => (1000, &[1, 4]),
-        Scale::Full => (200, &[1, 2, 3, 4]),
+        Scale::Full | Scale::Paper => (200, &[1, 2, 3, 4]),
     };
     let tables = Tables {
         build: BUILD_TUPLES / scale,
@@ -143,6 +143,8 @@ fn figure(seed: u64, series: Vec<Series>, scale: u64, tables: Tables, drops: &[S
         x: Axis::linear("nodes", ""),
         y: Axis::linear("throughput", "million tuples/s"),
         drawing: Drawing::Bars,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         claims: claims(&series),
         series,

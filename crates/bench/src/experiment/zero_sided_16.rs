@@ -138,6 +138,8 @@ fn figure(seed: u64, main: &Pair, others: &[(String, Pair)]) -> Figure {
         x: Axis::linear("time at scale factor 100", "s"),
         y: Axis::linear("bandwidth of the units", "GB/s"),
         drawing: Drawing::Areas,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: series.collect(),
         claims: claims(main, others),

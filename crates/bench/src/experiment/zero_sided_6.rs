@@ -10,7 +10,7 @@ use super::meter::Sweep;
 use super::one_to_one::{self, Flows};
 use super::{Experiment, ExperimentError, Run, Scale};
 use crate::baseline::one_sided::{self, Driving, Words};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 use rackweave_base::Duration;
 
 /// The experiment.
@@ -99,7 +99,7 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let seed = run.seed;
     let (counts, length): (&[u32], Length) = match run.scale {
         Scale::Quick => (&[1, 4, 32], (Duration::from_millis(1), 4)),
-        Scale::Full => (&[1, 2, 4, 8, 16, 32], (Duration::from_millis(5), 10)),
+        Scale::Full | Scale::Paper => (&[1, 2, 4, 8, 16, 32], (Duration::from_millis(5), 10)),
     };
     let counts_of = |item_size: u32| {
         let counts = counts.iter().copied();
@@ -213,6 +213,9 @@ fn figure(series: Vec<Series>, most: u32, in_host: f64, seed: u64) -> Figure {
         x: Axis::log("concurrent flows", ""),
         y: Axis::linear("goodput", "GB/s"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        // "Line rate": what headers and Ethernet leave.
+        paper: vec![PaperMark::level(line_rate)],
         x_names: Vec::new(),
         series,
         claims,

@@ -7,7 +7,7 @@
 use super::meter::Sweep;
 use super::one_to_one::{self, Flows};
 use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
 use rackweave_base::Duration;
 
 /// The experiment.
@@ -39,7 +39,7 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     // Batches grow by this factor, from one item to twice the advised size.
     let (factor, least, rounds) = match run.scale {
         Scale::Quick => (16, Duration::from_millis(1), 6),
-        Scale::Full => (2, Duration::from_millis(5), 12),
+        Scale::Full | Scale::Paper => (2, Duration::from_millis(5), 12),
     };
     let batches = |item: u32| -> Vec<u32> {
         let mut batches = vec![item];
@@ -134,6 +134,9 @@ fn figure(series: Vec<Series>, seed: u64) -> Figure {
         x: Axis::log("batch size", "B"),
         y: Axis::linear("goodput", "GB/s"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        // "Saturates the network", in the mode of the paper.
+        paper: vec![PaperMark::level(line_rate)],
         x_names: Vec::new(),
         series,
         claims,

@@ -71,7 +71,7 @@ struct Sink {
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let bytes_per_node: u64 = match run.scale {
         Scale::Quick => 64 << 20,
-        Scale::Full => 512 << 20,
+        Scale::Full | Scale::Paper => 512 << 20,
     };
     let names = ["zero-sided", "put (like NVSHMEM)"];
     let mut series: Vec<Series> = Vec::new();
@@ -164,6 +164,8 @@ fn figure(seed: u64, series: Vec<Series>, bytes_per_node: u64, drops: &[String])
         x: Axis::linear("nodes", ""),
         y: Axis::linear("bandwidth per node", "GB/s"),
         drawing: Drawing::Bars,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series,
         claims,

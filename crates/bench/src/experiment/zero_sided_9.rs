@@ -78,7 +78,7 @@ struct Point {
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let (sizes, bytes): (&[usize], u64) = match run.scale {
         Scale::Quick => (&[16, 256, 4096], 128 << 20),
-        Scale::Full => (&[16, 32, 64, 128, 256, 512, 1024, 2048, 4096], 256 << 20),
+        Scale::Full | Scale::Paper => (&[16, 32, 64, 128, 256, 512, 1024, 2048, 4096], 256 << 20),
     };
     let total = (sizes.len() * SYSTEMS.len()) as f64;
     let mut series: Vec<Series> = Vec::new();
@@ -133,6 +133,8 @@ fn figure(seed: u64, series: Vec<Series>, bytes: u64, drops: &[String]) -> Figur
         x: Axis::log("tuple size", "B"),
         y: Axis::linear("bandwidth per node", "GB/s"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         claims: claims(&series),
         series,

@@ -196,7 +196,7 @@ fn goodput(flows: u16, items: u64, seed: u64) -> Result<f64, ExperimentError> {
 fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let (counts, items): (&[u16], u64) = match run.scale {
         Scale::Quick => (&[1500], 24),
-        Scale::Full => (&[1, 10, 100, 500, 1000, 1500], 100),
+        Scale::Full | Scale::Paper => (&[1, 10, 100, 500, 1000, 1500], 100),
     };
     let mut points = Vec::new();
     for (at, &flows) in counts.iter().enumerate() {
@@ -220,6 +220,8 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         x: Axis::log("concurrent flows", ""),
         y: Axis::linear("goodput of all flows", "GB/s"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: vec![Series {
             name: "1 KiB items".into(),

@@ -81,8 +81,8 @@ impl Row {
         figure.claims.iter().map(|claim| Self {
             figure: figure.name.clone(),
             what: claim.what.clone(),
-            paper: value(claim.paper, &claim.unit),
-            ours: value(claim.ours, &claim.unit),
+            paper: short(claim.paper, &claim.unit),
+            ours: short(claim.ours, &claim.unit),
             ratio: ratio(claim),
             source: claim.source.clone(),
         })
@@ -102,7 +102,7 @@ fn line(table: &mut String, cells: &[&str; 6]) {
 }
 
 /// A value with three significant digits and its unit.
-fn value(value: f64, unit: &str) -> String {
+pub(super) fn short(value: f64, unit: &str) -> String {
     let text = if value == 0.0 || !value.is_finite() {
         format!("{value}")
     } else {
@@ -115,13 +115,15 @@ fn value(value: f64, unit: &str) -> String {
     }
 }
 
-/// The ratio with two digits; a dash if the paper's value is none to divide by.
-fn ratio(claim: &Claim) -> String {
+/// The ratio with two digits or three; a dash if the paper's value is none to divide by.
+pub(super) fn ratio(claim: &Claim) -> String {
     let ratio = claim.ratio();
-    if ratio.is_finite() {
-        format!("{ratio:.2}")
-    } else {
-        "-".to_owned()
+    match ratio.abs() {
+        size if !size.is_finite() => "-".to_owned(),
+        size if size >= 100.0 => format!("{ratio:.0}"),
+        size if size >= 10.0 => format!("{ratio:.1}"),
+        size if size >= 0.1 || size == 0.0 => format!("{ratio:.2}"),
+        _ => short(ratio, "").trim_end_matches('0').to_owned(),
     }
 }
 

@@ -1,12 +1,14 @@
 //! A figure: curves, claims and notes, and how they are written down.
 //!
 //! `csv` writes the curves for machines, `svg` draws them, `claims` sets the paper's claims beside
-//! ours.
+//! ours, `report` puts everything into one page.
 
 mod claims;
 mod csv;
+pub mod report;
 mod svg;
 
+use claims::short;
 pub use claims::{claims_csv, claims_table};
 
 use serde::Serialize;
@@ -59,6 +61,19 @@ pub struct Claim {
     pub unit: String,
 }
 
+/// A value of the paper, in the picture: where a claim is a level or a point that curves may reach.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PaperMark {
+    /// The panel that it belongs to; empty: all.
+    pub panel: String,
+    /// The point's x; none: a level, drawn across the panel.
+    pub x: Option<f64>,
+    /// The curve that it belongs to, of several bars side by side; empty: none of them.
+    pub curve: String,
+    /// The value, in the unit of the vertical axis.
+    pub y: f64,
+}
+
 /// What an experiment gives.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Figure {
@@ -74,8 +89,12 @@ pub struct Figure {
     pub drawing: Drawing,
     /// Names for the x values of bars, if they are no numbers.
     pub x_names: Vec<String>,
+    /// Whether each panel has a vertical axis of its own; its name then says what it shows.
+    pub y_per_panel: bool,
     /// The curves.
     pub series: Vec<Series>,
+    /// What of the paper is drawn beside them.
+    pub paper: Vec<PaperMark>,
     /// The paper's headline claims beside ours.
     pub claims: Vec<Claim>,
     /// What a reader must know: scale, model, what was left out.
@@ -107,6 +126,40 @@ impl Claim {
     /// Ours over the paper's.
     pub fn ratio(&self) -> f64 {
         self.ours / self.paper
+    }
+}
+
+impl PaperMark {
+    /// A level in all panels.
+    pub fn level(y: f64) -> Self {
+        Self::level_in("", y)
+    }
+
+    /// A level in one panel.
+    pub fn level_in(panel: &str, y: f64) -> Self {
+        Self {
+            panel: panel.into(),
+            x: None,
+            curve: String::new(),
+            y,
+        }
+    }
+
+    /// A point in one panel, or in all.
+    pub fn point_in(panel: &str, (x, y): (f64, f64)) -> Self {
+        Self {
+            x: Some(x),
+            ..Self::level_in(panel, y)
+        }
+    }
+
+    /// The same of one curve.
+    #[must_use]
+    pub fn of_curve(self, curve: &str) -> Self {
+        Self {
+            curve: curve.into(),
+            ..self
+        }
     }
 }
 

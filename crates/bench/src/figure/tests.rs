@@ -21,6 +21,8 @@ fn figure(drawing: Drawing) -> Figure {
             log: false,
         },
         drawing,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series: vec![
             series(
@@ -59,6 +61,8 @@ fn figure(drawing: Drawing) -> Figure {
 fn curves_as_csv() {
     insta::assert_snapshot!(figure(Drawing::Lines).to_csv());
     let named = Figure {
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: vec!["small".into(), "medium".into(), "large".into()],
         ..figure(Drawing::Bars)
     };
@@ -152,8 +156,8 @@ fn what_lies_outside_the_sheet_is_nothing() {
         for (attribute, most) in [
             (" x=\"", 900),
             (" cx=\"", 900),
-            (" y=\"", 560),
-            (" cy=\"", 560),
+            (" y=\"", 520),
+            (" cy=\"", 520),
         ] {
             for value in svg.split(attribute).skip(1) {
                 let value: i32 = value[..value.find('"').unwrap()].parse().unwrap();

@@ -1,19 +1,24 @@
 //! The command `figures`: runs the papers' experiments, draws them, and sets the papers' claims
-//! beside ours. `files` writes, `report` is what is printed.
+//! beside ours. `crew` runs several at a time, `files` writes, `report` is what is printed.
 
+mod bars;
+mod crew;
 mod files;
 mod report;
 
 use crate::args::FiguresArgs;
 use crate::globals::Globals;
+use crate::info::fnv1a;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
-use crate::progress::Progress;
+use crew::Done;
 use files::Folder;
 use rackweave_bench::experiment::communication::embedded;
 use rackweave_bench::experiment::{ALL, Experiment, ExperimentError, Run, Scale};
+use rackweave_bench::figure::report::{Entry, Outcome, Report, State, configuration};
 use rackweave_bench::figure::{Figure, claims_csv};
 use report::{Failure, FigureReport, FiguresReport, List};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// The simulator's seed without `--seed`.
@@ -21,6 +26,11 @@ const SEED: u64 = 1;
 
 /// The claims of all figures of a run.
 const CLAIMS: &str = "claims.csv";
+
+/// All figures of a run, for people.
+const PAGE: &str = "report.html";
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Runs the command.
 ///
@@ -36,40 +46,42 @@ pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
     }
     // First, so that nobody waits for figures that cannot be kept.
     let folder = Folder::open(&args.out)?;
-    let scale = if args.quick {
-        Scale::Quick
-    } else {
-        Scale::Full
+    let jobs = match args.jobs {
+        // What is measured in real time needs the machine for itself.
+        _ if args.embedded => 1,
+        Some(jobs) => jobs.get(),
+        None => crew::cores(),
     };
-    let mut report = FiguresReport::new(scale, globals.args.seed.unwrap_or(SEED));
-    let mut figures = Vec::new();
-    for experiment in chosen(&args.names) {
-        let started = Instant::now();
-        let name = experiment.name;
-        match run_one(experiment, &report, (scale, args.embedded), globals) {
-            Ok(figure) => {
-                let name = &figure.name;
-                let csv = folder.write(&format!("{name}.csv"), &figure.to_csv())?;
-                let svg = folder.write(&format!("{name}.svg"), &figure.to_svg())?;
-                let seconds = started.elapsed().as_secs_f64();
-                let done = FigureReport::new(&figure, csv, svg, seconds);
-                report.figures.push(done);
-                figures.push(figure);
-            }
-            Err(ExperimentError::Interrupted) => break,
-            Err(error) => report.failures.push(Failure {
-                name,
-                error: error.to_string(),
-            }),
+    let experiments: Vec<&'static Experiment> = chosen(&args.names).collect();
+    let scale = args.scale();
+    let seed = globals.args.seed.unwrap_or(SEED);
+    let mut book = Book {
+        folder,
+        report: FiguresReport::new(VERSION, scale, seed, jobs.min(experiments.len())),
+        scale,
+        started: Instant::now(),
+        entries: experiments
+            .iter()
+            .map(|&one| (one, Kept::Missing))
+            .collect(),
+    };
+    let text = configuration(VERSION, scale, seed);
+    book.report.configuration_hash = format!("{:016x}", fnv1a(text.as_bytes()));
+    book.report.configuration = text;
+    book.write_page(State::Running)?;
+    let make = |experiment: &'static Experiment, progress: &mut dyn FnMut(f64) -> bool| {
+        let mut run = Run {
+            scale,
+            seed,
+            progress,
+        };
+        match embedded::which(experiment.name).filter(|_| args.embedded) {
+            Some(which) => embedded::figure(&mut run, experiment.name, which),
+            None => (experiment.run)(&mut run),
         }
-        if globals.interrupt.is_set() {
-            break;
-        }
-    }
-    if !figures.is_empty() {
-        report.claims_csv = Some(folder.write(CLAIMS, &claims_csv(&figures))?);
-    }
-    report.conclude(&figures, globals.interrupt.is_set());
+    };
+    crew::run(&experiments, jobs, globals, &make, |done| book.keep(done))?;
+    let report = book.conclude(globals.interrupt.is_set())?;
     output::print(globals, "figures", &report)?;
     Ok(Verdict::of(report.verified))
 }
@@ -91,25 +103,117 @@ fn check_embedded(names: &[String]) -> Result<(), CliError> {
     }
 }
 
-fn run_one(
-    experiment: &Experiment,
-    report: &FiguresReport,
-    (scale, in_real_time): (Scale, bool),
-    globals: &Globals,
-) -> Result<Figure, ExperimentError> {
-    let mut progress = Progress::new(globals, experiment.name);
-    let mut told = |share| {
-        progress.set(|| share);
-        !globals.interrupt.is_set()
-    };
-    let mut run = Run {
-        scale,
-        seed: report.seed,
-        progress: &mut told,
-    };
-    match embedded::which(experiment.name).filter(|_| in_real_time) {
-        Some(which) => embedded::figure(&mut run, experiment.name, which),
-        None => (experiment.run)(&mut run),
+/// What was made so far, and where it is.
+struct Book {
+    folder: Folder,
+    report: FiguresReport,
+    scale: Scale,
+    started: Instant,
+    /// In the papers' order.
+    entries: Vec<(&'static Experiment, Kept)>,
+}
+
+/// What came of an experiment.
+enum Kept {
+    Made(Box<Made>),
+    Failed(String),
+    Missing,
+}
+
+struct Made {
+    figure: Figure,
+    csv: PathBuf,
+    svg: PathBuf,
+    elapsed_s: f64,
+}
+
+impl Book {
+    /// Writes down what came of an experiment.
+    fn keep(&mut self, done: Done) -> Result<(), CliError> {
+        let kept = match done.result {
+            Ok(figure) => {
+                let name = &figure.name;
+                let csv = self
+                    .folder
+                    .write(&format!("{name}.csv"), &figure.to_csv())?;
+                let svg = self
+                    .folder
+                    .write(&format!("{name}.svg"), &figure.to_svg())?;
+                Kept::Made(Box::new(Made {
+                    figure,
+                    csv,
+                    svg,
+                    elapsed_s: done.elapsed_s,
+                }))
+            }
+            Err(ExperimentError::Interrupted) => Kept::Missing,
+            Err(error) => Kept::Failed(error.to_string()),
+        };
+        let name = done.experiment.name;
+        if let Some(entry) = self.entries.iter_mut().find(|(one, _)| one.name == name) {
+            entry.1 = kept;
+        }
+        // So that a run that is killed leaves what it had.
+        self.write_page(State::Running)
+    }
+
+    fn write_page(&mut self, state: State) -> Result<(), CliError> {
+        let entries = self.entries.iter().map(|(experiment, kept)| Entry {
+            experiment,
+            outcome: match kept {
+                Kept::Made(made) => Outcome::Made(&made.figure, made.elapsed_s),
+                Kept::Failed(error) => Outcome::Failed(error),
+                Kept::Missing => Outcome::Missing,
+            },
+        });
+        let page = Report {
+            version: VERSION,
+            scale: self.scale,
+            seed: self.report.seed,
+            hash: &self.report.configuration_hash,
+            state,
+            jobs: self.report.jobs,
+            elapsed_s: self.started.elapsed().as_secs_f64(),
+            entries: entries.collect(),
+        };
+        let path = self.folder.write(PAGE, &page.to_html())?;
+        self.report.report_html = Some(path);
+        Ok(())
+    }
+
+    /// Everything that will be run has been run.
+    fn conclude(mut self, interrupted: bool) -> Result<FiguresReport, CliError> {
+        let state = match interrupted {
+            true => State::Interrupted,
+            false => State::Ended,
+        };
+        self.write_page(state)?;
+        let mut figures = Vec::new();
+        for (experiment, kept) in self.entries {
+            match kept {
+                Kept::Made(made) => {
+                    let Made { csv, svg, .. } = &*made;
+                    let (csv, svg) = (csv.clone(), svg.clone());
+                    let place = (experiment.paper().title, experiment.place());
+                    let files = (csv, svg);
+                    let done = FigureReport::new(&made.figure, place, files, made.elapsed_s);
+                    self.report.figures.push(done);
+                    figures.push(made.figure);
+                }
+                Kept::Failed(error) => self.report.failures.push(Failure {
+                    name: experiment.name,
+                    error,
+                }),
+                Kept::Missing => {}
+            }
+        }
+        if !figures.is_empty() {
+            let path = self.folder.write(CLAIMS, &claims_csv(&figures))?;
+            self.report.claims_csv = Some(path);
+        }
+        self.report.elapsed_s = self.started.elapsed().as_secs_f64();
+        self.report.conclude(&figures, interrupted);
+        Ok(self.report)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use rackweave_bench::experiment::{ALL, Scale};
 use rackweave_bench::figure::{Claim, Figure, Series, claims_table};
+use rackweave_sim::devices;
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
@@ -24,14 +25,27 @@ struct Entry {
 /// What the command found.
 #[derive(Serialize)]
 pub struct FiguresReport {
-    /// `quick` or `full`.
+    pub version: &'static str,
+    /// `quick`, `full` or `paper`.
     pub scale: &'static str,
     pub seed: u64,
+    /// FNV-1a of `configuration`, 16 hexadecimal digits.
+    pub configuration_hash: String,
+    /// What the result depends on, as text.
+    pub configuration: String,
+    /// Figures that ran at a time.
+    pub jobs: usize,
+    /// Real time of all.
+    pub elapsed_s: f64,
+    /// Every number about hardware that the models believe.
+    constants: Vec<ConstantReport>,
     pub figures: Vec<FigureReport>,
     /// Experiments that gave no figure.
     pub failures: Vec<Failure>,
     /// Where the claims of all figures are, if there are figures.
     pub claims_csv: Option<PathBuf>,
+    /// The page with everything.
+    pub report_html: Option<PathBuf>,
     pub interrupted: bool,
     /// Whether no experiment failed.
     pub verified: bool,
@@ -44,6 +58,9 @@ pub struct FiguresReport {
 pub struct FigureReport {
     name: String,
     title: String,
+    /// The paper's title, and which of its figures this is.
+    paper: &'static str,
+    place: String,
     /// Label and unit of each axis.
     x: String,
     y: String,
@@ -56,6 +73,20 @@ pub struct FigureReport {
     svg: PathBuf,
     /// Real time that it took.
     elapsed_s: f64,
+}
+
+/// A number about hardware.
+#[derive(Serialize)]
+struct ConstantReport {
+    name: &'static str,
+    group: &'static str,
+    value: String,
+    unit: &'static str,
+    about: String,
+    source: String,
+    /// `checked`, `derived`, `unchecked` or `assumed`.
+    sure: &'static str,
+    testbeds: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -88,7 +119,12 @@ impl List {
 
 impl FigureReport {
     /// The report about a figure that was written.
-    pub fn new(figure: &Figure, csv: PathBuf, svg: PathBuf, elapsed_s: f64) -> Self {
+    pub fn new(
+        figure: &Figure,
+        (paper, place): (&'static str, String),
+        (csv, svg): (PathBuf, PathBuf),
+        elapsed_s: f64,
+    ) -> Self {
         let claims = figure.claims.iter().map(|claim| ClaimReport {
             claim: claim.clone(),
             ratio: Some(claim.ratio()).filter(|ratio| ratio.is_finite()),
@@ -96,6 +132,8 @@ impl FigureReport {
         Self {
             name: figure.name.clone(),
             title: figure.title.clone(),
+            paper,
+            place,
             x: figure.x.title(),
             y: figure.y.title(),
             series: figure.series.clone(),
@@ -111,16 +149,20 @@ impl FigureReport {
 
 impl FiguresReport {
     /// Nothing was run yet.
-    pub fn new(scale: Scale, seed: u64) -> Self {
+    pub fn new(version: &'static str, scale: Scale, seed: u64, jobs: usize) -> Self {
         Self {
-            scale: match scale {
-                Scale::Quick => "quick",
-                Scale::Full => "full",
-            },
+            version,
+            scale: scale.name(),
             seed,
+            configuration_hash: String::new(),
+            configuration: String::new(),
+            jobs,
+            elapsed_s: 0.0,
+            constants: devices::all().map(ConstantReport::of).collect(),
             figures: Vec::new(),
             failures: Vec::new(),
             claims_csv: None,
+            report_html: None,
             interrupted: false,
             verified: false,
             table: String::new(),
@@ -132,6 +174,21 @@ impl FiguresReport {
         self.table = claims_table(figures);
         self.interrupted = interrupted;
         self.verified = self.failures.is_empty();
+    }
+}
+
+impl ConstantReport {
+    fn of(constant: &'static devices::Constant) -> Self {
+        Self {
+            name: constant.name,
+            group: constant.group,
+            value: constant.value(),
+            unit: constant.unit,
+            about: constant.about(),
+            source: constant.source(),
+            sure: constant.trust.name(),
+            testbeds: constant.testbeds.iter().map(|one| one.name()).collect(),
+        }
     }
 }
 
@@ -163,10 +220,17 @@ impl fmt::Display for FiguresReport {
         if let Some(path) = &self.claims_csv {
             writeln!(f, "claims: {}", path.display())?;
         }
+        if let Some(path) = &self.report_html {
+            writeln!(f, "report: {} (open it in a browser)", path.display())?;
+        }
         if self.interrupted {
             writeln!(f, "interrupted: what is missing was not run to its end")?;
         }
-        write!(f, "scale {}, seed {}", self.scale, self.seed)
+        write!(
+            f,
+            "scale {}, seed {}, configuration {}; {:.0} s, {} at a time",
+            self.scale, self.seed, self.configuration_hash, self.elapsed_s, self.jobs
+        )
     }
 }
 

@@ -1,6 +1,7 @@
 //! Actors: the programs that run on the cores of nodes.
 
 use super::{Event, World};
+use crate::queue::Alarm;
 use crate::{Category, CpuModel};
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_nic::Nic;
@@ -54,8 +55,11 @@ pub(super) struct ActorSlot {
     pub(super) node: u16,
     core: usize,
     state: State,
-    /// How often it has waited: what a time-out belongs to.
-    waits: u32,
+    /// When its wait is over even if nothing comes; none if it waits for a packet alone.
+    due: Option<Instant>,
+    /// For which times it is entered in the event queue as one that waits. Most waits end long
+    /// before they are due: were each entered, the queue would be full of what no longer matters.
+    wait_alarm: Alarm,
     /// Whether the world is not done before it is.
     counts: bool,
 }
@@ -170,7 +174,8 @@ impl<P: Program> World<P> {
                     node: node.0,
                     core,
                     state: State::Entered,
-                    waits: 0,
+                    due: None,
+                    wait_alarm: Alarm::default(),
                     counts,
                 }
             }
@@ -179,7 +184,8 @@ impl<P: Program> World<P> {
                 node: node.0,
                 core: 0,
                 state: State::Ended,
-                waits: 0,
+                due: None,
+                wait_alarm: Alarm::default(),
                 counts,
             },
         };
@@ -245,12 +251,20 @@ impl<P: Program> World<P> {
         }
     }
 
-    /// An actor has waited long enough, if it still waits for the same.
-    pub(super) fn wait_over(&mut self, index: u32, waits: u32) {
+    /// An actor was to be looked at: it may have waited long enough.
+    pub(super) fn wait_over(&mut self, index: u32) {
         let actor = &mut self.actors[index as usize];
-        let (State::Waiting(since), true) = (actor.state, actor.waits == waits) else {
+        actor.wait_alarm.fired(self.now);
+        let (State::Waiting(since), Some(due)) = (actor.state, actor.due) else {
             return;
         };
+        if due > self.now {
+            // This was for an earlier wait, which ended before it was due.
+            if actor.wait_alarm.set(due) {
+                self.queue.push(due, Event::WaitOver(index));
+            }
+            return;
+        }
         let node = &mut self.nodes[usize::from(actor.node)];
         node.waiting.retain(|&other| other != index);
         node.cpu.waiting += self.now.since(since);
@@ -336,15 +350,17 @@ impl<P: Program> World<P> {
             }
             Step::WaitForPacket => {
                 slot.state = State::Waiting(charged);
-                slot.waits = slot.waits.wrapping_add(1);
+                slot.due = None;
                 node.waiting.push(index);
             }
             Step::WaitUntil(due) => {
                 slot.state = State::Waiting(charged);
-                slot.waits = slot.waits.wrapping_add(1);
                 node.waiting.push(index);
                 let due = due.max(charged).max(soonest);
-                self.queue.push(due, Event::WaitOver(index, slot.waits));
+                slot.due = Some(due);
+                if slot.wait_alarm.set(due) {
+                    self.queue.push(due, Event::WaitOver(index));
+                }
             }
             Step::Done => self.end_actor(index as usize),
         }

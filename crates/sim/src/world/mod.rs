@@ -79,8 +79,8 @@ enum Event {
     Digest,
     /// An actor wants to go on.
     Step(u32),
-    /// An actor's wait is over: the actor and which of its waits.
-    WaitOver(u32, u32),
+    /// An actor's wait may be over.
+    WaitOver(u32),
     /// A core is free for the next actor: node and core.
     Core(u16, u16),
     /// The caller asked to be called: an index into the tokens.

@@ -50,7 +50,7 @@ impl<P: Program> World<P> {
             Event::AtCable(pipe) => self.at_cable(usize::from(pipe)),
             Event::SwitchTimer(switch) => self.switch_timer(usize::from(switch)),
             Event::Step(index) => self.want_core(index),
-            Event::WaitOver(index, waits) => self.wait_over(index, waits),
+            Event::WaitOver(index) => self.wait_over(index),
             Event::Core(node, core) => self.core_free(usize::from(node), usize::from(core)),
             Event::Digest => return (!self.digests.is_empty()).then_some(Stop::Digest),
             Event::Control(index) => {

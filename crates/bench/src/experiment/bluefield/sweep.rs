@@ -15,7 +15,7 @@ pub const PLACES: [(Server, &str); 2] = [(Server::Host, "host"), (Server::Dpu, "
 pub fn counted(scale: Scale) -> Duration {
     match scale {
         Scale::Quick => Duration::from_micros(500),
-        Scale::Full => Duration::from_millis(2),
+        Scale::Full | Scale::Paper => Duration::from_millis(2),
     }
 }
 

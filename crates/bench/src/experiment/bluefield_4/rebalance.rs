@@ -121,7 +121,7 @@ impl Times {
     fn new(scale: Scale, scenario: Scenario) -> Self {
         let (times, counted) = match scale {
             Scale::Quick => (1, Duration::from_micros(500)),
-            Scale::Full => (2, Duration::from_millis(1)),
+            Scale::Full | Scale::Paper => (2, Duration::from_millis(1)),
         };
         let settle = scenario.settle() * times;
         let slow_from = match scenario {

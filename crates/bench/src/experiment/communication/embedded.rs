@@ -58,7 +58,7 @@ fn sizes(scale: Scale) -> (Vec<u64>, Vec<u64>) {
     };
     match scale {
         Scale::Quick => (powers(6, 24, 2), powers(14, 22, 2)),
-        Scale::Full => (powers(3, 26, 1), powers(12, 24, 2)),
+        Scale::Full | Scale::Paper => (powers(3, 26, 1), powers(12, 24, 2)),
     }
 }
 
@@ -112,6 +112,8 @@ pub fn figure(run: &mut Run<'_>, name: &str, which: Which) -> Result<Figure, Exp
         x: Axis::log("data", "B"),
         y: Axis::linear("effective bandwidth", "MiB/s"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper: Vec::new(),
         x_names: Vec::new(),
         series,
         claims: Vec::new(),

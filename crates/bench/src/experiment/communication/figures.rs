@@ -5,14 +5,14 @@ use super::plan::{Plan, Test, Which};
 use super::shape::{Shape, Way};
 use super::sweep::{self, Sizes};
 use crate::experiment::{ExperimentError, Run};
-use crate::figure::{Axis, Claim, Drawing, Figure};
+use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark};
 
 pub fn figure_4a(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     figure(
         run,
         "communication-4a",
         Which::Four(Test::Throughput),
-        claims::claims_4a,
+        (claims::claims_4a, vec![PaperMark::level(5615.4)]),
     )
 }
 
@@ -21,28 +21,69 @@ pub fn figure_4b(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         run,
         "communication-4b",
         Which::Four(Test::Consuming),
-        claims::claims_4b,
+        (claims::claims_4b, Vec::new()),
     )
 }
 
 pub fn figure_5a(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let which = Which::OneThread(Test::Throughput);
-    figure(run, "communication-5a", which, claims::claims_5a)
+    figure(
+        run,
+        "communication-5a",
+        which,
+        (
+            claims::claims_5a,
+            vec![PaperMark::level_in("1 receive buffer", 5250.0)],
+        ),
+    )
 }
+
+/// The panel of the paper's crew in figure 5b.
+const THREE: &str = "3 threads with 3 receive buffers";
 
 pub fn figure_5b(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let which = Which::Threads(Test::Throughput);
-    figure(run, "communication-5b", which, claims::claims_5b)
+    figure(
+        run,
+        "communication-5b",
+        which,
+        (
+            claims::claims_5b,
+            vec![
+                PaperMark::level_in(THREE, 7100.0),
+                PaperMark::point_in(THREE, (f64::from(512 << 10), 3000.0)),
+            ],
+        ),
+    )
 }
 
 pub fn figure_6a(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let which = Which::OneThread(Test::Consuming);
-    figure(run, "communication-6a", which, claims::claims_6a)
+    figure(
+        run,
+        "communication-6a",
+        which,
+        (
+            claims::claims_6a,
+            vec![PaperMark::level_in("2 receive buffers", 5100.0)],
+        ),
+    )
 }
 
 pub fn figure_6b(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let which = Which::Threads(Test::Consuming);
-    figure(run, "communication-6b", which, claims::claims_6b)
+    figure(
+        run,
+        "communication-6b",
+        which,
+        (
+            claims::claims_6b,
+            vec![PaperMark::level_in(
+                "3 threads with 6 receive buffers",
+                5900.0,
+            )],
+        ),
+    )
 }
 
 /// The shape of one thread that a figure of threads is compared with: the paper's best.
@@ -54,11 +95,14 @@ fn beside(which: Which) -> Option<(Way, u8)> {
     }
 }
 
+/// What makes a figure's claims and notes.
+type Claims = fn(&Seen<'_>) -> (Vec<Claim>, Vec<String>);
+
 fn figure(
     run: &mut Run<'_>,
     name: &str,
     which: Which,
-    claims: fn(&Seen<'_>) -> (Vec<Claim>, Vec<String>),
+    (claims, paper): (Claims, Vec<PaperMark>),
 ) -> Result<Figure, ExperimentError> {
     let (plan, sizes) = (Plan::new(which, run.scale), Sizes::of(run.scale));
     let mut shapes = plan.shapes(&sizes.buffers);
@@ -88,6 +132,8 @@ fn figure(
         x: Axis::log("data", "B"),
         y: Axis::linear("effective bandwidth", "MiB/s"),
         drawing: Drawing::Lines,
+        y_per_panel: false,
+        paper,
         x_names: Vec::new(),
         series: plan.drawn(curves),
         claims,

@@ -77,17 +77,17 @@ impl Plan {
         let (crews, paper): (Vec<Crew>, Crew) = match (which, scale) {
             (Which::Four(_), _) => (vec![(1, 1)], (1, 1)),
             (Which::OneThread(Test::Throughput), Scale::Quick) => (one(&[1, 2]), (1, 1)),
-            (Which::OneThread(Test::Throughput), Scale::Full) => {
+            (Which::OneThread(Test::Throughput), Scale::Full | Scale::Paper) => {
                 (one(&[1, 2, 3, 4, 5, 6, 7]), (1, 1))
             }
             (Which::OneThread(Test::Consuming), Scale::Quick) => (one(&[1, 2, 3]), (1, 2)),
-            (Which::OneThread(Test::Consuming), Scale::Full) => {
+            (Which::OneThread(Test::Consuming), Scale::Full | Scale::Paper) => {
                 (one(&[1, 2, 3, 4, 5, 6, 7]), (1, 2))
             }
             (Which::Threads(Test::Throughput), scale) => {
                 let threads = match scale {
                     Scale::Quick => 2..=4,
-                    Scale::Full => 1..=7,
+                    Scale::Full | Scale::Paper => 1..=7,
                 };
                 // Each thread has one receive buffer (section 4.1.1).
                 (threads.map(|threads| (threads, threads)).collect(), (3, 3))
@@ -95,7 +95,7 @@ impl Plan {
             (Which::Threads(Test::Consuming), scale) => {
                 let threads = match scale {
                     Scale::Quick => 2..=3,
-                    Scale::Full => 1..=3,
+                    Scale::Full | Scale::Paper => 1..=3,
                 };
                 // Each thread has two (section 4.2.1), and there are seven at most.
                 let crew = |threads| (threads, 2 * threads);
@@ -209,7 +209,7 @@ mod tests {
     fn every_crew_is_possible_and_the_papers_is_among_them() {
         for test in [Test::Throughput, Test::Consuming] {
             for which in [Which::Four, Which::OneThread, Which::Threads].map(|of| of(test)) {
-                for scale in [Scale::Quick, Scale::Full] {
+                for scale in Scale::ALL {
                     let plan = Plan::new(which, scale);
                     assert!(plan.crews.contains(&plan.paper), "{plan:?}");
                     for &(threads, buffers) in &plan.crews {

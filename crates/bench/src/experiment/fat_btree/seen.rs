@@ -73,15 +73,14 @@ impl Curve {
     }
 }
 
-/// The panels of latency, throughput and round trips. They share an axis, which is logarithmic:
-/// equal distances are equal ratios in all of them.
+/// The panels of latency, throughput and round trips, each with an axis of its own.
 pub fn panels(curves: &[Curve]) -> Vec<Series> {
     type Value = fn(&Seen) -> f64;
     let panels: [(&str, Value); 4] = [
         ("mean latency [us]", Seen::mean_us),
         ("99 % latency [us]", |seen| seen.quantile_us(0.99)),
         ("lookups [k/s]", |seen| seen.per_second / 1e3),
-        ("round trips", Seen::round_trips),
+        ("round trips of a lookup", Seen::round_trips),
     ];
     let series = panels.into_iter().flat_map(|(panel, value)| {
         curves.iter().map(move |curve| Series {
@@ -96,9 +95,9 @@ pub fn panels(curves: &[Curve]) -> Vec<Series> {
     series.collect()
 }
 
-/// The axis of [`panels`].
+/// The axis of [`panels`], whose names say what each shows.
 pub fn axis() -> Axis {
-    Axis::log("microseconds, thousands per second, READs", "")
+    Axis::linear("microseconds, thousands per second, READs", "")
 }
 
 /// What the paper says of a point, and what was seen there: the first of `curves` is the network's,

@@ -59,7 +59,7 @@ pub fn curves() -> Vec<Curve> {
 pub fn asked(scale: Scale, popularity: &Popularity, seed: u64) -> Vec<u64> {
     let count = match scale {
         Scale::Quick => 600,
-        Scale::Full => 10_000,
+        Scale::Full | Scale::Paper => 10_000,
     };
     let mut rng = Rng::new(seed).fork("asked");
     (0..count).map(|_| popularity.asked(&mut rng)).collect()

@@ -1,23 +1,24 @@
-//! Plotters' SVG backend in pixels: lines, areas, markers and text.
+//! SVG in pixels: lines, areas, bars, markers and text, and how curves are told apart.
+//!
+//! What carries no data has a class of its own (`sheet`, `grid`, `ink`, `halo`) beside its colour,
+//! so that a page that holds the picture can give it other colours in the dark.
 
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::FontTransform;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::fmt::Write as _;
 
-/// Okabe and Ito's palette without its yellow, which is hard to see on white: it can be told apart
-/// with every kind of colour vision.
-const PALETTE: [RGBColor; 7] = [
-    RGBColor(0x00, 0x72, 0xb2),
-    RGBColor(0xd5, 0x5e, 0x00),
-    RGBColor(0x00, 0x9e, 0x73),
-    RGBColor(0xe6, 0x9f, 0x00),
-    RGBColor(0xcc, 0x79, 0xa7),
-    RGBColor(0x56, 0xb4, 0xe9),
-    RGBColor(0x44, 0x44, 0x44),
+/// Okabe and Ito's palette without its yellow, which is hard to see on white, and a grey: it can be
+/// told apart with every kind of colour vision.
+const PALETTE: [&str; 7] = [
+    "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#444444",
 ];
 
-/// Markers differ too, so that colour is not needed to tell curves apart.
+/// Lines differ in their dashes, too: where curves lie on each other all of them show, and none
+/// needs its colour.
+const DASHES: [&str; 4] = ["", "9 4", "3 3", "11 3 2 3"];
+
+/// Bars and areas differ in their hatching.
+const HATCHES: usize = 4;
+
+/// So do markers.
 const MARKERS: usize = 5;
 
 /// Half widths of markers: the first curves' are larger, so that they show behind others that lie
@@ -25,6 +26,15 @@ const MARKERS: usize = 5;
 const MARKER_SIZES: [i32; 3] = [6, 5, 4];
 
 const FONT: &str = "DejaVu Sans, Verdana, sans-serif";
+
+/// Text and axes.
+const INK: &str = "#222222";
+
+/// Lines of the grid.
+const GRID: &str = "#DDDDDD";
+
+/// A place on the sheet.
+pub type Point = (i32, i32);
 
 /// Where a text is in respect of its point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +52,8 @@ pub enum Place {
 /// How a text looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Text {
+    /// A value at a bar or at a line.
+    Small,
     /// A tick's label or a name.
     Plain,
     /// A panel's or axis's name.
@@ -50,102 +62,260 @@ pub enum Text {
     Title,
 }
 
+/// Lines that carry no curve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// An axis or a tick.
+    Axis,
+    /// A line of the grid.
+    Grid,
+    /// A value of the paper.
+    Paper,
+}
+
 /// What is drawn on.
-pub struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
+pub struct Canvas {
+    svg: String,
+    /// Begins the names of what the picture defines, so that several may stand in one page.
+    name: String,
+}
 
-impl<'a> Canvas<'a> {
-    /// A white sheet; the SVG goes to `text` when it is dropped.
-    pub fn new(text: &'a mut String, size: (u32, u32)) -> Self {
-        let canvas = Self(SVGBackend::with_string(text, size).into_drawing_area());
-        // Drawing into a string does not fail, here and below.
-        let _ = canvas.0.fill(&WHITE);
-        canvas
+impl Canvas {
+    /// A white sheet of `size` for the figure `name`.
+    pub fn new(name: &str, title: &str, (width, height): Point) -> Self {
+        let name = escaped(name);
+        let mut svg = String::new();
+        // Writing to a string does not fail, here and below.
+        let _ = writeln!(
+            svg,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"0 0 {width} {height}\" font-family=\"{FONT}\" role=\"img\" \
+             aria-label=\"{}\">",
+            escaped(title)
+        );
+        let _ = writeln!(svg, "<defs>");
+        let hatch = |at: usize, angle: i32, shape: &str| {
+            format!(
+                "<pattern id=\"{name}-{at}\" width=\"8\" height=\"8\" \
+                 patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate({angle})\">{shape}\
+                 </pattern>\n"
+            )
+        };
+        let stripe = "<rect width=\"2\" height=\"8\" fill=\"#FFFFFF\" fill-opacity=\"0.5\"/>";
+        let dot = "<circle cx=\"3\" cy=\"3\" r=\"1.6\" fill=\"#FFFFFF\" fill-opacity=\"0.55\"/>";
+        svg.push_str(&hatch(1, 45, stripe));
+        svg.push_str(&hatch(2, 0, dot));
+        svg.push_str(&hatch(3, 135, stripe));
+        let _ = writeln!(
+            svg,
+            "</defs>\n<rect class=\"sheet\" width=\"{width}\" height=\"{height}\" \
+             fill=\"#FFFFFF\"/>"
+        );
+        Self { svg, name }
     }
 
-    /// A line through points.
-    pub fn line(&self, points: Vec<(i32, i32)>, style: ShapeStyle) {
-        let _ = self.0.draw(&PathElement::new(points, style));
+    /// The picture.
+    pub fn finish(mut self) -> String {
+        self.svg.push_str("</svg>\n");
+        self.svg
     }
 
-    /// A filled area.
-    pub fn area(&self, points: Vec<(i32, i32)>, style: ShapeStyle) {
-        let _ = self.0.draw(&Polygon::new(points, style));
+    /// A line that carries no curve.
+    pub fn rule(&mut self, points: &[Point], rule: Rule) {
+        let (class, colour, more) = match rule {
+            Rule::Axis => ("ink", INK, ""),
+            Rule::Grid => ("grid", GRID, ""),
+            Rule::Paper => ("ink", INK, " stroke-width=\"2\" stroke-dasharray=\"2 4\""),
+        };
+        let _ = writeln!(
+            self.svg,
+            "<polyline class=\"{class}\" fill=\"none\" stroke=\"{colour}\"{more} points=\"{}\"/>",
+            list(points)
+        );
     }
 
-    /// A filled rectangle between two corners.
-    pub fn bar(&self, corners: [(i32, i32); 2], style: ShapeStyle) {
-        let _ = self.0.draw(&Rectangle::new(corners, style));
+    /// The line of the `index`-th curve.
+    pub fn line(&mut self, points: &[Point], index: usize) {
+        let dash = match DASHES[index % DASHES.len()] {
+            "" => String::new(),
+            dash => format!(" stroke-dasharray=\"{dash}\""),
+        };
+        let _ = writeln!(
+            self.svg,
+            "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" \
+             stroke-linejoin=\"round\"{dash} points=\"{}\"/>",
+            colour(index),
+            list(points)
+        );
     }
 
-    /// The marker of the `index`-th curve.
-    pub fn marker(&self, (x, y): (i32, i32), index: usize) {
-        let r = MARKER_SIZES[index.min(MARKER_SIZES.len() - 1)];
-        let style = colour(index).filled();
-        match index % MARKERS {
-            0 => {
-                let _ = self.0.draw(&Circle::new((x, y), r, style));
-            }
-            1 => self.bar([(x - r, y - r), (x + r, y + r)], style),
-            2 => self.area(
-                vec![(x, y - r - 1), (x + r + 1, y + r), (x - r - 1, y + r)],
-                style,
-            ),
-            3 => {
-                let d = r + 2;
-                self.area(vec![(x, y - d), (x + d, y), (x, y + d), (x - d, y)], style);
-            }
-            _ => {
-                let thick = colour(index).stroke_width(3);
-                self.line(vec![(x - r, y - r), (x + r, y + r)], thick);
-                self.line(vec![(x - r, y + r), (x + r, y - r)], thick);
-            }
+    /// The area of the `index`-th curve.
+    pub fn area(&mut self, points: &[Point], index: usize) {
+        let points = list(points);
+        let _ = writeln!(
+            self.svg,
+            "<polygon fill=\"{}\" fill-opacity=\"0.85\" points=\"{points}\"/>",
+            colour(index)
+        );
+        if let Some(hatch) = self.hatch(index) {
+            let _ = writeln!(self.svg, "<polygon fill=\"{hatch}\" points=\"{points}\"/>");
         }
     }
 
+    /// A bar of the `index`-th curve between two corners; `tip` tells what it stands for.
+    pub fn bar(&mut self, [(left, top), (right, bottom)]: [Point; 2], index: usize, tip: &str) {
+        let place = format!(
+            "x=\"{left}\" y=\"{}\" width=\"{}\" height=\"{}\"",
+            top.min(bottom),
+            (right - left).max(1),
+            (bottom - top).abs()
+        );
+        let tip = tip_of(tip);
+        if let Some(hatch) = self.hatch(index) {
+            let colour = colour(index);
+            let _ = writeln!(self.svg, "<rect {place} fill=\"{colour}\"/>");
+            let _ = writeln!(self.svg, "<rect {place} fill=\"{hatch}\">{tip}</rect>");
+        } else {
+            let _ = writeln!(
+                self.svg,
+                "<rect {place} fill=\"{}\">{tip}</rect>",
+                colour(index)
+            );
+        }
+    }
+
+    /// The marker of the `index`-th curve; `tip` tells what it stands for.
+    pub fn marker(&mut self, (x, y): Point, index: usize, tip: &str) {
+        let r = MARKER_SIZES[index.min(MARKER_SIZES.len() - 1)];
+        let (colour, tip) = (colour(index), tip_of(tip));
+        let polygon = |points: &[Point]| {
+            format!(
+                "<polygon fill=\"{colour}\" points=\"{}\">{tip}</polygon>",
+                list(points)
+            )
+        };
+        let shape = match index % MARKERS {
+            0 => {
+                format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" fill=\"{colour}\">{tip}</circle>")
+            }
+            1 => polygon(&[
+                (x - r, y - r),
+                (x + r, y - r),
+                (x + r, y + r),
+                (x - r, y + r),
+            ]),
+            2 => polygon(&[(x, y - r - 1), (x + r + 1, y + r), (x - r - 1, y + r)]),
+            3 => {
+                let d = r + 2;
+                polygon(&[(x, y - d), (x + d, y), (x, y + d), (x - d, y)])
+            }
+            _ => {
+                let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
+                format!(
+                    "<path d=\"M{left} {top}L{right} {bottom}M{left} {bottom}L{right} {top}\" \
+                     fill=\"none\" stroke=\"{colour}\" stroke-width=\"3\">{tip}</path>"
+                )
+            }
+        };
+        let _ = writeln!(self.svg, "{shape}");
+    }
+
+    /// The marker of a value of the paper.
+    pub fn ring(&mut self, (x, y): Point, tip: &str) {
+        let _ = writeln!(
+            self.svg,
+            "<circle class=\"ink\" cx=\"{x}\" cy=\"{y}\" r=\"9\" fill=\"none\" stroke=\"{INK}\" \
+             stroke-width=\"2\" stroke-dasharray=\"3 2\">{}</circle>",
+            tip_of(tip)
+        );
+    }
+
     /// A text at a point.
-    pub fn text(&self, text: &str, at: (i32, i32), look: Text, place: Place) {
-        let size = 1.24 * text_size(look);
-        let font = (FONT, size).into_font();
-        let font = match look {
-            Text::Title => font.style(FontStyle::Bold),
-            Text::Plain | Text::Label => font,
+    pub fn text(&mut self, text: &str, (x, y): Point, look: Text, place: Place) {
+        let size = text_size(look);
+        let middle = size / 2 - 1;
+        let (anchor, x, y, turn) = match place {
+            Place::Right => ("start", x, y + middle, String::new()),
+            Place::Left => ("end", x, y + middle, String::new()),
+            Place::Below => ("middle", x, y + size, String::new()),
+            Place::Upwards => {
+                let x = x + size;
+                (
+                    "middle",
+                    x,
+                    y,
+                    format!(" transform=\"rotate(270 {x} {y})\""),
+                )
+            }
         };
-        let (font, pos) = match place {
-            Place::Right => (font, Pos::new(HPos::Left, VPos::Center)),
-            Place::Left => (font, Pos::new(HPos::Right, VPos::Center)),
-            Place::Below => (font, Pos::new(HPos::Center, VPos::Top)),
-            Place::Upwards => (
-                font.transform(FontTransform::Rotate270),
-                Pos::new(HPos::Center, VPos::Top),
+        let (class, weight) = match look {
+            Text::Title => ("ink", " font-weight=\"bold\""),
+            // On a line or a bar: what is behind it is pushed back.
+            Text::Small => (
+                "ink halo",
+                " stroke=\"#FFFFFF\" stroke-width=\"3\" paint-order=\"stroke\"",
             ),
+            Text::Plain | Text::Label => ("ink", ""),
         };
-        let style = TextStyle::from(font).color(&INK).pos(pos);
-        let _ = self
-            .0
-            .draw(&plotters::element::Text::new(text.to_owned(), at, style));
+        let _ = writeln!(
+            self.svg,
+            "<text class=\"{class}\" x=\"{x}\" y=\"{y}\" font-size=\"{size}\" fill=\"{INK}\" \
+             text-anchor=\"{anchor}\"{weight}{turn}>{}</text>",
+            escaped(text)
+        );
+    }
+
+    fn hatch(&self, index: usize) -> Option<String> {
+        match index % HATCHES {
+            0 => None,
+            at => Some(format!("url(#{}-{at})", self.name)),
+        }
     }
 }
 
-/// Text and axes.
-pub const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
+/// A text as it may stand in XML, between tags or quotes.
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            // XML has no place for these.
+            letter if letter.is_control() && !letter.is_whitespace() => escaped.push('\u{fffd}'),
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
 
-/// Lines of the grid.
-pub const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
+/// How wide a text comes out, about.
+pub fn text_width(text: &str, look: Text) -> i32 {
+    (text.chars().count() as f64 * f64::from(text_size(look)) * 0.6) as i32
+}
 
-/// The colour of the `index`-th curve.
-pub fn colour(index: usize) -> RGBColor {
+fn colour(index: usize) -> &'static str {
     PALETTE[index % PALETTE.len()]
 }
 
-/// How wide a text comes out, about: half a font height and a bit per character.
-pub fn text_width(text: &str, look: Text) -> i32 {
-    (text.chars().count() as f64 * text_size(look) * 0.6) as i32
+fn tip_of(tip: &str) -> String {
+    match tip {
+        "" => String::new(),
+        tip => format!("<title>{}</title>", escaped(tip)),
+    }
 }
 
-fn text_size(look: Text) -> f64 {
+fn list(points: &[Point]) -> String {
+    let points: Vec<String> = points.iter().map(|(x, y)| format!("{x},{y}")).collect();
+    points.join(" ")
+}
+
+fn text_size(look: Text) -> i32 {
     match look {
-        Text::Plain => 12.0,
-        Text::Label => 13.0,
-        Text::Title => 16.0,
+        Text::Small => 11,
+        Text::Plain => 13,
+        Text::Label => 14,
+        Text::Title => 17,
     }
 }

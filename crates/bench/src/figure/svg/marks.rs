@@ -1,13 +1,27 @@
-//! What stands for the values: lines with markers, bars side by side, stacked areas.
+//! What stands for the values: lines with markers, bars side by side, stacked areas; and the
+//! paper's values.
 
-use super::super::{Drawing, Figure, Series};
+use super::super::{Drawing, Figure, PaperMark, Series, number, short};
 use super::Panel;
-use super::canvas::{Canvas, colour};
-use plotters::style::Color;
+use super::canvas::{Canvas, Place, Point, Rule, Text, text_width};
+
+/// Width of a bar at most.
+const BAR_MAX: f64 = 90.0;
+
+/// A bar of a group, and where it stands across.
+struct GroupBar<'a> {
+    series: &'a Series,
+    y: f64,
+    left: f64,
+    right: f64,
+}
+
+/// Curves with more points than this have a marker at some of them only.
+const MARKERS_MAX: usize = 30;
 
 impl Figure {
     /// Draws the curves of one panel.
-    pub(super) fn marks(&self, canvas: &Canvas<'_>, panel: &Panel, name: &str) {
+    pub(super) fn marks(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
         match self.drawing {
             Drawing::Lines => self.lines(canvas, panel, name),
             Drawing::Bars => self.bars(canvas, panel, name),
@@ -15,65 +29,127 @@ impl Figure {
         }
     }
 
-    fn of_panel(&self, name: &str) -> impl Iterator<Item = &Series> {
-        let name = name.to_owned();
-        self.series
-            .iter()
-            .filter(move |series| series.panel().0 == name)
-    }
-
-    fn lines(&self, canvas: &Canvas<'_>, panel: &Panel, name: &str) {
-        for series in self.of_panel(name) {
-            let place = |&(x, y): &(f64, f64)| Some((panel.x_of(x)?, panel.y_of(y)?));
-            let points: Vec<(i32, i32)> = series.points.iter().filter_map(place).collect();
-            let index = self.colour_of(series);
-            canvas.line(points.clone(), colour(index).stroke_width(2));
-            for point in points {
-                canvas.marker(point, index);
+    /// Draws what the paper says of one panel: a line for a level, a ring for a point.
+    pub(super) fn paper_marks(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
+        let marks = self.paper.iter();
+        for mark in marks.filter(|mark| mark.panel.is_empty() || mark.panel == name) {
+            let value = format!("paper: {}", short(mark.y, &self.y.unit));
+            match mark.x {
+                None => {
+                    let Some(y) = panel.y_of(mark.y) else {
+                        continue;
+                    };
+                    canvas.rule(&[(panel.left, y), (panel.right, y)], Rule::Paper);
+                }
+                Some(x) => {
+                    let place = match self.drawing {
+                        Drawing::Bars => self.bar_middle(panel, name, mark).zip(panel.y_of(mark.y)),
+                        _ => panel.place((x, mark.y)),
+                    };
+                    if let Some(place) = place {
+                        canvas.ring(place, &value);
+                    }
+                }
             }
         }
     }
 
-    fn bars(&self, canvas: &Canvas<'_>, panel: &Panel, name: &str) {
-        let series: Vec<&Series> = self.of_panel(name).collect();
-        let xs = self.xs();
-        let group = f64::from(panel.right - panel.left) / xs.len().max(1) as f64;
-        // A fifth of each group is air.
-        let bar = 0.8 * group / series.len().max(1) as f64;
-        for (at, series) in series.iter().enumerate() {
-            let style = colour(self.colour_of(series)).filled();
-            for (group_at, x) in xs.iter().enumerate() {
-                let point = series.points.iter().find(|point| point.0 == *x);
-                let Some(top) = point.and_then(|point| panel.y_of(point.1)) else {
+    /// The middle of the bar that a value of the paper belongs to, or of its whole group.
+    fn bar_middle(&self, panel: &Panel, name: &str, mark: &PaperMark) -> Option<i32> {
+        let group_at = panel.xs.iter().position(|&x| Some(x) == mark.x)?;
+        let bars = self.group(panel, name, group_at);
+        let of_curve = |bar: &&GroupBar<'_>| bar.series.panel().1 == mark.curve;
+        let (left, right) = match bars.iter().find(of_curve) {
+            Some(bar) => (bar.left, bar.right),
+            None => (bars.first()?.left, bars.last()?.right),
+        };
+        Some(((left + right) / 2.0).round() as i32)
+    }
+
+    /// The bars of a group: what has no value there takes no room.
+    fn group<'a>(&'a self, panel: &Panel, name: &str, group_at: usize) -> Vec<GroupBar<'a>> {
+        let width = f64::from(panel.right - panel.left) / panel.xs.len().max(1) as f64;
+        let x = panel.xs[group_at];
+        let there: Vec<(&Series, f64)> = self
+            .of_panel(name)
+            .filter_map(|series| {
+                let point = series.points.iter().find(|point| point.0 == x)?;
+                Some((series, point.1))
+            })
+            .collect();
+        // A fifth of each group is air; bars are never so wide that they look like areas.
+        let bar = (0.8 * width / there.len().max(1) as f64).min(BAR_MAX);
+        let middle = f64::from(panel.left) + width * (group_at as f64 + 0.5);
+        let first = middle - bar * there.len() as f64 / 2.0;
+        let placed = there.into_iter().enumerate();
+        let placed = placed.map(|(at, (series, y))| {
+            let left = first + bar * at as f64;
+            GroupBar {
+                series,
+                y,
+                left,
+                right: (left + bar - 1.0).max(left + 1.0),
+            }
+        });
+        placed.collect()
+    }
+
+    /// What is shown when somebody points at a value.
+    fn tip(&self, series: &Series, x: &str, y: f64) -> String {
+        let (unit, name) = (&self.y.unit, series.panel().1);
+        format!("{name}, {}: {x}: {} {unit}", self.x.title(), number(y))
+    }
+
+    fn lines(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
+        for series in self.of_panel(name) {
+            let index = self.colour_of(series);
+            let placed = |&point: &(f64, f64)| Some((panel.place(point)?, point));
+            let points: Vec<(Point, (f64, f64))> =
+                series.points.iter().filter_map(placed).collect();
+            let line: Vec<Point> = points.iter().map(|point| point.0).collect();
+            canvas.line(&line, index);
+            let step = points.len().div_ceil(MARKERS_MAX).max(1);
+            for (place, (x, y)) in points.into_iter().step_by(step) {
+                canvas.marker(place, index, &self.tip(series, &number(x), y));
+            }
+        }
+    }
+
+    fn bars(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
+        let all = self.xs();
+        for (group_at, x) in panel.xs.iter().enumerate() {
+            let number_of = all.iter().position(|other| other == x).unwrap_or(group_at);
+            let x_name = self.x_name(number_of, *x);
+            for bar in self.group(panel, name, group_at) {
+                let Some(top) = panel.y_of(bar.y) else {
                     continue;
                 };
-                let left =
-                    f64::from(panel.left) + group * (group_at as f64 + 0.1) + bar * at as f64;
-                let right = (left + bar - 1.0).max(left + 1.0);
                 let base = panel.y_of(0.0).unwrap_or(panel.bottom);
-                let corners = [(left.round() as i32, top), (right.round() as i32, base)];
-                canvas.bar(corners, style);
+                let (left, right) = (bar.left.round() as i32, bar.right.round() as i32);
+                let index = self.colour_of(bar.series);
+                let tip = self.tip(bar.series, &x_name, bar.y);
+                canvas.bar([(left, top), (right, base)], index, &tip);
+                let value = short(bar.y, "");
+                if text_width(&value, Text::Small) < right - left - 1 {
+                    let middle = (left + right) / 2;
+                    canvas.text(&value, (middle, top - 15), Text::Small, Place::Below);
+                }
             }
         }
     }
 
-    fn areas(&self, canvas: &Canvas<'_>, panel: &Panel, name: &str) {
+    fn areas(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
         let stacks = self.stacks(name);
-        let xs: Vec<Option<i32>> = self.xs().into_iter().map(|x| panel.x_of(x)).collect();
-        let place = |heights: &[f64]| -> Vec<(i32, i32)> {
-            let points = xs.iter().zip(heights);
-            points
-                .filter_map(|(x, &y)| Some(((*x)?, panel.y_of(y)?)))
-                .collect()
+        let place = |heights: &[f64]| -> Vec<Point> {
+            let points = panel.xs.iter().zip(heights);
+            points.filter_map(|(&x, &y)| panel.place((x, y))).collect()
         };
-        let mut below = place(&vec![0.0; xs.len()]);
+        let mut below = place(&vec![0.0; panel.xs.len()]);
         for (series, heights) in stacks {
             let line = place(&heights);
             let mut outline = line.clone();
             outline.extend(below.iter().rev());
-            let index = self.colour_of(series);
-            canvas.area(outline, colour(index).mix(0.75).filled());
-            canvas.line(line.clone(), colour(index).stroke_width(1));
+            canvas.area(&outline, self.colour_of(series));
             below = line;
         }
     }
@@ -81,7 +157,7 @@ impl Figure {
     /// Each curve of a panel with its upper edge at every x, the curves before it below it. A curve
     /// without a point at some x has the height of the point before, and none before its first.
     pub(super) fn stacks(&self, name: &str) -> Vec<(&Series, Vec<f64>)> {
-        let xs = self.xs();
+        let xs = self.xs_of(name);
         let mut heights = vec![0.0; xs.len()];
         let mut stacks = Vec::new();
         for series in self.of_panel(name) {

@@ -1,27 +1,36 @@
-//! A figure as a picture: title, legend, one or more panels with axes, curves.
+//! A figure as a picture: title, legend, one or more panels with axes, curves, and what the paper
+//! says where it says it.
 //!
-//! The layout is our own, in pixels: plotters' charts know neither panels with one legend nor ticks
-//! in binary prefixes.
+//! The layout is our own, in pixels: panels with one legend, ticks in binary prefixes.
 
 mod canvas;
+mod legend;
 mod marks;
 mod scale;
 
+pub(super) use canvas::escaped;
+
 use super::{Drawing, Figure, Series};
-use canvas::{Canvas, GRID, INK, Place, Text, colour, text_width};
-use plotters::style::Color;
+use canvas::{Canvas, Place, Point, Rule, Text, text_width};
 use scale::Scale;
 
-const SIZE: (u32, u32) = (900, 560);
+/// Width of the sheet.
+const WIDTH: i32 = 900;
+
+/// Height of a row of panels, what stands around it included: of one row, and of each of several.
+const ROW: [i32; 2] = [440, 320];
 
 /// Left and right of everything.
 const MARGIN: i32 = 16;
 
-/// Height of a row of the legend.
-const LEGEND_ROW: i32 = 22;
+/// Between two panels, and between a panel that has labels of its own and the one before.
+const GAP: i32 = 24;
 
-/// Between two panels.
-const GAP: i32 = 22;
+/// Below a panel: ticks' labels, and the name of the axis.
+const BELOW: i32 = 60;
+
+/// Panels side by side at most; four are two rows of two.
+const COLUMNS: usize = 3;
 
 /// A panel's place on the sheet, and its scales.
 struct Panel {
@@ -31,6 +40,8 @@ struct Panel {
     bottom: i32,
     /// Between the panel's edge and the first tick, so that markers are whole.
     inset: i32,
+    /// Its values on the horizontal axis, ascending.
+    xs: Vec<f64>,
     x: Scale,
     y: Scale,
 }
@@ -38,206 +49,222 @@ struct Panel {
 impl Figure {
     /// The figure as SVG.
     pub fn to_svg(&self) -> String {
-        let mut svg = String::new();
-        let canvas = Canvas::new(&mut svg, SIZE);
-        let (width, height) = (SIZE.0 as i32, SIZE.1 as i32);
-        canvas.text(&self.title, (width / 2, 12), Text::Title, Place::Below);
-        let top = self.legend(&canvas, width, 44);
-        let y_ticks = self.y_scale();
-        let label_width = y_ticks
-            .ticks
-            .iter()
-            .map(|(_, label)| text_width(label, Text::Plain));
-        let left = MARGIN + 28 + label_width.max().unwrap_or(0);
         let panels = self.panels();
-        let count = panels.len().max(1) as i32;
-        let panel_width = (width - MARGIN - left - GAP * (count - 1)) / count;
-        let named = panels.iter().any(|name| !name.is_empty());
-        let top = top + if named { 24 } else { 6 };
-        for (at, name) in panels.iter().enumerate() {
-            let left = left + at as i32 * (panel_width + GAP);
+        let columns = match panels.len() {
+            4 => 2,
+            count => count.clamp(1, COLUMNS),
+        };
+        let rows = panels.len().div_ceil(columns);
+        let row_height = ROW[usize::from(rows > 1)];
+        let top = legend::TOP + self.legend_height(WIDTH);
+        let mut canvas = Canvas::new(
+            &self.name,
+            &self.title,
+            (WIDTH, top + rows as i32 * row_height),
+        );
+        canvas.text(&self.title, (WIDTH / 2, 12), Text::Title, Place::Below);
+        self.legend(&mut canvas, WIDTH);
+        let scales: Vec<Scale> = panels
+            .iter()
+            .map(|name| self.y_scale(&panels, name))
+            .collect();
+        let labels = scales.iter().flat_map(|scale| &scale.ticks);
+        let label_width = labels
+            .map(|(_, label)| text_width(label, Text::Plain))
+            .max();
+        let label_width = label_width.unwrap_or(0) + 10;
+        // The axis' name, unless each panel's name says what its axis shows.
+        let axis_name = if self.y_per_panel { 0 } else { 22 };
+        let gap = if self.y_per_panel {
+            GAP + label_width
+        } else {
+            GAP
+        };
+        let left = MARGIN + axis_name + label_width;
+        let width = (WIDTH - MARGIN - left - gap * (columns as i32 - 1)) / columns as i32;
+        for (at, (name, y)) in panels.iter().zip(scales).enumerate() {
+            let (row, column) = ((at / columns) as i32, at % columns);
+            let left = left + column as i32 * (width + gap);
+            let head = top + row * row_height;
             let panel = Panel {
                 left,
-                right: left + panel_width,
-                top,
-                bottom: height - 62,
+                right: left + width,
+                top: head + if name.is_empty() { 10 } else { 32 },
+                bottom: head + row_height - BELOW,
                 inset: if self.drawing == Drawing::Lines {
                     12
                 } else {
                     0
                 },
-                x: self.x_scale(),
-                y: y_ticks.clone(),
+                xs: self.xs_of(name),
+                x: self.x_scale(name),
+                y,
             };
             let middle = (left + panel.right) / 2;
-            canvas.text(name, (middle, top - 20), Text::Label, Place::Below);
-            self.axes(&canvas, &panel, at == 0);
-            self.marks(&canvas, &panel, name);
+            canvas.text(name, (middle, head + 8), Text::Label, Place::Below);
+            self.axes(&mut canvas, &panel, column == 0 || self.y_per_panel);
+            self.marks(&mut canvas, &panel, name);
+            self.paper_marks(&mut canvas, &panel, name);
         }
-        let middle = (left + width - MARGIN) / 2;
+        let bottom = top + rows as i32 * row_height;
+        let middle = (left + WIDTH - MARGIN) / 2;
         canvas.text(
             &self.x.title(),
-            (middle, height - 28),
+            (middle, bottom - 26),
             Text::Label,
             Place::Below,
         );
-        let middle = (top + height - 62) / 2;
-        canvas.text(
-            &self.y.title(),
-            (MARGIN - 6, middle),
-            Text::Label,
-            Place::Upwards,
-        );
-        drop(canvas);
-        svg
+        if !self.y_per_panel {
+            let middle = (top + bottom - BELOW) / 2;
+            canvas.text(
+                &self.y.title(),
+                (MARGIN - 8, middle),
+                Text::Label,
+                Place::Upwards,
+            );
+        }
+        canvas.finish()
     }
 
     /// The panels' names, in order; one without name if no curve names any.
     fn panels(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for (panel, _) in self.series.iter().map(Series::panel) {
-            if !names.contains(&panel) {
-                names.push(panel);
-            }
-        }
+        let names = self.series.iter().map(|series| series.panel().0);
+        let names = each_once(names);
         if names.is_empty() { vec![""] } else { names }
     }
 
     /// The curves' names, each once: the same name has the same colour in every panel.
     fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for (_, name) in self.series.iter().map(Series::panel) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
+        each_once(self.series.iter().map(|series| series.panel().1))
     }
 
     fn colour_of(&self, series: &Series) -> usize {
         let name = series.panel().1;
-        self.names()
-            .iter()
-            .position(|&other| other == name)
-            .unwrap_or(0)
-    }
-
-    /// Draws the legend in as many rows as it takes, centred; returns where it ends.
-    fn legend(&self, canvas: &Canvas<'_>, width: i32, top: i32) -> i32 {
-        const SWATCH: i32 = 30;
-        const SPACE: i32 = 20;
         let names = self.names();
-        let entry = |name: &str| SWATCH + text_width(name, Text::Plain) + SPACE;
-        let mut rows: Vec<Vec<usize>> = vec![Vec::new()];
-        let mut used = 0;
-        for (at, name) in names.iter().enumerate() {
-            if used > 0 && used + entry(name) > width - 2 * MARGIN {
-                rows.push(Vec::new());
-                used = 0;
-            }
-            used += entry(name);
-            rows.last_mut().expect("there is a row").push(at);
-        }
-        let mut y = top + LEGEND_ROW / 2;
-        for row in &rows {
-            let row_width: i32 = row.iter().map(|&at| entry(names[at])).sum();
-            let mut x = (width - row_width + SPACE) / 2;
-            for &at in row {
-                match self.drawing {
-                    Drawing::Lines => {
-                        let line = vec![(x, y), (x + SWATCH - 6, y)];
-                        canvas.line(line, colour(at).stroke_width(2));
-                        canvas.marker((x + SWATCH / 2 - 3, y), at);
-                    }
-                    Drawing::Bars | Drawing::Areas => {
-                        let corners = [(x + 8, y - 6), (x + 22, y + 6)];
-                        canvas.bar(corners, colour(at).filled());
-                    }
-                }
-                canvas.text(names[at], (x + SWATCH, y), Text::Plain, Place::Right);
-                x += entry(names[at]);
-            }
-            y += LEGEND_ROW;
-        }
-        y - LEGEND_ROW / 2
+        names.iter().position(|&other| other == name).unwrap_or(0)
     }
 
-    fn axes(&self, canvas: &Canvas<'_>, panel: &Panel, with_labels: bool) {
+    fn of_panel(&self, name: &str) -> impl Iterator<Item = &Series> {
+        let name = name.to_owned();
+        let all = self.series.iter();
+        all.filter(move |series| series.panel().0 == name)
+    }
+
+    /// Every x of a panel, ascending, each once.
+    fn xs_of(&self, name: &str) -> Vec<f64> {
+        let points = self.of_panel(name).flat_map(|series| &series.points);
+        let mut xs: Vec<f64> = points.map(|&(x, _)| x).collect();
+        xs.sort_by(f64::total_cmp);
+        xs.dedup();
+        xs
+    }
+
+    fn axes(&self, canvas: &mut Canvas, panel: &Panel, with_labels: bool) {
         for (value, label) in &panel.y.ticks {
             let Some(y) = panel.y_of(*value) else {
                 continue;
             };
-            canvas.line(
-                vec![(panel.left, y), (panel.right, y)],
-                GRID.stroke_width(1),
-            );
+            canvas.rule(&[(panel.left, y), (panel.right, y)], Rule::Grid);
             if with_labels {
                 canvas.text(label, (panel.left - 6, y), Text::Plain, Place::Left);
             }
         }
         if self.drawing == Drawing::Bars {
-            let xs = self.xs();
-            for (at, &x) in xs.iter().enumerate() {
-                let middle = panel.left
-                    + (panel.right - panel.left) * (2 * at as i32 + 1) / (2 * xs.len() as i32);
-                let name = self.x_name(at, x);
-                canvas.text(&name, (middle, panel.bottom + 8), Text::Plain, Place::Below);
-            }
+            self.x_names(canvas, panel);
         } else {
-            self.x_ticks(canvas, panel);
+            x_ticks(canvas, panel);
         }
-        canvas.line(
-            vec![
-                (panel.left, panel.top),
-                (panel.left, panel.bottom),
-                (panel.right, panel.bottom),
-            ],
-            INK.stroke_width(1),
+        let corner = (panel.left, panel.bottom);
+        canvas.rule(
+            &[(panel.left, panel.top), corner, (panel.right, panel.bottom)],
+            Rule::Axis,
         );
     }
 
-    /// Ticks below a panel; labels that would touch their neighbours are left out.
-    fn x_ticks(&self, canvas: &Canvas<'_>, panel: &Panel) {
-        let mut free = i32::MIN;
-        for (value, label) in &panel.x.ticks {
-            let Some(x) = panel.x_of(*value) else {
-                continue;
-            };
-            canvas.line(
-                vec![(x, panel.top), (x, panel.bottom)],
-                GRID.stroke_width(1),
-            );
-            canvas.line(
-                vec![(x, panel.bottom), (x, panel.bottom + 4)],
-                INK.stroke_width(1),
-            );
-            let half = text_width(label, Text::Plain) / 2 + 3;
-            if x - half >= free {
-                canvas.text(label, (x, panel.bottom + 8), Text::Plain, Place::Below);
-                free = x + half;
+    /// A name below each group of bars, in several lines if it is long.
+    fn x_names(&self, canvas: &mut Canvas, panel: &Panel) {
+        let all = self.xs();
+        let group = (panel.right - panel.left) / panel.xs.len().max(1) as i32;
+        for (at, &x) in panel.xs.iter().enumerate() {
+            let middle = panel.left + (2 * at as i32 + 1) * group / 2;
+            let number = all.iter().position(|&other| other == x).unwrap_or(at);
+            let name = self.x_name(number, x);
+            let mut y = panel.bottom + 6;
+            for line in broken(&name, group) {
+                canvas.text(&line, (middle, y), Text::Plain, Place::Below);
+                y += 14;
             }
         }
     }
 
-    fn x_scale(&self) -> Scale {
-        Scale::new(&self.x, self.xs().into_iter(), false)
+    fn x_scale(&self, name: &str) -> Scale {
+        Scale::across(&self.x, self.xs_of(name).into_iter())
     }
 
-    /// The vertical scale, the same for all panels. Areas stand one upon the other.
-    fn y_scale(&self) -> Scale {
-        let values: Vec<f64> = match self.drawing {
+    /// The vertical scale of a panel: the same for all panels, or its own.
+    fn y_scale(&self, panels: &[&str], name: &str) -> Scale {
+        let own = [name];
+        let shown = if self.y_per_panel { &own[..] } else { panels };
+        let mut values: Vec<f64> = match self.drawing {
             Drawing::Lines | Drawing::Bars => {
-                let points = self.series.iter().flat_map(|series| &series.points);
-                points.map(|&(_, y)| y).collect()
+                let series = shown.iter().flat_map(|panel| self.of_panel(panel));
+                series
+                    .flat_map(|series| &series.points)
+                    .map(|point| point.1)
+                    .collect()
             }
             Drawing::Areas => {
-                let panels = self.panels();
-                let stacks = panels.iter().flat_map(|panel| self.stacks(panel));
+                let stacks = shown.iter().flat_map(|panel| self.stacks(panel));
                 stacks.flat_map(|stack| stack.1).collect()
             }
         };
-        Scale::new(&self.y, values.into_iter(), true)
+        let paper = self.paper.iter();
+        let paper = paper.filter(|mark| mark.panel.is_empty() || shown.contains(&&*mark.panel));
+        values.extend(paper.map(|mark| mark.y));
+        Scale::upwards(&self.y, values.into_iter())
     }
+}
+
+/// Ticks below a panel; labels that would touch their neighbours are left out.
+fn x_ticks(canvas: &mut Canvas, panel: &Panel) {
+    let mut free = i32::MIN;
+    for (value, label) in &panel.x.ticks {
+        let Some(x) = panel.x_of(*value) else {
+            continue;
+        };
+        canvas.rule(&[(x, panel.top), (x, panel.bottom)], Rule::Grid);
+        canvas.rule(&[(x, panel.bottom), (x, panel.bottom + 4)], Rule::Axis);
+        let half = text_width(label, Text::Plain) / 2 + 3;
+        if x - half >= free {
+            canvas.text(label, (x, panel.bottom + 8), Text::Plain, Place::Below);
+            free = x + half;
+        }
+    }
+}
+
+/// A name in lines that fit `width`, broken between words.
+fn broken(name: &str, width: i32) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in name.split(' ') {
+        match lines.last_mut() {
+            Some(last) if text_width(&format!("{last} {word}"), Text::Plain) <= width => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn each_once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut once: Vec<&str> = Vec::new();
+    for name in names {
+        if !once.contains(&name) {
+            once.push(name);
+        }
+    }
+    once
 }
 
 impl Panel {
@@ -250,5 +277,9 @@ impl Panel {
     fn y_of(&self, value: f64) -> Option<i32> {
         let at = self.y.place(value)?;
         Some(self.bottom - (at * f64::from(self.bottom - self.top)).round() as i32)
+    }
+
+    fn place(&self, (x, y): (f64, f64)) -> Option<Point> {
+        Some((self.x_of(x)?, self.y_of(y)?))
     }
 }

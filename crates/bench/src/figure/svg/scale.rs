@@ -17,59 +17,97 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// A scale for `values`. A linear one contains zero if `from_zero`; a logarithmic one leaves
-    /// out what is not above zero.
-    pub fn new(axis: &Axis, values: impl Iterator<Item = f64>, from_zero: bool) -> Self {
+    /// A horizontal scale for `values`: from the least to the largest. A logarithmic one leaves out
+    /// what is not above zero.
+    pub fn across(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
+        Self::new(axis, values, false)
+    }
+
+    /// A vertical scale for `values`: a linear one contains zero, and both end with ticks.
+    pub fn upwards(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
+        Self::new(axis, values, true)
+    }
+
+    fn new(axis: &Axis, values: impl Iterator<Item = f64>, upwards: bool) -> Self {
         let values = values.filter(|value| value.is_finite() && (!axis.log || *value > 0.0));
         let values: Vec<f64> = values.collect();
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let is_empty = values.is_empty();
         if axis.log {
             let base = base_of(axis, &values);
-            let range = if is_empty { (1.0, base) } else { (low, high) };
-            Self::logarithmic(axis, range, base)
+            let (low, high) = match values.is_empty() {
+                true => (1.0, base),
+                false => (low, high),
+            };
+            // A range of one value is widened: it has no width to divide by.
+            let high = if high > low { high } else { low * base };
+            Self::logarithmic(axis, (low, high), base, upwards)
         } else {
-            let range = match (is_empty, from_zero) {
+            let (low, high) = match (values.is_empty(), upwards) {
                 (true, _) => (0.0, 1.0),
                 (_, true) => (low.min(0.0), high.max(0.0)),
+                // What begins near zero begins there.
+                (_, false) if low > 0.0 && low < (high - low) / TICKS => (0.0, high),
                 (_, false) => (low, high),
             };
-            Self::linear(axis, range)
+            let widened = low + if low == 0.0 { 1.0 } else { low.abs() };
+            let high = if high > low { high } else { widened };
+            Self::linear(axis, (low, high), upwards)
         }
     }
 
-    fn linear(axis: &Axis, (low, mut high): (f64, f64)) -> Self {
-        if high <= low {
-            high = low + if low == 0.0 { 1.0 } else { low.abs() };
-        }
+    fn linear(axis: &Axis, (low, high): (f64, f64), upwards: bool) -> Self {
         let step = step((high - low) / TICKS);
-        let (first, last) = ((low / step).floor(), (high / step - 1e-9).ceil());
+        let (first, last) = match upwards {
+            true => ((low / step).floor(), (high / step - 1e-9).ceil()),
+            false => ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor()),
+        };
         let ticks = (first as i64..=last as i64).map(|at| at as f64 * step);
+        let ticks = ticks.map(|value| (value, label(axis, value, None)));
         Self {
-            low: first * step,
-            high: last * step,
+            low: if upwards { first * step } else { low },
+            high: if upwards { last * step } else { high },
             base: None,
-            ticks: ticks
-                .map(|value| (value, label(axis, value, None)))
-                .collect(),
+            ticks: ticks.collect(),
         }
     }
 
-    fn logarithmic(axis: &Axis, (low, high): (f64, f64), base: f64) -> Self {
+    fn logarithmic(axis: &Axis, (low, high): (f64, f64), base: f64, upwards: bool) -> Self {
+        // Powers of the base; where there are few of them, also what lies between.
         let power = |value: f64| value.ln() / base.ln();
-        let first = (power(low) + 1e-9).floor() as i32;
-        let last = ((power(high) - 1e-9).ceil() as i32).max(first + 1);
+        let powers = power(high) - power(low);
+        let between: &[f64] = match base == 10.0 && powers < 2.0 {
+            true => &[1.0, 2.0, 5.0],
+            false => &[1.0],
+        };
+        let (first, last) = (power(low).floor() as i32 - 1, power(high).ceil() as i32 + 1);
+        let all = (first..=last).flat_map(|at| between.iter().map(move |b| b * base.powi(at)));
+        let all: Vec<f64> = all.collect();
+        let (low, high) = match upwards {
+            true => (
+                all.iter()
+                    .copied()
+                    .rfind(|tick| *tick <= low * 1.001)
+                    .unwrap_or(low),
+                all.iter()
+                    .copied()
+                    .find(|tick| *tick >= high * 0.999)
+                    .unwrap_or(high),
+            ),
+            false => (low, high),
+        };
+        let ticks = all.into_iter();
+        let within = ticks.filter(|tick| *tick >= low * 0.999 && *tick <= high * 1.001);
+        let within: Vec<f64> = within.collect();
         // A label at every power, every second, every fourth, ...
         let mut every = 1;
-        while f64::from(last - first) / f64::from(every) > TICKS + 3.0 {
+        while within.len() as f64 / f64::from(every) > TICKS + 4.0 {
             every *= 2;
         }
-        let ticks = (first..=last).step_by(every as usize);
-        let ticks = ticks.map(|at| base.powi(at));
+        let ticks = within.into_iter().step_by(every as usize);
         Self {
-            low: base.powi(first),
-            high: base.powi(last),
+            low,
+            high,
             base: Some(base),
             ticks: ticks
                 .map(|value| (value, label(axis, value, Some(base))))
@@ -142,7 +180,7 @@ mod tests {
     }
 
     fn labels(axis: &Axis, values: &[f64]) -> String {
-        let scale = Scale::new(axis, values.iter().copied(), true);
+        let scale = Scale::upwards(axis, values.iter().copied());
         let labels: Vec<&str> = scale
             .ticks
             .iter()
@@ -174,16 +212,32 @@ mod tests {
         check("", true, &[1.0, 16.0], "1, 2, 4, 8, 16");
         check("items/s", true, &[3000.0, 2e6], "1k, 10k, 100k, 1M, 10M");
         check("", false, &[], "0, 0.2, 0.4, 0.6, 0.8, 1");
-        check("", true, &[0.0], "1, 10");
+        check("", true, &[0.0], "1, 2, 5, 10");
+        check("us", true, &[0.45, 4.4], "0.2, 0.5, 1, 2, 5");
+    }
+
+    #[test]
+    fn what_goes_across_begins_and_ends_with_its_values() {
+        let across = |log, values: &[f64]| {
+            let scale = Scale::across(&axis("", log), values.iter().copied());
+            let labels: Vec<&str> = scale.ticks.iter().map(|tick| tick.1.as_str()).collect();
+            let ends = values.first().zip(values.last()).expect("there are values");
+            assert_eq!(scale.place(*ends.0), Some(0.0));
+            assert_eq!(scale.place(*ends.1), Some(1.0));
+            labels.join(", ")
+        };
+        assert_eq!(across(false, &[0.0, 1.3]), "0, 0.25, 0.5, 0.75, 1, 1.25");
+        assert_eq!(across(true, &[3e4, 1e8]), "100k, 1M, 10M, 100M");
+        assert_eq!(across(true, &[1.0, 1500.0]), "1, 10, 100, 1k");
     }
 
     #[test]
     fn values_have_their_place() {
-        let bytes = Scale::new(&axis("B", true), [1024.0, 4096.0].into_iter(), false);
+        let bytes = Scale::across(&axis("B", true), [1024.0, 4096.0].into_iter());
         assert_eq!(bytes.place(1024.0), Some(0.0));
         assert!((bytes.place(2048.0).unwrap() - 0.5).abs() < 1e-12);
         assert_eq!(bytes.place(0.0), None, "a logarithmic axis has no zero");
-        let linear = Scale::new(&axis("s", false), [0.0, 10.0].into_iter(), true);
+        let linear = Scale::upwards(&axis("s", false), [0.0, 10.0].into_iter());
         assert_eq!(linear.place(5.0), Some(0.5));
         assert_eq!(linear.place(f64::NAN), None);
     }

@@ -1,0 +1,240 @@
+//! The five papers: titles, testbeds, and which of their figures are not repeated here, and why.
+
+use super::Experiment;
+use rackweave_sim::devices::Testbed;
+
+/// A paper whose figures are repeated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Paper {
+    /// How the names of its experiments begin, such as "zero-sided".
+    pub name: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// Who wrote it.
+    pub authors: &'static str,
+    /// Where it appeared.
+    pub venue: &'static str,
+    /// Its measurements that are not repeated. Pictures that measure nothing are not among them.
+    pub left_out: &'static [LeftOut],
+}
+
+/// A measurement of a paper that is not repeated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// Which, such as "figure 3".
+    pub what: &'static str,
+    /// What it shows, and why it is not repeated.
+    pub why: &'static str,
+}
+
+/// The papers in the order of the report.
+pub const PAPERS: &[Paper] = &[
+    Paper {
+        name: "zero-sided",
+        title: "Zero-sided RDMA: Network-driven Data Shuffling for Disaggregated Heterogeneous \
+                Cloud DBMSs",
+        authors: "Matthias Jasny, Lasse Thostrup, Sajjad Tamimi, Andreas Koch, Zsolt István, \
+                  Carsten Binnig",
+        venue: "Proc. ACM Manag. Data 2, 1 (SIGMOD), article 36, February 2024",
+        left_out: &[
+            LeftOut {
+                what: "figure 1",
+                why: "the introduction's preview of what figures 6, 8 and 16 measure in full; \
+                      those are here",
+            },
+            LeftOut {
+                what: "the curve of Spark UCX in figure 9",
+                why: "it would need Spark's whole shuffle as a model; the two other baselines \
+                      are here",
+            },
+        ],
+    },
+    Paper {
+        name: "seamless",
+        title: "Seamless: Transparent Storage Access Through Smart Switches",
+        authors: "Simon Binder, Matthias Jasny, Tobias Ziegler",
+        venue: "20th International Workshop on Data Management on New Hardware (DaMoN), June 2024",
+        left_out: &[],
+    },
+    Paper {
+        name: "bluefield",
+        title: "A DBMS-centric Evaluation of BlueField DPUs on Fast Networks",
+        authors: "Lasse Thostrup, Daniel Failing, Tobias Ziegler, Carsten Binnig",
+        venue: "13th Workshop on Accelerating Analytics and Data Management (ADMS), September 2022",
+        left_out: &[
+            LeftOut {
+                what: "figures 2 and 3",
+                why: "BlueField-1 beside BlueField-2; there is no model of the older card, of \
+                      which the paper tells too little to make one",
+            },
+            LeftOut {
+                what: "figures 7 and 8",
+                why: "latencies of the NIC and of memory, measured with ib_send_lat and \
+                      tinymembench: they describe the hardware. Here such numbers go into the \
+                      model, so that the figures would only give them back",
+            },
+        ],
+    },
+    Paper {
+        name: "fat-btree",
+        title: "Fat-B+Tree: Fast B+tree Indexing with In-Network Memory",
+        authors: "Yikai Zhao, Yuanpeng Li, Zicang Xu, Tong Yang, Kaicheng Yang, Li Chen, Xin Yao, \
+                  Gong Zhang",
+        venue: "",
+        left_out: &[],
+    },
+    Paper {
+        name: "communication",
+        title: "Remote Direct Memory Access as Communication Tier for Disaggregated Database \
+                Systems",
+        authors: "Andreas Geyer, Alexander Krause, Dirk Habich, Wolfgang Lehner",
+        venue: "33rd GI-Workshop on Foundations of Databases (GvDB), 2022",
+        left_out: &[],
+    },
+];
+
+impl Paper {
+    /// Its experiments, in its order.
+    pub fn experiments(&self) -> impl Iterator<Item = &'static Experiment> {
+        let name = self.name;
+        let all = super::ALL.iter();
+        all.filter(move |one| one.paper().name == name)
+    }
+}
+
+impl Experiment {
+    /// The paper that it repeats a figure of.
+    pub fn paper(&self) -> &'static Paper {
+        let found = PAPERS.iter().find(|paper| {
+            let rest = self.name.strip_prefix(paper.name);
+            rest.is_some_and(|rest| rest.starts_with('-'))
+        });
+        found.expect("every experiment's name begins with its paper's")
+    }
+
+    /// What of the paper it repeats, such as "figure 6", or a claim that has no figure.
+    pub fn place(&self) -> String {
+        match &self.name[self.paper().name.len() + 1..] {
+            "flows" => "a claim of section 6".into(),
+            "4b" if self.paper().name == "bluefield" => "beyond figure 4: rebalancing".into(),
+            number => format!("figure {number}"),
+        }
+    }
+
+    /// The testbed whose constants its models use.
+    pub fn testbed(&self) -> Testbed {
+        match self.paper().name {
+            "zero-sided" => Testbed::ZeroSided,
+            "seamless" => Testbed::Seamless,
+            "bluefield" => Testbed::Bluefield,
+            "fat-btree" if self.name.starts_with("fat-btree-10") => Testbed::FatBtreeEthernet,
+            "fat-btree" => Testbed::FatBtreeRdma,
+            _ => Testbed::Communication,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ALL;
+    use super::*;
+
+    #[test]
+    fn every_experiment_has_its_paper_and_every_paper_its_experiments() {
+        let of_papers: usize = PAPERS.iter().map(|paper| paper.experiments().count()).sum();
+        assert_eq!(of_papers, ALL.len());
+        for paper in PAPERS {
+            assert!(paper.experiments().count() > 0, "{}", paper.name);
+        }
+        let order: Vec<&str> = PAPERS
+            .iter()
+            .flat_map(Paper::experiments)
+            .map(|one| one.name)
+            .collect();
+        let listed: Vec<&str> = ALL.iter().map(|one| one.name).collect();
+        assert_eq!(order, listed, "the list is in the papers' order");
+    }
+
+    #[test]
+    fn places_are_figures_of_the_paper() {
+        let place = |name: &str| {
+            let found = ALL
+                .iter()
+                .find(|one| one.name == name)
+                .expect("it is there");
+            (found.place(), found.testbed())
+        };
+        assert_eq!(
+            place("zero-sided-6"),
+            ("figure 6".into(), Testbed::ZeroSided)
+        );
+        assert_eq!(
+            place("fat-btree-10c"),
+            ("figure 10c".into(), Testbed::FatBtreeEthernet)
+        );
+        assert_eq!(place("fat-btree-5").1, Testbed::FatBtreeRdma);
+        assert_eq!(place("communication-4a").1, Testbed::Communication);
+    }
+
+    /// What an experiment's file names of `sim::devices` is listed as used by its testbed.
+    #[test]
+    fn constants_are_listed_for_the_testbeds_that_use_them() {
+        use std::path::{Path, PathBuf};
+        fn files(at: &Path, found: &mut Vec<PathBuf>) {
+            for entry in std::fs::read_dir(at).expect("the folder can be read") {
+                let path = entry.expect("its entries, too").path();
+                if path.is_dir() {
+                    files(&path, found);
+                } else if path.extension().is_some_and(|end| end == "rs") {
+                    found.push(path);
+                }
+            }
+        }
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut found = Vec::new();
+        files(&root.join("src/experiment"), &mut found);
+        found.extend(
+            ["testbed", "testbed_fat_btree", "testbed_communication"]
+                .map(|name| root.join(format!("../sim/src/{name}.rs"))),
+        );
+        let mut checked = 0;
+        for path in found {
+            let whole = path.to_string_lossy().into_owned();
+            let whole = &whole[whole.rfind("/src/").expect("it is a source")..];
+            let testbeds: &[Testbed] = match whole {
+                _ if whole.contains("fat_btree") => {
+                    &[Testbed::FatBtreeRdma, Testbed::FatBtreeEthernet]
+                }
+                _ if whole.contains("communication") => &[Testbed::Communication],
+                _ if whole.contains("zero_sided") => &[Testbed::ZeroSided],
+                _ if whole.contains("seamless") => &[Testbed::Seamless],
+                _ if whole.contains("bluefield") || whole.ends_with("sim/src/testbed.rs") => {
+                    &[Testbed::Bluefield]
+                }
+                _ => continue,
+            };
+            let text = std::fs::read_to_string(&path).expect("it can be read");
+            // Comments may speak of what is not used.
+            let code = text
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"));
+            let text: String = code.collect::<Vec<_>>().join("\n");
+            for part in text.split("devices::").skip(1) {
+                let is_name =
+                    |letter: &char| letter.is_ascii_uppercase() || "_0123456789".contains(*letter);
+                let name: String = part.chars().take_while(is_name).collect();
+                let Some(constant) = rackweave_sim::devices::all().find(|one| one.name == name)
+                else {
+                    continue;
+                };
+                checked += 1;
+                assert!(
+                    constant.testbeds.iter().any(|one| testbeds.contains(one)),
+                    "{name} is used by {whole}, and listed for {:?}",
+                    constant.testbeds
+                );
+            }
+        }
+        assert!(checked > 50, "{checked}");
+    }
+}

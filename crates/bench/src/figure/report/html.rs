@@ -1,0 +1,96 @@
+//! Tags that end, and text that stays text.
+
+use super::super::svg::escaped;
+
+/// A page that is written from top to bottom.
+#[derive(Default)]
+pub struct Page {
+    html: String,
+    open: Vec<&'static str>,
+}
+
+impl Page {
+    /// The page.
+    ///
+    /// # Panics
+    /// If an element was opened and never closed.
+    pub fn finish(self) -> String {
+        assert!(self.open.is_empty(), "{:?} never end", self.open);
+        self.html
+    }
+
+    /// Markup as it is.
+    pub fn raw(&mut self, markup: &str) {
+        self.html.push_str(markup);
+    }
+
+    /// Text, made harmless.
+    pub fn text(&mut self, text: &str) {
+        self.html.push_str(&escaped(text));
+    }
+
+    /// Begins an element; `class` may be empty.
+    pub fn open(&mut self, tag: &'static str, class: &str) {
+        let attributes = match class {
+            "" => String::new(),
+            class => format!(" class=\"{class}\""),
+        };
+        self.open_with(tag, &attributes);
+    }
+
+    /// Begins an element with attributes, a space before each.
+    pub fn open_with(&mut self, tag: &'static str, attributes: &str) {
+        self.html.push_str(&format!("<{tag}{attributes}>"));
+        self.open.push(tag);
+    }
+
+    /// Ends the element that was begun last.
+    ///
+    /// # Panics
+    /// If that is another one.
+    pub fn close(&mut self, tag: &'static str) {
+        assert_eq!(self.open.pop(), Some(tag), "it was opened last");
+        self.html.push_str(&format!("</{tag}>\n"));
+    }
+
+    /// An element with text in it.
+    pub fn element(&mut self, tag: &'static str, class: &str, text: &str) {
+        self.open(tag, class);
+        self.text(text);
+        self.open.pop();
+        self.html.push_str(&format!("</{tag}>"));
+        if !matches!(tag, "code" | "strong" | "a" | "span") {
+            self.html.push('\n');
+        }
+    }
+
+    /// A link within the page.
+    pub fn link(&mut self, target: &str, text: &str) {
+        let attributes = format!(" href=\"#{}\"", escaped(target));
+        self.open_with("a", &attributes);
+        self.text(text);
+        self.open.pop();
+        self.html.push_str("</a>");
+    }
+
+    /// Begins a table that scrolls if it is too wide, with these heads: a class, and a text.
+    pub fn table(&mut self, class: &str, heads: &[(&str, &str)]) {
+        self.open("div", "scroll");
+        self.open("table", class);
+        self.open("thead", "");
+        self.open("tr", "");
+        for (class, head) in heads {
+            self.element("th", class, head);
+        }
+        self.close("tr");
+        self.close("thead");
+        self.open("tbody", "");
+    }
+
+    /// Ends it.
+    pub fn table_end(&mut self) {
+        self.close("tbody");
+        self.close("table");
+        self.close("div");
+    }
+}

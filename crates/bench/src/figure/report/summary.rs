@@ -1,0 +1,186 @@
+//! All claims, those that are farthest off first.
+
+use super::super::{Claim, claims, short};
+use super::html::Page;
+use super::{Outcome, Report};
+
+/// A ratio that fills half of its bar.
+const BAR_MOST: f64 = 4.0;
+
+/// A claim and the figure that it belongs to.
+type Row<'a> = (&'a str, &'a Claim);
+
+/// How far off a claim is: the distance of its ratio from one, in powers of e; none if it has no
+/// ratio. One whose sign is wrong, or which is zero, is infinitely far off.
+pub fn distance(claim: &Claim) -> Option<f64> {
+    let ratio = claim.ratio();
+    match ratio.is_finite() {
+        true if ratio > 0.0 => Some(ratio.ln().abs()),
+        true => Some(f64::INFINITY),
+        false => None,
+    }
+}
+
+/// The claims of all figures, the farthest off first, those without a ratio last; otherwise in
+/// their order.
+pub fn sorted<'a>(report: &Report<'a>) -> Vec<Row<'a>> {
+    let figures = report.made().map(|(_, figure, _)| figure);
+    let rows = figures.flat_map(|figure| {
+        let claims = figure.claims.iter();
+        claims.map(|claim| (figure.name.as_str(), claim))
+    });
+    let mut rows: Vec<Row<'a>> = rows.collect();
+    let key = |row: &Row<'_>| distance(row.1).unwrap_or(f64::NEG_INFINITY);
+    rows.sort_by(|a, b| key(b).total_cmp(&key(a)));
+    rows
+}
+
+/// Writes the table and what it comes to.
+pub fn write(report: &Report<'_>, page: &mut Page) {
+    page.open_with("section", " id=\"summary\"");
+    page.element("h2", "", "How far we are from the papers");
+    let rows = sorted(report);
+    if rows.is_empty() {
+        page.element(
+            "p",
+            "",
+            "There is no claim to compare: no figure with claims was made.",
+        );
+    } else {
+        counts(&rows, page);
+        page.element(
+            "p",
+            "",
+            "The ratio is ours over the paper's. A ratio far from one is no failure: where the \
+             paper says \"at least\" or \"at most\", to be beyond it is good, and where hardware \
+             decides, the notes at the figure say what differs. The bar shows the ratio on a \
+             logarithmic scale, to the left below one, to the right above.",
+        );
+        page.table(
+            "claims",
+            &[
+                ("", "Figure"),
+                ("", "Claim"),
+                ("number", "Paper"),
+                ("number", "Ours"),
+                ("number", "Ratio"),
+                ("wide", "Below or above"),
+            ],
+        );
+        for (figure, claim) in rows {
+            page.open("tr", "");
+            page.open("td", "name");
+            page.link(figure, figure);
+            page.close("td");
+            page.element("td", "", &claim.what);
+            cells(claim, page);
+            page.open("td", "wide");
+            bar(claim, page);
+            page.close("td");
+            page.close("tr");
+        }
+        page.table_end();
+    }
+    contents(report, page);
+    page.close("section");
+}
+
+/// The paper's value, ours, and the ratio.
+pub fn cells(claim: &Claim, page: &mut Page) {
+    page.element("td", "number", &short(claim.paper, &claim.unit));
+    let ours = match claim.ours.is_nan() {
+        true => "not measured".to_owned(),
+        false => short(claim.ours, &claim.unit),
+    };
+    page.element("td", "number", &ours);
+    page.element(
+        "td",
+        &format!("number {}", grade(claim)),
+        &claims::ratio(claim),
+    );
+}
+
+/// A word for how far off a claim is.
+fn grade(claim: &Claim) -> &'static str {
+    match distance(claim) {
+        None => "none",
+        Some(far) if far <= 1.1f64.ln() => "near",
+        Some(far) if far <= 1.5f64.ln() => "middle",
+        Some(_) => "far",
+    }
+}
+
+fn counts(rows: &[Row<'_>], page: &mut Page) {
+    let within = |least: f64, most: f64| {
+        let far = rows.iter().filter_map(|row| distance(row.1));
+        far.filter(|far| *far > least && *far <= most).count()
+    };
+    let steps = [1.1f64.ln(), 1.5f64.ln(), 2.0f64.ln()];
+    let counts = [
+        (within(-1.0, steps[0]), "within 10 %"),
+        (within(steps[0], steps[1]), "within a factor of 1.5"),
+        (within(steps[1], steps[2]), "within a factor of 2"),
+        (within(steps[2], f64::INFINITY), "farther off"),
+        (
+            rows.iter().filter(|row| distance(row.1).is_none()).count(),
+            "without a ratio (the paper says zero, or ours is missing)",
+        ),
+    ];
+    page.open("ul", "counts");
+    for (count, what) in counts {
+        page.open("li", "");
+        page.element("strong", "", &count.to_string());
+        page.text(&format!(" {what}"));
+        page.close("li");
+    }
+    page.close("ul");
+}
+
+/// A bar from the middle to where the ratio is.
+fn bar(claim: &Claim, page: &mut Page) {
+    let ratio = claim.ratio();
+    if !ratio.is_finite() || ratio <= 0.0 {
+        return;
+    }
+    let part = (ratio.ln() / BAR_MOST.ln()).clamp(-1.0, 1.0) * 50.0;
+    let (left, width) = (50.0 + part.min(0.0), part.abs());
+    page.open("span", &format!("bar {}", grade(claim)));
+    page.raw(&format!(
+        "<span style=\"left:{left:.1}%;width:{width:.1}%\"></span>"
+    ));
+    page.close("span");
+}
+
+/// The figures by paper.
+fn contents(report: &Report<'_>, page: &mut Page) {
+    page.open("nav", "");
+    page.element("h2", "", "Figures");
+    page.open("ul", "");
+    for paper in report.papers() {
+        page.open("li", "");
+        page.link(&format!("paper-{}", paper.name), paper.title);
+        page.text(": ");
+        let of_paper = |name: &&str| *name == paper.name;
+        let entries = report.entries.iter();
+        for (at, entry) in entries
+            .filter(|entry| of_paper(&entry.experiment.paper().name))
+            .enumerate()
+        {
+            if at > 0 {
+                page.text(", ");
+            }
+            page.link(entry.experiment.name, &entry.experiment.place());
+            match entry.outcome {
+                Outcome::Made(..) => {}
+                Outcome::Failed(_) => page.text(" (failed)"),
+                Outcome::Missing => page.text(" (not run)"),
+            }
+        }
+        page.close("li");
+    }
+    page.open("li", "");
+    page.link("constants", "The models' constants and their sources");
+    page.close("li");
+    page.close("ul");
+    page.close("nav");
+}

@@ -1,0 +1,99 @@
+//! The legend above the panels: it covers nothing.
+
+use super::super::{Drawing, Figure, short};
+use super::MARGIN;
+use super::canvas::{Canvas, Place, Rule, Text, text_width};
+
+/// Where it begins, below the title.
+pub const TOP: i32 = 42;
+
+/// Height of a row.
+const ROW: i32 = 23;
+
+const SWATCH: i32 = 38;
+const SPACE: i32 = 22;
+
+/// What an entry stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// The curve of this number.
+    Curve(usize),
+    /// Levels and points of the paper.
+    PaperLevel,
+    PaperPoint,
+}
+
+/// What it stands for, and its text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Entry(Kind, String);
+
+impl Entry {
+    fn width(&self) -> i32 {
+        SWATCH + text_width(&self.1, Text::Plain) + SPACE
+    }
+}
+
+impl Figure {
+    fn entries(&self) -> Vec<Entry> {
+        let names = self.names().into_iter().enumerate();
+        let curve = |(at, name): (usize, &str)| Entry(Kind::Curve(at), name.to_owned());
+        let mut entries: Vec<Entry> = names.map(curve).collect();
+        for (kind, is_point) in [(Kind::PaperLevel, false), (Kind::PaperPoint, true)] {
+            let marks = self
+                .paper
+                .iter()
+                .filter(|mark| mark.x.is_some() == is_point);
+            let mut values: Vec<String> = marks.map(|mark| short(mark.y, &self.y.unit)).collect();
+            values.dedup();
+            if !values.is_empty() {
+                entries.push(Entry(kind, format!("paper: {}", values.join(", "))));
+            }
+        }
+        entries
+    }
+
+    /// As many rows as it takes.
+    fn legend_rows(&self, width: i32) -> Vec<Vec<Entry>> {
+        let mut rows: Vec<Vec<Entry>> = Vec::new();
+        let mut used = width;
+        for entry in self.entries() {
+            if used + entry.width() > width - 2 * MARGIN {
+                rows.push(Vec::new());
+                used = 0;
+            }
+            used += entry.width();
+            if let Some(row) = rows.last_mut() {
+                row.push(entry);
+            }
+        }
+        rows
+    }
+
+    pub(super) fn legend_height(&self, width: i32) -> i32 {
+        self.legend_rows(width).len() as i32 * ROW
+    }
+
+    /// Draws the legend, centred.
+    pub(super) fn legend(&self, canvas: &mut Canvas, width: i32) {
+        let mut y = TOP + ROW / 2;
+        for row in self.legend_rows(width) {
+            let row_width: i32 = row.iter().map(Entry::width).sum();
+            let mut x = (width - row_width + SPACE) / 2;
+            for entry in row {
+                let end = x + SWATCH - 8;
+                match entry.0 {
+                    Kind::Curve(at) if self.drawing == Drawing::Lines => {
+                        canvas.line(&[(x, y), (end, y)], at);
+                        canvas.marker(((x + end) / 2, y), at, "");
+                    }
+                    Kind::Curve(at) => canvas.bar([(x + 12, y - 7), (end, y + 7)], at, ""),
+                    Kind::PaperLevel => canvas.rule(&[(x, y), (end, y)], Rule::Paper),
+                    Kind::PaperPoint => canvas.ring((end - 12, y), ""),
+                }
+                canvas.text(&entry.1, (x + SWATCH, y), Text::Plain, Place::Right);
+                x += entry.width();
+            }
+            y += ROW;
+        }
+    }
+}

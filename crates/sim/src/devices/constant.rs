@@ -1,0 +1,205 @@
+//! A number about hardware with everything that is known of it, and the macro that defines both at
+//! once.
+
+use rackweave_base::Duration;
+
+/// How sure a number is. Where several words fit, the weakest stands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Trust {
+    /// Its source was read.
+    Checked,
+    /// It follows from other constants.
+    Derived,
+    /// Its source is cited from memory: the number is believed to stand there.
+    Unchecked,
+    /// It is assumed, wholly or in part; the text says why.
+    Assumed,
+}
+
+/// One of the papers' testbeds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Testbed {
+    /// That of the zero-sided paper: a rack with CPUs, GPUs, an FPGA.
+    ZeroSided,
+    /// That of the Seamless paper: a rack with SSDs.
+    Seamless,
+    /// That of the BlueField paper: a host and a DPU behind one card.
+    Bluefield,
+    /// The RDMA testbed of the Fat-B+Tree paper.
+    FatBtreeRdma,
+    /// The Ethernet testbed of the Fat-B+Tree paper.
+    FatBtreeEthernet,
+    /// That of the communication tier paper: two hosts.
+    Communication,
+}
+
+/// What is known of a constant.
+#[derive(Clone, Copy, Debug)]
+pub struct Constant {
+    /// Its name in this module.
+    pub name: &'static str,
+    /// The group that it stands in, such as "Ethernet".
+    pub group: &'static str,
+    /// Its unit; empty for a count.
+    pub unit: &'static str,
+    /// How sure it is.
+    pub trust: Trust,
+    /// The testbeds whose models use it.
+    pub testbeds: &'static [Testbed],
+    text: &'static str,
+    value: fn() -> String,
+}
+
+impl Trust {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Checked => "checked",
+            Self::Derived => "derived",
+            Self::Unchecked => "unchecked",
+            Self::Assumed => "assumed",
+        }
+    }
+}
+
+impl Testbed {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::ZeroSided,
+        Self::Seamless,
+        Self::Bluefield,
+        Self::FatBtreeRdma,
+        Self::FatBtreeEthernet,
+        Self::Communication,
+    ];
+
+    /// Its name in texts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ZeroSided => "zero-sided",
+            Self::Seamless => "seamless",
+            Self::Bluefield => "bluefield",
+            Self::FatBtreeRdma => "fat-btree (RDMA)",
+            Self::FatBtreeEthernet => "fat-btree (Ethernet)",
+            Self::Communication => "communication-tier",
+        }
+    }
+}
+
+impl Constant {
+    /// For the macro.
+    pub(super) const fn new(
+        (name, group): (&'static str, &'static str),
+        (unit, trust, testbeds): (&'static str, Trust, &'static [Testbed]),
+        text: &'static str,
+        value: fn() -> String,
+    ) -> Self {
+        Self {
+            name,
+            group,
+            unit,
+            trust,
+            testbeds,
+            text,
+            value,
+        }
+    }
+
+    /// Its value in its unit: a number without separators; several in brackets. A latency by rank
+    /// is written `rank: value`.
+    pub fn value(&self) -> String {
+        (self.value)()
+    }
+
+    /// What it is, in words.
+    pub fn about(&self) -> String {
+        plain(&self.text[..self.split()])
+    }
+
+    /// Where it comes from, or why it is assumed; empty if it follows from others.
+    pub fn source(&self) -> String {
+        plain(&self.text[self.split()..])
+    }
+
+    /// Where the text begins to speak of the source.
+    fn split(&self) -> usize {
+        let starts = ["Source", "Assumed"].map(|word| self.text.find(word));
+        let first = starts.into_iter().flatten().min();
+        first.unwrap_or(self.text.len())
+    }
+}
+
+/// The text of a documentation comment without its marks.
+fn plain(text: &str) -> String {
+    text.replace("[`", "").replace("`]", "").trim().to_owned()
+}
+
+/// What can stand in a list of constants.
+pub trait Listed {
+    /// It as text.
+    fn listed(&self) -> String;
+}
+
+macro_rules! listed_as_displayed {
+    ($($type:ty),*) => {
+        $(impl Listed for $type {
+            fn listed(&self) -> String {
+                self.to_string()
+            }
+        })*
+    };
+}
+
+listed_as_displayed!(u16, u32, u64, usize, f64);
+
+impl Listed for Duration {
+    fn listed(&self) -> String {
+        self.as_nanos().to_string()
+    }
+}
+
+impl Listed for (u32, u64) {
+    fn listed(&self) -> String {
+        format!("{}: {}", self.0, self.1)
+    }
+}
+
+impl<T: Listed, const N: usize> Listed for [T; N] {
+    fn listed(&self) -> String {
+        let items: Vec<String> = self.iter().map(Listed::listed).collect();
+        format!("[{}]", items.join(", "))
+    }
+}
+
+/// Defines constants and, in `LIST`, what is known of each. The documentation comment is the text
+/// of the list, too: it begins with what the constant is and goes on with "Source" or "Assumed".
+macro_rules! constants {
+    ($(
+        group $group:literal;
+        $(
+            $(#[doc = $doc:literal])+
+            #[listed($unit:literal, $trust:ident, $testbeds:expr)]
+            pub const $name:ident: $type:ty = $value:expr;
+        )+
+    )+) => {
+        $($(
+            $(#[doc = $doc])+
+            pub const $name: $type = $value;
+        )+)+
+
+        /// All of this file.
+        pub(super) const LIST: &[Constant] = {
+            use Testbed::*;
+            &[$($(
+                Constant::new(
+                    (stringify!($name), $group),
+                    ($unit, Trust::$trust, $testbeds),
+                    concat!($($doc),+),
+                    || Listed::listed(&$name),
+                ),
+            )+)+]
+        };
+    };
+}
+
+pub(super) use constants;
