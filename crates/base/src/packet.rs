@@ -166,6 +166,14 @@ impl Packet {
         self.header_len as usize + self.payload.len() + self.pad_len as usize + 4
     }
 
+    /// The same of all fragments that this stands for: each has headers and a check value of its
+    /// own.
+    #[inline]
+    pub fn wire_len_total(&self) -> u64 {
+        let around = self.header_len as usize + self.pad_len as usize + 4;
+        u64::from(self.fragments()) * around as u64 + self.payload.len() as u64
+    }
+
     /// Appends the packet's bytes to `bytes`. The check value is appended if the packet has one.
     /// False if the payload refers to a block that is gone.
     pub fn serialise(&self, memory: &Memory, bytes: &mut Vec<u8>) -> bool {

@@ -1,5 +1,7 @@
 //! What can be said at the command line.
 
+use crate::demo::systems::SystemName;
+use crate::live::args::{StatArgs, TopArgs};
 use crate::ycsb::args::YcsbArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rackweave_rack::RackConfig;
@@ -22,6 +24,7 @@ Examples:
   rackweave chaos --seeds 1000               a thousand seeded fault schedules
   rackweave figures zero-sided-6 --quick     a figure of a paper, measured in virtual time
   rackweave info --config rack.toml          what the configuration comes to
+  rackweave top                              watch what runs in another terminal
   rackweave up                               a rack of processes; then, elsewhere:
   rackweave demo --hosted                    the demo over it
 
@@ -70,7 +73,7 @@ pub enum Format {
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Shuffle TPC-H rows through the switch and answer queries over them
+    /// Run every system on one rack, each verified and beside the limits of this machine
     Demo(DemoArgs),
     /// Measure the rack
     Perf(PerfArgs),
@@ -84,6 +87,10 @@ pub enum Command {
     Figures(FiguresArgs),
     /// Show the effective configuration and what it takes; of a hosted rack also how it is doing
     Info(InfoArgs),
+    /// Watch a command that runs here, or a hosted rack, as it goes
+    Top(TopArgs),
+    /// Print what a command that runs here, or a hosted rack, has counted
+    Stat(StatArgs),
     /// Start a hosted rack on this machine: a process for the switch and one per node
     Up(UpArgs),
     /// Run the switch of a hosted rack
@@ -228,7 +235,7 @@ impl RackArgs {
 #[command(after_help = "\
 Examples:
   rackweave demo
-  rackweave demo --scale-factor 1 --drivers 2
+  rackweave demo --systems pages,tree --scale-factor 0.1
   rackweave demo --simulated --loss 0.01 --duplicate 0.01 --reorder 0.01 --corrupt 0.01 --seed 7
   rackweave demo --capture demo.pcapng --format json
   rackweave demo --hosted                    on the rack that `rackweave up` runs
@@ -237,9 +244,14 @@ pub struct DemoArgs {
     /// In virtual time, on a modelled 100 Gbit/s testbed
     #[arg(long)]
     pub simulated: bool,
-    /// How many rows: 1 is six million of lineitem
-    #[arg(long, value_name = "F", default_value_t = 0.1)]
-    pub scale_factor: f64,
+    /// Which systems, on one rack, one after another; without it, all. Simulated and hosted racks
+    /// run flows alone
+    #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
+    pub systems: Vec<SystemName>,
+    /// How many rows: 1 is six million of lineitem; less of it makes less of everything. Without
+    /// it, 1, and 0.1 on simulated and hosted racks
+    #[arg(long, value_name = "F")]
+    pub scale_factor: Option<f64>,
     /// Bytes of an item, a multiple of 64; without it, 32 KiB
     #[arg(long, value_name = "BYTES")]
     pub item_size: Option<u32>,
@@ -254,7 +266,8 @@ impl Default for DemoArgs {
     fn default() -> Self {
         Self {
             simulated: false,
-            scale_factor: 0.1,
+            systems: Vec::new(),
+            scale_factor: None,
             item_size: None,
             capture: None,
             rack: RackArgs::default(),
@@ -316,10 +329,12 @@ Examples:
   rackweave chaos --system index --access in-network       and are led by the switches
   rackweave chaos --system sequencer --seeds 3000          no number twice, none missing
   rackweave chaos --system messaging --seeds 3000          each message once, or an error at both
+  rackweave chaos --system all --seeds 10000               all simulated systems, one verdict
   rackweave chaos --system hosted                          kill processes of hosted racks
 
-Systems: flows, pages, index, sequencer, messaging (in the simulator), hosted (racks of processes,
-each in a folder of its own). With a configuration that has a [hosted] section, hosted is meant, and it is their template.")]
+Systems: flows, pages, index, sequencer, messaging (in the simulator), all (those, one after the
+other), hosted (racks of processes, each in a folder of its own). With a configuration that has a
+[hosted] section, hosted is meant, and it is their template.")]
 pub struct ChaosArgs {
     /// What is put under stress; without it, flows
     #[arg(long, value_name = "NAME")]
@@ -350,8 +365,8 @@ Examples:
   rackweave figures zero-sided-7 --format json
   rackweave figures communication-6a --embedded
 
-Of each figure NAME.csv has the curves and NAME.svg the picture; claims.csv has what the papers say
-beside what was measured. The racks are the papers' testbeds: --config changes nothing here. A ratio
+report.html has everything in one page: open it in a browser. Of each figure NAME.csv has the curves
+and NAME.svg the picture; claims.csv has what the papers say beside what was measured. The racks are the papers' testbeds: --config changes nothing here. A ratio
 that is far from one is no failure.")]
 pub struct FiguresArgs {
     /// Which figures; without names, all
@@ -359,9 +374,16 @@ pub struct FiguresArgs {
           value_parser = clap::builder::PossibleValuesParser::new(
               rackweave_bench::experiment::ALL.iter().map(|one| one.name)))]
     pub names: Vec<String>,
-    /// Few points and short runs
+    /// How much is run
+    #[arg(long, value_enum, default_value_t = FiguresScale::Full, conflicts_with = "quick")]
+    pub scale: FiguresScale,
+    /// Few points and short runs: short for --scale quick
     #[arg(long)]
     pub quick: bool,
+    /// Figures that run at a time, each on one core; without it, as many as there are cores. The
+    /// result does not depend on it
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<std::num::NonZeroUsize>,
     /// Where the files go
     #[arg(long, value_name = "DIR", default_value = "figures")]
     pub out: PathBuf,
@@ -372,6 +394,30 @@ pub struct FiguresArgs {
     /// Print what there is, and run nothing
     #[arg(long)]
     pub list: bool,
+}
+
+/// How much of the figures is run.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FiguresScale {
+    /// Few points, small data and short runs
+    Quick,
+    /// Every claim at the paper's point, and enough points for the shape of each curve
+    Full,
+    /// The paper's sweeps as far as this machine can run them; takes long
+    Paper,
+}
+
+impl FiguresArgs {
+    /// How much is run.
+    pub fn scale(&self) -> rackweave_bench::experiment::Scale {
+        use rackweave_bench::experiment::Scale;
+        match self.scale {
+            _ if self.quick => Scale::Quick,
+            FiguresScale::Quick => Scale::Quick,
+            FiguresScale::Full => Scale::Full,
+            FiguresScale::Paper => Scale::Paper,
+        }
+    }
 }
 
 /// What `info` may be told.

@@ -2,6 +2,7 @@
 
 use crate::args::{GlobalArgs, RackArgs};
 use crate::interrupt::Interrupt;
+use crate::live::{self, Live};
 use crate::outcome::CliError;
 use rackweave_rack::RackConfig;
 
@@ -12,6 +13,8 @@ pub struct Globals {
     pub args: GlobalArgs,
     /// Whether the user wants the command to stop.
     pub interrupt: Interrupt,
+    /// What the command tells of itself.
+    pub live: Live,
 }
 
 impl Globals {
@@ -23,6 +26,7 @@ impl Globals {
         Ok(Self {
             args,
             interrupt: Interrupt::install()?,
+            live: Live::begin(&live::command_line()),
         })
     }
 

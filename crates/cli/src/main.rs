@@ -16,6 +16,7 @@ mod globals;
 mod hosted;
 mod info;
 mod interrupt;
+mod live;
 mod memcpy;
 mod mode;
 mod outcome;
@@ -23,7 +24,9 @@ mod output;
 mod patience;
 mod perf;
 mod progress;
+mod stat;
 mod switch_shape;
+mod top;
 mod ycsb;
 
 use args::{Cli, Command, DemoArgs};
@@ -53,6 +56,8 @@ fn run(command: Option<Command>, globals: &Globals) -> Result<Verdict, CliError>
         },
         Some(Command::Figures(args)) => figures::run(&args, globals),
         Some(Command::Info(args)) => info::run(&args, globals),
+        Some(Command::Top(args)) => top::run(&args, globals),
+        Some(Command::Stat(args)) => stat::run(&args, globals),
         Some(Command::Up(args)) => hosted::up::run(&args, globals),
         Some(Command::Switch(args)) => hosted::switch::run(&args, globals),
         Some(Command::Node(args)) => hosted::node::run(&args, globals),

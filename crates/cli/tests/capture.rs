@@ -32,7 +32,8 @@ fn demo(file: &Path, more: &[&str]) {
         command.env_remove(name);
     }
     let output = command
-        .args(["demo", "--scale-factor", "0.01", "--format", "json"])
+        .args(["demo", "--systems", "flows", "--scale-factor", "0.01"])
+        .args(["--format", "json"])
         .arg("--capture")
         .arg(file)
         .args(more)

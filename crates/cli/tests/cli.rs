@@ -67,7 +67,7 @@ fn a_bad_configuration_is_told_in_one_line() {
     refused_config(
         "unknown.toml",
         "seed = 1\n[swich]\n",
-        "unknown.toml:2: unknown setting `swich`",
+        "unknown.toml:2:2: unknown setting `swich`",
     );
     refused_config("syntax.toml", "seed = \n", "syntax.toml:1:");
     refused_config("type.toml", "seed = \"seven\"\n", "type.toml:1:");
@@ -444,6 +444,54 @@ fn info_is_a_configuration_file() {
     assert_eq!(value["switch"]["stages"].as_array().map(Vec::len), Some(12));
     let memory = &value["memory"];
     assert!(memory["overhead_bytes"].as_u64() <= memory["overhead_bytes_max"].as_u64());
+}
+
+/// The hash can be had from either form of the output, by who has nothing else.
+#[test]
+fn the_hash_of_a_configuration_can_be_recomputed() {
+    let fnv1a = |text: &str| {
+        let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+    };
+    let args = ["info", "--seed", "5", "--reorder", "0.25"];
+    let value = json(&args);
+    let hash = value["config_hash"].as_str().expect("it is text");
+    let toml = value["config_toml"].as_str().expect("it is text");
+    assert_eq!(fnv1a(toml), hash);
+    let text = String::from_utf8(run(&args).stdout).expect("it is text");
+    let settings: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let settings = settings.join("\n");
+    assert_eq!(fnv1a(&format!("{}\n", settings.trim())), hash);
+}
+
+#[test]
+fn info_tells_what_was_chosen_and_why() {
+    let text = "[[node]]\nname = \"a\"\nrole = \"storage\"\n[[node]]\nname = \"b\"\nrole = \
+                \"compute\"\nfaults = { corrupt = 0.01 }\n[[store]]\nname = \"orders\"\nnode = \
+                \"a\"\nmedium = \"file\"\npath = \"orders.pages\"\nbytes = 65536\n";
+    let path = file("paths.toml", text);
+    let value = json(&["info", "--config", &path]);
+    let paths = value["paths"].as_array().expect("it is an array");
+    let why = |rack: Value, of: &str, what: &str| {
+        let mut found = paths.iter();
+        let found = found.find(|path| {
+            (&path["rack"], &path["of"], &path["what"]) == (&rack, &of.into(), &what.into())
+        });
+        let found = found.unwrap_or_else(|| panic!("{what} of {of} in {value}"));
+        found["why"].as_str().expect("it is text").to_owned()
+    };
+    let icrc = why("embedded".into(), "a", "ICRC");
+    assert_eq!(icrc, "faults.corrupt of b is above 0");
+    assert_eq!(value["links"]["icrc_reason"], icrc.as_str());
+    assert!(why(Value::Null, "orders", "directory").contains("switch.page_entries is 0"));
+    // A look at it makes nothing.
+    let store = std::path::Path::new(&path).with_file_name("orders.pages");
+    assert!(!store.exists());
+    // Of its own text comes the same configuration.
+    let output = run(&["info", "--config", &path]);
+    let again = file("paths-again.toml", &String::from_utf8_lossy(&output.stdout));
+    let again = json(&["info", "--config", &again]);
+    assert_eq!((&again["config"], &again["paths"]), (&value["config"], &value["paths"]));
 }
 
 #[test]

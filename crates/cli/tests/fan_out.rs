@@ -66,7 +66,7 @@ fn the_demo_balances_and_replicates() {
         "--seed",
         "7",
     ]);
-    demo(&[]);
+    demo(&["--systems", "flows"]);
 }
 
 #[test]

@@ -27,6 +27,10 @@ counters! {
     sent_pkts,
     /// Packets received, dropped ones included.
     rcvd_pkts,
+    /// Bytes of the packets sent, from the Ethernet header to the ICRC.
+    rdma_tx_bytes,
+    /// Bytes of the packets received, dropped ones included.
+    rdma_rx_bytes,
     /// SEND requests executed.
     rdma_recvs,
     /// SEND requests completed.

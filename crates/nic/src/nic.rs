@@ -62,6 +62,7 @@ impl Nic {
     /// A packet has arrived.
     pub fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
         self.core.counters.rcvd_pkts += u64::from(packet.fragments());
+        self.core.counters.rdma_rx_bytes += packet.wire_len_total();
         let headers = match Headers::of(&packet) {
             Ok(headers) => headers,
             Err(error) => return self.handle_other(now, packet, error),
@@ -133,8 +134,10 @@ impl Nic {
         } else {
             self.emit_both(now, &mut packet);
         }
-        let fragments = packet.as_ref().map_or(0, Packet::fragments);
-        self.core.counters.sent_pkts += u64::from(fragments);
+        if let Some(packet) = &packet {
+            self.core.counters.sent_pkts += u64::from(packet.fragments());
+            self.core.counters.rdma_tx_bytes += packet.wire_len_total();
+        }
         self.settle_overflows();
         packet
     }

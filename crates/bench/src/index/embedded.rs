@@ -15,7 +15,9 @@ use core::time::Duration as Time;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::index::{ClientStatistics, EndpointId, IndexClient, ReaderStatistics};
 use rackweave_endpoint::page_store::NodeAccess as _;
-use rackweave_rack::{EmbeddedRack, Index, IndexNetworkSpec, NodeHandle, RackConfig, SharedServer};
+use rackweave_rack::{
+    EmbeddedRack, Index, IndexNetworkError, IndexNetworkSpec, NodeHandle, RackConfig, SharedServer,
+};
 use rackweave_verbs::Progress as _;
 use rackweave_workload::ycsb::PoissonSchedule;
 use std::sync::Arc;
@@ -50,15 +52,22 @@ enum Connection {
     Remote(Box<IndexClient>),
 }
 
-/// A rack with a loaded index, and its workers.
-pub(super) struct Stage {
+/// An index on a rack, and its records in it: what runs go over.
+pub struct Loaded<'a> {
+    rack: &'a EmbeddedRack,
+    job: &'a Job,
+    pub(super) index: Index,
+    pub(super) run: Run,
+    load_seconds: f64,
+}
+
+/// The workers of a run, and what they share.
+struct Stage<'a> {
     seats: Vec<Seat>,
-    pub index: Index,
-    pub run: Arc<Run>,
+    run: Arc<Run>,
     caching: Option<Caching>,
-    outcome: Outcome,
-    /// Its driver threads end with it.
-    rack: EmbeddedRack,
+    rack: &'a EmbeddedRack,
+    index: &'a mut Index,
 }
 
 /// A worker's part of the run.
@@ -69,56 +78,129 @@ struct Part {
     spent: Spent,
 }
 
-/// Runs on an embedded rack.
+/// A rack with room for what a job wants, with nothing in it yet.
+///
+/// # Errors
+/// If the run makes no sense, or the rack cannot be built.
+pub fn rack(job: &Job) -> Result<EmbeddedRack, IndexRunError> {
+    rack_for(job, 1)
+}
+
+/// The same with room for the clients of several runs.
+///
+/// # Errors
+/// As for [`rack`].
+pub fn rack_for(job: &Job, runs: u16) -> Result<EmbeddedRack, IndexRunError> {
+    job.options.check()?;
+    let config = job.options.rack(&job.config, &job.nodes, runs);
+    Ok(EmbeddedRack::new(&config)?)
+}
+
+/// Runs on an embedded rack of its own.
 ///
 /// # Errors
 /// If the run makes no sense, or rack, index or records cannot be set up.
 pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome, IndexRunError> {
-    prepare(job, progress)?.operate(progress)
+    run_on(&rack(job)?, job, progress)
 }
 
-/// Sets everything up and loads the records.
-pub(super) fn prepare(job: &Job, progress: Progress<'_>) -> Result<Stage, IndexRunError> {
-    let options = &job.options;
-    options.check()?;
-    let started = std::time::Instant::now();
-    let rack = EmbeddedRack::new(&options.rack(&job.config, &job.nodes))?;
-    let mut index = rack.create_index(stage::spec(job)?)?;
-    if options.access == Access::InNetwork {
-        rack.open_index_network(&mut index, IndexNetworkSpec::default())?;
-    }
-    let run = Arc::new(Run::new(options));
-    let watch = &mut |fraction| progress(Phase::Load, fraction);
-    stage::load(&index, &run, watch)?;
-    let seats = seats(&rack, &mut index, job)?;
-    let caching = match options.access {
-        Access::InNetwork => {
-            let now = rack.node(job.nodes.storage).now();
-            Some(Caching::begin(
-                &mut &rack,
-                &mut index,
-                (now, network::EVERY),
-            )?)
+/// Runs on a rack that there is, which has room for the job ([`IndexOptions::rack`]). Its
+/// configuration counts, not the job's.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_on(
+    rack: &EmbeddedRack,
+    job: &Job,
+    progress: Progress<'_>,
+) -> Result<Outcome, IndexRunError> {
+    let threads = job.options.threads;
+    Loaded::new(rack, job, 1, progress)?.operate(job.options.access, threads, progress)
+}
+
+impl<'a> Loaded<'a> {
+    /// Sets an index up on a rack that has room for it, and loads the records. `runs` is how many
+    /// runs may be made by clients, whose connections stay. If the job's access is in-network, the
+    /// index is opened to the network, and runs of any access may be made.
+    ///
+    /// # Errors
+    /// If the run makes no sense, or index or records cannot be set up.
+    pub fn new(
+        rack: &'a EmbeddedRack,
+        job: &'a Job,
+        runs: u16,
+        progress: Progress<'_>,
+    ) -> Result<Self, IndexRunError> {
+        let options = &job.options;
+        options.check()?;
+        let started = std::time::Instant::now();
+        let mut index = rack.create_index(stage::spec(job, runs)?)?;
+        if options.access == Access::InNetwork {
+            rack.open_index_network(&mut index, IndexNetworkSpec::default())?;
         }
-        _ => None,
-    };
-    let outcome = Outcome {
-        records: options.ycsb.records,
-        load_seconds: started.elapsed().as_secs_f64(),
-        ..Outcome::default()
-    };
-    Ok(Stage {
-        seats,
-        index,
-        run,
-        caching,
-        outcome,
-        rack,
-    })
+        let run = Run::new(options);
+        let watch = &mut |fraction| progress(Phase::Load, fraction);
+        stage::load(&index, &run, watch)?;
+        Ok(Self {
+            rack,
+            job,
+            index,
+            run,
+            load_seconds: started.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// Has workers that come to the records by `access` do the job's operations, and looks at
+    /// everything afterwards: runs one after another find what those before have left. `threads`
+    /// are those of each compute node, or of the storage node if access is local. Counts of the
+    /// endpoints are since the index was set up.
+    ///
+    /// # Errors
+    /// If there is no room for clients, the index is not in the network and `access` is, or
+    /// threads cannot be started.
+    pub fn operate(
+        &mut self,
+        access: Access,
+        threads: u16,
+        progress: Progress<'_>,
+    ) -> Result<Outcome, IndexRunError> {
+        let run = Arc::new(self.run.again(access, threads));
+        run.options.check()?;
+        if access == Access::InNetwork && self.index.network().is_none() {
+            return Err(IndexNetworkError::NotOpen.into());
+        }
+        let seats = seats(self.rack, &mut self.index, self.job, &run.options)?;
+        let caching = match access {
+            Access::InNetwork => {
+                let now = self.rack.node(self.job.nodes.storage).now();
+                let when = (now, network::EVERY);
+                Some(Caching::begin(&mut &*self.rack, &mut self.index, when)?)
+            }
+            _ => None,
+        };
+        let mut outcome = Outcome {
+            records: run.inserts.inserted(),
+            load_seconds: self.load_seconds,
+            ..Outcome::default()
+        };
+        let stage = Stage {
+            seats,
+            run,
+            caching,
+            rack: self.rack,
+            index: &mut self.index,
+        };
+        stage.operate(&mut outcome, progress)?;
+        Ok(outcome)
+    }
 }
 
-fn seats(rack: &EmbeddedRack, index: &mut Index, job: &Job) -> Result<Vec<Seat>, IndexRunError> {
-    let options = &job.options;
+fn seats(
+    rack: &EmbeddedRack,
+    index: &mut Index,
+    job: &Job,
+    options: &IndexOptions,
+) -> Result<Vec<Seat>, IndexRunError> {
     let mut seats = Vec::new();
     let mut sit = |node: NodeId, connection| {
         let number = seats.len() as u32;
@@ -158,9 +240,13 @@ fn seats(rack: &EmbeddedRack, index: &mut Index, job: &Job) -> Result<Vec<Seat>,
 /// What each worker made of its part.
 type Parts = Vec<Result<Part, IndexRunError>>;
 
-impl Stage {
+impl Stage<'_> {
     /// Has all workers do their operations, and looks at everything afterwards.
-    pub(super) fn operate(mut self, progress: Progress<'_>) -> Result<Outcome, IndexRunError> {
+    fn operate(
+        mut self,
+        outcome: &mut Outcome,
+        progress: Progress<'_>,
+    ) -> Result<(), IndexRunError> {
         let run = Arc::clone(&self.run);
         let operations = run.options.ycsb.operations.max(1);
         let mut interrupted = false;
@@ -173,7 +259,6 @@ impl Stage {
         };
         let (parts, served) = self.all_threads(&mut look)?;
         let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let mut outcome = core::mem::take(&mut self.outcome);
         outcome.interrupted = interrupted;
         let began = parts.iter().map(|part| part.began).min();
         let ended = parts.iter().map(|part| part.ended).max();
@@ -185,11 +270,13 @@ impl Stage {
         let spent = parts.iter().map(|part| part.spent);
         outcome.time.extend(shares(workers, spent));
         outcome.time.extend(shares("servers", served.into_iter()));
-        self.count(&mut outcome);
-        outcome.network = network::counts(&mut &self.rack, &self.index);
+        self.count(outcome);
+        if run.options.access == Access::InNetwork {
+            outcome.network = network::counts(&mut &*self.rack, self.index);
+        }
         let sessions = parts.iter().map(|part| &part.session);
-        outcome.take(&run, sessions, &self.index, self.rack.config());
-        Ok(outcome)
+        outcome.take(&run, sessions, self.index, self.rack.config());
+        Ok(())
     }
 
     /// What clients have seen.
@@ -246,7 +333,7 @@ impl Stage {
             while working.iter().any(|thread| !thread.is_finished()) {
                 look();
                 if let Some(caching) = &mut self.caching {
-                    let looked = caching.look(&mut &self.rack, &mut self.index);
+                    let looked = caching.look(&mut &*self.rack, self.index);
                     if let Err(error) = looked {
                         run.findings.stop();
                         refused = Some(error);
@@ -327,7 +414,7 @@ impl Seat {
                 }
             };
             spent.end(node, round, moved);
-            idle_rounds = if moved || is_near(&session, clock()) {
+            idle_rounds = if moved || is_near(&session, &clock) {
                 0
             } else {
                 spent.rest(node, false, idle_rounds)
@@ -346,7 +433,8 @@ impl Seat {
 
 /// Whether an operation is due so soon that its worker does not rest. One who waits for a turn
 /// does: who has it may need the core.
-fn is_near(session: &Session, now: Instant) -> bool {
+fn is_near(session: &Session, clock: &dyn Fn() -> Instant) -> bool {
+    // Without a schedule nothing is ever due, and the clock is not worth a look.
     let due = session.due();
-    due.is_some_and(|due| due.since(now) <= NEAR)
+    due.is_some_and(|due| due.since(clock()) <= NEAR)
 }

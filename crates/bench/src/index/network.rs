@@ -42,7 +42,7 @@ pub(super) fn room(config: &mut RackConfig, endpoints: u64, workers: u64) {
         (TopologyName::FatTree, _) => 4,
     };
     let switch = &mut config.switch;
-    if switch.index_servers == 0 {
+    if switch.index_servers == 0 && switch.budget != BudgetName::Software {
         (switch.consumer_rings, switch.producer_rings) = (0, 0);
     }
     let set = |given: &mut u16, usual| {

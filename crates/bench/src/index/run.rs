@@ -2,11 +2,12 @@
 
 use super::error::RunError;
 use super::keys::Keys;
-use super::options::IndexOptions;
+use super::options::{Access, IndexOptions};
 use super::turns::Turns;
 use crate::ycsb::Findings;
 use core::sync::atomic::AtomicU64;
 use rackweave_workload::ycsb::{Expectations, Floor, InsertCounter, verify_record};
+use std::sync::Arc;
 
 /// Records whose versions are remembered for readers; of more, every n-th.
 const REMEMBERED_MAX: u64 = 1 << 22;
@@ -18,12 +19,13 @@ pub struct Run {
     pub options: IndexOptions,
     /// Where records are.
     pub keys: Keys,
-    /// Which versions readers may see.
-    pub expectations: Expectations,
+    /// Which versions readers may see; runs over the same records one after another share it, and
+    /// the two behind it.
+    pub expectations: Arc<Expectations>,
     /// Whose turn it is to change a record.
-    pub turns: Turns,
+    pub turns: Arc<Turns>,
     /// How many records there are.
-    pub inserts: InsertCounter,
+    pub inserts: Arc<InsertCounter>,
     /// Operations that have ended.
     pub ended: AtomicU64,
     /// What was wrong.
@@ -36,12 +38,30 @@ impl Run {
         let records_max = options.ycsb.records_max();
         Self {
             keys: options.keys(),
-            expectations: Expectations::new(records_max, REMEMBERED_MAX),
-            turns: Turns::new(records_max),
-            inserts: InsertCounter::new(options.ycsb.records, records_max),
+            expectations: Arc::new(Expectations::new(records_max, REMEMBERED_MAX)),
+            turns: Arc::new(Turns::new(records_max)),
+            inserts: Arc::new(InsertCounter::new(options.ycsb.records, records_max)),
             ended: AtomicU64::new(0),
             findings: Findings::default(),
             options: options.clone(),
+        }
+    }
+
+    /// A run over the records that this one leaves, which has the same keys, by so many
+    /// threads that come to them in another way.
+    pub fn again(&self, access: Access, threads: u16) -> Self {
+        Self {
+            options: IndexOptions {
+                access,
+                threads,
+                ..self.options.clone()
+            },
+            keys: self.keys,
+            expectations: Arc::clone(&self.expectations),
+            turns: Arc::clone(&self.turns),
+            inserts: Arc::clone(&self.inserts),
+            ended: AtomicU64::new(0),
+            findings: Findings::default(),
         }
     }
 

@@ -51,8 +51,8 @@ pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome, IndexRunError> 
     let options = &job.options;
     options.check()?;
     let started = std::time::Instant::now();
-    let mut rack = SimulatedRack::new(&options.rack(&job.config, &job.nodes))?;
-    let mut index = rack.create_index(stage::spec(job)?)?;
+    let mut rack = SimulatedRack::new(&options.rack(&job.config, &job.nodes, 1))?;
+    let mut index = rack.create_index(stage::spec(job, 1)?)?;
     if options.access == Access::InNetwork {
         let spec = IndexNetworkSpec {
             grace: SLICE,

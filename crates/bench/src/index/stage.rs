@@ -20,10 +20,10 @@ const LOADER: Stamp = Stamp {
 /// Records between two looks at the user.
 const LOOK_EVERY: u64 = 4096;
 
-/// The index that a job wants.
-pub(super) fn spec(job: &Job) -> Result<IndexSpec, IndexRunError> {
+/// The index that a job wants, with room for the clients of so many runs.
+pub(super) fn spec(job: &Job, runs: u16) -> Result<IndexSpec, IndexRunError> {
     let options = &job.options;
-    let workers = options.workers(job.nodes.compute.len());
+    let workers = options.workers(job.nodes.compute.len()) * u32::from(runs);
     let endpoint = |at| {
         let node = job.nodes.endpoint(at).ok_or(IndexRunError::NoDpu)?;
         Ok(IndexEndpointSpec {

@@ -124,6 +124,30 @@ fn every_workload_and_access_is_verified_in_virtual_time() {
 }
 
 #[test]
+fn runs_of_every_access_go_over_the_same_tree() {
+    let job = job(Access::InNetwork, Workload::A, |_| {});
+    let rack = embedded::rack_for(&job, 3).expect("it can be built");
+    let loaded = embedded::Loaded::new(&rack, &job, 3, &mut |_, _| true);
+    let mut loaded = loaded.expect("it is loaded");
+    // Each finds the versions that those before it have written.
+    for access in ACCESSES {
+        let outcome = loaded
+            .operate(access, 1, &mut |_, _| true)
+            .expect("it runs");
+        assert!(outcome.is_verified(), "{access:?}: {outcome:#?}");
+        assert_eq!(outcome.operations, OPERATIONS);
+        assert_eq!(outcome.network.is_some(), access == Access::InNetwork);
+    }
+    let plain = self::job(Access::OneSided, Workload::C, |_| {});
+    let rack = embedded::rack(&plain).expect("it can be built");
+    let loaded = embedded::Loaded::new(&rack, &plain, 1, &mut |_, _| true);
+    let refused = loaded
+        .expect("it is loaded")
+        .operate(Access::InNetwork, 1, &mut |_, _| true);
+    assert!(refused.is_err(), "{refused:?}");
+}
+
+#[test]
 fn two_endpoints_share_the_records() {
     for access in [Access::Rpc, Access::OneSided] {
         for workload in Workload::ALL {
@@ -201,11 +225,19 @@ fn planted(
     let job = job(access, workload, |options| {
         options.ycsb.distribution = Some(rackweave_workload::ycsb::Distribution::Uniform);
     });
-    let stage = embedded::prepare(&job, &mut |_, _| true).expect("it is loaded");
+    let rack = embedded::rack(&job).expect("it can be built");
+    let loaded = embedded::Loaded::new(&rack, &job, 1, &mut |_, _| true);
+    let mut loaded = loaded.expect("it is loaded");
     let endpoint = rackweave_endpoint::index::EndpointId(0);
-    let tree = stage.index.shard(endpoint).expect("it runs").tree().clone();
-    change(&tree, &stage.run);
-    stage.operate(&mut |_, _| true).expect("it runs")
+    let tree = loaded
+        .index
+        .shard(endpoint)
+        .expect("it runs")
+        .tree()
+        .clone();
+    change(&tree, &loaded.run);
+    let operated = loaded.operate(access, 1, &mut |_, _| true);
+    operated.expect("it runs")
 }
 
 fn bytes(record: u64, version: u64) -> Vec<u8> {

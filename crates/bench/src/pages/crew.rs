@@ -7,7 +7,7 @@ use rackweave_base::NodeId;
 use rackweave_controller::{PageNode, PageStoreSpec};
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{PageStore, Pool, PoolConfig, Worker};
-use rackweave_rack::{EmbeddedRack, NodeHandle, PageEnds, RackConfig, TargetOptions};
+use rackweave_rack::{EmbeddedRack, NodeHandle, PageEnds, TargetOptions};
 use rackweave_target::Backend;
 use rackweave_verbs::Progress as _;
 use std::sync::Arc;
@@ -26,26 +26,29 @@ pub(super) struct Seat {
     pub access: NodeHandle,
 }
 
-/// All workers, and their rack.
+/// All workers.
 pub(super) struct Crew {
     pub seats: Vec<Seat>,
-    /// Its driver threads end with it.
-    _rack: EmbeddedRack,
 }
 
 impl Crew {
-    /// A rack with a store of `pages` pages in `backend`, and its workers.
+    /// A store of `pages` pages in `backend` on a rack that has room for it, and its workers.
     pub fn new(
-        config: &RackConfig,
+        rack: &EmbeddedRack,
         nodes: &Nodes,
         options: &PagesOptions,
         backend: Box<dyn Backend>,
         pages: u64,
     ) -> Result<Self, PagesError> {
-        let config = options.rack(config, nodes, pages)?;
-        let rack = EmbeddedRack::new(&config)?;
+        if rack.config().switch.page_size != options.page_size {
+            return Err(PagesError::OtherPageSize {
+                rack: rack.config().switch.page_size,
+                asked: options.page_size,
+            });
+        }
+        let (members, mut store) = members(nodes, options, pages);
+        store.block_size = backend.block_size();
         rack.add_target(nodes.storage, TargetOptions::default(), vec![backend])?;
-        let (members, store) = members(nodes, options, pages);
         let mut spec = rack.page_spec(members, vec![store], nodes.memory);
         spec.indexed = options.indexed(pages);
         rack.create_pages(spec)?;
@@ -64,7 +67,7 @@ impl Crew {
                 });
             }
         }
-        Ok(Self { seats, _rack: rack })
+        Ok(Self { seats })
     }
 
     /// Has every worker do `work` in a thread of its own, and calls `watch` now and then. What they

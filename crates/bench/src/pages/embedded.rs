@@ -12,7 +12,7 @@ use crate::ycsb::{Phase, Progress};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::page_store::{NodeAccess as _, Statistics};
-use rackweave_rack::RackConfig;
+use rackweave_rack::{EmbeddedRack, RackConfig};
 use rackweave_verbs::Progress as _;
 use rackweave_workload::ycsb::PoissonSchedule;
 use std::sync::Arc;
@@ -35,17 +35,45 @@ pub struct Job {
     pub records: Option<u64>,
 }
 
-/// Runs on an embedded rack. The store is closed at the end, or the outcome says why not.
+/// A rack with room for what a job wants, with nothing in it yet.
+///
+/// # Errors
+/// If the run makes no sense, or the rack cannot be built.
+pub fn rack(job: &Job, medium: &Medium) -> Result<EmbeddedRack, PagesError> {
+    let options = &job.options;
+    options.check()?;
+    let pages = medium.pages(options.page_size);
+    let config = options.rack(&job.config, &job.nodes, pages)?;
+    Ok(EmbeddedRack::new(&config)?)
+}
+
+/// Runs on an embedded rack of its own. The store is closed at the end, or the outcome says why
+/// not.
 ///
 /// # Errors
 /// If the run makes no sense, the rack cannot be built, or the store cannot be made or opened.
 pub fn run(job: &Job, medium: Medium, progress: Progress<'_>) -> Result<Outcome, PagesError> {
+    let rack = rack(job, &medium)?;
+    run_on(&rack, job, medium, progress)
+}
+
+/// Runs on a rack that there is, which has room for the job ([`PagesOptions::rack`]), and no page
+/// directory so far: a rack has one at a time. Its configuration counts, not the job's.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_on(
+    rack: &EmbeddedRack,
+    job: &Job,
+    medium: Medium,
+    progress: Progress<'_>,
+) -> Result<Outcome, PagesError> {
     let options = &job.options;
     options.check()?;
     let started = std::time::Instant::now();
     let pages = medium.pages(options.page_size);
     let backend = medium.into_backend();
-    let mut crew = Crew::new(&job.config, &job.nodes, options, backend, pages)?;
+    let mut crew = Crew::new(rack, &job.nodes, options, backend, pages)?;
     let made = if job.reuse {
         let watch = &mut |fraction| progress(Phase::Open, fraction);
         load::open(&mut crew, options, job.records, watch)

@@ -59,6 +59,14 @@ pub enum PagesError {
         /// Pages of the store.
         pages: u64,
     },
+    /// The rack that there is has pages of another size.
+    #[error("the rack has pages of {rack} bytes, and the run wants {asked}; set switch.page_size")]
+    OtherPageSize {
+        /// Bytes of the rack's.
+        rack: u32,
+        /// Bytes of those that were asked for.
+        asked: u32,
+    },
     /// The rack could not be built.
     #[error(transparent)]
     Rack(#[from] RackError),

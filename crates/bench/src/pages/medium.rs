@@ -6,12 +6,26 @@ use rackweave_target::{Backend, FileBackend, FileError, FileOptions, MemoryBacke
 use std::path::{Path, PathBuf};
 
 /// What a store's blocks lie in.
-#[derive(Debug)]
 pub enum Medium {
     /// Memory of this process. Clones share the blocks.
     Memory(MemoryBackend),
     /// A file.
     File(FileBackend),
+    /// Whatever somebody else has opened.
+    Given(Box<dyn Backend>),
+}
+
+impl core::fmt::Debug for Medium {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Memory(memory) => f.debug_tuple("Memory").field(memory).finish(),
+            Self::File(file) => f.debug_tuple("File").field(file).finish(),
+            Self::Given(given) => {
+                let bytes = given.blocks().saturating_mul(given.block_size().into());
+                f.debug_struct("Given").field("bytes", &bytes).finish()
+            }
+        }
+    }
 }
 
 impl Medium {
@@ -64,8 +78,21 @@ impl Medium {
         let blocks = match self {
             Self::Memory(memory) => memory.blocks(),
             Self::File(file) => file.blocks(),
+            Self::Given(given) => {
+                let bytes = given.blocks().saturating_mul(given.block_size().into());
+                return bytes / u64::from(page_size);
+            }
         };
         blocks / u64::from(page_size / BLOCK)
+    }
+
+    /// What its blocks lie in, to be tried before a target has it.
+    pub fn backend_mut(&mut self) -> &mut dyn Backend {
+        match self {
+            Self::Memory(memory) => memory,
+            Self::File(file) => file,
+            Self::Given(given) => &mut **given,
+        }
     }
 
     /// What a target is given.
@@ -73,6 +100,7 @@ impl Medium {
         match self {
             Self::Memory(memory) => Box::new(memory),
             Self::File(file) => Box::new(file),
+            Self::Given(given) => given,
         }
     }
 }

@@ -4,7 +4,7 @@ use super::error::PagesError;
 use super::heap::Heap;
 use rackweave_base::{Instant, NodeId};
 use rackweave_rack::RackConfig;
-use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::config::{BudgetName, NodeConfig, Role};
 use rackweave_wire::fabric::page::request::{FRAMES_MAX, SLOTS_MAX};
 use rackweave_workload::ycsb::{PoissonSchedule, YcsbOptions};
 
@@ -139,8 +139,10 @@ impl PagesOptions {
         let workers = nodes.compute.len() as u64 * u64::from(self.threads);
         let slots = workers * u64::from(self.slots());
         // The page directory and the flows do not fit a hardware switch together.
-        config.switch.consumer_rings = 0;
-        config.switch.producer_rings = 0;
+        if config.switch.budget != BudgetName::Software {
+            config.switch.consumer_rings = 0;
+            config.switch.producer_rings = 0;
+        }
         config.switch.page_size = self.page_size;
         // A directory without entries is none.
         config.switch.page_entries = indexed.clamp(1, 1 << 24) as u32;

@@ -21,7 +21,7 @@ use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{AllocateError, Flush, FlushError, Statistics, Worker};
 use rackweave_rack::config::FaultSection;
-use rackweave_rack::{RackConfig, RunEnd, SimulatedRack, SsdBackend, TargetOptions};
+use rackweave_rack::{EmbeddedRack, RackConfig, RunEnd, SimulatedRack, SsdBackend, TargetOptions};
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, CpuModel, SsdModel, devices};
 use rackweave_target::{Backend, MemoryBackend};
@@ -99,7 +99,8 @@ fn prepare(
         ..job.options.clone()
     };
     let backend: Box<dyn Backend> = Box::new(medium.clone());
-    let mut crew = Crew::new(&config, &nodes, &options, backend, pages)?;
+    let rack = EmbeddedRack::new(&options.rack(&config, &nodes, pages)?)?;
+    let mut crew = Crew::new(&rack, &nodes, &options, backend, pages)?;
     let watch = &mut |fraction| progress(Phase::Load, fraction);
     let mut run = load::load(&mut crew, &options, pages, watch)?;
     run.options = job.options.clone();

@@ -4,31 +4,25 @@ use super::fan_out::{self, Taker, Workers};
 use super::report::{DemoReport, NodeReport};
 use super::work::{self, End};
 use super::{Flows, Found, Plan};
-use crate::capture::Recording;
 use crate::globals::Globals;
 use crate::memcpy;
-use crate::mode::EMBEDDED;
 use crate::outcome::CliError;
 use crate::patience::Wish;
 use crate::progress::Progress;
 use rackweave_controller::{FlowShape, FlowState};
 use rackweave_rack::{EmbeddedRack, Flow};
 use rackweave_workload::tpch::{ComputeResult, ComputeWorker, StorageWorker};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
+/// Runs it on a rack that has room for its flows, and fills `report`.
 pub(super) fn run(
+    rack: &EmbeddedRack,
     plan: &Plan,
-    capture: Option<&Path>,
     globals: &Globals,
-) -> Result<DemoReport, CliError> {
-    let rack = EmbeddedRack::new(&plan.config)?;
-    let recording = capture
-        .map(|path| Recording::start(path, &plan.config, rack.memory()))
-        .transpose()?;
-    rack.set_tap(recording.as_ref().map(Recording::tap));
+    report: &mut DemoReport,
+) -> Result<(), CliError> {
     let spec = plan.flow_spec(|from, to, item, ring| rack.flow_spec(from, to, item, ring));
     let flows = Flows {
         orders: rack.create_flow(spec.clone())?,
@@ -36,13 +30,11 @@ pub(super) fn run(
     };
     let mut storage = plan.storage_workers(&flows)?;
     let compute = plan.compute_workers(&flows)?;
-    let mut report = DemoReport::new(plan, EMBEDDED);
     let started = Instant::now();
     generate(&mut storage, globals);
     report.generate_seconds = started.elapsed().as_secs_f64();
-    report.driver_threads = Some(rack.driver_threads());
     let started = Instant::now();
-    let (mut storage, found) = shuffle(&rack, storage, compute, globals);
+    let (mut storage, found) = shuffle(rack, storage, compute, globals);
     report.shuffle_seconds = started.elapsed().as_secs_f64();
     if found.is_err() || globals.interrupt.is_set() {
         flows.ids().into_iter().for_each(|id| rack.close_flow(id));
@@ -62,21 +54,10 @@ pub(super) fn run(
     report.fill_nodes(plan, pushed, &found, |_| NodeReport::default());
     report.conclude(found);
     if report.problems.is_empty() && !globals.interrupt.is_set() {
-        fan_out(&rack, plan, &mut storage, globals, &mut report)?;
+        fan_out(rack, plan, &mut storage, globals, report)?;
     }
-    rack.set_tap(None);
-    if let Some(recording) = recording {
-        report.capture = Some(recording.finish()?.into());
-    }
-    report.switch_counters = rack
-        .switch_counters()
-        .iter()
-        .filter(|&(_, n)| n > 0)
-        .map(|(name, n)| (name.into(), n))
-        .collect();
-    drop(rack);
     report.compare_to_memcpy(memcpy::bandwidth(64 << 20, 32 << 10));
-    Ok(report)
+    Ok(())
 }
 
 /// Every storage worker makes its rows, all at once.

@@ -208,7 +208,7 @@ pub fn replicated_workers(
 }
 
 impl Balanced {
-    /// A line about it; `virtually` stands behind its time.
+    /// Two lines about it; `virtually` stands behind its time.
     pub fn in_words(&self, virtually: &str) -> String {
         let share = |one: &Share| {
             let slow = if one.slowed { ", made slow" } else { "" };
@@ -216,16 +216,17 @@ impl Balanced {
         };
         let shares: Vec<String> = self.consumers.iter().map(share).collect();
         format!(
-            "Q1 again in {:.3} s{virtually}, {:.2} GB/s: {}",
+            "Q1 again in {:.3} s{virtually}, {:.2} GB/s\n{:13}{}",
             self.seconds,
             self.gigabytes_per_second,
+            "",
             shares.join("; ")
         )
     }
 }
 
 impl Replicated {
-    /// A line about it; `virtually` stands behind its time.
+    /// Two lines about it; `virtually` stands behind its time.
     pub fn in_words(&self, virtually: &str) -> String {
         let same = if self.verified {
             "the same in one order"
@@ -233,11 +234,12 @@ impl Replicated {
             "not the same"
         };
         format!(
-            "{} orders to {} consumers in {:.3} s{virtually}, {:.2} GB/s each: {same}",
+            "{} orders to {} consumers in {:.3} s{virtually}, {:.2} GB/s each\n{:13}{same}",
             self.rows,
             self.replicas.len(),
             self.seconds,
-            self.gigabytes_per_second
+            self.gigabytes_per_second,
+            ""
         )
     }
 }

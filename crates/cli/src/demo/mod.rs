@@ -1,9 +1,11 @@
-//! The command `demo`: TPC-H rows from storage nodes, shuffled by the switch to compute nodes,
+//! The command `demo`: every system on one embedded rack ([`systems`]).
+//!
+//! The first are flows: TPC-H rows from storage nodes, shuffled by the switch to compute nodes,
 //! which answer two queries. Checked against a computation of its own over the same rows. Then, on
 //! the same rack, the line items again, balanced over consumers, and the orders, replicated to all.
-//!
-//! `embedded` runs it on threads in real time, `simulated` as actors in virtual time, `hosted` as
-//! jobs of nodes that run elsewhere; all fill the same [`report`].
+//! They run on other racks, too: `embedded` runs them on threads in real time, `simulated` as
+//! actors in virtual time, `hosted` as jobs of nodes that run elsewhere; all fill the same
+//! [`report`].
 
 mod embedded;
 mod fan_out;
@@ -11,11 +13,13 @@ mod fan_out_simulated;
 mod hosted;
 mod report;
 mod simulated;
+pub mod systems;
+mod words;
 pub mod work;
 
 use crate::args::DemoArgs;
 use crate::globals::Globals;
-use crate::mode::Mode;
+use crate::mode::{EMBEDDED, Mode};
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::progress::Progress;
@@ -28,9 +32,19 @@ use rackweave_workload::tpch::{
     ComputeResult, ComputeWorker, LineitemRow, OrderRow, QueryResult, Reference, ScaleFactor,
     StorageWorker, expected_rows,
 };
+use systems::SystemName;
 
 /// Bytes of an item if the user does not say otherwise: half a thousand rows.
 const ITEM_BYTES: u32 = 32 << 10;
+
+/// The scale factor if the user does not say otherwise: that of which the specification publishes
+/// an answer. Models and processes take longer for a row.
+const SCALE_FACTOR: f64 = 1.0;
+const SCALE_FACTOR_ELSEWHERE: f64 = 0.1;
+
+/// What a rack that is not embedded leaves out.
+const OTHER_SYSTEMS: &str =
+    "pages, tree, messaging and sequencer: the demo runs them on an embedded rack alone";
 
 /// What the demo is to do, checked.
 struct Plan {
@@ -59,17 +73,39 @@ pub fn run(args: &DemoArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mode = Mode::of(args.simulated, &args.rack, globals)?;
     let plan = plan(args, &mode, globals)?;
     let mut report = match mode {
-        Mode::Simulated => simulated::run(&plan, args.capture.as_deref(), globals)?,
-        Mode::Embedded => embedded::run(&plan, args.capture.as_deref(), globals)?,
-        Mode::Hosted(_) => hosted::run(&plan, globals)?,
+        Mode::Embedded => systems::run(&plan, args, globals)?,
+        Mode::Simulated => {
+            flows_alone(args)?;
+            simulated::run(&plan, args.capture.as_deref(), globals)?
+        }
+        Mode::Hosted(_) => {
+            flows_alone(args)?;
+            hosted::run(&plan, globals)?
+        }
     };
-    if !globals.interrupt.is_set() && report.result.is_some() {
-        let reference = reference(&plan, globals);
-        report.judge_balanced(&reference);
-        report.judge(&reference, plan.scale);
+    if report.mode != EMBEDDED {
+        report.left_out.push(OTHER_SYSTEMS);
+        report.interrupted = globals.interrupt.is_set();
+        if !report.interrupted && report.result.is_some() {
+            let reference = reference(&plan, globals);
+            report.judge_balanced(&reference);
+            report.judge(&reference, plan.scale);
+        }
     }
     output::print(globals, "demo", &report)?;
     Ok(Verdict::of(report.verified))
+}
+
+/// Refuses what only an embedded rack runs.
+fn flows_alone(args: &DemoArgs) -> Result<(), CliError> {
+    match args.systems.iter().find(|&&name| name != SystemName::Flows) {
+        None => Ok(()),
+        Some(other) => Err(CliError::usage(format!(
+            "--systems {}: simulated and hosted demos run flows alone; leave --simulated and \
+             --hosted away",
+            other.name()
+        ))),
+    }
 }
 
 fn plan(args: &DemoArgs, mode: &Mode, globals: &Globals) -> Result<Plan, CliError> {
@@ -80,7 +116,11 @@ fn plan(args: &DemoArgs, mode: &Mode, globals: &Globals) -> Result<Plan, CliErro
              records a hosted one",
         ));
     }
-    let scale = ScaleFactor::new(args.scale_factor)
+    let scale = args.scale_factor.unwrap_or(match mode {
+        Mode::Embedded => SCALE_FACTOR,
+        Mode::Simulated | Mode::Hosted(_) => SCALE_FACTOR_ELSEWHERE,
+    });
+    let scale = ScaleFactor::new(scale)
         .map_err(|error| CliError::usage(format!("--scale-factor: {error}")))?;
     let (storage, compute) = (
         config.nodes_of(Role::Storage),

@@ -107,6 +107,7 @@ impl Ends {
 /// If the rack cannot be, or the script cannot be meant for it.
 pub fn run(play: &mut Play, globals: &Globals) -> Result<ScriptReport, CliError> {
     let mut rack = EmbeddedRack::new(&play.config)?;
+    globals.live.watch(rack.observer());
     play.check_specs(&rack)?;
     let driver = rack.progress();
     let mut patience = Patience::new(&*driver);

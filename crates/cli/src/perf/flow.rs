@@ -167,6 +167,11 @@ pub fn run(
     progress: &mut Progress,
 ) -> Result<(FlowMeasured, Option<CaptureReport>), CliError> {
     let rack = EmbeddedRack::new(config)?;
+    globals.live.watch(rack.observer());
+    let (from, to) = (plan.producers.len(), plan.consumers.len());
+    globals
+        .live
+        .phase(&format!("{} of {from} to {to}", plan.shape.name()));
     let spec = plan.spec(|from, to, item, ring| rack.flow_spec(from, to, item, ring));
     let flow = rack.create_flow(spec)?;
     let recording = capture

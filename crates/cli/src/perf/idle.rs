@@ -112,6 +112,7 @@ fn embedded(
     tick: &mut dyn FnMut(),
 ) -> Result<Idle, CliError> {
     let rack = EmbeddedRack::new(config)?;
+    globals.live.watch(rack.observer());
     let last = NodeId(config.node.len() as u16 - 1);
     let spec = rack.flow_spec(&[NodeId(0)], &[last], ITEM_BYTES, RING_BYTES);
     let flow = rack.create_flow(spec)?;

@@ -143,6 +143,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     drop(keys);
     let mut sound = map.sound && pair.sound && one.sound;
     let mut rig = remote::Rig::new(&config, &task, &tree)?;
+    globals.live.watch(rig.observer());
     let mut measure = |cache, done: f64| {
         let measured = rig.lookups(&task, window, cache)?;
         sound &= measured.sound;

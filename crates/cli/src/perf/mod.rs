@@ -5,7 +5,8 @@
 //! run wherever they depend on the machine.
 //!
 //! The rooms that nodes of a hosted rack share (`hosted::jobs`) are those of the ends: `ends`,
-//! `initiator`, `pair`, and their `loops`.
+//! `initiator`, `pair`, and their `loops`. `demo` uses the loops of `messaging` and the clients of
+//! `sequencer`.
 
 pub mod amount;
 pub mod ends;
@@ -24,13 +25,13 @@ pub mod loops;
 pub mod messages;
 mod messages_hosted;
 mod messages_simulated;
-mod messaging;
+pub mod messaging;
 mod pages;
 pub mod pair;
-mod report;
+pub mod report;
 mod rewrite;
 mod rpc;
-mod sequencer;
+pub mod sequencer;
 
 use crate::args::{PerfArgs, Test};
 use crate::globals::Globals;

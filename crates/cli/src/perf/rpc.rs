@@ -340,6 +340,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut step = 0;
     let mut measure = |window: u16, batch_bytes: u32, timed: bool| {
         let mut rig = Rig::new(&config, &parameters, (window, batch_bytes), timed)?;
+        globals.live.watch(rig.rack.observer());
         let nanos = rig.run(parameters.threads, span, globals)?;
         is_sound &= rig.callers.is_sound && rig.callers.calls > 0;
         step += 1;

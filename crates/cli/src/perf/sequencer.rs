@@ -14,8 +14,8 @@ use crate::patience::Patience;
 use crate::progress::Progress;
 use hdrhistogram::Histogram;
 use rackweave_base::NodeId;
-use rackweave_controller::SequencerSpec;
 use rackweave_controller::connect::PairAttributes;
+use rackweave_controller::{SequencerId, SequencerSpec};
 use rackweave_endpoint::rpc::{self, ClientConfig, Server, ServerConfig};
 use rackweave_endpoint::sequencer::{
     AtomicSequencer, CounterService, Counters, RpcSequencer, Sequencer, SequencerConfig,
@@ -138,23 +138,15 @@ impl Rig {
                 far,
             });
         }
-        let made = node.with(|nic| AtomicSequencer::new(nic, rack.memory(), shape));
-        let mut client = made.map_err(CliError::run)?;
-        let from = (near, client.qpn());
-        let far = if kind == Kind::Switch {
+        let (client, far) = if kind == Kind::Switch {
             let spec = SequencerSpec::default();
             let id = rack.create_sequencer(spec).map_err(CliError::run)?;
-            let attached = rack.attach_sequencer(id, from, &attributes);
-            client.connected(attached.map_err(CliError::run)?);
-            Far::Nothing
+            (in_switch(&rack, near, id, shape)?, Far::Nothing)
         } else {
             let made = far_node.with(|nic| SequencerWord::new(nic, rack.memory(), 0));
             let mut word = made.map_err(CliError::run)?;
-            let qpn = far_node.with(|nic| word.accept(nic));
-            let qpn = qpn.map_err(CliError::run)?;
-            rack.connect(from, (far, qpn), &attributes)?;
-            client.connected(word.place());
-            Far::Word(word)
+            let client = at_word(&rack, near, (far, &mut word), shape)?;
+            (client, Far::Word(word))
         };
         Ok(Self {
             rack,
@@ -225,6 +217,46 @@ impl Rig {
     }
 }
 
+/// A client on `node` of a sequencer in the switch.
+///
+/// # Errors
+/// If node or switch have no room.
+pub fn in_switch(
+    rack: &EmbeddedRack,
+    node: NodeId,
+    id: SequencerId,
+    shape: SequencerConfig,
+) -> Result<AtomicSequencer, CliError> {
+    let handle = rack.node(node);
+    let made = handle.with(|nic| AtomicSequencer::new(nic, rack.memory(), shape));
+    let mut client = made.map_err(CliError::run)?;
+    let from = (node, client.qpn());
+    let attached = rack.attach_sequencer(id, from, &PairAttributes::default());
+    client.connected(attached.map_err(CliError::run)?);
+    Ok(client)
+}
+
+/// A client on `node` of a word in another node's memory.
+///
+/// # Errors
+/// If a node has no room.
+pub fn at_word(
+    rack: &EmbeddedRack,
+    node: NodeId,
+    (far, word): (NodeId, &mut SequencerWord),
+    shape: SequencerConfig,
+) -> Result<AtomicSequencer, CliError> {
+    let handle = rack.node(node);
+    let made = handle.with(|nic| AtomicSequencer::new(nic, rack.memory(), shape));
+    let mut client = made.map_err(CliError::run)?;
+    let qpn = rack.node(far).with(|nic| word.accept(nic));
+    let qpn = qpn.map_err(CliError::run)?;
+    let ends = ((node, client.qpn()), (far, qpn));
+    rack.connect(ends.0, ends.1, &PairAttributes::default())?;
+    client.connected(word.place());
+    Ok(client)
+}
+
 /// Runs the test.
 ///
 /// # Errors
@@ -243,7 +275,9 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut progress = Progress::new(globals, super::name_of(args.test));
     let (mut verified, mut steps) = (true, 0.0);
     let mut measure = |kind, calls, shape: SequencerConfig| -> Result<Found, CliError> {
-        let found = Rig::new(&config, kind, shape)?.run(calls, span, globals)?;
+        let mut rig = Rig::new(&config, kind, shape)?;
+        globals.live.watch(rig.rack.observer());
+        let found = rig.run(calls, span, globals)?;
         verified &= found.is_sound && found.ranges > 0;
         steps += 1.0;
         progress.set(|| steps / measurements as f64);

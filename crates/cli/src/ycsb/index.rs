@@ -20,11 +20,17 @@ use rackweave_rack::config::TopologyName;
 pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let job = plan(args, globals)?;
     let mut bars = Bars::new(globals);
-    let mut progress = |phase, fraction: f64| bars.set(phase, fraction);
+    let mut progress = |phase, fraction: f64| {
+        globals.live.phase(super::name_of(phase));
+        bars.set(phase, fraction)
+    };
     let outcome = if args.simulated {
         simulated::run(&job, &mut progress)
     } else {
-        embedded::run(&job, &mut progress)
+        embedded::rack(&job).and_then(|rack| {
+            globals.live.watch(rack.observer());
+            embedded::run_on(&rack, &job, &mut progress)
+        })
     };
     drop(bars);
     let outcome = match outcome {

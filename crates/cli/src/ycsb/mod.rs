@@ -87,6 +87,15 @@ fn simulated_or(args: &YcsbArgs, simulated: u64, embedded: u64) -> u64 {
     if args.simulated { simulated } else { embedded }
 }
 
+/// What is done in a phase.
+fn name_of(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Load => "loading records",
+        Phase::Open => "reading the store",
+        Phase::Run => "running operations",
+    }
+}
+
 /// A progress bar for each phase.
 struct Bars<'a> {
     globals: &'a Globals,
@@ -101,12 +110,7 @@ impl<'a> Bars<'a> {
     /// False if the user wants an end.
     fn set(&mut self, phase: Phase, fraction: f64) -> bool {
         if self.bar.as_ref().is_none_or(|(at, _)| *at != phase) {
-            let what = match phase {
-                Phase::Load => "loading records",
-                Phase::Open => "reading the store",
-                Phase::Run => "running operations",
-            };
-            self.bar = Some((phase, Progress::new(self.globals, what)));
+            self.bar = Some((phase, Progress::new(self.globals, name_of(phase))));
         }
         if let Some((_, bar)) = &mut self.bar {
             bar.set(|| fraction);

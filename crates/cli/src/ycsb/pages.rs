@@ -30,11 +30,17 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
         .make(args, &job)
         .map_err(|error| errors::tell(&error, args))?;
     let mut bars = Bars::new(globals);
-    let mut progress = |phase, fraction: f64| bars.set(phase, fraction);
+    let mut progress = |phase, fraction: f64| {
+        globals.live.phase(super::name_of(phase));
+        bars.set(phase, fraction)
+    };
     let outcome = if args.simulated {
         simulated::run(&job, medium, &mut progress)
     } else {
-        embedded::run(&job, medium, &mut progress)
+        embedded::rack(&job, &medium).and_then(|rack| {
+            globals.live.watch(rack.observer());
+            embedded::run_on(&rack, &job, medium, &mut progress)
+        })
     };
     drop(bars);
     if outcome.is_err() {

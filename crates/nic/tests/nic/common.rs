@@ -223,11 +223,11 @@ impl Node {
         found.map_or(0, |(_, count)| count)
     }
 
-    /// All counters that are not zero, but for those of packets.
+    /// All counters that are not zero, but for those of packets and their bytes.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let counters = self.nic.counters().iter();
         counters
-            .filter(|&(n, count)| count > 0 && !n.ends_with("_pkts"))
+            .filter(|&(n, count)| count > 0 && !n.ends_with("_pkts") && !n.ends_with("x_bytes"))
             .collect()
     }
 }

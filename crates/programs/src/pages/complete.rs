@@ -52,6 +52,7 @@ impl Pages {
                 before
             })
         });
+        self.counters.dropped_meanwhile += 1;
         self.release_source(pass, node, bit);
         let complete = |outcome| PageTask::Complete {
             slot,

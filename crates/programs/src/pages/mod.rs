@@ -28,10 +28,11 @@
 //! Files: `request` a request's pass, `movement` what it sets going; `complete` the end of a
 //! movement; `queue` the NVMe host's side of an I/O queue, `relay` the node's side; `sources` lanes
 //! and epochs; `sketch` which pages should be indexed; `index`, `registers`, `entries` the state;
-//! `control` what the controller does.
+//! `control` what the controller does; `counters` what was answered.
 
 mod complete;
 mod control;
+mod counters;
 mod entries;
 mod index;
 mod movement;
@@ -55,6 +56,7 @@ use rackweave_wire::Headers;
 use registers::Registers;
 
 pub use control::{EntryState, LostPage, NodeDeath};
+pub use counters::PageCounters;
 pub use entries::{ChannelEntry, NodeEntry, PageRole, PagesConfig, SlotEntry, StoreEntry};
 pub use task::{End, PageDigest, PageTask};
 
@@ -73,6 +75,7 @@ pub struct Pages {
     roles: Direct<PageRole>,
     /// The packet generator key of the first I/O queue.
     first_key: u32,
+    counters: PageCounters,
 }
 
 type PagePass<'a> = Pass<'a, Task, Digest>;
@@ -92,6 +95,7 @@ impl Pages {
             roles: Direct::new("pages.roles", 0, usize::from(lanes)),
             config,
             first_key,
+            counters: PageCounters::default(),
         }
     }
 
@@ -103,6 +107,11 @@ impl Pages {
     /// The sizes.
     pub fn config(&self) -> &PagesConfig {
         &self.config
+    }
+
+    /// What has been answered since the switch started.
+    pub fn counters(&self) -> PageCounters {
+        self.counters
     }
 
     /// Enters tables and registers.

@@ -129,7 +129,10 @@ impl Pages {
         let taken = match order {
             Order::Next => self.take(pass, &asked, psn),
             _ => match self.taken_before(pass, slot, psn) {
-                Some(taken) => taken,
+                Some(taken) => {
+                    self.counters.repeated += 1;
+                    taken
+                }
                 None => return pass.drop(port, DropReason::StaleWord, packet),
             },
         };
@@ -203,6 +206,8 @@ impl Pages {
         } else {
             self.take_explicit(pass, asked)
         };
+        self.counters
+            .count(operation, taken.status, taken.task.as_ref());
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let granted = u32::from(taken.granted) << 8;
         let result = taken.status as u32 | granted | taken.moves << MOVES_AT;

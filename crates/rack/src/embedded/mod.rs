@@ -21,7 +21,7 @@ use rackweave_controller::{
 use rackweave_endpoint::page_store::NodeAccess;
 use rackweave_nic::Nic;
 use rackweave_programs::Pipeline;
-use rackweave_switch::{Counters, Ledger, Switch, SwitchConfig, Tap};
+use rackweave_switch::{Counters, Switch, SwitchConfig, Tap};
 use rackweave_target::{Backend, Target, TargetError};
 use rackweave_verbs::{Progress, Verbs};
 use rackweave_wire::fabric::page::PageId;
@@ -353,11 +353,6 @@ impl EmbeddedRack {
         let result = self.shared.with_switch_at(at, act);
         self.shared.kick();
         result
-    }
-
-    /// What the programs of switch 0 use.
-    pub fn switch_ledger(&self) -> Ledger {
-        self.shared.with_switch(|switch| switch.ledger())
     }
 
     /// Bytes that the rack itself takes beyond its regions: now, and at most by its configuration.

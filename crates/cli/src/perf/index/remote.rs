@@ -13,6 +13,7 @@ use rackweave_endpoint::index::{
 use rackweave_endpoint::page_store::NodeAccess as _;
 use rackweave_endpoint::rpc::ClientConfig;
 use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::statistics::RackObserver;
 use rackweave_rack::{EmbeddedRack, Index, IndexEndpointSpec, IndexSpec, NodeHandle, RackConfig};
 use rackweave_verbs::Mtu;
 use std::time::Instant;
@@ -62,6 +63,11 @@ impl Rig {
             shard.tree().insert(key, &value).map_err(CliError::run)?;
         }
         Ok(Self { rack, index })
+    }
+
+    /// Looks at its rack.
+    pub fn observer(&self) -> RackObserver {
+        self.rack.observer()
     }
 
     /// Looks up random keys for a while: by requests, or by READs with so many bytes of cache.

@@ -87,7 +87,7 @@ impl Bulk {
     /// Sends for the span, one message at least.
     pub fn run(
         &self,
-        rig: &mut Rig,
+        rig: &mut Rig<'_>,
         source: &Source,
         interrupt: &Interrupt,
     ) -> Result<Moved, CliError> {

@@ -13,12 +13,12 @@
 //! What arrives is compared with what was sent: sums of all words of bulk data, small messages byte
 //! by byte.
 
-mod bulk;
+pub mod bulk;
 mod report;
-mod rig;
+pub mod rig;
 mod single;
-mod small;
-mod source;
+pub mod small;
+pub mod source;
 mod sweep;
 
 use super::report::Setting;
@@ -30,7 +30,9 @@ use crate::outcome::{CliError, Verdict};
 use crate::progress::Progress;
 use crate::{memcpy, output};
 use bulk::{Bulk, Moved, Send, Take};
+use rackweave_base::NodeId;
 use rackweave_endpoint::messaging::MessagingConfig;
+use rackweave_rack::EmbeddedRack;
 use report::{Buffers, Consuming, Memcpy, MessagingReport, PingPong, Small};
 use rig::Rig;
 use single::SinglePair;
@@ -71,7 +73,10 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let seconds = args.duration.unwrap_or(SECONDS);
     let progress = Progress::new(globals, super::name_of(args.test));
     let messaging = MessagingConfig::default();
-    let mut rig = Rig::new(&config, &messaging)?;
+    let rack = EmbeddedRack::new(&config)?;
+    globals.live.watch(rack.observer());
+    let places = [NodeId(0), NodeId(config.node.len() as u16 - 1)];
+    let mut rig = Rig::new(&rack, places, &messaging)?;
     let source = rig.source(config.seed)?;
     let single = SinglePair::new(&rig, &messaging)?;
     let mut task = Task {
@@ -117,7 +122,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
 
 /// What all measurements share.
 struct Task<'a> {
-    rig: Rig,
+    rig: Rig<'a>,
     source: Source,
     single: SinglePair,
     /// Bytes of a message of the consuming test.

@@ -1,4 +1,4 @@
-//! A rack with a storage unit and a compute unit that are connected.
+//! A storage unit and a compute unit of a rack, connected. `demo` has them, too.
 
 use super::source::{self, SOURCE_BYTES, Source};
 use crate::outcome::CliError;
@@ -6,7 +6,7 @@ use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, MessagingConfig};
 use rackweave_rack::messaging::{Dialing, EmbeddedConnection, Listener};
-use rackweave_rack::{EmbeddedRack, NodeHandle, RackConfig};
+use rackweave_rack::{EmbeddedRack, NodeHandle};
 use rackweave_verbs::{Access, Verbs as _};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -20,13 +20,14 @@ pub struct Unit {
     pub receiver: MessageReceiver,
 }
 
-/// The rack and its units.
-pub struct Rig {
+/// The units of a rack.
+pub struct Rig<'a> {
     /// Sends what is much.
     pub storage: Unit,
     /// Asks, and reads.
     pub compute: Unit,
-    pub rack: EmbeddedRack,
+    pub rack: &'a EmbeddedRack,
+    /// The storage unit and the compute unit.
     pub places: [NodeId; 2],
 }
 
@@ -45,16 +46,19 @@ impl Unit {
     }
 }
 
-impl Rig {
-    /// The first node is the storage unit and listens, the last one the compute unit and dials.
-    pub fn new(config: &RackConfig, messaging: &MessagingConfig) -> Result<Self, CliError> {
-        let rack = EmbeddedRack::new(config)?;
-        let places = [NodeId(0), NodeId(config.node.len() as u16 - 1)];
+impl<'a> Rig<'a> {
+    /// The first of `places` is the storage unit and listens, the other one the compute unit and
+    /// dials.
+    pub fn new(
+        rack: &'a EmbeddedRack,
+        places: [NodeId; 2],
+        messaging: &MessagingConfig,
+    ) -> Result<Self, CliError> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let listener = Listener::bind(&rack, places[0], address, messaging.clone());
+        let listener = Listener::bind(rack, places[0], address, messaging.clone());
         let mut listener = listener.map_err(CliError::run)?;
         let address = listener.local_addr();
-        let dialing = Dialing::start(&rack, places[1], address, messaging.clone(), PATIENCE);
+        let dialing = Dialing::start(rack, places[1], address, messaging.clone(), PATIENCE);
         let mut dialing = dialing.map_err(CliError::run)?;
         let compute = wait_until(&rack.node(places[1]), || {
             listener.poll();

@@ -36,7 +36,7 @@ struct Run<'a> {
 
 impl SinglePair {
     /// Ends whose halves are as large as the receive buffers of a connection together.
-    pub fn new(rig: &Rig, messaging: &MessagingConfig) -> Result<Self, CliError> {
+    pub fn new(rig: &Rig<'_>, messaging: &MessagingConfig) -> Result<Self, CliError> {
         let half = messaging.receive_bytes_all() as usize;
         let [a, b] = rig.places;
         let (near, far) = (region(rig, a, half)?, region(rig, b, half)?);
@@ -186,7 +186,7 @@ impl Run<'_> {
     }
 }
 
-fn region(rig: &Rig, node: NodeId, half: usize) -> Result<Region, CliError> {
+fn region(rig: &Rig<'_>, node: NodeId, half: usize) -> Result<Region, CliError> {
     let block = rig.rack.memory().allocate(2 * half + NOTICE_BYTES)?;
     let region = rig.rack.node(node).with(|nic| {
         let pd = nic.create_pd();
@@ -195,7 +195,7 @@ fn region(rig: &Rig, node: NodeId, half: usize) -> Result<Region, CliError> {
     Ok(region)
 }
 
-fn queue_pair(rig: &Rig, node: NodeId, region: &Region) -> Result<(Qpn, CqId), CliError> {
+fn queue_pair(rig: &Rig<'_>, node: NodeId, region: &Region) -> Result<(Qpn, CqId), CliError> {
     let capabilities = QpCapabilities {
         send_max: SEND_REQUESTS,
         receive_max: 1,

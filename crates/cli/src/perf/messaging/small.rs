@@ -42,7 +42,7 @@ pub enum Patience {
 
 /// Sends as many as go from the storage to the compute unit, for a while.
 pub fn rate(
-    rig: &mut Rig,
+    rig: &mut Rig<'_>,
     source: &Source,
     span: Duration,
     interrupt: &Interrupt,
@@ -125,7 +125,7 @@ fn take(
 /// The compute unit sends one and waits for the storage unit to send it back, for a while. The
 /// round trips, and whether everything came as it was sent.
 pub fn ping_pong(
-    rig: &mut Rig,
+    rig: &mut Rig<'_>,
     source: &Source,
     patience: Patience,
     (span, interrupt): (Duration, &Interrupt),

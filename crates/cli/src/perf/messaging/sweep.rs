@@ -63,7 +63,7 @@ pub struct Sweep {
 /// Sweeps for the span, one round at least. Nothing if the user stops it before; and whether
 /// everything came as it was sent.
 pub fn run(
-    rig: &mut Rig,
+    rig: &mut Rig<'_>,
     source: &Source,
     span: Duration,
     interrupt: &Interrupt,

@@ -1,7 +1,7 @@
 //! The measurements: pages from a node's memory, pages from an SSD, hits.
 
 use super::rig::{BLOCK, READER, Rig, page};
-use crate::interrupt::Interrupt;
+use crate::globals::Globals;
 use crate::outcome::CliError;
 use hdrhistogram::Histogram;
 use rackweave_base::{Instant, Memory, Rng};
@@ -28,7 +28,7 @@ fn fetch(
     from: Source,
     depth: u32,
     span: Duration,
-    interrupt: &Interrupt,
+    globals: &Globals,
 ) -> Result<Rate, CliError> {
     let mut reader = rig.reader(READER);
     let mut rng = Rng::new(7);
@@ -38,7 +38,7 @@ fn fetch(
     let (mut done, mut all_from_there) = (0u64, true);
     let started = std::time::Instant::now();
     loop {
-        let ends = started.elapsed() >= span || interrupt.is_set();
+        let ends = started.elapsed() >= span || globals.interrupt.is_set();
         while let (false, Some(frame)) = (ends, free.pop()) {
             reader.void(frame, rig.page_size);
             let ticket = reader.begin(Op::Fetch {
@@ -79,13 +79,14 @@ pub fn from_memory(
     (page_size, indexed): (u32, bool),
     depth: u32,
     span: Duration,
-    interrupt: &Interrupt,
+    globals: &Globals,
 ) -> Result<Rate, CliError> {
     let blocks = (64 << 20) / u64::from(BLOCK);
     let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
     let rig = Rig::new(config, page_size, indexed, depth as u16, namespace)?;
+    globals.live.watch(rig.rack.observer());
     let held = rig.hold()?;
-    fetch(&rig, held, Source::Memory, depth, span, interrupt)
+    fetch(&rig, held, Source::Memory, depth, span, globals)
 }
 
 /// Pages out of a file, by the switch.
@@ -95,13 +96,14 @@ pub fn from_storage(
     file: &Path,
     depth: u32,
     span: Duration,
-    interrupt: &Interrupt,
+    globals: &Globals,
 ) -> Result<Rate, CliError> {
     let backend = FileBackend::open(file, BLOCK, None, &FileOptions::default());
     let backend = backend.map_err(CliError::run)?;
     let rig = Rig::new(config, page_size, true, depth as u16, Box::new(backend))?;
+    globals.live.watch(rig.rack.observer());
     let pages = rig.pages;
-    fetch(&rig, pages, Source::Storage, depth, span, interrupt)
+    fetch(&rig, pages, Source::Storage, depth, span, globals)
 }
 
 /// The same file by the same queue of the kernel's, with no rack around it; pages per second.
@@ -110,7 +112,7 @@ pub fn from_file(
     file: &Path,
     depth: u32,
     span: Duration,
-    interrupt: &Interrupt,
+    globals: &Globals,
 ) -> Result<f64, CliError> {
     let backend = FileBackend::open(file, BLOCK, None, &FileOptions::default());
     let mut backend = backend.map_err(CliError::run)?;
@@ -126,7 +128,7 @@ pub fn from_file(
     let mut free: Vec<u64> = (0..u64::from(depth)).collect();
     let started = std::time::Instant::now();
     loop {
-        let ends = started.elapsed() >= span || interrupt.is_set();
+        let ends = started.elapsed() >= span || globals.interrupt.is_set();
         while let (false, Some(tag)) = (ends, free.pop()) {
             let io = Io {
                 tag,
@@ -165,12 +167,13 @@ pub fn hits(
     config: &RackConfig,
     page_size: u32,
     span: Duration,
-    interrupt: &Interrupt,
+    globals: &Globals,
 ) -> Result<Histogram<u64>, CliError> {
     const PAGES: u64 = 8;
     let blocks = 64 * u64::from(page_size / BLOCK);
     let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
     let rig = Rig::new(config, page_size, true, 64, namespace)?;
+    globals.live.watch(rig.rack.observer());
     let ends = rig.rack.page_ends(READER).expect("it was just made");
     let pool = PoolConfig::new(READER.0, page_size, ends.count);
     let pool = Pool::new(ends.frames, pool).map_err(CliError::run)?;
@@ -185,7 +188,7 @@ pub fn hits(
     }
     let mut histogram = Histogram::new(3).expect("three digits are possible");
     let (mut rng, started) = (Rng::new(7), std::time::Instant::now());
-    while started.elapsed() < span && !interrupt.is_set() {
+    while started.elapsed() < span && !globals.interrupt.is_set() {
         for _ in 0..64 {
             let page = page(rng.below(PAGES));
             let asked = std::time::Instant::now();

@@ -104,20 +104,23 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let config = globals.rack_config(&args.rack)?;
     let depth = args.tx_depth.unwrap_or(16).clamp(1, 128);
     let span = Duration::from_secs_f64(args.duration.unwrap_or(8.0) / 8.0);
-    let interrupt = &globals.interrupt;
     let mut progress = Progress::new(globals, super::name_of(args.test));
     let mut steps = 0;
     let mut step = || {
         steps += 1;
         progress.set(|| f64::from(steps) / 8.0);
     };
-    let hits = measure::hits(&config, SIZES[1], span, interrupt)?;
+    let phase = |what: &str| globals.live.phase(what);
+    phase("pages that are here already");
+    let hits = measure::hits(&config, SIZES[1], span, globals)?;
     step();
     let (mut verified, mut memory) = (true, Vec::new());
     for page_bytes in SIZES {
         let mut measure = |indexed| -> Result<Rate, CliError> {
+            let by = if indexed { "switch" } else { "server" };
+            phase(&format!("pages of {page_bytes} bytes from memory, by the {by}"));
             let rate =
-                measure::from_memory(&config, (page_bytes, indexed), depth, span, interrupt)?;
+                measure::from_memory(&config, (page_bytes, indexed), depth, span, globals)?;
             step();
             verified &= rate.all_from_there;
             Ok(rate)
@@ -138,16 +141,17 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let scratch = Scratch::new(FILE_BYTES)?;
     step();
     let page_bytes = SIZES[1];
-    let file = measure::from_file(page_bytes, &scratch.0, depth, span, interrupt)?;
+    let file = measure::from_file(page_bytes, &scratch.0, depth, span, globals)?;
     step();
-    let by_switch = measure::from_storage(&config, page_bytes, &scratch.0, depth, span, interrupt)?;
+    phase("pages from storage, by the switch");
+    let by_switch = measure::from_storage(&config, page_bytes, &scratch.0, depth, span, globals)?;
     step();
     verified &= by_switch.all_from_there;
     drop(progress);
     let report = PagesReport {
         setting: Setting::new(args.test, EMBEDDED, &config),
         verified,
-        interrupted: interrupt.is_set(),
+        interrupted: globals.interrupt.is_set(),
         depth,
         hit: HitReport {
             samples: hits.len(),

@@ -9,12 +9,13 @@ mod entries;
 use super::map::{EndpointId, PartitionMap};
 use super::shard::MoveId;
 use crate::btree::Direction;
+use zerocopy::TryFromBytes;
 
 pub(super) use encoding::Numbers;
 pub use entries::{ENTRY_HEADER, Entries, PAGE_HEADER, Page, entry_header, page_header};
 
 /// A method of an index server.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u16)]
 pub enum Method {
     /// Reads a value.
@@ -58,36 +59,14 @@ pub enum Method {
 }
 
 impl Method {
-    const ALL: [Self; 19] = [
-        Self::Get,
-        Self::Insert,
-        Self::Update,
-        Self::Put,
-        Self::Delete,
-        Self::Scan,
-        Self::Load,
-        Self::Map,
-        Self::Statistics,
-        Self::State,
-        Self::Mark,
-        Self::Export,
-        Self::Release,
-        Self::Commit,
-        Self::Stage,
-        Self::Install,
-        Self::Discard,
-        Self::Seal,
-        Self::Adopt,
-    ];
-
     /// The method of this number.
     pub fn from_number(number: u16) -> Option<Self> {
-        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
+        Self::try_read_from_bytes(&number.to_ne_bytes()).ok()
     }
 }
 
 /// How a request ended: the first byte of a reply.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u8)]
 pub enum Outcome {
     /// Done; the key was there before, where that is the question.
@@ -109,20 +88,9 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    const ALL: [Self; 8] = [
-        Self::Done,
-        Self::Absent,
-        Self::Moved,
-        Self::Busy,
-        Self::Full,
-        Self::ValueTooLarge,
-        Self::Conflict,
-        Self::Corrupt,
-    ];
-
     /// The outcome of this number.
     pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number)).copied()
+        Self::try_read_from_bytes(&[number]).ok()
     }
 }
 

@@ -31,8 +31,8 @@ use super::statistics::ReaderStatistics;
 use cache::Cache;
 use rackweave_base::{Memory, Qpn, Rkey};
 use rackweave_verbs::{
-    Access, Completion, CompletionStatus, CqId, Operation, PdId, PostError, QpCapabilities,
-    QpState, Region, Verbs, WorkRequest,
+    Access, Completion, CompletionStatus, CqId, Operation, PdId, PostError, QpCapabilities, Region,
+    Verbs, WorkRequest,
 };
 use rackweave_wire::fabric::tree::RECORD_HEADER_WORDS;
 use std::collections::VecDeque;
@@ -373,14 +373,6 @@ impl Reader {
                 self.free.push(slot as u16);
                 self.ended.push_back((walk.tag, Found::Gone));
             }
-        }
-    }
-
-    /// Whether the queue pair is broken although no READ of ours has told so.
-    pub fn look_at_state(&mut self, verbs: &mut dyn Verbs) {
-        let state = verbs.qp_state(self.qpn);
-        if matches!(state, None | Some(QpState::Error)) && !self.broken {
-            self.broke();
         }
     }
 }

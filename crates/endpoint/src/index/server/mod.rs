@@ -298,22 +298,8 @@ pub struct ServerThread {
 
 impl ServerThread {
     /// Carries out what has come. True if there was anything. Whoever polls it tells its
-    /// [meter](IndexServer::meter) how long that took, or calls [`Self::poll_timed`].
+    /// [meter](IndexServer::meter) how long that took.
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
         self.rpc.poll(now, verbs, &mut self.service)
-    }
-
-    /// The same by a clock that runs: notes how long it took if there was anything.
-    pub fn poll_timed(
-        &mut self,
-        clock: &mut dyn FnMut() -> Instant,
-        verbs: &mut dyn Verbs,
-    ) -> bool {
-        let begun = clock();
-        let happened = self.poll(begun, verbs);
-        if happened {
-            self.service.meter.note_busy(clock().since(begun), 0);
-        }
-        happened
     }
 }

@@ -111,7 +111,8 @@ impl ChannelParts {
     /// The completion in a slot, if it is that of this command.
     pub(super) fn completion(&self, slot: u16, command: u32) -> Option<Completion> {
         let at = u64::from(slot) * COMPLETION_LEN;
-        // The first word is written last, and says whose both are.
+        // The first word says whose both are. Both are there: they come in one WRITE, and whoever
+        // looks holds the NIC that stores it.
         let first = self.word(at);
         if (first >> 32) as u32 != command {
             return None;

@@ -124,11 +124,6 @@ impl<D: Directory> Worker<D> {
         &self.directory
     }
 
-    /// The directory, to be tended beside its operations.
-    pub fn directory_mut(&mut self) -> &mut D {
-        &mut self.directory
-    }
-
     /// What it has seen.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics

@@ -71,11 +71,6 @@ impl Job {
         self.core.pump.with(|machine| machine.nic().map(act))
     }
 
-    /// Acts on the node's NIC without waking anybody: for polling.
-    pub fn peek_nic<R>(&self, act: impl FnOnce(&mut Nic) -> R) -> Option<R> {
-        self.core.pump.peek(|machine| machine.nic().map(act))
-    }
-
     /// The producing end of a ring of this node.
     ///
     /// # Errors

@@ -56,6 +56,7 @@ use super::rpc::Status;
 use crate::{Datagram, ethernet, ipv4, udp};
 use core::ops::Range;
 use rackweave_base::Packet;
+use zerocopy::TryFromBytes;
 
 /// The UDP port that requests go to.
 pub const PORT: u16 = 4793;
@@ -80,7 +81,7 @@ const NODE: Range<usize> = 4..8;
 const CHECK: Range<usize> = 32..36;
 
 /// What a request is for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u8)]
 pub enum Op {
     /// The value of a key.
@@ -102,20 +103,9 @@ pub enum Op {
 }
 
 impl Op {
-    const ALL: [Self; 8] = [
-        Self::Get,
-        Self::Insert,
-        Self::Update,
-        Self::Put,
-        Self::Delete,
-        Self::Scan,
-        Self::Map,
-        Self::Open,
-    ];
-
     /// The operation of this number.
     pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
+        Self::try_read_from_bytes(&[number]).ok()
     }
 
     /// Whether it changes the index.

@@ -73,7 +73,7 @@ mod tests;
 use core::fmt;
 use fields::TermsBytes;
 use zerocopy::little_endian::{U16, U32};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes, Unaligned};
 
 pub use error::{FieldError, FirstBytes, MessageError};
 pub use fields::{
@@ -118,7 +118,7 @@ struct Pair {
 const _: () = assert!(size_of::<Header>() == HEADER_LEN);
 
 /// What a message is. The numbers are on the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u16)]
 pub enum Kind {
     /// The first of a compute unit.
@@ -164,14 +164,7 @@ pub enum Message {
 
 impl Kind {
     fn from_number(number: u16) -> Option<Self> {
-        let all = [
-            Self::Hello,
-            Self::Offer,
-            Self::Open,
-            Self::Accept,
-            Self::Refuse,
-        ];
-        all.into_iter().find(|&kind| kind as u16 == number)
+        Self::try_read_from_bytes(&number.to_ne_bytes()).ok()
     }
 }
 

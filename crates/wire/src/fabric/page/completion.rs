@@ -6,12 +6,13 @@
 //! changed, since the request.
 
 use super::LatchWord;
+use zerocopy::TryFromBytes;
 
 /// Bytes of a completion. Completions of a channel lie in an array, one place for each slot.
 pub const COMPLETION_LEN: u64 = 16;
 
 /// How it ended.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u8)]
 pub enum Outcome {
     /// The data has been moved.
@@ -32,7 +33,7 @@ pub enum Outcome {
 }
 
 /// Where data came from, or went to.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u8)]
 pub enum Source {
     /// The memory of a node.
@@ -68,22 +69,9 @@ impl Completion {
     }
 
     /// The completion in these words; nothing if they are none.
-    pub const fn parse(first: u64, second: u64) -> Option<Self> {
-        let outcome = match first as u8 {
-            1 => Outcome::Done,
-            2 => Outcome::SourceGone,
-            3 => Outcome::WrongHeader,
-            4 => Outcome::StorageError,
-            5 => Outcome::StorageGone,
-            6 => Outcome::Lost,
-            7 => Outcome::NotIndexed,
-            _ => return None,
-        };
-        let source = match (first >> 8) as u8 {
-            1 => Source::Memory,
-            2 => Source::Storage,
-            _ => return None,
-        };
+    pub fn parse(first: u64, second: u64) -> Option<Self> {
+        let outcome = Outcome::try_read_from_bytes(&[first as u8]).ok()?;
+        let source = Source::try_read_from_bytes(&[(first >> 8) as u8]).ok()?;
         Some(Self {
             outcome,
             source,

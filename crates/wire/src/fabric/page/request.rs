@@ -15,6 +15,7 @@
 //! response is [`Status::Moving`].
 
 use super::{LatchWord, PageId};
+use zerocopy::TryFromBytes;
 
 /// Bytes of a response.
 pub const RESPONSE_LEN: u32 = 16;
@@ -26,7 +27,7 @@ pub const FRAMES_MAX: u32 = 1 << 24;
 pub const SLOTS_MAX: u16 = 256;
 
 /// What is asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u8)]
 pub enum Operation {
     /// The page into the buffer frame, unless somebody holds it exclusively.
@@ -63,23 +64,8 @@ pub enum Operation {
 
 impl Operation {
     /// The operation with this number.
-    pub const fn from_number(number: u8) -> Option<Self> {
-        Some(match number {
-            1 => Self::FixShared,
-            2 => Self::FixExclusive,
-            3 => Self::RefreshShared,
-            4 => Self::RefreshExclusive,
-            5 => Self::Verify,
-            6 => Self::Unfix,
-            7 => Self::Release,
-            8 => Self::Evict,
-            9 => Self::Quiesce,
-            10 => Self::ReadHome,
-            11 => Self::Aim,
-            12 => Self::ReadFrame,
-            13 => Self::WriteHome,
-            _ => return None,
-        })
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::try_read_from_bytes(&[number]).ok()
     }
 
     /// Whether it takes the latch.
@@ -131,17 +117,17 @@ impl Request {
     }
 
     /// The virtual address of the READ.
-    pub const fn address(&self) -> u64 {
+    pub fn address(&self) -> u64 {
         (self.operation as u64) << 56 | (self.argument as u64) << 48 | self.page.number()
     }
 
     /// The rkey of the READ.
-    pub const fn rkey(&self) -> u32 {
+    pub fn rkey(&self) -> u32 {
         (self.slot as u32) << 24 | self.frame & (FRAMES_MAX - 1)
     }
 
     /// The request of a READ; nothing if there is no such operation.
-    pub const fn parse(address: u64, rkey: u32) -> Option<Self> {
+    pub fn parse(address: u64, rkey: u32) -> Option<Self> {
         let Some(operation) = Operation::from_number((address >> 56) as u8) else {
             return None;
         };
@@ -156,7 +142,7 @@ impl Request {
 }
 
 /// How a request was taken.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, TryFromBytes)]
 #[repr(u8)]
 pub enum Status {
     /// Data is on its way; a completion with the same command id follows.
@@ -180,19 +166,8 @@ pub enum Status {
 }
 
 impl Status {
-    const fn from_number(number: u8) -> Option<Self> {
-        Some(match number {
-            1 => Self::Moving,
-            2 => Self::Current,
-            3 => Self::Locked,
-            4 => Self::NotIndexed,
-            5 => Self::Lost,
-            6 => Self::NotHolder,
-            7 => Self::Superseded,
-            8 => Self::Busy,
-            9 => Self::Invalid,
-            _ => return None,
-        })
+    fn from_number(number: u8) -> Option<Self> {
+        Self::try_read_from_bytes(&[number]).ok()
     }
 }
 
@@ -220,7 +195,7 @@ impl Response {
     }
 
     /// The response in these words; nothing if there is no such status.
-    pub const fn parse(first: u64, second: u64) -> Option<Self> {
+    pub fn parse(first: u64, second: u64) -> Option<Self> {
         let Some(status) = Status::from_number(first as u8) else {
             return None;
         };

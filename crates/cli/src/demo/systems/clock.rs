@@ -1,0 +1,54 @@
+//! When a run of YCSB ends: when its time is over, or the user wants an end.
+
+use crate::globals::Globals;
+use crate::progress::Progress;
+use rackweave_bench::ycsb::Phase;
+use std::time::{Duration, Instant};
+
+/// Ends a run of YCSB in time, and shows how far it has come.
+pub struct Clock<'a> {
+    globals: &'a Globals,
+    what: &'static str,
+    span: Duration,
+    began: Option<Instant>,
+    bar: Option<(Phase, Progress)>,
+}
+
+impl<'a> Clock<'a> {
+    /// Operations are to run for `span`, from the first one on.
+    pub fn new(globals: &'a Globals, what: &'static str, span: Duration) -> Self {
+        Self {
+            globals,
+            what,
+            span,
+            began: None,
+            bar: None,
+        }
+    }
+
+    /// Whether the run is to go on; `fraction` is how far the phase has come, for those that no
+    /// clock ends.
+    pub fn goes_on(&mut self, phase: Phase, fraction: f64) -> bool {
+        if self.bar.as_ref().is_none_or(|(at, _)| *at != phase) {
+            let doing = match phase {
+                Phase::Load => "loading records",
+                Phase::Open => "reading the store",
+                Phase::Run => "running operations",
+            };
+            let what = format!("{}: {doing}", self.what);
+            self.bar = Some((phase, Progress::new(self.globals, what)));
+        }
+        let elapsed = match phase {
+            Phase::Load | Phase::Open => Duration::ZERO,
+            Phase::Run => self.began.get_or_insert_with(Instant::now).elapsed(),
+        };
+        let share = match phase {
+            Phase::Load | Phase::Open => fraction,
+            Phase::Run => elapsed.as_secs_f64() / self.span.as_secs_f64().max(1e-9),
+        };
+        if let Some((_, bar)) = &mut self.bar {
+            bar.set(|| share);
+        }
+        elapsed < self.span && !self.globals.interrupt.is_set()
+    }
+}

@@ -1,0 +1,216 @@
+//! One system after another. One that fails, or crashes, is reported, and the others go on.
+
+use super::pages::{self, PagesPlan};
+use super::report::SystemReport;
+use super::room::Room;
+use super::scale::Scale;
+use super::table::wrapped;
+use super::tree::{self, TreePlan};
+use super::{Stage, SystemName, flows, messaging, sequencer};
+use crate::args::{DemoArgs, Format};
+use crate::capture::Recording;
+use crate::demo::Plan;
+use crate::demo::report::DemoReport;
+use crate::globals::Globals;
+use crate::mode::EMBEDDED;
+use crate::outcome::CliError;
+use crate::output;
+use clap::ValueEnum as _;
+use rackweave_rack::{EmbeddedRack, RackConfig};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+/// What systems need to know before there is a rack.
+struct Plans {
+    pages: Option<Result<PagesPlan, CliError>>,
+    trees: Option<Result<TreePlan, CliError>>,
+}
+
+/// Says what happens, to people: nothing but the result belongs on standard output otherwise.
+struct Teller {
+    is_for_people: bool,
+}
+
+impl Teller {
+    fn say(&self, text: &str) -> Result<(), CliError> {
+        if self.is_for_people {
+            output::line(text)?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs the systems that `args` names, or all.
+///
+/// # Errors
+/// If the rack cannot be built, or a capture not be written.
+pub(in crate::demo) fn run(
+    plan: &Plan,
+    args: &DemoArgs,
+    globals: &Globals,
+) -> Result<DemoReport, CliError> {
+    let chosen = chosen(&args.systems);
+    let teller = Teller {
+        is_for_people: globals.args.format == Format::Text,
+    };
+    let began = Instant::now();
+    teller.say(&heading(&plan.config))?;
+    let scale = Scale::new(plan.scale.get());
+    let plans = Plans::new(plan, &chosen, scale);
+    let room = Room::new(
+        &plan.config,
+        &chosen,
+        plans.pages.as_ref().and_then(|plan| plan.as_ref().ok()),
+        plans.trees.as_ref().and_then(|plan| plan.as_ref().ok()),
+    )?;
+    if let Some(words) = room.in_words() {
+        let words = format!("Added to the configuration, for room for all: {words}.");
+        teller.say(&wrapped(&words, 2))?;
+    }
+    let rack = EmbeddedRack::new(&room.config)?;
+    let live = &globals.live;
+    live.watch(rack.observer());
+    let recording = args.capture.as_deref();
+    let recording = recording
+        .map(|path| Recording::start(path, &room.config, rack.memory()))
+        .transpose()?;
+    rack.set_tap(recording.as_ref().map(Recording::tap));
+    let mut report = DemoReport::new(plan, EMBEDDED);
+    report.driver_threads = Some(rack.driver_threads());
+    report.added = room.added;
+    let stage = Stage {
+        rack: &rack,
+        plan,
+        scale,
+        globals,
+        live,
+    };
+    for (at, &name) in chosen.iter().enumerate() {
+        if globals.interrupt.is_set() {
+            break;
+        }
+        let (number, all, words) = (at + 1, chosen.len(), name.in_words());
+        teller.say(&format!("\n[{number}/{all}] {}: {words}", name.name()))?;
+        live.phase(name.name());
+        let started = Instant::now();
+        let ran = guarded(|| run_one(name, &stage, &plans, &mut report));
+        let mut system = ran.unwrap_or_else(|problem| match globals.interrupt.is_set() {
+            true => SystemReport::new(name),
+            false => SystemReport::failed(name, problem),
+        });
+        system.interrupted |= globals.interrupt.is_set();
+        system.seconds = started.elapsed().as_secs_f64();
+        if name == SystemName::Flows {
+            // They tell of themselves at length.
+            teller.say(&report.flows_in_words(&rack.switch_counters()))?;
+            teller.say(&system.verdict_in_words())?;
+        } else {
+            teller.say(&system.in_words())?;
+        }
+        report.enter(system);
+    }
+    rack.set_tap(None);
+    if let Some(recording) = recording {
+        report.capture = Some(recording.finish()?.into());
+    }
+    report.fill_counters(&rack.switch_counters());
+    report.seconds = began.elapsed().as_secs_f64();
+    report.interrupted = globals.interrupt.is_set();
+    report.conclude_systems(chosen.len());
+    Ok(report)
+}
+
+/// The systems to run, each once and in their order.
+fn chosen(given: &[SystemName]) -> Vec<SystemName> {
+    let all = SystemName::value_variants().iter().copied();
+    let is_chosen = |name: &SystemName| given.is_empty() || given.contains(name);
+    all.filter(is_chosen).collect()
+}
+
+/// The first line.
+fn heading(config: &RackConfig) -> String {
+    let names: Vec<_> = config.node.iter().map(|node| &*node.name).collect();
+    let switches = config.shape().roles().len();
+    let switches = match switches {
+        1 => "one switch".to_owned(),
+        count => format!("{count} switches"),
+    };
+    let (seed, drivers) = (config.seed, config.driver_threads);
+    let text = format!(
+        "A rack in this process: {}; {switches}; seed {seed}, driver threads {drivers}.",
+        names.join(", ")
+    );
+    wrapped(&text, 2)
+}
+
+impl Plans {
+    fn new(plan: &Plan, chosen: &[SystemName], scale: Scale) -> Self {
+        let wants = |name| chosen.contains(&name);
+        // What finds no room at all is not part of the rack.
+        let pages = || {
+            let pages = PagesPlan::new(plan, scale)?;
+            pages.rack(&plan.config)?;
+            Ok(pages)
+        };
+        Self {
+            pages: wants(SystemName::Pages).then(pages),
+            trees: wants(SystemName::Tree).then(|| TreePlan::new(plan, scale)),
+        }
+    }
+}
+
+fn run_one(
+    name: SystemName,
+    stage: &Stage<'_>,
+    plans: &Plans,
+    report: &mut DemoReport,
+) -> Result<SystemReport, CliError> {
+    match (name, &plans.pages, &plans.trees) {
+        (SystemName::Flows, ..) => flows::run(stage, report),
+        (SystemName::Pages, Some(Ok(plan)), _) => pages::run(stage, plan),
+        (SystemName::Tree, _, Some(Ok(plan))) => tree::run(stage, plan),
+        (SystemName::Messaging, ..) => messaging::run(stage),
+        (SystemName::Sequencer, ..) => sequencer::run(stage),
+        (SystemName::Pages, Some(Err(error)), _) | (SystemName::Tree, _, Some(Err(error))) => {
+            Err(CliError::run(error))
+        }
+        (SystemName::Pages | SystemName::Tree, ..) => Err(CliError::run("there is no plan")),
+    }
+}
+
+/// Runs a system; what it ends with instead of a report, in words. A panic is such an end, too.
+fn guarded(run: impl FnOnce() -> Result<SystemReport, CliError>) -> Result<SystemReport, String> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(panic) => Err(format!("it crashed: {}", words_of(&*panic))),
+    }
+}
+
+fn words_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(|text| &**text));
+    text.unwrap_or("it did not say why")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crash_is_reported() {
+        let ended = guarded(|| panic!("page {} is gone", 7));
+        assert_eq!(ended.err().as_deref(), Some("it crashed: page 7 is gone"));
+        let ended = guarded(|| Err(CliError::run("no room")));
+        assert_eq!(ended.err().as_deref(), Some("no room"));
+        let ended = guarded(|| Ok(SystemReport::new(SystemName::Tree)));
+        assert!(ended.is_ok());
+    }
+
+    #[test]
+    fn systems_run_once_and_in_their_order() {
+        use SystemName::{Flows, Messaging, Pages, Sequencer, Tree};
+        assert_eq!(chosen(&[]), [Flows, Pages, Tree, Messaging, Sequencer]);
+        assert_eq!(chosen(&[Tree, Flows, Tree]), [Flows, Tree]);
+    }
+}

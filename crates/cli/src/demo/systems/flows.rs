@@ -1,0 +1,66 @@
+//! TPC-H over flows: shuffle, balance, replicate.
+
+use super::Stage;
+use super::SystemName;
+use super::report::{Measure, SystemReport};
+use crate::demo::report::DemoReport;
+use crate::demo::{embedded, reference};
+use crate::outcome::CliError;
+use serde_json::json;
+
+/// Runs it, and fills `report`.
+///
+/// # Errors
+/// If the rack has no room for the flows.
+pub fn run(stage: &Stage<'_>, report: &mut DemoReport) -> Result<SystemReport, CliError> {
+    embedded::run(stage.rack, stage.plan, stage.globals, report)?;
+    let mut system = SystemReport::new(SystemName::Flows);
+    if !stage.globals.interrupt.is_set() && report.result.is_some() {
+        stage.live.phase("flows: the check");
+        let reference = reference(stage.plan, stage.globals);
+        report.judge_balanced(&reference);
+        report.judge(&reference, stage.plan.scale);
+    }
+    system.interrupted = stage.globals.interrupt.is_set();
+    if system.interrupted {
+        // What flows say that were closed under way: the user knows.
+        report.problems.clear();
+    }
+    let rows = report.rows_orders + report.rows_lineitem;
+    let many = match rows {
+        1_000_000.. => format!("{:.1} M", rows as f64 / 1e6),
+        _ => format!("{:.0} k", rows as f64 / 1e3),
+    };
+    let memcpy = report.memcpy_gigabytes_per_second.unwrap_or_default();
+    let beside = |did: String, rate| Measure::alone(did, rate, "GB/s").beside("memcpy", memcpy);
+    if report.result.is_some() {
+        let did = format!("TPC-H shuffle, {many} rows");
+        system.headline = Some(beside(did, report.gigabytes_per_second));
+    }
+    if let Some(balanced) = &report.balanced {
+        let did = "balanced, one node slow".into();
+        system.more.push(beside(did, balanced.gigabytes_per_second));
+    }
+    if let Some(replicated) = &report.replicated {
+        let did = format!("replicated to {} nodes", replicated.replicas.len());
+        system
+            .more
+            .push(beside(did, replicated.gigabytes_per_second));
+    }
+    // Judged, with both runs behind the shuffle.
+    let all = report.balanced.is_some() && report.replicated.is_some();
+    system.verified = report.verified && all;
+    system.problems.clone_from(&report.problems);
+    system.details = json!({
+        "scale_factor": report.scale_factor,
+        "rows": rows,
+        "bytes": report.bytes,
+        "generate_seconds": report.generate_seconds,
+        "shuffle_seconds": report.shuffle_seconds,
+    });
+    if report.matches_published_q1 == Some(true) {
+        let remark = "Q1 is what the TPC-H specification publishes.";
+        system.remark = Some(remark.into());
+    }
+    Ok(system)
+}

@@ -1,0 +1,75 @@
+//! Messages from a storage to a compute unit: long ones, read where they lie, and small ones.
+//!
+//! `perf messaging` has the loops; here is what the demo does with them.
+
+use super::Stage;
+use super::SystemName;
+use super::report::{Measure, SystemReport};
+use super::yardstick;
+use crate::outcome::CliError;
+use crate::perf::messaging::bulk::{Bulk, Send, Take};
+use crate::perf::messaging::rig::Rig;
+use crate::perf::messaging::small::{self, SMALL_BYTES};
+use crate::perf::messaging::source::Places;
+use crate::progress::Progress;
+use rackweave_endpoint::messaging::MessagingConfig;
+use rackweave_rack::config::Role;
+use serde_json::json;
+
+/// Seconds of each kind of message at scale factor 1.
+const SECONDS: f64 = 5.0;
+
+/// Bytes of a long message.
+const LONG_BYTES: usize = 1 << 20;
+
+/// Runs it.
+///
+/// # Errors
+/// If the units cannot be connected, or the connection breaks.
+pub fn run(stage: &Stage<'_>) -> Result<SystemReport, CliError> {
+    let config = stage.rack.config();
+    let first = |role| config.nodes_of(role).first().copied();
+    let places = first(Role::Storage).zip(first(Role::Compute));
+    let (storage, compute) = places.ok_or_else(|| CliError::run("there are no nodes"))?;
+    let mut rig = Rig::new(stage.rack, [storage, compute], &MessagingConfig::default())?;
+    let source = rig.source(config.seed)?;
+    let (interrupt, span) = (&stage.globals.interrupt, stage.scale.span(SECONDS));
+    let mut bar = Progress::new(stage.globals, "messaging");
+    stage.live.phase("messaging: messages of 1 MiB");
+    let memcpy = yardstick::memcpy_gigabytes(LONG_BYTES);
+    let bulk = Bulk {
+        places: Places::new(&source, LONG_BYTES),
+        send: Send::Region,
+        take: Take::InPlace,
+        alone: false,
+        span,
+    };
+    let long = bulk.run(&mut rig, &source, interrupt)?;
+    bar.set(|| 0.5);
+    stage.live.phase("messaging: messages of 64 bytes");
+    let small = small::rate(&mut rig, &source, span, interrupt)?;
+    let copied = yardstick::messages_copied(SMALL_BYTES);
+    let channel = yardstick::channel::<SMALL_BYTES>(&source.bytes);
+    let mut system = SystemReport::new(SystemName::Messaging);
+    let rate = long.gigabytes_per_s();
+    let measure = Measure::alone("1 MiB each, read in place", rate, "GB/s");
+    system.headline = Some(measure.beside("memcpy", memcpy));
+    let measure = Measure::alone("64 bytes each", small.messages_per_s, "msg/s");
+    system.more = vec![measure.beside("memcpy", copied)];
+    system.verified = long.sound && small.sound;
+    system.interrupted = interrupt.is_set();
+    for (what, sound) in [("long", long.sound), ("small", small.sound)] {
+        if !sound {
+            let problem = format!("a {what} message did not arrive as it was sent");
+            system.problems.push(problem);
+        }
+    }
+    system.details = json!({
+        "long_messages": long.messages,
+        "long_bytes": long.bytes,
+        "small_messages": small.messages,
+        "small_messages_in_a_package": small.messages_per_package,
+        "std_channel_messages_per_s": channel,
+    });
+    Ok(system)
+}

@@ -1,0 +1,79 @@
+//! Every system on one embedded rack, one after another, each verified and put beside what this
+//! machine can do without a rack.
+//!
+//! [`room`] makes a configuration that has room for all; [`course`] runs them and says what
+//! happens; a file for each system. [`yardstick`] has the limits, [`table`] the end.
+
+mod clock;
+mod course;
+mod flows;
+mod messaging;
+mod pages;
+mod report;
+mod room;
+mod scale;
+mod sequencer;
+mod table;
+mod tree;
+mod yardstick;
+
+use super::Plan;
+use crate::globals::Globals;
+use crate::live::Live;
+use clap::ValueEnum;
+use rackweave_rack::EmbeddedRack;
+use scale::Scale;
+use serde::Serialize;
+
+pub(super) use course::run;
+pub use report::SystemReport;
+pub use table::Table;
+
+/// A system of the demo, in the order in which they run.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SystemName {
+    /// TPC-H rows shuffled, balanced and replicated by the switch
+    Flows,
+    /// YCSB over the page store
+    Pages,
+    /// YCSB over a B+tree, with and without the switch's help
+    Tree,
+    /// Long and small messages
+    Messaging,
+    /// Numbers from the switch and from a host
+    Sequencer,
+}
+
+impl SystemName {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flows => "flows",
+            Self::Pages => "pages",
+            Self::Tree => "tree",
+            Self::Messaging => "messaging",
+            Self::Sequencer => "sequencer",
+        }
+    }
+
+    /// What it does, in some words.
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Flows => "TPC-H rows through the switch: shuffled, balanced, replicated",
+            Self::Pages => "YCSB over the page store, every read verified",
+            Self::Tree => "YCSB over a B+tree, with and without the switch's help",
+            Self::Messaging => "long and small messages, every byte compared",
+            Self::Sequencer => "numbers from the switch and from a host, each exactly once",
+        }
+    }
+}
+
+/// What every system gets.
+struct Stage<'a> {
+    rack: &'a EmbeddedRack,
+    plan: &'a Plan,
+    scale: Scale,
+    globals: &'a Globals,
+    live: &'a Live,
+}

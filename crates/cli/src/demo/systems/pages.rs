@@ -1,0 +1,360 @@
+//! YCSB over the page store: an NVMe target on a storage node, a store several times larger than
+//! the pools of the compute nodes.
+
+use super::Stage;
+use super::SystemName;
+use super::clock::Clock;
+use super::report::{Measure, SystemReport};
+use super::scale::Scale;
+use super::yardstick::{self, MediumRates};
+use crate::demo::Plan;
+use crate::outcome::CliError;
+use rackweave_base::NodeId;
+use rackweave_bench::pages::{
+    Heap, Job, Medium, Nodes, Outcome, PageCounts, PagesOptions, embedded,
+};
+use rackweave_rack::RackConfig;
+use rackweave_rack::config::{self, StoreConfig};
+use rackweave_workload::ycsb::{Workload, YcsbOptions};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Seconds of operations at scale factor 1.
+const SECONDS: f64 = 12.0;
+
+/// Records at scale factor 1, of 1000 bytes each.
+const RECORDS: u64 = 200_000;
+
+/// The heap is so many times as large as all buffer frames together.
+const HEAP_TO_BUFFERS: u64 = 6;
+
+/// Operations of a worker under way at a time.
+const DEPTH: u16 = 8;
+
+/// More operations than any machine does in the time there is.
+const OPERATIONS: u64 = 1 << 36;
+
+/// What is to be done, and where the store lies.
+pub struct PagesPlan {
+    job: Job,
+    place: Place,
+    /// Pages of the store.
+    pages: u64,
+    /// Why the store is not where the configuration says, if it is not.
+    remark: Option<String>,
+}
+
+/// Where the store lies.
+enum Place {
+    /// A file without a name, or memory where none can be made.
+    Temporary,
+    /// A store of the configuration's. If the file is made for this, it goes afterwards.
+    Given(StoreConfig, Option<PathBuf>),
+}
+
+impl PagesPlan {
+    /// The plan for a rack of `config`.
+    ///
+    /// # Errors
+    /// If the rack's pages or nodes do not allow it.
+    pub fn new(plan: &Plan, scale: Scale) -> Result<Self, CliError> {
+        let config = &plan.config;
+        let mut nodes = Nodes::of(config).ok_or_else(|| CliError::run("there are no nodes"))?;
+        let (place, remark) = place_of(config);
+        if let Place::Given(store, _) = &place {
+            nodes.storage = storage_of(config, store)?;
+        }
+        let room = match &place {
+            Place::Temporary => None,
+            Place::Given(store, _) => Some(store.pages(config.switch.page_size)),
+        };
+        let entries = u64::from(config.switch.page_entries);
+        let mut options = PagesOptions {
+            ycsb: YcsbOptions {
+                workload: Workload::B,
+                operations: OPERATIONS,
+                seed: config.seed,
+                ..YcsbOptions::default()
+            },
+            page_size: config.switch.page_size,
+            depth: DEPTH,
+            indexed: (entries > 0).then_some(entries),
+            ..PagesOptions::default()
+        };
+        let needs = fit(&mut options, nodes.compute.len() as u64, scale, room)?;
+        options.check().map_err(CliError::run)?;
+        Ok(Self {
+            job: Job {
+                config: config.clone(),
+                nodes,
+                options,
+                reuse: false,
+                records: None,
+            },
+            place,
+            pages: room.unwrap_or(needs),
+            remark,
+        })
+    }
+
+    /// `config` with room for it.
+    ///
+    /// # Errors
+    /// If pages have no directory.
+    pub fn rack(&self, config: &RackConfig) -> Result<RackConfig, CliError> {
+        let Job { options, nodes, .. } = &self.job;
+        options
+            .rack(config, nodes, self.pages)
+            .map_err(CliError::run)
+    }
+
+    fn medium(&self) -> Result<(Medium, String), CliError> {
+        let page_size = self.job.options.page_size;
+        match &self.place {
+            Place::Given(store, _) => {
+                let backend = store.open(page_size).map_err(CliError::run)?;
+                Ok((Medium::Given(backend), format!("store {}", store.name)))
+            }
+            Place::Temporary => {
+                let folder = std::env::temp_dir();
+                Ok(match Medium::temporary(&folder, page_size, self.pages) {
+                    Ok(medium) => (medium, "temporary file".into()),
+                    Err(_) => (Medium::memory(page_size, self.pages), "memory".into()),
+                })
+            }
+        }
+    }
+}
+
+impl Drop for PagesPlan {
+    fn drop(&mut self) {
+        if let Place::Given(_, Some(path)) = &self.place {
+            // If it stays, it is found to have a heap in it next time, and is left alone.
+            let _stays = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Where the store lies: in the configuration's first one, unless that may hold something.
+fn place_of(config: &RackConfig) -> (Place, Option<String>) {
+    let Some(store) = config.store.first() else {
+        return (Place::Temporary, None);
+    };
+    let path = match store.medium {
+        config::Medium::Memory => None,
+        config::Medium::File => store.path.clone(),
+    };
+    match path {
+        Some(path) if path.exists() => {
+            let remark = format!(
+                "{} is there already and may hold something; the demo's store lies in a temporary \
+                 file",
+                path.display()
+            );
+            (Place::Temporary, Some(remark))
+        }
+        path => (Place::Given(store.clone(), path), None),
+    }
+}
+
+fn storage_of(config: &RackConfig, store: &StoreConfig) -> Result<NodeId, CliError> {
+    config.node_named(&store.node).ok_or_else(|| {
+        CliError::run(format!(
+            "store {} is on {}, which is no node",
+            store.name, store.node
+        ))
+    })
+}
+
+/// Chooses records and buffers so that the heap is as much larger than the buffers as it is to be,
+/// and fits a store of `room` pages if there is one. Returns the pages that a store needs.
+fn fit(
+    options: &mut PagesOptions,
+    nodes: u64,
+    scale: Scale,
+    room: Option<u64>,
+) -> Result<u64, CliError> {
+    let per_page = Heap::layout(options)
+        .map_err(CliError::run)?
+        .records_per_page();
+    let workers = nodes * u64::from(options.threads);
+    let page_size = u64::from(options.page_size);
+    // The least that operations under way need, and as many to spare.
+    let frames_min = u64::from(options.threads) * u64::from(options.depth) * 2;
+    let wanted = scale.records(RECORDS).div_ceil(per_page.into());
+    let mut pages = wanted.max(frames_min * nodes * HEAP_TO_BUFFERS);
+    loop {
+        options.ycsb.records = pages * u64::from(per_page);
+        let heap = Heap::for_run(options).map_err(CliError::run)?;
+        let needs = heap.store_pages(workers);
+        if room.is_none_or(|room| needs <= room) {
+            let frames = (pages / HEAP_TO_BUFFERS / nodes).max(frames_min);
+            options.buffer_bytes = frames * page_size;
+            return Ok(needs);
+        }
+        // A store that is too small for this may do for less.
+        pages = pages * 7 / 8;
+        if pages == 0 {
+            let bytes = needs * page_size;
+            return Err(CliError::run(format!(
+                "the store is too small for the demo; make store.bytes {bytes}"
+            )));
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If the store cannot be made, or the rack has no room.
+pub fn run(stage: &Stage<'_>, plan: &PagesPlan) -> Result<SystemReport, CliError> {
+    let (mut medium, store) = plan.medium()?;
+    let options = &plan.job.options;
+    let workers = plan.job.nodes.compute.len() * usize::from(options.threads);
+    let alone = yardstick::medium(
+        medium.backend_mut(),
+        options.page_size,
+        workers * usize::from(options.depth),
+        options.ycsb.seed,
+    )?;
+    let copied = yardstick::pages_copied(options.page_size);
+    let mut clock = Clock::new(stage.globals, "pages", stage.scale.span(SECONDS));
+    let progress = &mut |phase, fraction: f64| clock.goes_on(phase, fraction);
+    let outcome = embedded::run_on(stage.rack, &plan.job, medium, progress);
+    let outcome = outcome.map_err(CliError::run)?;
+    Ok(report(stage, plan, &outcome, &store, (alone, copied)))
+}
+
+fn report(
+    stage: &Stage<'_>,
+    plan: &PagesPlan,
+    outcome: &Outcome,
+    store: &str,
+    (alone, copied): (MediumRates, f64),
+) -> SystemReport {
+    let (options, counts) = (&plan.job.options, &outcome.pages);
+    let nodes = plan.job.nodes.compute.len();
+    let rate = outcome.throughput();
+    let moves = Moves::of(counts, alone, copied);
+    let (name, limit) = moves.limit(outcome.operations);
+    let did = format!("YCSB b, {nodes} nodes' pools");
+    let mut system = SystemReport::new(SystemName::Pages);
+    system.headline = Some(Measure::alone(did, rate, "op/s").beside(name, limit));
+    system.verified = outcome.is_verified() && outcome.operations > 0;
+    system.interrupted = stage.globals.interrupt.is_set();
+    let errors = outcome.first_errors.iter();
+    system.problems = errors
+        .map(|error| format!("record {}: {}", error.key, error.reason))
+        .collect();
+    system
+        .problems
+        .extend(outcome.failure.map(|failure| failure.to_string()));
+    system.problems.extend(outcome.not_flushed.clone());
+    let share = |count: u64| 100.0 * count as f64 / counts.fixes.max(1) as f64;
+    let frames = u64::from(options.frames()) * nodes as u64;
+    let times = outcome.heap_pages as f64 / frames as f64;
+    let from = format!(
+        "{:.0} % of pages from the own pool, {:.0} % from another node's, {:.0} % from the store \
+         ({store}, {times:.1} times all pools)",
+        share(counts.local_hits + counts.joined),
+        share(counts.memory_indexed + counts.memory_fallback),
+        share(counts.storage_indexed + counts.storage_fallback),
+    );
+    let remarks: Vec<_> = [Some(from), plan.remark.clone()]
+        .into_iter()
+        .flatten()
+        .collect();
+    system.remark = Some(remarks.join("; ") + ".");
+    system.details = json!({
+        "workload": "b",
+        "records": outcome.records,
+        "operations": outcome.operations,
+        "operation_seconds": outcome.seconds,
+        "load_seconds": outcome.load_seconds,
+        "store": store,
+        "page_size_bytes": options.page_size,
+        "heap_to_buffers": times,
+        "indexed_pages": outcome.indexed,
+        "pages": counts,
+        "verification_errors": outcome.errors,
+        "store_alone_pages_read_per_s": alone.reads,
+        "store_alone_pages_written_per_s": alone.writes,
+        "memcpy_pages_per_s": copied,
+    });
+    system
+}
+
+/// What the pages of a run would have cost without a rack, in seconds.
+struct Moves {
+    store: f64,
+    memory: f64,
+}
+
+impl Moves {
+    fn of(counts: &PageCounts, alone: MediumRates, copied: f64) -> Self {
+        let read = counts.storage_indexed + counts.storage_fallback;
+        let copies = counts.memory_indexed + counts.memory_fallback;
+        Self {
+            store: read as f64 / alone.reads + counts.written as f64 / alone.writes,
+            memory: copies as f64 / copied,
+        }
+    }
+
+    /// The operations per second that whichever takes longer would allow. Both can go on at a time.
+    fn limit(&self, operations: u64) -> (&'static str, f64) {
+        let rate = |seconds: f64| operations as f64 / seconds;
+        if self.store >= self.memory {
+            ("store", rate(self.store))
+        } else {
+            ("copies", rate(self.memory))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heap_is_larger_than_the_pools_and_fits_the_store_that_there_is() {
+        for (factor, room) in [
+            (1.0, None),
+            (0.001, None),
+            (1.0, Some(400)),
+            (0.1, Some(200)),
+        ] {
+            let mut options = PagesOptions::default();
+            let needs = fit(&mut options, 2, Scale::new(factor), room).expect("there is room");
+            assert!(options.check().is_ok(), "{options:?}");
+            let heap = Heap::for_run(&options).expect("records fit pages");
+            assert_eq!(needs, heap.store_pages(2));
+            if let Some(room) = room {
+                assert!(needs <= room, "{needs} {room}");
+            } else {
+                let pages = heap.layout.pages(options.ycsb.records);
+                assert!(pages >= 2 * HEAP_TO_BUFFERS * u64::from(options.frames()));
+            }
+        }
+        let mut options = PagesOptions::default();
+        let refused = fit(&mut options, 2, Scale::new(1.0), Some(3));
+        assert!(refused.is_err_and(|error| error.to_string().contains("store.bytes")));
+    }
+
+    #[test]
+    fn what_takes_longest_is_the_limit() {
+        let counts = PageCounts {
+            memory_indexed: 1000,
+            storage_indexed: 500,
+            written: 100,
+            ..PageCounts::default()
+        };
+        let slow = MediumRates {
+            reads: 1000.0,
+            writes: 1000.0,
+        };
+        let (name, limit) = Moves::of(&counts, slow, 100_000.0).limit(6000);
+        assert_eq!((name, limit.round()), ("store", 10_000.0));
+        let (name, limit) = Moves::of(&counts, slow, 1000.0).limit(6000);
+        assert_eq!((name, limit.round()), ("copies", 6000.0));
+    }
+}

@@ -1,0 +1,152 @@
+//! A rack's configuration with room for all systems at a time, and what had to be added for that.
+
+use super::SystemName;
+use super::pages::PagesPlan;
+use super::tree::TreePlan;
+use crate::outcome::CliError;
+use crate::switch_shape;
+use rackweave_rack::RackConfig;
+use rackweave_rack::config::{BudgetName, NicSection};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Bytes of regions of a connection's two units, and of what they send.
+const MESSAGING_BYTES: u64 = 96 << 20;
+
+/// Queue pairs, completion queues and regions of a node for messages and sequencers.
+const OBJECTS: u32 = 64;
+
+/// A configuration with room.
+pub struct Room {
+    /// The configuration.
+    pub config: RackConfig,
+    /// Settings that are not the user's, by their names.
+    pub added: BTreeMap<String, Value>,
+}
+
+impl Room {
+    /// `config` with room for `chosen`. A setting that the user has given is raised if it is too
+    /// low and left otherwise.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense with that.
+    pub fn new(
+        config: &RackConfig,
+        chosen: &[SystemName],
+        pages: Option<&PagesPlan>,
+        trees: Option<&TreePlan>,
+    ) -> Result<Self, CliError> {
+        let before = config;
+        let mut config = config.clone();
+        if chosen != [SystemName::Flows] {
+            // No hardware switch has room for all programs.
+            config.switch.budget = BudgetName::Software;
+        }
+        if let Some(pages) = pages {
+            let needs = pages.rack(&bare(&config))?;
+            with(&mut config, &needs);
+        }
+        for job in trees.iter().flat_map(|trees| [&trees.wide, &trees.led]) {
+            let needs = job.options.rack(&bare(&config), &job.nodes, TreePlan::RUNS);
+            with(&mut config, &needs);
+        }
+        if chosen.contains(&SystemName::Messaging) {
+            config.memory_limit += MESSAGING_BYTES;
+        }
+        if chosen.contains(&SystemName::Sequencer) {
+            config.switch.sequencers = config.switch.sequencers.max(1);
+        }
+        if chosen != [SystemName::Flows] {
+            let nic = &mut config.nic;
+            nic.queue_pairs += OBJECTS;
+            nic.completion_queues += OBJECTS;
+            nic.regions += OBJECTS;
+            let ledger = switch_shape::ledger(&switch_shape::pipeline_config(&config));
+            let needs = (ledger.bytes_registers() + ledger.bytes_tables()) as u64;
+            if needs > config.switch.memory {
+                config.switch.memory = needs.next_power_of_two();
+            }
+        }
+        config.check()?;
+        let added = differences(before, &config);
+        Ok(Self { config, added })
+    }
+
+    /// What was added, as it would stand in a configuration file; nothing if nothing was.
+    pub fn in_words(&self) -> Option<String> {
+        let settings = self.added.iter();
+        let settings: Vec<_> = settings
+            .map(|(name, value)| format!("{name} = {value}"))
+            .collect();
+        (!settings.is_empty()).then(|| settings.join(", "))
+    }
+}
+
+/// `config` with nothing of what several systems need each for itself.
+fn bare(config: &RackConfig) -> RackConfig {
+    RackConfig {
+        memory_limit: 0,
+        nic: NicSection {
+            queue_pairs: 0,
+            completion_queues: 0,
+            regions: 0,
+            ..config.nic.clone()
+        },
+        ..config.clone()
+    }
+}
+
+/// Adds what a system needs: its own settings, and its part of what all need.
+fn with(config: &mut RackConfig, needs: &RackConfig) {
+    config.switch = needs.switch.clone();
+    config.memory_limit += needs.memory_limit;
+    config.nic.queue_pairs += needs.nic.queue_pairs;
+    config.nic.completion_queues += needs.nic.completion_queues;
+    config.nic.regions += needs.nic.regions;
+}
+
+/// The settings of `after` that are others than those of `before`, by name.
+fn differences<T: Serialize>(before: &T, after: &T) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    let tree = |config: &T| serde_json::to_value(config).unwrap_or_default();
+    compare("", &tree(before), &tree(after), &mut found);
+    found
+}
+
+fn compare(name: &str, before: &Value, after: &Value, found: &mut BTreeMap<String, Value>) {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            for (key, value) in after {
+                let name = if name.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{name}.{key}")
+                };
+                compare(&name, before.get(key).unwrap_or(&Value::Null), value, found);
+            }
+        }
+        _ if before != after => {
+            found.insert(name.to_owned(), after.clone());
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_added_is_named() {
+        let config = RackConfig::default();
+        let room = Room::new(&config, &[SystemName::Flows], None, None).expect("it is the same");
+        assert_eq!((room.in_words(), &room.config), (None, &config));
+        let chosen = [SystemName::Flows, SystemName::Sequencer];
+        let room = Room::new(&config, &chosen, None, None).expect("there is room");
+        let words = room.in_words().expect("something was added");
+        assert!(words.contains("switch.budget = \"software\""), "{words}");
+        assert!(words.contains("switch.sequencers = 1"), "{words}");
+        assert!(!words.contains("seed"), "{words}");
+    }
+}

@@ -1,0 +1,196 @@
+//! YCSB over a B+tree: by requests and by READs, and by READs that the switch leads.
+//!
+//! The same records lie in two trees, since inner tree nodes that a switch is to know have fewer
+//! children. The same operations run over each tree by threads of its own node, too: what they
+//! reach is the limit for those who come over the network.
+
+use super::Stage;
+use super::SystemName;
+use super::clock::Clock;
+use super::report::{Measure, SystemReport};
+use super::scale::Scale;
+use crate::demo::Plan;
+use crate::outcome::CliError;
+use rackweave_bench::index::embedded::Loaded;
+use rackweave_bench::index::{Access, IndexOptions, Job, Nodes, Outcome};
+use rackweave_workload::ycsb::{Workload, YcsbOptions};
+use serde_json::{Value, json};
+
+/// Seconds of operations of those who come over the network, at scale factor 1.
+const SECONDS: f64 = 4.0;
+
+/// The same of the tree's own node.
+const SECONDS_LOCAL: f64 = 1.5;
+
+/// Records at scale factor 1.
+const RECORDS: u64 = 500_000;
+
+/// Bytes of a record.
+const RECORD_BYTES: u32 = 104;
+
+/// Operations of a worker under way at a time.
+const DEPTH: u16 = 8;
+
+/// More operations than any machine does in the time there is.
+const OPERATIONS: u64 = 1 << 36;
+
+/// What is to be done.
+pub struct TreePlan {
+    /// The tree whose inner tree nodes have as many children as they have room for.
+    pub wide: Job,
+    /// The tree that the switch knows.
+    pub led: Job,
+}
+
+impl TreePlan {
+    /// Runs of clients over one tree, at most.
+    pub const RUNS: u16 = 2;
+
+    /// The plan for a rack of these nodes.
+    ///
+    /// # Errors
+    /// If there can be no such trees.
+    pub fn new(plan: &Plan, scale: Scale) -> Result<Self, CliError> {
+        let config = &plan.config;
+        let nodes = Nodes::of(config).ok_or_else(|| CliError::run("there are no nodes"))?;
+        let job = |access| Job {
+            config: config.clone(),
+            nodes: nodes.clone(),
+            options: IndexOptions {
+                ycsb: YcsbOptions {
+                    workload: Workload::B,
+                    records: scale.records(RECORDS),
+                    operations: OPERATIONS,
+                    record_size: RECORD_BYTES,
+                    seed: config.seed,
+                    ..YcsbOptions::default()
+                },
+                access,
+                depth: DEPTH,
+                ..IndexOptions::default()
+            },
+        };
+        let (wide, led) = (job(Access::OneSided), job(Access::InNetwork));
+        led.options.check().map_err(CliError::run)?;
+        Ok(Self { wide, led })
+    }
+}
+
+/// A run.
+struct Ran {
+    access: Access,
+    outcome: Outcome,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If a rack has no room for the trees and their clients.
+pub fn run(stage: &Stage<'_>, plan: &TreePlan) -> Result<SystemReport, CliError> {
+    let wide = over(
+        stage,
+        &plan.wide,
+        &[Access::Local, Access::Rpc, Access::OneSided],
+    )?;
+    let led = over(stage, &plan.led, &[Access::Local, Access::InNetwork])?;
+    Ok(report(stage, &wide, &led))
+}
+
+/// Loads a tree, and has workers come to it in one way after another.
+fn over(stage: &Stage<'_>, job: &Job, ways: &[Access]) -> Result<Vec<Ran>, CliError> {
+    let mut clock = Clock::new(stage.globals, "tree", stage.scale.span(SECONDS));
+    let progress = &mut |phase, fraction: f64| clock.goes_on(phase, fraction);
+    let loaded = Loaded::new(stage.rack, job, TreePlan::RUNS, progress);
+    let mut loaded = loaded.map_err(CliError::run)?;
+    let mut ran = Vec::new();
+    for &access in ways {
+        if stage.globals.interrupt.is_set() {
+            break;
+        }
+        let threads = job.options.threads;
+        let (what, seconds, threads) = match access {
+            // As many threads as all clients have together.
+            Access::Local => {
+                let nodes = job.nodes.compute.len() as u16;
+                ("tree, at its own node", SECONDS_LOCAL, threads * nodes)
+            }
+            Access::Rpc => ("tree, by requests", SECONDS, threads),
+            Access::OneSided => ("tree, by READs", SECONDS, threads),
+            Access::InNetwork => ("tree, led by the switch", SECONDS, threads),
+        };
+        stage.live.phase(what);
+        let mut clock = Clock::new(stage.globals, what, stage.scale.span(seconds));
+        let progress = &mut |phase, fraction: f64| clock.goes_on(phase, fraction);
+        let outcome = loaded.operate(access, threads, progress);
+        let outcome = outcome.map_err(CliError::run)?;
+        ran.push(Ran { access, outcome });
+    }
+    Ok(ran)
+}
+
+fn report(stage: &Stage<'_>, wide: &[Ran], led: &[Ran]) -> SystemReport {
+    let mut system = SystemReport::new(SystemName::Tree);
+    system.interrupted = stage.globals.interrupt.is_set();
+    let all = || wide.iter().chain(led);
+    let is_verified = |ran: &Ran| ran.outcome.is_verified() && ran.outcome.operations > 0;
+    system.verified = all().count() == 5 && all().all(is_verified);
+    for ran in all() {
+        let (name, outcome) = (ran.access.name(), &ran.outcome);
+        let errors = outcome.first_errors.iter();
+        let errors = errors.map(|error| format!("{name}: record {}: {}", error.key, error.reason));
+        system.problems.extend(errors);
+        let failure = outcome.failure.map(|failure| format!("{name}: {failure}"));
+        system.problems.extend(failure);
+    }
+    let of = |ran: &[Ran], access| {
+        let found = ran.iter().find(|ran| ran.access == access);
+        found.map(|ran| ran.outcome.clone())
+    };
+    let measure = |ran: &[Ran], access, did: &str| {
+        let outcome = of(ran, access)?;
+        let local = of(ran, Access::Local).map_or(0.0, |local| local.throughput());
+        let measure = Measure::alone(did, outcome.throughput(), "op/s");
+        Some(measure.beside("local", local))
+    };
+    let measures = [
+        measure(led, Access::InNetwork, "YCSB b, led by the switch"),
+        measure(wide, Access::OneSided, "the same by READs"),
+        measure(wide, Access::Rpc, "the same by requests"),
+    ];
+    let mut measures = measures.into_iter().flatten();
+    system.headline = measures.next();
+    system.more = measures.collect();
+    let (led_run, read_run) = (of(led, Access::InNetwork), of(wide, Access::OneSided));
+    if let (Some(led), Some(read)) = (&led_run, &read_run) {
+        let times = led.throughput() / read.throughput();
+        let reads = |outcome: &Outcome| outcome.reads_per_lookup().unwrap_or_default();
+        system.remark = Some(format!(
+            "led, {times:.2} times as fast as by READs: {:.1} READs for a lookup, not {:.1}.",
+            reads(led),
+            reads(read)
+        ));
+        system.details = json!({
+            "workload": "b",
+            "records": led.records,
+            "record_bytes": RECORD_BYTES,
+            "in_network_to_one_sided": times,
+            "runs": all().map(details).collect::<Vec<_>>(),
+        });
+    }
+    system
+}
+
+/// What there is to say of a run.
+fn details(ran: &Ran) -> Value {
+    let outcome = &ran.outcome;
+    json!({
+        "access": ran.access,
+        "operations": outcome.operations,
+        "operation_seconds": outcome.seconds,
+        "operations_per_s": outcome.throughput(),
+        "reads_per_lookup": outcome.reads_per_lookup(),
+        "levels": outcome.endpoints.iter().map(|endpoint| endpoint.levels).max(),
+        "network": outcome.network,
+        "verification_errors": outcome.errors,
+    })
+}

@@ -1,0 +1,219 @@
+//! What this machine can do without a rack: the limits that systems are compared with.
+
+use crate::memcpy;
+use crate::outcome::CliError;
+use core::hint::black_box;
+use core::sync::atomic::{AtomicU64, Ordering};
+use rackweave_base::{Instant as Moment, Memory, Rng};
+use rackweave_target::{Backend, Io, IoKind, Place};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// How long a yardstick is laid on, if nothing else ends it.
+const MEASURE: Duration = Duration::from_millis(300);
+
+/// Bytes of both buffers that memcpy goes between: far more than caches hold.
+const BUFFER: usize = 64 << 20;
+
+/// Bytes that a store's medium is tried with.
+const TRIED_BYTES: u64 = 64 << 20;
+
+/// Additions, and messages, between two looks at the clock.
+const PER_LOOK: u64 = 1024;
+
+/// Messages that a channel holds.
+const CHANNEL: usize = 4096;
+
+/// Gigabytes per second of one thread's memcpy, so many bytes at a time.
+pub fn memcpy_gigabytes(chunk: usize) -> f64 {
+    memcpy::bandwidth(BUFFER, chunk) / 1e9
+}
+
+/// Pages per second that one thread copies.
+pub fn pages_copied(page_size: u32) -> f64 {
+    memcpy::bandwidth(BUFFER, page_size as usize) / f64::from(page_size)
+}
+
+/// Messages of so many bytes per second that one thread copies.
+pub fn messages_copied(bytes: usize) -> f64 {
+    memcpy::bandwidth(BUFFER, bytes) / bytes as f64
+}
+
+/// Additions per second of so many threads to one word.
+pub fn fetch_add(threads: usize) -> f64 {
+    let word = AtomicU64::new(0);
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while started.elapsed() < MEASURE {
+                    for _ in 0..PER_LOOK {
+                        black_box(word.fetch_add(1, Ordering::Relaxed));
+                    }
+                }
+            });
+        }
+    });
+    word.into_inner() as f64 / started.elapsed().as_secs_f64()
+}
+
+/// Messages of `N` bytes per second from one thread to another through a channel of the standard
+/// library; the receiver compares each with what was sent. Nothing if they were not the same.
+pub fn channel<const N: usize>(bytes: &[u8]) -> Option<f64> {
+    let messages = bytes.as_chunks::<N>().0;
+    let (sender, receiver) = mpsc::sync_channel::<[u8; N]>(CHANNEL);
+    let started = Instant::now();
+    let (count, sound) = std::thread::scope(|scope| {
+        let receiving = scope.spawn(move || {
+            let (mut count, mut sound) = (0u64, true);
+            for message in receiver {
+                sound &= message == messages[count as usize % messages.len()];
+                count += 1;
+            }
+            (count, sound)
+        });
+        let mut number = 0u64;
+        while started.elapsed() < MEASURE {
+            for _ in 0..PER_LOOK {
+                let message = messages[number as usize % messages.len()];
+                // The receiver leaves only when there are no more senders.
+                let _taken = sender.send(message);
+                number += 1;
+            }
+        }
+        drop(sender);
+        receiving.join().unwrap_or((0, false))
+    });
+    sound.then(|| count as f64 / started.elapsed().as_secs_f64())
+}
+
+/// What a store's medium alone can do.
+#[derive(Clone, Copy, Debug)]
+pub struct MediumRates {
+    /// Pages per second.
+    pub reads: f64,
+    /// Pages per second.
+    pub writes: f64,
+}
+
+/// Writes pages from the beginning of a medium on and reads them in any order, so many at a time,
+/// each for a while at most. They are zeroes afterwards: what was there is lost.
+///
+/// # Errors
+/// If the medium fails, or there is no memory for the pages.
+pub fn medium(
+    backend: &mut dyn Backend,
+    page_size: u32,
+    depth: usize,
+    seed: u64,
+) -> Result<MediumRates, CliError> {
+    let pages = backend.blocks() * u64::from(backend.block_size()) / u64::from(page_size);
+    let pages = pages.min(TRIED_BYTES / u64::from(page_size)).max(1);
+    let memory = Memory::new(depth * page_size as usize + (1 << 20));
+    let mut rng = Rng::new(seed).fork("medium");
+    let mut trial = Trial {
+        backend,
+        page_size,
+        block: memory.allocate(depth * page_size as usize)?,
+        depth: depth as u64,
+    };
+    let mut bytes = vec![0; trial.block.len()];
+    for word in bytes.chunks_exact_mut(8) {
+        word.copy_from_slice(&rng.next_u64().to_le_bytes());
+    }
+    trial.block.write(0, &bytes);
+    // Each page once, so that no read finds a hole.
+    let (started, mut written) = (Instant::now(), 0);
+    let writes = trial.run(IoKind::Write, |number| {
+        written = number;
+        let goes_on = number == 0 || started.elapsed() < MEASURE;
+        (number < pages && goes_on).then_some(number)
+    })?;
+    let started = Instant::now();
+    let reads = trial.run(IoKind::Read, |number| {
+        let goes_on = number == 0 || started.elapsed() < MEASURE;
+        goes_on.then(|| rng.below(written))
+    })?;
+    trial.run(IoKind::WriteZeroes, |number| {
+        (number < written).then_some(number)
+    })?;
+    Ok(MediumRates { reads, writes })
+}
+
+/// A medium that is tried.
+struct Trial<'a> {
+    backend: &'a mut dyn Backend,
+    page_size: u32,
+    /// A page for each request.
+    block: rackweave_base::Block,
+    depth: u64,
+}
+
+impl Trial<'_> {
+    /// Keeps the medium busy with the pages that `next` says for each number, until it says none.
+    /// Pages per second.
+    fn run(
+        &mut self,
+        kind: IoKind,
+        mut next: impl FnMut(u64) -> Option<u64>,
+    ) -> Result<f64, CliError> {
+        let started = Instant::now();
+        let now = || Moment::from_nanos(started.elapsed().as_nanos() as u64);
+        let blocks = self.page_size / self.backend.block_size();
+        let mut free: Vec<u64> = (0..self.depth).collect();
+        let (mut begun, mut ended, mut over) = (0, 0, false);
+        let mut done = Vec::new();
+        while !over || ended < begun {
+            while !over && let Some(slot) = free.pop() {
+                let Some(page) = next(begun) else {
+                    over = true;
+                    break;
+                };
+                let place = || Place {
+                    block: self.block.clone(),
+                    offset: (slot * u64::from(self.page_size)) as usize,
+                };
+                let io = Io {
+                    tag: slot,
+                    kind,
+                    block: page * u64::from(blocks),
+                    blocks,
+                    buffer: (kind != IoKind::WriteZeroes).then(place),
+                };
+                if self.backend.submit(now(), io).is_err() {
+                    free.push(slot);
+                    break;
+                }
+                begun += 1;
+            }
+            done.clear();
+            self.backend.poll(now(), &mut done);
+            for io in &done {
+                io.result.map_err(CliError::run)?;
+                free.push(io.tag);
+                ended += 1;
+            }
+            if done.is_empty() {
+                std::thread::yield_now();
+            }
+        }
+        Ok(ended as f64 / started.elapsed().as_secs_f64().max(1e-9))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rackweave_target::MemoryBackend;
+
+    #[test]
+    fn yardsticks_measure_something() {
+        assert!(fetch_add(2) > 0.0);
+        let bytes: Vec<u8> = (0..6400).map(|at| at as u8).collect();
+        assert!(channel::<64>(&bytes).is_some_and(|rate| rate > 0.0));
+        let mut backend = MemoryBackend::new(4096, 64);
+        let rates = medium(&mut backend, 16 << 10, 4, 1).expect("memory does not fail");
+        assert!(rates.reads > 0.0 && rates.writes > 0.0, "{rates:?}");
+        assert_eq!(backend.bytes(63), vec![0; 4096], "nothing is left");
+    }
+}

@@ -1,0 +1,260 @@
+//! What happened between two looks at a rack, per second.
+
+use super::Snapshot;
+use rackweave_rack::statistics::{Counters, FlowStatistics, NodeStatistics, RackStatistics};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What happened between two looks. Everything is per second and rounded nowhere.
+#[derive(Serialize, Clone, PartialEq, Debug, Default)]
+pub struct Change {
+    /// The time between them.
+    pub seconds: f64,
+    /// Whether there was no look before: the time is then that since the rack was built.
+    pub is_since_start: bool,
+    /// As the rack's.
+    pub nodes: Vec<NodeChange>,
+    /// As the rack's.
+    pub flows: Vec<FlowChange>,
+    /// Answers of the page directory by kind.
+    pub pages: BTreeMap<String, f64>,
+    /// Queries of the index.
+    pub index_queries: f64,
+    /// By the depth to which they were led.
+    pub index_by_depth: Vec<f64>,
+    /// As the rack's: numbers handed out.
+    pub sequencers: Vec<f64>,
+    /// Packets dropped, by place and reason, for all reasons that ever were.
+    pub drops: Vec<DropChange>,
+}
+
+/// Packets dropped at one place for one reason.
+#[derive(Serialize, Clone, PartialEq, Debug, Default)]
+pub struct DropChange {
+    /// The node, or `switch` with its number if there are several.
+    pub place: String,
+    /// The counter's name.
+    pub reason: String,
+    /// How many.
+    pub per_s: f64,
+    /// How many ever.
+    pub total: u64,
+}
+
+/// A node's.
+#[derive(Serialize, Clone, PartialEq, Debug, Default)]
+pub struct NodeChange {
+    /// Its name.
+    pub name: String,
+    /// Bytes received.
+    pub bytes_in_per_s: f64,
+    /// Bytes sent.
+    pub bytes_out_per_s: f64,
+    /// Packets received.
+    pub packets_in_per_s: f64,
+    /// Packets sent.
+    pub packets_out_per_s: f64,
+    /// Times that requests were sent again.
+    pub retries_per_s: f64,
+    /// Packets dropped.
+    pub drops_per_s: f64,
+}
+
+/// A flow's.
+#[derive(Serialize, Clone, Copy, PartialEq, Debug, Default)]
+pub struct FlowChange {
+    /// Its number.
+    pub id: u32,
+    /// Items delivered.
+    pub items_per_s: f64,
+    /// Bytes of the items delivered, all copies counted.
+    pub bytes_per_s: f64,
+}
+
+impl Change {
+    /// What happened to a command's rack from `before` to `now`; since the rack was built, if
+    /// there was no look before, or it was one at another rack. Nothing without a rack.
+    pub fn between(before: Option<&Snapshot>, now: &Snapshot) -> Option<Self> {
+        let rack = now.rack.as_ref()?;
+        let same = |before: &&Snapshot| (before.pid, before.racks) == (now.pid, now.racks);
+        let before = before.filter(same).and_then(|before| before.rack.as_ref());
+        let before = before.filter(|before| before.elapsed_seconds < rack.elapsed_seconds);
+        Some(Self::of(before, rack))
+    }
+
+    fn of(before: Option<&RackStatistics>, now: &RackStatistics) -> Self {
+        let nothing = RackStatistics::default();
+        let is_since_start = before.is_none();
+        let before = before.unwrap_or(&nothing);
+        let seconds = now.elapsed_seconds - before.elapsed_seconds;
+        let per_s = |before: u64, now: u64| match seconds > 0.0 {
+            // What restarts counts from zero again.
+            true => now.saturating_sub(before) as f64 / seconds,
+            false => 0.0,
+        };
+        let nobody = NodeStatistics::default();
+        let node = |(at, now): (usize, &NodeStatistics)| {
+            let before = before.nodes.get(at).unwrap_or(&nobody);
+            NodeChange {
+                name: now.name.clone(),
+                bytes_in_per_s: per_s(before.bytes_in, now.bytes_in),
+                bytes_out_per_s: per_s(before.bytes_out, now.bytes_out),
+                packets_in_per_s: per_s(before.packets_in, now.packets_in),
+                packets_out_per_s: per_s(before.packets_out, now.packets_out),
+                retries_per_s: per_s(retries(before), retries(now)),
+                drops_per_s: per_s(sum(&before.drops), sum(&now.drops)),
+            }
+        };
+        let flow = |now: &FlowStatistics| {
+            let before = before.flows.iter().find(|before| before.id == now.id);
+            let of = |count: fn(&FlowStatistics) -> u64| per_s(before.map_or(0, count), count(now));
+            FlowChange {
+                id: now.id,
+                items_per_s: of(|flow| flow.items_delivered),
+                bytes_per_s: of(|flow| flow.bytes_delivered),
+            }
+        };
+        let none = Counters::new();
+        let answers = before.pages.as_ref().map_or(&none, |pages| &pages.answers);
+        let now_answers = now.pages.iter().flat_map(|pages| &pages.answers);
+        let pages = now_answers.map(|(kind, &count)| {
+            let before = answers.get(kind).copied().unwrap_or(0);
+            (kind.clone(), per_s(before, count))
+        });
+        let depth = |at: usize| {
+            let counts = before.index.as_ref().map(|index| &index.by_depth);
+            counts
+                .and_then(|counts| counts.get(at).copied())
+                .unwrap_or(0)
+        };
+        let by_depth = now.index.iter().flat_map(|index| &index.by_depth);
+        let by_depth = by_depth.enumerate();
+        let asked = |rack: &RackStatistics| {
+            let index = rack.index.as_ref();
+            index.map_or(0, |index| index.queries + index.lookups)
+        };
+        let next = |id: u32| {
+            let known = before.sequencers.iter().find(|known| known.id == id);
+            known.map(|known| known.next)
+        };
+        let sequencers = now.sequencers.iter();
+        let (drops_before, mut drops) = (drops_of(before), Vec::new());
+        for ((place, reason), &total) in &drops_of(now) {
+            let before = drops_before.get(&(place.clone(), reason));
+            drops.push(DropChange {
+                place: place.clone(),
+                reason: (*reason).to_owned(),
+                per_s: per_s(before.copied().unwrap_or(0), total),
+                total,
+            });
+        }
+        drops.sort_by_key(|drop| std::cmp::Reverse(drop.total));
+        Self {
+            seconds,
+            is_since_start,
+            nodes: now.nodes.iter().enumerate().map(node).collect(),
+            flows: now.flows.iter().map(flow).collect(),
+            pages: pages.collect(),
+            index_queries: per_s(asked(before), asked(now)),
+            index_by_depth: by_depth.map(|(at, &now)| per_s(depth(at), now)).collect(),
+            // Where the numbers of one that is new began nobody says.
+            sequencers: sequencers
+                .map(|it| next(it.id).map_or(0.0, |before| per_s(before, it.next)))
+                .collect(),
+            drops,
+        }
+    }
+
+    /// Bytes that all nodes sent.
+    pub fn bytes_out_per_s(&self) -> f64 {
+        self.nodes.iter().map(|node| node.bytes_out_per_s).sum()
+    }
+}
+
+/// All drops that ever were, by place and reason.
+fn drops_of(rack: &RackStatistics) -> BTreeMap<(String, &str), u64> {
+    let nodes = rack.nodes.iter();
+    let nodes = nodes.map(|node| (node.name.clone(), &node.drops));
+    let switches = rack.switches.iter().enumerate();
+    let switches = switches.map(|(at, switch)| match rack.switches.len() {
+        1 => ("switch".to_owned(), &switch.drops),
+        _ => (format!("switch {at}"), &switch.drops),
+    });
+    let mut all = BTreeMap::new();
+    for (place, drops) in nodes.chain(switches) {
+        for (reason, &count) in drops.iter().filter(|(_, count)| **count > 0) {
+            all.insert((place.clone(), reason.as_str()), count);
+        }
+    }
+    all
+}
+
+/// How often a node's NIC has sent requests again.
+fn retries(node: &NodeStatistics) -> u64 {
+    node.counters
+        .get("completer_retry_err")
+        .copied()
+        .unwrap_or(0)
+}
+
+/// All of them.
+pub fn sum(counters: &Counters) -> u64 {
+    counters.values().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::snapshot::SCHEMA;
+
+    fn snapshot(racks: u32, seconds: f64, bytes: u64) -> Snapshot {
+        let node = NodeStatistics {
+            name: "n".into(),
+            bytes_in: bytes,
+            ..NodeStatistics::default()
+        };
+        Snapshot {
+            schema: SCHEMA.into(),
+            version: String::new(),
+            pid: 7,
+            command: String::new(),
+            phase: String::new(),
+            phase_seconds: 0.0,
+            up_seconds: 0.0,
+            racks,
+            rack: Some(RackStatistics {
+                elapsed_seconds: seconds,
+                nodes: vec![node],
+                ..RackStatistics::default()
+            }),
+        }
+    }
+
+    fn check(before: Option<&Snapshot>, now: &Snapshot, expect: (bool, f64, f64)) {
+        let change = Change::between(before, now).expect("there is a rack");
+        let found = (
+            change.is_since_start,
+            change.seconds,
+            change.nodes[0].bytes_in_per_s,
+        );
+        assert_eq!(found, expect);
+    }
+
+    #[test]
+    fn rates_are_of_one_rack_and_never_negative() {
+        let (first, later) = (snapshot(1, 2.0, 1000), snapshot(1, 4.0, 5000));
+        check(None, &first, (true, 2.0, 500.0));
+        check(Some(&first), &later, (false, 2.0, 2000.0));
+        // The same look again, or one that is older, tells nothing of the time between.
+        check(Some(&later), &later, (true, 4.0, 1250.0));
+        // Another rack of the same command.
+        check(Some(&later), &snapshot(2, 8.0, 80), (true, 8.0, 10.0));
+        // Something began to count anew.
+        check(Some(&later), &snapshot(1, 5.0, 1), (false, 1.0, 0.0));
+        let without = Snapshot {
+            rack: None,
+            ..first.clone()
+        };
+        assert_eq!(Change::between(Some(&first), &without), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! Answers on the socket. Whoever asks costs the workload one look at most four times a second,
+//! however often he asks and however slowly he reads.
+
+use super::Story;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{Shutdown, shutdown, sockopt};
+use rustix::process::getuid;
+use std::io::{self, ErrorKind, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A snapshot is not older than this when it is sent, and looks are so far apart.
+const FRESH: Duration = Duration::from_millis(250);
+
+/// How long one may take to read what he asked for. Nobody else is answered meanwhile.
+const READ_LIMIT: Duration = Duration::from_millis(500);
+
+/// A pause after each answer, so that asking without end takes no core.
+const BREATH: Duration = Duration::from_millis(10);
+
+/// A look is taken so often even if nobody asks, so that no counter wraps around unseen.
+const LOOK_EVERY: Timespec = Timespec {
+    tv_sec: 10,
+    tv_nsec: 0,
+};
+
+/// The name of a process's socket, in the abstract namespace.
+pub(super) fn name(user: u32, pid: u32) -> String {
+    format!("{}{pid}", prefix(user))
+}
+
+/// What the names of a user's sockets begin with.
+pub(super) fn prefix(user: u32) -> String {
+    format!("rackweave/live/{user}/")
+}
+
+/// Who is at the other end of a stream.
+pub(super) fn user_of(stream: &UnixStream) -> io::Result<u32> {
+    Ok(sockopt::socket_peercred(stream)?.uid.as_raw())
+}
+
+/// A thread that answers until this goes.
+pub(super) struct Server {
+    listener: Arc<UnixListener>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    pub fn start(story: &Arc<Story>) -> io::Result<Self> {
+        let name = name(getuid().as_raw(), std::process::id());
+        let address = SocketAddr::from_abstract_name(name)?;
+        let listener = Arc::new(UnixListener::bind_addr(&address)?);
+        listener.set_nonblocking(true)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (story, theirs, over) = (story.clone(), listener.clone(), stop.clone());
+        let thread = std::thread::Builder::new()
+            .name("live".to_owned())
+            .spawn(move || serve(&story, &theirs, &over))?;
+        Ok(Self {
+            listener,
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // Wakes the thread.
+        let _asleep = shutdown(&*self.listener, Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// The last snapshot, as it is sent.
+struct Last {
+    at: Instant,
+    bytes: Vec<u8>,
+}
+
+fn serve(story: &Story, listener: &UnixListener, stop: &AtomicBool) {
+    let mut last: Option<Last> = None;
+    while !stop.load(Ordering::Relaxed) {
+        let mut fds = [PollFd::new(listener, PollFlags::IN)];
+        match poll(&mut fds, Some(&LOOK_EVERY)) {
+            Ok(0) => drop(story.look()),
+            Ok(_) => match listener.accept() {
+                Ok((stream, _)) => answer(story, stream, &mut last),
+                // Who asked has gone again, there are no more descriptors, or this is the end.
+                Err(_) => {}
+            },
+            Err(_) => {}
+        }
+        if !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(BREATH);
+        }
+    }
+}
+
+/// Sends a snapshot to one who is this user; others are sent nothing.
+fn answer(story: &Story, mut stream: UnixStream, last: &mut Option<Last>) {
+    if user_of(&stream).ok() != Some(getuid().as_raw()) {
+        return;
+    }
+    let last = match last {
+        Some(last) if last.at.elapsed() < FRESH => last,
+        stale => {
+            let Ok(bytes) = serde_json::to_vec(&story.snapshot()) else {
+                return;
+            };
+            stale.insert(Last {
+                at: Instant::now(),
+                bytes,
+            })
+        }
+    };
+    // One who does not read to the end has lost interest.
+    let _unread = send(&mut stream, &last.bytes);
+}
+
+fn send(stream: &mut UnixStream, mut bytes: &[u8]) -> io::Result<()> {
+    let deadline = Instant::now() + READ_LIMIT;
+    while !bytes.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

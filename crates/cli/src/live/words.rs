@@ -1,0 +1,178 @@
+//! Numbers and times, short enough for a column.
+
+/// With three digits and a decimal prefix: `0`, `12.3k`, `4.56M`.
+pub fn si(number: f64) -> String {
+    if number.abs() < 0.005 {
+        return "0".to_owned();
+    }
+    let (mut scaled, mut prefix) = (number, "");
+    for next in ["k", "M", "G", "T", "P"] {
+        // What would be rounded to 1000 is one of the next prefix.
+        if scaled.abs() < 999.5 {
+            break;
+        }
+        (scaled, prefix) = (scaled / 1000.0, next);
+    }
+    let decimals = match (scaled.abs(), prefix) {
+        (size, _) if size >= 99.95 => 0,
+        // Whole things are counted whole.
+        (size, "") if size.fract() == 0.0 => 0,
+        (size, _) if size >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.decimals$}{prefix}")
+}
+
+/// The same of a unit: `12.3 kB`.
+pub fn with_unit(number: f64, unit: &str) -> String {
+    let short = si(number);
+    let digits = short.trim_end_matches(char::is_alphabetic);
+    let prefix = &short[digits.len()..];
+    format!("{digits} {prefix}{unit}")
+}
+
+/// Bits per second of bytes per second.
+pub fn bits(bytes_per_s: f64) -> String {
+    si(bytes_per_s * 8.0)
+}
+
+/// Nodes that a flow connects, each once, with how many ends it has there; all but the first are
+/// counted if they do not fit.
+pub fn ends(nodes: &[String], width: usize) -> String {
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    for node in nodes {
+        match counted.iter_mut().find(|(name, _)| name == node) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((node, 1)),
+        }
+    }
+    let told = counted.iter().map(|&(name, count)| match count {
+        1 => name.to_owned(),
+        _ => format!("{count}×{name}"),
+    });
+    let all = told.collect::<Vec<_>>().join(" ");
+    match counted.first() {
+        Some((first, _)) if counted.len() > 1 && all.chars().count() > width => {
+            format!("{first} +{}", counted.len() - 1)
+        }
+        _ => all,
+    }
+}
+
+/// A part of a whole, in percent; a dash if there is no whole.
+pub fn share(part: f64, whole: f64) -> String {
+    match whole > 0.0 {
+        true => format!("{:.1} %", 100.0 * part / whole),
+        false => "-".to_owned(),
+    }
+}
+
+/// Seconds as `1:02` or `1:02:03`.
+pub fn clock(seconds: f64) -> String {
+    let all = seconds.max(0.0) as u64;
+    let (hours, minutes, seconds) = (all / 3600, all / 60 % 60, all % 60);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        _ => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// Bytes of a power of two: `64 KiB`.
+pub fn binary(bytes: u32) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => {
+            format!("{} MiB", bytes >> 20)
+        }
+        bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => {
+            format!("{} KiB", bytes >> 10)
+        }
+        bytes => format!("{bytes} B"),
+    }
+}
+
+/// The depth to which switches led a query.
+pub fn depth(depth: usize) -> String {
+    match depth {
+        0 => "to the root".to_owned(),
+        1 => "below the fat root".to_owned(),
+        2 => "below 1 layer".to_owned(),
+        more => format!("below {} layers", more - 1),
+    }
+}
+
+/// The kinds of answers of the page directory, as they are best read, each in words, and whether
+/// it is one answer of a request. The names are those of `rackweave_programs::pages::PageCounters`.
+pub const ANSWERS: [(&str, &str, bool); 17] = [
+    ("local", "own copy is current", true),
+    ("memory", "from another's memory", true),
+    ("storage", "from the SSD", true),
+    ("verified", "latch word asked for", true),
+    ("unfixed", "given back, changed", true),
+    ("released", "given back unchanged", true),
+    ("written", "to the SSD", true),
+    ("locked", "another has the latch", true),
+    ("not_indexed", "not indexed", true),
+    ("busy", "busy, ask again", true),
+    ("superseded", "newer elsewhere", true),
+    ("not_holder", "latch is not its own", true),
+    ("lost", "lost with its node", true),
+    ("invalid", "makes no sense", true),
+    ("housekeeping", "of the channel itself", true),
+    ("repeated", "asked again", false),
+    ("dropped_meanwhile", "dropped meanwhile", false),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_and_five_letters() {
+        let told = [
+            0.0, 0.004, 0.01, 1.0, 5.25, 42.0, 99.94, 99.96, 100.4, 999.4, 999.5, 1234.0, 99_949.0,
+            999_499.0, 999_500.0, 12e6, 1.5e9, 2e15,
+        ];
+        let told: Vec<String> = told.into_iter().map(si).collect();
+        assert_eq!(
+            told.join(" "),
+            "0 0 0.01 1 5.25 42 99.9 100 100 999 1.00k 1.23k 99.9k 999k 1.00M 12.0M 1.50G 2.00P"
+        );
+        assert!(told.iter().all(|word| word.len() <= 5), "{told:?}");
+    }
+
+    #[test]
+    fn every_answer_has_words() {
+        let counters = rackweave_programs::pages::PageCounters::default();
+        let mut names: Vec<&str> = counters.iter().map(|(name, _)| name).collect();
+        let mut known: Vec<&str> = ANSWERS.iter().map(|(name, ..)| *name).collect();
+        names.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(known, names);
+    }
+
+    #[test]
+    fn ends_of_flows_are_counted() {
+        let names = |all: &[&str]| all.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let many = names(&["a", "b", "a", "c"]);
+        assert_eq!([ends(&many, 7), ends(&many, 6)], ["2×a b c", "a +2"]);
+        let one = names(&["a-long-name", "a-long-name"]);
+        assert_eq!([ends(&one, 3), ends(&[], 3)], ["2×a-long-name", ""]);
+    }
+
+    #[test]
+    fn times_and_sizes() {
+        assert_eq!(
+            [clock(0.4), clock(62.0), clock(3723.9)],
+            ["0:00", "1:02", "1:02:03"]
+        );
+        assert_eq!(
+            [binary(65536), binary(1 << 20), binary(100)],
+            ["64 KiB", "1 MiB", "100 B"]
+        );
+        assert_eq!(
+            [with_unit(1234.0, "B"), with_unit(5.0, "bit/s")],
+            ["1.23 kB", "5 bit/s"]
+        );
+        assert_eq!([share(1.0, 3.0), share(0.0, 0.0)], ["33.3 %", "-"]);
+    }
+}

@@ -1,0 +1,78 @@
+//! The command `stat`: what a command that runs here, or a hosted rack, has counted.
+
+mod report;
+#[cfg(test)]
+mod tests;
+
+use crate::globals::Globals;
+use crate::live::args::StatArgs;
+use crate::live::source::{AskError, LookError, Source};
+use crate::outcome::{CliError, Verdict};
+use report::StatReport;
+use std::time::{Duration, Instant};
+
+/// The shortest time between two looks: a command looks at itself no more often.
+pub const INTERVAL_MIN: f64 = 0.25;
+
+/// Runs the command.
+///
+/// # Errors
+/// If nobody is there to be asked, or he does not answer.
+pub fn run(args: &StatArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let interval = args.interval.map(interval).transpose()?;
+    let mut source = Source::of(args.pid, args.hosted, globals)?;
+    let first = source.look()?;
+    let mut report = StatReport::new(None, first, args.all);
+    crate::output::print(globals, "stat", &report)?;
+    let Some(interval) = interval else {
+        return Ok(Verdict::Passed);
+    };
+    let mut printed = 1;
+    while args.count.is_none_or(|count| printed < count) {
+        if !rest(interval, globals) {
+            return Ok(Verdict::Ended);
+        }
+        let now = match source.look() {
+            Ok(now) => now,
+            // It was there, and is done.
+            Err(LookError::Ask(AskError::Ended(_))) => return Ok(Verdict::Passed),
+            Err(error) => return Err(error.into()),
+        };
+        report = StatReport::new(Some(&report.snapshot), now, args.all);
+        if globals.args.format == crate::args::Format::Text {
+            crate::output::line("")?;
+        }
+        crate::output::print(globals, "stat", &report)?;
+        printed += 1;
+    }
+    Ok(Verdict::Passed)
+}
+
+/// Seconds between two looks, as a time.
+///
+/// # Errors
+/// If that is too short, or no time at all.
+pub fn interval(seconds: f64) -> Result<Duration, CliError> {
+    let fits = (INTERVAL_MIN..=86_400.0).contains(&seconds);
+    let time = fits.then(|| Duration::from_secs_f64(seconds));
+    time.ok_or_else(|| {
+        CliError::usage(format!(
+            "--interval is {seconds}: {INTERVAL_MIN} to 86400 seconds are possible"
+        ))
+    })
+}
+
+/// Waits; false if the user wants an end.
+fn rest(interval: Duration, globals: &Globals) -> bool {
+    let until = Instant::now() + interval;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if globals.interrupt.is_set() {
+            return false;
+        }
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(Duration::from_millis(100)));
+    }
+}

@@ -1,0 +1,77 @@
+//! What `stat` prints of racks made by hand.
+
+use super::interval;
+use super::report::StatReport;
+use crate::live::Snapshot;
+use crate::live::samples::{busy, idle};
+
+#[test]
+fn a_rack_that_has_just_begun() {
+    let report = StatReport::new(None, idle(), false);
+    insta::assert_snapshot!("idle", report.to_string());
+}
+
+#[test]
+fn a_rack_with_something_of_everything() {
+    let report = StatReport::new(None, busy(10), false);
+    insta::assert_snapshot!("busy", report.to_string());
+}
+
+#[test]
+fn zeros_are_shown_on_demand() {
+    let hidden = StatReport::new(None, busy(10), false).to_string();
+    let all = StatReport::new(None, busy(10), true).to_string();
+    for name in [
+        "recirculations 0",
+        "released",
+        "drop_no_route 0",
+        "duplicate_request 0",
+    ] {
+        assert!(all.contains(name) && !hidden.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn what_happened_since_the_last_look() {
+    let report = StatReport::new(Some(&busy(10)), busy(12), false);
+    let text = report.to_string();
+    let rates: Vec<&str> = text.split("\n\n").nth(1).into_iter().collect();
+    insta::assert_snapshot!("rates", rates.join("\n"));
+}
+
+#[test]
+fn a_command_between_two_racks() {
+    let now = Snapshot {
+        rack: None,
+        ..busy(10)
+    };
+    let report = StatReport::new(Some(&busy(9)), now, false);
+    assert!(
+        report
+            .to_string()
+            .ends_with("It has no rack at the moment.\n")
+    );
+}
+
+#[test]
+fn the_json_object_has_what_the_text_has() {
+    let report = StatReport::new(Some(&busy(10)), busy(12), false);
+    let json = serde_json::to_value(&report).expect("it has no keys but text");
+    assert_eq!(json["rack"]["nodes"][2]["target"]["reads"], 18_000 * 12);
+    assert_eq!(json["rack"]["pages"]["answers"]["memory"], 9_000 * 12);
+    assert_eq!(json["change"]["pages"]["memory"], 9_000.0);
+    assert_eq!(json["change"]["is_since_start"], false);
+    assert!(json["rack"]["pages"]["answers"].get("released").is_none());
+    assert!(json.get("snapshot").is_none());
+}
+
+#[test]
+fn intervals() {
+    assert_eq!(
+        interval(0.25).ok(),
+        Some(std::time::Duration::from_millis(250))
+    );
+    for refused in [0.0, 0.2, -1.0, f64::NAN, f64::INFINITY, 1e9] {
+        assert!(interval(refused).is_err(), "{refused}");
+    }
+}

@@ -1,0 +1,129 @@
+//! What the directory answers, counted by kind. As those of the index, these are counters that a
+//! switch attaches to its actions; they take no register.
+
+use super::PageTask;
+use crate::pipeline::Task;
+use rackweave_wire::fabric::page::{Operation, Status};
+
+macro_rules! page_counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What the page directory has answered since the switch started. Every request that is
+        /// the next one of its channel is in one of these, but for [`PageCounters::repeated`] and
+        /// [`PageCounters::dropped_meanwhile`], which are beside them.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct PageCounters { $($(#[$doc])* pub $name: u64,)* }
+
+        impl PageCounters {
+            /// Every counter by name, in a fixed order.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
+}
+
+page_counters! {
+    /// The latch is granted, or the page free to read, and the requester's own copy is current:
+    /// nothing moves.
+    local,
+    /// The page comes from the memory of the node that caches it, unless that has died.
+    memory,
+    /// The page comes from its SSD.
+    storage,
+    /// The latch word was asked for.
+    verified,
+    /// A page was changed: the latch is given back, and the page is where it was changed.
+    unfixed,
+    /// The latch is given back, nothing was changed.
+    released,
+    /// The page is written to its SSD.
+    written,
+    /// Another node holds the latch.
+    locked,
+    /// The directory has no entry for the page.
+    not_indexed,
+    /// The newest version went down with its node.
+    lost,
+    /// Who gives the latch back does not have it.
+    not_holder,
+    /// Who wants to write a page is not its place any more.
+    superseded,
+    /// No lane was free, or the page is being written: the requester asks again.
+    busy,
+    /// The request makes no sense.
+    invalid,
+    /// Requests of nodes about their own channel, which concern no page.
+    housekeeping,
+    /// Requests that came again and were answered as before.
+    repeated,
+    /// Pages that their node had dropped when they were to come from there; those that are indexed
+    /// come from the SSD instead.
+    dropped_meanwhile,
+}
+
+impl PageCounters {
+    /// Counts an answer, with what it sets going.
+    #[inline]
+    pub(super) fn count(&mut self, operation: Operation, status: Status, task: Option<&Task>) {
+        let counter = match (status, operation) {
+            (Status::Moving, Operation::Evict | Operation::WriteHome) => &mut self.written,
+            (Status::Moving, _) => match task {
+                Some(Task::Page(PageTask::Command { .. })) => &mut self.storage,
+                _ => &mut self.memory,
+            },
+            (Status::Current, Operation::Verify) => &mut self.verified,
+            (Status::Current, Operation::Unfix) => &mut self.unfixed,
+            (Status::Current, Operation::Release) => &mut self.released,
+            (Status::Current, Operation::Aim | Operation::Quiesce) => &mut self.housekeeping,
+            (Status::Current, _) => &mut self.local,
+            (Status::Locked, _) => &mut self.locked,
+            (Status::NotIndexed, _) => &mut self.not_indexed,
+            (Status::Lost, _) => &mut self.lost,
+            (Status::NotHolder, _) => &mut self.not_holder,
+            (Status::Superseded, _) => &mut self.superseded,
+            (Status::Busy, Operation::Quiesce) => &mut self.housekeeping,
+            (Status::Busy, _) => &mut self.busy,
+            (Status::Invalid, _) => &mut self.invalid,
+        };
+        *counter += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rackweave_switch::transfer::LaneId;
+
+    #[test]
+    fn every_answer_is_counted_once() {
+        let mut counters = PageCounters::default();
+        let command = Task::Page(PageTask::Command { slot: 0, store: 0 });
+        let moved = Task::Engine(rackweave_switch::transfer::EngineTask::Complete(LaneId(0)));
+        let all = |counters: &PageCounters| counters.iter().map(|(_, count)| count).sum::<u64>();
+        let mut answers = 0;
+        for number in 1..=13 {
+            let operation = Operation::from_number(number).expect("there are thirteen");
+            for status in [
+                Status::Moving,
+                Status::Current,
+                Status::Locked,
+                Status::NotIndexed,
+                Status::Lost,
+                Status::NotHolder,
+                Status::Superseded,
+                Status::Busy,
+                Status::Invalid,
+            ] {
+                for task in [None, Some(&command), Some(&moved)] {
+                    counters.count(operation, status, task);
+                    answers += 1;
+                    assert_eq!(all(&counters), answers, "{operation:?} {status:?} {task:?}");
+                }
+            }
+        }
+        assert_eq!(counters.verified, 3);
+        assert_eq!(counters.written, 2 * 3);
+        // Eleven operations move pages hither, as far as the kind of answer goes.
+        assert_eq!((counters.storage, counters.memory), (11, 22));
+    }
+}

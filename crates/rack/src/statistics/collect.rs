@@ -1,0 +1,205 @@
+//! One look: each lock is taken once, for as long as copying numbers takes.
+
+use super::flows::FlowTotals;
+use super::observer::Observed;
+use super::split::{is_drop, split_nic};
+use super::{
+    Counters, Described, FlowStatistics, IndexStatistics, NodeStatistics, PageStatistics,
+    RackStatistics, SequencerStatistics, SwitchStatistics, TargetStatistics,
+};
+use crate::embedded::Shared;
+use rackweave_base::NodeId;
+use rackweave_controller::{Controller, Site};
+use rackweave_programs::index::IndexCounters;
+use rackweave_programs::pages::PageCounters;
+use rackweave_switch as switch;
+use std::time::Duration as Time;
+
+/// Flows that do not run any more and are told of: those that were set up last.
+const ENDED_MAX: usize = 24;
+
+/// How often one who looks asks for the controller before he tells what he saw last, and how long
+/// he sleeps in between: some milliseconds, in which a flow is set up.
+const TRIES: u32 = 10;
+const NAP: Time = Time::from_millis(1);
+
+/// What the controller was seen to know.
+#[derive(Default)]
+pub(crate) struct Seen {
+    totals: FlowTotals,
+    flows: Vec<FlowStatistics>,
+    flows_made: u64,
+    sequencers: Vec<SequencerStatistics>,
+    pages: Option<(u64, u64)>,
+}
+
+/// What is copied of a switch.
+struct SwitchNow {
+    counters: switch::Counters,
+    /// Page size, pages indexed and answers.
+    pages: Option<(u32, u64, PageCounters)>,
+    index: Option<IndexCounters>,
+}
+
+pub(super) fn look(rack: &Shared, observed: &Observed) -> RackStatistics {
+    let Described { nodes, switches } = &observed.described;
+    let switches_now = (0..switches.len()).filter_map(|at| switch_now(rack, at));
+    let switches_now: Vec<SwitchNow> = switches_now.collect();
+    let mut seen = observed.seen.lock().expect("no holder of this lock panics");
+    seen.ask(rack, &observed.described);
+    let elapsed = rack.time().as_nanos() as f64 / 1e9;
+    RackStatistics {
+        elapsed_seconds: elapsed,
+        nodes: (0u16..)
+            .zip(nodes)
+            .map(|(node, (name, role))| node_statistics(rack, NodeId(node), (name, role)))
+            .collect(),
+        flows: seen.flows.clone(),
+        flows_made: seen.flows_made,
+        pages: seen.pages.and_then(|known| pages(&switches_now, known)),
+        index: index(&switches_now),
+        sequencers: seen.sequencers.clone(),
+        switches: switches_now
+            .iter()
+            .zip(switches)
+            .map(|(now, role)| switch_statistics(now, role))
+            .collect(),
+    }
+}
+
+impl Seen {
+    /// Asks the controller, if it has time.
+    fn ask(&mut self, rack: &Shared, described: &Described) {
+        for _ in 0..TRIES {
+            let asked =
+                rack.try_control(|controller, site| self.update(controller, site, described));
+            if asked.is_some() {
+                return;
+            }
+            std::thread::sleep(NAP);
+        }
+    }
+
+    fn update(&mut self, controller: &Controller, site: &mut dyn Site, described: &Described) {
+        let looks = controller.look_at_flows(site, ENDED_MAX);
+        self.flows = self.totals.update(&looks, |node| described.name(node));
+        self.flows_made = controller.flows_made() as u64;
+        self.pages = controller
+            .page_spec()
+            .map(|spec| (spec.pages(), controller.lost_pages().len() as u64));
+        let sequencers = controller.look_at_sequencers(site).into_iter();
+        let sequencers = sequencers.map(|(id, next)| SequencerStatistics { id: id.0, next });
+        self.sequencers = sequencers.collect();
+    }
+}
+
+fn node_statistics(rack: &Shared, node: NodeId, (name, role): (&str, &str)) -> NodeStatistics {
+    let counters = rack.with_nic(usize::from(node.0), |nic| nic.counters().clone());
+    let (mut target, mut site) = (None, rack);
+    site.target(node, &mut |it, _| target = Some(it.counters().clone()));
+    let dead = !site.node(node, &mut |_| {});
+    let (drops, rest) = split_nic(by_name(counters.iter()));
+    NodeStatistics {
+        name: name.to_owned(),
+        role: role.to_owned(),
+        dead,
+        packets_in: counters.rcvd_pkts,
+        packets_out: counters.sent_pkts,
+        bytes_in: counters.rdma_rx_bytes,
+        bytes_out: counters.rdma_tx_bytes,
+        counters: rest,
+        drops,
+        target: target.map(|it| TargetStatistics {
+            reads: it.reads,
+            writes: it.writes,
+            bytes_read: it.bytes_read,
+            bytes_written: it.bytes_written,
+            errors: it.errors.values().sum(),
+        }),
+    }
+}
+
+fn switch_now(rack: &Shared, at: usize) -> Option<SwitchNow> {
+    rack.with_switch_at(at, |switch| {
+        let program = switch.program();
+        let (pages, index) = (&program.pages, &program.index);
+        SwitchNow {
+            counters: switch.counters().clone(),
+            pages: pages.is_present().then(|| {
+                (
+                    pages.config().page_size,
+                    pages.len() as u64,
+                    pages.counters(),
+                )
+            }),
+            index: index.is_present().then(|| index.counters()),
+        }
+    })
+}
+
+fn switch_statistics(now: &SwitchNow, role: &str) -> SwitchStatistics {
+    let all = by_name(now.counters.iter());
+    let (drops, counters) = all.into_iter().partition(|(name, _)| is_drop(name));
+    SwitchStatistics {
+        role: role.to_owned(),
+        counters,
+        drops,
+    }
+}
+
+/// The directory is in switch 0 alone; it is told of if one was set up.
+fn pages(switches: &[SwitchNow], (pages, pages_lost): (u64, u64)) -> Option<PageStatistics> {
+    let (page_bytes, pages_indexed, answers) = switches.iter().find_map(|now| now.pages)?;
+    Some(PageStatistics {
+        page_bytes,
+        pages,
+        pages_indexed,
+        answers: by_name(answers.iter()),
+        pages_lost,
+    })
+}
+
+fn index(switches: &[SwitchNow]) -> Option<IndexStatistics> {
+    let all = switches.iter().filter_map(|now| now.index);
+    let all = all.reduce(|mut sum, more| {
+        sum += &more;
+        sum
+    })?;
+    let IndexCounters {
+        queries,
+        lookups,
+        by_depth,
+        unknown_pair,
+        unknown_server,
+        other_server,
+        no_range,
+        beyond,
+        not_loaded,
+        no_bank,
+        forged,
+        hops,
+    } = all;
+    Some(IndexStatistics {
+        queries,
+        lookups,
+        by_depth: by_depth.to_vec(),
+        other: by_name([
+            ("unknown_pair", unknown_pair),
+            ("unknown_server", unknown_server),
+            ("other_server", other_server),
+            ("no_range", no_range),
+            ("beyond", beyond),
+            ("not_loaded", not_loaded),
+            ("no_bank", no_bank),
+            ("forged", forged),
+            ("hops", hops),
+        ]),
+    })
+}
+
+fn by_name(counters: impl IntoIterator<Item = (&'static str, u64)>) -> Counters {
+    let named = counters.into_iter();
+    named
+        .map(|(name, count)| (name.to_owned(), count))
+        .collect()
+}
