@@ -20,12 +20,12 @@ pub fn sound(system: System, options: Options, seeds: Range<u64>) -> Vec<SeedRep
     seeds.map(judged).collect()
 }
 
+/// What it is, more than how much of it is expected, and how to count it in a report.
+type Count<'a> = (&'a str, u64, fn(&SeedReport) -> u64);
+
 /// What was counted together must be more than this: a campaign must hurt to show anything.
 #[track_caller]
-pub fn more_than<const N: usize>(
-    reports: &[SeedReport],
-    counts: [(&str, u64, fn(&SeedReport) -> u64); N],
-) {
+pub fn more_than<const N: usize>(reports: &[SeedReport], counts: [Count<'_>; N]) {
     for (what, least, count) in counts {
         let sum: u64 = reports.iter().map(count).sum();
         assert!(sum > least, "{sum} {what}; more than {least} were expected");

@@ -231,7 +231,7 @@ impl RackArgs {
 }
 
 /// What the demo may be told.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(after_help = "\
 Examples:
   rackweave demo
@@ -260,19 +260,6 @@ pub struct DemoArgs {
     pub capture: Option<PathBuf>,
     #[command(flatten)]
     pub rack: RackArgs,
-}
-
-impl Default for DemoArgs {
-    fn default() -> Self {
-        Self {
-            simulated: false,
-            systems: Vec::new(),
-            scale_factor: None,
-            item_size: None,
-            capture: None,
-            rack: RackArgs::default(),
-        }
-    }
 }
 
 /// What `flow` may be told.
@@ -366,8 +353,8 @@ Examples:
   rackweave figures communication-6a --embedded
 
 report.html has everything in one page: open it in a browser. Of each figure NAME.csv has the curves
-and NAME.svg the picture; claims.csv has what the papers say beside what was measured. The racks are the papers' testbeds: --config changes nothing here. A ratio
-that is far from one is no failure.")]
+and NAME.svg the picture; claims.csv has what the papers say beside what was measured. The racks are
+the papers' testbeds: --config changes nothing here. A ratio that is far from one is no failure.")]
 pub struct FiguresArgs {
     /// Which figures; without names, all
     #[arg(value_name = "NAME",

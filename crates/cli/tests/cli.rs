@@ -491,7 +491,10 @@ fn info_tells_what_was_chosen_and_why() {
     let output = run(&["info", "--config", &path]);
     let again = file("paths-again.toml", &String::from_utf8_lossy(&output.stdout));
     let again = json(&["info", "--config", &again]);
-    assert_eq!((&again["config"], &again["paths"]), (&value["config"], &value["paths"]));
+    assert_eq!(
+        (&again["config"], &again["paths"]),
+        (&value["config"], &value["paths"])
+    );
 }
 
 #[test]

@@ -27,8 +27,8 @@ use rackweave_base::Rng;
 use sequencer::SequencerBook;
 
 pub use flows::{
-    AbortReason, Bell, FlowError, FlowId, FlowLook, FlowRings, FlowShape, FlowSpec, FlowState, Loss,
-    LossPolicy, Ring, RingCounters,
+    AbortReason, Bell, FlowError, FlowId, FlowLook, FlowRings, FlowShape, FlowSpec, FlowState,
+    Loss, LossPolicy, Ring, RingCounters,
 };
 pub use lanes::LaneError;
 pub use pages::{

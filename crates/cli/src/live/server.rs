@@ -92,11 +92,12 @@ fn serve(story: &Story, listener: &UnixListener, stop: &AtomicBool) {
         let mut fds = [PollFd::new(listener, PollFlags::IN)];
         match poll(&mut fds, Some(&LOOK_EVERY)) {
             Ok(0) => drop(story.look()),
-            Ok(_) => match listener.accept() {
-                Ok((stream, _)) => answer(story, stream, &mut last),
-                // Who asked has gone again, there are no more descriptors, or this is the end.
-                Err(_) => {}
-            },
+            Ok(_) => {
+                // Else who asked has gone again, there are no more descriptors, or this is the end.
+                if let Ok((stream, _)) = listener.accept() {
+                    answer(story, stream, &mut last);
+                }
+            }
             Err(_) => {}
         }
         if !stop.load(Ordering::Relaxed) {

@@ -76,14 +76,12 @@ fn watch(
         }
         if event::poll(LISTEN)? {
             is_drawn = false;
-            match event::read()? {
-                Event::Key(key) if key.kind != KeyEventKind::Release => {
-                    if state.handle_key(key) == Wish::End {
-                        return Ok(());
-                    }
-                }
-                // The size is that of the next draw.
-                _ => {}
+            // Of a new size nothing need be known: it is that of the next draw.
+            if let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+                && state.handle_key(key) == Wish::End
+            {
+                return Ok(());
             }
         }
         while let Some(look) = asking.news() {

@@ -140,9 +140,7 @@ impl RackConfig {
             .iter()
             .enumerate()
             .filter(|(_, node)| node.role == role);
-        numbered
-            .map(|(at, _)| NodeId(at as u16))
-            .collect()
+        numbered.map(|(at, _)| NodeId(at as u16)).collect()
     }
 
     /// The node of this name.

@@ -219,12 +219,7 @@ pub(super) fn with_faults(
     if !faults.any() {
         return Ok(link);
     }
-    let fault = Fault::new(
-        link,
-        faults.to_links(),
-        rng.fork("faults"),
-        memory.clone(),
-    );
+    let fault = Fault::new(link, faults.to_links(), rng.fork("faults"), memory.clone());
     Ok(Box::new(fault.map_err(crate::build::RackError::from)?))
 }
 

@@ -229,15 +229,19 @@ fn each_once(drawn: Vec<Vec<Range<u64>>>) -> Result<u64, String> {
 mod tests {
     use super::*;
 
+    /// Judges what clients drew, each some ranges given by their ends.
+    fn judged(drawn: &[&[(u64, u64)]]) -> Result<u64, String> {
+        let ranges = |one: &&[(u64, u64)]| one.iter().map(|&(first, end)| first..end).collect();
+        each_once(drawn.iter().map(ranges).collect())
+    }
+
     #[test]
     fn numbers_that_are_missing_or_come_twice_are_noticed() {
-        let all =
-            |drawn: &[&[Range<u64>]]| each_once(drawn.iter().map(|one| one.to_vec()).collect());
-        assert_eq!(all(&[&[0..5, 9..12], &[5..9]]), Ok(12));
-        assert_eq!(all(&[]), Ok(0));
-        let missing = all(&[&[0..5], &[6..9]]).expect_err("5 is missing");
+        assert_eq!(judged(&[&[(0, 5), (9, 12)], &[(5, 9)]]), Ok(12));
+        assert_eq!(judged(&[]), Ok(0));
+        let missing = judged(&[&[(0, 5)], &[(6, 9)]]).expect_err("5 is missing");
         assert!(missing.contains("nobody drew number 5"), "{missing}");
-        let twice = all(&[&[0..5], &[4..9]]).expect_err("4 came twice");
+        let twice = judged(&[&[(0, 5)], &[(4, 9)]]).expect_err("4 came twice");
         assert!(twice.contains("number 4 was drawn twice"), "{twice}");
     }
 }

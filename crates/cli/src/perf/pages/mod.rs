@@ -118,9 +118,10 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     for page_bytes in SIZES {
         let mut measure = |indexed| -> Result<Rate, CliError> {
             let by = if indexed { "switch" } else { "server" };
-            phase(&format!("pages of {page_bytes} bytes from memory, by the {by}"));
-            let rate =
-                measure::from_memory(&config, (page_bytes, indexed), depth, span, globals)?;
+            phase(&format!(
+                "pages of {page_bytes} bytes from memory, by the {by}"
+            ));
+            let rate = measure::from_memory(&config, (page_bytes, indexed), depth, span, globals)?;
             step();
             verified &= rate.all_from_there;
             Ok(rate)

@@ -127,8 +127,8 @@ impl StoreConfig {
         })
     }
 
-    /// The same for a simulated rack: it takes the time of modelled drives. Its blocks lie in memory
-    /// whatever the medium, since nothing real has a place in virtual time.
+    /// The same for a simulated rack: it takes the time of modelled drives. Its blocks are in
+    /// memory whatever the medium, since nothing real has a place in virtual time.
     ///
     /// # Errors
     /// If pages of this size do not fit it.

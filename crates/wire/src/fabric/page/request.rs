@@ -128,9 +128,7 @@ impl Request {
 
     /// The request of a READ; nothing if there is no such operation.
     pub fn parse(address: u64, rkey: u32) -> Option<Self> {
-        let Some(operation) = Operation::from_number((address >> 56) as u8) else {
-            return None;
-        };
+        let operation = Operation::from_number((address >> 56) as u8)?;
         Some(Self {
             operation,
             page: PageId(address & ((1 << PageId::BITS) - 1)),
@@ -196,9 +194,7 @@ impl Response {
 
     /// The response in these words; nothing if there is no such status.
     pub fn parse(first: u64, second: u64) -> Option<Self> {
-        let Some(status) = Status::from_number(first as u8) else {
-            return None;
-        };
+        let status = Status::from_number(first as u8)?;
         Some(Self {
             status,
             granted: first >> 8 & 1 == 1,
