@@ -258,8 +258,12 @@ fn read_capture() -> Result<(), Failure> {
     }
     let file = target_dir().join("ci.pcapng");
     let path = file.to_string_lossy().into_owned();
+    // Of other systems' payloads (tree nodes, pages, packages), Wireshark takes some for
+    // encapsulated packets of other protocols, which they then are not.
     let options = [
         "demo",
+        "--systems",
+        "flows",
         "--scale-factor",
         "0.001",
         "--format",
