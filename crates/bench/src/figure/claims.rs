@@ -127,8 +127,9 @@ pub(super) fn ratio(claim: &Claim) -> String {
     }
 }
 
-/// The text in lines of at most `width` characters, broken between words.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+/// The text in lines of at most `width` characters, broken between words. A longer word has a line
+/// of its own; a text without words is one empty line.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let last = lines.last_mut().expect("there is always one");

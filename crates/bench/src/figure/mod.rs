@@ -9,7 +9,7 @@ pub mod report;
 mod svg;
 
 use claims::short;
-pub use claims::{claims_csv, claims_table};
+pub use claims::{claims_csv, claims_table, wrapped};
 
 use serde::Serialize;
 

@@ -1,5 +1,6 @@
 //! The paths that were chosen and why, as text: what is the same for several is told once.
 
+use rackweave_bench::figure::wrapped;
 use rackweave_rack::paths::{Group, Kind, Path};
 use std::fmt;
 
@@ -136,23 +137,6 @@ fn section(f: &mut fmt::Formatter<'_>, heading: &str, rows: &[Row<'_>]) -> fmt::
         }
     }
     Ok(())
-}
-
-/// `text` in lines of at most so many characters, if no word is longer.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("there is one");
-        if last.is_empty() {
-            last.push_str(word);
-        } else if last.chars().count() + 1 + word.chars().count() <= width {
-            last.push(' ');
-            last.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
 }
 
 #[cfg(test)]
