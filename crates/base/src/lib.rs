@@ -2,12 +2,14 @@
 //!
 //! Knows time as numbers ([`Instant`], [`Duration`]), seeded randomness ([`Rng`]), identifiers
 //! ([`ids`]), wrapping sequence numbers ([`Psn`]), deadlines ([`Timers`]), region memory
-//! ([`memory`]) and the packet that travels between machines ([`packet`]).
+//! ([`memory`]), the packet that travels between machines ([`packet`]) and the [`checksum`] of what
+//! lies on storage.
 //!
 //! It knows no protocol: not one header field is read or written here. It reads no clock and owns
 //! no thread. Start reading at [`packet`].
 
 pub mod canary;
+pub mod checksum;
 pub mod ids;
 pub mod memory;
 pub mod packet;

@@ -1170,7 +1170,7 @@ rackweave_status rackweave_page_store_create(const struct rackweave_pages *pages
 rackweave_status rackweave_page_store_destroy(struct rackweave_page_store *store);
 
 /**
- * Makes a new store, whatever was there before: all pages but page 0 are free. `identity` is a
+ * Makes a new store, whatever was there before: all pages but its own are free. `identity` is a
  * random number by which this store is told from others. No page may be fixed anywhere.
  */
 rackweave_status rackweave_page_store_format(struct rackweave_page_store *store, uint64_t identity);

@@ -9,7 +9,8 @@ use crate::status::Status;
 use crate::wait::wait;
 use ::rackweave_rack::services::PageWorker;
 use rackweave_endpoint::page_store::{
-    AllocateError, CloseError, Fix, FixError, Flush, FlushError, FormatOptions, Mode, OpenError,
+    AllocateError, CloseError, Fix, FixError, Flush, FlushError, FormatOptions, MapError, Mode,
+    OpenError,
 };
 use rackweave_wire::fabric::page::PageId;
 use std::collections::HashMap;
@@ -42,7 +43,8 @@ impl From<FixError> for Fault {
             FixError::Corrupt { .. } | FixError::WrongPage { .. } => Status::Corrupt,
             FixError::StorageFull | FixError::PoolTooSmall { .. } => Status::NoRoom,
             FixError::Storage { .. } => Status::System,
-            FixError::Gone => Status::Gone,
+            FixError::Gone | FixError::Fenced | FixError::NotMember(_) => Status::Gone,
+            FixError::NotLogged(_) => Status::TimedOut,
             FixError::Conflict(_) => Status::Conflict,
         };
         Self::new(status, error)
@@ -51,7 +53,7 @@ impl From<FixError> for Fault {
 
 impl From<FlushError> for Fault {
     fn from(error: FlushError) -> Self {
-        let Self { status, .. } = error.source.into();
+        let Self { status, .. } = error.cause().into();
         Self::new(status, error)
     }
 }
@@ -63,6 +65,12 @@ impl From<AllocateError> for Fault {
             AllocateError::NotInUse(_) | AllocateError::NotOpen => Status::Refused,
             AllocateError::NoSuchPage(..) => Status::NotFound,
             AllocateError::Damaged(_) => Status::Corrupt,
+            AllocateError::Maps { source, .. } => match source {
+                MapError::Fix(source) => Self::from(source).status,
+                MapError::Flush(source) => Self::from(source).status,
+                MapError::Damaged => Status::Corrupt,
+                MapError::Contended => Status::Conflict,
+            },
             AllocateError::Fix(source) => Self::from(source).status,
         };
         Self::new(status, error)
@@ -82,6 +90,7 @@ impl From<OpenError> for Fault {
             OpenError::Capacity(_) => Status::BadArgument,
             OpenError::Fix(source) => Self::from(source).status,
             OpenError::Flush(source) => Self::from(source).status,
+            OpenError::Contended(_) => Status::Conflict,
         };
         Self::new(status, error)
     }
@@ -222,7 +231,7 @@ pub extern "C" fn rackweave_page_store_destroy(store: *mut rackweave_page_store)
     })
 }
 
-/// Makes a new store, whatever was there before: all pages but page 0 are free. `identity` is a
+/// Makes a new store, whatever was there before: all pages but its own are free. `identity` is a
 /// random number by which this store is told from others. No page may be fixed anywhere.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_format(
@@ -270,6 +279,7 @@ pub extern "C" fn rackweave_page_store_close(store: *mut rackweave_page_store) -
             store.worker.close().map_err(|error| match error {
                 CloseError::Allocate(source) => source.into(),
                 CloseError::Flush(source) => source.into(),
+                CloseError::Superblock(source) => source.into(),
             })
         })
     })
@@ -288,7 +298,6 @@ pub unsafe extern "C" fn rackweave_page_store_allocate(
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(number, "number")? };
         handle::with(store, |store: &mut Store| {
-            let _entry = store.superblock()?;
             out.set(store.worker.allocate()?.number());
             Ok(())
         })
@@ -305,7 +314,6 @@ pub extern "C" fn rackweave_page_store_free(
     call(|| {
         handle::with(store, |store: &mut Store| {
             let page = page(number)?;
-            let _superblock = store.superblock()?;
             let _entry = store.fixed.enter(page, Mode::Exclusive)?;
             Ok(store.worker.free(page)?)
         })

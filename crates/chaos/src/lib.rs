@@ -3,7 +3,8 @@
 //!
 //! One seed is one run, and it repeats exactly: [`run`] with the same system and seed gives the
 //! same report, trace hash included. A panic in the system under test is a violation like any
-//! other.
+//! other. A run that does not come to its end is *stuck*: it fails as well, but is counted apart,
+//! since it breaks a promise of progress and none of safety.
 //!
 //! It knows racks, endpoints and checkers. It must not know the machines' insides.
 
@@ -206,6 +207,15 @@ pub struct SeedReport {
     pub aborted: Option<String>,
     /// Everything that must not be.
     pub violations: Vec<String>,
+    /// Where the run did not come to its end. What was still open then is not judged.
+    pub stuck: Vec<String>,
+}
+
+impl SeedReport {
+    /// Whether nothing is wrong: no violation, and the run came to its end.
+    pub fn is_sound(&self) -> bool {
+        self.violations.is_empty() && self.stuck.is_empty()
+    }
 }
 
 /// What is settled beforehand and not left to the seeds.

@@ -3,15 +3,16 @@
 use crate::{Options, SeedReport, System, replay_command, run, run_with};
 use core::ops::Range;
 
-/// Runs these seeds; the first with a violation fails the test, and says how to repeat it.
+/// Runs these seeds; the first that is not sound fails the test, and says how to repeat it.
 #[track_caller]
 pub fn sound(system: System, options: Options, seeds: Range<u64>) -> Vec<SeedReport> {
     let judged = |seed| {
         let report = run_with(system, seed, &options);
         assert!(
-            report.violations.is_empty(),
-            "{:#?}\n{}\nrepeat with: {}",
+            report.is_sound(),
+            "{:#?}\nstuck: {:#?}\n{}\nrepeat with: {}",
             report.violations,
+            report.stuck,
             report.plan,
             replay_command(system, seed, &options)
         );

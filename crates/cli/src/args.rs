@@ -521,6 +521,9 @@ pub struct PerfArgs {
     #[arg(short = 't', long, value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     pub tx_depth: Option<u32>,
+    /// Pages: the file has double writes: each write is whole or not there when the power fails
+    #[arg(long)]
+    pub double_write: bool,
     /// Bytes of a packet's payload at most
     #[arg(short = 'm', long, value_name = "BYTES")]
     pub mtu: Option<u32>,

@@ -343,7 +343,7 @@ fn damaged_stores_are_told_in_one_line() {
         bytes
     };
     told("a bit of the superblock", &damaged(64));
-    told("a bit of the catalogue", &damaged(8192 + 200));
+    told("a bit of the catalogue", &damaged(8192 * 2 + 200));
     told("a bit of a record", &damaged(8192 * 20 + 4000));
     insta::assert_snapshot!("ycsb_damaged", all);
     std::fs::remove_file(file).expect("it is there");

@@ -214,7 +214,7 @@ impl Program for Pipeline {
             if self.index.is_present()
                 && let Some(kind) = query::sort(packet.header())
             {
-                let by = (&self.forward, self.engine.config().rewrite);
+                let by = (&self.forward, &self.engine);
                 return self.index.packet(pass, by, (port, kind), packet);
             }
             return self.forward.packet(pass, port, packet);

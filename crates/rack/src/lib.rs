@@ -35,4 +35,4 @@ pub use index::network::{
 };
 pub use index::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec, SharedServer};
 pub use pages::{PageEnds, TargetOptions};
-pub use simulated::{RunEnd, SimulatedRack, SsdBackend};
+pub use simulated::{RunEnd, SimulatedRack, SsdBackend, SsdStall};

@@ -5,6 +5,9 @@ use rackweave_controller::{Controller, PageNode, PageSpec, PageStoreSpec};
 use rackweave_endpoint::page_store::directory::{ChannelParts, FallbackParts};
 use rackweave_target::TargetConfig;
 
+use core::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
 use crate::choices;
 use crate::config::RackConfig;
 
@@ -39,7 +42,7 @@ impl TargetOptions {
     /// most as many commands as there are buffers.
     pub(crate) fn config(self, config: &RackConfig) -> TargetConfig {
         let slots = config.switch.page_slots;
-        let draining = u32::from(slots).min(self.commands) as u16;
+        let draining = self.commands.min(u32::from(u16::MAX)) as u16;
         TargetConfig {
             queues_max: slots.saturating_add(draining).saturating_add(2),
             queue_entries: 2,
@@ -55,6 +58,7 @@ impl TargetOptions {
 pub(crate) fn ends<'a>(
     controller: &Controller,
     node: NodeId,
+    alarm: &Arc<AtomicBool>,
     block: impl Fn(NodeId, Rkey) -> Option<&'a Block>,
 ) -> Option<PageEnds> {
     let (pool, channels) = controller.page_node(node)?;
@@ -78,6 +82,7 @@ pub(crate) fn ends<'a>(
                     store: fallback.store,
                 })
                 .collect(),
+            alarm: Arc::clone(alarm),
         })
     });
     Some(PageEnds {
@@ -101,6 +106,7 @@ pub(crate) fn spec(
         nodes,
         stores,
         fallback,
+        standbys: Vec::new(),
         indexed: 0,
         timeout: timeout + timeout,
     };

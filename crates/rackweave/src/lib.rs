@@ -54,7 +54,7 @@
 //! ```
 //!
 //! `crates/rackweave/examples` has a program for each of pages, index, shuffle, messages and
-//! sequencer.
+//! sequencer, and `kv`, a key-value engine with a redo log.
 //!
 //! # Who does the work
 //!

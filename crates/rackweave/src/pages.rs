@@ -38,6 +38,9 @@
 //! # }
 //! ```
 //!
+//! An engine with a redo log gives its pages LSNs ([`PageGuard::set_lsn`]) and installs the log
+//! ([`Pool::set_log`]): then no page is seen elsewhere before the log has it ([`RedoLog`]).
+//!
 //! A worker has several fixes under way if they are begun with [`PageStore::worker_mut`]; see
 //! [`Worker`]. [`directory`] is the room below, for those who build a pool of their own.
 
@@ -45,11 +48,13 @@ pub use rackweave_controller::{LostPage, PageNode, PageSetUpError, PageSpec, Pag
 pub use rackweave_endpoint::page_store::*;
 pub use rackweave_rack::services::{
     BLOCK, HireError, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare,
-    StoreInfo, StoreMedium, StoresCloseError,
+    StoreInfo, StoreMedium, StoreState, StoresCloseError,
 };
 pub use rackweave_rack::{PageEnds, TargetOptions};
 pub use rackweave_target::{
-    Backend, Engine, FileBackend, FileError, FileOptions, Io, IoDone, IoError, IoKind,
-    MemoryBackend, Place, TargetError,
+    Backend, DoubleWrite, DoubleWriteArea, DoubleWriteError, Engine, FileBackend, FileError,
+    FileOptions, Io, IoDone, IoError, IoKind, MemoryBackend, Place, TargetError,
 };
-pub use rackweave_wire::fabric::page::{PAGE_SIZE_MAX, PAGE_SIZE_MIN, PageId};
+pub use rackweave_wire::fabric::page::{
+    HEADER_LEN as PAGE_HEADER_LEN, PAGE_SIZE_MAX, PAGE_SIZE_MIN, PageId,
+};

@@ -61,5 +61,5 @@
 //! # }
 //! ```
 
-pub use rackweave_rack::{RunEnd, SimulatedRack, SsdBackend};
+pub use rackweave_rack::{RunEnd, SimulatedRack, SsdBackend, SsdStall};
 pub use rackweave_sim::{Actor, ActorId, Context, CpuModel, NicModel, SsdModel, Step};

@@ -44,7 +44,7 @@ drop_reasons! {
     NoPort = "drop_no_port",
     /// The payload of a word response is not at hand or has the wrong length.
     BadWord = "drop_bad_word",
-    /// The ICRC of a packet whose payload the switch itself reads is wrong.
+    /// The ICRC of a packet that ends in the switch, or of a query for an index, is wrong.
     BadCheck = "drop_bad_check",
     /// From a guarded port, with another Ethernet source (or ARP sender) than the port's.
     ForeignSourceMac = "drop_foreign_source_mac",

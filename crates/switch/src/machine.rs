@@ -15,7 +15,7 @@ pub trait Program: Sized {
     /// The small header that a recirculated packet carries.
     type Task: Copy;
     /// What the program tells the controller.
-    type Digest;
+    type Digest: PartialEq;
 
     /// Enters every table and register array.
     fn declare(&self, ledger: &mut Ledger);
@@ -64,7 +64,7 @@ pub struct SwitchConfig {
     pub recirculation_tasks: usize,
     /// What one recirculation takes.
     pub recirculation_latency: Duration,
-    /// Digests kept for the controller.
+    /// Digests waiting for the controller, beyond which mere hints are dropped.
     pub digests: usize,
 }
 
@@ -156,13 +156,23 @@ impl<T, D> Fabric<T, D> {
             .push_back((now + self.config.recirculation_latency, task));
     }
 
-    pub(crate) fn digest(&mut self, digest: D) {
-        // The controller only has to hear that something happened; what it missed it reads from
-        // the registers. So the oldest may go.
-        if self.digests.len() == self.config.digests {
-            self.digests.pop_front();
+    /// Never lost, since nobody would raise it again. There are as many different ones as there are
+    /// table entries, and where many wait, one that waits already is not entered twice: so what
+    /// peers send cannot make the queue grow without bound.
+    pub(crate) fn digest(&mut self, digest: D)
+    where
+        D: PartialEq,
+    {
+        if self.digests.len() < self.config.digests || !self.digests.contains(&digest) {
+            self.digests.push_back(digest);
         }
-        self.digests.push_back(digest);
+    }
+
+    /// May be lost: it is raised again if its cause lasts.
+    pub(crate) fn hint(&mut self, digest: D) {
+        if self.digests.len() < self.config.digests {
+            self.digests.push_back(digest);
+        }
     }
 }
 
@@ -223,13 +233,26 @@ impl<P: Program> Switch<P> {
         self.run_tasks(now);
     }
 
-    /// Drops the recirculating tasks of what the control plane has taken out of the tables. A
-    /// hardware control plane would wait for the few passes that they take to come to nothing;
-    /// after this, numbers may be used again.
-    pub fn purge(&mut self) {
+    /// Drops the recirculating tasks of what the control plane has taken out of the tables, and
+    /// returns them: what they were to do for others is the control plane's to do. A hardware
+    /// control plane would wait for the few passes that they take to come to nothing; after this,
+    /// numbers may be used again.
+    pub fn purge(&mut self) -> Vec<P::Task> {
+        self.purge_if(|_, _| false)
+    }
+
+    /// As [`Self::purge`], and drops what `is_over` says, too.
+    pub fn purge_if(&mut self, is_over: impl Fn(&P, &P::Task) -> bool) -> Vec<P::Task> {
         let program = &self.program;
-        let tasks = &mut self.fabric.recirculation;
-        tasks.retain(|(_, task)| program.is_alive(task));
+        let mut dropped = Vec::new();
+        self.fabric.recirculation.retain(|(_, task)| {
+            let stays = program.is_alive(task) && !is_over(program, task);
+            if !stays {
+                dropped.push(*task);
+            }
+            stays
+        });
+        dropped
     }
 
     #[inline]

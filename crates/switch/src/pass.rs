@@ -171,8 +171,17 @@ impl<'a, T, D> Pass<'a, T, D> {
         self.fabric.timers.cancel(key);
     }
 
-    /// Tells the controller.
-    pub fn digest(&mut self, digest: impl Into<D>) {
+    /// Tells the controller, who will hear of it.
+    pub fn digest(&mut self, digest: impl Into<D>)
+    where
+        D: PartialEq,
+    {
         self.fabric.digest(digest.into());
+    }
+
+    /// Tells the controller, unless much waits for it already: only for what is raised again as
+    /// long as its cause lasts.
+    pub fn hint(&mut self, digest: impl Into<D>) {
+        self.fabric.hint(digest.into());
     }
 }

@@ -99,6 +99,7 @@ impl Target {
             cns::NAMESPACE => {
                 let at = self.namespace(sqe.nsid)?;
                 let namespace = &self.namespaces[at];
+                let largest = self.config.transfer_max >> namespace.shift;
                 let identify = IdentifyNamespace {
                     blocks: namespace.blocks,
                     capacity: namespace.blocks,
@@ -106,6 +107,7 @@ impl Target {
                     shared: true,
                     // Deallocated blocks read as zeroes.
                     deallocated: 1,
+                    atomic_blocks: namespace.atomic_blocks.min(largest),
                     guid: self.guid(sqe.nsid),
                     block_shift: namespace.shift as u8,
                 };

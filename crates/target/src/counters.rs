@@ -28,6 +28,8 @@ pub struct Counters {
     pub buffer_waits: u64,
     /// Requests that a backend had no room for at first.
     pub backend_waits: u64,
+    /// Requests that were held back because an earlier one for the same blocks had not ended.
+    pub order_waits: u64,
     /// Queues that broke: their queue pair failed, or their controller ended.
     pub queues_broken: u64,
     /// Answers by status, successes aside; hints (do not retry) are left out.

@@ -2,7 +2,7 @@
 //!
 //! Whatever the reason, transfer buffers come back, but for those that the backend still has: what
 //! was handed to it is carried out, and until then neither the buffer nor the queue's own memory is
-//! used for anything else.
+//! used for anything else. Newer requests for the same blocks wait meanwhile (`namespace`).
 
 use crate::TargetError;
 use crate::flow::Stage;
@@ -114,13 +114,8 @@ impl Target {
         self.waiting.retain(|(queue, _)| *queue != index);
         let mut recalled = Vec::new();
         for namespace in &mut self.namespaces {
-            namespace.waiting.retain(|io| {
-                let (queue, slot) = untag(io.tag);
-                if queue == index {
-                    recalled.push(slot);
-                }
-                queue != index
-            });
+            let mine = |tag| untag(tag).0 == index;
+            namespace.recall(mine, |tag| recalled.push(untag(tag).1));
         }
         for slot in 0..self.config.queue_entries {
             let command = &self.queues[index].commands[usize::from(slot)];

@@ -3,9 +3,11 @@
 //! A read is a request to the backend, then a WRITE of the transfer buffer and a SEND of the answer
 //! on the same queue pair, so that the data is there when the answer is. A write is a READ into a
 //! transfer buffer, unless its data came in the capsule, then a request to the backend and a SEND.
-//! A transfer buffer is used again only when the WRITE that reads it has completed.
+//! A transfer buffer is used again only when the WRITE that reads it has completed. Requests for
+//! the same blocks keep their order at the backend (`namespace`).
 
 use crate::fabrics::CONNECT_BYTES;
+use crate::namespace::Wait;
 use crate::plan::{IoPlan, Keyed, Plan, Refusal, Source};
 use crate::queue::{QueueState, WorkId, tag, untag};
 use crate::target::Target;
@@ -225,17 +227,12 @@ impl Target {
         self.hand_over(io.namespace, request);
     }
 
-    /// To the backend, behind what it had no room for.
+    /// To the backend, behind what it must not pass.
     fn hand_over(&mut self, namespace: usize, io: Io) {
-        let namespace = &mut self.namespaces[namespace];
-        let refused = if namespace.waiting.is_empty() {
-            namespace.backend.submit(self.now, io).err()
-        } else {
-            Some(io)
-        };
-        if let Some(io) = refused {
-            self.counters.backend_waits += 1;
-            namespace.waiting.push_back(io);
+        match self.namespaces[namespace].hand_over(self.now, io) {
+            None => {}
+            Some(Wait::Room) => self.counters.backend_waits += 1,
+            Some(Wait::Order) => self.counters.order_waits += 1,
         }
     }
 

@@ -4,15 +4,17 @@
 //! takes command capsules from them, moves data with RDMA READs and WRITEs, and answers with
 //! response capsules. It has no thread, clock or socket; whoever drives the node polls it as a
 //! [`Service`](rackweave_verbs::Service). Blocks lie in a [`Backend`]: [`MemoryBackend`] or
-//! [`FileBackend`], which does the only I/O of this crate.
+//! [`FileBackend`], which does the only I/O of this crate; [`DoubleWrite`] over either makes writes
+//! atomic under power failure.
 //!
 //! It knows the NVM Express Base Specification 2.0, the NVM Command Set 1.0, NVMe over Fabrics 1.1
 //! and the RDMA Transport 1.0, with the formats of `rackweave_wire::nvme`. It knows nothing of
 //! pages, switches or how its queue pairs get connected.
 //!
 //! A command's way: `plan` says what it needs or why it is refused, `flow` gives it a transfer
-//! buffer, fetches its data, hands it to the backend and answers. `fabrics` and `admin` are for
-//! what goes before the first read, `ending` for how queues end.
+//! buffer, fetches its data, hands it to the backend and answers. `namespace` keeps requests for
+//! the same blocks in order. `fabrics` and `admin` are for what goes before the first read,
+//! `ending` for how queues end.
 //!
 //! What another host should know: keys are not invalidated by responses, and a host that asks for
 //! it is refused; there is no discovery service, no authentication and no log page.
@@ -26,10 +28,12 @@ mod counters;
 mod ending;
 mod fabrics;
 mod flow;
+mod namespace;
 mod plan;
 mod queue;
 mod target;
 
+pub use backend::double_write::{DoubleWrite, DoubleWriteArea, DoubleWriteError};
 pub use backend::file::{Engine, FileBackend, FileError, FileOptions};
 pub use backend::memory::MemoryBackend;
 pub use backend::{Backend, Io, IoDone, IoError, IoKind, Place};

@@ -4,9 +4,10 @@ use crate::buffers::Buffers;
 use crate::config::ConfigError;
 use crate::controller::Controller;
 use crate::flow::NO_COMMAND;
+use crate::namespace::Namespace;
 use crate::plan::{Plan, Refusal, Source};
 use crate::queue::{Layout, Queue, QueueState, WorkId};
-use crate::{Backend, Counters, Io, IoDone, TargetConfig, TargetError};
+use crate::{Backend, Counters, IoDone, TargetConfig, TargetError};
 use rackweave_base::{Instant, Memory, Qpn};
 use rackweave_verbs::{Access, Completion, CompletionStatus, CqId, PdId, Region, Service, Verbs};
 use rackweave_wire::nvme::{Cqe, Sqe, Status};
@@ -14,16 +15,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Completions taken at a time.
 const COMPLETIONS_MAX: usize = 64;
-
-/// Blocks that hosts see.
-pub(crate) struct Namespace {
-    pub(crate) backend: Box<dyn Backend>,
-    /// The size of a block as a power of two.
-    pub(crate) shift: u32,
-    pub(crate) blocks: u64,
-    /// What the backend had no room for, in order.
-    pub(crate) waiting: VecDeque<Io>,
-}
 
 /// An NVMe-oF target: one subsystem with its namespaces, and the queues of its hosts.
 pub struct Target {
@@ -159,6 +150,15 @@ impl Target {
         self.complete(index, sqe.command_id, status, result)
     }
 
+    /// Reads from the beginning of a block at once, past what is under way: for a controller that
+    /// looks after a failure, and has closed all queues that might write the block. False if there
+    /// is no such block, or the medium cannot be read so.
+    pub fn peek(&self, nsid: u32, block: u64, bytes: &mut [u8]) -> bool {
+        let namespace = (nsid as usize).wrapping_sub(1);
+        let namespace = self.namespaces.get(namespace);
+        namespace.is_some_and(|namespace| namespace.peek(block, bytes))
+    }
+
     /// What the target has done so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -241,13 +241,7 @@ impl Target {
     fn drive_backends(&mut self, verbs: &mut dyn Verbs) -> bool {
         let mut done = core::mem::take(&mut self.done);
         for namespace in &mut self.namespaces {
-            while let Some(io) = namespace.waiting.pop_front() {
-                if let Err(io) = namespace.backend.submit(self.now, io) {
-                    namespace.waiting.push_front(io);
-                    break;
-                }
-            }
-            namespace.backend.poll(self.now, &mut done);
+            namespace.drive(self.now, &mut done);
         }
         let any = !done.is_empty();
         for ended in done.drain(..) {
@@ -275,12 +269,7 @@ fn check_namespaces(
                 blocks,
             });
         }
-        Ok(Namespace {
-            backend,
-            shift: block_size.trailing_zeros(),
-            blocks,
-            waiting: VecDeque::new(),
-        })
+        Ok(Namespace::new(backend))
     });
     checked.collect()
 }
@@ -303,7 +292,7 @@ impl Service for Target {
             return Some(self.now);
         }
         let namespaces = self.namespaces.iter();
-        let backends = namespaces.filter_map(|namespace| namespace.backend.poll_timeout());
+        let backends = namespaces.filter_map(Namespace::poll_timeout);
         let controllers = self.controllers.values();
         let silence = controllers.filter_map(Controller::deadline);
         backends.chain(silence).min()

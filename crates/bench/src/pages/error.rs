@@ -82,6 +82,12 @@ pub enum PagesError {
     /// The file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
+    /// A file with the area of double writes is to be used without, or the other way round.
+    #[error("the file was made {} double writes", if *wanted { "without" } else { "with" })]
+    DoubleWrites {
+        /// What was asked for.
+        wanted: bool,
+    },
     /// The store could not be made or opened.
     #[error(transparent)]
     Open(#[from] OpenError),

@@ -1,7 +1,7 @@
 //! Which page of the store is which page of the heap.
 //!
-//! The pages behind the superblock are the *catalogue*. Behind the page store's header, each has
-//! (little-endian):
+//! The first pages that can be allocated are the *catalogue*. Behind the page store's header, each
+//! has (little-endian):
 //!
 //! | offset | bytes | content |
 //! |---|---|---|
@@ -15,6 +15,7 @@
 use super::error::PagesError;
 use super::options::PagesOptions;
 use core::sync::atomic::{AtomicU64, Ordering};
+use rackweave_endpoint::page_store::StoreLayout;
 use rackweave_wire::fabric::page::{HEADER_LEN, PageId};
 use rackweave_workload::ycsb::HeapLayout;
 
@@ -108,9 +109,12 @@ impl Heap {
         self.pages_max().div_ceil(entries).max(1)
     }
 
-    /// Pages of a store for it and `workers` workers, each of which takes some pages in advance.
+    /// Pages of a store for it and `workers` workers, each of which sets some pages aside.
     pub fn store_pages(&self, workers: u64) -> u64 {
-        1 + self.catalogue_pages() + self.pages_max() + workers * 64
+        let page_size = self.layout.page_size();
+        let set_aside = workers * StoreLayout::extent_max(page_size);
+        let pages = self.catalogue_pages() + self.pages_max() + set_aside;
+        StoreLayout::capacity_for(page_size, pages)
     }
 
     /// The store's page for a page of the heap, if there is one.
@@ -131,7 +135,7 @@ impl Heap {
     pub fn entry_place(&self, at: u64) -> EntryPlace {
         let entries = entries_per_page(self.layout.page_size());
         EntryPlace {
-            page: catalogue_page(at / entries),
+            page: catalogue_page(self.layout.page_size(), at / entries),
             offset: ENTRIES_AT + (at % entries) as usize * 8,
         }
     }
@@ -157,15 +161,14 @@ impl Heap {
         }
     }
 
-    /// Takes the entries of catalogue page `number`, save those of pages from `end` on: the store
-    /// does not know yet that these are in use. Returns how many there are.
-    pub fn take(&self, number: u64, end: u64, bytes: &[u8]) -> u64 {
+    /// Takes the entries of catalogue page `number`. Returns how many there are.
+    pub fn take(&self, number: u64, bytes: &[u8]) -> u64 {
         let entries = entries_per_page(self.layout.page_size()) as usize;
         let first = number as usize * entries;
         let mut taken = 0;
         for (at, entry) in self.map.iter().skip(first).take(entries).enumerate() {
             let index = word(bytes, ENTRIES_AT + at * 8);
-            if index != 0 && index < end {
+            if index != 0 {
                 entry.store(index, Ordering::Release);
                 taken += 1;
             }
@@ -186,9 +189,15 @@ impl CatalogueHead {
     }
 }
 
-/// Catalogue page `number`.
-pub fn catalogue_page(number: u64) -> PageId {
-    PageId::new(STORE, 1 + number).unwrap_or_default()
+/// Catalogue page `number` of a store with pages of this size.
+pub fn catalogue_page(page_size: u32, number: u64) -> PageId {
+    let layout = StoreLayout {
+        store: STORE,
+        identity: 0,
+        page_size,
+        capacity: u64::MAX,
+    };
+    layout.nth(number).unwrap_or_default()
 }
 
 /// The little-endian word at byte `at`; zero beyond the end.
@@ -234,13 +243,15 @@ mod tests {
                 pages_max,
             };
             assert_eq!(head, expected);
-            taken += again.take(number, 3000, &bytes);
+            taken += again.take(number, &bytes);
         }
-        assert_eq!(taken, 3, "page 3000 is one that the store does not know");
+        assert_eq!(taken, 4);
         let place = heap.entry_place(500);
-        assert_eq!(place.page, catalogue_page(1));
+        assert_eq!(place.page, catalogue_page(4096, 1));
+        assert_eq!(place.page.index(), 3, "behind superblock, map and another");
         assert_eq!(again.page(499), PageId::new(STORE, 2499));
-        assert_eq!((again.page(1), again.page(1000)), (None, None));
+        assert_eq!(again.page(1000), PageId::new(STORE, 3000));
+        assert_eq!(again.page(1), None);
         heap.emit(0, false, &mut bytes);
         assert_eq!(
             CatalogueHead::parse(&bytes).map(|head| head.loaded),

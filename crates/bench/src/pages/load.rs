@@ -33,7 +33,7 @@ pub(super) fn load(
     // The store is new: its first pages come first.
     for number in 0..heap.catalogue_pages() {
         let page = first.allocate()?;
-        if page != catalogue_page(number) {
+        if page != catalogue_page(options.page_size, number) {
             return Err(PagesError::NoHeap { page });
         }
         heap.emit(number, false, first.fix(page, Mode::Exclusive)?.data_mut());
@@ -72,10 +72,11 @@ pub(super) fn load(
 
 /// Writes the catalogue: everything has been loaded.
 fn finish(crew: &mut Crew, heap: &Heap) -> Result<(), PagesError> {
+    let page_size = heap.layout.page_size();
     let store = &mut crew.seats[0].store;
     // The first page says that the others are there, and so comes last.
     for number in (0..heap.catalogue_pages()).rev() {
-        let mut guard = store.fix(catalogue_page(number), Mode::Exclusive)?;
+        let mut guard = store.fix(catalogue_page(page_size, number), Mode::Exclusive)?;
         heap.emit(number, true, guard.data_mut());
         drop(guard);
         if number <= 1 {
@@ -185,8 +186,7 @@ pub(super) fn open(
     for seat in &mut crew.seats {
         let superblock = seat.store.open(STORE)?;
         if heap.is_none() {
-            let end = superblock.next_unused;
-            heap = Some(catalogue(seat, options, asked, end, superblock.capacity)?);
+            heap = Some(catalogue(seat, options, asked, superblock.capacity)?);
         }
     }
     let heap = heap.ok_or(PagesError::Unfinished)?;
@@ -202,10 +202,9 @@ fn catalogue(
     seat: &mut Seat,
     options: &PagesOptions,
     asked: Option<u64>,
-    end: u64,
     capacity: u64,
 ) -> Result<Heap, PagesError> {
-    let page = catalogue_page(0);
+    let page = catalogue_page(options.page_size, 0);
     let none = PagesError::NoHeap { page };
     let guard = seat.store.fix(page, Mode::Shared)?;
     let Some(head) = CatalogueHead::parse(&guard).filter(|head| head.number == 0) else {
@@ -236,13 +235,13 @@ fn catalogue(
     }
     let heap = Heap::new(layout, head.loaded, head.pages_max);
     for number in 0..heap.catalogue_pages() {
-        let page = catalogue_page(number);
+        let page = catalogue_page(options.page_size, number);
         let guard = seat.store.fix(page, Mode::Shared)?;
         let other = CatalogueHead::parse(&guard);
         if other.is_none_or(|other| other.number != number) {
             return Err(PagesError::NoHeap { page });
         }
-        heap.take(number, end, &guard);
+        heap.take(number, &guard);
     }
     Ok(heap)
 }

@@ -2,8 +2,15 @@
 
 use super::error::PagesError;
 use super::options::BLOCK;
-use rackweave_target::{Backend, FileBackend, FileError, FileOptions, MemoryBackend};
+use rackweave_target::{
+    Backend, DoubleWrite, DoubleWriteArea, FileBackend, FileError, FileOptions, MemoryBackend,
+};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+/// Blocks behind the pages of a file with double writes.
+const AREA: u64 = DoubleWriteArea::usual_blocks(BLOCK);
 
 /// What a store's blocks lie in.
 pub enum Medium {
@@ -11,6 +18,8 @@ pub enum Medium {
     Memory(MemoryBackend),
     /// A file.
     File(FileBackend),
+    /// A file with double writes.
+    DoubleFile(Box<DoubleWrite<FileBackend>>),
     /// Whatever somebody else has opened.
     Given(Box<dyn Backend>),
 }
@@ -20,6 +29,7 @@ impl core::fmt::Debug for Medium {
         match self {
             Self::Memory(memory) => f.debug_tuple("Memory").field(memory).finish(),
             Self::File(file) => f.debug_tuple("File").field(file).finish(),
+            Self::DoubleFile(file) => f.debug_tuple("DoubleFile").field(file).finish(),
             Self::Given(given) => {
                 let bytes = given.blocks().saturating_mul(given.block_size().into());
                 f.debug_struct("Given").field("bytes", &bytes).finish()
@@ -34,14 +44,30 @@ impl Medium {
         Self::Memory(MemoryBackend::new(BLOCK, blocks(page_size, pages)))
     }
 
-    /// A new file for so many pages, which takes no room before it is written.
+    /// A new file for so many pages, which occupies no blocks before it is written; with `doubles`,
+    /// writes are whole when the power fails.
     ///
     /// # Errors
     /// If there is a file already, or the system refuses.
-    pub fn create(path: &Path, page_size: u32, pages: u64) -> Result<Self, PagesError> {
-        let blocks = blocks(page_size, pages);
+    pub fn create(
+        path: &Path,
+        page_size: u32,
+        pages: u64,
+        doubles: bool,
+    ) -> Result<Self, PagesError> {
+        let area = if doubles { AREA } else { 0 };
+        let blocks = blocks(page_size, pages).saturating_add(area);
         let file = FileBackend::create(path, BLOCK, blocks, &FileOptions::default())?;
-        Ok(Self::File(file))
+        Ok(Self::of_file(file, doubles))
+    }
+
+    /// A file that has more blocks than the area, if it has one.
+    fn of_file(file: FileBackend, doubles: bool) -> Self {
+        if !doubles {
+            return Self::File(file);
+        }
+        let double = DoubleWrite::new(file).expect("the file has more than the area");
+        Self::DoubleFile(Box::new(double))
     }
 
     /// A file that has lost its name already, so that nothing is left of it however the process
@@ -49,11 +75,16 @@ impl Medium {
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn temporary(folder: &Path, page_size: u32, pages: u64) -> Result<Self, PagesError> {
+    pub fn temporary(
+        folder: &Path,
+        page_size: u32,
+        pages: u64,
+        doubles: bool,
+    ) -> Result<Self, PagesError> {
         let mut number = 0;
         loop {
             let path = temporary_path(folder, number);
-            match Self::create(&path, page_size, pages) {
+            match Self::create(&path, page_size, pages, doubles) {
                 Err(PagesError::File(FileError::Exists(_))) if number < 1000 => number += 1,
                 made => {
                     // If it keeps its name somebody will find it and remove it.
@@ -67,10 +98,14 @@ impl Medium {
     /// A file that there is.
     ///
     /// # Errors
-    /// If it is no whole number of blocks long, or the system refuses.
-    pub fn open(path: &Path) -> Result<Self, PagesError> {
+    /// If it is no whole number of blocks long, was made with double writes and is to be used
+    /// without or the other way round, or the system refuses.
+    pub fn open(path: &Path, doubles: bool) -> Result<Self, PagesError> {
         let file = FileBackend::open(path, BLOCK, None, &FileOptions::default())?;
-        Ok(Self::File(file))
+        if has_area(path, file.blocks()) != doubles {
+            return Err(PagesError::DoubleWrites { wanted: doubles });
+        }
+        Ok(Self::of_file(file, doubles))
     }
 
     /// Whole pages that there is room for.
@@ -78,6 +113,7 @@ impl Medium {
         let blocks = match self {
             Self::Memory(memory) => memory.blocks(),
             Self::File(file) => file.blocks(),
+            Self::DoubleFile(file) => file.blocks(),
             Self::Given(given) => {
                 let bytes = given.blocks().saturating_mul(given.block_size().into());
                 return bytes / u64::from(page_size);
@@ -91,6 +127,7 @@ impl Medium {
         match self {
             Self::Memory(memory) => memory,
             Self::File(file) => file,
+            Self::DoubleFile(file) => &mut **file,
             Self::Given(given) => &mut **given,
         }
     }
@@ -100,6 +137,7 @@ impl Medium {
         match self {
             Self::Memory(memory) => Box::new(memory),
             Self::File(file) => Box::new(file),
+            Self::DoubleFile(file) => file,
             Self::Given(given) => given,
         }
     }
@@ -107,6 +145,19 @@ impl Medium {
 
 fn blocks(page_size: u32, pages: u64) -> u64 {
     pages.saturating_mul(u64::from(page_size / BLOCK))
+}
+
+/// Whether a file of so many blocks ends with an area of double writes.
+fn has_area(path: &Path, blocks: u64) -> bool {
+    let (Some(area), Ok(file)) = (
+        DoubleWriteArea::at_end(BLOCK, blocks, AREA),
+        File::open(path),
+    ) else {
+        return false;
+    };
+    let mut bytes = [0; 512];
+    let at = area.header_block(0) * u64::from(BLOCK);
+    file.read_exact_at(&mut bytes, at).is_ok() && DoubleWriteArea::is_header(&bytes)
 }
 
 fn temporary_path(folder: &Path, number: u32) -> PathBuf {

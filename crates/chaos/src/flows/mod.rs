@@ -108,16 +108,30 @@ impl Campaign<'_> {
                 RunEnd::Deadline => format!("not at its end after {PATIENCE}"),
                 RunEnd::Stalled => "nothing will ever happen again".into(),
             };
-            return self.report.violations.push(format!("stuck: {stuck}"));
+            return self.report.stuck.push(stuck);
         }
     }
 
-    /// All actors are done: those who are dead, too, and the controller may not know yet.
+    /// All actors are done: those who are dead, too, and the controller may not know yet. Nothing
+    /// else goes wrong meanwhile, but cables are mended when the plan says so: behind a cable that
+    /// stays cut the controller would rightly give up members that the harness takes for reachable.
     fn wait_for_verdicts(&mut self) {
         let waits = |flow: &Running| flow.loss_pending && flow.runs(&self.rack);
-        if self.flows.iter().any(waits) {
-            let end = self.rack.now() + DETECTION;
-            while !matches!(self.rack.run(end), RunEnd::Deadline | RunEnd::Stalled) {}
+        if !self.flows.iter().any(waits) {
+            return;
+        }
+        let end = self.rack.now() + DETECTION;
+        loop {
+            match self.rack.run(end) {
+                RunEnd::Deadline | RunEnd::Stalled => return,
+                RunEnd::Done => {}
+                RunEnd::Control(token) => {
+                    let due = self.due[token as usize];
+                    if matches!(due, Disturbance::MendCable(_)) {
+                        self.disturb(due);
+                    }
+                }
+            }
         }
     }
 
@@ -200,7 +214,11 @@ impl Campaign<'_> {
             }
         }
         for flow in self.flows {
-            let (history, violations, aborted) = flow.judge(&rack);
+            let (mut history, violations, aborted) = flow.judge(&rack);
+            if !report.stuck.is_empty() {
+                // What has not come yet is not lost.
+                history.abort();
+            }
             report.pushed += history.pushed();
             report.popped += history.popped();
             report.violations.extend(violations);

@@ -273,6 +273,17 @@ impl Running {
         left.all(|p| p.mark.outcome.get() == Some(Outcome::Finished))
     }
 
+    /// Whether the flow had nobody left to go on with when it found out who is lost, which may be
+    /// long after the harness knew: of a balanced flow, everybody else has seen the end by then,
+    /// and what was on its way to the lost ones is nobody's.
+    fn only_lost_wait(&self) -> bool {
+        let ended = |member: &Member| member.mark.outcome.get() == Some(Outcome::Ended);
+        let mut others = self.consumers.iter().filter(|m| !m.lost && !m.removed);
+        self.plan.spec.shape == FlowShape::Balance
+            && self.consumers.iter().any(|m| m.lost && !ended(m))
+            && others.all(ended)
+    }
+
     /// Judges the flow when the run is over. Returns everything that must not be, and why the flow
     /// was broken off, if it was.
     pub fn judge(self, rack: &SimulatedRack) -> (FlowHistory, Vec<String>, Option<AbortReason>) {
@@ -281,7 +292,7 @@ impl Running {
         if let Some(FlowState::Aborted(reason)) = rack.flow_state(self.flow.id) {
             aborted = Some(reason);
             self.history.borrow_mut().abort();
-            if self.excuse.is_none() {
+            if self.excuse.is_none() && !self.only_lost_wait() {
                 violations.push(format!("broken off without cause: {reason}"));
             }
         }

@@ -1,4 +1,4 @@
-//! A short campaign.
+//! A short campaign, and seeds of long ones that found something.
 
 use crate::short::{more_than, repeats, sound};
 use crate::{Options, System};
@@ -21,4 +21,95 @@ fn a_hundred_seeds_without_a_violation() {
 #[test]
 fn a_seed_repeats_its_run() {
     repeats(System::Flows, [3, 17, 99]);
+}
+
+/// A seed that failed once. What it stands for is in the name of the test.
+#[track_caller]
+fn replay(seed: u64) {
+    sound(System::Flows, Options::default(), seed..seed + 1);
+}
+
+/// The last consumer dies while the cable of a producer is cut for a short time. All actors are
+/// done then, and the harness used to forget the cable: the producer was given up for good reason.
+#[test]
+fn cables_are_mended_while_the_controller_finds_out_who_is_dead() {
+    replay(7_007_917);
+    replay(7_010_612);
+    replay(41_014_096);
+}
+
+/// A cable of a source is mended just before the switch would give it up, and its first answers are
+/// lost on the way to the targets. The engine counted the silence of the source against them.
+#[test]
+fn a_source_that_comes_back_late_does_not_cost_its_targets_their_time() {
+    replay(7_004_946);
+    replay(7_019_958);
+    replay(41_015_157);
+}
+
+/// Many targets and many small packets: NAKs of a few losses used up all retries within
+/// microseconds, though everybody answered.
+#[test]
+fn targets_that_say_what_they_miss_are_not_given_up() {
+    replay(41_001_887);
+    replay(41_022_878);
+}
+
+/// A consumer of a balanced flow leaves, or is cut off, and when the switch finds out the others
+/// have seen the end: the flow is broken off, as `docs/flows.md` says of the last consumer. The
+/// harness had judged by who waited when the disturbance began.
+#[test]
+fn a_flow_may_be_broken_off_when_only_a_lost_consumer_waits() {
+    replay(41_013_071);
+    replay(41_025_117);
+    replay(41_037_529);
+    replay(41_037_813);
+}
+
+/// A consumer joins a balanced flow while a task goes round the circle of threads to say that items
+/// were published. It ended one thread short, the next items of that producer were never published,
+/// and the flow stood still until a crash ended the run.
+#[test]
+fn a_consumer_that_joins_does_not_make_the_switch_forget_a_thread() {
+    replay(7_013_127);
+}
+
+/// Three consumers of a balanced flow die at once, one of them while its thread puts a batch
+/// together. The controller took the tail of the batch before, which was another producer's, for
+/// that of the new one, and reported sixteen items to a producer as lost that had never existed.
+#[test]
+fn a_batch_that_is_put_together_when_its_consumer_dies_is_not_lost() {
+    replay(45_013_912);
+}
+
+/// A balanced flow that redelivers is set up again. Its thread kept the list of consumers that it
+/// had notified before the set-up: the next batch counted as consumed before its consumer was
+/// notified, and was delivered twice.
+#[test]
+fn who_was_told_before_a_flow_was_set_up_again_is_forgotten() {
+    replay(41_006_679);
+}
+
+/// The last consumer that has not seen the end leaves a replicated flow, all of whose producers
+/// that live are delivered. A producer that had died before had left items, and the flow was broken
+/// off.
+#[test]
+fn what_a_dead_producer_left_does_not_break_a_flow_off() {
+    replay(46_001_350);
+}
+
+/// A reserved bit of a fragment flipped before the switch, which overwrote the header, and the bit
+/// of the new header behind it that weighs the same in the ICRC: the damage could not be found.
+/// Links do not damage twice any more.
+#[test]
+fn damage_is_such_that_it_can_be_found() {
+    replay(31_010_280);
+}
+
+/// The end of a flow was in its rings before the switch's report of it came. By then another flow
+/// had the number of its thread, and the controller took the report for its own: it left the thread
+/// out of the circle when the next consumer joined, and the flow stood still.
+#[test]
+fn a_report_of_a_flow_that_had_the_number_before_is_ignored() {
+    replay(45_019_105);
 }

@@ -142,7 +142,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 RunEnd::Deadline => format!("not at its end after {PATIENCE}"),
                 RunEnd::Stalled => "nothing will ever happen again".into(),
             };
-            self.violate(format!("stuck {doing}: {stuck}"));
+            self.report.stuck.push(format!("{doing}: {stuck}"));
             return false;
         }
     }
@@ -246,12 +246,14 @@ impl<'a, 'b> Campaign<'a, 'b> {
         while let RunEnd::Control(token) = self.stage.rack.run(settled) {
             self.control(token);
         }
-        if !self.stage.is_settled() {
-            self.violate("the coordinator does not come to rest".into());
+        let is_settled = self.stage.is_settled();
+        if !is_settled {
+            let stuck = format!("the coordinator does not come to rest within {SETTLES}");
+            self.report.stuck.push(stuck);
         }
         let now = self.stage.rack.now();
         self.stage.shared.settle(now);
-        self.report.violations.len() == before
+        is_settled && self.report.violations.len() == before
     }
 
     /// The switches get what the trees are now, and all who ask them can. False if that fails.
@@ -266,7 +268,8 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 RunEnd::Control(token) => self.control(token),
                 RunEnd::Done => {}
                 RunEnd::Deadline | RunEnd::Stalled => {
-                    self.violate(format!("the switches are not loaded after {PATIENCE}"));
+                    let stuck = format!("the switches are not loaded after {PATIENCE}");
+                    self.report.stuck.push(stuck);
                     return false;
                 }
             }

@@ -64,3 +64,13 @@ fn forty_seeds_in_the_network_without_a_violation() {
         ],
     );
 }
+
+/// A bit of a query flipped before the switch that led it, and once more behind it: what arrived
+/// looked sound and was not, or had passed the switch as no query.
+#[test]
+fn a_query_that_is_damaged_does_not_break_its_way() {
+    let access = Some(IndexAccess::InNetwork);
+    for seed in [7_001_673, 33_010_940, 43_005_219] {
+        sound(System::Index, Options { access }, seed..seed + 1);
+    }
+}

@@ -177,7 +177,8 @@ impl<'a> Campaign<'a> {
             let open = calls.iter().filter(|call| !call.is_over());
             let open: Vec<_> = open.map(|call| call.number).collect();
             drop(calls);
-            self.violate(format!("stuck {doing}: {stuck}; connections {open:?}"));
+            let stuck = format!("{doing}: {stuck}; connections {open:?}");
+            self.report.stuck.push(stuck);
             return false;
         }
     }
@@ -287,10 +288,10 @@ impl<'a> Campaign<'a> {
         report.handshakes_failed = shared.counts.refused.get();
         report.rogues = shared.counts.caught.take();
         let empty = MessageHistory::new(0, 0);
-        // What is stuck has not ended; that is said already.
-        let stuck = !report.violations.is_empty();
+        // What was broken off has not ended; that is said already.
+        let broken_off = !report.is_sound();
         let history = shared.history.replace(empty);
-        if stuck && history.violations() == 0 {
+        if broken_off && history.violations() == 0 {
             return;
         }
         match history.finish() {

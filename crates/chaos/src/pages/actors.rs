@@ -37,6 +37,8 @@ pub(super) struct Browser {
     jobs: Vec<Job>,
     flush: Option<(Flush, FlushAsked)>,
     next_at: Instant,
+    /// Steps of one whose node is taken for dead.
+    steps_left: u32,
     scratch: Vec<u8>,
 }
 
@@ -101,6 +103,7 @@ impl Browser {
             jobs: Vec::new(),
             flush: None,
             next_at: Instant::ZERO,
+            steps_left: 100,
             scratch: vec![0; page_size - header],
         })
     }
@@ -405,6 +408,25 @@ impl Browser {
         jobs.chain(next).chain(worker.poll_timeout()).min()
     }
 
+    /// The node is taken for dead: what it has fixed it gives back, and it tells nobody.
+    fn wind_up(&mut self, mut worker: Worker<Channel>, context: &mut Context<'_>) -> Step {
+        for job in core::mem::take(&mut self.jobs) {
+            match job {
+                Job::Asked { fix, .. } => worker.abandon(fix),
+                // Half of it, which nobody must ever see.
+                Job::Holding { mut guard, .. } => guard.data_mut()[0] ^= 0xff,
+                _ => {}
+            }
+        }
+        worker.poll(context.now(), context.nic());
+        self.steps_left = self.steps_left.saturating_sub(1);
+        if self.steps_left == 0 || worker.is_idle() {
+            return Step::Done;
+        }
+        self.worker = Some(worker);
+        Step::Sleep(Duration::from_micros(10))
+    }
+
     fn tell_losses(&self, worker: &Worker<Channel>) {
         for loss in worker.losses() {
             let mut history = self.shared.history.borrow_mut();
@@ -419,6 +441,9 @@ impl Actor for Browser {
             return Step::Done;
         };
         let now = context.now();
+        if self.seat.is_presumed_dead.get() {
+            return self.wind_up(worker, context);
+        }
         for round in 0.. {
             if round == ROUNDS_MAX {
                 let who = self.seat.who;

@@ -15,6 +15,14 @@ pub(super) enum Disturbance {
     Return(NodeId),
     /// The losses of before are accepted.
     Accept,
+    /// A node that is alive is taken for dead, and ends when it finds out.
+    Presume(NodeId),
+    /// The memory server dies, and the controller hears of it.
+    CrashServer(NodeId),
+    /// The switch forgets everything.
+    RestartSwitch,
+    /// The power of everything fails, the device's included.
+    CutPower,
     CutCable(NodeId),
     MendCable(NodeId),
     /// The NVMe target's process ends.
@@ -69,11 +77,33 @@ pub(super) fn plan(
         all.push((full + lasts, Disturbance::Free));
     }
     if rng.chance(0.2) {
+        for _ in 0..rng.between(1, 2) {
+            all.push((some_time(rng), Disturbance::RestartSwitch));
+        }
+    }
+    if rng.chance(0.1) {
+        let (at, node) = (some_time(rng), rng.pick(nodes).node);
+        all.push((at, Disturbance::Presume(node)));
+        if rng.chance(0.6) {
+            let soon = Duration::from_nanos(rng.between(0, 2_000_000));
+            all.push((at + soon, Disturbance::Return(node)));
+        }
+    }
+    if let Some(server) = server.filter(|_| rng.chance(0.15)) {
+        all.push((some_time(rng), Disturbance::CrashServer(server)));
+    }
+    if rng.chance(0.15) {
+        // The double-write area is allocated from the beginning, as in files.
+        all.retain(|(_, other)| !matches!(other, Disturbance::Fill(_) | Disturbance::Free));
+        all.push((some_time(rng), Disturbance::CutPower));
+    }
+    if rng.chance(0.2) {
         let ends = nodes.iter().map(|node| node.node);
         let ends: Vec<_> = ends.chain([storage]).chain(server).collect();
         let (cut, node) = (some_time(rng), *rng.pick(&ends));
-        // Not so long that queue pairs give up: nobody would connect them again.
-        let lasts = Duration::from_nanos(rng.between(1000, 1_500_000));
+        // Half of them so long that queue pairs give up.
+        let most = *rng.pick(&[1_500_000, 12_000_000]);
+        let lasts = Duration::from_nanos(rng.between(1000, most));
         all.push((cut, Disturbance::CutCable(node)));
         all.push((cut + lasts, Disturbance::MendCable(node)));
     }

@@ -24,7 +24,7 @@ use actors::Script;
 use core::cell::{Cell, RefCell};
 use disturb::Disturbance;
 use plan::Plan;
-use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::checkers::PageHistory;
 use rackweave_target::MemoryBackend;
@@ -52,13 +52,27 @@ pub(super) fn run(seed: u64) -> SeedReport {
     };
     let shared = Rc::new(shared(&plan));
     let size = u64::from(plan.config.switch.page_size / plan.store.block_size);
-    let medium = MemoryBackend::new(plan.store.block_size, plan.store.pages * size);
+    let blocks = plan.store.pages * size;
+    let medium = match plan.cuts_power() {
+        true => {
+            let blocks = blocks + stage::area_blocks(&plan);
+            MemoryBackend::new(plan.store.block_size, blocks).with_volatile_cache()
+        }
+        false => MemoryBackend::new(plan.store.block_size, blocks),
+    };
+    let mut was_cut = false;
     match Stage::new(&plan, 0, medium.clone(), shared.clone()) {
-        Ok(stage) => Campaign::new(stage, &mut report).play(),
+        Ok(stage) => was_cut = Campaign::new(stage, &mut report).play(),
         Err(error) => report.violations.push(error),
     }
-    if report.violations.is_empty() {
-        shared.history.borrow_mut().reopen();
+    if report.is_sound() {
+        if was_cut {
+            medium.set_room(None);
+            medium.power_cut(&mut Rng::new(seed).fork("power"));
+            shared.history.borrow_mut().power_cut();
+        } else {
+            shared.history.borrow_mut().reopen();
+        }
         match Stage::new(&plan, 1, medium, shared.clone()) {
             Ok(stage) => Campaign::new(stage, &mut report).reopened(),
             Err(error) => report.violations.push(error),
@@ -99,6 +113,8 @@ struct Campaign<'a, 'b> {
     /// Nodes that are dead without the controller knowing.
     untold: Vec<NodeId>,
     target_stopped: bool,
+    /// The power has failed.
+    is_cut: bool,
     /// Nothing is to go wrong any more.
     quiet: bool,
     report: &'b mut SeedReport,
@@ -110,6 +126,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
             stage,
             untold: Vec::new(),
             target_stopped: false,
+            is_cut: false,
             quiet: false,
             report,
         }
@@ -127,8 +144,8 @@ impl<'a, 'b> Campaign<'a, 'b> {
         self.report.violations.push(violation);
     }
 
-    /// The whole story: work among disturbances, then quiet.
-    fn play(mut self) {
+    /// The whole story: work among disturbances, then quiet. True if the power failed before.
+    fn play(mut self) -> bool {
         let plan = self.stage.plan;
         for (token, &(time, _)) in plan.disturbances.iter().enumerate() {
             self.rack().at(time, token as u64);
@@ -143,7 +160,9 @@ impl<'a, 'b> Campaign<'a, 'b> {
             self.read_all();
             self.flush_all();
         }
+        let is_cut = self.is_cut;
         self.close();
+        is_cut
     }
 
     /// What was written home is there.
@@ -160,12 +179,15 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 RunEnd::Done => return true,
                 RunEnd::Control(token) => {
                     self.disturb(self.stage.plan.disturbances[token as usize].1);
+                    if self.is_cut {
+                        return false;
+                    }
                     continue;
                 }
                 RunEnd::Deadline => format!("not at its end after {PATIENCE}"),
                 RunEnd::Stalled => "nothing will ever happen again".into(),
             };
-            self.violate(format!("stuck {doing}: {stuck}"));
+            self.report.stuck.push(format!("{doing}: {stuck}"));
             return false;
         }
     }
@@ -195,6 +217,28 @@ impl<'a, 'b> Campaign<'a, 'b> {
             Disturbance::Return(node) => self.revive(usize::from(node.0)),
             Disturbance::Accept => {
                 stage.accept();
+                Ok(())
+            }
+            Disturbance::Presume(node) => {
+                let at = usize::from(node.0);
+                if stage.is_alive(at) {
+                    stage.presume(at);
+                    self.report.crashes += 1;
+                }
+                Ok(())
+            }
+            Disturbance::RestartSwitch => {
+                self.report.switch_restarts += 1;
+                stage.restart_switch(!self.untold.is_empty())
+            }
+            Disturbance::CrashServer(server) => {
+                self.report.crashes += 1;
+                stage.crash_server(server, !self.untold.is_empty());
+                Ok(())
+            }
+            Disturbance::CutPower => {
+                self.report.crashes += 1;
+                self.is_cut = true;
                 Ok(())
             }
             Disturbance::CutCable(node) => {

@@ -21,6 +21,8 @@ pub(super) struct Plan {
     pub store: PageStoreSpec,
     /// The node with the entries of pages that the switch does not index.
     pub server: Option<NodeId>,
+    /// The node that takes its place.
+    pub standby: Option<NodeId>,
     pub indexing: Indexing,
     pub habits: Habits,
     /// What of the page stores differs from the usual.
@@ -105,6 +107,8 @@ impl Plan {
         };
         let server = server.then(|| NodeId(storage.0 + 1));
         let habits = habits(&mut rng, &nodes, pages);
+        // Another one stands by, should it die.
+        let standby = server.map(|server| NodeId(server.0 + 1));
         let mut config = config(&mut rng, others, server.is_some());
         let asking: Vec<_> = nodes.iter().chain(&rogue).collect();
         let switch = &mut config.switch;
@@ -132,6 +136,7 @@ impl Plan {
                 pages,
             },
             server,
+            standby,
             indexing,
             habits,
             checksums: rng.chance(0.7),
@@ -139,6 +144,12 @@ impl Plan {
             nodes,
             disturbances,
         }
+    }
+
+    /// Whether the power fails.
+    pub fn cuts_power(&self) -> bool {
+        let mut all = self.disturbances.iter();
+        all.any(|(_, disturbance)| *disturbance == Disturbance::CutPower)
     }
 
     /// Pages that the switch indexes from the beginning.
@@ -200,6 +211,7 @@ fn config(rng: &mut Rng, asking: usize, has_server: bool) -> RackConfig {
     node.push(NodeConfig::new("storage", Role::Storage));
     if has_server {
         node.push(NodeConfig::new("memory", Role::Memory));
+        node.push(NodeConfig::new("standby", Role::Memory));
     }
     let mut config = RackConfig {
         seed: rng.next_u64() >> 1,

@@ -29,6 +29,8 @@ pub(super) struct Shared {
 pub(super) struct Seat {
     pub who: Who,
     pub worker: RefCell<Option<Worker<Channel>>>,
+    /// Its node is taken for dead: what it does counts for nothing.
+    pub is_presumed_dead: Cell<bool>,
 }
 
 impl Shared {
@@ -50,6 +52,7 @@ impl Seat {
         Rc::new(Self {
             who,
             worker: RefCell::new(Some(worker)),
+            is_presumed_dead: Cell::new(false),
         })
     }
 }

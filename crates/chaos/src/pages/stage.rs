@@ -5,12 +5,13 @@ use super::plan::Plan;
 use super::rogue::Rogue;
 use super::shared::{Seat, Shared};
 use rackweave_base::{NodeId, Rng};
+use rackweave_controller::LostPage;
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{Pool, PoolConfig, Worker};
 use rackweave_rack::{SimulatedRack, SsdBackend, TargetOptions};
 use rackweave_sim::SsdModel;
 use rackweave_sim::checkers::page_history::Who;
-use rackweave_target::{Backend, MemoryBackend};
+use rackweave_target::{Backend, DoubleWrite, MemoryBackend};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,6 +20,21 @@ const IDENTITY: u64 = 0x5eed;
 
 /// Drives of the storage node.
 const DRIVES: usize = 2;
+
+/// Pages that a batch of double writes may have.
+const BATCH: u64 = 8;
+
+/// Blocks of the area of double writes.
+pub(super) fn area_blocks(plan: &Plan) -> u64 {
+    2 * (1 + BATCH * u64::from(plan.config.switch.page_size / plan.store.block_size))
+}
+
+fn double_write(
+    ssd: SsdBackend<MemoryBackend>,
+    plan: &Plan,
+) -> Result<DoubleWrite<SsdBackend<MemoryBackend>>, String> {
+    DoubleWrite::with_area(ssd, area_blocks(plan)).map_err(|error| error.to_string())
+}
 
 /// Numbers of nodes that come back after their death are so far apart.
 const LIVES: u16 = 100;
@@ -30,6 +46,8 @@ pub(super) struct Stage<'a> {
     pub shared: Rc<Shared>,
     medium: MemoryBackend,
     targets: u64,
+    /// Nodes that are alive and taken for dead.
+    presumed: Vec<NodeId>,
     /// By node: how often it has come back.
     lives: Vec<u16>,
     /// By node; empty while it is dead.
@@ -53,6 +71,7 @@ impl<'a> Stage<'a> {
             shared,
             medium,
             targets: 0,
+            presumed: Vec::new(),
             lives: vec![0; plan.nodes.len()],
             seats: vec![Vec::new(); plan.nodes.len()],
         };
@@ -60,6 +79,7 @@ impl<'a> Stage<'a> {
         let nodes = plan.nodes.iter().chain(&plan.rogue).copied().collect();
         let mut spec = stage.rack.page_spec(nodes, vec![plan.store], plan.server);
         spec.indexed = plan.indexed();
+        spec.standbys.extend(plan.standby);
         let made = stage.rack.create_pages(spec);
         made.map_err(|error| format!("no pages: {error}"))?;
         for at in 0..plan.nodes.len() {
@@ -74,7 +94,10 @@ impl<'a> Stage<'a> {
         let size = self.plan.config.switch.page_size;
         let model = SsdModel::default();
         let ssd = SsdBackend::new(self.medium.clone(), &model, DRIVES, size, &mut rng);
-        let namespaces: Vec<Box<dyn Backend>> = vec![Box::new(ssd)];
+        let namespaces: Vec<Box<dyn Backend>> = match self.plan.cuts_power() {
+            true => vec![Box::new(double_write(ssd, self.plan)?)],
+            false => vec![Box::new(ssd)],
+        };
         let options = TargetOptions { commands: 8 };
         let added = self
             .rack
@@ -149,6 +172,38 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// A node that is alive is taken for dead.
+    pub fn presume(&mut self, at: usize) {
+        let (now, number) = (self.rack.now(), self.number(at));
+        let node = self.plan.nodes[at].node;
+        self.shared.history.borrow_mut().crash(now, number);
+        let before = self.rack.lost_pages().to_vec();
+        self.rack.declare_dead(node);
+        self.report_losses(&before);
+        for seat in core::mem::take(&mut self.seats[at]) {
+            seat.is_presumed_dead.set(true);
+        }
+        self.presumed.push(node);
+    }
+
+    /// The switch restarts. If a node is dead that nobody has heard of, what it had is unknown.
+    pub fn restart_switch(&mut self, is_partial: bool) -> Result<(), String> {
+        let before = self.rack.lost_pages().to_vec();
+        self.shared.history.borrow_mut().made_again(is_partial);
+        let restarted = self.rack.restart_switch();
+        restarted.map_err(|error| format!("the switch did not restart: {error}"))?;
+        self.report_losses(&before);
+        Ok(())
+    }
+
+    /// The memory server dies, and the controller hears of it.
+    pub fn crash_server(&mut self, server: NodeId, is_partial: bool) {
+        let before = self.rack.lost_pages().to_vec();
+        self.shared.history.borrow_mut().made_again(is_partial);
+        self.rack.crash_node(server);
+        self.report_losses(&before);
+    }
+
     /// A node dies.
     pub fn crash(&mut self, at: usize) {
         let (now, number) = (self.rack.now(), self.number(at));
@@ -159,18 +214,27 @@ impl<'a> Stage<'a> {
 
     /// The controller hears of a node's death, and says what is lost.
     pub fn tell(&mut self, node: NodeId) {
-        let before = self.rack.lost_pages().len();
+        let before = self.rack.lost_pages().to_vec();
         self.rack.crash_node(node);
+        self.report_losses(&before);
+    }
+
+    /// Tells the checker of losses that there were not `before`.
+    fn report_losses(&self, before: &[LostPage]) {
         let mut history = self.shared.history.borrow_mut();
-        for lost in &self.rack.lost_pages()[before..] {
-            history.lost(lost.page.number(), lost.version);
+        for lost in self.rack.lost_pages() {
+            if !before.contains(lost) {
+                history.lost(lost.page.number(), lost.version);
+            }
         }
     }
 
     /// A node is there again.
     pub fn revive(&mut self, at: usize) -> Result<(), String> {
         let node = self.plan.nodes[at].node;
-        if !self.rack.revive_node(node) {
+        let was_alive = self.presumed.contains(&node);
+        self.presumed.retain(|&other| other != node);
+        if !was_alive && !self.rack.revive_node(node) {
             return Err(format!("{node:?} could not be revived"));
         }
         let joined = self.rack.rejoin_pages(node);

@@ -56,6 +56,7 @@ pub(super) fn run(seed: u64) -> SeedReport {
         wrong: RefCell::default(),
         failed: Cell::new(0),
         may_break: plan.may_break(),
+        loses: plan.config.faults.loss > 0.0 || plan.config.faults.corrupt > 0.0,
     });
     match Stage::new(&plan, shared.clone()) {
         Ok(stage) => Campaign::new(stage, &mut report).play(),
@@ -151,7 +152,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 RunEnd::Deadline => format!("not at its end after {PATIENCE}"),
                 RunEnd::Stalled => "nothing will ever happen again".into(),
             };
-            self.check(Err(format!("stuck {doing}: {stuck}")));
+            self.report.stuck.push(format!("{doing}: {stuck}"));
             return false;
         }
     }

@@ -132,8 +132,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// Whether connections may break. Packet faults alone do not: no packet is lost on every try.
-    /// The controller may be told too late that a block is used up.
+    /// Whether connections may break other than by losses in a row, or the controller may learn too
+    /// late that a block is used up.
     pub fn may_break(&self) -> bool {
         !self.disturbances.is_empty() || self.kinds.contains(&Kind::Switch)
     }

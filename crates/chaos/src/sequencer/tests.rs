@@ -22,3 +22,26 @@ fn a_hundred_seeds_without_a_violation() {
 fn a_seed_repeats_its_run() {
     repeats(System::Sequencer, [3, 17, 99]);
 }
+
+/// A client with nothing under way learned from no packet that its connection had broken, and
+/// waited for ever for the call that it made then.
+#[test]
+fn a_client_whose_connection_broke_while_it_was_idle_goes_on() {
+    sound(System::Sequencer, Options::default(), 7_012_618..7_012_619);
+    sound(
+        System::Sequencer,
+        Options::default(),
+        42_001_578..42_001_579,
+    );
+}
+
+/// A request was lost or damaged eight times in a row while the answers to the one behind it came:
+/// its NIC breaks the connection then, by the specification. The harness took that for impossible.
+#[test]
+fn a_request_may_be_lost_on_every_try() {
+    sound(
+        System::Sequencer,
+        Options::default(),
+        32_017_505..32_017_506,
+    );
+}

@@ -49,6 +49,7 @@ pub fn conclude(campaigns: Vec<CampaignReport>, globals: &Globals) -> Result<Ver
         seeds: campaigns.iter().map(|campaign| campaign.seeds).sum(),
         seeds_run: campaigns.iter().map(|campaign| campaign.seeds_run).sum(),
         violations: campaigns.iter().map(|campaign| campaign.violations).sum(),
+        seeds_stuck: campaigns.iter().map(|campaign| campaign.seeds_stuck).sum(),
         verified: campaigns.iter().all(|campaign| campaign.verified),
         campaigns,
     };
@@ -65,6 +66,7 @@ struct AllReport {
     /// Fewer after an interruption.
     seeds_run: u64,
     violations: u64,
+    seeds_stuck: u64,
     verified: bool,
     campaigns: Vec<CampaignReport>,
 }
@@ -75,11 +77,11 @@ impl fmt::Display for AllReport {
         for failed in self.campaigns.iter().filter(|one| one.seeds_failed > 0) {
             writeln!(f, "{failed}\n")?;
         }
-        let columns = ("seeds run", "disturbed", "crashes", "violations");
-        let (seeds, disturbed, crashes, violations) = columns;
+        let columns = ("seeds run", "disturbed", "crashes", "violations", "stuck");
+        let (seeds, disturbed, crashes, violations, stuck) = columns;
         writeln!(
             f,
-            "{:<17} {seeds:>9} {disturbed:>10} {crashes:>8} {violations:>10}  checked",
+            "{:<17} {seeds:>9} {disturbed:>10} {crashes:>8} {violations:>10} {stuck:>5}  checked",
             "campaign"
         )?;
         for one in &self.campaigns {
@@ -87,12 +89,13 @@ impl fmt::Display for AllReport {
             let checked: Vec<_> = checked.map(|(what, n)| format!("{n} {what}")).collect();
             writeln!(
                 f,
-                "{:<17} {:>9} {:>10} {:>8} {:>10}  {}",
+                "{:<17} {:>9} {:>10} {:>8} {:>10} {:>5}  {}",
                 one.name(),
                 one.seeds_run,
                 one.packets_disturbed,
                 one.node_crashes,
                 one.violations,
+                one.seeds_stuck,
                 checked.join(", ")
             )?;
         }

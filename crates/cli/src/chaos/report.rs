@@ -22,11 +22,13 @@ pub struct CampaignReport {
     pub seeds: u64,
     /// Seeds run: fewer after an interruption.
     pub seeds_run: u64,
-    /// Whether all seeds were run without a violation.
+    /// Whether all seeds were run and came to their end without a violation.
     pub verified: bool,
-    /// Seeds with violations.
+    /// Seeds with violations, and those that were stuck.
     pub seeds_failed: u64,
     pub violations: u64,
+    /// Seeds that did not come to their end, be it without any other violation.
+    pub seeds_stuck: u64,
     pub items_pushed: u64,
     pub items_popped: u64,
     pub pages_read: u64,
@@ -95,6 +97,8 @@ pub struct Failure {
     pub seed: u64,
     pub plan: String,
     pub violations: Vec<String>,
+    /// Where it did not come to its end.
+    pub stuck: Vec<String>,
     /// The command that repeats it.
     pub replay: String,
 }
@@ -110,6 +114,7 @@ impl CampaignReport {
             verified: false,
             seeds_failed: 0,
             violations: 0,
+            seeds_stuck: 0,
             items_pushed: 0,
             items_popped: 0,
             pages_read: 0,
@@ -190,8 +195,8 @@ impl CampaignReport {
         self.connections_closed += seed.connections_closed;
         self.connections_broken += seed.connections_broken;
         self.handshakes_failed += seed.handshakes_failed;
-        for (what, count) in seed.rogues {
-            *self.rogues_caught.entry(what).or_default() += count;
+        for (what, count) in &seed.rogues {
+            *self.rogues_caught.entry(what.clone()).or_default() += count;
         }
         self.packets_disturbed += seed.packets_disturbed;
         let (restarts, changes) = match system {
@@ -211,17 +216,21 @@ impl CampaignReport {
         let mixed =
             (seed.trace_hash ^ seed.seed.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.hash = self.hash.wrapping_add(mixed ^ (mixed >> 29));
-        if seed.violations.is_empty() {
+        if seed.is_sound() {
             return;
         }
         self.seeds_failed += 1;
+        self.seeds_stuck += u64::from(!seed.stuck.is_empty());
         self.failures.push(Failure {
             replay: replay_command(system, seed.seed, &self.options),
             seed: seed.seed,
             plan: seed.plan,
             violations: seed.violations.into_iter().take(VIOLATIONS_MAX).collect(),
+            stuck: seed.stuck.into_iter().take(VIOLATIONS_MAX).collect(),
         });
-        self.failures.sort_by_key(|failure| failure.seed);
+        // If not all fit, violations come first.
+        let order = |failure: &Failure| (failure.violations.is_empty(), failure.seed);
+        self.failures.sort_by_key(order);
         self.failures.truncate(FAILURES_MAX);
     }
 
@@ -313,6 +322,9 @@ impl fmt::Display for CampaignReport {
             for violation in &failure.violations {
                 writeln!(f, "  violation: {violation}")?;
             }
+            for stuck in &failure.stuck {
+                writeln!(f, "  stuck: {stuck}")?;
+            }
             writeln!(f, "  repeat with: {}", failure.replay)?;
         }
         if !self.failures.is_empty() {
@@ -337,6 +349,7 @@ impl fmt::Display for CampaignReport {
         )?;
         writeln!(f, "  {:<18} {:>16}", "trace hash", self.trace_hash)?;
         writeln!(f, "  {:<18} {:>14}", "violations", self.violations)?;
+        writeln!(f, "  {:<18} {:>14}", "runs stuck", self.seeds_stuck)?;
         write!(f, "verified: {}", self.verified)
     }
 }

@@ -102,7 +102,7 @@ pub fn depth(depth: usize) -> String {
 
 /// The kinds of answers of the page directory, as they are best read, each in words, and whether
 /// it is one answer of a request. The names are those of `rackweave_programs::pages::PageCounters`.
-pub const ANSWERS: [(&str, &str, bool); 17] = [
+pub const ANSWERS: [(&str, &str, bool); 20] = [
     ("local", "own copy is current", true),
     ("memory", "from another's memory", true),
     ("storage", "from the SSD", true),
@@ -110,12 +110,15 @@ pub const ANSWERS: [(&str, &str, bool); 17] = [
     ("unfixed", "given back, changed", true),
     ("released", "given back unchanged", true),
     ("written", "to the SSD", true),
+    ("flushed", "SSD's cache emptied", true),
     ("locked", "another has the latch", true),
     ("not_indexed", "not indexed", true),
     ("busy", "busy, ask again", true),
     ("superseded", "newer elsewhere", true),
     ("not_holder", "latch is not its own", true),
     ("lost", "lost with its node", true),
+    ("not_member", "store is not its own", true),
+    ("slot_busy", "slot still in use", true),
     ("invalid", "makes no sense", true),
     ("housekeeping", "of the channel itself", true),
     ("repeated", "asked again", false),

@@ -93,13 +93,14 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
         Events, Idle, Index, Messaging, Pages, Rewrite, Rpc, Sequencer,
     ];
     let timed = [RACK, PARTS].concat();
-    let given: [(bool, &str, &[Test]); 17] = [
+    let given: [(bool, &str, &[Test]); 18] = [
         (args.simulated, "--simulated", RACK),
         (args.size.is_some(), "-s", SIZED),
         (args.iterations.is_some(), "-n", RACK),
         (args.duration.is_some(), "-D", &timed),
         (args.queue_pairs.is_some(), "-q", BANDWIDTH),
         (args.tx_depth.is_some(), "-t", &deep),
+        (args.double_write, "--double-write", &[Pages]),
         (args.mtu.is_some(), "-m", RACK),
         (args.operation.is_some(), "--operation", &[AtomicLat]),
         (args.batch.is_some(), "--batch", FLOWS),

@@ -116,6 +116,10 @@ pub struct YcsbArgs {
     /// Pages: the store lies in memory, not in a file
     #[arg(long)]
     pub memory: bool,
+    /// Pages: each write to the file is whole or not there when the power fails, and durable; a
+    /// file stays with or without it
+    #[arg(long, conflicts_with = "memory")]
+    pub double_write: bool,
     /// Operations per second of all threads together, at times of a Poisson process; latencies
     /// count from the intended time. Without it, an operation begins when another ends
     #[arg(long, value_name = "PER_SECOND")]

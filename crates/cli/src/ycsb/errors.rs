@@ -31,6 +31,10 @@ pub(super) fn tell(error: &PagesError, args: &YcsbArgs) -> CliError {
         PagesError::File(FileError::NotBlocks { .. }) => {
             usage(&format!("it was cut short or is no store; {anew}"))
         }
+        PagesError::DoubleWrites { wanted } => about(match wanted {
+            true => "leave --double-write away",
+            false => "use --double-write",
+        }),
         PagesError::Open(OpenError::PageSize { found, .. }) => CliError::usage(format!(
             "{file} has pages of {found} bytes; use --page-size {found}"
         )),
@@ -56,7 +60,7 @@ pub(super) fn tell(error: &PagesError, args: &YcsbArgs) -> CliError {
         }
         PagesError::Fix(FixError::StorageFull)
         | PagesError::Open(OpenError::Fix(FixError::StorageFull)) => full(&file),
-        PagesError::Flush(flush) if flush.source == FixError::StorageFull => full(&file),
+        PagesError::Flush(flush) if flush.cause() == FixError::StorageFull => full(&file),
         PagesError::Fix(FixError::PoolTooSmall { .. }) => usage("raise --buffer or lower --depth"),
         other => CliError::run(other),
     }

@@ -44,6 +44,7 @@ fn refuse_foreign(args: &YcsbArgs) -> Result<(), CliError> {
         (args.file.is_some(), "--file"),
         (args.reuse, "--reuse"),
         (args.memory, "--memory"),
+        (args.double_write, "--double-write"),
     ];
     let of_index = [
         (args.access.is_some(), "--access"),

@@ -64,10 +64,10 @@ fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
              without [hosted]",
         ));
     }
-    if args.simulated && (args.file.is_some() || args.memory) {
+    if args.simulated && (args.file.is_some() || args.memory || args.double_write) {
         return Err(CliError::usage(
-            "the store of a simulated rack lies in memory behind modelled SSDs; leave --file and \
-             --memory away",
+            "the store of a simulated rack lies in memory behind modelled SSDs; leave --file, \
+             --memory and --double-write away",
         ));
     }
     let mut config = mode.config(&args.rack, globals)?;
@@ -156,11 +156,14 @@ impl Store {
     fn make(&self, args: &YcsbArgs, job: &Job) -> Result<Medium, PagesError> {
         let page_size = job.options.page_size;
         let path = args.file.as_deref().unwrap_or(std::path::Path::new(""));
+        let doubles = args.double_write;
         match *self {
             Self::Memory { pages } => Ok(Medium::memory(page_size, pages)),
-            Self::Temporary { pages } => Medium::temporary(&std::env::temp_dir(), page_size, pages),
-            Self::New { pages } => Medium::create(path, page_size, pages),
-            Self::Old => Medium::open(path),
+            Self::Temporary { pages } => {
+                Medium::temporary(&std::env::temp_dir(), page_size, pages, doubles)
+            }
+            Self::New { pages } => Medium::create(path, page_size, pages, doubles),
+            Self::Old => Medium::open(path, doubles),
         }
     }
 
@@ -173,10 +176,14 @@ impl Store {
     }
 
     fn name(&self, args: &YcsbArgs) -> String {
-        match (self, &args.file) {
+        let name = match (self, &args.file) {
             (Self::Memory { .. }, _) => "memory".to_owned(),
             (_, Some(path)) => path.display().to_string(),
             _ => "temporary file".to_owned(),
+        };
+        match args.double_write {
+            true => name + ", double writes",
+            false => name,
         }
     }
 }

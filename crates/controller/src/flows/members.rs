@@ -260,6 +260,26 @@ impl Controller {
         others.any(|at| !flow.rings.consumers[at].has_ended(site))
     }
 
+    /// Whether the flow goes on without these.
+    fn goes_on(
+        &self,
+        site: &mut dyn Site,
+        id: FlowId,
+        consumers: &[usize],
+        producers: &[usize],
+    ) -> bool {
+        let flow = &self.flows.flows[id.0 as usize];
+        let others = self.others_wait(site, id, consumers);
+        // What a dead producer had left is gone, whoever waits for it.
+        let left = flow.live_producers().filter(|at| !producers.contains(at));
+        let mut left = left.flat_map(|at| flow.rings.of_producer(at)).peekable();
+        flow.spec.on_loss != LossPolicy::Abort
+            && (consumers.is_empty() || flow.spec.shape != FlowShape::Shuffle)
+            && left.peek().is_some()
+            // Where the others have ended before, there is no harm if nothing is left to give.
+            && (others || left.all(|ring| is_delivered(&ring, site)))
+    }
+
     /// Whether consumers of the flow may come and go.
     fn changeable(&self, id: FlowId, change: &'static str) -> Result<FlowShape, FlowError> {
         if self.flow_state(id) != Some(FlowState::Running) {
@@ -285,14 +305,7 @@ impl Controller {
         producers: &[usize],
         reason: AbortReason,
     ) {
-        let flow = &self.flows.flows[id.0 as usize];
-        let others = self.others_wait(site, id, consumers);
-        let goes_on = flow.spec.on_loss != LossPolicy::Abort
-            && (consumers.is_empty() || flow.spec.shape != FlowShape::Shuffle)
-            && flow.live_producers().count() > producers.len()
-            // Where the others have ended before, there is no harm if nothing is left to give.
-            && (others || flow.rings.producers.iter().flatten().all(|r| is_delivered(r, site)));
-        if !goes_on {
+        if !self.goes_on(site, id, consumers, producers) {
             return self.take_down(site, id, FlowState::Aborted(reason));
         }
         let mut told = Vec::new();

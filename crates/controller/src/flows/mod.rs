@@ -188,6 +188,11 @@ impl Controller {
     pub fn handle_digest(&mut self, site: &mut dyn Site, digest: Digest) {
         let whose = match digest {
             Digest::ThreadEnded(thread) => return self.thread_ended(site, thread),
+            // It may be an old one, of a flow that had the number before; the registers say how it
+            // is.
+            Digest::ThreadFailed { thread, .. } if !is_so(site, |it| it.has_failed(thread)) => {
+                return;
+            }
             Digest::ThreadFailed { whose, .. } | Digest::BadRingWord { whose, .. } => whose,
             Digest::ConsumerLeft { consumer, .. } => Whose::Consumer(consumer),
             Digest::Page(digest) => return self.handle_page_digest(site, digest),
@@ -220,6 +225,10 @@ impl Controller {
         let Some(id) = self.flows.of_thread(thread) else {
             return;
         };
+        // The number may have been another flow's when the switch said so.
+        if !is_so(site, |it| it.has_ended(thread)) {
+            return;
+        }
         let flow = &mut self.flows.flows[id.0 as usize];
         flow.thread_ended(thread);
         if !flow.has_work() {
@@ -266,4 +275,11 @@ impl Controller {
         self.deregister(site, id);
         self.share_out(site);
     }
+}
+
+/// What the switch's registers say now.
+fn is_so(site: &mut dyn Site, ask: impl Fn(&rackweave_programs::flows::Flows) -> bool) -> bool {
+    let mut answer = false;
+    site.switch(&mut |_, switch| answer = ask(&switch.program().flows));
+    answer
 }

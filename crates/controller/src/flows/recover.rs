@@ -105,6 +105,7 @@ impl Controller {
     ) -> Result<(), rackweave_switch::table::TableError> {
         self.install_hosts(site)?;
         self.sequencers_restarted(site)?;
+        self.pages_restarted(site);
         self.index.switch_restarted(site, 0)?;
         for at in 0..self.flows.flows.len() {
             let id = FlowId(at as u32);

@@ -389,7 +389,8 @@ impl Controller {
             self.disconnect_lane(site, lane);
         }
         of_groups().for_each(|group| self.lanes.give_back(group));
-        site.switch(&mut |_, switch| switch.purge());
+        // Only the flow's own tasks can be about its lanes.
+        site.switch(&mut |_, switch| _ = switch.purge());
     }
 
     /// Forgets the regions of a flow that has ended.

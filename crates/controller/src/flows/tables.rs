@@ -131,7 +131,14 @@ impl Controller {
             let flows = &mut switch.program_mut().flows;
             entered = entered.and_then(|()| flows.set_consumer(ConsumerId(newest.0), consumer, 0));
             switch.inject(now, Task::Flow(FlowTask::Poll(place.poll)));
-            switch.inject(now, Task::Flow(FlowTask::Wake(newest)));
+            // A task that was on its way round the circle may miss a thread, since the circle has
+            // changed before it: all are told again what it may have been about.
+            let (thread, left) = (newest, circle.len() as u16);
+            let wake = FlowTask::WakeRing { thread, left };
+            let slot = 0;
+            let commit = FlowTask::TryCommit { thread, left, slot };
+            switch.inject(now, Task::Flow(wake));
+            switch.inject(now, Task::Flow(commit));
         });
         self.share_out(site);
         Ok(entered.map_err(LaneError::from)?)

@@ -3,9 +3,11 @@
 use super::{PageChannel, PagePool, PageSpec};
 use crate::RegionName;
 use crate::lanes::Connected;
-use rackweave_base::{NodeId, Qpn};
-use rackweave_programs::pages::LostPage;
+use rackweave_base::{NodeId, Qpn, Rkey};
+use rackweave_programs::pages::{LostPage, StoreSet};
 use rackweave_switch::transfer::LaneId;
+use rackweave_wire::fabric::page::PageId;
+use std::collections::BTreeMap;
 
 /// The lanes of a slot that lead to its node.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +17,8 @@ pub(crate) struct SlotBook {
     pub target: Connected,
     pub word: Connected,
     pub relay: Connected,
+    /// Address and key of its completion.
+    pub completions: (u64, Rkey),
 }
 
 /// A node that is there.
@@ -24,7 +28,7 @@ pub(crate) struct NodeBook {
     pub sources: Vec<Connected>,
     pub requests: Vec<Connected>,
     pub channels: Vec<PageChannel>,
-    /// Queue pairs to the memory server, at both ends.
+    /// Queue pairs to the memory server, at both ends, by channel.
     pub fallback: Vec<(Qpn, NodeId, Qpn)>,
 }
 
@@ -46,13 +50,23 @@ pub(crate) struct PageBook {
     pub first_slot: Vec<u16>,
     pub slot_lanes: LaneId,
     pub queue_lanes: Vec<LaneId>,
+    /// The memory server, if it is there.
+    pub server: Option<NodeId>,
     /// Entries of each store in the server's memory.
     pub fallback: Vec<RegionName>,
     pub nodes: Vec<Option<NodeBook>>,
     /// By slot.
     pub slots: Vec<Option<SlotBook>>,
     pub stores: Vec<Option<StoreBook>>,
+    /// By node: which stores are open to it.
+    pub members: Vec<StoreSet>,
     pub lost: Vec<LostPage>,
+    /// Pages of which a loss was accepted, and the version since then.
+    pub accepted: BTreeMap<PageId, u64>,
+    /// A random number: versions of different directories are not compared.
+    pub epoch: u64,
+    /// How often the directory was made again after it had been lost.
+    pub restarts: u64,
 }
 
 impl PageBook {

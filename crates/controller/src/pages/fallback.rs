@@ -5,9 +5,10 @@ use super::set_up::make;
 use super::{PageFallback, PageSetUpError};
 use crate::connect::PairAttributes;
 use crate::{Controller, LaneError, RegionName, Site};
-use rackweave_base::{Duration, NodeId, Rkey};
-use rackweave_verbs::{Access, CqId, QpCapabilities};
-use rackweave_wire::fabric::page::{FallbackLatch, PageId};
+use rackweave_base::{NodeId, Qpn, Rkey};
+use rackweave_programs::pages::EntryState;
+use rackweave_verbs::{Access, CqId, PdId, QpCapabilities, QpModify};
+use rackweave_wire::fabric::page::{FallbackLatch, PageId, control};
 
 /// Bytes of an entry in a server's memory: latch and place.
 pub(super) const ENTRY_LEN: u64 = 16;
@@ -20,15 +21,12 @@ impl Controller {
     /// The entries of all pages in the server's memory.
     pub(super) fn make_fallback(&mut self, site: &mut dyn Site) -> Result<(), PageSetUpError> {
         let book = self.pages.as_ref().expect("pages are being set up");
-        let Some(server) = book.spec.fallback else {
+        let Some(server) = book.server else {
             return Ok(());
         };
         let sizes: Vec<u64> = book.spec.stores.iter().map(|store| store.pages).collect();
         let (pd, _) = self.home(site, server)?;
-        let access = Access::LOCAL_WRITE
-            | Access::REMOTE_READ
-            | Access::REMOTE_WRITE
-            | Access::REMOTE_ATOMIC;
+        let access = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
         for pages in sizes {
             let region = make(site, server, pd, pages * ENTRY_LEN, access)?;
             self.pages.as_mut().expect("as above").fallback.push(region);
@@ -49,60 +47,96 @@ impl Controller {
     pub(super) fn fallback_entry(&self, page: PageId) -> Option<(NodeId, Rkey, u64)> {
         let book = self.pages.as_ref()?;
         let region = book.fallback.get(usize::from(page.store()))?;
-        Some((book.spec.fallback?, region.rkey, page.index() * ENTRY_LEN))
+        Some((book.server?, region.rkey, page.index() * ENTRY_LEN))
     }
 
-    /// A queue pair from a channel to the memory server.
+    /// Connects a channel to the memory server, with the queue pair that it has or a new one.
     pub(super) fn connect_fallback(
         &mut self,
         site: &mut dyn Site,
         book: &mut NodeBook,
-        (cq, slots): (CqId, u16),
-        timeout: Duration,
-    ) -> Result<Vec<PageFallback>, PageSetUpError> {
+        worker: usize,
+    ) -> Result<(), PageSetUpError> {
         let pages = self.pages.as_ref().expect("pages are set up");
-        let Some(server) = pages.spec.fallback else {
-            return Ok(Vec::new());
+        let Some(server) = pages.server else {
+            return Ok(());
         };
+        let timeout = pages.spec.timeout;
         let regions: Vec<(RegionName, u64)> = pages
             .fallback
             .iter()
             .zip(&pages.spec.stores)
             .map(|(&region, store)| (region, store.pages))
             .collect();
-        let node = book.pool.node;
+        let (node, channel) = (book.pool.node, &book.channels[worker]);
+        let (slots, cq) = (channel.slots, channel.cq);
         let (pd, _) = self.home(site, node)?;
         let (server_pd, server_cq) = self.home(site, server)?;
-        let capabilities = QpCapabilities {
-            send_max: u32::from(slots) * 2,
-            receive_max: 1,
-            segments_max: 1,
+        let near = match book.fallback.get(worker).copied() {
+            Some((near, old_server, far)) => {
+                site.node(old_server, &mut |verbs| {
+                    let _gone = verbs.destroy_qp(far);
+                });
+                site.node(node, &mut |verbs| {
+                    let _gone = verbs.modify_qp(near, QpModify::Reset);
+                });
+                near
+            }
+            None => create_qp(site, (node, pd, cq), slots)?,
         };
-        let mut create = |node: NodeId, pd, cq: CqId| {
-            let mut made = Err(LaneError::NoNode(node));
-            site.node(node, &mut |verbs| {
-                let qpn = verbs.create_qp(pd, cq, cq, capabilities);
-                made = qpn.map_err(|error| LaneError::Qp { node, error });
-            });
-            made
-        };
-        let near = create(node, pd, cq)?;
-        let far = create(server, server_pd, server_cq)?;
+        let far = create_qp(site, (server, server_pd, server_cq), slots)?;
         let attributes = PairAttributes {
             timeout,
             ..PairAttributes::default()
         };
         self.connect_pair(site, (node, near), (server, far), &attributes)?;
-        book.fallback.push((near, server, far));
-        let fallback = regions.iter().enumerate();
-        Ok(fallback
-            .map(|(store, (region, entries))| PageFallback {
-                store: store as u8,
+        match book.fallback.get_mut(worker) {
+            Some(pair) => *pair = (near, server, far),
+            None => book.fallback.push((near, server, far)),
+        }
+        let control = book.channels[worker].control;
+        let fallback = (0u8..).zip(&regions).map(|(store, (region, entries))| {
+            let at = control::entries_at(slots, store);
+            let key = u64::from(region.rkey.0);
+            site.store_word(node, control.rkey, at, region.address.to_le_bytes());
+            site.store_word(node, control.rkey, at + 8, key.to_le_bytes());
+            PageFallback {
+                store,
                 qpn: near,
                 address: region.address,
                 rkey: region.rkey,
                 entries: *entries,
-            })
-            .collect())
+            }
+        });
+        book.channels[worker].fallback = fallback.collect();
+        Ok(())
     }
+}
+
+/// The first word of an entry in a server's memory.
+pub(super) fn word(state: &EntryState) -> FallbackLatch {
+    let word = FallbackLatch::new(state.latch, state.holder);
+    match state.doubted {
+        true => word.doubted(),
+        false => word,
+    }
+}
+
+/// A queue pair for a channel's operations on entries, at either end.
+fn create_qp(
+    site: &mut dyn Site,
+    (node, pd, cq): (NodeId, PdId, CqId),
+    slots: u16,
+) -> Result<Qpn, LaneError> {
+    let capabilities = QpCapabilities {
+        send_max: u32::from(slots) * 2,
+        receive_max: 1,
+        segments_max: 1,
+    };
+    let mut made = Err(LaneError::NoNode(node));
+    site.node(node, &mut |verbs| {
+        let qpn = verbs.create_qp(pd, cq, cq, capabilities);
+        made = qpn.map_err(|error| LaneError::Qp { node, error });
+    });
+    made
 }

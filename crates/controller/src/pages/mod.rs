@@ -1,13 +1,20 @@
 //! The page directory's control plane: mirrors `rackweave_programs::pages`.
 //!
-//! `spec` what is wanted and what comes of it; `set_up` nodes and slots, `stores` their stores,
-//! `fallback` the entries in a memory server; `nvme` the queues at a target; `repair` deaths and
-//! returns; `promote` which pages the switch indexes; `book` what is known of it all.
+//! `spec` what is wanted and what comes of it; `set_up` the whole, `node` buffer frames, channels
+//! and slots, `stores` their stores, `fallback` the entries in a memory server; `nvme` the queues
+//! at a target; `repair` movements and targets that fail, `death` nodes that die and return,
+//! `losses` what is lost then; `renew` channels that are connected afresh; `rebuild` a directory
+//! that was lost; `promote` which pages the switch indexes; `book` what is known of it all.
 
 mod book;
+mod death;
 mod fallback;
+mod losses;
+mod node;
 mod nvme;
 mod promote;
+mod rebuild;
+mod renew;
 mod repair;
 mod set_up;
 mod spec;
@@ -49,10 +56,13 @@ impl Controller {
     pub(crate) fn handle_page_digest(&mut self, site: &mut dyn Site, digest: PageDigest) {
         match digest {
             PageDigest::Hot(page) => self.page_is_hot(site, page),
-            PageDigest::MoveFailed { slot, source } => self.page_move_failed(site, slot, source),
+            PageDigest::MoveFailed {
+                slot,
+                source,
+                command,
+            } => self.page_move_failed(site, (slot, command), source),
             PageDigest::StorageSilent { slot, store } => self.storage_silent(site, slot, store),
-            // Whether its node is dead is for others to find out.
-            PageDigest::RequesterSilent { .. } => {}
+            PageDigest::RequesterSilent { slot } => self.requester_silent(site, slot),
         }
     }
 }

@@ -120,7 +120,16 @@ pub(super) fn close(site: &mut dyn Site, node: NodeId, qpn: Qpn) {
     let _gone = with_target(site, node, |target, verbs| target.close_queue(verbs, qpn));
 }
 
-/// Whether something that was written on a queue that has ended may still reach the medium.
-pub(super) fn is_draining(site: &mut dyn Site, node: NodeId) -> bool {
-    with_target(site, node, |target, _| Ok(target.is_draining())).unwrap_or(false)
+/// The first bytes of a block, whatever is under way; nothing if the target is not there or cannot
+/// tell.
+pub(super) fn peek<const N: usize>(
+    site: &mut dyn Site,
+    node: NodeId,
+    (nsid, block): (u32, u64),
+) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    let peeked = with_target(site, node, |target, _| {
+        Ok(target.peek(nsid, block, &mut bytes))
+    });
+    peeked.unwrap_or(false).then_some(bytes)
 }

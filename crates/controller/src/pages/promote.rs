@@ -7,7 +7,7 @@
 //! find the page in neither directory, and ask again. A page whose home is being written stays
 //! where it is: the end of that write must find its entry.
 
-use super::fallback::TAKEN;
+use super::fallback::{self, TAKEN};
 use super::set_up::with_pages;
 use crate::{Controller, Site};
 use rackweave_programs::pages::EntryState;
@@ -49,7 +49,8 @@ impl Controller {
         let place = Place(place.unwrap_or_default());
         let state = EntryState {
             latch: latch.latch(),
-            holder: latch.holder(),
+            holder: latch.anyone(),
+            doubted: latch.doubter().is_some(),
             place,
         };
         let inserted =
@@ -70,7 +71,7 @@ impl Controller {
         let Some(state) = with_pages(site, |pages| pages.remove(page)) else {
             return false;
         };
-        let latch = FallbackLatch::new(state.latch, state.holder);
+        let latch = fallback::word(&state);
         site.store_word(server, rkey, offset + 8, state.place.0.to_le_bytes());
         site.store_word(server, rkey, offset, latch.0.to_le_bytes());
         true

@@ -1,25 +1,38 @@
-//! What happens when nodes and targets fail, and when they come back.
+//! What happens when a movement, a queue or a target fails, and when a target comes back.
 //!
 //! A movement that broke off leaves its lanes at PSNs that the two ends do not agree on, so they
 //! are linked afresh before the slot gets its completion and with it its next request.
+//!
+//! A write whose queue is closed may still be at the target's medium. The target carries out
+//! overlapping commands in the order in which they reached it, so the page may be written again at
+//! once (`rackweave_target`).
 
 use super::set_up::{address, with_pages};
 use super::{PageSetUpError, nvme};
 use crate::lanes::Connected;
 use crate::{Controller, Site};
-use rackweave_base::NodeId;
-use rackweave_programs::Task;
-use rackweave_programs::pages::{End, EntryState, LostPage, NodeDeath, PageTask};
-use rackweave_switch::transfer::{LaneId, LaneKind};
+use core::ops::Range;
+use rackweave_base::Psn;
+use rackweave_programs::pages::{End, PageTask, StoreEntry};
+use rackweave_programs::{Pipeline, Task};
+use rackweave_switch::transfer::{EngineTask, LaneId, LaneKind};
 use rackweave_verbs::Access;
-use rackweave_wire::fabric::page::{FallbackLatch, Outcome, PageId, Place, Source};
+use rackweave_wire::fabric::page::{Outcome, Source};
 
 impl Controller {
     /// A page did not get from one node's memory to another's.
-    pub(super) fn page_move_failed(&mut self, site: &mut dyn Site, slot: u16, source: LaneId) {
+    pub(super) fn page_move_failed(
+        &mut self,
+        site: &mut dyn Site,
+        (slot, command): (u16, Psn),
+        source: LaneId,
+    ) {
         self.relink_source(site, source);
-        self.relink_slot(site, slot);
-        self.end_slot(site, slot, End::new(Outcome::SourceGone, Source::Memory));
+        // The slot may have been connected afresh since, and have another request.
+        if with_pages(site, |pages| pages.under_way(slot)) == Some(command) {
+            self.relink_slot(site, slot);
+            self.end_slot(site, slot, End::new(Outcome::SourceGone, Source::Memory));
+        }
     }
 
     /// An NVMe target does not answer, or has refused a command's packet: the queue is made anew.
@@ -27,16 +40,16 @@ impl Controller {
         if !with_pages(site, |pages| pages.has_command(slot, store)) {
             return;
         }
-        self.break_queue(site, slot, store);
+        self.close_queue(site, slot, store);
+        self.relink_slot(site, slot);
         // If the target is gone, commands end at once until it is back.
         let _gone = self.bring_queue_up(site, slot, store);
         self.end_slot(site, slot, End::new(Outcome::StorageGone, Source::Storage));
     }
 
     /// Forgets a slot's command and closes its queue.
-    fn break_queue(&mut self, site: &mut dyn Site, slot: u16, store: u8) {
+    pub(super) fn close_queue(&mut self, site: &mut dyn Site, slot: u16, store: u8) {
         with_pages(site, |pages| pages.forget_command(slot, store));
-        self.relink_slot(site, slot);
         let Some(book) = &mut self.pages else { return };
         let target = book.spec.stores[usize::from(store)].target;
         let queue = book.stores[usize::from(store)].as_mut();
@@ -47,12 +60,62 @@ impl Controller {
         site.switch(&mut |_, switch| {
             let engine = &mut switch.program_mut().engine;
             engine.disconnect(queue.lane, queue.switch_qpn);
-            switch.purge();
+            // The end of the old command must not count for the queue that takes its place.
+            let _ended = switch.purge_if(|_, task| {
+                let of = |page: &PageTask| {
+                    matches!(*page, PageTask::Finish { slot: s, store: t, .. }
+                        if (s, t) == (slot, store))
+                };
+                matches!(task, Task::Page(page) if of(page))
+            });
         });
     }
 
+    /// Nothing of what these slots had under way goes on: not at a target, not on a lane, not in
+    /// the switch.
+    pub(super) fn stop_slots(&mut self, site: &mut dyn Site, slots: &Range<u16>) {
+        let stores = self.pages.as_ref().map_or(0, |book| book.stores.len()) as u8;
+        for slot in slots.clone() {
+            for store in 0..stores {
+                self.close_queue(site, slot, store);
+            }
+        }
+        let book = self.pages.as_ref().expect("pages are set up");
+        let nodes = book.nodes.iter().flatten();
+        let sources: Vec<Connected> = nodes.flat_map(|book| book.sources.clone()).collect();
+        for (lane, slot) in self.cargo(site, &sources) {
+            if slots.contains(&slot) {
+                self.relink_source(site, lane);
+            }
+        }
+        let mut dropped = Vec::new();
+        site.switch(&mut |_, switch| {
+            dropped = switch.purge_if(|program, task| {
+                slot_of(program, task).is_some_and(|slot| slots.contains(&slot))
+            });
+        });
+        self.free_unstarted(site, &dropped);
+        with_pages(site, |pages| {
+            slots.clone().for_each(|slot| pages.forget_request(slot));
+        });
+    }
+
+    /// The source lanes of transfers that were dropped before they started are free.
+    pub(super) fn free_unstarted(&self, site: &mut dyn Site, dropped: &[Task]) {
+        let Some(book) = &self.pages else { return };
+        for task in dropped {
+            let Task::Engine(EngineTask::Start(start)) = task else {
+                continue;
+            };
+            if let Some((index, bit)) = book.source(start.source) {
+                let node = book.spec.nodes[index].node;
+                with_pages(site, |pages| pages.free_source(node.0, bit));
+            }
+        }
+    }
+
     /// Links a slot's lanes for data afresh, if its node is there.
-    fn relink_slot(&mut self, site: &mut dyn Site, slot: u16) {
+    pub(super) fn relink_slot(&mut self, site: &mut dyn Site, slot: u16) {
         let Some(book) = &self.pages else { return };
         let Some(lanes) = book.slots[usize::from(slot)] else {
             return;
@@ -74,6 +137,32 @@ impl Controller {
         {
             (slot.target, slot.relay) = (target, relay);
         }
+    }
+
+    /// A node has not taken a completion: the lane is linked afresh and the completion sent again,
+    /// until the node is known to be dead.
+    pub(super) fn requester_silent(&mut self, site: &mut dyn Site, slot: u16) {
+        let Some(book) = &self.pages else { return };
+        let Some(lanes) = book.slots[usize::from(slot)] else {
+            return;
+        };
+        let node = book.spec.nodes[lanes.node].node;
+        let Ok(at) = address(site, node) else { return };
+        let (address, rkey) = lanes.completions;
+        let wanted = self.wanted(LaneKind::Word { address, rkey }, Access::REMOTE_WRITE);
+        let Ok(word) = self.relink_lane(site, &lanes.word, at, wanted) else {
+            return;
+        };
+        if let Some(slot) = self
+            .pages
+            .as_mut()
+            .and_then(|book| book.slots[usize::from(slot)].as_mut())
+        {
+            slot.word = word;
+        }
+        site.switch(&mut |now, switch| {
+            switch.inject(now, Task::Page(PageTask::Repeat { slot }));
+        });
     }
 
     /// Links a source lane afresh; it carries nothing any more.
@@ -101,14 +190,14 @@ impl Controller {
     }
 
     /// Gives a slot its completion.
-    fn end_slot(&self, site: &mut dyn Site, slot: u16, end: End) {
+    pub(super) fn end_slot(&self, site: &mut dyn Site, slot: u16, end: End) {
         site.switch(&mut |now, switch| {
             switch.inject(now, Task::Page(PageTask::Complete { slot, end }));
         });
     }
 
     /// The movements under way on a node's source lanes: lane and slot.
-    fn cargo(&self, site: &mut dyn Site, sources: &[Connected]) -> Vec<(LaneId, u16)> {
+    pub(super) fn cargo(&self, site: &mut dyn Site, sources: &[Connected]) -> Vec<(LaneId, u16)> {
         let mut cargo = Vec::new();
         site.switch(&mut |_, switch| {
             let engine = &switch.program().engine;
@@ -120,142 +209,6 @@ impl Controller {
         cargo
     }
 
-    /// A node has died: its latches open, what only it had is lost, and whoever waits for it is
-    /// told. Latches in the server's memory are opened, too.
-    pub(crate) fn page_node_died(&mut self, site: &mut dyn Site, node: NodeId) {
-        for store in self.page_stores_of(node) {
-            self.page_target_died(site, store);
-        }
-        let Some(index) = self.pages.as_ref().and_then(|book| book.index(node)) else {
-            return;
-        };
-        let Some(dead) = self
-            .pages
-            .as_mut()
-            .and_then(|book| book.nodes[index].take())
-        else {
-            return;
-        };
-        let mut death = with_pages(site, |pages| pages.node_died(node.0));
-        self.fallback_died(site, node.0, &mut death);
-        let book = self.pages.as_mut().expect("as above");
-        book.lost.extend(&death.lost);
-        let slots = book.slots_of(index);
-        // Movements out of the dead node's memory.
-        for (_, slot) in self.cargo(site, &dead.sources) {
-            if !slots.contains(&slot) {
-                self.relink_slot(site, slot);
-                self.end_slot(site, slot, End::new(Outcome::SourceGone, Source::Memory));
-            }
-        }
-        // Movements into it.
-        let book = self.pages.as_ref().expect("as above");
-        let others: Vec<Connected> = book
-            .nodes
-            .iter()
-            .flatten()
-            .flat_map(|book| book.sources.clone())
-            .collect();
-        for (lane, slot) in self.cargo(site, &others) {
-            if slots.contains(&slot) {
-                self.relink_source(site, lane);
-            }
-        }
-        let stores = self.pages.as_ref().map_or(0, |book| book.stores.len()) as u8;
-        for slot in slots.clone() {
-            for store in 0..stores {
-                self.break_queue(site, slot, store);
-            }
-        }
-        self.forget_node(site, &dead, slots);
-    }
-
-    /// Takes a dead node's lanes out of the tables.
-    fn forget_node(
-        &mut self,
-        site: &mut dyn Site,
-        dead: &super::book::NodeBook,
-        slots: std::ops::Range<u16>,
-    ) {
-        let node = dead.pool.node;
-        let book = self.pages.as_mut().expect("pages are set up");
-        let mut lanes = [dead.sources.as_slice(), &dead.requests].concat();
-        for slot in slots.clone() {
-            if let Some(slot) = book.slots[usize::from(slot)].take() {
-                lanes.extend([slot.target, slot.word, slot.relay]);
-            }
-        }
-        let channels: Vec<_> = dead.requests.iter().map(|lane| lane.lane).collect();
-        site.switch(&mut |_, switch| {
-            let program = switch.program_mut();
-            for lane in &lanes {
-                program.engine.disconnect(lane.lane, lane.switch_qpn);
-            }
-            for &lane in &channels {
-                let _known = program.pages.set_role(lane, None);
-            }
-            for slot in slots.clone() {
-                let _known = program.pages.set_slot(slot, None, Default::default());
-            }
-            let _known = program.pages.set_node(node.0, None);
-            switch.purge();
-        });
-        for &(_, server, qpn) in &dead.fallback {
-            site.node(server, &mut |verbs| {
-                let _gone = verbs.destroy_qp(qpn);
-            });
-        }
-        site.remove_region(node, &dead.pool.region);
-        for channel in &dead.channels {
-            site.remove_region(node, &channel.control);
-        }
-    }
-
-    /// Opens a dead node's latches in the server's memory.
-    fn fallback_died(&mut self, site: &mut dyn Site, node: u16, death: &mut NodeDeath) {
-        let Some(book) = &self.pages else { return };
-        let Some(server) = book.spec.fallback else {
-            return;
-        };
-        let stores: Vec<_> = book.fallback.iter().zip(&book.spec.stores).collect();
-        let mut changed = Vec::new();
-        for (store, (region, spec)) in (0u8..).zip(stores) {
-            for index in 0..spec.pages {
-                let offset = index * super::fallback::ENTRY_LEN;
-                let mut load = |offset| {
-                    let bytes = site.load_word(server, region.rkey, offset);
-                    bytes.map(u64::from_le_bytes)
-                };
-                let (Some(latch), Some(place)) = (load(offset), load(offset + 8)) else {
-                    return;
-                };
-                let (latch, place) = (FallbackLatch(latch), Place(place));
-                let Some(page) = PageId::new(store, index) else {
-                    continue;
-                };
-                if latch.is_indexed() {
-                    continue;
-                }
-                let after = place.died(node);
-                if after != place {
-                    if after.is_lost() && !place.is_lost() {
-                        let version = latch.latch().version();
-                        death.lost.push(LostPage { page, version });
-                    }
-                    changed.push((region.rkey, offset + 8, after.0));
-                }
-                if latch.holder() == Some(node) {
-                    let open = FallbackLatch::new(latch.latch().released(), None);
-                    death.released.push(page);
-                    changed.push((region.rkey, offset, open.0));
-                }
-            }
-        }
-        for (rkey, offset, word) in changed {
-            site.store_word(server, rkey, offset, word.to_le_bytes());
-        }
-    }
-
     /// A target is gone: commands under way end, and new ones end at once.
     pub fn page_target_died(&mut self, site: &mut dyn Site, store: u8) {
         let slots = match &mut self.pages {
@@ -264,7 +217,7 @@ impl Controller {
         };
         with_pages(site, |pages| {
             if let Some(entry) = pages.store(store) {
-                let gone = rackweave_programs::pages::StoreEntry {
+                let gone = StoreEntry {
                     connected: false,
                     ..entry
                 };
@@ -273,8 +226,9 @@ impl Controller {
         });
         for slot in 0..slots {
             let is_under_way = with_pages(site, |pages| pages.has_command(slot, store));
-            self.break_queue(site, slot, store);
+            self.close_queue(site, slot, store);
             if is_under_way {
+                self.relink_slot(site, slot);
                 self.end_slot(site, slot, End::new(Outcome::StorageGone, Source::Storage));
             }
         }
@@ -302,95 +256,21 @@ impl Controller {
             _ => Ok(()),
         }
     }
+}
 
-    /// A node that had died is there again, with nothing in its memory.
-    ///
-    /// # Errors
-    /// If it lacks room.
-    pub fn page_node_returned(
-        &mut self,
-        site: &mut dyn Site,
-        node: NodeId,
-    ) -> Result<(), PageSetUpError> {
-        let Some(book) = &self.pages else {
-            return Ok(());
-        };
-        let Some(index) = book.index(node).filter(|&at| book.nodes[at].is_none()) else {
-            return Ok(());
-        };
-        let (slots, stores) = (book.slots_of(index), book.stores.len() as u8);
-        self.bring_node_up(site, index)?;
-        for slot in slots {
-            for store in 0..stores {
-                self.bring_queue_up(site, slot, store)?;
-            }
+/// The slot that a recirculating task is about, if it is one of the page directory's and has not
+/// done yet what it is there for.
+fn slot_of(program: &Pipeline, task: &Task) -> Option<u16> {
+    match task {
+        Task::Page(task) => Some(task.slot()),
+        Task::Engine(EngineTask::Start(start)) => {
+            program.pages.role(start.source)?;
+            Some(start.cookie as u16)
         }
-        Ok(())
-    }
-
-    /// Pages whose newest version went down with a node, and that nobody has accepted as lost.
-    pub fn lost_pages(&self) -> &[LostPage] {
-        self.pages.as_ref().map_or(&[], |book| &book.lost)
-    }
-
-    /// Goes back to the version of a lost page that is at home. Its version number moves on, so
-    /// that no copy from before is taken for it. False if it is not lost, or not any more: one that
-    /// had it latched when it was lost may have given it back changed. False, too, as long as a
-    /// node has its latch, or a target still works on what a dead node had it write: ask again.
-    pub fn accept_loss(&mut self, site: &mut dyn Site, page: PageId) -> bool {
-        let known = self.pages.as_ref().map_or(&[][..], |book| &book.lost);
-        if !known.iter().any(|lost| lost.page == page) {
-            return false;
+        Task::Engine(EngineTask::WriteWords { lane, cookie, .. }) => {
+            program.pages.role(*lane)?;
+            Some(*cookie as u16)
         }
-        let Some(state) = self.page_state(site, page) else {
-            return false;
-        };
-        let store = self.pages.as_ref().and_then(|book| {
-            let stores = &book.spec.stores;
-            stores.get(usize::from(page.store()))
-        });
-        // What the dead node was writing home must not come after what is written from now on.
-        if store.is_some_and(|store| nvme::is_draining(site, store.target)) {
-            return false;
-        }
-        if state.place.is_lost() && state.latch.is_locked() {
-            return false;
-        }
-        if let Some(book) = &mut self.pages {
-            book.lost.retain(|lost| lost.page != page);
-        }
-        if !state.place.is_lost() {
-            return false;
-        }
-        let latch = state.latch.changed();
-        let place = state.place.accepted();
-        let indexed = with_pages(site, |pages| {
-            pages.change(page, |state| EntryState {
-                latch,
-                place,
-                ..state
-            })
-        });
-        if let (false, Some((server, rkey, offset))) = (indexed, self.fallback_entry(page)) {
-            let latch = FallbackLatch::new(latch, None);
-            site.store_word(server, rkey, offset + 8, place.0.to_le_bytes());
-            site.store_word(server, rkey, offset, latch.0.to_le_bytes());
-        }
-        true
-    }
-
-    /// What the directory says of a page, wherever it says it.
-    fn page_state(&self, site: &mut dyn Site, page: PageId) -> Option<EntryState> {
-        if let Some(state) = with_pages(site, |pages| pages.entry(page)) {
-            return Some(state);
-        }
-        let (server, rkey, offset) = self.fallback_entry(page)?;
-        let mut load = |offset| site.load_word(server, rkey, offset).map(u64::from_le_bytes);
-        let (latch, place) = (FallbackLatch(load(offset)?), Place(load(offset + 8)?));
-        (!latch.is_indexed()).then_some(EntryState {
-            latch: latch.latch(),
-            holder: latch.holder(),
-            place,
-        })
+        _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! What a page directory is to be, and what nodes are told of it.
 
 use crate::{LaneError, RegionError, RegionName};
-use rackweave_base::{NodeId, Qpn};
+use rackweave_base::{NodeId, Psn, Qpn};
 use rackweave_switch::table::TableError;
 use rackweave_target::TargetError;
 use rackweave_verbs::CqId;
@@ -46,6 +46,8 @@ pub struct PageSpec {
     /// The node whose memory has the entries of pages that the switch does not index; none if it
     /// indexes all.
     pub fallback: Option<NodeId>,
+    /// Nodes that take its place, in this order, when it dies.
+    pub standbys: Vec<NodeId>,
     /// Pages that the switch indexes from the beginning: the first ones of each store in turn.
     pub indexed: u64,
     /// How long a node waits for an answer to a request before it asks again.
@@ -93,6 +95,13 @@ pub struct PageChannel {
     pub slots: u16,
     /// The region of completions and responses.
     pub control: RegionName,
+    /// How often it was connected, counted from 1
+    /// ([`rackweave_wire::fabric::page::control`]).
+    pub generation: u64,
+    /// The same of its connection to the memory server.
+    pub server_generation: u64,
+    /// The PSN of the first request.
+    pub first: Psn,
     /// One for each store, if there is a fallback.
     pub fallback: Vec<PageFallback>,
 }

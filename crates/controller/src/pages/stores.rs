@@ -19,31 +19,47 @@ impl Controller {
     ) -> Result<(), PageSetUpError> {
         let book = self.pages.as_ref().expect("pages are set up");
         let spec = book.spec.stores[usize::from(store)];
-        let first_queue = book.queue_lanes[usize::from(store)];
         let present: Vec<u16> = (0..book.slots.len() as u16)
             .filter(|&slot| book.slots[usize::from(slot)].is_some())
             .collect();
-        let page_size = book.spec.page_size;
         let (admin, controller) = super::nvme::admin(site, spec.target)?;
         let made = StoreBook {
             admin,
             controller,
             queues: vec![None; book.slots.len()],
         };
-        let entry = StoreEntry {
-            pages: spec.pages,
-            blocks_per_page: page_size / spec.block_size,
-            nsid: spec.nsid,
-            first_queue,
-            connected: true,
-        };
         let book = self.pages.as_mut().expect("as above");
         book.stores[usize::from(store)] = Some(made);
         for slot in present {
             self.bring_queue_up(site, slot, store)?;
         }
+        self.enter_store(site, store, true)?;
+        Ok(())
+    }
+
+    /// Enters a store in the switch's table.
+    fn enter_store(
+        &self,
+        site: &mut dyn Site,
+        store: u8,
+        connected: bool,
+    ) -> Result<(), PageSetUpError> {
+        let book = self.pages.as_ref().expect("pages are set up");
+        let spec = book.spec.stores[usize::from(store)];
+        let entry = StoreEntry {
+            pages: spec.pages,
+            blocks_per_page: book.spec.page_size / spec.block_size,
+            nsid: spec.nsid,
+            first_queue: book.queue_lanes[usize::from(store)],
+            connected,
+        };
         with_pages(site, |pages| pages.set_store(store, Some(entry)))?;
         Ok(())
+    }
+
+    /// Enters a store whose target is not there: requests that need it end at once.
+    pub(super) fn enter_store_without_target(&self, site: &mut dyn Site, store: u8) {
+        let _table_fits = self.enter_store(site, store, false);
     }
 
     /// Connects the I/O queue of a slot at a store, and what is passed on between it and the node.

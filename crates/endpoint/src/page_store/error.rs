@@ -64,6 +64,13 @@ pub enum FixError {
     /// Whoever had to answer has not done so for too long.
     #[error("the page directory or the storage behind it does not answer")]
     Gone,
+    /// This node was taken for dead: others have its latches, and what only it had is lost. It
+    /// needs a new pool.
+    #[error("this node was taken for dead; its buffer frames count for nothing, open a new pool")]
+    Fenced,
+    /// The page's store is not open to this node.
+    #[error("the store of {0} is not open to this node")]
+    NotMember(PageId),
     /// All buffer frames are in use.
     #[error("all {frames} buffer frames of the pool are fixed; drop guards or enlarge the pool")]
     PoolTooSmall {
@@ -73,18 +80,53 @@ pub enum FixError {
     /// This worker has fixed the page already, and would wait for itself.
     #[error("this worker has fixed {0} already in a conflicting mode")]
     Conflict(PageId),
+    /// The engine's log is not durable up to the page's LSN, and has not got any further for as
+    /// long as anybody is waited for. The page stays changed and latched until it is.
+    #[error("{0} cannot leave its node: the engine's log is not durable up to its LSN")]
+    NotLogged(PageId),
 }
 
-/// Why not all changed pages were written. The rest were.
+impl FixError {
+    /// Whether storage gave back something else than was written: a torn write, for instance. Such
+    /// a page can be written anew ([`PageStore::restore`](super::PageStore::restore)).
+    pub const fn is_damage(&self) -> bool {
+        matches!(self, Self::Corrupt { .. } | Self::WrongPage { .. })
+    }
+}
+
+/// Why a flush has not made everything durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{failed} of {pages} changed pages were not written, the first of them {page}: {source}")]
-pub struct FlushError {
-    /// Pages that were to be written.
-    pub pages: u64,
-    /// Those that were not.
-    pub failed: u64,
-    /// The first of them.
-    pub page: PageId,
-    /// Why.
-    pub source: FixError,
+pub enum FlushError {
+    /// Not all changed pages were written. The others were, and are durable.
+    #[error(
+        "{failed} of {pages} changed pages were not written, the first of them {page}: {source}"
+    )]
+    Pages {
+        /// Pages that were to be written.
+        pages: u64,
+        /// Those that were not.
+        failed: u64,
+        /// The first of them.
+        page: PageId,
+        /// Why.
+        source: FixError,
+    },
+    /// All changed pages were written, but the device did not confirm that they will outlive a
+    /// power cut.
+    #[error("store {store} has not confirmed that what was written is durable: {source}")]
+    Store {
+        /// The store's number.
+        store: u8,
+        /// Why.
+        source: FixError,
+    },
+}
+
+impl FlushError {
+    /// What went wrong first.
+    pub const fn cause(&self) -> FixError {
+        match *self {
+            Self::Pages { source, .. } | Self::Store { source, .. } => source,
+        }
+    }
 }

@@ -4,7 +4,7 @@ use super::Mode;
 use super::pool::{Pool, table::UNFIXING};
 use core::ops::Deref;
 use rackweave_base::memory::{FrameRead, FrameWrite};
-use rackweave_wire::fabric::page::PageId;
+use rackweave_wire::fabric::page::{FrameState, PageId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -18,6 +18,8 @@ pub struct PageGuard {
     page: PageId,
     version: u64,
     changed: bool,
+    /// The LSN that it was given, or zero.
+    given_lsn: u64,
     hold: Hold,
     held: Option<usize>,
     local: Arc<Local>,
@@ -38,6 +40,8 @@ pub(super) struct Unfix {
     /// The version as it was fixed.
     pub version: u64,
     pub changed: bool,
+    /// Up to which the engine's log must be durable before, or zero.
+    pub lsn: u64,
     /// Whether the page shall leave the pool: what is in the buffer frame is of no use.
     pub discard: bool,
 }
@@ -120,6 +124,7 @@ impl PageGuard {
             page,
             version,
             changed: false,
+            given_lsn: 0,
             hold: Hold::Shared(read),
             held: local.note(page, false),
             local: Arc::clone(local),
@@ -136,6 +141,7 @@ impl PageGuard {
             page,
             version,
             changed: false,
+            given_lsn: 0,
             hold: Hold::Exclusive(write),
             held: local.note(page, true),
             local: Arc::clone(local),
@@ -160,9 +166,27 @@ impl PageGuard {
         }
     }
 
-    /// Whether [`Self::data_mut`] was called: the page will get a new version.
+    /// Whether [`Self::data_mut`] or [`Self::set_lsn`] was called: the page will get a new version.
     pub fn is_changed(&self) -> bool {
         self.changed
+    }
+
+    /// The pool that has it.
+    pub(super) fn pool(&self) -> &Arc<Pool> {
+        &self.local.pool
+    }
+
+    /// Whether the page was never written: every byte on storage is zero, the header included.
+    pub(super) fn is_blank(&self) -> bool {
+        let frame = match &self.hold {
+            Hold::Shared(read) => read.frame(),
+            Hold::Exclusive(write) => write.frame(),
+            Hold::Nothing => return false,
+        };
+        // The pool has given it a header, and it has no checksum before it is written.
+        let header = self.pool().header(frame);
+        let is_new = header.page == self.page.tag() && header.checksum == 0;
+        is_new && self.data().iter().all(|byte| *byte == 0)
     }
 
     /// The page's bytes behind the header.
@@ -188,6 +212,46 @@ impl PageGuard {
             _ => panic!("{} is fixed shared and cannot be changed", self.page),
         }
     }
+
+    /// The log sequence number of the page's last change that was given one, whoever made it, or
+    /// zero. It goes with the page, to other nodes and home.
+    ///
+    /// After a crash it says what a page has of the log: records up to this one are in it.
+    #[inline]
+    pub fn lsn(&self) -> u64 {
+        match &self.hold {
+            Hold::Shared(read) => self.local.pool.lsn(read.frame()),
+            Hold::Exclusive(write) => self.local.pool.lsn(write.frame()),
+            Hold::Nothing => 0,
+        }
+    }
+
+    /// Says which record of the engine's log has this change; the page counts as changed. It leaves
+    /// this node when the log is durable up to there ([`RedoLog`](super::RedoLog)), so the record
+    /// has to be appended before the guard is dropped.
+    ///
+    /// # Panics
+    /// If the page is fixed shared; in debug builds if it has a higher LSN already.
+    pub fn set_lsn(&mut self, lsn: u64) {
+        let had = self.lsn();
+        debug_assert!(lsn >= had, "{}: LSN {lsn} after {had}", self.page);
+        self.put_lsn(lsn);
+    }
+
+    /// Makes the page one of zeroes that never had an LSN.
+    pub(super) fn clear(&mut self) {
+        self.data_mut().fill(0);
+        self.put_lsn(0);
+    }
+
+    fn put_lsn(&mut self, lsn: u64) {
+        let Hold::Exclusive(write) = &self.hold else {
+            panic!("{} is fixed shared and cannot be changed", self.page);
+        };
+        self.local.pool.set_lsn(write.frame(), lsn);
+        self.changed = true;
+        self.given_lsn = lsn;
+    }
 }
 
 impl Deref for PageGuard {
@@ -204,15 +268,26 @@ impl Drop for PageGuard {
         match core::mem::replace(&mut self.hold, Hold::Nothing) {
             Hold::Shared(read) => pool.let_go(read),
             Hold::Exclusive(write) => {
+                let meta = pool.table.meta(write.frame());
                 if self.changed {
                     pool.mark_changed(write.frame(), self.page, self.version + 1);
-                    pool.table.meta(write.frame()).set(UNFIXING);
+                    meta.lsn.fetch_max(self.given_lsn, Ordering::AcqRel);
+                    meta.set(UNFIXING);
+                    pool.set_state(write.frame(), FrameState::changed(self.version));
+                } else {
+                    pool.set_unlatched(write.frame());
                 }
+                let lsn = if self.changed {
+                    meta.lsn.load(Ordering::Acquire)
+                } else {
+                    0
+                };
                 pool.push_unfix(Unfix {
                     write,
                     page: self.page,
                     version: self.version,
                     changed: self.changed,
+                    lsn,
                     discard: false,
                 });
             }

@@ -14,6 +14,11 @@
 //! has been given back. What a node had changed and not written home when it went down is lost, and
 //! whoever fixes such a page is told so.
 //!
+//! # The engine's log
+//!
+//! A page that was changed under an LSN ([`PageGuard::set_lsn`]) leaves its node, to another one or
+//! home, when the engine's log is durable as far as that: see [`RedoLog`].
+//!
 //! # A buffer frame's life
 //!
 //! Free; latched and filled by a fetch; read by many, changed by one; written home before it is
@@ -22,7 +27,6 @@
 
 pub mod directory;
 
-mod checksum;
 mod config;
 mod error;
 mod guard;
@@ -35,10 +39,11 @@ pub use config::PoolConfig;
 pub use directory::Mode;
 pub use error::{FixError, FlushError, PoolError};
 pub use guard::PageGuard;
-pub use pool::{Loss, Pool};
+pub use pool::{Loss, Pool, RedoLog};
 pub use stats::Statistics;
 pub use store::{
-    AllocateError, CloseError, FormatOptions, NodeAccess, OpenError, PageStore, Superblock,
+    AllocateError, Allocator, CloseError, Closing, FormatOptions, Formatting, Freeing, MapError,
+    NodeAccess, OpenError, Opening, PageState, PageStore, StoreLayout, Superblock, Usage,
 };
 pub use worker::{Fix, Flush, Flushed, Peek, Validation, Worker};
 

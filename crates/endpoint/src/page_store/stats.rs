@@ -67,6 +67,8 @@ statistics! {
     unfixed,
     /// Latches given back without one.
     released,
+    /// Times that the engine's log was asked and was not yet durable so far.
+    log_behind,
 }
 
 impl Statistics {

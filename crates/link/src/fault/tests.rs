@@ -183,6 +183,29 @@ fn corruption_flips_one_bit_and_is_noticed() {
     );
 }
 
+#[test]
+fn what_one_link_has_damaged_another_does_not_repair() {
+    let memory = Memory::new(1 << 20);
+    let config = FaultConfig {
+        corrupt: 1.0,
+        ..NONE
+    };
+    let (mut first, mut between) = faulty(config, 7, &memory);
+    let (mut second, mut end) = faulty(config, 8, &memory);
+    for number in 0..PACKETS {
+        let sent = packet(&memory, number, Payload::Empty);
+        first.send(Instant::ZERO, sent.clone()).unwrap();
+        let harmed = between.receive(Instant::ZERO).unwrap();
+        let is_noticed =
+            Headers::of(&harmed).is_ok() && icrc::verify(&harmed, &memory) == Verdict::Wrong;
+        second.send(Instant::ZERO, harmed).unwrap();
+        let arrived = end.receive(Instant::ZERO).unwrap();
+        let bits = differing_bits(&sent, &arrived, &memory);
+        assert!(bits == 1 || !is_noticed, "{number}: {bits} bits");
+    }
+    assert_eq!(second.counters().corrupted, u64::from(PACKETS));
+}
+
 fn differing_bits(one: &Packet, other: &Packet, memory: &Memory) -> u32 {
     let (mut left, mut right) = (Vec::new(), Vec::new());
     assert!(one.serialise(memory, &mut left) && other.serialise(memory, &mut right));

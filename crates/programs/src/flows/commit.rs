@@ -12,6 +12,10 @@ use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::transfer::EngineTask;
 use rackweave_wire::fabric::ring::{CommitRecord, SwitchState, SwitchWord};
 
+/// In `committing`: a batch is being put together, and nothing of it is published. Otherwise the
+/// slots of the batch that is being published are there, or zero.
+pub(super) const CLAIMED: u32 = 1 << 16;
+
 /// Transfers of one producer that are committed together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Batch {
@@ -108,7 +112,9 @@ impl Flows {
         };
         let before = registers.committing.update(cursor, at, |committing| {
             let before = *committing;
-            *committing = before.max(1);
+            if before == 0 {
+                *committing = CLAIMED;
+            }
             before
         });
         if before == 0 {
@@ -242,7 +248,8 @@ impl Flows {
             let consumer = thread.first_consumer.index();
             let is_consumed = registers.tail.read(cursor, consumer) == head;
             let is_next = registers.told.update(cursor, at, |told| {
-                let is_next = slots != 0 && is_consumed && *told == u32::MAX;
+                let is_told = !matches!(slots, 0 | CLAIMED) && *told == u32::MAX;
+                let is_next = is_told && is_consumed;
                 if is_next {
                     *told = 0;
                 }

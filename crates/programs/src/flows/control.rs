@@ -1,9 +1,10 @@
 //! What the control plane enters, changes and reads while flows run.
 
+use super::commit::CLAIMED;
 use super::entries::Role;
 use super::{
-    ConsumerEntry, ConsumerId, Counters, Flows, ProducerEntry, ProducerId, RingPlace, ThreadEntry,
-    ThreadId, Weight,
+    ConsumerEntry, ConsumerId, Counters, ENDED, FAILED, Flows, ProducerEntry, ProducerId,
+    RingPlace, ThreadEntry, ThreadId, Weight,
 };
 use rackweave_switch::table::TableError;
 
@@ -145,6 +146,18 @@ impl Flows {
         }
     }
 
+    /// Whether a thread has told its consumers that no more will come.
+    pub fn has_ended(&self, id: ThreadId) -> bool {
+        let (at, registers) = (id.index(), &self.registers);
+        let is_told = registers.committing.peek(at) == 0 && registers.told.peek(at) == u32::MAX;
+        registers.ended.peek(at) == ENDED && is_told
+    }
+
+    /// Whether a thread has said that it cannot go on.
+    pub fn has_failed(&self, id: ThreadId) -> bool {
+        self.registers.ended.peek(id.index()) == FAILED
+    }
+
     /// The head as a thread's consumers know it, or are being told.
     pub fn head(&self, id: ThreadId) -> u32 {
         self.registers.head_published.peek(id.index())
@@ -162,7 +175,8 @@ impl Flows {
     /// producer; none if it is not about to.
     pub fn being_told(&self, thread: ThreadId) -> Option<(ProducerId, u32)> {
         let (at, registers) = (thread.index(), &self.registers);
-        if registers.committing.peek(at) == 0 {
+        // While a batch is put together, tail and head are still those of the one before.
+        if matches!(registers.committing.peek(at), 0 | CLAIMED) {
             return None;
         }
         let slot = registers.committed.peek(at) as usize % super::SLOTS;

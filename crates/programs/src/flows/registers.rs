@@ -36,7 +36,7 @@ pub(super) struct Registers {
     pub sources_busy: Register<u32>,
     /// t: the tail that the producer of the slots being committed will be told.
     pub tail_next: Register<u32>,
-    /// t: how many slots are being committed.
+    /// t: how many slots are being committed, or [`super::commit::CLAIMED`].
     pub committing: Register<u32>,
     /// t: the ring counter of the first slot of the consumers' rings that no transfer has taken.
     pub reserved: Register<u32>,
@@ -148,6 +148,7 @@ impl Registers {
             &mut self.issued,
             &mut self.committing,
             &mut self.targets_busy,
+            &mut self.told,
             &mut self.drained_count,
             &mut self.ended,
             &mut self.waiting,

@@ -23,8 +23,8 @@
 //!   trusted, at its last. A header that comes by a port that is not trusted is forged. A query
 //!   that has not met the fat root goes **up** to the switch that has it; after that, and if there
 //!   is no way up, it goes where its Ethernet address says.
-//! - A query on a queue pair that the controller has not entered is dropped; the client's NIC will
-//!   ask again.
+//! - A query on a queue pair that the controller has not entered is dropped, and so is one whose
+//!   ICRC is wrong; the client's NIC will ask again.
 //!
 //! The fat root takes six stages: settings, four slices of the key, ranges. A layer takes six. What
 //! names servers and queue pairs lies in the fourth and fifth of the first six: it is needed only
@@ -51,10 +51,11 @@ use fat_root::FatRootTables;
 use layer::Layer;
 use rackweave_base::{Packet, PortId, Qpn, Rkey};
 use rackweave_switch::table::{Direct, Exact};
+use rackweave_switch::transfer::Engine;
 use rackweave_switch::{DropReason, Ledger, Pass};
 use rackweave_wire::fabric::lookup::Start;
 use rackweave_wire::fabric::query::{self, HOPS_MAX, Kind, Progress};
-use rackweave_wire::icrc::Rewrite;
+use rackweave_wire::icrc::{self, Rewrite, Verdict};
 use rackweave_wire::{Datagram, Extension, Headers, ethernet};
 use std::net::Ipv4Addr;
 
@@ -194,7 +195,7 @@ impl Index {
     pub fn packet(
         &mut self,
         pass: &mut IndexPass<'_>,
-        (forward, rewrite): (&Forward, Rewrite),
+        (forward, engine): (&Forward, &Engine),
         (port, kind): (PortId, Kind),
         mut packet: Packet,
     ) {
@@ -208,6 +209,13 @@ impl Index {
             Ok(None) => return forward.packet(pass, port, packet),
             Err(reason) => return pass.drop(port, reason, &packet),
         };
+        // The last switch overwrites the key, and with it the evidence: the check value that it
+        // keeps wrong fits again if the same bit flips once more behind it. A query has no
+        // payload, so a switch can see all that the check is over.
+        let is_read = matches!(asked, Asked::Read(_));
+        if is_read && icrc::verify(&packet, engine.memory()) == Verdict::Wrong {
+            return pass.drop(port, DropReason::BadCheck, &packet);
+        }
         self.walk(&mut pass.cursor, asked.key(), &mut progress);
         let Some(out) = self.way(forward, port, &packet, &progress) else {
             return pass.drop(port, DropReason::NoRoute, &packet);
@@ -215,7 +223,7 @@ impl Index {
         let done = if self.is_trusted(out) {
             self.pass_on(&mut packet, progress)
         } else {
-            self.finish(rewrite, &mut packet, asked, &progress)
+            self.finish(engine.config().rewrite, &mut packet, asked, &progress)
         };
         match done {
             Ok(()) => pass.forward(out, packet),

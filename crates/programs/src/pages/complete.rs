@@ -1,14 +1,39 @@
 //! The end of a movement: what it means for the directory, and the completion for the node.
 
-use super::registers::{KEEP, MOVES_AT, WAITING, WORD_BUSY, operation};
+use super::registers::{BUSY, KEEP, MOVES_AT, WAITING, WORD_BUSY, operation};
 use super::request::command;
-use super::{End, PagePass, PageTask, Pages, sources};
+use super::{End, PagePass, PageTask, Pages, SlotEntry, sources};
 use rackweave_base::Psn;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_switch::transfer::EngineTask;
 use rackweave_wire::fabric::page::{
     LatchWord, Operation, Outcome, PageId, Place, Source, request::FRAMES_MAX,
 };
+
+/// Whether a completion can be written.
+enum Turn {
+    Now,
+    /// The one before it is not confirmed.
+    Waits,
+    /// The slot's movement has ended already.
+    Over,
+}
+
+/// The WRITE that tells a slot's node how its movement has ended.
+fn completion(
+    lanes: &SlotEntry,
+    slot: u16,
+    (end, psn): (End, Psn),
+    latch: LatchWord,
+) -> EngineTask {
+    let first = u64::from(end.0) | u64::from(command(psn)) << 32;
+    EngineTask::WriteWords {
+        lane: lanes.word,
+        first: first.to_le_bytes(),
+        second: Some(latch.0.to_le_bytes()),
+        cookie: u32::from(slot),
+    }
+}
 
 impl Pages {
     /// The engine has moved a page out of a node's memory.
@@ -78,32 +103,52 @@ impl Pages {
             return;
         };
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let waits = registers.phase.update(cursor, s, |phase| {
-            let is_busy = *phase & WORD_BUSY != 0;
-            *phase |= if is_busy { WAITING } else { WORD_BUSY };
-            is_busy
+        let turn = registers.phase.update(cursor, s, |phase| {
+            if *phase & BUSY == 0 {
+                return Turn::Over;
+            }
+            if *phase & WORD_BUSY != 0 {
+                *phase |= WAITING;
+                return Turn::Waits;
+            }
+            *phase = *phase & !BUSY | WORD_BUSY;
+            Turn::Now
         });
         let page = PageId::from_number(registers.page.read(cursor, s)).unwrap_or_default();
         let kind = registers.frame.read(cursor, s);
         let psn = Psn::new(registers.command.read(cursor, s));
-        if waits {
+        match turn {
+            // Two have ended the same movement, one of them the controller.
+            Turn::Over => return,
             // The node has the last completion already, or this slot would not be in use again;
             // only its acknowledgement was lost.
-            registers.outcome.write(cursor, s, end.0);
-            return;
+            Turn::Waits => {
+                registers.outcome.write(cursor, s, end.0);
+                return;
+            }
+            Turn::Now => {}
         }
         let frame = kind & (FRAMES_MAX - 1);
         let keep = kind & KEEP != 0;
         let operation = operation(kind);
         let indexed = operation.is_some_and(Operation::needs_entry);
         let entry = self.index.lookup(page).filter(|_| indexed);
-        let mut end = end;
+        let mut end = match entry {
+            None if indexed => end.with_outcome(Outcome::NotIndexed),
+            _ => end,
+        };
+        // Whether what a memory gave is right is known only in the last stage. Should this
+        // completion be repeated, it says that the source is gone: the node asks again.
+        let is_checked = entry.is_some() && !end.is_storage() && end.is_done();
+        let repeated = match is_checked {
+            true => end.with_outcome(Outcome::SourceGone),
+            false => end,
+        };
         let latch = match entry {
-            None if indexed => {
-                end = end.with_outcome(Outcome::NotIndexed);
+            None => {
+                registers.outcome.write(cursor, s, repeated.0);
                 LatchWord::default()
             }
-            None => LatchWord::default(),
             Some(entry) => {
                 let now = registers
                     .latch
@@ -126,9 +171,10 @@ impl Pages {
                     *place = after.0;
                     before.moves()
                 });
+                registers.outcome.write(cursor, s, repeated.0);
                 // The buffer frame that was read may have been dropped and filled again meanwhile.
                 let asked_at = registers.result.read(cursor, s) >> MOVES_AT;
-                if !end.is_storage() && end.is_done() && asked_at != moves {
+                if is_checked && asked_at != moves {
                     end = end.with_outcome(Outcome::SourceGone);
                 }
                 if planted(Canary::PagesStaleCompletion) {
@@ -138,13 +184,49 @@ impl Pages {
                 }
             }
         };
-        let first = u64::from(end.0) | u64::from(command(psn)) << 32;
-        pass.recirculate(EngineTask::WriteWords {
-            lane: lanes.word,
-            first: first.to_le_bytes(),
-            second: Some(latch.0.to_le_bytes()),
-            cookie: u32::from(slot),
+        pass.recirculate(completion(&lanes, slot, (end, psn), latch));
+    }
+
+    /// The slot's request was answered and moves nothing.
+    pub(super) fn idle(&mut self, pass: &mut PagePass<'_>, slot: u16) {
+        let phase = &mut self.registers.phase;
+        phase.update(&mut pass.cursor, usize::from(slot), |phase| *phase &= !BUSY);
+    }
+
+    /// Sends the slot's last completion again, with the latch word of this moment. If the slot is
+    /// in use again, its node has that completion.
+    pub(super) fn repeat(&mut self, pass: &mut PagePass<'_>, slot: u16) {
+        let s = usize::from(slot);
+        let Some(&lanes) = self.slots.lookup(s) else {
+            return;
+        };
+        let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let before = registers.phase.update(cursor, s, |phase| {
+            let before = *phase;
+            if before & BUSY != 0 {
+                *phase = BUSY;
+            }
+            before
         });
+        if before & BUSY != 0 {
+            if before & WAITING != 0 {
+                let end = End(registers.outcome.read(cursor, s));
+                pass.recirculate(PageTask::Complete { slot, end });
+            }
+            return;
+        }
+        let page = PageId::from_number(registers.page.read(cursor, s)).unwrap_or_default();
+        let kind = registers.frame.read(cursor, s);
+        let psn = Psn::new(registers.command.read(cursor, s));
+        let indexed = operation(kind).is_some_and(Operation::needs_entry);
+        let entry = self.index.lookup(page).filter(|_| indexed);
+        let latch = entry.map_or(LatchWord::default(), |entry| {
+            registers
+                .latch
+                .update(cursor, entry, |latch| LatchWord(*latch))
+        });
+        let end = End(registers.outcome.read(cursor, s));
+        pass.recirculate(completion(&lanes, slot, (end, psn), latch));
     }
 
     /// A completion is in the node's memory.
@@ -152,7 +234,9 @@ impl Pages {
         let s = usize::from(slot);
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
         let waits = registers.phase.update(cursor, s, |phase| {
-            core::mem::replace(phase, 0) & WAITING != 0
+            let before = *phase;
+            *phase &= BUSY;
+            before & WAITING != 0
         });
         if waits {
             let end = End(registers.outcome.read(cursor, s));

@@ -1,12 +1,12 @@
 //! What the controller does with the directory. It is not bound to passes: between two of them it
 //! may read and change any cell.
 
-use super::registers::ACTIVE;
+use super::registers::{ACTIVE, BUSY, DOUBTED, operation};
 use super::{ChannelEntry, NodeEntry, PageRole, Pages, SlotEntry, StoreEntry};
 use rackweave_base::Psn;
 use rackweave_switch::table::TableError;
 use rackweave_switch::transfer::LaneId;
-use rackweave_wire::fabric::page::{LatchWord, PageId, Place};
+use rackweave_wire::fabric::page::{LatchWord, Operation, PageId, Place};
 
 /// All that the directory knows of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -15,6 +15,8 @@ pub struct EntryState {
     pub latch: LatchWord,
     /// The node that has the latch.
     pub holder: Option<u16>,
+    /// Whether that node has to find out whether it has the newest version.
+    pub doubted: bool,
     /// Where the newest version is.
     pub place: Place,
 }
@@ -49,6 +51,7 @@ impl EntryState {
                 self.latch
             },
             holder: if is_holder { None } else { self.holder },
+            doubted: self.doubted && !is_holder,
             place: self.place.died(node),
         }
     }
@@ -158,6 +161,44 @@ impl Pages {
         super::sources::release(cell, bit);
     }
 
+    /// Opens a store to a node, or closes it. False if there is no such node.
+    pub fn set_member(&mut self, node: u16, store: u8, is_member: bool) -> bool {
+        let at = usize::from(node);
+        let Some(&entry) = self.nodes.lookup(at) else {
+            return false;
+        };
+        let mut stores = entry.stores;
+        stores.set(store, is_member);
+        self.nodes
+            .set(at, Some(NodeEntry { stores, ..entry }))
+            .is_ok()
+    }
+
+    /// The request of a slot that has not ended: its PSN, nothing if there is none.
+    pub fn under_way(&self, slot: u16) -> Option<Psn> {
+        let at = usize::from(slot);
+        let is_busy = self.registers.phase.peek(at) & BUSY != 0;
+        is_busy.then(|| Psn::new(self.registers.command.peek(at)))
+    }
+
+    /// The slot's request will not end any more; if it was to write a page home, the page is not
+    /// being written any more. Its queues must be closed by now.
+    pub fn forget_request(&mut self, slot: u16) {
+        let at = usize::from(slot);
+        if self.under_way(slot).is_none() {
+            return;
+        }
+        *self.registers.phase.control(at) &= !BUSY;
+        if operation(self.registers.frame.peek(at)) != Some(Operation::Evict) {
+            return;
+        }
+        let page = PageId::from_number(self.registers.page.peek(at)).unwrap_or_default();
+        self.change(page, |state| EntryState {
+            place: state.place.not_writing(),
+            ..state
+        });
+    }
+
     /// Indexes a page.
     ///
     /// # Errors
@@ -222,10 +263,12 @@ impl Pages {
             if after == before {
                 continue;
             }
-            if after.holder != before.holder {
+            let was_holder = after.holder != before.holder;
+            if was_holder {
                 death.released.push(page);
             }
-            if after.place.is_lost() && !before.place.is_lost() {
+            // A holder may have had what counted as lost as long as it had the latch.
+            if after.place.is_lost() && (was_holder || !before.place.is_lost()) {
                 let version = before.latch.version();
                 death.lost.push(LostPage { page, version });
             }
@@ -261,14 +304,16 @@ impl Pages {
     fn peek_entry(&self, entry: usize) -> EntryState {
         EntryState {
             latch: LatchWord(self.registers.latch.peek(entry)),
-            holder: self.registers.holder.peek(entry).checked_sub(1),
+            holder: (self.registers.holder.peek(entry) & !DOUBTED).checked_sub(1),
+            doubted: self.registers.holder.peek(entry) & DOUBTED != 0,
             place: Place(self.registers.place.peek(entry)),
         }
     }
 
     fn set_entry(&mut self, entry: usize, state: EntryState) {
         let holder = state.holder.map_or(0, |node| node + 1);
-        *self.registers.holder.control(entry) = holder;
+        let doubted = if state.doubted { DOUBTED } else { 0 };
+        *self.registers.holder.control(entry) = holder | doubted;
         *self.registers.latch.control(entry) = state.latch.0;
         *self.registers.place.control(entry) = state.place.0;
     }

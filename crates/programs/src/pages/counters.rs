@@ -38,6 +38,8 @@ page_counters! {
     released,
     /// The page is written to its SSD.
     written,
+    /// What was written to a store is to become durable.
+    flushed,
     /// Another node holds the latch.
     locked,
     /// The directory has no entry for the page.
@@ -52,6 +54,10 @@ page_counters! {
     busy,
     /// The request makes no sense.
     invalid,
+    /// The page's store is not open to the requester's node.
+    not_member,
+    /// Requests on a slot whose last one had not ended; nothing was done.
+    slot_busy,
     /// Requests of nodes about their own channel, which concern no page.
     housekeeping,
     /// Requests that came again and were answered as before.
@@ -67,13 +73,14 @@ impl PageCounters {
     pub(super) fn count(&mut self, operation: Operation, status: Status, task: Option<&Task>) {
         let counter = match (status, operation) {
             (Status::Moving, Operation::Evict | Operation::WriteHome) => &mut self.written,
+            (Status::Moving, Operation::Flush) => &mut self.flushed,
             (Status::Moving, _) => match task {
                 Some(Task::Page(PageTask::Command { .. })) => &mut self.storage,
                 _ => &mut self.memory,
             },
             (Status::Current, Operation::Verify) => &mut self.verified,
-            (Status::Current, Operation::Unfix) => &mut self.unfixed,
-            (Status::Current, Operation::Release) => &mut self.released,
+            (Status::Current, Operation::Unfix | Operation::Own) => &mut self.unfixed,
+            (Status::Current, Operation::Release | Operation::Disown) => &mut self.released,
             (Status::Current, Operation::Aim | Operation::Quiesce) => &mut self.housekeeping,
             (Status::Current, _) => &mut self.local,
             (Status::Locked, _) => &mut self.locked,
@@ -84,6 +91,7 @@ impl PageCounters {
             (Status::Busy, Operation::Quiesce) => &mut self.housekeeping,
             (Status::Busy, _) => &mut self.busy,
             (Status::Invalid, _) => &mut self.invalid,
+            (Status::NotMember, _) => &mut self.not_member,
         };
         *counter += 1;
     }
@@ -101,8 +109,8 @@ mod tests {
         let moved = Task::Engine(rackweave_switch::transfer::EngineTask::Complete(LaneId(0)));
         let all = |counters: &PageCounters| counters.iter().map(|(_, count)| count).sum::<u64>();
         let mut answers = 0;
-        for number in 1..=13 {
-            let operation = Operation::from_number(number).expect("there are thirteen");
+        for number in 1..=16 {
+            let operation = Operation::from_number(number).expect("there are sixteen");
             for status in [
                 Status::Moving,
                 Status::Current,
@@ -113,6 +121,7 @@ mod tests {
                 Status::Superseded,
                 Status::Busy,
                 Status::Invalid,
+                Status::NotMember,
             ] {
                 for task in [None, Some(&command), Some(&moved)] {
                     counters.count(operation, status, task);
@@ -123,7 +132,8 @@ mod tests {
         }
         assert_eq!(counters.verified, 3);
         assert_eq!(counters.written, 2 * 3);
-        // Eleven operations move pages hither, as far as the kind of answer goes.
-        assert_eq!((counters.storage, counters.memory), (11, 22));
+        assert_eq!(counters.flushed, 3);
+        // Thirteen operations move pages hither, as far as the kind of answer goes.
+        assert_eq!((counters.storage, counters.memory), (13, 26));
     }
 }

@@ -47,6 +47,33 @@ pub struct NodeEntry {
     pub frames: u32,
     /// The first of its [`super::SOURCES`] source lanes.
     pub first_source: LaneId,
+    /// The stores that are open to it.
+    pub stores: StoreSet,
+}
+
+/// A set of stores, by number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoreSet([u64; 4]);
+
+impl StoreSet {
+    /// Every store.
+    pub const ALL: StoreSet = StoreSet([u64::MAX; 4]);
+
+    /// Whether this store is in it.
+    #[inline]
+    pub const fn has(&self, store: u8) -> bool {
+        self.0[store as usize / 64] >> (store % 64) & 1 == 1
+    }
+
+    /// Puts a store in, or takes it out.
+    pub const fn set(&mut self, store: u8, has: bool) {
+        let (word, bit) = (store as usize / 64, 1 << (store % 64));
+        if has {
+            self.0[word] |= bit;
+        } else {
+            self.0[word] &= !bit;
+        }
+    }
 }
 
 /// A worker's connection.

@@ -48,7 +48,7 @@ mod tests;
 
 use crate::pipeline::{Digest, Task};
 use index::Index;
-use rackweave_base::{Packet, PortId};
+use rackweave_base::{Packet, PortId, Psn};
 use rackweave_switch::table::Direct;
 use rackweave_switch::transfer::{Engine, EngineEvent, Lane, LaneId};
 use rackweave_switch::{DropReason, Ledger, Pass};
@@ -57,7 +57,9 @@ use registers::Registers;
 
 pub use control::{EntryState, LostPage, NodeDeath};
 pub use counters::PageCounters;
-pub use entries::{ChannelEntry, NodeEntry, PageRole, PagesConfig, SlotEntry, StoreEntry};
+pub use entries::{
+    ChannelEntry, NodeEntry, PageRole, PagesConfig, SlotEntry, StoreEntry, StoreSet,
+};
 pub use task::{End, PageDigest, PageTask};
 
 /// Source lanes of a node: transfers out of its buffer frames at a time.
@@ -186,6 +188,8 @@ impl Pages {
                 status,
             } => self.finish(pass, engine, (slot, store), (psn, relay), status),
             PageTask::Complete { slot, end } => self.complete(pass, slot, end),
+            PageTask::Idle { slot } => self.idle(pass, slot),
+            PageTask::Repeat { slot } => self.repeat(pass, slot),
         }
     }
 
@@ -203,9 +207,13 @@ impl Pages {
             }
             // Nobody else may have the lane until the controller has mended it.
             (EngineEvent::Failed { cookie, lane, .. }, PageRole::Source { .. }) => {
+                let slot = cookie as u16;
+                let command = &mut self.registers.command;
+                let command = command.read(&mut pass.cursor, usize::from(slot));
                 pass.digest(PageDigest::MoveFailed {
-                    slot: cookie as u16,
+                    slot,
                     source: lane,
+                    command: Psn::new(command),
                 });
             }
             (EngineEvent::Written { cookie, .. }, PageRole::Word(_)) => {

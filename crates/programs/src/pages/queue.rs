@@ -8,7 +8,7 @@
 //! back). The response capsule is acknowledged only when all data before it is in the node's
 //! memory, since an acknowledgement speaks for everything before it.
 
-use super::registers::{ACTIVE, PENDING, PSN, UNHEARD, operation};
+use super::registers::{ACTIVE, BUSY, PENDING, PSN, UNHEARD, operation};
 use super::{End, PageDigest, PagePass, PageTask, Pages};
 use rackweave_base::{Duration, Packet, PortId, Psn, Rkey};
 use rackweave_switch::DropReason;
@@ -35,10 +35,10 @@ impl Pages {
         let store = self.stores.lookup(usize::from(page.store()))?;
         let blocks = store.blocks_per_page;
         let range = BlockRange::new(page.index() * u64::from(blocks), blocks);
-        let command = if is_write(kind) {
-            IoCommand::Write(range)
-        } else {
-            IoCommand::Read(range)
+        let command = match operation(kind) {
+            Some(Operation::Flush) => return Some(IoCommand::Flush.emit(slot, store.nsid).emit()),
+            Some(Operation::Evict | Operation::WriteHome) => IoCommand::Write(range),
+            _ => IoCommand::Read(range),
         };
         let data = Sgl::keyed(0, self.config.page_size, Rkey(u32::from(slot)));
         Some(command.emit(slot, store.nsid).with_data(data).emit())
@@ -59,6 +59,9 @@ impl Pages {
         };
         let (s, q) = (usize::from(slot), self.queue(slot, store));
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        if registers.phase.read(cursor, s) & BUSY == 0 {
+            return; // the controller has ended the request
+        }
         let page = PageId::from_number(registers.page.read(cursor, s)).unwrap_or_default();
         let kind = registers.frame.read(cursor, s);
         let relay = registers.relay.update(cursor, s, |relay| {

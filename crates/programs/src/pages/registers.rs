@@ -68,8 +68,8 @@ impl<T: Copy + Default> Split<T> {
 pub(super) struct Registers {
     /// c: the PSN of the next request; [`TOLD`] if its absence was complained about.
     pub expected: Register<u32>,
-    /// s: whether the completion's lane is busy ([`WORD_BUSY`]), and whether another completion
-    /// waits for it ([`WAITING`]).
+    /// s: whether a request that may move data is under way ([`BUSY`]), whether the completion's
+    /// lane is busy ([`WORD_BUSY`]), and whether another completion waits for it ([`WAITING`]).
     pub phase: Register<u32>,
     /// s: the page of the last request.
     pub page: Register<u64>,
@@ -88,7 +88,8 @@ pub(super) struct Registers {
     /// q: a response capsule that came before the last acknowledgement of the data: its PSN,
     /// status (bits 24 to 39) and [`PENDING`].
     pub pending: Register<u64>,
-    /// e: the node that has the latch, plus one.
+    /// e: the node that has the latch, plus one; [`DOUBTED`] if it has to find out whether it has
+    /// the newest version.
     pub holder: Register<u16>,
     /// e: the latch word.
     pub latch: Split<u64>,
@@ -102,7 +103,7 @@ pub(super) struct Registers {
     pub sketch: [Register<u32>; 4],
     /// e: the place.
     pub place: Split<u64>,
-    /// s: the end that waits.
+    /// s: how the last movement ended.
     pub outcome: Register<u32>,
     /// s: the status of the last response, whether the latch was granted, and from [`MOVES_AT`] on
     /// how often the place had moved.
@@ -122,6 +123,8 @@ pub(super) fn operation(kind: u32) -> Option<Operation> {
 
 pub(super) const MOVES_AT: u32 = 12;
 pub(super) const TOLD: u32 = 1 << 31;
+pub(super) const DOUBTED: u16 = 1 << 15;
+pub(super) const BUSY: u32 = 4;
 pub(super) const WORD_BUSY: u32 = 1;
 pub(super) const WAITING: u32 = 2;
 pub(super) const KEEP: u32 = 0x80 << 24;

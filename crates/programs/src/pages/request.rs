@@ -7,8 +7,8 @@
 //! again and does nothing.
 
 use super::movement::From;
-use super::registers::{KEEP, MOVES_AT, PSN, TOLD};
-use super::{PagePass, Pages, SlotEntry, sources};
+use super::registers::{BUSY, DOUBTED, KEEP, MOVES_AT, PSN, TOLD};
+use super::{PagePass, PageTask, Pages, SlotEntry, sources};
 use crate::pipeline::Task;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Packet, PortId, Psn};
@@ -133,7 +133,9 @@ impl Pages {
                     self.counters.repeated += 1;
                     taken
                 }
-                None => return pass.drop(port, DropReason::StaleWord, packet),
+                // Its slot was in use when it came first; what was answered otherwise has been
+                // received if the slot is in use again.
+                None => Taken::plain(Status::Busy, LatchWord::default()),
             },
         };
         let response = Response {
@@ -179,6 +181,19 @@ impl Pages {
         } = asked.request;
         let keep = if argument == 1 { KEEP } else { 0 };
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
+        let may_move = operation.may_move();
+        let is_free = registers.phase.update(cursor, s, |phase| {
+            let is_free = *phase & BUSY == 0;
+            if is_free && may_move {
+                *phase |= BUSY;
+            }
+            is_free
+        });
+        if !is_free {
+            // The movement under way ends with what is noted of its request.
+            self.counters.slot_busy += 1;
+            return Taken::plain(Status::Busy, LatchWord::default());
+        }
         registers.page.write(cursor, s, page.number());
         let kind = (operation as u32) << 24 | keep | frame;
         registers.frame.write(cursor, s, kind);
@@ -186,15 +201,19 @@ impl Pages {
         let node = self.nodes.lookup(usize::from(asked.lanes.node));
         let stored = self.stores.lookup(usize::from(page.store()));
         let exists = stored.is_some_and(|store| page.index() < store.pages);
+        let is_member = node.is_some_and(|node| node.stores.has(page.store()));
         let fits = node.is_some_and(|node| frame < node.frames);
         let makes_sense = match operation {
             Operation::Aim => true,
             Operation::Quiesce => node.is_some(),
-            Operation::Verify | Operation::Release => exists,
+            Operation::Verify | Operation::Release | Operation::Disown | Operation::Flush => exists,
             _ => exists && fits,
         };
-        let taken = if !makes_sense {
+        let names_store = !matches!(operation, Operation::Aim | Operation::Quiesce);
+        let mut taken = if !makes_sense {
             Taken::plain(Status::Invalid, LatchWord::default())
+        } else if names_store && !is_member {
+            Taken::plain(Status::NotMember, LatchWord::default())
         } else if operation.needs_entry() {
             match self.index.lookup(page) {
                 Some(entry) => self.take_indexed(pass, asked, entry),
@@ -213,6 +232,10 @@ impl Pages {
         let result = taken.status as u32 | granted | taken.moves << MOVES_AT;
         registers.result.write(cursor, s, result);
         registers.result_latch.write(cursor, s, taken.latch.0);
+        if may_move && taken.task.is_none() {
+            let slot = asked.slot;
+            taken.task = Some(Task::Page(PageTask::Idle { slot }));
+        }
         taken
     }
 
@@ -226,25 +249,24 @@ impl Pages {
             ..
         } = asked.request;
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
-        let gives_back = matches!(operation, Operation::Unfix | Operation::Release);
-        let (is_mine, is_others) = registers.holder.update(cursor, entry, |holder| {
-            let before = *holder;
-            let mine = me + 1;
-            if operation.is_exclusive() && before == 0 {
-                *holder = mine;
-                return (true, false);
-            }
-            let anyone = planted(Canary::PagesUnlockAnyone) && before != 0;
-            if gives_back && (before == mine || anyone) {
-                *holder = 0;
-                return (true, false);
-            }
-            (before == mine, before != 0 && before != mine)
-        });
+        let gives_back = matches!(
+            operation,
+            Operation::Unfix | Operation::Release | Operation::Own | Operation::Disown
+        );
+        let turn = registers
+            .holder
+            .update(cursor, entry, |holder| Turn::take(holder, me, operation));
+        let Turn {
+            is_mine,
+            is_others,
+            in_doubt,
+        } = turn;
         let latch = registers.latch.update(cursor, entry, |latch| {
             let before = LatchWord(*latch);
             let after = match operation {
-                Operation::Unfix if is_mine => before.changed(),
+                Operation::Unfix | Operation::Own | Operation::Disown if is_mine => {
+                    before.changed()
+                }
                 Operation::Release if is_mine => before.released(),
                 _ if operation.is_exclusive() && is_mine => before.locked(),
                 _ => before,
@@ -264,7 +286,8 @@ impl Pages {
         let (place, moves) = registers.place.update(cursor, entry, |place| {
             let before = Place(*place);
             let after = match operation {
-                Operation::Unfix if is_mine => before.moved(me, frame),
+                Operation::Unfix | Operation::Own if is_mine => before.moved(me, frame),
+                Operation::Disown if is_mine => before.accepted(),
                 Operation::Evict
                     if before.is_at(me, frame) && before.is_dirty() && !before.is_writing() =>
                 {
@@ -284,8 +307,11 @@ impl Pages {
         };
         let taken = match operation {
             Operation::Verify => done,
-            Operation::Unfix | Operation::Release if is_mine => done,
-            Operation::Unfix | Operation::Release => Taken::plain(Status::NotHolder, latch),
+            // It has to find out first.
+            _ if in_doubt && !operation.is_fix() => refused,
+            _ if gives_back && is_mine => done,
+            _ if gives_back => Taken::plain(Status::NotHolder, latch),
+            Operation::Evict if place.is_lost() => Taken::plain(Status::Lost, latch),
             Operation::Evict if !place.is_at(me, frame) || !place.is_dirty() => {
                 Taken::plain(Status::Superseded, latch)
             }
@@ -340,6 +366,10 @@ impl Pages {
                 let status = if ends { Status::Current } else { Status::Busy };
                 Taken::plain(status, nothing)
             }
+            Operation::Flush => Taken {
+                task: Some(self.command_task(asked)),
+                ..Taken::plain(Status::Moving, nothing)
+            },
             _ => {
                 let from = if operation == Operation::ReadFrame {
                     let aim = self.registers.since.read(cursor, s);
@@ -354,6 +384,49 @@ impl Pages {
                 }
             }
         }
+    }
+}
+
+/// What a request's pass makes of the latch's holder.
+struct Turn {
+    /// The latch is the requester's, or was until it gave it back just now.
+    is_mine: bool,
+    is_others: bool,
+    /// It is the requester's, who has to find out whether it has the newest version.
+    in_doubt: bool,
+}
+
+impl Turn {
+    /// Takes the latch, or gives it back, if the operation does and may.
+    fn take(holder: &mut u16, me: u16, operation: Operation) -> Self {
+        let (before, mine) = (*holder, me + 1);
+        let was_mine = before == mine;
+        let turn = |is_mine| Self {
+            is_mine,
+            is_others: before != 0 && !is_mine,
+            in_doubt: false,
+        };
+        if before == mine | DOUBTED {
+            if matches!(operation, Operation::Own | Operation::Disown) {
+                *holder = 0;
+                return turn(true);
+            }
+            return Self {
+                in_doubt: true,
+                ..turn(false)
+            };
+        }
+        if operation.is_exclusive() && before == 0 {
+            *holder = mine;
+            return turn(true);
+        }
+        let anyone = planted(Canary::PagesUnlockAnyone) && before != 0;
+        let gives_back = matches!(operation, Operation::Unfix | Operation::Release);
+        if gives_back && (was_mine || anyone) {
+            *holder = 0;
+            return turn(true);
+        }
+        turn(was_mine && !matches!(operation, Operation::Own | Operation::Disown))
     }
 }
 

@@ -32,7 +32,7 @@ impl Pages {
         // masks, not remainders.
         let every = self.config.promote_at.next_power_of_two();
         if self.config.promote_at != 0 && least & (every - 1) == 0 {
-            pass.digest(PageDigest::Hot(page));
+            pass.hint(PageDigest::Hot(page));
         }
     }
 }

@@ -53,8 +53,10 @@ pub enum PageDigest {
         slot: u16,
         /// The source lane.
         source: LaneId,
+        /// The PSN of the slot's request.
+        command: Psn,
     },
-    /// A node does not take a completion.
+    /// A node does not take a completion. The slot's further completions wait for it.
     RequesterSilent {
         /// The slot.
         slot: u16,
@@ -98,6 +100,16 @@ pub enum PageTask {
         /// How.
         end: End,
     },
+    /// The slot's request has been answered and moves nothing: the slot may be used again.
+    Idle {
+        /// The slot.
+        slot: u16,
+    },
+    /// The lane of the slot's completions is connected afresh: its last completion is sent again.
+    Repeat {
+        /// The slot.
+        slot: u16,
+    },
 }
 
 impl PageTask {
@@ -106,7 +118,9 @@ impl PageTask {
         match *self {
             PageTask::Command { slot, .. }
             | PageTask::Finish { slot, .. }
-            | PageTask::Complete { slot, .. } => slot,
+            | PageTask::Complete { slot, .. }
+            | PageTask::Idle { slot }
+            | PageTask::Repeat { slot } => slot,
         }
     }
 }

@@ -237,6 +237,11 @@ fn stores_are_checked() {
              medium = \"file\"",
         ),
         (
+            store("node = 'a'\nbytes = 65536\ndouble_write = true"),
+            "rack.toml:11:16: store.double_write is true: only the medium \"file\" has it; remove \
+             it, or say medium = \"file\"",
+        ),
+        (
             store("node = 'a'\nbytes = 65536\ndrives = 0"),
             "rack.toml:11:10: store.drives is 0: 1 to 64 are possible",
         ),

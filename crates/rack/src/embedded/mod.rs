@@ -244,8 +244,31 @@ impl EmbeddedRack {
     pub fn page_ends(&self, node: NodeId) -> Option<PageEnds> {
         self.shared.control(|controller, _| {
             let regions = self.shared.regions();
-            pages::ends(controller, node, |node, rkey| regions.block(node, rkey))
+            let alarm = self.shared.page_alarm();
+            pages::ends(controller, node, alarm, |node, rkey| {
+                regions.block(node, rkey)
+            })
         })
+    }
+
+    /// Brings a node that was taken for dead back to the page directory, with empty buffer frames:
+    /// it needs a new pool, in what [`EmbeddedRack::page_ends`] gives from now on.
+    ///
+    /// # Errors
+    /// If it lacks room.
+    pub fn rejoin_pages(&self, node: NodeId) -> Result<(), PageSetUpError> {
+        self.change(|controller, site| controller.page_node_returned(site, node))
+    }
+
+    /// Takes a node for dead that may be alive: what it does from now on counts for nothing.
+    pub fn declare_dead(&self, node: NodeId) {
+        self.change(|controller, site| controller.node_died(site, node));
+    }
+
+    /// Opens a store of pages to these nodes and closes it to all others. False if there is no such
+    /// store.
+    pub fn open_store_to(&self, store: u8, nodes: &[NodeId]) -> bool {
+        self.change(|controller, site| controller.open_store_to(site, store, nodes))
     }
 
     /// Pages whose newest version went down with a node.

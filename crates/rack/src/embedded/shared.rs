@@ -22,7 +22,7 @@ use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::Switch;
 use rackweave_target::{Target, TargetError};
 use rackweave_verbs::{Access, PdId, Progress, Verbs};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::Duration as Time;
 
@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     regions: Mutex<LocalRegions>,
     /// Set when the switch has news for the controller.
     news: AtomicBool,
+    /// Set when a channel to the page directory asks to be connected afresh.
+    page_alarm: Arc<AtomicBool>,
     pub(super) stop: AtomicBool,
     credit: Credit,
     sleeping: AtomicUsize,
@@ -96,6 +98,7 @@ impl Shared {
             switches,
             controller: Mutex::new(parts.controller),
             news: AtomicBool::new(false),
+            page_alarm: Arc::default(),
             stop: AtomicBool::new(false),
             credit: Credit::default(),
             sleeping: AtomicUsize::new(0),
@@ -280,10 +283,17 @@ impl Shared {
         self.sleeping.fetch_sub(1, Ordering::SeqCst);
     }
 
+    pub fn page_alarm(&self) -> &Arc<AtomicBool> {
+        &self.page_alarm
+    }
+
     fn tell_controller(&self) {
         if let Ok(mut controller) = self.controller.try_lock() {
             self.news.store(false, Ordering::Relaxed);
             controller.handle_digests(&mut &*self);
+            if self.page_alarm.swap(false, Ordering::AcqRel) {
+                controller.page_pleas(&mut &*self);
+            }
         }
     }
 }
@@ -359,7 +369,7 @@ impl Shared {
                 self.news.store(true, Ordering::Relaxed);
             }
         }
-        if self.news.load(Ordering::Relaxed) {
+        if self.news.load(Ordering::Relaxed) || self.page_alarm.load(Ordering::Relaxed) {
             self.tell_controller();
         }
         if moved > 0 && self.credit.earn(moved) {

@@ -1,4 +1,4 @@
-//! Where the pages of each store lie, and who knows where they are.
+//! Where the pages of each store lie, whether writes are doubled, and who knows where they are.
 
 use super::{Group, Kind, Path, kinds};
 use crate::choices::{self, Choice};
@@ -24,6 +24,7 @@ pub(super) fn describe(config: &RackConfig, paths: &mut Vec<Path>) {
         for kind in kinds(config) {
             paths.push(medium(store, kind, page_size));
         }
+        paths.push(doubled(store));
         paths.extend(directory(config, store, indexed));
     }
 }
@@ -43,6 +44,14 @@ fn medium(store: &StoreConfig, kind: Kind, page_size: u32) -> Path {
             let path = store.path.as_deref().unwrap_or("".as_ref());
             format!("{pages} pages in {}", path.display())
         }
+    })
+}
+
+/// Whether its writes are whole when the power fails.
+fn doubled(store: &StoreConfig) -> Path {
+    let of = (None, Group::Store, &*store.name);
+    Path::new(of, "double writes", store.doubles(), |doubles| {
+        if doubles { "yes" } else { "no" }.to_owned()
     })
 }
 

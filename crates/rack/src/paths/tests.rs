@@ -378,6 +378,25 @@ fn stores_and_their_directories() {
         file,
         ("2 pages in /tmp/x", "store.medium"),
     );
+    let memory = ("no", "memory does not survive");
+    check_from(
+        &start,
+        second("double writes"),
+        memory,
+        file,
+        ("yes", "the default"),
+    );
+    let single = |c: &mut RackConfig| {
+        file(c);
+        c.store[1].double_write = Some(false);
+    };
+    check_from(
+        &start,
+        second("double writes"),
+        memory,
+        single,
+        ("no", "double_write says so"),
+    );
     start.hosted = Some(HostedSection::default());
     let hosted = path(&start, HOSTED, "second", "medium").unwrap();
     assert_eq!(hosted.0, "none");

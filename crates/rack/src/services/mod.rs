@@ -30,7 +30,7 @@ pub use index::{
 };
 pub use pages::{
     BLOCK, HireError, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare,
-    StoreInfo, StoreMedium, StoresCloseError,
+    StoreInfo, StoreMedium, StoreState, StoresCloseError,
 };
 pub use sequencer::{SequencerCallError, SequencerClient, SequencerClientError, SequencerService};
 pub use wait::{FOREVER, TIME_LIMIT, wait_within};

@@ -7,8 +7,9 @@ use crate::Flow;
 use crate::build::{self, Kind, RackError};
 use crate::choices;
 use crate::config::{NodeConfig, RackConfig, Role};
+use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Instant, Memory, NodeId, PortId, Qpn, Rkey, Rng};
+use rackweave_base::{Duration, Instant, Memory, NodeId, PortId, Qpn, Rkey, Rng};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{
     Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, LocalRegions, Loss, NodeAddress,
@@ -24,6 +25,7 @@ use rackweave_sim::{CpuReport, LinkModel, ReadLines};
 use rackweave_switch::{Switch, Tap};
 use rackweave_target::Target;
 use rackweave_verbs::{Access, PdId, Verbs};
+use std::sync::Arc;
 
 /// A rack in virtual time.
 pub struct SimulatedRack {
@@ -39,7 +41,12 @@ pub struct SimulatedRack {
     rng: Rng,
     /// By node.
     targets: Vec<Option<SharedTarget>>,
+    /// Set when a channel to the page directory asks to be connected afresh.
+    page_alarm: Arc<AtomicBool>,
 }
+
+/// How soon the controller sees that a channel asks to be connected afresh.
+const PLEA_SEEN: Duration = Duration::from_micros(500);
 
 /// Why [`SimulatedRack::run`] came back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -209,6 +216,7 @@ impl SimulatedRack {
             config: config.clone(),
             rng: parts.rng,
             targets: vec![None; config.node.len()],
+            page_alarm: Arc::default(),
         };
         rack.control(|controller, site| controller.install_hosts(site))?;
         Ok(rack)
@@ -382,8 +390,18 @@ impl SimulatedRack {
 
     /// Runs until all actors are done, a control event, or `until`.
     pub fn run(&mut self, until: Instant) -> RunEnd {
+        let has_pages = self.controller.page_spec().is_some();
         loop {
-            match self.world.run(until) {
+            let look = match has_pages {
+                true => until.min(self.now() + PLEA_SEEN),
+                false => until,
+            };
+            match self.world.run(look) {
+                Stop::Deadline | Stop::Stalled if self.page_alarm.swap(false, Ordering::AcqRel) => {
+                    self.control(|controller, site| controller.page_pleas(site));
+                    self.wake_all();
+                }
+                Stop::Deadline if look < until => {}
                 Stop::Digest => {
                     while let Some(digest) = self.world.poll_digest() {
                         self.control(|controller, site| controller.handle_digest(site, digest));
@@ -550,7 +568,7 @@ mod sequencer;
 mod target;
 
 use target::SharedTarget;
-pub use target::SsdBackend;
+pub use target::{SsdBackend, SsdStall};
 
 #[cfg(test)]
 mod congestion_tests;

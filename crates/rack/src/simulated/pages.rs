@@ -90,7 +90,7 @@ impl SimulatedRack {
 
     /// A node's buffer frames and the channels of its workers; nothing if it is dead.
     pub fn page_ends(&self, node: NodeId) -> Option<PageEnds> {
-        pages::ends(&self.controller, node, |node, rkey| {
+        pages::ends(&self.controller, node, &self.page_alarm, |node, rkey| {
             self.regions.block(node, rkey)
         })
     }
@@ -103,6 +103,18 @@ impl SimulatedRack {
         let joined = self.control(|controller, site| controller.page_node_returned(site, node));
         self.wake_all();
         joined
+    }
+
+    /// Takes a node for dead that may be alive: what it does from now on counts for nothing.
+    pub fn declare_dead(&mut self, node: NodeId) {
+        self.control(|controller, site| controller.node_died(site, node));
+        self.wake_all();
+    }
+
+    /// Opens a store of pages to these nodes and closes it to all others. False if there is no such
+    /// store.
+    pub fn open_store_to(&mut self, store: u8, nodes: &[NodeId]) -> bool {
+        self.control(|controller, site| controller.open_store_to(site, store, nodes))
     }
 
     /// Pages whose newest version went down with a node.

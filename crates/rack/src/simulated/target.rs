@@ -44,8 +44,27 @@ impl Actor for TargetActor {
     }
 }
 
+/// Fault: holds the requests of all backends that were made with it or a clone of it.
+#[derive(Clone, Default, Debug)]
+pub struct SsdStall(Arc<Mutex<Instant>>);
+
+impl SsdStall {
+    /// Nothing that is under way or comes ends before `end`. A stall can be made longer; one that
+    /// was made shorter may be noticed late, at its old end at the latest.
+    pub fn hold_until(&self, end: Instant) {
+        *self.0.lock().expect("no holder of this lock panics") = end;
+    }
+
+    fn end(&self) -> Instant {
+        *self.0.lock().expect("no holder of this lock panics")
+    }
+}
+
 /// A namespace that takes the time of SSDs: its blocks lie elsewhere, striped over drives.
-pub struct SsdBackend<B> {
+///
+/// When it is dropped, what is under way is handed to the blocks: it may be carried out or not, as
+/// they do it with what is under way when they are dropped.
+pub struct SsdBackend<B: Backend> {
     blocks: B,
     ssds: Vec<Ssd>,
     /// Blocks of a stripe.
@@ -53,6 +72,8 @@ pub struct SsdBackend<B> {
     /// By the time at which they end, and the order of submission.
     under_way: BTreeMap<(Instant, u64), Io>,
     submitted: u64,
+    stall: SsdStall,
+    now: Instant,
 }
 
 impl<B: Backend> SsdBackend<B> {
@@ -72,6 +93,23 @@ impl<B: Backend> SsdBackend<B> {
             blocks,
             under_way: BTreeMap::new(),
             submitted: 0,
+            stall: SsdStall::default(),
+            now: Instant::ZERO,
+        }
+    }
+
+    /// The same, held up whenever `stall` says so.
+    #[must_use]
+    pub fn with_stall(mut self, stall: &SsdStall) -> Self {
+        self.stall = stall.clone();
+        self
+    }
+}
+
+impl<B: Backend> Drop for SsdBackend<B> {
+    fn drop(&mut self) {
+        for io in core::mem::take(&mut self.under_way).into_values() {
+            let _no_room = self.blocks.submit(self.now, io);
         }
     }
 }
@@ -86,6 +124,7 @@ impl<B: Backend> Backend for SsdBackend<B> {
     }
 
     fn submit(&mut self, now: Instant, io: Io) -> Result<(), Io> {
+        self.now = now;
         let drive = (io.block / self.stripe) as usize % self.ssds.len();
         let len = io.blocks * self.block_size();
         let ends = match io.kind {
@@ -99,7 +138,15 @@ impl<B: Backend> Backend for SsdBackend<B> {
         Ok(())
     }
 
+    fn peek(&self, block: u64, bytes: &mut [u8]) -> bool {
+        self.blocks.peek(block, bytes)
+    }
+
     fn poll(&mut self, now: Instant, done: &mut Vec<IoDone>) {
+        self.now = now;
+        if now < self.stall.end() {
+            return;
+        }
         while let Some(first) = self.under_way.first_entry() {
             if first.key().0 > now {
                 break;
@@ -115,9 +162,67 @@ impl<B: Backend> Backend for SsdBackend<B> {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let first = self.under_way.keys().next().map(|&(ends, _)| ends);
-        match (first, self.blocks.poll_timeout()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        let next = first.into_iter().chain(self.blocks.poll_timeout()).min();
+        next.map(|next| next.max(self.stall.end()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rackweave_base::Memory;
+    use rackweave_target::{MemoryBackend, Place};
+
+    fn backend(medium: &MemoryBackend) -> SsdBackend<MemoryBackend> {
+        let model = SsdModel::default();
+        SsdBackend::new(medium.clone(), &model, 1, 4096, &mut Rng::new(1))
+    }
+
+    fn write() -> Io {
+        let block = Memory::new(1 << 16).allocate(4096).unwrap();
+        block.write(0, &[1; 4096]);
+        Io {
+            tag: 1,
+            kind: IoKind::Write,
+            block: 3,
+            blocks: 1,
+            buffer: Some(Place { block, offset: 0 }),
+        }
+    }
+
+    #[test]
+    fn a_stall_holds_what_is_under_way_and_what_comes() {
+        let (medium, stall) = (MemoryBackend::new(4096, 8), SsdStall::default());
+        let mut ssd = backend(&medium).with_stall(&stall);
+        ssd.submit(Instant::ZERO, write()).unwrap();
+        let usual = ssd.poll_timeout().unwrap();
+        let end = Instant::ZERO + Duration::from_secs(9);
+        assert!(usual < end);
+        stall.hold_until(end);
+        assert_eq!(ssd.poll_timeout(), Some(end));
+        let mut done = Vec::new();
+        ssd.poll(usual, &mut done);
+        ssd.submit(usual, write()).unwrap();
+        ssd.poll(Instant::from_nanos(8_999_999_999), &mut done);
+        assert!(done.is_empty());
+        ssd.poll(end, &mut done);
+        assert_eq!(done.len(), 2);
+        assert_eq!(medium.bytes(3), [1; 4096]);
+    }
+
+    #[test]
+    fn what_is_under_way_at_the_end_may_be_in_a_volatile_cache() {
+        for volatile in [false, true] {
+            let medium = MemoryBackend::new(4096, 8);
+            let medium = if volatile {
+                medium.with_volatile_cache()
+            } else {
+                medium
+            };
+            let mut ssd = backend(&medium);
+            ssd.submit(Instant::ZERO, write()).unwrap();
+            drop(ssd);
+            assert_eq!(medium.bytes(3), [u8::from(volatile); 4096]);
         }
     }
 }

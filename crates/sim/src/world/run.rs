@@ -7,9 +7,6 @@ use rackweave_base::{Instant, Packet, PortId};
 use rackweave_link::Link;
 use rackweave_switch::Program;
 
-/// News kept for a controller that does not take it; beyond it the oldest goes.
-const DIGESTS_MAX: usize = 1 << 16;
-
 impl<P: Program> World<P> {
     /// Runs until there is something for the caller to do, or until `until`.
     ///
@@ -128,10 +125,6 @@ impl<P: Program> World<P> {
         }
         let mut news = false;
         while let Some(digest) = slot.machine.poll_digest() {
-            // As in the switch: what the controller misses it reads from the registers.
-            if self.digests.len() == DIGESTS_MAX {
-                self.digests.pop_front();
-            }
             self.digests.push_back(digest);
             news = true;
         }

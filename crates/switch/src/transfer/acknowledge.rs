@@ -1,7 +1,7 @@
 //! What ends in the switch: acknowledgements, answers to word READs, congestion notifications.
 
 use super::engine::{Engine, clock};
-use super::{EngineEvent, EngineTask, FailReason, LaneId, emit};
+use super::{Cause, EngineEvent, EngineTask, FailReason, LaneId, emit};
 use crate::counters::DropReason;
 use crate::pass::{Cursor, Pass};
 use rackweave_base::canary::{Canary, planted};
@@ -56,6 +56,7 @@ impl Engine {
                     lane,
                     from: confirmed,
                     slowest: None,
+                    cause: Cause::Nak,
                 });
             }
             (Syndrome::Nak(code), Some(_)) => {
@@ -154,7 +155,8 @@ impl Engine {
                     NakCode::SequenceError => EngineTask::Reissue {
                         lane,
                         from: 0,
-                        slowest: None,
+                        slowest: Some(lane),
+                        cause: Cause::Nak,
                     },
                     _ => EngineTask::Abandon {
                         lane,

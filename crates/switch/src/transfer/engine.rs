@@ -1,6 +1,7 @@
 //! The engine: its tables, and the passes of packets.
 
-use super::registers::{HEARD_AT, RETRIES, Registers};
+use super::patience::Patience;
+use super::registers::Registers;
 use super::{EngineConfig, EngineEvent, EngineTask, FailReason, Lane, LaneId, LaneKind, emit};
 use crate::budget::Ledger;
 use crate::counters::DropReason;
@@ -124,6 +125,11 @@ impl Engine {
         let registers = &self.registers;
         let is_under_way = registers.count.peek(at) != registers.acked.peek(at);
         is_under_way.then(|| registers.cookie.peek(at))
+    }
+
+    /// What the last transfer on a source lane was started with.
+    pub fn cookie(&self, id: LaneId) -> u32 {
+        self.registers.cookie.peek(id.index())
     }
 
     /// Changes the kind of a connected lane: a member's neighbour.
@@ -283,8 +289,7 @@ impl Engine {
         }
         // A sign of life, whatever its length.
         registers.retries.update(cursor, at, |retries| {
-            let count = *retries & RETRIES;
-            *retries = count << HEARD_AT | count;
+            *retries = Patience::of(*retries).heard().cell();
         });
         registers.activity.write(cursor, at, clock(pass.now));
         let length = registers.length.read(cursor, at);

@@ -38,13 +38,15 @@
 //! and shares the machinery: it is a request of one packet whose answer ends in the switch.
 //!
 //! Files: `engine` the tables and the passes of packets; `tasks` those of tasks; `acknowledge`
-//! those of what ends in the switch; `multicast` what several targets and doorbells add;
-//! `registers` the state by stage; `emit` the packets that the switch makes.
+//! those of what ends in the switch; `multicast` what several targets and doorbells add; `patience`
+//! how often who is asked again; `registers` the state by stage; `emit` the packets that the switch
+//! makes.
 
 mod acknowledge;
 pub mod emit;
 mod engine;
 mod multicast;
+mod patience;
 mod registers;
 mod tasks;
 #[cfg(test)]
@@ -54,6 +56,7 @@ use rackweave_base::{Duration, MacAddr, PortId, Psn, Qpn, Rkey};
 use rackweave_wire::{Ethernet, Ipv4, Udp};
 
 pub use engine::{Engine, Outcome};
+pub use patience::Cause;
 
 /// A connection between the switch and a node, by its place in the tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -183,6 +186,8 @@ pub enum EngineTask {
         from: u32,
         /// The member that has no more than these.
         slowest: LaneId,
+        /// Why.
+        cause: Cause,
     },
     /// Every member of a multicast transfer has everything.
     Complete(LaneId),
@@ -192,8 +197,10 @@ pub enum EngineTask {
         lane: LaneId,
         /// The first fragment to ask for, if that is later than the first one not acknowledged.
         from: u32,
-        /// The target lane that lacks it, if that is known to be a certain one.
+        /// The lane that lacks it, if that is known to be a certain one.
         slowest: Option<LaneId>,
+        /// Why.
+        cause: Cause,
     },
     /// End a transfer whose first bytes are wrong, and of which nothing has been written.
     Refuse {
@@ -261,13 +268,14 @@ pub enum EngineEvent {
 
 impl EngineTask {
     /// The first look at the members of a multicast transfer.
-    const fn gather(lane: LaneId, first: LaneId, members: u32) -> Self {
+    const fn gather(lane: LaneId, first: LaneId, members: u32, cause: Cause) -> Self {
         EngineTask::Gather {
             lane,
             at: first,
             left: members.count_ones() as u16,
             from: u32::MAX,
             slowest: first,
+            cause,
         }
     }
 }
@@ -281,6 +289,17 @@ impl EngineEvent {
             | EngineEvent::Written { lane, .. }
             | EngineEvent::Refused { lane, .. }
             | EngineEvent::Failed { lane, .. } => lane,
+        }
+    }
+
+    /// What the operation was started with; zero for a word that was read.
+    pub const fn cookie(&self) -> u32 {
+        match *self {
+            EngineEvent::Done { cookie, .. }
+            | EngineEvent::Written { cookie, .. }
+            | EngineEvent::Refused { cookie, .. }
+            | EngineEvent::Failed { cookie, .. } => cookie,
+            EngineEvent::Word { .. } => 0,
         }
     }
 }
@@ -309,7 +328,8 @@ pub struct EngineConfig {
     pub lanes: u16,
     /// How long to wait without a sign of progress before asking again.
     pub timeout: Duration,
-    /// How often to ask again without progress before giving up.
+    /// How often to ask again without an answer of the source, and how often without progress at
+    /// the target, before giving up; at most 1000.
     pub retries: u32,
     /// Ask the target for an acknowledgement at every so many fragments, and at the last.
     pub acknowledge_every: u32,

@@ -3,7 +3,7 @@
 
 use super::acknowledge::reason;
 use super::engine::{Engine, clock};
-use super::{EngineEvent, EngineTask, Lane, LaneId, LaneKind, emit};
+use super::{Cause, EngineEvent, EngineTask, Lane, LaneId, LaneKind, emit};
 use crate::counters::DropReason;
 use crate::pass::Pass;
 use rackweave_base::canary::{Canary, planted};
@@ -76,7 +76,7 @@ impl Engine {
             Syndrome::Nak(NakCode::SequenceError) => {
                 let entry = self.lanes.lookup(group.index()).map(|lane| lane.kind);
                 if let Some(LaneKind::Group { first, members }) = entry {
-                    pass.recirculate(EngineTask::gather(lane, first, members));
+                    pass.recirculate(EngineTask::gather(lane, first, members, Cause::Nak));
                 }
             }
             Syndrome::Nak(code) => pass.recirculate(EngineTask::Abandon {
@@ -94,6 +94,7 @@ impl Engine {
         lane: LaneId,
         (at, left): (LaneId, u16),
         (from, slowest): (u32, LaneId),
+        cause: Cause,
     ) where
         T: From<EngineTask> + From<EngineEvent>,
     {
@@ -104,6 +105,7 @@ impl Engine {
                 lane,
                 from: 0,
                 slowest: None,
+                cause,
             });
         };
         let (registers, cursor) = (&mut self.registers, &mut pass.cursor);
@@ -122,12 +124,14 @@ impl Engine {
                 left: left - 1,
                 from,
                 slowest,
+                cause,
             }
         } else {
             EngineTask::Reissue {
                 lane,
                 from,
                 slowest: Some(slowest),
+                cause,
             }
         });
     }

@@ -26,8 +26,8 @@ pub(super) struct Registers {
     pub count: Register<u32>,
     /// i: fragments that are safe at the target. Equal to `count` when nothing is under way.
     pub acked: Register<u32>,
-    /// i: how often something was asked for again since the last progress ([`RETRIES`]), and how
-    /// often when the source answered last ([`HEARD_AT`]).
+    /// i: how often something was asked for again since the last progress, as
+    /// [`super::patience::Patience`] has it.
     pub retries: Register<u32>,
     /// i: when there was a last sign of life, in units of 1024 ns.
     pub activity: Register<u32>,
@@ -53,13 +53,6 @@ pub(super) struct Registers {
     /// i: key of the target region.
     pub target_rkey: Register<u32>,
 }
-
-/// In `retries`: the bits that count.
-pub(super) const RETRIES: u32 = 0xffff;
-
-/// In `retries`: from this bit on, what the count was when a fragment came last. A source that is
-/// heard of to the end is not the one that fails.
-pub(super) const HEARD_AT: u32 = 16;
 
 /// An expectation as a cell holds it: zero is none. Headers are numbers below `u64::MAX`.
 pub(super) const fn stored(header: Option<u64>) -> u64 {

@@ -2,10 +2,9 @@
 //! up.
 
 use super::engine::{Engine, clock};
-use super::registers::{HEARD_AT, RETRIES, stored};
-use super::{
-    EngineConfig, EngineEvent, EngineTask, FailReason, Lane, LaneId, LaneKind, Start, emit,
-};
+use super::patience::{Blame, Patience};
+use super::registers::stored;
+use super::{Cause, EngineConfig, EngineEvent, EngineTask, Lane, LaneId, LaneKind, Start, emit};
 use crate::pass::Pass;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Duration, Memory, Packet, Psn, Rkey};
@@ -35,13 +34,15 @@ impl Engine {
                 left,
                 from,
                 slowest,
-            } => self.gather(pass, lane, (at, left), (from, slowest)),
+                cause,
+            } => self.gather(pass, lane, (at, left), (from, slowest), cause),
             EngineTask::Complete(lane) => self.complete(pass, lane),
             EngineTask::Reissue {
                 lane,
                 from,
                 slowest,
-            } => self.reissue(pass, lane, from, slowest),
+                cause,
+            } => self.reissue(pass, lane, from, slowest, cause),
             EngineTask::Refuse { lane, target, psn } => {
                 let cursor = &mut pass.cursor;
                 self.registers
@@ -199,6 +200,7 @@ impl Engine {
         id: LaneId,
         from: u32,
         slowest: Option<LaneId>,
+        cause: Cause,
     ) where
         T: From<EngineTask> + From<EngineEvent>,
     {
@@ -211,23 +213,24 @@ impl Engine {
         let target = LaneId(registers.target.read(cursor, at) as u16);
         let count = registers.count.read(cursor, at);
         let from = registers.acked.read(cursor, at).max(from);
-        let retries = registers.retries.update(cursor, at, |retries| {
-            *retries += 1;
-            *retries
+        let patience = registers.retries.update(cursor, at, |retries| {
+            let patience = Patience::of(*retries).again(cause);
+            *retries = patience.cell();
+            patience
         });
         if from >= count {
             return;
         }
-        let (tries, heard_at) = (retries & RETRIES, retries >> HEARD_AT);
-        if tries > self.config.retries {
-            // Whoever was heard of to the end is not the one that fails. Some of its answers may
-            // have been lost on the way; those from before it fell silent prove nothing.
-            let is_heard = tries - heard_at <= tries / 2;
-            let heard = lane.kind == LaneKind::Source && is_heard;
+        if let Some((blame, reason)) = patience.exhausted(self.config.retries) {
+            let has_target = lane.kind == LaneKind::Source && blame == Blame::Target;
             return pass.recirculate(EngineTask::Abandon {
                 lane: id,
-                blame: if heard { slowest.unwrap_or(target) } else { id },
-                reason: FailReason::Unreachable,
+                blame: if has_target {
+                    slowest.unwrap_or(target)
+                } else {
+                    id
+                },
+                reason,
             });
         }
         registers.activity.write(cursor, at, clock(pass.now));
@@ -285,11 +288,14 @@ impl Engine {
         let source = self.lanes.lookup(at).filter(is_source);
         let group = source.and_then(|_| self.lanes.lookup(target.index()));
         pass.recirculate(match group.map(|lane| lane.kind) {
-            Some(LaneKind::Group { first, members }) => EngineTask::gather(lane, first, members),
+            Some(LaneKind::Group { first, members }) => {
+                EngineTask::gather(lane, first, members, Cause::Timeout)
+            }
             _ => EngineTask::Reissue {
                 lane,
                 from: 0,
                 slowest: None,
+                cause: Cause::Timeout,
             },
         });
     }

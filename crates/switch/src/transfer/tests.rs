@@ -395,6 +395,51 @@ fn silence_is_asked_again_and_then_given_up() {
     );
 }
 
+/// What the engine says at last of a transfer that it gives up.
+fn given_up(blame: LaneId) -> Option<EngineEvent> {
+    Some(EngineEvent::Failed {
+        lane: SOURCE,
+        cookie: 77,
+        blame,
+        reason: FailReason::Unreachable,
+    })
+}
+
+/// `chaos --system flows`, seeds 7004946 and 7019958: the source had been cut off until its last
+/// retry, its answer was lost on the way to the target, and the target was given up at once.
+#[test]
+fn a_source_that_was_silent_for_long_leaves_the_target_its_time() {
+    let mut bench = Bench::new();
+    bench.start(MTU);
+    bench.wait(TIMEOUT);
+    bench.wait(TIMEOUT);
+    for _ in 0..2 {
+        bench.fragment(0, Opcode::ReadResponseOnly, 1024);
+        bench.wait(TIMEOUT);
+        assert_eq!(bench.switch.poll_digest(), None);
+    }
+    bench.fragment(0, Opcode::ReadResponseOnly, 1024);
+    bench.wait(TIMEOUT);
+    assert_eq!(bench.switch.poll_digest(), given_up(TARGET));
+}
+
+/// NAKs of the same loss came faster than anything could be asked for, and each took a retry.
+#[test]
+fn a_target_that_says_what_it_misses_is_not_silent() {
+    let mut bench = Bench::new();
+    bench.start(4 * MTU);
+    for _ in 0..10 {
+        bench.target_says(0, Syndrome::Nak(NakCode::SequenceError));
+        assert_eq!(bench.switch.poll_digest(), None);
+    }
+    assert_eq!(bench.sent(0).len(), 11);
+    for _ in 0..3 {
+        assert_eq!(bench.switch.poll_digest(), None);
+        bench.wait(TIMEOUT);
+    }
+    assert_eq!(bench.switch.poll_digest(), given_up(SOURCE));
+}
+
 #[test]
 fn a_refusal_ends_the_transfer() {
     for (code, reason) in [

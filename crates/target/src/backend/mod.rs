@@ -1,5 +1,6 @@
 //! What a namespace's blocks lie in.
 
+pub(crate) mod double_write;
 pub(crate) mod file;
 pub(crate) mod memory;
 
@@ -30,7 +31,7 @@ pub struct Place {
 /// A request to a backend.
 #[derive(Clone, Debug)]
 pub struct Io {
-    /// Given back in [`IoDone`].
+    /// Given back in [`IoDone`]. No other request that is under way at the backend has it.
     pub tag: u64,
     /// What to do.
     pub kind: IoKind,
@@ -80,11 +81,24 @@ pub trait Backend: Send {
     /// The number of blocks, at least one. It does not change.
     fn blocks(&self) -> u64;
 
+    /// Blocks of a Write at most that is whole or not there after a power cut; zero if there is no
+    /// such promise.
+    fn atomic_blocks(&self) -> u32 {
+        0
+    }
+
     /// Takes a request.
     ///
     /// # Errors
     /// Gives it back if there is no room; the caller tries again after the next [`Backend::poll`].
     fn submit(&mut self, now: Instant, io: Io) -> Result<(), Io>;
+
+    /// Reads from the beginning of a block at once, past the requests under way, for who looks
+    /// after a failure and serves nobody meanwhile. False if the medium cannot be read so.
+    fn peek(&self, block: u64, bytes: &mut [u8]) -> bool {
+        let _cannot = (block, bytes);
+        false
+    }
 
     /// Appends what has ended. Does not wait.
     fn poll(&mut self, now: Instant, done: &mut Vec<IoDone>);

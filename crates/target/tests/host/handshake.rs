@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use rackweave_base::Duration;
+use rackweave_target::{DoubleWrite, MemoryBackend};
 use rackweave_wire::nvme::fabrics::{CONTROLLER_ANY, Connect, invalid};
 use rackweave_wire::nvme::identify::{self, IdentifyNamespace, NamespaceDescriptor, cns};
 use rackweave_wire::nvme::property::{Capabilities, Configuration, VERSION_2_0};
@@ -50,6 +51,7 @@ fn a_host_finds_its_way() {
         (namespace.blocks, 1 << namespace.block_shift),
         (BLOCKS, BLOCK)
     );
+    assert_eq!(namespace.atomic_blocks, 0, "a power cut may tear writes");
     let (_, bytes) = identify(&mut rig, queue, 1, cns::NAMESPACE_DESCRIPTORS);
     let descriptors = identify::parse_descriptors(&bytes).unwrap();
     assert!(descriptors.contains(&NamespaceDescriptor::Guid(namespace.guid)));
@@ -67,6 +69,21 @@ fn a_host_finds_its_way() {
             bytes.iter().all(|byte| *byte == 0xee),
             "nothing was written"
         );
+    }
+}
+
+#[test]
+fn what_a_power_cut_does_not_tear_is_announced() {
+    for (area, expect) in [(20, 9), (200, 32)] {
+        let disk = MemoryBackend::new(BLOCK, BLOCKS);
+        let double = DoubleWrite::with_area(disk, area).unwrap();
+        let mut rig = Rig::with(small(), vec![Box::new(double)]);
+        let (queue, _) = rig.ready();
+        let (_, bytes) = identify(&mut rig, queue, 1, cns::NAMESPACE);
+        let namespace = IdentifyNamespace::parse(&bytes).unwrap();
+        // A half without its header, or the largest transfer.
+        assert_eq!(namespace.atomic_blocks, expect);
+        assert_eq!(namespace.blocks, BLOCKS - area);
     }
 }
 

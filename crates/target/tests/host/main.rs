@@ -7,4 +7,5 @@ mod errors;
 mod files;
 mod handshake;
 mod io;
+mod order;
 mod random;

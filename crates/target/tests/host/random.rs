@@ -6,7 +6,7 @@
 use crate::common::*;
 use proptest::prelude::*;
 use rackweave_base::Rng;
-use rackweave_target::MemoryBackend;
+use rackweave_target::{Backend, DoubleWrite, MemoryBackend};
 use rackweave_wire::nvme::{BlockRange, IoCommand, Sgl, Sqe, Status};
 
 const QUEUES: usize = 2;
@@ -15,6 +15,8 @@ const IDS: u16 = 7;
 /// Blocks of one command id.
 const SPAN: u64 = 32;
 const BYTES: usize = BLOCK as usize;
+/// Blocks of the area of double writes.
+const AREA: u64 = 130;
 
 /// What a command in flight will have done.
 #[derive(Clone)]
@@ -41,7 +43,12 @@ fn lane(queue: usize, id: u16) -> usize {
 impl World {
     fn new(seed: u64, loss: f64) -> Self {
         let disk = MemoryBackend::new(BLOCK, BLOCKS).with_depth(5);
-        let mut rig = Rig::with(small(), vec![Box::new(disk.clone())]);
+        Self::over(seed, loss, disk.clone(), Box::new(disk))
+    }
+
+    /// Over a backend whose blocks lie in `disk`.
+    fn over(seed: u64, loss: f64, disk: MemoryBackend, backend: Box<dyn Backend>) -> Self {
+        let mut rig = Rig::with(small(), vec![backend]);
         let mut rng = Rng::new(seed);
         let mut losses = rng.fork("losses");
         rig.lose = Box::new(move |_, _| losses.chance(loss));
@@ -172,6 +179,13 @@ proptest! {
     #[test]
     fn losses_change_nothing(seed: u64) {
         World::new(seed, 0.02).run(200);
+    }
+
+    #[test]
+    fn double_writes_change_nothing(seed: u64) {
+        let disk = MemoryBackend::new(BLOCK, BLOCKS + AREA).with_depth(5);
+        let double = DoubleWrite::with_area(disk.clone(), AREA).unwrap();
+        World::over(seed, 0.02, disk, Box::new(double)).run(200);
     }
 
     /// Whatever a host sends, it is answered, and the target lives.

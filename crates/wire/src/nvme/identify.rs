@@ -44,11 +44,18 @@ pub struct IdentifyNamespace {
     pub shared: bool,
     /// What deallocated blocks read as (DLFEAT, byte 33 bits 2:0): 1 is zeroes.
     pub deallocated: u8,
+    /// Blocks of a write at most that no command sees half done, and that is whole or not there
+    /// after a power cut: NAWUN and NAWUPF, bytes 35:34 and 37:36, one less each, up to 65536. Zero
+    /// if nothing is said (NSFEAT, byte 24 bit 1).
+    pub atomic_blocks: u32,
     /// Globally unique id, big-endian (NGUID, bytes 119:104); zeroes if it has none.
     pub guid: [u8; 16],
     /// The size of a block as a power of two (LBADS of LBA format 0, byte 130).
     pub block_shift: u8,
 }
+
+/// The bit of NSFEAT that says that the namespace's own atomic sizes count.
+const ATOMIC_FIELDS: u8 = 1 << 1;
 
 impl IdentifyNamespace {
     /// The structure's bytes.
@@ -59,6 +66,12 @@ impl IdentifyNamespace {
         bytes[16..24].copy_from_slice(&self.used.to_le_bytes());
         bytes[30] = self.shared.into();
         bytes[33] = self.deallocated & 0b111;
+        if let Some(last) = self.atomic_blocks.checked_sub(1) {
+            let last = u16::try_from(last).unwrap_or(u16::MAX).to_le_bytes();
+            bytes[24] = ATOMIC_FIELDS;
+            bytes[34..36].copy_from_slice(&last);
+            bytes[36..38].copy_from_slice(&last);
+        }
         bytes[104..120].copy_from_slice(&self.guid);
         bytes[130] = self.block_shift;
         bytes
@@ -76,6 +89,10 @@ impl IdentifyNamespace {
             used: u64_at(&bytes, 16),
             shared: bytes[30] & 1 != 0,
             deallocated: bytes[33] & 0b111,
+            atomic_blocks: match bytes[24] & ATOMIC_FIELDS {
+                0 => 0,
+                _ => u32::from(u16::from_le_bytes([bytes[36], bytes[37]])) + 1,
+            },
             guid: *bytes[104..].first_chunk().expect("within the structure"),
             block_shift: bytes[130],
         })

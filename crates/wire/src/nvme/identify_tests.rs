@@ -64,6 +64,7 @@ fn namespaces_as_the_figures_lay_them_out() {
         used: 5,
         shared: true,
         deallocated: 1,
+        atomic_blocks: 0x0102,
         guid: [0xab; 16],
         block_shift: 12,
     };
@@ -73,10 +74,23 @@ fn namespaces_as_the_figures_lay_them_out() {
     bytes[16] = 5;
     bytes[30] = 1;
     bytes[33] = 1;
+    // The atomic sizes count (NSFEAT bit 1); they are zero-based.
+    bytes[24] = 2;
+    bytes[34..38].copy_from_slice(&[1, 1, 1, 1]);
     bytes[104..120].fill(0xab);
     bytes[130] = 12;
     assert_eq!(namespace.emit()[..], bytes[..]);
     assert_eq!(IdentifyNamespace::parse(&bytes), Ok(namespace));
+    for (atomic_blocks, feature, last) in [(0, 0, 0), (1, 2, 0), (65_536, 2, 0xffff)] {
+        let namespace = IdentifyNamespace {
+            atomic_blocks,
+            ..namespace
+        };
+        let bytes = namespace.emit();
+        let upf = u16::from_le_bytes([bytes[36], bytes[37]]);
+        assert_eq!((bytes[24], upf), (feature, last));
+        assert_eq!(IdentifyNamespace::parse(&bytes[..]), Ok(namespace));
+    }
 
     let list = identify::emit_list(&[1, 0x0203]);
     assert_eq!(list[..12], [1, 0, 0, 0, 3, 2, 0, 0, 0, 0, 0, 0]);

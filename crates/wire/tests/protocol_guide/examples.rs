@@ -139,6 +139,8 @@ fn pages() -> Vec<Example> {
         version: 9,
         checksum: 0x1112_1314_1516_1718,
         store: 0x2122_2324_2526_2728,
+        lsn: 0x3132_3334_3536_3738,
+        epoch: 0x4142_4344_4546_4748,
     };
     vec![
         example("page-request", reth(&request), |bytes| {

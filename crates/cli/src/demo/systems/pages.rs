@@ -117,10 +117,12 @@ impl PagesPlan {
             }
             Place::Temporary => {
                 let folder = std::env::temp_dir();
-                Ok(match Medium::temporary(&folder, page_size, self.pages) {
-                    Ok(medium) => (medium, "temporary file".into()),
-                    Err(_) => (Medium::memory(page_size, self.pages), "memory".into()),
-                })
+                Ok(
+                    match Medium::temporary(&folder, page_size, self.pages, false) {
+                        Ok(medium) => (medium, "temporary file".into()),
+                        Err(_) => (Medium::memory(page_size, self.pages), "memory".into()),
+                    },
+                )
             }
         }
     }

@@ -8,7 +8,9 @@ use rackweave_base::{Instant, Memory, Rng};
 use rackweave_endpoint::page_store::directory::{Answer, Channel, Mode, Op};
 use rackweave_endpoint::page_store::{PageStore, Pool, PoolConfig, Worker};
 use rackweave_rack::RackConfig;
-use rackweave_target::{Backend, FileBackend, FileOptions, Io, IoKind, MemoryBackend, Place};
+use rackweave_target::{
+    Backend, DoubleWrite, FileBackend, FileOptions, Io, IoKind, MemoryBackend, Place,
+};
 use rackweave_wire::fabric::page::Source;
 use std::path::Path;
 use std::sync::Arc;
@@ -93,29 +95,51 @@ pub fn from_memory(
 pub fn from_storage(
     config: &RackConfig,
     page_size: u32,
-    file: &Path,
+    file: File<'_>,
     depth: u32,
     span: Duration,
     globals: &Globals,
 ) -> Result<Rate, CliError> {
-    let backend = FileBackend::open(file, BLOCK, None, &FileOptions::default());
-    let backend = backend.map_err(CliError::run)?;
-    let rig = Rig::new(config, page_size, true, depth as u16, Box::new(backend))?;
+    let rig = Rig::new(config, page_size, true, depth as u16, file.open()?)?;
     globals.live.watch(rig.rack.observer());
     let pages = rig.pages;
     fetch(&rig, pages, Source::Storage, depth, span, globals)
 }
 
-/// The same file by the same queue of the kernel's, with no rack around it; pages per second.
-pub fn from_file(
+/// A file of pages.
+#[derive(Clone, Copy)]
+pub struct File<'a> {
+    pub path: &'a Path,
+    /// Whether it has double writes; its last 8 MiB are theirs.
+    pub doubles: bool,
+}
+
+impl File<'_> {
+    fn open(self) -> Result<Box<dyn Backend>, CliError> {
+        let file = FileBackend::open(self.path, BLOCK, None, &FileOptions::default());
+        let file = file.map_err(CliError::run)?;
+        if !self.doubles {
+            return Ok(Box::new(file));
+        }
+        let mut double = DoubleWrite::new(file).map_err(CliError::run)?;
+        while !double.is_recovered() {
+            double.poll(Instant::ZERO, &mut Vec::new());
+        }
+        Ok(Box::new(double))
+    }
+}
+
+/// The same file by the same queue of the kernel's, with no rack around it: pages per second that
+/// are read, or written. What was written is durable in the end.
+pub fn by_queue(
     page_size: u32,
-    file: &Path,
+    file: File<'_>,
+    kind: IoKind,
     depth: u32,
     span: Duration,
     globals: &Globals,
 ) -> Result<f64, CliError> {
-    let backend = FileBackend::open(file, BLOCK, None, &FileOptions::default());
-    let mut backend = backend.map_err(CliError::run)?;
+    let mut backend = file.open()?;
     let memory = Memory::new(depth as usize * page_size as usize + (4 << 20));
     let buffers = memory
         .allocate(depth as usize * page_size as usize)
@@ -132,7 +156,7 @@ pub fn from_file(
         while let (false, Some(tag)) = (ends, free.pop()) {
             let io = Io {
                 tag,
-                kind: IoKind::Read,
+                kind,
                 block: rng.below(pages) * u64::from(per_page),
                 blocks: per_page,
                 buffer: Some(Place {
@@ -158,6 +182,21 @@ pub fn from_file(
         }
         std::thread::yield_now();
     }
+    let flush = Io {
+        tag: 0,
+        kind: IoKind::Flush,
+        block: 0,
+        blocks: 0,
+        buffer: None,
+    };
+    backend
+        .submit(Instant::ZERO, flush)
+        .expect("an idle queue accepts a request");
+    while done.is_empty() {
+        backend.poll(Instant::ZERO, &mut done);
+        std::thread::yield_now();
+    }
+    done[0].result.map_err(CliError::run)?;
     Ok(ended as f64 / started.elapsed().as_secs_f64())
 }
 

@@ -4,7 +4,8 @@
 //! - a *hit*: a shared fix of a page in the node's own pool, with the latch check at the switch;
 //! - pages out of another node's memory, beside memcpy, and by the switch's directory beside the
 //!   one in a server's memory;
-//! - pages out of a file by the switch, beside the same file by the same queue of the kernel's.
+//! - pages out of a file by the switch, beside the same file by the same queue of the kernel's;
+//! - pages written to the file by that queue, once or with double writes.
 
 mod measure;
 mod rig;
@@ -16,6 +17,7 @@ use crate::mode::EMBEDDED;
 use crate::outcome::{CliError, Verdict};
 use crate::progress::Progress;
 use measure::Rate;
+use rackweave_target::IoKind;
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
@@ -45,6 +47,8 @@ struct StorageReport {
     pages_per_s: f64,
     file_pages_per_s: f64,
     to_file: f64,
+    double_write: bool,
+    file_pages_written_per_s: f64,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -108,7 +112,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let mut steps = 0;
     let mut step = || {
         steps += 1;
-        progress.set(|| f64::from(steps) / 8.0);
+        progress.set(|| f64::from(steps) / 9.0);
     };
     let phase = |what: &str| globals.live.phase(what);
     phase("pages that are here already");
@@ -142,10 +146,18 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let scratch = Scratch::new(FILE_BYTES)?;
     step();
     let page_bytes = SIZES[1];
-    let file = measure::from_file(page_bytes, &scratch.0, depth, span, globals)?;
+    let file = measure::File {
+        path: &scratch.0,
+        doubles: args.double_write,
+    };
+    let by_queue = |kind| measure::by_queue(page_bytes, file, kind, depth, span, globals);
+    let read = by_queue(IoKind::Read)?;
     step();
     phase("pages from storage, by the switch");
-    let by_switch = measure::from_storage(&config, page_bytes, &scratch.0, depth, span, globals)?;
+    let by_switch = measure::from_storage(&config, page_bytes, file, depth, span, globals)?;
+    step();
+    phase("pages written to the file");
+    let written = by_queue(IoKind::Write)?;
     step();
     verified &= by_switch.all_from_there;
     drop(progress);
@@ -163,8 +175,10 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         storage: StorageReport {
             page_bytes,
             pages_per_s: by_switch.pages_per_s,
-            file_pages_per_s: file,
-            to_file: ratio(by_switch.pages_per_s, file),
+            file_pages_per_s: read,
+            to_file: ratio(by_switch.pages_per_s, read),
+            double_write: args.double_write,
+            file_pages_written_per_s: written,
         },
     };
     crate::output::print(globals, "perf", &report)?;
@@ -205,6 +219,16 @@ impl fmt::Display for PagesReport {
             scaled(storage.pages_per_s),
             storage.to_file,
             scaled(storage.file_pages_per_s),
+        )?;
+        writeln!(
+            f,
+            "{:>2} KiB to the file by its queue{}: {}pages/s",
+            storage.page_bytes >> 10,
+            match storage.double_write {
+                true => ", double writes, each durable",
+                false => ", durable at the end",
+            },
+            scaled(storage.file_pages_written_per_s),
         )?;
         verdict(f, self.verified, self.interrupted)
     }

@@ -6,38 +6,44 @@
 //! matched but the id of the one work request under way.
 
 use super::parts::ChannelParts;
+use super::renewal::Link;
 use super::step::{Event, NO_LATCH, Step};
-use super::task::{Fruit, PAUSE_FIRST, Refused, Submitted, Task, Then, Waits, submit};
+use super::task::{Connection, Fruit, PAUSE_FIRST, Refused, Submitted, Task, Then, Waits, submit};
 use super::{Answer, Directory, Op, Reply, Ticket};
 use rackweave_base::{Duration, Instant, Qpn, Rkey};
 use rackweave_verbs::{Completion, CompletionStatus, QpState, Verbs};
 use rackweave_wire::fabric::page::request::{FRAMES_MAX, SLOTS_MAX};
-use rackweave_wire::fabric::page::{LatchWord, Request, Status};
+use rackweave_wire::fabric::page::{LatchWord, Request, Status, control};
 use std::collections::VecDeque;
 
 /// How often the queue pair to the switch is looked at while only data is awaited: nothing else
 /// would tell that the switch is gone.
 const WATCH: Duration = Duration::from_millis(1);
+/// How long data may be on its way: longer than the switch waits for storage, so that who waits
+/// hears of that.
+const DATA_LIMIT: Duration = Duration::from_secs(8);
 /// Completions taken at once.
 const POLLED_MAX: usize = 64;
 
 /// A channel to the page directory.
 #[derive(Debug)]
 pub struct Channel {
-    parts: ChannelParts,
-    slots: Vec<Option<Task>>,
-    free: Vec<u16>,
+    pub(super) parts: ChannelParts,
+    pub(super) slots: Vec<Option<Task>>,
+    pub(super) free: Vec<u16>,
     replies: VecDeque<Reply>,
     polled: Vec<Completion>,
     tickets: u32,
-    posts: u64,
+    pub(super) posts: u64,
     /// Operations whose data is under way.
     moving: u32,
     /// Operations that pause.
     pausing: u32,
     watch: Instant,
-    /// The switch does not answer any more.
-    lost: bool,
+    pub(super) switch: Link,
+    pub(super) server: Link,
+    /// This node is taken for dead.
+    pub(super) fenced: bool,
 }
 
 impl Channel {
@@ -50,10 +56,10 @@ impl Channel {
             (1..=SLOTS_MAX).contains(&parts.slots),
             "a channel has 1 to {SLOTS_MAX} slots"
         );
-        let control = super::control_bytes(parts.slots);
+        let needs = control::control_bytes(parts.slots, parts.fallback.len() as u16);
         assert!(
-            parts.control.len() >= control,
-            "the control region has fewer than {control} bytes"
+            parts.control.len() as u64 >= needs,
+            "the control region has fewer than {needs} bytes"
         );
         Self {
             slots: vec![None; usize::from(parts.slots)],
@@ -65,14 +71,21 @@ impl Channel {
             moving: 0,
             pausing: 0,
             watch: Instant::ZERO,
-            lost: false,
+            switch: Link::new(parts.generation()),
+            server: Link::new(parts.server_generation()),
+            fenced: false,
             parts,
         }
     }
 
-    /// Whether the switch does not answer any more: every operation ends in [`Answer::Gone`].
+    /// Whether the connection to the switch has failed and is not made afresh yet.
     pub fn is_lost(&self) -> bool {
-        self.lost
+        self.switch.is_lost
+    }
+
+    /// Whether this node was taken for dead: every operation ends in [`Answer::Fenced`].
+    pub fn is_fenced(&self) -> bool {
+        self.fenced
     }
 
     /// What the channel is made of.
@@ -85,12 +98,12 @@ impl Channel {
             Op::Fetch { frame, .. } | Op::Unfix { frame, .. } | Op::Evict { frame, .. } => {
                 frame < self.parts.frames.min(FRAMES_MAX)
             }
-            Op::Verify { .. } | Op::Release { .. } | Op::Quiesce => true,
+            _ => true,
         }
     }
 
     /// Goes on with the operation in a slot until it waits or has ended.
-    fn go_on(
+    pub(super) fn go_on(
         &mut self,
         now: Instant,
         verbs: &mut dyn Verbs,
@@ -101,7 +114,9 @@ impl Channel {
         let mut step = step;
         loop {
             step = match step {
-                Step::End(answer, latch) => return self.end(slot, task.ticket, answer, latch),
+                Step::End(answer, latch) => {
+                    return self.ended(now, slot, task, (answer, latch.0));
+                }
                 Step::Pause => {
                     let waits = task.pause(now, Then::Wake);
                     return self.wait(now, slot, task, waits);
@@ -113,13 +128,16 @@ impl Channel {
                     }
                 }
                 Step::Ask { .. } | Step::ReadEntry | Step::Swap { .. } => {
-                    match self.post(verbs, slot, &task, step) {
+                    match self.post(now, verbs, slot, &task, step) {
                         Ok(waits) => return self.wait(now, slot, task, waits),
                         Err(Refused::Full) => {
                             let waits = Waits::Until(now + PAUSE_FIRST, Then::Do(step));
                             return self.wait(now, slot, task, waits);
                         }
-                        Err(Refused::Event(event)) => task.next(event),
+                        Err(Refused::Lost(connection)) => {
+                            let waits = Waits::Renewal(connection);
+                            return self.wait(now, slot, task, waits);
+                        }
                         Err(Refused::NoEntry) => Step::End(Answer::Invalid, NO_LATCH),
                     }
                 }
@@ -127,15 +145,15 @@ impl Channel {
         }
     }
 
-    fn wait(&mut self, now: Instant, slot: u16, mut task: Task, waits: Waits) {
+    pub(super) fn wait(&mut self, now: Instant, slot: u16, mut task: Task, waits: Waits) {
         match waits {
-            Waits::Data(_) => {
+            Waits::Data(..) => {
                 if self.moving == 0 {
                     self.watch = now + WATCH;
                 }
                 self.moving += 1;
             }
-            Waits::Until(..) => self.pausing += 1,
+            Waits::Until(..) | Waits::Renewal(_) => self.pausing += 1,
             Waits::Response(_) | Waits::Server(..) => {}
         }
         task.waits = waits;
@@ -143,27 +161,27 @@ impl Channel {
     }
 
     /// Takes the operation out of its slot to go on with it.
-    fn take(&mut self, slot: u16) -> Option<Task> {
+    pub(super) fn take(&mut self, slot: u16) -> Option<Task> {
         let task = self.slots.get_mut(usize::from(slot))?.take()?;
         match task.waits {
-            Waits::Data(_) => self.moving -= 1,
-            Waits::Until(..) => self.pausing -= 1,
+            Waits::Data(..) => self.moving -= 1,
+            Waits::Until(..) | Waits::Renewal(_) => self.pausing -= 1,
             Waits::Response(_) | Waits::Server(..) => {}
         }
         Some(task)
     }
 
-    fn end(&mut self, slot: u16, ticket: Ticket, answer: Answer, latch: LatchWord) {
-        self.free.push(slot);
+    pub(super) fn reply(&mut self, ticket: Ticket, answer: Answer, latch: u64) {
         self.replies.push_back(Reply {
             ticket,
             answer,
-            latch,
+            latch: LatchWord(latch),
         });
     }
 
     fn post(
         &mut self,
+        now: Instant,
         verbs: &mut dyn Verbs,
         slot: u16,
         task: &Task,
@@ -178,8 +196,8 @@ impl Channel {
             frame,
         } = step
         {
-            if self.lost {
-                return Err(Refused::Event(Event::Lost));
+            if self.switch.is_lost {
+                return Err(Refused::Lost(Connection::Switch));
             }
             let request = Request {
                 operation,
@@ -193,12 +211,15 @@ impl Channel {
                 Submitted::Yes => Ok(Waits::Response(id)),
                 Submitted::Full => Err(Refused::Full),
                 Submitted::Never => {
-                    self.lost = true;
-                    Err(Refused::Event(Event::Lost))
+                    self.switch.lose(now);
+                    Err(Refused::Lost(Connection::Switch))
                 }
             };
         }
         let (qpn, entry, rkey) = self.entry_of(task).ok_or(Refused::NoEntry)?;
+        if self.server.is_lost {
+            return Err(Refused::Lost(Connection::Server));
+        }
         let (request, fruit) = match step {
             Step::Swap {
                 word,
@@ -215,7 +236,10 @@ impl Channel {
         match submit(verbs, qpn, request) {
             Submitted::Yes => Ok(Waits::Server(id, fruit)),
             Submitted::Full => Err(Refused::Full),
-            Submitted::Never => Err(Refused::Event(Event::ServerLost)),
+            Submitted::Never => {
+                self.server.lose(now);
+                Err(Refused::Lost(Connection::Server))
+            }
         }
     }
 
@@ -232,25 +256,33 @@ impl Channel {
         let slot = completion.id as u16;
         let ok = completion.status == CompletionStatus::Success;
         let ours = completion.qpn == self.parts.requests;
-        if ours && !ok {
-            self.lost = true;
+        let link = if ours {
+            &mut self.switch
+        } else {
+            &mut self.server
+        };
+        if completion.id >> 16 <= link.stale {
+            return;
+        }
+        if !ok {
+            // Whoever waits for it sees that the connection is lost.
+            return link.lose(now);
         }
         let Some(Some(task)) = self.slots.get(usize::from(slot)) else {
             return;
         };
         let event = match task.waits {
             Waits::Response(id) if id == completion.id && ours => match self.parts.response(slot) {
-                _ if !ok => Event::Lost,
                 Some(response) if response.status == Status::Moving => {
                     let Some(task) = self.take(slot) else { return };
-                    return self.wait(now, slot, task, Waits::Data(response));
+                    let waits = Waits::Data(response, now + DATA_LIMIT);
+                    return self.wait(now, slot, task, waits);
                 }
                 Some(response) => Event::Answered(response),
                 // No switch says this.
-                None => Event::Lost,
+                None => return self.switch.lose(now),
             },
             Waits::Server(id, fruit) if id == completion.id && !ours => match fruit {
-                _ if !ok => Event::ServerLost,
                 Fruit::Entry => {
                     let (latch, place) = self.parts.entry(slot);
                     Event::Entry(latch, place)
@@ -277,15 +309,28 @@ impl Channel {
                 continue;
             };
             match task.waits {
-                Waits::Data(response) => {
+                Waits::Data(response, until) => {
                     if let Some(completion) = self.parts.completion(slot, response.command) {
                         self.happened(now, verbs, slot, Event::Moved(response, completion));
-                    } else if self.lost {
-                        self.happened(now, verbs, slot, Event::Lost);
+                        continue;
+                    }
+                    if now >= until {
+                        self.switch.lose(now);
+                    }
+                    if self.switch.is_lost {
+                        self.wait_for(now, slot, Connection::Switch);
                     }
                 }
-                Waits::Response(_) if self.lost => {
-                    self.happened(now, verbs, slot, Event::Lost);
+                Waits::Response(_) if self.switch.is_lost => {
+                    self.wait_for(now, slot, Connection::Switch);
+                }
+                Waits::Server(..) if self.server.is_lost => {
+                    self.wait_for(now, slot, Connection::Server);
+                }
+                Waits::Renewal(connection)
+                    if task.ticket.is_some() && now >= task.patience_ends() =>
+                {
+                    self.give_up(now, verbs, slot, connection);
                 }
                 Waits::Until(until, then) if now >= until => {
                     let tired = task.is_tired(now);
@@ -296,10 +341,22 @@ impl Channel {
                                 self.go_on(now, verbs, slot, task, step);
                             }
                         }
+                        Then::Begin => {
+                            if let Some(mut task) = self.take(slot) {
+                                let step = task.start();
+                                self.start(now, verbs, slot, task, step);
+                            }
+                        }
                     }
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn wait_for(&mut self, now: Instant, slot: u16, connection: Connection) {
+        if let Some(task) = self.take(slot) {
+            self.wait(now, slot, task, Waits::Renewal(connection));
         }
     }
 
@@ -308,7 +365,9 @@ impl Channel {
             return;
         }
         self.watch = now + WATCH;
-        self.lost |= verbs.qp_state(self.parts.requests) != Some(QpState::ReadyToSend);
+        if verbs.qp_state(self.parts.requests) != Some(QpState::ReadyToSend) {
+            self.switch.lose(now);
+        }
     }
 }
 
@@ -324,12 +383,17 @@ impl Directory for Channel {
         let slot = self.free.pop()?;
         self.tickets = self.tickets.wrapping_add(1);
         let ticket = Ticket(self.tickets);
-        if !self.is_sane(op) {
-            self.end(slot, ticket, Answer::Invalid, NO_LATCH);
+        if !self.is_sane(op) || self.fenced {
+            let answer = match self.fenced {
+                true => Answer::Fenced,
+                false => Answer::Invalid,
+            };
+            self.free.push(slot);
+            self.reply(ticket, answer, NO_LATCH.0);
             return Some(ticket);
         }
-        let (task, step) = Task::new(now, ticket, op);
-        self.go_on(now, verbs, slot, task, step);
+        let (task, step) = Task::new(now, ticket, op, self.parts.frames);
+        self.start(now, verbs, slot, task, step);
         Some(ticket)
     }
 
@@ -337,6 +401,7 @@ impl Directory for Channel {
         if let Some(reply) = self.replies.pop_front() {
             return Some(reply);
         }
+        self.mind_connections(now, verbs);
         let mut polled = core::mem::take(&mut self.polled);
         verbs.poll_cq(self.parts.cq, POLLED_MAX, &mut polled);
         for completion in polled.drain(..) {
@@ -344,10 +409,14 @@ impl Directory for Channel {
         }
         self.polled = polled;
         self.watch(now, verbs);
-        if self.moving > 0 || self.pausing > 0 || self.lost {
+        if self.moving > 0 || self.pausing > 0 || self.switch.is_lost || self.server.is_lost {
             self.look(now, verbs);
         }
         self.replies.pop_front()
+    }
+
+    fn beginnings(&self) -> u64 {
+        self.switch.generation
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -359,6 +428,8 @@ impl Directory for Channel {
             _ => self.slots.iter().flatten().filter_map(Task::due).min(),
         };
         let watch = (self.moving > 0).then_some(self.watch);
-        [pauses, watch].into_iter().flatten().min()
+        let pleas = [self.switch.due(), self.server.due()];
+        let all = [pauses, watch].into_iter().chain(pleas);
+        all.flatten().min()
     }
 }

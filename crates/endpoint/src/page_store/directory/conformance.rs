@@ -84,6 +84,8 @@ pub fn stamped(page: PageId, version: u64, size: usize) -> Vec<u8> {
         version,
         checksum: 0,
         store: 0,
+        lsn: 0,
+        epoch: 0,
     };
     let mut bytes = header.emit().to_vec();
     for at in (HEADER_LEN..size).step_by(8) {

@@ -13,6 +13,7 @@ mod channel;
 pub mod conformance;
 mod fallback;
 mod parts;
+mod renewal;
 mod step;
 mod switch;
 mod task;
@@ -25,7 +26,7 @@ mod played;
 mod tests;
 
 pub use channel::Channel;
-pub use parts::{ChannelParts, FallbackParts, control_bytes};
+pub use parts::{ChannelParts, FallbackParts};
 
 use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
@@ -82,22 +83,48 @@ pub enum Op {
         /// Whether the buffer frame stays the page's place, for others to read from.
         keep: bool,
     },
+    /// The page at home into the pool's spare buffer frame, whatever the directory says.
+    ReadHome {
+        /// The page.
+        page: PageId,
+    },
+    /// The directory gave this node a page's latch because it may have the newest version, and it
+    /// has: as [`Op::Unfix`].
+    Own {
+        /// The page.
+        page: PageId,
+        /// Where it is.
+        frame: u32,
+    },
+    /// The same, and it has not: the newest is at home, and the latch goes back.
+    Disown {
+        /// The page.
+        page: PageId,
+    },
     /// Have all transfers out of this node's buffer frames ended that began before? Buffer frames
     /// whose headers were voided may be used again after this has been [`Answer::Done`] twice
     /// since.
     Quiesce,
+    /// Everything that was written to this store before becomes durable.
+    Flush {
+        /// The store.
+        store: u8,
+    },
 }
 
 impl Op {
-    /// The page it is about; [`Op::Quiesce`] is about none.
+    /// The page it is about; [`Op::Quiesce`] and [`Op::Flush`] are about none.
     pub fn page(&self) -> Option<PageId> {
         match *self {
             Op::Fetch { page, .. }
             | Op::Verify { page }
             | Op::Unfix { page, .. }
             | Op::Release { page }
-            | Op::Evict { page, .. } => Some(page),
-            Op::Quiesce => None,
+            | Op::Evict { page, .. }
+            | Op::ReadHome { page }
+            | Op::Own { page, .. }
+            | Op::Disown { page } => Some(page),
+            Op::Quiesce | Op::Flush { .. } => None,
         }
     }
 }
@@ -131,6 +158,10 @@ pub enum Answer {
     Gone,
     /// The page or buffer frame does not exist.
     Invalid,
+    /// The page's store is not open to this node.
+    NotMember,
+    /// This node was taken for dead: its latches and what only it had are gone.
+    Fenced,
 }
 
 /// Where a page came from, and how it was found.
@@ -172,4 +203,10 @@ pub trait Directory {
 
     /// When [`Directory::poll`] is due even if no packet comes: to ask again.
     fn poll_timeout(&self) -> Option<Instant>;
+
+    /// How often the directory has begun anew. When that changes, buffer frames may be in doubt
+    /// ([`rackweave_wire::fabric::page::FrameState`]).
+    fn beginnings(&self) -> u64 {
+        0
+    }
 }

@@ -1,19 +1,15 @@
 //! What a channel is made of: whoever connects a node to the switch and to the servers makes these.
-//!
-//! The control region, for `S` slots:
-//!
-//! | offset | bytes | content |
-//! |---|---|---|
-//! | 0 | 16 × S | completions, written by the switch |
-//! | 16 × S | 16 × S | responses: where READs of the switch land |
-//! | 32 × S | 32 × S | entries read from a server (16), result of a compare-and-swap (8) |
+//! [`rackweave_wire::fabric::page::control`] has the layout of the control region.
 
 use rackweave_base::{Block, Lkey, Qpn, Rkey};
 use rackweave_verbs::{CqId, Operation, Segment, WorkRequest};
 use rackweave_wire::fabric::page::completion::COMPLETION_LEN;
 use rackweave_wire::fabric::page::request::RESPONSE_LEN;
-use rackweave_wire::fabric::page::{Completion, FallbackLatch, PageId, Place, Request, Response};
-use std::sync::atomic::Ordering;
+use rackweave_wire::fabric::page::{
+    Completion, FallbackLatch, PageId, Place, Request, Response, control,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::step::Word;
 
@@ -22,11 +18,6 @@ const ENTRY_LEN: u64 = 16;
 /// Where the result of a compare-and-swap lies in a slot's scratch.
 const SWAPPED_AT: u64 = 16;
 const SCRATCH_LEN: u64 = 32;
-
-/// Bytes of the control region of a channel with this many slots.
-pub const fn control_bytes(slots: u16) -> usize {
-    slots as usize * (COMPLETION_LEN + RESPONSE_LEN as u64 + SCRATCH_LEN) as usize
-}
 
 /// A channel's parts.
 #[derive(Clone, Debug)]
@@ -43,7 +34,7 @@ pub struct ChannelParts {
     ///
     /// [`SLOTS_MAX`]: rackweave_wire::fabric::page::request::SLOTS_MAX
     pub slots: u16,
-    /// The control region, of at least [`control_bytes`] bytes. The switch knows it.
+    /// The control region, which the switch and the controller know.
     pub control: Block,
     /// The address of its first byte.
     pub control_address: u64,
@@ -55,6 +46,8 @@ pub struct ChannelParts {
     pub frames: u32,
     /// Where entries are that the switch has not: one for each store.
     pub fallback: Vec<FallbackParts>,
+    /// Set when the channel has written a plea: whoever looks tells the controller.
+    pub alarm: Arc<AtomicBool>,
 }
 
 /// The entries of one store in the memory of a server.
@@ -100,6 +93,52 @@ impl ChannelParts {
             length,
             lkey: self.control_lkey,
         }]
+    }
+
+    /// How often the channel was connected, counted from one, or [`control::FENCED`].
+    #[inline]
+    pub(super) fn generation(&self) -> u64 {
+        self.word(control::generation_at(self.slots))
+    }
+
+    /// The same of the connection to the memory server.
+    pub(super) fn server_generation(&self) -> u64 {
+        self.word(control::server_generation_at(self.slots))
+    }
+
+    /// Asks for the connections to the switch to be made afresh.
+    pub(super) fn plead(&self, generation: u64) {
+        self.set_word(control::plea_at(self.slots), generation);
+    }
+
+    /// Asks for the connection to the memory server to be made afresh.
+    pub(super) fn plead_for_server(&self, generation: u64) {
+        self.set_word(control::server_plea_at(self.slots), generation);
+    }
+
+    fn set_word(&self, offset: u64, word: u64) {
+        let cell = self.control.word(offset as usize);
+        cell.store(word.to_le(), Ordering::Release);
+        self.alarm.store(true, Ordering::Release);
+    }
+
+    /// Notes where the entries are since the connection to their server was made afresh.
+    pub(super) fn entries_moved(&mut self) {
+        let mut fallback = core::mem::take(&mut self.fallback);
+        for parts in &mut fallback {
+            let at = control::entries_at(self.slots, parts.store);
+            parts.address = self.word(at);
+            parts.rkey = Rkey(self.word(at + 8) as u32);
+        }
+        self.fallback = fallback;
+    }
+
+    /// What came in a slot before counts no longer.
+    pub(super) fn clear_completion(&self, slot: u16) {
+        let cell = self
+            .control
+            .word((u64::from(slot) * COMPLETION_LEN) as usize);
+        cell.store(0, Ordering::Release);
     }
 
     /// The response in a slot; nothing if it makes no sense.

@@ -13,7 +13,7 @@ use super::{Channel, ChannelParts, Directory, FallbackParts, Op, Reply, Ticket};
 use movement::Transfer;
 use rackweave_base::{Block, Instant, Lkey, Memory, Qpn, Rkey, Rng};
 use rackweave_verbs::{Completion, CompletionOpcode, CqId};
-use rackweave_wire::fabric::page::{FallbackLatch, LatchWord, PageId, Place, Request};
+use rackweave_wire::fabric::page::{FallbackLatch, LatchWord, PageId, Place, Request, control};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
@@ -104,6 +104,8 @@ pub(super) struct Model {
     pub entries: HashMap<u64, Entry>,
     pub server: Block,
     pub ssd: Vec<u8>,
+    /// Flushes of the store that were carried out.
+    pub flushes: u32,
     events: BTreeMap<(u64, u64), Event>,
     sequence: u64,
     /// When the last packet of a queue pair arrives, by node, queue pair and direction.
@@ -124,7 +126,7 @@ impl Model {
         let memory = Memory::new(1 << 28);
         let node = |_| Node {
             frames: memory.allocate(PAGE * FRAMES as usize).unwrap(),
-            control: memory.allocate(super::control_bytes(SLOTS)).unwrap(),
+            control: control_region(&memory),
             cq: VecDeque::new(),
             posted: HashMap::new(),
             broken: HashMap::new(),
@@ -138,6 +140,7 @@ impl Model {
             nodes: (0..NODES).map(node).collect(),
             entries: HashMap::new(),
             server: memory.allocate(16 * PAGES as usize).unwrap(),
+            flushes: 0,
             ssd: (0..PAGES).flat_map(|n| stamped(page(n), 0, PAGE)).collect(),
             events: BTreeMap::new(),
             sequence: 0,
@@ -329,6 +332,7 @@ impl Played {
                 entries: PAGES,
                 store: STORE,
             }],
+            alarm: Default::default(),
         };
         Self {
             channels: (0..)
@@ -381,4 +385,18 @@ impl conformance::World for Played {
     fn step(&mut self) {
         self.model.borrow_mut().step();
     }
+}
+
+/// The control region of a channel that was connected once.
+fn control_region(memory: &Memory) -> Block {
+    let bytes = control::control_bytes(SLOTS, 1) as usize;
+    let region = memory.allocate(bytes).unwrap();
+    for at in [
+        control::generation_at(SLOTS),
+        control::server_generation_at(SLOTS),
+    ] {
+        let first = control::FIRST_GENERATION.to_le_bytes();
+        region.write(at as usize, &first);
+    }
+    region
 }

@@ -28,6 +28,9 @@ pub(super) enum Goal {
         answer: Answer,
         latch: LatchWord,
     },
+    /// An [`Op::Evict`] ended, nobody knows how: the mark, that a write is under way, is to be
+    /// taken away.
+    Unmark { page: PageId, frame: u32 },
     /// An [`Op::Evict`] whose mark, that a write is under way, is in the entry already.
     Rewrite {
         page: PageId,
@@ -41,7 +44,9 @@ impl Goal {
     pub fn page(&self) -> Option<PageId> {
         match *self {
             Goal::Do(op) => op.page(),
-            Goal::Undo { page, .. } | Goal::Rewrite { page, .. } => Some(page),
+            Goal::Undo { page, .. } | Goal::Unmark { page, .. } | Goal::Rewrite { page, .. } => {
+                Some(page)
+            }
         }
     }
 }

@@ -19,18 +19,44 @@ pub(super) struct SwitchWalk {
     /// The version at hand is of no use: move the page.
     whole: bool,
     failures: u8,
+    /// The pool's spare buffer frame.
+    spare: u32,
 }
 
 impl SwitchWalk {
-    /// The machine and its first step.
-    pub fn start(goal: Goal) -> (Self, Step) {
+    /// The machine of a node whose spare buffer frame is this, and its first step.
+    pub fn start(goal: Goal, spare: u32) -> (Self, Step) {
         let walk = Self {
+            spare,
             goal,
             held: false,
             whole: false,
             failures: 0,
         };
         (walk, walk.ask())
+    }
+
+    /// What it is to do, should it begin anew.
+    pub fn goal(&self) -> Goal {
+        self.goal
+    }
+
+    /// What is to be done in place of it, should nobody be there to do it: a latch may have been
+    /// granted.
+    pub fn owes(&self) -> Option<Goal> {
+        match self.goal {
+            Goal::Undo { .. } | Goal::Unmark { .. } => Some(self.goal),
+            Goal::Do(Op::Fetch {
+                page,
+                mode: Mode::Exclusive,
+                ..
+            }) => Some(Goal::Undo {
+                page,
+                answer: Answer::Gone,
+                latch: NO_LATCH,
+            }),
+            _ => None,
+        }
     }
 
     /// What to do now.
@@ -59,7 +85,12 @@ impl SwitchWalk {
                 let (operation, argument) = self.fetching(mode, have);
                 (operation, page, argument, frame)
             }
-            Goal::Do(Op::Verify { page }) => (Operation::Verify, page, 0, 0),
+            Goal::Do(Op::Verify { page }) | Goal::Unmark { page, .. } => {
+                (Operation::Verify, page, 0, 0)
+            }
+            Goal::Do(Op::Own { page, frame }) => (Operation::Own, page, 0, frame),
+            Goal::Do(Op::Disown { page }) => (Operation::Disown, page, 0, 0),
+            Goal::Do(Op::ReadHome { page }) => (Operation::ReadHome, page, 0, self.spare),
             Goal::Do(Op::Unfix { page, frame }) => (Operation::Unfix, page, 0, frame),
             Goal::Do(Op::Release { page }) | Goal::Undo { page, .. } => {
                 (Operation::Release, page, 0, 0)
@@ -68,6 +99,10 @@ impl SwitchWalk {
                 (Operation::Evict, page, u8::from(keep), frame)
             }
             Goal::Do(Op::Quiesce) => (Operation::Quiesce, nowhere, 0, 0),
+            Goal::Do(Op::Flush { store }) => {
+                let first = PageId::new(store, 0).unwrap_or_default();
+                (Operation::Flush, first, 0, 0)
+            }
         };
         Step::Ask {
             operation,
@@ -122,11 +157,16 @@ impl SwitchWalk {
             Status::Locked => self.fail(Answer::Locked, latch),
             Status::Lost => self.fail(Answer::Lost, latch),
             Status::NotHolder | Status::Superseded => match self.goal {
-                Goal::Do(Op::Fetch { .. } | Op::Verify { .. } | Op::Quiesce) => {
-                    self.fail(Answer::Invalid, latch)
-                }
+                Goal::Do(
+                    Op::Fetch { .. }
+                    | Op::Verify { .. }
+                    | Op::ReadHome { .. }
+                    | Op::Quiesce
+                    | Op::Flush { .. },
+                ) => self.fail(Answer::Invalid, latch),
                 _ => Step::End(Answer::Superseded, latch),
             },
+            Status::NotMember => self.fail(Answer::NotMember, latch),
             Status::Invalid | Status::Moving => self.fail(Answer::Invalid, latch),
         }
     }
@@ -142,7 +182,9 @@ impl SwitchWalk {
                     self.whole = true;
                     self.ask()
                 }
-                _ => self.fail(Answer::Invalid, latch),
+                // The buffer frame is the page's place.
+                Some(_) => Step::End(Answer::Unchanged, latch),
+                None => self.fail(Answer::Invalid, latch),
             },
             Goal::Do(Op::Quiesce) => Step::End(Answer::Done, NO_LATCH),
             _ => Step::End(Answer::Done, latch),

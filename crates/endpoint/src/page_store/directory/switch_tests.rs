@@ -44,13 +44,13 @@ fn response(status: Status, granted: bool, latch: LatchWord) -> Response {
 }
 
 fn answered(goal: Goal, status: Status, granted: bool, latch: LatchWord) -> (SwitchWalk, Step) {
-    let (mut walk, _) = SwitchWalk::start(goal);
+    let (mut walk, _) = SwitchWalk::start(goal, 0);
     let step = walk.next(Event::Answered(response(status, granted, latch)));
     (walk, step)
 }
 
 fn moved(goal: Goal, asked: LatchWord, outcome: Outcome, latch: LatchWord) -> (SwitchWalk, Step) {
-    let (mut walk, _) = SwitchWalk::start(goal);
+    let (mut walk, _) = SwitchWalk::start(goal, 0);
     let response = response(Status::Moving, asked.is_locked(), asked);
     let completion = Completion {
         outcome,
@@ -65,7 +65,7 @@ fn moved(goal: Goal, asked: LatchWord, outcome: Outcome, latch: LatchWord) -> (S
 
 #[test]
 fn a_fetch_asks_for_as_little_as_it_needs() {
-    let first = |goal| SwitchWalk::start(goal).1;
+    let first = |goal| SwitchWalk::start(goal, 0).1;
     use Mode::*;
     assert_eq!(first(fetch(Shared, None)), ask(Operation::FixShared, 0, 3));
     assert_eq!(

@@ -22,9 +22,16 @@ const HOPS_AT_ONCE: u8 = 2;
 /// An operation under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
-    pub ticket: Ticket,
+    /// Nothing if nobody waits for it any more.
+    pub ticket: Option<Ticket>,
     pub goal: Goal,
     walk: Walk,
+    /// It was asked for before, and nobody knows whether it was done.
+    pub again: bool,
+    /// What is left to be done when it has ended.
+    pub owed: Option<Goal>,
+    /// The pool's spare buffer frame.
+    spare: u32,
     pub waits: Waits,
     pause: Duration,
     patience_ends: Instant,
@@ -43,12 +50,21 @@ pub(super) enum Walk {
 pub(super) enum Waits {
     /// For the READ with this id.
     Response(u64),
-    /// For the completion in the slot.
-    Data(Response),
+    /// For the completion in the slot, until then at most.
+    Data(Response, Instant),
+    /// For the connection that it needs to be made afresh.
+    Renewal(Connection),
     /// For the work request with this id, and what it brings.
     Server(u64, Fruit),
     /// For time, then goes on with this.
     Until(Instant, Then),
+}
+
+/// A connection of a channel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Connection {
+    Switch,
+    Server,
 }
 
 /// What a work request to the server brings.
@@ -65,16 +81,21 @@ pub(super) enum Then {
     Wake,
     /// This.
     Do(Step),
+    /// It begins, if nothing is owed for its page any more.
+    Begin,
 }
 
 impl Task {
     /// A task that begins with this operation, in the switch, and its first step.
-    pub fn new(now: Instant, ticket: Ticket, op: Op) -> (Self, Step) {
+    pub fn new(now: Instant, ticket: Ticket, op: Op, spare: u32) -> (Self, Step) {
         let goal = Goal::Do(op);
-        let (walk, step) = SwitchWalk::start(goal);
+        let (walk, step) = SwitchWalk::start(goal, spare);
         let task = Self {
-            ticket,
+            ticket: Some(ticket),
             goal,
+            again: false,
+            owed: None,
+            spare,
             walk: Walk::Switch(walk),
             waits: Waits::Until(now, Then::Wake),
             pause: PAUSE_FIRST,
@@ -82,6 +103,37 @@ impl Task {
             hops: 0,
         };
         (task, step)
+    }
+
+    /// Begins anew, since the connection to who had to answer was made afresh.
+    pub fn begin_again(&mut self) -> Step {
+        self.again = true;
+        self.goal = match &self.walk {
+            Walk::Switch(walk) => walk.goal(),
+            Walk::Fallback(walk) => walk.goal(),
+        };
+        self.start()
+    }
+
+    /// The first step towards its goal.
+    pub fn start(&mut self) -> Step {
+        let (walk, step) = SwitchWalk::start(self.goal, self.spare);
+        self.walk = Walk::Switch(walk);
+        self.hops = 0;
+        step
+    }
+
+    /// What is left to be done when nobody waits for it any more.
+    pub fn owes(&self) -> Option<Goal> {
+        match &self.walk {
+            Walk::Switch(walk) => walk.owes(),
+            Walk::Fallback(walk) => walk.owes(),
+        }
+    }
+
+    /// When it ends if the connection that it needs is not made afresh.
+    pub fn patience_ends(&self) -> Instant {
+        self.patience_ends
     }
 
     /// Whether it has been tried for so long that it should end.
@@ -121,7 +173,7 @@ impl Task {
                 None => return Ok(Step::End(Answer::Invalid, NO_LATCH)),
             },
             _ => {
-                let (walk, first) = SwitchWalk::start(goal);
+                let (walk, first) = SwitchWalk::start(goal, self.spare);
                 (Walk::Switch(walk), first)
             }
         };
@@ -129,10 +181,11 @@ impl Task {
         Ok(first)
     }
 
-    /// When its pause is over, if it pauses.
+    /// When its pause is over, if it pauses, or its patience with a connection.
     pub fn due(&self) -> Option<Instant> {
         match self.waits {
             Waits::Until(until, _) => Some(until),
+            Waits::Renewal(_) if self.ticket.is_some() => Some(self.patience_ends),
             _ => None,
         }
     }
@@ -142,8 +195,8 @@ impl Task {
 pub(super) enum Refused {
     /// The queue is full.
     Full,
-    /// This has happened instead.
-    Event(Event),
+    /// The queue pair has failed.
+    Lost(Connection),
     /// There is no such entry.
     NoEntry,
 }

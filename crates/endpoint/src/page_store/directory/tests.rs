@@ -55,7 +55,7 @@ fn fetch(n: u64, mode: Mode) -> Op {
 /// All that ends within some steps, for node 0.
 fn drain(world: &mut Played, replies: usize) -> Vec<Answer> {
     let mut answers = Vec::new();
-    for _ in 0..1_000_000 {
+    for step in 1..100_000 {
         while let Some(reply) = world.poll(0) {
             answers.push(reply.answer);
         }
@@ -63,6 +63,10 @@ fn drain(world: &mut Played, replies: usize) -> Vec<Answer> {
             return answers;
         }
         world.step();
+        // Nothing is under way any more: what is left waits for a time.
+        if step % 1000 == 0 {
+            world.model.borrow_mut().now += 100_000_000;
+        }
     }
     panic!("{} of {replies} operations end", answers.len());
 }
@@ -136,11 +140,12 @@ fn a_lost_switch_ends_everything() {
         // With nothing but data awaited, no work request is there to be flushed.
         world.model.borrow_mut().break_qp(0, SWITCH_QP);
         drain(&mut world, usize::from(SLOTS) - early);
-        assert_eq!(world.channels[0].room(), usize::from(SLOTS));
         assert!(world.begin(0, Op::Quiesce).is_some());
         assert_eq!(drain(&mut world, 1), [Answer::Gone]);
         assert!(world.channels[0].is_lost());
-        assert_eq!(world.channels[0].poll_timeout(), None);
+        // Latches may have been granted that nobody knows of: their slots stay in use.
+        let held = usize::from(SLOTS) - world.channels[0].room();
+        assert!(held <= usize::from(SLOTS) / 2, "{held}");
     }
 }
 
@@ -170,8 +175,11 @@ fn a_lost_server_is_gone_and_the_switch_serves_on() {
     world.step();
     world.model.borrow_mut().break_qp(0, SERVER_QP);
     assert_eq!(drain(&mut world, 1), [Answer::Gone]);
-    world.begin(0, Op::Verify { page: page(1) }).unwrap();
-    assert_eq!(drain(&mut world, 1), [Answer::Gone]);
+    // What is owed to the server for page 1 holds up others of that page for their time.
+    for n in [1, 4] {
+        world.begin(0, Op::Verify { page: page(n) }).unwrap();
+        assert_eq!(drain(&mut world, 1), [Answer::Gone]);
+    }
     world.begin(0, fetch(2, Mode::Shared)).unwrap();
     assert!(matches!(drain(&mut world, 1)[..], [Answer::Fetched(_)]));
 }

@@ -1,8 +1,8 @@
 //! What came into a buffer frame, and whether it is what was asked for; what goes out of it.
 
-use super::{CHECKSUM_AT, PAGE_AT, Pool, STORE_AT, VERSION_AT};
+use super::{CHECKSUM_AT, EPOCH_AT, LSN_AT, PAGE_AT, Pool, STORE_AT, VERSION_AT};
 use crate::page_store::FixError;
-use crate::page_store::checksum::checksum;
+use rackweave_base::checksum::checksum;
 use rackweave_base::memory::{FrameRead, FrameWrite};
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{PageHeader, PageId, Source};
@@ -17,12 +17,16 @@ impl Pool {
             version: word(VERSION_AT),
             checksum: word(CHECKSUM_AT),
             store: word(STORE_AT),
+            lsn: word(LSN_AT),
+            epoch: word(EPOCH_AT),
         }
     }
 
     /// Writes a header; the page's number last, by which others know the page.
     pub(in super::super) fn set_header(&self, frame: u32, header: PageHeader) {
         let words = [
+            (EPOCH_AT, header.epoch),
+            (LSN_AT, header.lsn),
             (STORE_AT, header.store),
             (CHECKSUM_AT, header.checksum),
             (VERSION_AT, header.version),
@@ -34,8 +38,21 @@ impl Pool {
         }
     }
 
-    /// Looks at what a fetch of `page` brought. A page that was never written in this store becomes
-    /// a page of zeroes. If not `checked`, anything else will do.
+    /// The LSN of the page in a buffer frame.
+    pub(in super::super) fn lsn(&self, frame: u32) -> u64 {
+        let word = self.frames.header_word(frame, LSN_AT);
+        u64::from_le(word.load(Ordering::Acquire))
+    }
+
+    /// Gives the page in a buffer frame an LSN. The caller has the frame's latch.
+    pub(in super::super) fn set_lsn(&self, frame: u32, lsn: u64) {
+        let word = self.frames.header_word(frame, LSN_AT);
+        word.store(lsn.to_le(), Ordering::Release);
+    }
+
+    /// Looks at what a fetch of `page` brought. A page that was never written, of which every byte
+    /// is zero, and one of the store that was on this device before become a page of zeroes of this
+    /// store. If not `checked`, anything else will do.
     ///
     /// # Errors
     /// If it is something else than the page, or damaged.
@@ -55,7 +72,9 @@ impl Pool {
             header.page = page.tag();
             self.set_header(write.frame(), header);
         }
-        if from_storage && header == PageHeader::default() {
+        // A header of zeroes before anything else is damage.
+        let blank = header == PageHeader::default() && write.iter().all(|byte| *byte == 0);
+        if from_storage && blank {
             self.begin_page(write, page, version);
             return Ok(());
         }
@@ -70,8 +89,8 @@ impl Pool {
         if header.page != page.tag() {
             return Err(wrong);
         }
-        if from_storage && self.config.checksums && header.checksum != 0 {
-            let expected = checksum(header.store, write);
+        if from_storage && self.config.checksums {
+            let expected = page_checksum(&header, write);
             if header.checksum != expected {
                 return Err(FixError::Corrupt {
                     page,
@@ -98,6 +117,8 @@ impl Pool {
             version,
             checksum: 0,
             store: self.identity(page.store()),
+            lsn: 0,
+            epoch: self.epoch(),
         };
         self.set_header(write.frame(), header);
     }
@@ -106,20 +127,58 @@ impl Pool {
     pub(in super::super) fn seal(&self, read: &FrameRead) {
         let header = self.header(read.frame());
         if self.config.checksums && header.checksum == 0 {
-            let sum = checksum(header.store, read);
+            let sum = page_checksum(&header, read);
             let cell = self.frames.header_word(read.frame(), CHECKSUM_AT);
             cell.store(sum.to_le(), Ordering::Release);
         }
     }
 
-    /// A page was changed: it will be of the next version, and has no checksum.
+    /// A page was changed: it will be of the next version, and has no checksum. Its LSN stays.
     pub(in super::super) fn mark_changed(&self, frame: u32, page: PageId, version: u64) {
         let header = PageHeader {
             page: page.tag(),
             version,
             checksum: 0,
             store: self.identity(page.store()),
+            lsn: self.lsn(frame),
+            epoch: self.epoch(),
         };
         self.set_header(frame, header);
+    }
+}
+
+/// The checksum of a page: of its header from the store's identity on, and the bytes behind it.
+/// Never zero.
+fn page_checksum(header: &PageHeader, bytes: &[u8]) -> u64 {
+    let mut words = [0; 16];
+    words[..8].copy_from_slice(&header.lsn.to_le_bytes());
+    words[8..].copy_from_slice(&header.epoch.to_le_bytes());
+    checksum(checksum(header.store, bytes), &words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bit_of_the_header_counts_from_the_identity_on() {
+        let header = PageHeader {
+            store: 5,
+            lsn: 9,
+            ..PageHeader::default()
+        };
+        let whole = page_checksum(&header, &[1; 64]);
+        for bit in 0..64 {
+            let store = header.store ^ 1 << bit;
+            assert_ne!(
+                whole,
+                page_checksum(&PageHeader { store, ..header }, &[1; 64])
+            );
+            let lsn = header.lsn ^ 1 << bit;
+            assert_ne!(
+                whole,
+                page_checksum(&PageHeader { lsn, ..header }, &[1; 64])
+            );
+        }
     }
 }

@@ -5,17 +5,24 @@
 //! latch allows; who enters pages or takes them out holds the shard's lock, too.
 
 mod arrival;
+mod doubt;
+mod log;
 mod quarantine;
 pub(super) mod table;
 
+pub use log::RedoLog;
+
 use super::guard::Unfix;
 use super::{FixError, PoolConfig, PoolError};
+use doubt::Doubts;
+use log::Gate;
 use quarantine::Quarantine;
 use rackweave_base::memory::{FrameRead, FrameWrite, Frames, Retired};
 use rackweave_base::{Block, Duration, Instant};
+use rackweave_wire::fabric::page::control::pool_bytes;
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::request::FRAMES_MAX;
-use rackweave_wire::fabric::page::{HEADER_LEN, PageId, is_page_size};
+use rackweave_wire::fabric::page::{FrameState, HEADER_LEN, PageId, is_page_size};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,6 +33,8 @@ pub(super) const PAGE_AT: usize = 0;
 pub(super) const VERSION_AT: usize = 8;
 pub(super) const CHECKSUM_AT: usize = 16;
 pub(super) const STORE_AT: usize = 24;
+pub(super) const LSN_AT: usize = 32;
+pub(super) const EPOCH_AT: usize = 40;
 
 /// After this time a write that failed is tried again.
 const WRITE_AGAIN: Duration = Duration::from_millis(1);
@@ -36,6 +45,9 @@ pub struct Pool {
     pub(super) config: PoolConfig,
     pub(super) frames: Frames,
     pub(super) table: Table,
+    /// The whole block, for what lies behind the buffer frames.
+    states: Block,
+    pub(super) doubts: Doubts,
     free: Mutex<Vec<u32>>,
     free_count: AtomicUsize,
     /// Counts buffer frames that became free: whether there is still hope.
@@ -51,8 +63,12 @@ pub struct Pool {
     hand: AtomicU32,
     fault: Mutex<Option<Fault>>,
     identities: Box<[AtomicU64]>,
+    /// By store: pages written home, and how many of them are known to be durable.
+    written: Box<[AtomicU64]>,
+    durable: Box<[AtomicU64]>,
     losses: Mutex<Vec<Loss>>,
     workers: AtomicU32,
+    gate: Gate,
 }
 
 /// A change that was not taken: the directory had given the page's latch to somebody else, because
@@ -83,10 +99,11 @@ impl Pool {
         if config.frames < 4 || config.frames > FRAMES_MAX {
             return Err(PoolError::Frames(config.frames));
         }
-        let (needs, has) = (
-            u64::from(config.page_size) * u64::from(config.frames),
-            block.len() as u64,
-        );
+        let (needs, has) = (Self::bytes(&config), block.len() as u64);
+        if has < needs {
+            return Err(PoolError::TooSmall { needs, has });
+        }
+        let states = block.clone();
         let frames = Frames::new(block, config.page_size as usize, config.frames, HEADER_LEN)
             .ok_or(PoolError::TooSmall { needs, has })?;
         for frame in 0..config.frames {
@@ -98,6 +115,8 @@ impl Pool {
             config,
             table: Table::new(&frames),
             frames,
+            states,
+            doubts: Doubts::default(),
             free: Mutex::new((0..config.frames).rev().collect()),
             free_count: AtomicUsize::new(config.frames as usize),
             freed: AtomicU64::new(0),
@@ -110,9 +129,18 @@ impl Pool {
             hand: AtomicU32::new(0),
             fault: Mutex::default(),
             identities: (0..256).map(|_| AtomicU64::new(config.store_id)).collect(),
+            written: (0..256).map(|_| AtomicU64::new(0)).collect(),
+            durable: (0..256).map(|_| AtomicU64::new(0)).collect(),
             losses: Mutex::default(),
             workers: AtomicU32::new(0),
+            gate: Gate::default(),
         }))
+    }
+
+    /// Bytes of the block of such a pool: buffer frames, one more to look at homes, and a word for
+    /// each ([`rackweave_wire::fabric::page::control`]).
+    pub const fn bytes(config: &PoolConfig) -> u64 {
+        pool_bytes(config.page_size, config.frames)
     }
 
     /// Its shape.
@@ -212,6 +240,7 @@ impl Pool {
 
     /// Nobody shall find a page in the buffer frame.
     pub(super) fn void(&self, frame: u32) {
+        self.set_state(frame, FrameState::NOTHING);
         let word = self.frames.header_word(frame, PAGE_AT);
         word.store(VOID, Ordering::Release);
     }
@@ -262,6 +291,26 @@ impl Pool {
 
     pub(super) fn lose(&self, loss: Loss) {
         lock(&self.losses).push(loss);
+    }
+
+    /// A page was written home.
+    pub(super) fn note_written(&self, store: u8) {
+        self.written[usize::from(store)].fetch_add(1, Ordering::Release);
+    }
+
+    /// The stores that have pages of which nobody knows whether they would outlive a power cut, and
+    /// how many pages each was given so far.
+    pub(super) fn not_durable(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
+        let counts = self.written.iter().zip(&self.durable).zip(0..=u8::MAX);
+        counts.filter_map(|((written, durable), store)| {
+            let written = written.load(Ordering::Acquire);
+            (written > durable.load(Ordering::Acquire)).then_some((store, written))
+        })
+    }
+
+    /// The first `count` pages that were written to a store are durable.
+    pub(super) fn note_durable(&self, store: u8, count: u64) {
+        self.durable[usize::from(store)].fetch_max(count, Ordering::AcqRel);
     }
 
     /// The clock's next buffer frame.

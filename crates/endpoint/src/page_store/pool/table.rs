@@ -24,6 +24,9 @@ pub(in super::super) struct Meta {
     page: AtomicU64,
     /// Its version.
     pub version: AtomicU64,
+    /// The LSN up to which the engine's log must be durable before the page leaves this node; zero
+    /// if no guard of this node has given it one. Changes under the frame's latch.
+    pub lsn: AtomicU64,
     next: AtomicU32,
     flags: AtomicU8,
     referenced: AtomicU8,
@@ -37,6 +40,10 @@ pub(in super::super) const EVICTING: u8 = 2;
 pub(in super::super) const TORN: u8 = 4;
 /// The page was changed, and the latch is on its way back.
 pub(in super::super) const UNFIXING: u8 = 8;
+/// The directory has said that a change on its way back was taken before, and replaced since.
+pub(in super::super) const SETTLED: u8 = 32;
+/// The directory was told by other means of a change that is on its way back.
+pub(in super::super) const PUBLISHED: u8 = 64;
 /// The page is on its way into the buffer frame for the first time.
 pub(in super::super) const LOADING: u8 = 16;
 
@@ -45,6 +52,7 @@ impl Meta {
         Self {
             page: AtomicU64::new(VOID),
             version: AtomicU64::new(0),
+            lsn: AtomicU64::new(0),
             next: AtomicU32::new(NOBODY),
             flags: AtomicU8::new(0),
             referenced: AtomicU8::new(0),

@@ -1,150 +1,453 @@
-//! Which pages are in use: a worker takes pages that were never in use some at a time, and pages
-//! that were freed one by one from a list that goes through them.
+//! Handing out pages.
 //!
-//! Who needs the superblock fixes it before any other page here, so that nobody waits in a circle;
-//! a caller must not hold the superblock, nor the page that it frees.
+//! A worker sets some pages aside at a time: it marks them in a map as in use, makes the map
+//! durable, and then hands them out one by one. Pages that it has not handed out go back when it
+//! retires.
+//!
+//! # No page is handed out twice
+//!
+//! **What the rack knows.** A map is changed under its exclusive latch, so its versions are one
+//! history, and no two workers choose the same page in it. What is written home are versions of
+//! that history, in its order. When a node dies with the newest version, the map is lost; once
+//! somebody accepts that, the history goes on from what is at home.
+//!
+//! **What is durable.** A page is handed out only when (1) a flush has written the map home and
+//! made it durable after the page was marked, and (2) the newest version is known to have the
+//! mark, by the stamp that was left with it ([`super::map`]). From (2), the version in which the
+//! page was marked is part of the history; so what the flush wrote has the mark, too: this node
+//! had no older version of that history to write. From then on every version at home has it, until
+//! the page is freed. So neither a crash nor the acceptance of a lost map takes it back; they can
+//! only bring back *in use* what had been freed or given back: a leak.
+//!
+//! **Two nodes at one map.** A marks pages, and before its flush begins B fixes the map, marks
+//! others, and flushes. A's flush finds that its version is not the newest and writes nothing. A
+//! fixes the map again: its stamp is there, so its pages are its own; the fix gives the map a new
+//! version, which A flushes. If B had died instead, A's fix fails, as the map is lost, and A hands
+//! out none of its pages.
+//!
+//! **A node taken for dead.** The directory gives A's latch to B. A's change is not taken, and B
+//! marks perhaps the same pages. Whatever A's flush does then, A's stamp is not in the newest
+//! version, so A gives up its pages and chooses others. It must not mark them free: they may be
+//! B's.
+//!
+//! # What is handed out reads zero
+//!
+//! A page that was never handed out was never written under this store's identity. One that was
+//! freed is zeroed when it is handed out.
+//!
+//! # What cannot be had is passed over
+//!
+//! A map that is lost or damaged, or cannot be written, makes the worker go on to the next group.
+//! A free page that is damaged is marked as bad; one that is lost stays free, and is passed over
+//! until somebody has accepted that.
 
-use super::open::superblock_of;
-use super::superblock::{FreePage, Superblock};
-use super::{AllocateError, PageStore};
-use crate::page_store::PageGuard;
+use super::layout::StoreLayout;
+use super::map::PageState;
+use super::persist::{Failure, Persist};
+use super::reserve::{Owed, Reservation, Reserving};
+use super::{AllocateError, MapError};
 use crate::page_store::directory::{Directory, Mode};
+use crate::page_store::{Fix, FixError, Pool, Worker};
 use rackweave_wire::fabric::page::PageId;
+use std::collections::{BTreeSet, VecDeque};
 
-/// Pages that a worker takes at a time.
-const EXTENT: u64 = 64;
+/// Pages that are set aside at first. Twice as many each time after, up to the maximum.
+const EXTENT_FIRST: u64 = 64;
+/// Free pages in a group that cannot be had, after which it is passed over.
+const FAILURES_MAX: u32 = 256;
+/// Lost pages that are remembered.
+const AVOIDED_MAX: usize = 4096;
+/// Status code type "media and data integrity errors" (NVMe Base 2.0, 3.3.3.2.1).
+const MEDIA_ERRORS: u16 = 2;
 
-/// Pages that were never in use, and are this worker's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Extent {
-    next: u64,
-    end: u64,
+/// Hands out the pages of a store, for one worker. It is sans-IO: who polls it polls the worker,
+/// too. [`super::PageStore::allocate`] is it for a thread that waits.
+///
+/// Dropped without [`Self::poll_retire`], it leaks the pages that it has set aside.
+#[derive(Debug)]
+pub struct Allocator {
+    layout: StoreLayout,
+    /// A number that no other allocator of the rack has.
+    who: u64,
+    /// The group that it looks at next.
+    group: u64,
+    /// Pages to be set aside next time.
+    size: u64,
+    extent: VecDeque<Reserved>,
+    owed: Owed,
+    avoided: BTreeSet<u64>,
+    lost: Vec<PageId>,
+    search: Option<Search>,
+    step: Step,
 }
 
-impl<D: Directory> PageStore<D> {
-    /// A page for the caller alone; its bytes are zero.
-    ///
-    /// # Errors
-    /// If all pages are in use, or the superblock cannot be had.
-    pub fn allocate(&mut self) -> Result<PageId, AllocateError> {
-        let opened = self.opened.as_mut().ok_or(AllocateError::NotOpen)?;
-        let (store, capacity, identity) = (opened.store, opened.capacity, opened.identity);
-        if let Some(page) = opened.extent.take(store) {
-            return Ok(page);
+/// A page that is marked as in use, durably, and not handed out.
+#[derive(Clone, Copy, Debug)]
+struct Reserved {
+    index: u64,
+    /// What it was before.
+    state: PageState,
+}
+
+#[derive(Debug)]
+enum Step {
+    Idle,
+    Reserve(Persist, Reservation),
+    Zero(Fix, Reserved),
+    Return(Fix, u64),
+}
+
+/// What a step leads to.
+enum Then {
+    Again,
+    Wait,
+    End(Result<PageId, AllocateError>),
+}
+
+/// Going from group to group.
+#[derive(Debug)]
+struct Search {
+    groups_left: u64,
+    faulty: u64,
+    first: Option<(PageId, MapError)>,
+    failures: u32,
+}
+
+impl Allocator {
+    /// Hands out pages of a store that is open. `pool` is that of the worker that polls it.
+    pub fn new(layout: StoreLayout, pool: &Pool) -> Self {
+        let node = pool.config().node;
+        Self {
+            who: u64::from(node) << 32 | u64::from(pool.next_worker()),
+            group: layout.first_group(node),
+            size: EXTENT_FIRST.min(StoreLayout::extent_max(layout.page_size)),
+            layout,
+            extent: VecDeque::new(),
+            owed: Owed::default(),
+            avoided: BTreeSet::new(),
+            lost: Vec::new(),
+            search: None,
+            step: Step::Idle,
         }
-        let (mut guard, mut superblock) = self.superblock(store)?;
-        if superblock.free_first != 0 {
-            let page = PageId::new(store, superblock.free_first)
-                .filter(|page| page.index() < superblock.next_unused)
-                .ok_or(AllocateError::Damaged(superblock_of(store)))?;
-            let mut free = self.fix(page, Mode::Exclusive)?;
-            let mark = FreePage::parse(free.data(), identity, page.index())
-                .ok_or(AllocateError::Damaged(page))?;
-            free.data_mut().fill(0);
-            superblock.free_first = mark.next;
-            superblock.free_count = superblock.free_count.saturating_sub(1);
-            superblock.emit(guard.data_mut());
-            return Ok(page);
-        }
-        let count = capacity.saturating_sub(superblock.next_unused).min(EXTENT);
-        if count == 0 {
-            return Err(AllocateError::StoreFull { capacity });
-        }
-        let mut extent = Extent {
-            next: superblock.next_unused,
-            end: superblock.next_unused + count,
-        };
-        superblock.next_unused = extent.end;
-        superblock.emit(guard.data_mut());
-        let page = extent.take(store);
-        if let Some(opened) = &mut self.opened {
-            opened.extent = extent;
-        }
-        page.ok_or(AllocateError::StoreFull { capacity })
     }
 
-    /// Gives a page back. Its content is gone.
-    ///
-    /// # Errors
-    /// If it is not in use, or cannot be had.
-    pub fn free(&mut self, page: PageId) -> Result<(), AllocateError> {
-        let opened = self.opened.as_ref().ok_or(AllocateError::NotOpen)?;
-        let (store, identity) = (opened.store, opened.identity);
-        let (mut guard, mut superblock) = self.superblock(store)?;
-        let index = page.index();
-        if page.store() != store || index == 0 || index >= superblock.next_unused {
-            return Err(AllocateError::NoSuchPage(page, superblock.capacity));
+    /// The same, from the first page on: for who has formatted the store.
+    pub fn from_start(layout: StoreLayout, pool: &Pool) -> Self {
+        Self {
+            group: 0,
+            ..Self::new(layout, pool)
         }
-        let mut free = self.fix(page, Mode::Exclusive)?;
-        if FreePage::parse(free.data(), identity, index).is_some() {
-            return Err(AllocateError::NotInUse(page));
-        }
-        let mark = FreePage {
-            next: superblock.free_first,
-        };
-        mark.emit(free.data_mut(), identity, index);
-        superblock.free_first = index;
-        superblock.free_count += 1;
-        superblock.emit(guard.data_mut());
-        Ok(())
     }
 
-    /// Gives back the pages that this worker has taken and not given out, and waits until all
-    /// latches of its guards are back. To be called before a worker ends.
-    ///
-    /// # Errors
-    /// If a page cannot be had.
-    pub fn retire(&mut self) -> Result<(), AllocateError> {
-        let Some(opened) = &mut self.opened else {
-            self.settle();
-            return Ok(());
-        };
-        let store = opened.store;
-        let mut extent = core::mem::take(&mut opened.extent);
-        if extent.next != extent.end {
-            self.change_superblock(store, |superblock| {
-                if superblock.next_unused == extent.end {
-                    superblock.next_unused = extent.next;
-                    extent.next = extent.end;
-                }
-            })?;
-        }
-        while let Some(page) = extent.take(store) {
-            self.free(page)?;
-        }
-        self.settle();
-        Ok(())
+    /// The store.
+    pub fn layout(&self) -> &StoreLayout {
+        &self.layout
     }
 
-    /// Changes the superblock.
-    pub(super) fn change_superblock(
+    /// Whether a page is set aside here, and so is not in use although its map says so.
+    pub fn has_set_aside(&self, page: PageId) -> bool {
+        page.store() == self.layout.store
+            && self.extent.iter().any(|have| have.index == page.index())
+    }
+
+    /// Pages that could not be had because they are lost, since the last call: maps and free pages.
+    /// To accept the loss of any of them takes back no allocation.
+    pub fn take_lost(&mut self) -> Vec<PageId> {
+        self.avoided.clear();
+        core::mem::take(&mut self.lost)
+    }
+
+    /// Goes on with handing out a page, until there is one or an error. Its bytes are zero.
+    ///
+    /// # Errors
+    /// [`AllocateError::StoreFull`], [`AllocateError::Maps`], or [`AllocateError::Fix`] if nothing
+    /// can be had at the moment, whichever page it is.
+    pub fn poll<D: Directory>(
         &mut self,
-        store: u8,
-        change: impl FnOnce(&mut Superblock),
-    ) -> Result<(), AllocateError> {
-        let (mut guard, mut superblock) = self.superblock(store)?;
-        change(&mut superblock);
-        superblock.emit(guard.data_mut());
-        Ok(())
+        worker: &mut Worker<D>,
+    ) -> Option<Result<PageId, AllocateError>> {
+        loop {
+            match self.advance(worker) {
+                Then::Again => {}
+                Then::Wait => return None,
+                Then::End(result) => {
+                    self.search = None;
+                    return Some(result);
+                }
+            }
+        }
     }
 
-    /// The superblock, fixed to be changed.
-    fn superblock(&mut self, store: u8) -> Result<(PageGuard, Superblock), AllocateError> {
-        let page = superblock_of(store);
-        let guard = self.fix(page, Mode::Exclusive)?;
-        let superblock =
-            Superblock::parse(guard.data()).map_err(|_| AllocateError::Damaged(page))?;
-        Ok((guard, superblock))
+    /// Goes on with giving back what was not handed out. What could not be given back is leaked.
+    ///
+    /// # Errors
+    /// The first that befell a map.
+    pub fn poll_retire<D: Directory>(
+        &mut self,
+        worker: &mut Worker<D>,
+    ) -> Option<Result<(), AllocateError>> {
+        loop {
+            if let Step::Idle = self.step {
+                for reserved in core::mem::take(&mut self.extent) {
+                    self.owe(reserved);
+                }
+                let Some(group) = self.owed.first_group() else {
+                    self.search = None;
+                    return Some(Ok(()));
+                };
+                match worker.try_fix(self.layout.map(group), Mode::Exclusive) {
+                    Ok(fix) => self.step = Step::Return(fix, group),
+                    Err(error) => return Some(self.not_returned(group, error)),
+                }
+            }
+            match self.advance(worker) {
+                Then::Again => {}
+                Then::Wait => return None,
+                Then::End(Ok(page)) => self.owe(Reserved {
+                    index: page.index(),
+                    state: PageState::Free,
+                }),
+                Then::End(Err(AllocateError::Fix(error))) => return Some(Err(error.into())),
+                Then::End(Err(_)) => {}
+            }
+        }
+    }
+
+    /// Nobody will poll it for a while: what is under way is given up.
+    pub fn abandon<D: Directory>(&mut self, worker: &mut Worker<D>) {
+        match core::mem::replace(&mut self.step, Step::Idle) {
+            Step::Idle => {}
+            Step::Reserve(persist, reservation) => {
+                persist.abandon(worker);
+                self.owed.add_reservation(reservation);
+            }
+            Step::Zero(fix, reserved) => {
+                worker.abandon(fix);
+                self.extent.push_front(reserved);
+            }
+            Step::Return(fix, _) => worker.abandon(fix),
+        }
+        self.search = None;
+    }
+
+    fn advance<D: Directory>(&mut self, worker: &mut Worker<D>) -> Then {
+        match core::mem::replace(&mut self.step, Step::Idle) {
+            Step::Idle => self.next(worker),
+            Step::Reserve(persist, reservation) => self.reserve(worker, persist, reservation),
+            Step::Zero(fix, reserved) => match worker.take(fix) {
+                None => {
+                    self.step = Step::Zero(fix, reserved);
+                    Then::Wait
+                }
+                Some(Ok(mut guard)) => {
+                    // It keeps its LSN: records of its former use must not be replayed.
+                    guard.data_mut().fill(0);
+                    Then::End(Ok(guard.page()))
+                }
+                Some(Err(error)) => self.pass_over(reserved, error),
+            },
+            Step::Return(fix, group) => match worker.take(fix) {
+                None => {
+                    self.step = Step::Return(fix, group);
+                    Then::Wait
+                }
+                Some(Ok(mut guard)) => {
+                    self.owed.repay(&self.layout, group, &mut guard);
+                    Then::Again
+                }
+                Some(Err(error)) => match self.not_returned(group, error) {
+                    Ok(()) => Then::Again,
+                    Err(error) => Then::End(Err(error)),
+                },
+            },
+        }
+    }
+
+    /// Takes a page that is set aside, or begins to set some aside.
+    fn next<D: Directory>(&mut self, worker: &mut Worker<D>) -> Then {
+        if let Some(reserved) = self.extent.pop_front() {
+            let page = self.layout.page(reserved.index);
+            if reserved.state == PageState::Unused {
+                return Then::End(Ok(page));
+            }
+            return match worker.try_fix(page, Mode::Exclusive) {
+                Ok(fix) => {
+                    self.step = Step::Zero(fix, reserved);
+                    Then::Again
+                }
+                Err(error) => self.pass_over(reserved, error),
+            };
+        }
+        let search = self.search();
+        if search.groups_left == 0 {
+            return Then::End(Err(self.nothing_left()));
+        }
+        let persist = Persist::new(self.layout.map(self.group));
+        self.step = Step::Reserve(persist, Reservation::new(self.group));
+        Then::Again
+    }
+
+    fn reserve<D: Directory>(
+        &mut self,
+        worker: &mut Worker<D>,
+        mut persist: Persist,
+        mut reservation: Reservation,
+    ) -> Then {
+        let mut change = Reserving {
+            layout: self.layout,
+            who: self.who,
+            size: self.size,
+            reservation: &mut reservation,
+            owed: &mut self.owed,
+            avoided: &self.avoided,
+        };
+        let Some(result) = persist.poll(worker, &mut change) else {
+            self.step = Step::Reserve(persist, reservation);
+            return Then::Wait;
+        };
+        let source = match result {
+            Ok(true) => {
+                let group = reservation.group;
+                let pages = reservation.pages.into_iter();
+                self.extent = pages
+                    .map(|(at, state)| Reserved {
+                        index: self.layout.index(group, at),
+                        state,
+                    })
+                    .collect();
+                let max = StoreLayout::extent_max(self.layout.page_size);
+                self.size = (self.size * 2).min(max);
+                return Then::Again;
+            }
+            Ok(false) if reservation.is_damaged => MapError::Damaged,
+            Ok(false) => {
+                self.next_group(None);
+                return Then::Again;
+            }
+            Err(failure) => {
+                self.owed.add_reservation(reservation);
+                match failure {
+                    Failure::Fix(error) if is_general(error) => {
+                        return Then::End(Err(error.into()));
+                    }
+                    Failure::Fix(error) => MapError::Fix(error),
+                    Failure::Flush(error) if error.cause() == FixError::Gone => {
+                        return Then::End(Err(FixError::Gone.into()));
+                    }
+                    Failure::Flush(error) => MapError::Flush(error),
+                    Failure::Contended => MapError::Contended,
+                }
+            }
+        };
+        self.next_group(Some(source));
+        Then::Again
+    }
+
+    /// A free page could not be had.
+    fn pass_over(&mut self, mut reserved: Reserved, error: FixError) -> Then {
+        match error {
+            FixError::Corrupt { .. } | FixError::WrongPage { .. } | FixError::NoSuchPage(_) => {
+                reserved.state = PageState::Bad;
+            }
+            FixError::Storage { status } if status >> 8 & 7 == MEDIA_ERRORS => {
+                reserved.state = PageState::Bad;
+            }
+            FixError::Lost(_)
+            | FixError::Storage { .. }
+            | FixError::Conflict(_)
+            | FixError::NotLogged(_) => {
+                if self.avoided.len() >= AVOIDED_MAX {
+                    self.avoided.clear();
+                }
+                self.avoided.insert(reserved.index);
+            }
+            _ => {
+                self.extent.push_front(reserved);
+                return Then::End(Err(error.into()));
+            }
+        }
+        self.note_lost(error);
+        self.owe(reserved);
+        let search = self.search();
+        search.failures += 1;
+        if search.failures >= FAILURES_MAX {
+            search.failures = 0;
+            for reserved in core::mem::take(&mut self.extent) {
+                self.owe(reserved);
+            }
+            self.next_group(Some(MapError::Fix(error)));
+        }
+        Then::Again
+    }
+
+    fn next_group(&mut self, fault: Option<MapError>) {
+        let map = self.layout.map(self.group);
+        if let Some(MapError::Fix(error)) = fault {
+            self.note_lost(error);
+        }
+        let search = self.search();
+        search.groups_left = search.groups_left.saturating_sub(1);
+        if let Some(fault) = fault {
+            search.faulty += 1;
+            search.first.get_or_insert((map, fault));
+        }
+        self.group = (self.group + 1) % self.layout.groups().max(1);
+    }
+
+    fn note_lost(&mut self, error: FixError) {
+        if let FixError::Lost(page) = error
+            && self.lost.len() < AVOIDED_MAX
+            && !self.lost.contains(&page)
+        {
+            self.lost.push(page);
+        }
+    }
+
+    fn search(&mut self) -> &mut Search {
+        let groups_left = self.layout.groups();
+        self.search.get_or_insert(Search {
+            groups_left,
+            faulty: 0,
+            first: None,
+            failures: 0,
+        })
+    }
+
+    fn nothing_left(&self) -> AllocateError {
+        let search = self.search.as_ref();
+        match search.and_then(|search| Some((search.faulty, search.first?))) {
+            Some((faulty, (map, source))) => AllocateError::Maps {
+                faulty,
+                groups: self.layout.groups(),
+                map,
+                source,
+            },
+            None => AllocateError::StoreFull {
+                capacity: self.layout.capacity,
+            },
+        }
+    }
+
+    fn owe(&mut self, reserved: Reserved) {
+        if let Some((group, at)) = self.layout.find(reserved.index) {
+            self.owed.add(group, at, reserved.state);
+        }
+    }
+
+    /// What is owed to a group is leaked, since its map cannot be had.
+    fn not_returned(&mut self, group: u64, error: FixError) -> Result<(), AllocateError> {
+        self.owed.forget(group);
+        Err(error.into())
     }
 }
 
-impl Extent {
-    fn take(&mut self, store: u8) -> Option<PageId> {
-        if self.next == self.end {
-            return None;
-        }
-        let page = PageId::new(store, self.next);
-        self.next += 1;
-        page
-    }
+/// Whether an error is not of the one page alone.
+fn is_general(error: FixError) -> bool {
+    matches!(
+        error,
+        FixError::Gone
+            | FixError::PoolTooSmall { .. }
+            | FixError::StorageFull
+            | FixError::Conflict(_)
+    )
 }

@@ -1,77 +1,47 @@
 //! A worker that waits: whoever waits for a page drives the rack.
 //!
-//! [`PageStore`] is for one thread. [`superblock`] and [`allocate`] say which pages are in use.
+//! [`PageStore`] is for one thread. [`superblock`] says what a store is, [`layout`] where its maps
+//! are, [`map`] what a map is, [`allocate`] how pages are handed out so that no crash has one
+//! handed out twice. What the calls do is done by machines that others can poll: [`Allocator`],
+//! [`Freeing`], [`Formatting`], [`Opening`], [`Closing`].
 //!
 //! What a guard's drop leaves to be done, and what goes on behind the fixes, goes on while somebody
 //! waits here, or in [`PageStore::settle`], which is to be called before a thread rests or ends.
 
 mod allocate;
+mod error;
+mod free;
+mod layout;
+mod map;
 mod open;
+mod persist;
+mod reserve;
 mod superblock;
+mod usage;
 
-pub use open::{FormatOptions, OpenError};
+pub use allocate::Allocator;
+pub use error::{AllocateError, CloseError, MapError, OpenError};
+pub use free::Freeing;
+pub use layout::StoreLayout;
+pub use map::PageState;
+pub use open::{Closing, FormatOptions, Formatting, Opening};
 pub use superblock::Superblock;
+pub use usage::Usage;
 
 use super::directory::{Directory, Mode};
 use super::worker::{Flushed, Worker};
 use super::{FixError, FlushError, PageGuard, Peek, Pool};
-use allocate::Extent;
 use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
 
 pub use rackweave_verbs::NodeAccess;
 
-/// Why a page could not be allocated or freed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum AllocateError {
-    /// No page is free.
-    #[error("all {capacity} pages of the store are in use")]
-    StoreFull {
-        /// Pages of the store.
-        capacity: u64,
-    },
-    /// The page is free already.
-    #[error("{0} is free already")]
-    NotInUse(PageId),
-    /// No page of this store, or the superblock.
-    #[error("{0} cannot be freed: the store has pages 1 to {last}", last = .1 - 1)]
-    NoSuchPage(PageId, u64),
-    /// The superblock, or the list of free pages, is damaged.
-    #[error("{0} is not what the list of free pages says; the store is damaged")]
-    Damaged(PageId),
-    /// No store was opened or formatted.
-    #[error("no store is open")]
-    NotOpen,
-    /// A page could not be fixed.
-    #[error(transparent)]
-    Fix(#[from] FixError),
-}
-
-/// Why a store was not closed in an orderly way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum CloseError {
-    /// Unused pages could not be given back.
-    #[error(transparent)]
-    Allocate(#[from] AllocateError),
-    /// Changed pages could not be written.
-    #[error(transparent)]
-    Flush(#[from] FlushError),
-}
-
 /// A worker that waits.
 pub struct PageStore<D: Directory> {
     worker: Worker<D>,
     access: Arc<dyn NodeAccess>,
-    opened: Option<Opened>,
-}
-
-/// A store that was opened or formatted.
-#[derive(Debug)]
-struct Opened {
-    store: u8,
-    identity: u64,
-    capacity: u64,
-    extent: Extent,
+    /// Of the store that was opened or formatted last.
+    allocator: Option<Allocator>,
 }
 
 impl<D: Directory> PageStore<D> {
@@ -80,7 +50,7 @@ impl<D: Directory> PageStore<D> {
         Self {
             worker,
             access,
-            opened: None,
+            allocator: None,
         }
     }
 
@@ -96,7 +66,12 @@ impl<D: Directory> PageStore<D> {
 
     /// The store that was opened or formatted last: where pages are allocated.
     pub fn opened(&self) -> Option<u8> {
-        self.opened.as_ref().map(|opened| opened.store)
+        self.layout().map(|layout| layout.store)
+    }
+
+    /// What that store is.
+    pub fn layout(&self) -> Option<&StoreLayout> {
+        self.allocator.as_ref().map(Allocator::layout)
     }
 
     /// The node's buffer frames.
@@ -116,9 +91,16 @@ impl<D: Directory> PageStore<D> {
         self.wait(|worker| worker.take(fix))
     }
 
-    fn fix_unchecked(&mut self, page: PageId, mode: Mode) -> Result<PageGuard, FixError> {
-        let fix = self.worker.fix_unchecked(page, mode);
-        self.wait(|worker| worker.take(fix))
+    /// Fixes a page exclusively to be written anew as a whole, whatever is there: what comes from
+    /// storage may be damaged. The guard shows zeroes, has no LSN, and counts as changed.
+    ///
+    /// # Errors
+    /// If the page cannot be had; [`FixError::Conflict`] if this worker has fixed it already.
+    pub fn restore(&mut self, page: PageId) -> Result<PageGuard, FixError> {
+        let fix = self.worker.try_fix_unchecked(page, Mode::Exclusive)?;
+        let mut guard = self.wait(|worker| worker.take(fix))?;
+        guard.clear();
+        Ok(guard)
     }
 
     /// Drops a guard and waits until its latch has been given back, or another worker of the node
@@ -182,9 +164,11 @@ impl<D: Directory> PageStore<D> {
     /// Gets on with what is under way, once.
     pub fn poll(&mut self) -> bool {
         let (worker, now) = (&mut self.worker, self.access.now());
+        // Before, not under the NIC's lock: it may take as long as a drive does.
+        worker.poll_log(now);
         let mut happened = false;
         self.access
-            .act(&mut |verbs| happened = worker.poll(now, verbs));
+            .act(&mut |verbs| happened = worker.poll_rest(now, verbs));
         happened
     }
 
@@ -209,7 +193,7 @@ impl<D: Directory> PageStore<D> {
 impl<D: Directory> core::fmt::Debug for PageStore<D> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("PageStore")
-            .field("opened", &self.opened)
+            .field("opened", &self.opened())
             .finish_non_exhaustive()
     }
 }

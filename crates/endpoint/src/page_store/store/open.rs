@@ -1,10 +1,16 @@
-//! Making a store, opening it, closing it.
+//! Making a store, opening it, closing it: machines, and the calls that wait for them.
+//!
+//! Whoever opens a store that was closed marks it open, and goes on when that is durable: nothing
+//! of it is changed before. Others who open it meanwhile find the mark, and see to it as well as
+//! long as it does not say that it is durable. The mark is taken away as the last thing that
+//! closing does, when everything else is durable.
 
-use super::allocate::Extent;
-use super::superblock::{FORMAT, Superblock, Unfit};
-use super::{CloseError, Opened, PageStore};
+use super::layout::{StoreLayout, superblock_of};
+use super::persist::{Change, Failure, Persist};
+use super::superblock::{Superblock, Unfit};
+use super::{CloseError, OpenError, PageStore};
 use crate::page_store::directory::{Directory, Mode};
-use crate::page_store::{FixError, FlushError};
+use crate::page_store::{Fix, FixError, PageGuard, Worker};
 use rackweave_wire::fabric::page::PageId;
 
 /// What a new store is to be.
@@ -18,201 +24,404 @@ pub struct FormatOptions {
     pub identity: u64,
 }
 
-/// Why a store could not be made or opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum OpenError {
-    /// There is nothing.
-    #[error("store {0} is blank; format it first")]
-    Blank(u8),
-    /// There is something else.
-    #[error("store {store} is none of ours: its page 0 begins with {found:#018x}")]
-    NoStore {
-        /// The store's number.
-        store: u8,
-        /// The first eight bytes.
-        found: u64,
-    },
-    /// It has another format.
-    #[error("store {store} has format {found}, this program has format {FORMAT}")]
-    Format {
-        /// The store's number.
-        store: u8,
-        /// As it says.
-        found: u32,
-    },
-    /// It has pages of another size.
-    #[error(
-        "store {store} has pages of {found} bytes, the pool has {configured}; set page size {found}"
-    )]
-    PageSize {
-        /// The store's number.
-        store: u8,
-        /// Of the store.
-        found: u32,
-        /// Of the pool.
-        configured: u32,
-    },
-    /// It is another store than the configuration says.
-    #[error("store {store} is {found:#018x}, the configuration names {configured:#018x}")]
-    Identity {
-        /// The store's number.
-        store: u8,
-        /// As it says.
-        found: u64,
-        /// As the pool was configured.
-        configured: u64,
-    },
-    /// Its superblock is damaged.
-    #[error("the superblock of store {0} is damaged")]
-    Damaged(u8),
-    /// The namespace ends before the store does.
-    #[error(
-        "store {store} has {capacity} pages, but its last cannot be read ({source}); was it cut \
-         short?"
-    )]
-    Truncated {
-        /// The store's number.
-        store: u8,
-        /// As its superblock says.
-        capacity: u64,
-        /// Why not.
-        source: FixError,
-    },
-    /// A capacity that no store can have.
-    #[error("a store of {0} pages; 2 to 2^40 are possible")]
-    Capacity(u64),
-    /// A page could not be fixed.
-    #[error(transparent)]
-    Fix(#[from] FixError),
-    /// The superblock could not be written.
-    #[error(transparent)]
-    Flush(#[from] FlushError),
+/// Makes a store. See [`PageStore::format`].
+#[derive(Debug)]
+pub struct Formatting {
+    persist: Persist,
+    format: Format,
 }
 
-impl<D: Directory> PageStore<D> {
-    /// Makes a store, whatever was there before. All pages but the superblock are free, and pages
-    /// of a store that was there before read as zeroes; no pool may have any of them.
+#[derive(Debug)]
+struct Format {
+    superblock: Superblock,
+    store: u8,
+    is_made: bool,
+}
+
+impl Formatting {
+    /// Begins.
     ///
     /// # Errors
-    /// If the capacity is out of range, or the superblock cannot be written.
-    pub fn format(&mut self, options: FormatOptions) -> Result<(), OpenError> {
+    /// If the capacity is out of range.
+    pub fn new(options: FormatOptions, page_size: u32) -> Result<Self, OpenError> {
         let FormatOptions {
             store,
             capacity,
             identity,
         } = options;
-        let identity = identity.max(1);
-        if capacity < 2 || PageId::new(store, capacity - 1).is_none() {
+        let least = StoreLayout::CAPACITY_MIN;
+        if capacity < least || PageId::new(store, capacity - 1).is_none() {
             return Err(OpenError::Capacity(capacity));
         }
         let superblock = Superblock {
-            page_size: self.pool().config().page_size,
+            page_size,
             capacity,
-            identity,
+            identity: identity.max(1),
             generation: 0,
-            next_unused: 1,
-            free_first: 0,
-            free_count: 0,
+            clean: false,
+            marked: true,
         };
-        let mut guard = self.fix_unchecked(superblock_of(store), Mode::Exclusive)?;
-        // From here on pages bear it; the guard writes it into this page's header when it goes.
-        self.pool().set_identity(store, identity);
-        let bytes = guard.data_mut();
-        bytes.fill(0);
-        superblock.emit(bytes);
-        drop(guard);
-        self.settle();
-        self.flush()?;
-        self.opened = Some(Opened {
+        Ok(Self {
+            persist: Persist::unchecked(superblock_of(store)),
+            format: Format {
+                superblock,
+                store,
+                is_made: false,
+            },
+        })
+    }
+
+    /// Goes on, until there is the new store's superblock or an error.
+    ///
+    /// # Errors
+    /// If the superblock cannot be written. The store is then what it was, or the new one.
+    pub fn poll<D: Directory>(
+        &mut self,
+        worker: &mut Worker<D>,
+    ) -> Option<Result<Superblock, OpenError>> {
+        let done = self.persist.poll(worker, &mut self.format)?;
+        let store = self.format.store;
+        Some(match done {
+            Ok(_) => Ok(self.format.superblock),
+            Err(failure) => Err(OpenError::of(store, failure)),
+        })
+    }
+}
+
+impl Change for Format {
+    fn make(&mut self, guard: &mut PageGuard) -> bool {
+        let before = Superblock::parse(guard.data()).ok();
+        if let Some(before) = before.filter(|_| !self.is_made)
+            && before.identity == self.superblock.identity
+        {
+            // What bears the identity of before must not be taken for pages of the new store.
+            let other = before.identity.rotate_left(17) ^ 0x9e37_79b9_7f4a_7c15;
+            self.superblock.identity = other.max(1);
+        }
+        self.is_made = true;
+        // Pages bear it from here on; the guard writes it into this page's header when it goes.
+        guard
+            .pool()
+            .set_identity(self.store, self.superblock.identity);
+        guard.clear();
+        self.superblock.emit(guard.data_mut());
+        true
+    }
+
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        Superblock::parse(bytes) == Ok(self.superblock)
+    }
+}
+
+/// Opens a store. See [`PageStore::open`].
+#[derive(Debug)]
+pub struct Opening {
+    store: u8,
+    found: Option<Superblock>,
+    step: OpenStep,
+}
+
+#[derive(Debug)]
+enum OpenStep {
+    Begin,
+    Look(Fix),
+    Mark(Persist),
+    /// It is durable that the store is open; the superblock is to say so.
+    Marked(Persist),
+    /// Is the last page there?
+    Last(Fix),
+}
+
+impl Opening {
+    /// Begins.
+    pub fn new(store: u8) -> Self {
+        Self {
             store,
-            identity,
-            capacity,
-            extent: Extent::default(),
+            found: None,
+            step: OpenStep::Begin,
+        }
+    }
+
+    /// Goes on, until there is the superblock as it was found, or an error.
+    ///
+    /// # Errors
+    /// As for [`PageStore::open`].
+    pub fn poll<D: Directory>(
+        &mut self,
+        worker: &mut Worker<D>,
+    ) -> Option<Result<Superblock, OpenError>> {
+        loop {
+            match self.step(worker)? {
+                Ok(Some(found)) => return Some(Ok(found)),
+                Ok(None) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    fn step<D: Directory>(
+        &mut self,
+        worker: &mut Worker<D>,
+    ) -> Option<Result<Option<Superblock>, OpenError>> {
+        let (store, page) = (self.store, superblock_of(self.store));
+        let next = match &mut self.step {
+            OpenStep::Begin => {
+                let fix = worker.try_fix_unchecked(page, Mode::Shared);
+                fix.map(OpenStep::Look).map_err(OpenError::from)
+            }
+            OpenStep::Look(fix) => {
+                let guard = match worker.take(*fix)? {
+                    Ok(guard) => guard,
+                    Err(error) => return Some(Err(error.into())),
+                };
+                match look(store, &guard) {
+                    Ok(found) => {
+                        self.found = Some(found);
+                        worker.pool().set_identity(store, found.identity);
+                        match found.marked {
+                            true => self.last(worker),
+                            false => Ok(OpenStep::Mark(Persist::unchecked(page))),
+                        }
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            OpenStep::Mark(persist) => match persist.poll(worker, &mut MarkOpen)? {
+                Ok(true) => Ok(OpenStep::Marked(Persist::unchecked(page))),
+                Ok(false) => self.last(worker),
+                Err(failure) => Err(OpenError::of(store, failure)),
+            },
+            OpenStep::Marked(persist) => match persist.poll(worker, &mut MarkDurable)? {
+                Ok(_) => self.last(worker),
+                Err(failure) => Err(OpenError::of(store, failure)),
+            },
+            OpenStep::Last(fix) => {
+                let last = worker.take(*fix)?.map(|_| ());
+                return Some(self.opened(last).map(Some));
+            }
+        };
+        Some(next.map(|step| {
+            self.step = step;
+            None
+        }))
+    }
+
+    fn last<D: Directory>(&self, worker: &mut Worker<D>) -> Result<OpenStep, OpenError> {
+        let capacity = self.found.map_or(0, |found| found.capacity);
+        let last = PageId::new(self.store, capacity.saturating_sub(1));
+        let last = last.filter(|_| capacity >= StoreLayout::CAPACITY_MIN);
+        let last = last.ok_or(OpenError::Capacity(capacity))?;
+        Ok(OpenStep::Last(worker.try_fix(last, Mode::Shared)?))
+    }
+
+    fn opened(&self, last: Result<(), FixError>) -> Result<Superblock, OpenError> {
+        let found = self.found.ok_or(OpenError::Damaged(self.store))?;
+        match last {
+            // Whatever is wrong with it, it is there.
+            Ok(()) | Err(FixError::Corrupt { .. } | FixError::WrongPage { .. }) => Ok(found),
+            Err(FixError::Lost(_)) => Ok(found),
+            Err(source @ (FixError::NoSuchPage(_) | FixError::Storage { .. })) => {
+                Err(OpenError::Truncated {
+                    store: self.store,
+                    capacity: found.capacity,
+                    source,
+                })
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+}
+
+/// The superblock, if it is of a store that fits the pool.
+fn look(store: u8, guard: &PageGuard) -> Result<Superblock, OpenError> {
+    let config = guard.pool().config();
+    let superblock = Superblock::parse(guard.data()).map_err(|unfit| match unfit {
+        Unfit::Blank if guard.is_blank() => OpenError::Blank(store),
+        Unfit::Magic(found) => OpenError::NoStore { store, found },
+        Unfit::Format(found) => OpenError::Format { store, found },
+        Unfit::Blank | Unfit::Damaged => OpenError::Damaged(store),
+    })?;
+    if superblock.page_size != config.page_size {
+        return Err(OpenError::PageSize {
+            store,
+            found: superblock.page_size,
+            configured: config.page_size,
         });
+    }
+    if config.store_id != 0 && config.store_id != superblock.identity {
+        return Err(OpenError::Identity {
+            store,
+            found: superblock.identity,
+            configured: config.store_id,
+        });
+    }
+    Ok(superblock)
+}
+
+/// Marks a store as open.
+#[derive(Debug)]
+struct MarkOpen;
+
+impl Change for MarkOpen {
+    fn make(&mut self, guard: &mut PageGuard) -> bool {
+        match Superblock::parse(guard.data()) {
+            Ok(superblock) if superblock.clean || !superblock.marked => {
+                let superblock = Superblock {
+                    clean: false,
+                    marked: false,
+                    ..superblock
+                };
+                superblock.emit(guard.data_mut());
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        Superblock::parse(bytes).is_ok_and(|superblock| !superblock.clean)
+    }
+}
+
+/// Notes that the mark is durable. That it is written home keeps a crash of this node from taking
+/// page 0 with it.
+#[derive(Debug)]
+struct MarkDurable;
+
+impl Change for MarkDurable {
+    fn make(&mut self, guard: &mut PageGuard) -> bool {
+        match Superblock::parse(guard.data()) {
+            Ok(superblock) if !superblock.clean => {
+                let marked = true;
+                let superblock = Superblock {
+                    marked,
+                    ..superblock
+                };
+                superblock.emit(guard.data_mut());
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        Superblock::parse(bytes).is_ok_and(|superblock| superblock.marked)
+    }
+}
+
+/// Marks a store as closed: the last thing that is done with it. See [`PageStore::close`].
+#[derive(Debug)]
+pub struct Closing {
+    persist: Persist,
+    store: u8,
+}
+
+impl Closing {
+    /// Begins. Everything else has to be durable.
+    pub fn new(store: u8) -> Self {
+        Self {
+            persist: Persist::unchecked(superblock_of(store)),
+            store,
+        }
+    }
+
+    /// Goes on, until the store is closed or there is an error.
+    ///
+    /// # Errors
+    /// If the superblock cannot be written.
+    pub fn poll<D: Directory>(&mut self, worker: &mut Worker<D>) -> Option<Result<(), OpenError>> {
+        let done = self.persist.poll(worker, &mut MarkClosed)?;
+        Some(match done {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(OpenError::Damaged(self.store)),
+            Err(failure) => Err(OpenError::of(self.store, failure)),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct MarkClosed;
+
+impl Change for MarkClosed {
+    fn make(&mut self, guard: &mut PageGuard) -> bool {
+        let Ok(superblock) = Superblock::parse(guard.data()) else {
+            return false;
+        };
+        let again = u64::from(!superblock.clean);
+        let superblock = Superblock {
+            clean: true,
+            marked: false,
+            generation: superblock.generation + again,
+            ..superblock
+        };
+        superblock.emit(guard.data_mut());
+        true
+    }
+
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        Superblock::parse(bytes).is_ok_and(|superblock| superblock.clean)
+    }
+}
+
+impl OpenError {
+    fn of(store: u8, failure: Failure) -> Self {
+        match failure {
+            Failure::Fix(error) => error.into(),
+            Failure::Flush(error) => error.into(),
+            Failure::Contended => Self::Contended(store),
+        }
+    }
+}
+
+impl<D: Directory> PageStore<D> {
+    /// Makes a store, whatever was there before, and opens it. All pages but superblock and maps
+    /// are free, and pages of a store that was there before read as zeroes; no pool may have any
+    /// of them.
+    ///
+    /// One page is written. After a crash in the middle the store is what it was, or the new one.
+    ///
+    /// # Errors
+    /// If the capacity is out of range, or the superblock cannot be written.
+    pub fn format(&mut self, options: FormatOptions) -> Result<(), OpenError> {
+        let mut formatting = Formatting::new(options, self.pool().config().page_size)?;
+        self.leave();
+        let superblock = self.wait(|worker| formatting.poll(worker))?;
+        self.enter(superblock.layout(options.store), true);
         Ok(())
     }
 
-    /// Opens a store. If the pool was configured with an identity, it has to be this store's.
+    /// Opens a store, and returns its superblock as it was found: [`Superblock::clean`] says
+    /// whether it was closed. If the pool was configured with an identity, it has to be this
+    /// store's.
+    ///
+    /// What another store has set aside for this worker is given back.
     ///
     /// # Errors
     /// If there is no store, or another than expected, or it is damaged.
     pub fn open(&mut self, store: u8) -> Result<Superblock, OpenError> {
-        let configured = self.pool().config().store_id;
-        let guard = self.fix_unchecked(superblock_of(store), Mode::Shared)?;
-        let parsed = Superblock::parse(guard.data());
-        drop(guard);
-        let superblock = parsed.map_err(|unfit| match unfit {
-            Unfit::Blank => OpenError::Blank(store),
-            Unfit::Magic(found) => OpenError::NoStore { store, found },
-            Unfit::Format(found) => OpenError::Format { store, found },
-            Unfit::Damaged => OpenError::Damaged(store),
-        })?;
-        let Superblock {
-            page_size: found,
-            capacity,
-            identity,
-            ..
-        } = superblock;
-        let page_size = self.pool().config().page_size;
-        if found != page_size {
-            return Err(OpenError::PageSize {
-                store,
-                found,
-                configured: page_size,
-            });
-        }
-        if configured != 0 && configured != identity {
-            return Err(OpenError::Identity {
-                store,
-                found: identity,
-                configured,
-            });
-        }
-        self.pool().set_identity(store, identity);
-        self.opened = Some(Opened {
-            store,
-            identity,
-            capacity,
-            extent: Extent::default(),
-        });
-        let last = PageId::new(store, capacity.saturating_sub(1));
-        let last = last
-            .filter(|last| last.index() > 0)
-            .ok_or(OpenError::Capacity(capacity))?;
-        match self.fix(last, Mode::Shared) {
-            // Whatever is wrong with it, it is there.
-            Ok(_) | Err(FixError::Corrupt { .. } | FixError::WrongPage { .. }) => {}
-            Err(FixError::Lost(_)) => {}
-            Err(source @ (FixError::NoSuchPage(_) | FixError::Storage { .. })) => {
-                return Err(OpenError::Truncated {
-                    store,
-                    capacity,
-                    source,
-                });
-            }
-            Err(other) => return Err(other.into()),
-        }
-        Ok(superblock)
+        self.leave();
+        let mut opening = Opening::new(store);
+        let found = self.wait(|worker| opening.poll(worker))?;
+        self.enter(found.layout(store), false);
+        Ok(found)
     }
 
-    /// Gives back what was not used and writes everything home. The worker can go on; it is to be
-    /// called on one worker of the rack when all others have [`PageStore::retire`]d.
+    /// Gives back what was not used, writes everything home, and when all that is durable marks
+    /// the store as closed. To be called on one worker of the rack when all others have
+    /// [`PageStore::retire`]d and all other pools have been flushed; whoever goes on opens the
+    /// store again.
     ///
     /// # Errors
-    /// If not everything could be written.
+    /// If not everything could be written. The store is then not marked as closed.
     pub fn close(&mut self) -> Result<(), CloseError> {
         self.retire()?;
         self.flush()?;
-        if let Some(store) = self.opened.as_ref().map(|opened| opened.store) {
-            self.change_superblock(store, |superblock| superblock.generation += 1)?;
-            self.settle();
-            self.flush()?;
+        if let Some(store) = self.opened() {
+            let mut closing = Closing::new(store);
+            self.wait(|worker| closing.poll(worker))?;
+            self.leave();
         }
+        self.settle();
         Ok(())
     }
-}
-
-/// Where the superblock of a store is.
-pub(super) fn superblock_of(store: u8) -> PageId {
-    PageId::new(store, 0).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Page 0 of a store: what the store is, and which pages are in use.
+//! Page 0 of a store: what the store is, and whether it was closed.
 //!
 //! Behind the page's header, little-endian:
 //!
@@ -10,40 +10,43 @@
 //! | 16 | 8 | pages of the store, this one included |
 //! | 24 | 8 | the store's identity |
 //! | 32 | 8 | how often the store was closed |
-//! | 40 | 8 | the first page that was never in use |
-//! | 48 | 8 | the first free page below it, or zero |
-//! | 56 | 8 | how many such free pages there are |
+//! | 40 | 8 | 0: closed; 1: open, which may not be durable yet; 2: open |
+//! | 48 | 16 | zero |
 //! | 64 | 8 | checksum of the 64 bytes before |
 //!
-//! It has a checksum of its own, since whoever opens a store does not know yet how long its pages
-//! are. A free page has [`FreePage`] behind its header.
+//! The rest is zero. It has a checksum of its own, since whoever opens a store does not know yet
+//! how long its pages are. It changes when a store is formatted, opened and closed, and not in
+//! between.
 
-use crate::page_store::checksum::checksum;
+use super::layout::StoreLayout;
+use super::map::{set_word, word};
+use rackweave_base::checksum::checksum;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RWpages\n");
-const FREE_MAGIC: u64 = u64::from_le_bytes(*b"RWfree!\n");
-/// The version of the format.
-pub(super) const FORMAT: u32 = 1;
+/// The version of the format. Of format 1, page 0 had a list of free pages.
+pub(super) const FORMAT: u32 = 2;
 const WORDS: usize = 8;
 const LEN: usize = WORDS * 8;
+const CLOSED: u64 = 0;
+const OPENING: u64 = 1;
+const OPEN: u64 = 2;
 
 /// The superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Superblock {
     /// Bytes of a page.
     pub page_size: u32,
-    /// Pages of the store, the superblock included.
+    /// Pages of the store, superblock and maps included.
     pub capacity: u64,
     /// The store's identity, which every page of it bears; never zero.
     pub identity: u64,
     /// How often the store was closed in an orderly way.
     pub generation: u64,
-    /// The first page that was never in use.
-    pub next_unused: u64,
-    /// The first page of the list of free pages, zero if there is none.
-    pub free_first: u64,
-    /// Pages in that list.
-    pub free_count: u64,
+    /// Whether the store was closed in an orderly way since it was last opened. Not as long as
+    /// somebody in the rack has it open, either.
+    pub clean: bool,
+    /// Whether it is durable that the store is open, if it is.
+    pub(super) marked: bool,
 }
 
 /// What is wrong with bytes that should be a superblock.
@@ -61,7 +64,12 @@ impl Superblock {
         let head = bytes.get(..LEN + 8).ok_or(Unfit::Damaged)?;
         let word = |at: usize| word(head, at);
         if head.iter().all(|byte| *byte == 0) {
-            return Err(Unfit::Blank);
+            let is_blank = bytes.iter().all(|byte| *byte == 0);
+            return Err(if is_blank {
+                Unfit::Blank
+            } else {
+                Unfit::Damaged
+            });
         }
         if word(0) != MAGIC {
             return Err(Unfit::Magic(word(0)));
@@ -69,7 +77,7 @@ impl Superblock {
         if word(1) as u32 != FORMAT {
             return Err(Unfit::Format(word(1) as u32));
         }
-        if word(WORDS) != checksum(0, &head[..LEN]) {
+        if word(WORDS) != checksum(0, &head[..LEN]) || word(5) > OPEN {
             return Err(Unfit::Damaged);
         }
         Ok(Self {
@@ -77,88 +85,73 @@ impl Superblock {
             capacity: word(2),
             identity: word(3),
             generation: word(4),
-            next_unused: word(5),
-            free_first: word(6),
-            free_count: word(7),
+            clean: word(5) == CLOSED,
+            marked: word(5) == OPEN,
         })
     }
 
     /// Writes it behind page 0's header.
     pub(super) fn emit(&self, bytes: &mut [u8]) {
+        let state = match (self.clean, self.marked) {
+            (true, _) => CLOSED,
+            (false, false) => OPENING,
+            (false, true) => OPEN,
+        };
         let words = [
             MAGIC,
             u64::from(FORMAT) | u64::from(self.page_size) << 32,
             self.capacity,
             self.identity,
             self.generation,
-            self.next_unused,
-            self.free_first,
-            self.free_count,
+            state,
+            0,
+            0,
         ];
+        bytes.fill(0);
         for (at, word) in words.into_iter().enumerate() {
             set_word(bytes, at, word);
         }
         let sum = checksum(0, &bytes[..LEN]);
         set_word(bytes, WORDS, sum);
     }
-}
 
-/// The beginning of a page that is free: a mark of its own, and the next free page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct FreePage {
-    /// The next one's index, or zero.
-    pub next: u64,
-}
-
-impl FreePage {
-    /// The mark in the bytes of page `index`, if it is free.
-    pub fn parse(bytes: &[u8], identity: u64, index: u64) -> Option<Self> {
-        let marked =
-            word(bytes, 0) == FREE_MAGIC && word(bytes, 1) == identity && word(bytes, 2) == index;
-        marked.then(|| Self {
-            next: word(bytes, 3),
-        })
-    }
-
-    pub fn emit(&self, bytes: &mut [u8], identity: u64, index: u64) {
-        for (at, word) in [FREE_MAGIC, identity, index, self.next]
-            .into_iter()
-            .enumerate()
-        {
-            set_word(bytes, at, word);
+    /// What it says of store number `store` that never changes.
+    pub fn layout(&self, store: u8) -> StoreLayout {
+        StoreLayout {
+            store,
+            identity: self.identity,
+            page_size: self.page_size,
+            capacity: self.capacity,
         }
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    let mut eight = [0; 8];
-    eight.copy_from_slice(&bytes[at * 8..at * 8 + 8]);
-    u64::from_le_bytes(eight)
-}
-
-fn set_word(bytes: &mut [u8], at: usize, word: u64) {
-    bytes[at * 8..at * 8 + 8].copy_from_slice(&word.to_le_bytes());
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const SUPERBLOCK: Superblock = Superblock {
+        page_size: 65536,
+        capacity: 1000,
+        identity: 7,
+        generation: 3,
+        clean: false,
+        marked: true,
+    };
+
     #[test]
     fn there_and_back_and_every_damage_is_found() {
-        let superblock = Superblock {
-            page_size: 65536,
-            capacity: 1000,
-            identity: 7,
-            generation: 3,
-            next_unused: 17,
-            free_first: 5,
-            free_count: 2,
-        };
         let mut bytes = vec![0; 4064];
         assert_eq!(Superblock::parse(&bytes), Err(Unfit::Blank));
-        superblock.emit(&mut bytes);
-        assert_eq!(Superblock::parse(&bytes), Ok(superblock));
+        for (clean, marked) in [(true, false), (false, false), (false, true)] {
+            let superblock = Superblock {
+                clean,
+                marked,
+                ..SUPERBLOCK
+            };
+            superblock.emit(&mut bytes);
+            assert_eq!(Superblock::parse(&bytes), Ok(superblock));
+        }
         for bit in 0..(LEN + 8) * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(Superblock::parse(&bytes).is_err(), "bit {bit}");
@@ -168,11 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn a_free_page_is_marked_for_its_place() {
-        let mut bytes = vec![0; 64];
-        FreePage { next: 9 }.emit(&mut bytes, 7, 4);
-        assert_eq!(FreePage::parse(&bytes, 7, 4), Some(FreePage { next: 9 }));
-        assert_eq!(FreePage::parse(&bytes, 7, 5), None);
-        assert_eq!(FreePage::parse(&bytes, 8, 4), None);
+    fn a_beginning_of_zeroes_is_no_blank_page() {
+        let mut bytes = vec![0; 4064];
+        bytes[4063] = 1;
+        assert_eq!(Superblock::parse(&bytes), Err(Unfit::Damaged));
     }
 }

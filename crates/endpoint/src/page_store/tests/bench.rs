@@ -112,7 +112,8 @@ impl Bench {
 }
 
 pub fn pool(rack: &Rack, config: PoolConfig) -> Arc<Pool> {
-    let len = config.page_size as usize * config.frames as usize;
+    let len = Pool::bytes(&config) as usize;
+    let len = len.next_multiple_of(4096);
     let block = Memory::new(len).allocate(len).unwrap();
     assert_eq!(rack.add_node(block.clone()), config.node);
     Pool::new(block, config).unwrap()

@@ -24,10 +24,16 @@ fn a_full_device_fails_fixes_and_loses_nothing() {
     assert!(changed >= 8, "the pool was not full after {changed} pages");
     assert!(bench.statistics().write_failures > 0);
     let flush = bench.flush(0).unwrap_err();
-    assert_eq!(
-        (flush.source, flush.pages),
-        (FixError::StorageFull, flush.failed)
-    );
+    let FlushError::Pages {
+        pages,
+        failed,
+        source: FixError::StorageFull,
+        ..
+    } = flush
+    else {
+        panic!("{flush}");
+    };
+    assert_eq!(pages, failed);
     // Pages that are in the pool can still be had, and changed.
     let kept = (0..changed).find(|n| !bench.rack.model().homes.contains_key(&page(*n)));
     assert_eq!(bench.change(0, kept.unwrap()), Ok(2));
@@ -52,7 +58,7 @@ fn storage_that_fails_is_reported_with_its_status() {
     let failed = FixError::Storage { status: 0x281 };
     assert_eq!(bench.fix(0, 2, Shared).unwrap_err(), failed);
     assert_eq!(bench.fix(0, 2, Exclusive).unwrap_err(), failed);
-    let error = FlushError {
+    let error = FlushError::Pages {
         pages: 1,
         failed: 1,
         page: page(1),
@@ -63,6 +69,70 @@ fn storage_that_fails_is_reported_with_its_status() {
     assert_eq!(bench.flush(0), Ok(1));
     assert_eq!(bench.flush(0), Ok(0), "they are the same at home now");
     assert_eq!(bench.change(0, 2), Ok(1));
+}
+
+#[test]
+fn a_flush_outlives_a_power_cut_and_an_eviction_alone_does_not() {
+    let mut bench = bench(1, 1);
+    bench.change(0, 1).unwrap();
+    bench.flush(0).unwrap();
+    assert_eq!(bench.rack.model().flushes, 1);
+    assert_eq!(bench.flush(0), Ok(0));
+    assert_eq!(bench.rack.model().flushes, 1, "nothing was written since");
+    bench.change(0, 2).unwrap();
+    // Page 2 is evicted to make room.
+    for number in 10..40 {
+        bench.change(0, number).unwrap();
+    }
+    assert!(bench.rack.model().homes.contains_key(&page(2)));
+    assert!(!bench.rack.model().durable.contains_key(&page(2)));
+    bench.flush(0).unwrap();
+    let model = bench.rack.model();
+    assert_eq!(model.durable.len(), 32, "evictions of before are covered");
+    assert_eq!(model.durable, model.homes);
+}
+
+#[test]
+fn a_flush_that_the_device_does_not_confirm_fails() {
+    let mut bench = bench(1, 1);
+    bench.change(0, 1).unwrap();
+    bench.flush(0).unwrap();
+    bench.change(0, 1).unwrap();
+    let flush = bench.workers[0].flush();
+    // The page is written, and the device fails before it confirms.
+    bench.wait(|bench| (bench.statistics().written == 2).then_some(()));
+    bench.rack.model().fault = Some(0x280);
+    let error = bench
+        .wait(|bench| bench.workers[0].take_flush(flush))
+        .unwrap_err();
+    let source = FixError::Storage { status: 0x280 };
+    assert_eq!(error, FlushError::Store { store: 1, source });
+    assert_eq!(error.cause(), source);
+    bench.rack.model().fault = None;
+    assert_eq!(bench.flush(0), Ok(0), "the page is home, and now durable");
+    assert_eq!(bench.rack.model().flushes, 2);
+}
+
+#[test]
+fn a_single_page_is_written_and_made_durable() {
+    let mut bench = bench(2, 1);
+    bench.change(0, 1).unwrap();
+    bench.change(0, 2).unwrap();
+    let flush = |bench: &mut Bench, number| {
+        let flush = bench.workers[0].flush_page(page(number));
+        bench.wait(|bench| bench.workers[0].take_flush(flush))
+    };
+    assert_eq!(flush(&mut bench, 1).unwrap().written, 1);
+    assert_eq!(
+        flush(&mut bench, 1).unwrap().written,
+        0,
+        "it is the same at home"
+    );
+    assert_eq!(bench.rack.model().durable.len(), 1);
+    // The other node has a newer version, which is the other's to write.
+    bench.change(1, 2).unwrap();
+    assert_eq!(flush(&mut bench, 2).unwrap().written, 0);
+    assert_eq!(bench.rack.model().durable.len(), 1);
 }
 
 #[test]
@@ -84,7 +154,7 @@ fn damage_on_storage_is_found() {
     bench.flush(0).unwrap();
     let good = bench.rack.model().homes[&page(1)].clone();
     assert_ne!(PageHeader::parse(&good).unwrap().checksum, 0);
-    for byte in [24, 32, 2000, 4095] {
+    for byte in [24, 32, 40, 2000, 4095] {
         bench.start(1, 2, |node| PoolConfig::new(node, 4096, 8));
         let mut bad = good.clone();
         bad[byte] ^= 0x10;
@@ -99,6 +169,31 @@ fn damage_on_storage_is_found() {
         bench.rack.model().homes.insert(page(1), good.clone());
         assert_eq!(counter(&bench.fix(0, 1, Shared).unwrap()), 1);
     }
+}
+
+#[test]
+fn a_header_of_zeroes_alone_is_damage_and_so_is_a_missing_checksum() {
+    let mut bench = bench(1, 1);
+    bench.change(0, 1).unwrap();
+    bench.flush(0).unwrap();
+    let good = bench.rack.model().homes[&page(1)].clone();
+    let damaged = |bytes: core::ops::Range<usize>| {
+        let mut bad = good.clone();
+        bad[bytes].fill(0);
+        bad
+    };
+    for bad in [damaged(0..40), damaged(0..512), damaged(16..24)] {
+        bench.start(1, 1, |node| PoolConfig::new(node, 4096, 8));
+        bench.rack.model().homes.insert(page(1), bad);
+        let error = bench.fix(0, 1, Shared).unwrap_err();
+        assert!(
+            matches!(error, FixError::Corrupt { .. } | FixError::WrongPage { .. }),
+            "{error}"
+        );
+    }
+    bench.start(1, 1, |node| PoolConfig::new(node, 4096, 8));
+    bench.rack.model().homes.insert(page(1), vec![0; 4096]);
+    assert_eq!(counter(&bench.fix(0, 1, Shared).unwrap()), 0, "it is blank");
 }
 
 #[test]

@@ -232,12 +232,11 @@ fn pools_have_bounds() {
         assert_eq!(make(size, 8, 1 << 20), Err(PoolError::PageSize(size)));
     }
     assert_eq!(make(4096, 3, 1 << 20), Err(PoolError::Frames(3)));
-    let small = PoolError::TooSmall {
-        needs: 32768,
-        has: 32767,
-    };
-    assert_eq!(make(4096, 8, 32767), Err(small));
-    assert_eq!(make(4096, 8, 32768), Ok(8));
+    let needs = Pool::bytes(&PoolConfig::new(0, 4096, 8));
+    let has = needs - 1;
+    let small = PoolError::TooSmall { needs, has };
+    assert_eq!(make(4096, 8, has as usize), Err(small));
+    assert_eq!(make(4096, 8, needs as usize), Ok(8));
 }
 
 #[test]

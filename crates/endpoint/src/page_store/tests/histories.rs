@@ -183,6 +183,7 @@ fn nothing_is_lost_or_torn_under_pressure() {
             "write_failures",
             "checksum_failures",
             "wrong_pages",
+            "log_behind",
         ];
         assert!(rare.contains(&name) || count > 0, "no {name}");
     }

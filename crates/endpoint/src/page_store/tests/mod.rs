@@ -1,9 +1,11 @@
 //! The page store on a played rack.
 
+mod allocation;
 mod bench;
 mod faults;
 mod fixes;
 mod histories;
+mod log;
 mod played;
 mod store;
 mod threads;

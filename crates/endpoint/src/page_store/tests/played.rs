@@ -18,7 +18,12 @@ pub struct Rack(Arc<Mutex<Model>>);
 #[derive(Debug)]
 pub struct Model {
     pub entries: HashMap<PageId, Entry>,
+    /// What a read of a home gives.
     pub homes: HashMap<PageId, Vec<u8>>,
+    /// What it would give after a power cut.
+    pub durable: HashMap<PageId, Vec<u8>>,
+    /// Flushes of a store that were carried out.
+    pub flushes: u32,
     nodes: Vec<Node>,
     page_size: usize,
     /// Pages of a store.
@@ -34,6 +39,8 @@ pub struct Model {
     pub delay_max: u64,
     /// What is under way for a page of a node.
     busy: HashSet<(u16, PageId)>,
+    /// Pages that are being written home.
+    writes: HashSet<PageId>,
     rng: Rng,
 }
 
@@ -94,6 +101,8 @@ impl Rack {
         Self(Arc::new(Mutex::new(Model {
             entries: HashMap::new(),
             homes: HashMap::new(),
+            durable: HashMap::new(),
+            flushes: 0,
             nodes: Vec::new(),
             page_size,
             pages,
@@ -103,6 +112,7 @@ impl Rack {
             breaks: 0.0,
             delay_max: 2000,
             busy: HashSet::new(),
+            writes: HashSet::new(),
             rng: Rng::new(seed),
         })))
     }
@@ -147,12 +157,46 @@ impl Rack {
         }
     }
 
+    /// Pages that are lost.
+    pub fn lost(&self) -> Vec<PageId> {
+        let model = self.model();
+        let lost = model.entries.iter().filter(|(_, e)| e.place.is_lost());
+        let mut lost: Vec<_> = lost.map(|(page, _)| *page).collect();
+        lost.sort_unstable();
+        lost
+    }
+
+    /// Somebody accepts the loss of a page. False as long as a dead node's write may come.
+    pub fn accept_loss(&self, page: PageId) -> bool {
+        let mut model = self.model();
+        if model.writes.contains(&page) {
+            return false;
+        }
+        let Some(entry) = model.entries.get_mut(&page) else {
+            return false;
+        };
+        if !entry.place.is_lost() || entry.latch.is_locked() {
+            return false;
+        }
+        entry.latch = entry.latch.changed();
+        entry.place = entry.place.accepted();
+        true
+    }
+
     /// Everything but what is at home is gone, and forgotten.
     pub fn restart(&self) {
         let mut model = self.model();
         model.entries.clear();
         model.nodes.clear();
         model.busy.clear();
+        model.writes.clear();
+    }
+
+    /// As [`Self::restart`], and what was written home and not flushed is gone, too.
+    pub fn cut_power(&self) {
+        self.restart();
+        let mut model = self.model();
+        model.homes = model.durable.clone();
     }
 }
 
@@ -164,7 +208,7 @@ impl Model {
         bytes
     }
 
-    fn header(&self, node: u16, frame: u32) -> PageHeader {
+    pub fn header(&self, node: u16, frame: u32) -> PageHeader {
         PageHeader::parse(&self.bytes(node, frame)).unwrap()
     }
 
@@ -191,8 +235,12 @@ impl Model {
         let (page, mode) = match op {
             Op::Fetch { page, mode, .. } => (page, mode),
             Op::Quiesce => return Ok((self.quiesce(me), LatchWord(0))),
+            Op::Flush { store } => return Ok((self.flush(store), LatchWord(0))),
             Op::Verify { page } | Op::Unfix { page, .. } => (page, Mode::Shared),
             Op::Release { page } | Op::Evict { page, .. } => (page, Mode::Shared),
+            Op::ReadHome { page } | Op::Own { page, .. } | Op::Disown { page } => {
+                (page, Mode::Shared)
+            }
         };
         if page.index() >= self.pages {
             return Ok((Answer::Invalid, LatchWord(0)));
@@ -200,7 +248,11 @@ impl Model {
         let header = |model: &Self, frame| model.header(me, frame);
         let mut entry = self.entries.get(&page).copied().unwrap_or_default();
         let answer = match op {
-            Op::Quiesce => unreachable!(),
+            Op::Quiesce
+            | Op::Flush { .. }
+            | Op::ReadHome { .. }
+            | Op::Own { .. }
+            | Op::Disown { .. } => unreachable!("nothing is in doubt here"),
             Op::Verify { .. } if entry.place.is_lost() => Answer::Lost,
             Op::Verify { .. } => Answer::Done,
             Op::Unfix { frame, .. } if entry.holder == Some(me) => {
@@ -221,10 +273,11 @@ impl Model {
             Op::Evict { frame, .. } => {
                 if !entry.place.is_at(me, frame) || !entry.place.is_dirty() {
                     Answer::Superseded
-                } else if entry.place.is_writing() {
+                } else if entry.place.is_writing() || self.writes.contains(&page) {
                     Answer::Locked
                 } else {
                     entry.place = entry.place.writing();
+                    self.writes.insert(page);
                     self.entries.insert(page, entry);
                     return Err(Phase::Writing(self.bytes(me, frame)));
                 }
@@ -233,7 +286,12 @@ impl Model {
                 let found = header(self, frame).page;
                 let expect = if have.is_some() { page.tag() } else { VOID };
                 // An attempt before may have brought another header, which void is written over.
-                assert_eq!(found, expect, "a fetch into a buffer frame in use");
+                // Or that of a page that was never written, over an old copy.
+                let blank = have.is_some() && found == 0;
+                assert!(
+                    found == expect || blank,
+                    "a fetch into a buffer frame in use"
+                );
                 if entry.place.is_lost() {
                     Answer::Lost
                 } else if entry
@@ -293,6 +351,18 @@ impl Model {
         Answer::Done
     }
 
+    fn flush(&mut self, store: u8) -> Answer {
+        if let Some(status) = self.fault {
+            return Answer::Storage(status);
+        }
+        let written = self.homes.iter();
+        let written = written.filter(|(page, _)| page.store() == store);
+        let written = written.map(|(page, bytes)| (*page, bytes.clone()));
+        self.durable.extend(written);
+        self.flushes += 1;
+        Answer::Done
+    }
+
     fn moved(
         &mut self,
         me: u16,
@@ -346,6 +416,7 @@ impl Model {
             self.bytes(me, frame) == before,
             "{page} was changed while it was written"
         );
+        self.writes.remove(&page);
         let full = !self.homes.contains_key(&page) && self.homes.len() >= self.room;
         let answer = match self.fault {
             Some(status) => Answer::Storage(status),
@@ -370,7 +441,43 @@ fn lone(op: Op) -> Option<PageId> {
     match op {
         Op::Fetch { page, .. } | Op::Unfix { page, .. } => Some(page),
         Op::Release { page } | Op::Evict { page, .. } => Some(page),
-        Op::Verify { .. } | Op::Quiesce => None,
+        Op::ReadHome { page } | Op::Own { page, .. } | Op::Disown { page } => Some(page),
+        Op::Verify { .. } | Op::Quiesce | Op::Flush { .. } => None,
+    }
+}
+
+/// Its node dies, if anything is under way: what it wrote home comes there, or does not.
+impl Drop for Played {
+    fn drop(&mut self) {
+        if self.under_way.is_empty() || std::thread::panicking() {
+            return;
+        }
+        let rack = self.rack.clone();
+        let mut model = rack.model();
+        for under_way in self.under_way.drain(..) {
+            if let Some(page) = lone(under_way.op) {
+                model.busy.remove(&(self.node, page));
+            }
+            match (under_way.phase, under_way.op) {
+                (Phase::Half { from, .. }, _) => {
+                    if let From::Frame { node, group, .. } = from
+                        && let Some(node) = model.nodes.get_mut(usize::from(node))
+                    {
+                        node.groups[group] -= 1;
+                    }
+                }
+                (Phase::Writing(bytes), Op::Evict { page, frame, .. }) => {
+                    model.writes.remove(&page);
+                    if model.rng.chance(0.5) {
+                        model.homes.insert(page, bytes);
+                    }
+                    if let Some(entry) = model.entries.get_mut(&page) {
+                        entry.place = entry.place.written(self.node, frame, false, true);
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::page_store::Mode::{Exclusive, Shared};
 use crate::page_store::*;
 use rackweave_base::{Duration, Instant};
 use rackweave_verbs::{Progress, Verbs};
+use rackweave_wire::fabric::page::HEADER_LEN;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,16 +95,19 @@ fn all_pages_can_be_used_once_and_come_back() {
             Err(other) => panic!("{other}"),
         }
     }
-    assert_eq!(pages.len(), 149, "all but the superblock");
+    assert_eq!(pages.len(), 148, "all but superblock and map");
     for page in &pages {
         stores[1].free(*page).unwrap();
         stores[1].settle();
     }
+    let usage = stores[0].usage().unwrap();
+    assert_eq!((usage.free, usage.in_use), (148, 0));
     let twice = *pages.iter().next().unwrap();
     assert_eq!(stores[0].free(twice), Err(AllocateError::NotInUse(twice)));
     stores[0].settle();
     let no_page = |number| AllocateError::NoSuchPage(page(number), 150);
     assert_eq!(stores[0].free(page(0)), Err(no_page(0)));
+    assert_eq!(stores[0].free(page(1)), Err(no_page(1)));
     assert_eq!(stores[0].free(page(150)), Err(no_page(150)));
     let mut again = HashSet::new();
     while let Ok(page) = stores[0].allocate() {
@@ -136,8 +140,9 @@ fn a_store_that_was_closed_has_everything_and_no_page_is_lost() {
     let mut store = one(&rack);
     let superblock = store.open(STORE).unwrap();
     assert_eq!((superblock.generation, superblock.identity), (1, 77));
-    let unused = superblock.capacity - superblock.next_unused;
-    assert_eq!(unused + superblock.free_count, 149 - 5);
+    assert!(superblock.clean);
+    let usage = store.usage().unwrap();
+    assert_eq!((usage.unused, usage.in_use, usage.free), (148 - 5, 5, 0));
     for (value, page) in pages.into_iter().enumerate() {
         let guard = store.fix(page, Shared).unwrap();
         assert_eq!(counter(&guard), value as u64, "{page}");
@@ -150,7 +155,7 @@ fn what_is_no_such_store_is_not_opened() {
     let mut blank = one(&rack);
     assert_eq!(blank.open(STORE), Err(OpenError::Blank(STORE)));
     assert_eq!(blank.allocate(), Err(AllocateError::NotOpen));
-    for capacity in [0, 1, u64::MAX] {
+    for capacity in [0, 1, 2, u64::MAX] {
         let options = FormatOptions {
             capacity,
             ..OPTIONS
@@ -176,15 +181,21 @@ fn what_is_no_such_store_is_not_opened() {
         rack.model().homes.insert(page(0), bytes);
         one(&rack).open(STORE).unwrap_err()
     };
-    assert!(matches!(damaged(32), OpenError::NoStore { .. }));
+    assert!(matches!(damaged(HEADER_LEN), OpenError::NoStore { .. }));
     assert_eq!(
-        damaged(40),
+        damaged(HEADER_LEN + 8),
         OpenError::Format {
             store: STORE,
-            found: 0
+            found: 3
         }
     );
-    assert_eq!(damaged(56), OpenError::Damaged(STORE));
+    assert_eq!(damaged(64), OpenError::Damaged(STORE));
+    let half = [vec![0; 2048], vec![1; 2048]].concat();
+    rack.model().homes.insert(page(0), half);
+    assert_eq!(one(&rack).open(STORE), Err(OpenError::Damaged(STORE)));
+    let header = [vec![1; 40], vec![0; 4056]].concat();
+    rack.model().homes.insert(page(0), header);
+    assert_eq!(one(&rack).open(STORE), Err(OpenError::Damaged(STORE)));
     rack.model().homes.insert(page(0), home);
     one(&rack).open(STORE).unwrap();
     rack.model().pages = 100;
@@ -254,4 +265,60 @@ fn a_pool_many_times_smaller_than_its_store() {
         seen.evicted_dirty > 1400 && seen.quiesce_rounds > 0,
         "{seen:#?}"
     );
+}
+
+#[test]
+fn a_damaged_page_is_restored() {
+    let rack = Rack::new(7, 4096, 150);
+    let mut store = one(&rack);
+    store.format(OPTIONS).unwrap();
+    let mut guard = store.fix(page(9), Exclusive).unwrap();
+    increment(&mut guard);
+    guard.set_lsn(5);
+    store.unfix(guard);
+    store.flush().unwrap();
+    drop(store);
+    // Damage in the header, its LSN included, and behind it.
+    for at in [0, 17, 25, 39, 40, 4095] {
+        rack.model().homes.get_mut(&page(9)).unwrap()[at] ^= 1;
+        let mut store = one(&rack);
+        store.open(STORE).unwrap();
+        let error = store.fix(page(9), Exclusive).unwrap_err();
+        assert!(
+            matches!(error, FixError::Corrupt { .. } | FixError::WrongPage { .. }),
+            "byte {at}: {error}"
+        );
+        let mut guard = store.restore(page(9)).unwrap();
+        let conflict = Err(FixError::Conflict(page(9)));
+        assert_eq!(store.restore(page(9)).map(drop), conflict);
+        assert_eq!((counter(&guard), guard.lsn()), (0, 0));
+        increment(&mut guard);
+        guard.set_lsn(3);
+        store.unfix(guard);
+        store.flush().unwrap();
+        let mut store = one(&rack);
+        store.open(STORE).unwrap();
+        let guard = store.fix(page(9), Shared).unwrap();
+        assert_eq!((counter(&guard), guard.lsn()), (1, 3), "byte {at}");
+    }
+}
+
+#[test]
+fn a_page_that_is_allocated_again_keeps_its_lsn() {
+    let rack = Rack::new(8, 4096, 150);
+    let mut store = one(&rack);
+    store.format(OPTIONS).unwrap();
+    let mut pages = Vec::new();
+    while let Ok(page) = store.allocate() {
+        let mut guard = store.fix(page, Exclusive).unwrap();
+        increment(&mut guard);
+        guard.set_lsn(7);
+        store.unfix(guard);
+        pages.push(page);
+    }
+    store.free(pages[3]).unwrap();
+    store.settle();
+    assert_eq!(store.allocate(), Ok(pages[3]));
+    let guard = store.fix(pages[3], Shared).unwrap();
+    assert_eq!((counter(&guard), guard.lsn()), (0, 7));
 }

@@ -8,6 +8,7 @@ use crate::page_store::directory::{Answer, Directory, Mode};
 use crate::page_store::guard::{PageGuard, Unfix};
 use crate::page_store::pool::table::{DIRTY, LOADING, TORN};
 use rackweave_base::memory::{FrameRead, FrameWrite};
+use rackweave_wire::fabric::page::FrameState;
 use std::sync::atomic::Ordering;
 
 impl<D: Directory> Worker<D> {
@@ -78,9 +79,19 @@ impl<D: Directory> Worker<D> {
         meta.version.store(version, Ordering::Release);
         match answer {
             Answer::Unchanged => meta.clear(TORN | LOADING),
-            _ => meta.clear(TORN | LOADING | DIRTY),
+            _ => {
+                meta.clear(TORN | LOADING | DIRTY);
+                // Whoever had changed it was not here.
+                meta.lsn.store(0, Ordering::Release);
+            }
         }
         meta.touch();
+        let state = match mode {
+            Mode::Exclusive => FrameState::latched(version, meta.is(DIRTY)),
+            Mode::Shared if meta.is(DIRTY) => FrameState::dirty(version),
+            Mode::Shared => FrameState::NOTHING,
+        };
+        self.pool.set_state(write.frame(), state);
         let guard = match mode {
             Mode::Exclusive => PageGuard::exclusive(&self.local, page, version, write),
             Mode::Shared => PageGuard::shared(&self.local, page, version, write.downgrade()),
@@ -107,6 +118,7 @@ impl<D: Directory> Worker<D> {
                 page,
                 version: 0,
                 changed: false,
+                lsn: 0,
                 discard: true,
             }),
         }
@@ -137,6 +149,8 @@ impl<D: Directory> Worker<D> {
             Answer::Full => FixError::StorageFull,
             Answer::Storage(status) => FixError::Storage { status },
             Answer::Invalid => FixError::NoSuchPage(page),
+            Answer::NotMember => FixError::NotMember(page),
+            Answer::Fenced => FixError::Fenced,
             // Nobody answers, or the answer makes no sense.
             _ => {
                 self.statistics.gone += 1;

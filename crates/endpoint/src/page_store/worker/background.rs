@@ -7,11 +7,11 @@ use crate::page_store::FixError;
 use crate::page_store::directory::{Answer, Directory, Op};
 use crate::page_store::guard::Unfix;
 use crate::page_store::pool::Loss;
-use crate::page_store::pool::table::{DIRTY, EVICTING, TORN, UNFIXING};
+use crate::page_store::pool::table::{DIRTY, EVICTING, PUBLISHED, SETTLED, TORN, UNFIXING};
 use rackweave_base::Instant;
 use rackweave_base::memory::FrameRead;
 use rackweave_verbs::Verbs;
-use rackweave_wire::fabric::page::PageId;
+use rackweave_wire::fabric::page::{FrameState, PageId};
 use std::sync::atomic::Ordering;
 
 /// Looks of the clock in one poll, for each buffer frame that is wanted.
@@ -30,6 +30,8 @@ pub(super) struct PendingUnfix {
 pub(super) struct Eviction {
     read: FrameRead,
     page: PageId,
+    /// Up to which the engine's log must be durable before, or zero.
+    pub lsn: u64,
     /// The flush that wants it written; else it is to be dropped.
     flush: Option<FlushKey>,
     pub not_before: Instant,
@@ -41,14 +43,7 @@ impl<D: Directory> Worker<D> {
     /// Gets on with all that nobody waits for by a ticket.
     pub(super) fn poll_background(&mut self, verbs: &mut dyn Verbs) -> bool {
         let mut happened = false;
-        while let Some(unfix) = self.pool.pop_unfix() {
-            self.pool.moving.fetch_add(1, Ordering::Relaxed);
-            self.unfixes.push(PendingUnfix {
-                unfix,
-                not_before: Instant::ZERO,
-                attempts: 0,
-            });
-        }
+        self.collect_unfixes();
         if !self.unfixes.is_empty() {
             happened |= self.send_unfixes(verbs);
         }
@@ -65,6 +60,18 @@ impl<D: Directory> Worker<D> {
         happened
     }
 
+    /// Takes over the latches that the node's guards have left behind.
+    pub(super) fn collect_unfixes(&mut self) {
+        while let Some(unfix) = self.pool.pop_unfix() {
+            self.pool.moving.fetch_add(1, Ordering::Relaxed);
+            self.unfixes.push(PendingUnfix {
+                unfix,
+                not_before: Instant::ZERO,
+                attempts: 0,
+            });
+        }
+    }
+
     fn send_unfixes(&mut self, verbs: &mut dyn Verbs) -> bool {
         let mut happened = false;
         let mut at = 0;
@@ -76,7 +83,9 @@ impl<D: Directory> Worker<D> {
             } else {
                 Op::Release { page }
             };
-            let is_due = pending.not_before <= self.now;
+            // The switch tells others where the page is as soon as it hears of this.
+            let may_leave = self.pool.may_leave(pending.unfix.lsn);
+            let is_due = may_leave && pending.not_before <= self.now;
             match is_due
                 .then(|| self.directory.begin(self.now, verbs, op))
                 .flatten()
@@ -96,16 +105,25 @@ impl<D: Directory> Worker<D> {
         let unfix = &pending.unfix;
         let meta = self.pool.table.meta(unfix.write.frame());
         let mut keep = !unfix.discard;
+        let answer = match answer {
+            Answer::Superseded if meta.is(PUBLISHED) => Answer::Done,
+            answer => answer,
+        };
         match answer {
             Answer::Done if unfix.changed => {
-                debug_assert_eq!(latch.version(), unfix.version + 1);
+                // Higher if it was done, and changed again, before this answer came.
+                debug_assert!(latch.version() > unfix.version);
                 meta.version.store(unfix.version + 1, Ordering::Release);
-                meta.clear(UNFIXING | TORN);
+                meta.clear(UNFIXING | TORN | PUBLISHED);
                 meta.set(DIRTY);
+                let state = FrameState::dirty(unfix.version + 1);
+                self.pool.set_state(unfix.write.frame(), state);
                 self.statistics.unfixed += 1;
             }
             Answer::Done => self.statistics.released += 1,
-            Answer::Superseded if unfix.changed => {
+            // It was taken before the directory was lost, and the home is newer by now.
+            Answer::Superseded if meta.is(SETTLED) => keep = false,
+            Answer::Superseded | Answer::Fenced if unfix.changed => {
                 self.pool.lose(Loss {
                     page: unfix.page,
                     version: unfix.version + 1,
@@ -113,7 +131,10 @@ impl<D: Directory> Worker<D> {
                 // The bytes are of a version that never was.
                 keep = false;
             }
-            Answer::Superseded | Answer::Lost | Answer::Invalid => keep &= !unfix.changed,
+            Answer::Superseded | Answer::Lost | Answer::Invalid | Answer::NotMember => {
+                keep &= !unfix.changed;
+            }
+            Answer::Fenced => keep = false,
             // The latch has to go back, however long it takes.
             _ => {
                 self.statistics.gone += 1;
@@ -200,6 +221,7 @@ impl<D: Directory> Worker<D> {
         self.pool.seal(&read);
         self.count_eviction(&flush, 1);
         self.evictions.push(Eviction {
+            lsn: meta.lsn.load(Ordering::Acquire),
             read,
             page,
             flush,
@@ -241,7 +263,16 @@ impl<D: Directory> Worker<D> {
                 frame: eviction.read.frame(),
                 keep: eviction.flush.is_some(),
             };
-            let is_due = eviction.not_before <= self.now;
+            // It was asked for before the latch was given back, unless the log came later.
+            let may_leave = self.pool.may_leave(eviction.lsn);
+            if !may_leave && self.is_log_stuck(eviction.flush) {
+                let eviction = self.evictions.swap_remove(at);
+                let page = eviction.page;
+                self.end_eviction(eviction, Err(FixError::NotLogged(page)));
+                happened = true;
+                continue;
+            }
+            let is_due = may_leave && eviction.not_before <= self.now;
             match is_due
                 .then(|| self.directory.begin(self.now, verbs, op))
                 .flatten()
@@ -261,14 +292,23 @@ impl<D: Directory> Worker<D> {
         let result = match answer {
             Answer::Done => {
                 self.statistics.written += 1;
-                Ok(())
+                self.pool.note_written(eviction.page.store());
+                Ok(true)
             }
             // Somebody else has a newer one, or it is at home, or the directory has given it up;
             // who fixes the page will hear which.
-            Answer::Superseded | Answer::Lost => Ok(()),
+            Answer::Superseded => Ok(false),
+            Answer::Lost => {
+                if let Some(flush) = eviction.flush {
+                    self.flush_failed(flush, eviction.page, FixError::Lost(eviction.page));
+                }
+                Ok(false)
+            }
             Answer::Full => Err(FixError::StorageFull),
             Answer::Storage(status) => Err(FixError::Storage { status }),
             Answer::Invalid => Err(FixError::NoSuchPage(eviction.page)),
+            Answer::NotMember => Err(FixError::NotMember(eviction.page)),
+            Answer::Fenced => Err(FixError::Fenced),
             Answer::Locked | Answer::Pending => {
                 eviction.not_before = self.retry_at(eviction.attempts);
                 eviction.attempts += 1;
@@ -287,6 +327,11 @@ impl<D: Directory> Worker<D> {
                 Err(FixError::Gone)
             }
         };
+        self.end_eviction(eviction, result);
+    }
+
+    /// A page was written home (true), or need not be any more, or could not be.
+    fn end_eviction(&mut self, eviction: Eviction, result: Result<bool, FixError>) {
         self.count_eviction(&eviction.flush, -1);
         let Eviction {
             read, page, flush, ..
@@ -294,19 +339,22 @@ impl<D: Directory> Worker<D> {
         let frame = read.frame();
         let meta = self.pool.table.meta(frame);
         match result {
-            Ok(()) => meta.clear(DIRTY | EVICTING),
+            Ok(_) => {
+                meta.clear(DIRTY | EVICTING);
+                self.pool.set_state(frame, FrameState::NOTHING);
+            }
             Err(_) => meta.clear(EVICTING),
         }
         self.pool.let_go(read);
         match result {
-            Ok(()) => self.pool.set_fault(None),
+            Ok(_) => self.pool.set_fault(None),
             Err(error) => {
                 self.statistics.write_failures += 1;
                 self.pool.set_fault(Some((error, self.now)));
             }
         }
         match flush {
-            Some(flush) => self.flush_answered(flush, page, answer == Answer::Done, result.err()),
+            Some(flush) => self.flush_answered(flush, page, result),
             None if result.is_ok() => self.drop_written(frame, page),
             None => {}
         }
@@ -361,6 +409,8 @@ impl<D: Directory> Worker<D> {
         if ended {
             self.statistics.quiesce_rounds += 1;
             self.ask_at = self.now;
+        } else if answer == Answer::Fenced {
+            self.ask_at = self.now + self.pool.config.patience;
         } else {
             self.ask_at = self.retry_at(2);
         }

@@ -37,6 +37,9 @@ impl<D: Directory> Drop for Worker<D> {
             self.pool.moving.fetch_sub(1, Ordering::Relaxed);
             self.pool.push_unfix(pending.unfix);
         }
+        if let Some(doubt) = self.doubt.take() {
+            self.pool.put_doubt(Some(doubt.frame()));
+        }
         for eviction in core::mem::take(&mut self.evictions) {
             self.give_up_eviction(eviction);
         }
@@ -51,7 +54,8 @@ impl<D: Directory> Drop for Worker<D> {
                     forget(eviction);
                 }
                 Job::Quiesce(question) => self.pool.heard(question, false),
-                Job::Fix(_) | Job::Validate(_) => {}
+                Job::Doubt(doubt) => self.pool.put_doubt(Some(doubt.frame())),
+                Job::Fix(_) | Job::Validate(_) | Job::Sync(..) => {}
             }
         }
     }

@@ -312,7 +312,12 @@ impl<D: Directory> Worker<D> {
                 let still = self.pool.moving.load(Ordering::Relaxed) == 0
                     && self.pool.isolated() == 0
                     && self.pool.unfixes_pending() == 0;
-                if still && self.now.since(since) >= FRAME_WAIT {
+                let waited = self.now.since(since);
+                if waited >= self.pool.config.patience {
+                    let why = self.pool.fault().unwrap_or(FixError::Gone);
+                    return Err(Step::Done(Err(why)));
+                }
+                if still && waited >= FRAME_WAIT {
                     let frames = self.pool.config.frames;
                     let why = self
                         .pool
@@ -358,6 +363,9 @@ impl<D: Directory> Worker<D> {
             self.pool.moving.fetch_add(1, Ordering::Relaxed);
         }
         let (page, mode, frame) = (pending.page, pending.mode, write.frame());
+        // It may have been published anew since.
+        let version = || self.pool.table.meta(frame).version.load(Ordering::Acquire);
+        let have = have.map(|_| version());
         if have.is_none() {
             // An attempt before may have left the page's header here.
             self.pool.void(frame);

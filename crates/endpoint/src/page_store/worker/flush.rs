@@ -1,9 +1,16 @@
-//! Writing home all that is changed.
+//! Writing changed pages home, and making them durable.
+//!
+//! First every changed page is written, several at a time. When all of these writes have ended,
+//! each store that this pool has written to since it was last made durable gets one NVMe Flush,
+//! which covers what evictions wrote before.
 
+use super::replies::Job;
 use super::{Flushed, Key, Worker};
-use crate::page_store::directory::Directory;
+use crate::page_store::directory::{Answer, Directory, Op};
 use crate::page_store::pool::table::{DIRTY, EVICTING, UNFIXING};
 use crate::page_store::{FixError, FlushError};
+use rackweave_base::Instant;
+use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::PageId;
 
 pub(super) type FlushKey = Key;
@@ -11,16 +18,44 @@ pub(super) type FlushKey = Key;
 /// Pages that one flush has written at a time.
 const AT_A_TIME: u32 = 32;
 
-/// A flush under way: goes over the buffer frames once.
-#[derive(Debug, Default)]
+/// A flush under way: goes over the buffer frames once, or looks for one page.
+#[derive(Debug)]
 pub(super) struct Flushing {
+    only: Option<PageId>,
+    pub began: Instant,
     cursor: u32,
+    end: u32,
     under_way: u32,
     pages: u64,
     written: u64,
     failed: u64,
     first: Option<(PageId, FixError)>,
+    syncs: Syncs,
     pub result: Option<Result<Flushed, FlushError>>,
+}
+
+/// The stores that are to be made durable.
+#[derive(Debug)]
+enum Syncs {
+    /// Pages are still being written.
+    NotYet,
+    /// These are to be asked, and so many have been asked.
+    Wait {
+        due: Vec<Sync>,
+        asked: u32,
+        failed: Option<(u8, FixError)>,
+    },
+}
+
+/// A store that is to be made durable.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sync {
+    store: u8,
+    /// Pages that the pool had written to it.
+    count: u64,
+    attempts: u32,
+    not_before: Instant,
+    gone_since: Option<Instant>,
 }
 
 /// What is to be done about a buffer frame.
@@ -30,16 +65,35 @@ enum Look {
     /// It is in use in a way that ends.
     Wait,
     Write(PageId),
-    /// The worker itself is changing it.
-    Own(PageId),
+    /// It will not be: this is why.
+    Fail(PageId, FixError),
+}
+
+impl Flushing {
+    /// A flush of one page, or of all in `frames` buffer frames.
+    pub fn new(only: Option<PageId>, frames: u32, began: Instant) -> Self {
+        Self {
+            only,
+            began,
+            cursor: 0,
+            end: frames,
+            under_way: 0,
+            pages: 0,
+            written: 0,
+            failed: 0,
+            first: None,
+            syncs: Syncs::NotYet,
+            result: None,
+        }
+    }
 }
 
 impl<D: Directory> Worker<D> {
-    pub(super) fn poll_flushes(&mut self) -> bool {
+    pub(super) fn poll_flushes(&mut self, verbs: &mut dyn Verbs) -> bool {
         let mut happened = false;
         let keys: Vec<Key> = self.flushes.keys().collect();
         for key in keys {
-            while self.flush_step(key) {
+            while self.flush_step(key, verbs) {
                 happened = true;
             }
         }
@@ -47,26 +101,28 @@ impl<D: Directory> Worker<D> {
     }
 
     /// One buffer frame further, or to the end. False if it has to wait.
-    fn flush_step(&mut self, key: Key) -> bool {
-        let frames = self.pool.config.frames;
+    fn flush_step(&mut self, key: Key, verbs: &mut dyn Verbs) -> bool {
         let Some(flush) = self.flushes.get(key) else {
             return false;
         };
         if flush.result.is_some() || flush.under_way >= AT_A_TIME {
             return false;
         }
-        let cursor = flush.cursor;
-        if cursor == frames {
-            return self.end_flush(key);
+        if flush.cursor == flush.end {
+            return self.flush_synced(key, verbs);
         }
-        let (pages, started) = match self.look(cursor) {
+        let frame = match flush.only {
+            Some(page) => self.pool.table.find(page),
+            None => Some(flush.cursor),
+        };
+        let (pages, started) = match frame.map_or(Look::Pass, |frame| self.look(key, frame)) {
             Look::Pass => (0, 0),
             Look::Wait => return false,
-            Look::Write(page) if self.begin_eviction(cursor, page, Some(key)) => (1, 1),
+            Look::Write(page) if self.begin_eviction(frame.unwrap_or(0), page, Some(key)) => (1, 1),
             // Somebody was quicker; look again.
             Look::Write(_) => return false,
-            Look::Own(page) => {
-                self.flush_failed(key, page, FixError::Conflict(page));
+            Look::Fail(page, error) => {
+                self.flush_failed(key, page, error);
                 (1, 0)
             }
         };
@@ -78,7 +134,7 @@ impl<D: Directory> Worker<D> {
         true
     }
 
-    fn look(&self, frame: u32) -> Look {
+    fn look(&self, key: Key, frame: u32) -> Look {
         let meta = self.pool.table.meta(frame);
         let Some(page) = meta.page() else {
             return Look::Pass;
@@ -89,7 +145,13 @@ impl<D: Directory> Worker<D> {
         }
         if self.frames.is_written(frame) {
             let is_own = !meta.is(UNFIXING) && self.local.has(page, false);
-            return if is_own { Look::Own(page) } else { Look::Wait };
+            return if is_own {
+                Look::Fail(page, FixError::Conflict(page))
+            } else if meta.is(UNFIXING) && self.is_log_stuck(Some(key)) {
+                Look::Fail(page, FixError::NotLogged(page))
+            } else {
+                Look::Wait
+            };
         }
         if !is_dirty || meta.is(EVICTING) {
             return Look::Wait;
@@ -97,47 +159,130 @@ impl<D: Directory> Worker<D> {
         Look::Write(page)
     }
 
-    fn end_flush(&mut self, key: Key) -> bool {
+    /// All pages are on their way or have been written: the stores are made durable, then the flush
+    /// ends. False if it has to wait.
+    fn flush_synced(&mut self, key: Key, verbs: &mut dyn Verbs) -> bool {
         let Some(flush) = self.flushes.get_mut(key) else {
             return false;
         };
         if flush.under_way > 0 {
             return false;
         }
-        flush.result = Some(match flush.first {
-            None => Ok(Flushed {
-                written: flush.written,
-            }),
-            Some((page, source)) => Err(FlushError {
+        if let Syncs::NotYet = flush.syncs {
+            let only = flush.only.map(PageId::store);
+            let not_durable = self.pool.not_durable();
+            let not_durable = not_durable.filter(|(store, _)| only.is_none_or(|s| s == *store));
+            let due = not_durable.map(|(store, count)| Sync {
+                store,
+                count,
+                attempts: 0,
+                not_before: Instant::ZERO,
+                gone_since: None,
+            });
+            flush.syncs = Syncs::Wait {
+                due: due.collect(),
+                asked: 0,
+                failed: None,
+            };
+        }
+        let Syncs::Wait { due, asked, failed } = &mut flush.syncs else {
+            return false;
+        };
+        if due.is_empty() && *asked == 0 {
+            let failed = *failed;
+            self.end_flush(key, failed);
+            return true;
+        }
+        let ready = due.iter().position(|sync| sync.not_before <= self.now);
+        let Some(at) = ready else { return false };
+        let op = Op::Flush {
+            store: due[at].store,
+        };
+        match self.directory.begin(self.now, verbs, op) {
+            Some(ticket) => {
+                let sync = due.swap_remove(at);
+                *asked += 1;
+                self.jobs.push((ticket, Job::Sync(key, sync)));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A store has been asked to make everything durable, and this is the answer.
+    pub(super) fn synced(&mut self, key: FlushKey, mut sync: Sync, answer: Answer) {
+        let error = match answer {
+            Answer::Done => {
+                self.pool.note_durable(sync.store, sync.count);
+                None
+            }
+            Answer::Storage(status) => Some(FixError::Storage { status }),
+            Answer::Full => Some(FixError::StorageFull),
+            Answer::Invalid => PageId::new(sync.store, 0).map(FixError::NoSuchPage),
+            Answer::NotMember => PageId::new(sync.store, 0).map(FixError::NotMember),
+            Answer::Fenced => Some(FixError::Fenced),
+            _ => {
+                self.statistics.gone += 1;
+                let since = *sync.gone_since.get_or_insert(self.now);
+                if self.now.since(since) < self.pool.config.patience {
+                    sync.not_before = self.gone_until(sync.attempts);
+                    sync.attempts += 1;
+                    if let Some(Syncs::Wait { due, asked, .. }) = self.syncs(key) {
+                        *asked -= 1;
+                        due.push(sync);
+                    }
+                    return;
+                }
+                Some(FixError::Gone)
+            }
+        };
+        if let Some(Syncs::Wait { asked, failed, .. }) = self.syncs(key) {
+            *asked -= 1;
+            *failed = failed.or(error.map(|error| (sync.store, error)));
+        }
+    }
+
+    fn syncs(&mut self, key: FlushKey) -> Option<&mut Syncs> {
+        self.flushes.get_mut(key).map(|flush| &mut flush.syncs)
+    }
+
+    fn end_flush(&mut self, key: Key, not_durable: Option<(u8, FixError)>) {
+        let Some(flush) = self.flushes.get_mut(key) else {
+            return;
+        };
+        flush.result = Some(match (flush.first, not_durable) {
+            (Some((page, source)), _) => Err(FlushError::Pages {
                 pages: flush.pages,
                 failed: flush.failed,
                 page,
                 source,
             }),
+            (None, Some((store, source))) => Err(FlushError::Store { store, source }),
+            (None, None) => Ok(Flushed {
+                written: flush.written,
+            }),
         });
-        true
     }
 
-    fn flush_failed(&mut self, key: Key, page: PageId, error: FixError) {
+    pub(super) fn flush_failed(&mut self, key: Key, page: PageId, error: FixError) {
         if let Some(flush) = self.flushes.get_mut(key) {
             flush.failed += 1;
             flush.first.get_or_insert((page, error));
         }
     }
 
-    /// A page of a flush was written, or not.
+    /// A page of a flush was written (true), or need not be any more, or could not be.
     pub(super) fn flush_answered(
         &mut self,
         key: FlushKey,
         page: PageId,
-        written: bool,
-        error: Option<FixError>,
+        result: Result<bool, FixError>,
     ) {
         if let Some(flush) = self.flushes.get_mut(key) {
             flush.under_way -= 1;
-            flush.written += u64::from(written);
+            flush.written += u64::from(result == Ok(true));
         }
-        if let Some(error) = error {
+        if let Err(error) = result {
             self.flush_failed(key, page, error);
         }
     }

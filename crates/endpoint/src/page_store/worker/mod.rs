@@ -9,9 +9,11 @@
 
 mod answers;
 mod background;
+mod doubt;
 mod end;
 mod fix;
 mod flush;
+mod log;
 mod replies;
 mod slab;
 
@@ -20,8 +22,10 @@ use super::guard::{Local, PageGuard};
 use super::pool::Loss;
 use super::{FixError, FlushError, Pool, Statistics};
 use background::{Eviction, PendingUnfix};
+use doubt::Doubt;
 use fix::{Pending, State};
 use flush::Flushing;
+use log::LogQuestion;
 use rackweave_base::memory::Frames;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_verbs::Verbs;
@@ -74,6 +78,11 @@ pub struct Worker<D: Directory> {
     evictions: Vec<Eviction>,
     asking: bool,
     ask_at: Instant,
+    /// How often the directory had begun anew when that was last looked at.
+    beginning: u64,
+    /// The page in doubt that this worker finds out about.
+    doubt: Option<Doubt>,
+    log_question: LogQuestion,
     statistics: Statistics,
 }
 
@@ -110,6 +119,9 @@ impl<D: Directory> Worker<D> {
             evictions: Vec::new(),
             asking: false,
             ask_at: Instant::ZERO,
+            beginning: 0,
+            doubt: None,
+            log_question: LogQuestion::default(),
             statistics: Statistics::default(),
         }
     }
@@ -170,11 +182,14 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// As [`Self::fix`], but a page that does not bear its checksum is fixed all the same.
-    pub(super) fn fix_unchecked(&mut self, page: PageId, mode: Mode) -> Fix {
+    /// As [`Self::try_fix`], but a page that does not bear its checksum is fixed all the same.
+    pub(super) fn try_fix_unchecked(&mut self, page: PageId, mode: Mode) -> Result<Fix, FixError> {
+        if self.local.conflicts(page, mode) {
+            return Err(FixError::Conflict(page));
+        }
         let mut pending = Pending::new(page, mode);
         pending.checked = false;
-        self.begin(pending)
+        Ok(self.begin(pending))
     }
 
     /// Brings a page into the pool, if it is not there. Nobody is told what came of it; nothing
@@ -238,9 +253,18 @@ impl<D: Directory> Worker<D> {
         Some(result)
     }
 
-    /// Begins to write home all pages of the pool that are changed and unfixed now. They are kept.
+    /// Begins to write home all pages of the pool that are changed and unfixed now, and to make
+    /// durable what the pool has written home so far. The pages are kept.
     pub fn flush(&mut self) -> Flush {
-        Flush(self.flushes.insert(Flushing::default()))
+        let frames = self.pool.config.frames;
+        Flush(self.flushes.insert(Flushing::new(None, frames, self.now)))
+    }
+
+    /// As [`Self::flush`] for one page. [`Flushed::written`] is 1 if this flush has written it: the
+    /// version that the pool had when it was asked, or a later one, is durable. It is 0 if there
+    /// was nothing to write, or another node has changed the page since.
+    pub fn flush_page(&mut self, page: PageId) -> Flush {
+        Flush(self.flushes.insert(Flushing::new(Some(page), 1, self.now)))
     }
 
     /// What came of a flush; nothing as long as it is under way.
@@ -288,17 +312,26 @@ impl<D: Directory> Worker<D> {
             && self.unfixes.is_empty()
             && self.evictions.is_empty()
             && self.pool.unfixes_pending() == 0
+            && self.doubt.is_none()
+            && !self.pool.doubts_pending()
             && self.flushes.iter().all(|flush| flush.result.is_some())
     }
 
     /// Gets on with everything. True if anything happened.
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
+        self.poll_log(now);
+        self.poll_rest(now, verbs)
+    }
+
+    /// The same without the engine's log: see [`Self::poll_log`].
+    pub(super) fn poll_rest(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
         self.now = now;
         let mut happened = false;
         while let Some(reply) = self.directory.poll(now, verbs) {
             happened = true;
             self.take_reply(reply);
         }
+        happened |= self.poll_doubts(verbs);
         happened |= self.poll_background(verbs);
         if !self.runnable.is_empty() {
             happened |= self.poll_fixes(verbs);
@@ -307,7 +340,7 @@ impl<D: Directory> Worker<D> {
             happened |= self.poll_validations(verbs);
         }
         if !self.flushes.is_empty() {
-            happened |= self.poll_flushes();
+            happened |= self.poll_flushes(verbs);
         }
         happened
     }
@@ -324,13 +357,17 @@ impl<D: Directory> Worker<D> {
         let waits = fixes
             .map(|fix| at(fix.not_before))
             .chain(validations.map(|validation| at(validation.not_before)))
-            .chain(self.unfixes.iter().map(|unfix| at(unfix.not_before)))
-            .chain(
-                self.evictions
-                    .iter()
-                    .map(|eviction| at(eviction.not_before)),
-            )
+            .chain(self.unfixes.iter().map(|unfix| {
+                let leaves = self.may_leave_at(unfix.unfix.lsn);
+                at(unfix.not_before.max(leaves))
+            }))
+            .chain(self.evictions.iter().map(|eviction| {
+                let leaves = self.may_leave_at(eviction.lsn);
+                at(eviction.not_before.max(leaves))
+            }))
             .chain((self.pool.unfixes_pending() > 0).then_some(soon))
+            .chain(self.doubt.map(|doubt| at(doubt.not_before)))
+            .chain(self.pool.doubts_pending().then_some(soon))
             .chain(self.must_ask().then_some(at(self.ask_at)))
             .chain(
                 self.flushes

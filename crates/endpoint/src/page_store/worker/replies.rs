@@ -1,6 +1,8 @@
 //! Which answer is whose; validations.
 
 use super::background::{Eviction, PendingUnfix};
+use super::doubt::Doubt;
+use super::flush::{FlushKey, Sync};
 use super::{Key, Worker};
 use crate::page_store::FixError;
 use crate::page_store::directory::{Answer, Directory, Op, Reply};
@@ -16,6 +18,8 @@ pub(super) enum Job {
     Unfix(PendingUnfix),
     Evict(Eviction),
     Quiesce(u64),
+    Sync(FlushKey, Sync),
+    Doubt(Doubt),
 }
 
 impl<D: Directory> Worker<D> {
@@ -34,6 +38,8 @@ impl<D: Directory> Worker<D> {
             Job::Unfix(unfix) => self.unfixed(unfix, reply.answer, reply.latch),
             Job::Evict(eviction) => self.evicted(eviction, reply.answer),
             Job::Quiesce(question) => self.quiesced(question, reply.answer),
+            Job::Sync(key, sync) => self.synced(key, sync, reply.answer),
+            Job::Doubt(doubt) => self.doubt_answered(doubt, reply.answer, reply.latch),
         }
     }
 
@@ -77,6 +83,8 @@ impl<D: Directory> Worker<D> {
             Answer::Locked => Ok(false),
             Answer::Lost => Err(FixError::Lost(validating.page)),
             Answer::Invalid => Err(FixError::NoSuchPage(validating.page)),
+            Answer::NotMember => Err(FixError::NotMember(validating.page)),
+            Answer::Fenced => Err(FixError::Fenced),
             _ => {
                 self.statistics.gone += 1;
                 if self.now >= validating.gone_until {

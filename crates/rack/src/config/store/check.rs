@@ -23,6 +23,10 @@ impl StoreConfig {
         let drives = self.drives;
         let range = "1 to 64 are possible";
         rule((1..=64).contains(&drives), "store.drives", drives, range)?;
+        if let (Medium::Memory, Some(said)) = (self.medium, self.double_write) {
+            let only = "only the medium \"file\" has it; remove it, or say medium = \"file\"";
+            rule(false, "store.double_write", said, only)?;
+        }
         match (self.medium, &self.path) {
             (Medium::File, None) => Err(ConfigError::NoStorePath(self.name.clone())),
             (Medium::Memory, Some(path)) => rule(

@@ -53,6 +53,44 @@ pub enum StoreError {
         /// Bytes found.
         found: u64,
     },
+    /// A block device ends before the area of double writes does.
+    #[error(
+        "store {store:?}: {} has {found} bytes, with double writes {needed} are needed; lower \
+         store.bytes, or say double_write = false", path.display()
+    )]
+    NoAreaRoom {
+        /// The store.
+        store: String,
+        /// The block device.
+        path: PathBuf,
+        /// Bytes of the pages and the area.
+        needed: u64,
+        /// Bytes found.
+        found: u64,
+    },
+    /// A block device has an area of double writes, which would be out of date when it is next
+    /// used.
+    #[error(
+        "store {store:?}: {} has been used with double writes; say double_write = true, or clear \
+         the 8 MiB behind its pages", path.display()
+    )]
+    HasArea {
+        /// The store.
+        store: String,
+        /// The block device.
+        path: PathBuf,
+    },
+    /// What was under way when the power failed could not be brought to an end.
+    #[error(
+        "store {store:?}: {} has writes that a power cut interrupted, and they cannot be completed: \
+         the medium failed, or has no room left", path.display()
+    )]
+    Interrupted {
+        /// The store.
+        store: String,
+        /// The file.
+        path: PathBuf,
+    },
     /// Somebody has it open, or mounted.
     #[error(
         "store {store:?}: {} is in use, by another rack or as a file system; end that, or choose \

@@ -2,7 +2,7 @@
 
 use super::{BLOCK, StoreConfig, StoreError};
 use rackweave_base::Instant;
-use rackweave_target::{Backend, FileBackend, FileError, FileOptions, Io, IoDone};
+use rackweave_target::{Backend, DoubleWrite, FileBackend, FileError, FileOptions, Io, IoDone};
 use rustix::fs::{FlockOperation, OFlags};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek};
@@ -11,7 +11,7 @@ use std::path::Path;
 
 impl StoreConfig {
     pub(super) fn open_file(&self, path: &Path) -> Result<Held, StoreError> {
-        let blocks = self.bytes / u64::from(BLOCK);
+        let blocks = self.file_bytes() / u64::from(BLOCK);
         let options = FileOptions::default();
         if !path.exists() {
             self.check_room(path)?;
@@ -22,9 +22,14 @@ impl StoreConfig {
             }
         }
         let lock = self.lock(path)?;
-        let backend = FileBackend::open(path, BLOCK, Some(blocks), &options);
+        let file = FileBackend::open(path, BLOCK, Some(blocks), &options);
+        let file = file.map_err(|error| self.refused(path, error))?;
+        let backend: Box<dyn Backend> = match self.doubles().value {
+            true => Box::new(DoubleWrite::new(file).expect("the file has more than the area")),
+            false => Box::new(file),
+        };
         Ok(Held {
-            backend: backend.map_err(|error| self.refused(path, error))?,
+            backend,
             _lock: lock,
         })
     }
@@ -38,32 +43,21 @@ impl StoreConfig {
             return Ok(());
         };
         let free = told.f_bavail.saturating_mul(told.f_frsize);
-        if free >= self.bytes {
+        let bytes = self.file_bytes();
+        if free >= bytes {
             return Ok(());
         }
         Err(StoreError::NoRoom {
             store: self.name.clone(),
             path: path.to_owned(),
-            bytes: self.bytes,
+            bytes,
             free,
         })
     }
 
-    /// Opens what is there for this rack alone, and checks that it is of the right size.
+    /// Opens what is there for this rack alone, and makes sure that it is of the right size.
     fn lock(&self, path: &Path) -> Result<File, StoreError> {
-        let examine = |action| {
-            move |source: io::Error| {
-                let path = path.to_owned();
-                self.refused(
-                    &path.clone(),
-                    FileError::System {
-                        path,
-                        action,
-                        source,
-                    },
-                )
-            }
-        };
+        let examine = |action| move |source| self.refused_to(action, path, source);
         let is_device = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
         // For a block device this means: not if it is mounted (open(2)).
         let flags = if is_device {
@@ -90,7 +84,9 @@ impl StoreConfig {
         let found = file
             .seek(io::SeekFrom::End(0))
             .map_err(examine("measure"))?;
-        if found == self.bytes || (is_device && found > self.bytes) {
+        let found = self.fit_area(path, &file, (found, is_device))?;
+        let expected = self.file_bytes();
+        if found == expected || (is_device && found > expected) {
             return Ok(file);
         }
         Err(StoreError::Size {
@@ -101,7 +97,7 @@ impl StoreConfig {
         })
     }
 
-    fn refused(&self, path: &Path, error: FileError) -> StoreError {
+    pub(super) fn refused(&self, path: &Path, error: FileError) -> StoreError {
         let (store, path) = (self.name.clone(), path.to_owned());
         let FileError::System { source, .. } = &error else {
             return StoreError::File { store, error };
@@ -116,7 +112,7 @@ impl StoreConfig {
 
 /// A file that nobody else opens as a store meanwhile.
 pub(super) struct Held {
-    backend: FileBackend,
+    backend: Box<dyn Backend>,
     /// Its lock goes with it.
     _lock: File,
 }
@@ -128,6 +124,10 @@ impl Backend for Held {
 
     fn blocks(&self) -> u64 {
         self.backend.blocks()
+    }
+
+    fn atomic_blocks(&self) -> u32 {
+        self.backend.atomic_blocks()
     }
 
     fn submit(&mut self, now: Instant, io: Io) -> Result<(), Io> {

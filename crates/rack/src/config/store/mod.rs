@@ -1,5 +1,6 @@
 //! Where pages lie: stores, which are namespaces of NVMe targets on storage nodes.
 
+mod area;
 mod check;
 mod error;
 mod file;
@@ -59,6 +60,10 @@ pub struct StoreConfig {
     /// ([`SsdModel`]).
     #[serde(default = "one_drive")]
     pub drives: u16,
+    /// For the medium `file`: whether each write is whole or not there, and durable, when the power
+    /// fails. It takes 8 MiB behind the pages. None means yes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub double_write: Option<bool>,
 }
 
 fn one_drive() -> u16 {
@@ -75,6 +80,7 @@ impl StoreConfig {
             path: None,
             bytes,
             drives: 1,
+            double_write: None,
         }
     }
 
@@ -104,17 +110,30 @@ impl StoreConfig {
         }
     }
 
+    /// Whether writes are doubled, in a rack that has its medium.
+    pub(crate) fn doubles(&self) -> Choice<bool> {
+        match (self.medium, self.double_write) {
+            (Medium::Memory, _) => Choice::new(false, "memory does not survive a power cut anyway"),
+            (Medium::File, Some(said)) => Choice::new(said, "store.double_write says so"),
+            (Medium::File, None) => {
+                Choice::new(true, "the default keeps pages whole when the power fails")
+            }
+        }
+    }
+
     /// Pages that it has.
     pub fn pages(&self, page_size: u32) -> u64 {
         self.bytes / u64::from(page_size.max(1))
     }
 
     /// What a target is given: blocks of 4096 bytes. A file that is not there is made, sparse; one
-    /// that is there is opened as it is. It is this rack's alone until the backend is dropped.
+    /// that is there is opened as it is, but that the area of double writes is added behind its
+    /// pages or taken away, as the configuration says. It is this rack's alone until the backend is
+    /// dropped.
     ///
     /// # Errors
     /// If pages of this size do not fit it, or the file cannot be had: no room, another size, no
-    /// leave, in use.
+    /// leave, in use, no room for double writes on a block device.
     pub fn open(&self, page_size: u32) -> Result<Box<dyn Backend>, StoreError> {
         self.check_pages(page_size)?;
         Ok(match self.medium_in(Kind::Embedded).value {

@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::config::RackConfig;
+use rackweave_base::{Instant, Memory};
+use rackweave_target::{Io, IoKind, Place};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 const PAGE: u32 = 16_384;
@@ -52,7 +55,67 @@ fn a_file_is_made_opened_again_and_kept_for_one() {
     drop(first);
     assert!(store.open(PAGE).is_ok(), "whoever had it let it go");
     let len = std::fs::metadata(folder.0.join("a.pages")).unwrap().len();
-    assert_eq!(len, store.bytes);
+    assert_eq!(len, store.bytes + area::AREA_BYTES);
+}
+
+/// Runs one request over block 1 of a store.
+fn run(backend: &mut dyn Backend, kind: IoKind, byte: u8) -> Vec<u8> {
+    let memory = Memory::new(1 << 16).allocate(BLOCK as usize).unwrap();
+    memory.write(0, &vec![byte; BLOCK as usize]);
+    let mut io = Io {
+        tag: 1,
+        kind,
+        block: 1,
+        blocks: 1,
+        buffer: Some(Place {
+            block: memory.clone(),
+            offset: 0,
+        }),
+    };
+    let mut done = Vec::new();
+    while let Err(refused) = backend.submit(Instant::ZERO, io) {
+        io = refused;
+        backend.poll(Instant::ZERO, &mut done);
+    }
+    while done.is_empty() {
+        backend.poll(Instant::ZERO, &mut done);
+    }
+    assert_eq!(done[0].result, Ok(()));
+    let mut bytes = vec![0; BLOCK as usize];
+    memory.read(0, &mut bytes);
+    bytes
+}
+
+#[test]
+fn the_area_of_double_writes_comes_and_goes() {
+    let folder = Folder::new("store-area");
+    let path = folder.0.join("a.pages");
+    let len = || std::fs::metadata(&path).unwrap().len();
+    let doubled = folder.store("a.pages", 8);
+    let single = StoreConfig {
+        double_write: Some(false),
+        ..doubled.clone()
+    };
+    run(&mut *single.open(PAGE).unwrap(), IoKind::Write, 1);
+    assert_eq!(len(), single.bytes);
+    // Extended, and what was there is there.
+    let mut backend = doubled.open(PAGE).unwrap();
+    assert_eq!(run(&mut *backend, IoKind::Read, 0), [1; BLOCK as usize]);
+    run(&mut *backend, IoKind::Write, 2);
+    assert_eq!(backend.blocks(), 8 * u64::from(PAGE / BLOCK));
+    drop(backend);
+    assert_eq!(len(), doubled.bytes + area::AREA_BYTES);
+    // A write that a power cut interrupted is completed before the area goes.
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&[9; 512], u64::from(BLOCK)).unwrap();
+    let mut backend = single.open(PAGE).unwrap();
+    assert_eq!(len(), single.bytes);
+    assert_eq!(run(&mut *backend, IoKind::Read, 0), [2; BLOCK as usize]);
+    run(&mut *backend, IoKind::Write, 3);
+    drop(backend);
+    // What the area had does not come back.
+    let mut backend = doubled.open(PAGE).unwrap();
+    assert_eq!(run(&mut *backend, IoKind::Read, 0), [3; BLOCK as usize]);
 }
 
 #[test]

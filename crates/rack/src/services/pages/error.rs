@@ -33,7 +33,7 @@ pub enum PageServiceError {
     /// A medium is too small for a store, or has blocks that are larger than a page.
     #[error(
         "store {name}: {blocks} blocks of {block_size} bytes are no store of pages of {page_size} \
-         bytes; blocks must not be larger than a page, and there must be room for two pages"
+         bytes; blocks must not be larger than a page, and there must be room for three pages"
     )]
     Medium {
         /// The store.

@@ -1,10 +1,11 @@
 //! Where stores are.
 
-use super::{BLOCK, PageOptions, PageServiceError, StoreInfo, StoreMedium};
+use super::{BLOCK, PageOptions, PageServiceError, StoreInfo, StoreMedium, StoreState};
 use crate::config::Role;
 use crate::{EmbeddedRack, TargetOptions};
 use rackweave_base::NodeId;
 use rackweave_controller::PageStoreSpec;
+use rackweave_endpoint::page_store::StoreLayout;
 use rackweave_target::{Backend, MemoryBackend};
 
 /// The nodes that are to have buffer frames.
@@ -71,7 +72,7 @@ pub(super) fn add_targets(
     {
         let (block_size, blocks) = (backend.block_size(), backend.blocks());
         let pages = blocks / u64::from(page_size / block_size).max(1);
-        if block_size > page_size || pages < 2 {
+        if block_size > page_size || pages < StoreLayout::CAPACITY_MIN {
             return Err(PageServiceError::Medium {
                 name,
                 blocks,
@@ -100,6 +101,7 @@ pub(super) fn add_targets(
             name,
             node,
             pages,
+            found: StoreState::Unknown,
         });
     }
     for (node, namespaces) in targets {

@@ -7,7 +7,7 @@ mod options;
 mod worker;
 
 pub use error::{HireError, PageError, PageServiceError, StoresCloseError};
-pub use options::{BLOCK, PageOptions, Prepare, StoreInfo, StoreMedium};
+pub use options::{BLOCK, PageOptions, Prepare, StoreInfo, StoreMedium, StoreState};
 pub use worker::PageWorker;
 
 use crate::EmbeddedRack;
@@ -107,7 +107,7 @@ impl PageService {
         rack.create_pages(rack.page_spec(members, specs, fallback))?;
         let desks = nodes.iter().map(|&node| Ok((node, desk(rack, node)?)));
         let desks: Result<_, PageServiceError> = desks.collect();
-        let service = Self(Arc::new(Directory {
+        let mut service = Self(Arc::new(Directory {
             rack: Arc::clone(rack),
             stores,
             nodes,
@@ -115,53 +115,54 @@ impl PageService {
             opens: options.prepare != Prepare::Leave,
             time_limit: options.time_limit,
         }));
-        service.prepare(options.prepare)?;
+        let found = service.prepare(options.prepare)?;
+        // Nobody else has the service yet.
+        if let Some(directory) = Arc::get_mut(&mut service.0) {
+            for (store, found) in directory.stores.iter_mut().zip(found) {
+                store.found = found;
+            }
+        }
         Ok(service)
     }
 
-    /// Opens or formats all stores.
-    fn prepare(&self, how: Prepare) -> Result<(), PageServiceError> {
+    /// Opens or formats all stores. Returns how it found them.
+    fn prepare(&self, how: Prepare) -> Result<Vec<StoreState>, PageServiceError> {
         let first = self.0.nodes.first().copied().unwrap_or_default();
         if how == Prepare::Leave {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        for StoreInfo {
-            number,
-            name,
-            pages,
-            ..
-        } in &self.0.stores
-        {
+        let prepare = |store: &StoreInfo| {
             // Nobody else has a worker yet.
             let Ok(mut worker) = self.hire_unopened(first) else {
                 return Err(PageServiceError::NoNode(first));
             };
             let format = FormatOptions {
-                store: *number,
-                capacity: *pages,
+                store: store.number,
+                capacity: store.pages,
                 identity: random(),
             };
             let done = match how {
-                Prepare::Format => worker.format(format),
-                _ => match worker.open(*number) {
+                Prepare::Format => worker.format(format).map(|()| StoreState::Formatted),
+                _ => match worker.open(store.number) {
                     Err(OpenError::Blank(_)) if how == Prepare::OpenOrFormat => {
-                        worker.format(format)
+                        worker.format(format).map(|()| StoreState::Formatted)
                     }
-                    other => other.map(|_| ()),
+                    Ok(superblock) if superblock.clean => Ok(StoreState::Closed),
+                    other => other.map(|_| StoreState::NotClosed),
                 },
             };
             done.map_err(|error| PageServiceError::Open {
-                name: name.clone(),
+                name: store.name.clone(),
                 error,
-            })?;
-        }
-        Ok(())
+            })
+        };
+        self.0.stores.iter().map(prepare).collect()
     }
 
     /// A worker for the calling thread, at a node. Pages that it allocates are of store 0: open
     /// another one ([`PageStore::open`]) to allocate there.
     ///
-    /// It opens the store, so no guard of the same thread may have page 0 or the last page of it
+    /// It opens the store, so no guard of the same thread may have page 0 of it, or the last page
     /// exclusively.
     ///
     /// # Errors
@@ -216,6 +217,10 @@ impl PageService {
         if !self.0.opens {
             return Ok(());
         }
+        // Who is hired afterwards opens the store again, which marks it open.
+        for desk in self.desks().values_mut() {
+            desk.resting.iter_mut().for_each(PageStore::leave);
+        }
         for &StoreInfo { number: store, .. } in &self.0.stores {
             let first = self.0.nodes.first().copied().unwrap_or_default();
             let mut worker = self.hire_unopened(first)?;
@@ -241,7 +246,7 @@ impl PageService {
         &self.0.stores
     }
 
-    /// Bytes of a page, its header of 32 bytes included: guards show what is behind it.
+    /// Bytes of a page, its header of 40 bytes included: guards show what is behind it.
     pub fn page_size(&self) -> u32 {
         self.0.rack.config().switch.page_size
     }

@@ -83,6 +83,22 @@ impl core::fmt::Debug for StoreMedium {
     }
 }
 
+/// How a page service found a store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoreState {
+    /// It was closed: everything that was flushed is there, and no page that nobody knows of is in
+    /// use.
+    Closed,
+    /// It was not closed: a program or the power failed, or somebody else has it open. What was
+    /// flushed is there. Pages may be in use that nobody knows of: they had been set aside to be
+    /// allocated, or freed.
+    NotClosed,
+    /// It was made.
+    Formatted,
+    /// Nobody has looked: [`Prepare::Leave`].
+    Unknown,
+}
+
 /// A store of a page service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoreInfo {
@@ -92,6 +108,8 @@ pub struct StoreInfo {
     pub name: String,
     /// The node whose NVMe target has it.
     pub node: NodeId,
-    /// Pages that it has room for, the superblock (page 0) among them.
+    /// Pages that it has room for, superblock (page 0) and maps of pages in use among them.
     pub pages: u64,
+    /// How the service found it.
+    pub found: StoreState,
 }

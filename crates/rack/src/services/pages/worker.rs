@@ -6,13 +6,15 @@ use crate::services::wait_within;
 use core::ops::{Deref, DerefMut};
 use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::page_store::directory::Channel;
-use rackweave_endpoint::page_store::{Mode, PageGuard, PageStore};
+use rackweave_endpoint::page_store::{
+    AllocateError, FixError, Mode, OpenError, PageGuard, PageStore, Superblock,
+};
 use rackweave_wire::fabric::page::PageId;
 
 /// One thread's way to pages, at one node. It is `Send`: a thread may hand it to another.
 ///
-/// It is a [`PageStore`], so that has the other calls: `allocate`, `free`, `unfix`, `prefetch`,
-/// `validate`, `read_optimistic`, `flush`, `settle`, `poll`, and by
+/// It is a [`PageStore`], so that has the other calls: `unfix`, `prefetch`, `validate`,
+/// `read_optimistic`, `flush`, `settle`, `poll`, and by
 /// [`PageStore::worker_mut`] those that begin something and do not wait.
 ///
 /// Guards outlive it. What is to be done behind guards, such as giving latches back, is done while
@@ -87,6 +89,84 @@ impl PageWorker {
                 Err(PageError::TimedOut { page, after: limit })
             }
         }
+    }
+
+    /// A page of the store that this worker has open, for the caller alone; its bytes are zero.
+    /// That it is in use is durable.
+    ///
+    /// Maps of pages in use, and free pages, that went down with a node are brought back as they
+    /// are at home: no allocation is lost by that. It waits for as long as that is not possible
+    /// yet, within the time limit of the service, if no other page is free.
+    ///
+    /// # Errors
+    /// As for [`PageStore::allocate`].
+    pub fn allocate(&mut self) -> Result<PageId, AllocateError> {
+        loop {
+            let result = self.deref_mut().allocate();
+            let lost = self.deref_mut().take_lost();
+            if lost.is_empty() {
+                return result;
+            }
+            let limit = match result {
+                Ok(_) => Duration::ZERO,
+                Err(_) => self.service.time_limit(),
+            };
+            // Of what is still lost when there is a page, the next call will hear again.
+            if !self.accept(lost, limit) || result.is_ok() {
+                return result;
+            }
+        }
+    }
+
+    /// Gives a page back: see [`PageStore::free`]. A map that went down with a node is brought back
+    /// as it is at home, within the time limit.
+    ///
+    /// # Errors
+    /// As for [`PageStore::free`].
+    pub fn free(&mut self, page: PageId) -> Result<(), AllocateError> {
+        let freed = self.deref_mut().free(page);
+        match freed {
+            Err(AllocateError::Fix(FixError::Lost(map))) if map != page => {
+                let limit = self.service.time_limit();
+                match self.accept(vec![map], limit) {
+                    true => self.deref_mut().free(page),
+                    false => freed,
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Opens a store for the allocations of this worker: see [`PageStore::open`]. A superblock that
+    /// went down with a node is brought back as it is at home, within the time limit.
+    ///
+    /// # Errors
+    /// As for [`PageStore::open`].
+    pub fn open(&mut self, store: u8) -> Result<Superblock, OpenError> {
+        let opened = self.deref_mut().open(store);
+        match opened {
+            Err(OpenError::Fix(FixError::Lost(page))) if page.index() == 0 => {
+                let limit = self.service.time_limit();
+                match self.accept(vec![page], limit) {
+                    true => self.deref_mut().open(store),
+                    false => opened,
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Accepts that pages are lost. False if one still is when the time is over.
+    fn accept(&mut self, mut lost: Vec<PageId>, limit: Duration) -> bool {
+        let rack = self.service.rack();
+        let accepted = wait_within(&self.access, limit, || {
+            lost.retain(|page| {
+                let is_lost = rack.lost_pages().iter().any(|known| known.page == *page);
+                is_lost && !rack.accept_loss(*page)
+            });
+            lost.is_empty().then_some(())
+        });
+        accepted.is_some()
     }
 
     /// Reads from a page of this store without a copy and without a guard to be kept: `read` gets

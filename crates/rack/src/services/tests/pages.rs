@@ -4,7 +4,7 @@ use super::{COMPUTE, rack, rack_with};
 use crate::config::RackConfig;
 use crate::services::{
     BLOCK, HireError, PageError, PageOptions, PageService, PageServiceError, Prepare, StoreMedium,
-    StoresCloseError,
+    StoreState, StoresCloseError,
 };
 use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::page_store::{FixError, Mode, OpenError};
@@ -54,6 +54,27 @@ fn a_latch_that_somebody_holds_ends_the_wait() {
 }
 
 #[test]
+fn a_map_that_goes_down_with_a_node_is_taken_from_home() {
+    let pages = PageService::new(&rack(), &PageOptions::default()).expect("there is room");
+    let [mut here, mut there] = COMPUTE.map(|node| pages.hire(node).expect("there are workers"));
+    let live: Vec<_> = (0..3)
+        .map(|_| there.allocate().expect("a page is free"))
+        .collect();
+    // The map is changed at the other node, and only there.
+    let freed = here.allocate().expect("a page is free");
+    assert_eq!(here.free(freed), Ok(()));
+    here.settle();
+    pages.rack().crash_node(COMPUTE[0]);
+    std::mem::forget(here);
+    // What it had set aside is used up before the map is needed.
+    for _ in 0..100 {
+        let page = there.allocate().expect("a page is free");
+        assert!(!live.contains(&page));
+    }
+    assert_eq!(pages.rack().lost_pages(), []);
+}
+
+#[test]
 fn workers_go_back_whatever_they_had_under_way() {
     let options = PageOptions {
         workers: 1,
@@ -93,6 +114,7 @@ fn a_store_in_a_file_is_there_again_in_the_next_rack() {
     };
     let options = PageOptions::default();
     let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is made");
+    assert_eq!(pages.stores()[0].found, StoreState::Formatted);
     let mut worker = pages.hire(COMPUTE[0]).expect("there is one");
     let page = worker.allocate().expect("a page is free");
     assert_eq!(worker.change(page, |bytes| bytes[0] = 7), Ok(()));
@@ -104,10 +126,26 @@ fn a_store_in_a_file_is_there_again_in_the_next_rack() {
         ..options
     };
     let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is opened");
+    assert_eq!(pages.stores()[0].found, StoreState::Closed);
     let mut worker = pages.hire(COMPUTE[1]).expect("there is one");
     assert_eq!(worker.read(page, |bytes| bytes[0]), Ok(7));
     let next = worker.allocate().expect("a page is free");
     assert_ne!(next, page, "what is in use is not given out again");
+    // As after a power cut.
+    std::mem::forget(worker);
+    drop(pages);
+    let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is opened");
+    assert_eq!(pages.stores()[0].found, StoreState::NotClosed);
+    let mut worker = pages.hire(COMPUTE[1]).expect("there is one");
+    let third = worker.allocate().expect("a page is free");
+    assert!(third != page && third != next, "nor what was not flushed");
+    drop(worker);
+    assert_eq!(pages.close(), Ok(()));
+    // The service goes on, and with it the store is open again.
+    drop(pages.hire(COMPUTE[1]).expect("there is one"));
+    drop(pages);
+    let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is opened");
+    assert_eq!(pages.stores()[0].found, StoreState::NotClosed);
     std::fs::remove_file(&path).expect("it is there");
 }
 
@@ -147,7 +185,7 @@ fn what_makes_no_sense_is_refused() {
         made.expect_err("it makes no sense").to_string()
     };
     assert!(refused(&options, vec![]).contains("0 stores"));
-    assert!(refused(&options, vec![medium("tiny", 0, 1)]).contains("store tiny: 1 blocks"));
+    assert!(refused(&options, vec![medium("tiny", 0, 2)]).contains("store tiny: 2 blocks"));
     let unknown = PageOptions {
         nodes: vec![NodeId(77)],
         ..options.clone()

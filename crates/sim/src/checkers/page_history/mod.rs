@@ -229,6 +229,7 @@ impl PageHistory {
             certain: false,
             doubtful: false,
             may_be_lost: false,
+            renumbered: false,
         });
         entry.lost = None;
         self.writes += 1;
@@ -253,10 +254,11 @@ impl PageHistory {
         let is_newest = newest.version == Some(version)
             && newest.writer.is_some_and(|writer| writer.node == who.node);
         let was_taken = is_newest && newest.certain;
+        let was_lost = entry.lost_on_its_way(who.node, version);
         if is_newest && !was_taken {
             entry.states.pop();
         }
-        if was_taken || !is_dead {
+        if was_taken || !(is_dead || was_lost) {
             self.violate(PageViolation::ChangeRefused { page, who, version });
         }
     }
@@ -276,7 +278,9 @@ impl PageHistory {
     pub fn flushed(&mut self, asked: &FlushAsked) {
         for &(page, state) in &asked.0 {
             let entry = self.page(page);
-            if state == entry.last() {
+            // A version that was reported lost meanwhile was not there to be written.
+            let is_lost = entry.reported.iter().any(|&at| at >= state);
+            if state == entry.last() && !is_lost {
                 entry.home = state;
             }
         }
@@ -332,6 +336,24 @@ impl PageHistory {
         };
         // A version names one content for ever, and other nodes may have copies of the lost one.
         entry.rebase(version + 1);
+    }
+
+    /// The directory was lost and made again from what the nodes have; `partial`: of a node that
+    /// does not answer, nobody knows what it had, so everything may be lost.
+    pub fn made_again(&mut self, partial: bool) {
+        for page in self.pages.values_mut() {
+            page.renumber(partial);
+        }
+    }
+
+    /// The power of all nodes and of the device fails: what was flushed is there, and of what came
+    /// after, some version.
+    pub fn power_cut(&mut self) {
+        for page in self.pages.values_mut() {
+            page.holder = None;
+            page.orphaned = None;
+            page.rebase(0);
+        }
     }
 
     /// The store was closed after everything had been written home, and is opened again: versions

@@ -23,6 +23,8 @@ pub(super) struct State {
     pub doubtful: bool,
     /// Its writer died, and nobody knows that it had reached the home.
     pub may_be_lost: bool,
+    /// The directory was made again since: it may be known by a higher version number, too.
+    pub renumbered: bool,
 }
 
 /// Who has a page exclusively, since when.
@@ -57,12 +59,13 @@ impl State {
             certain: true,
             doubtful: false,
             may_be_lost: false,
+            renumbered: false,
         }
     }
 
     pub fn matches(&self, version: u64, content: Content) -> bool {
         let version_fits = match self.version {
-            Some(known) => known == version,
+            Some(known) => known == version || self.renumbered && known < version,
             None => version >= self.least,
         };
         version_fits && self.contents.contains(&content)
@@ -70,7 +73,10 @@ impl State {
 
     /// Somebody has seen it.
     pub fn settle(&mut self, version: u64, content: Content) {
-        self.version = Some(version);
+        self.version = Some(match self.version {
+            Some(known) if self.renumbered => known.min(version),
+            _ => version,
+        });
         self.contents = vec![content];
         self.certain = true;
         self.doubtful = false;
@@ -146,7 +152,12 @@ impl Page {
         self.candidates(self.last()).any(|at| {
             let state = &self.states[at];
             // A change that was about to be taken is lost with the version that it was made from.
-            let fits = |known| known == version || state.doubtful && known == version + 1;
+            let fits = |known| {
+                known == version
+                    || state.doubtful && known == version + 1
+                    // Nobody knows the number of what nobody has.
+                    || state.renumbered
+            };
             state.may_be_lost && state.version.is_none_or(fits)
         })
     }
@@ -163,6 +174,19 @@ impl Page {
         self.reported.iter().any(|&at| at >= from)
     }
 
+    /// Whether this change of a living node was being published when the directory was made again
+    /// without knowing what all nodes had, and the page was reported as lost then: it may have been
+    /// published before, and changed again by the node that is silent.
+    pub fn lost_on_its_way(&self, node: u16, version: u64) -> bool {
+        let is_it = |state: &State| {
+            state.version == Some(version) && state.writer.is_some_and(|who| who.node == node)
+        };
+        let at = self.states.iter().rposition(is_it);
+        at.is_some_and(|at| {
+            self.states[at].may_be_lost && self.reported.iter().any(|&last| last >= at)
+        })
+    }
+
     /// Somebody has seen state `at`: it is beyond doubt, and so is everything before it.
     pub fn seen(&mut self, at: usize, version: u64, content: Content) {
         self.states[at].settle(version, content);
@@ -177,6 +201,15 @@ impl Page {
         if self.newest().doubtful && self.states.len() > 1 {
             self.states.pop();
             self.home = self.home.min(self.last());
+        }
+    }
+
+    /// The directory was lost and made again. If it is `partial`, nobody knows what was the newest.
+    pub fn renumber(&mut self, partial: bool) {
+        let last = self.last();
+        for state in &mut self.states[last.saturating_sub(1)..] {
+            state.renumbered = true;
+            state.may_be_lost |= partial;
         }
     }
 

@@ -390,6 +390,23 @@ fn a_change_of_the_living_is_taken() {
 }
 
 #[test]
+fn a_change_may_be_lost_on_its_way_if_a_node_is_silent_and_that_is_reported() {
+    for (partial, reported) in [(true, true), (true, false), (false, false)] {
+        let mut story = Story::new();
+        story.change(B, v2(), 3);
+        story.history.made_again(partial);
+        if reported {
+            story.history.lost(PAGE, 3);
+        }
+        story.history.not_taken(B, PAGE, 3);
+        match partial && reported {
+            true => story.passes(),
+            false => story.fails(|v| matches!(v, PageViolation::ChangeRefused { version: 3, .. })),
+        }
+    }
+}
+
+#[test]
 fn nobody_gives_back_what_it_does_not_have() {
     let mut story = Story::new();
     story.history.give_back(C, PAGE, None);

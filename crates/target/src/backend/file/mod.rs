@@ -5,22 +5,26 @@
 //! no thread. *Positional* reads and writes (`pread`, `pwrite`) in a few worker threads of its own;
 //! it is for systems that forbid io_uring. Neither ever blocks who polls.
 //!
-//! What was never written reads as zeroes: a created file is sparse. A block device cannot be
-//! created, only opened.
+//! What was never written reads as zeroes: a created file is sparse, and durable before it is used.
+//! A block device cannot be created, only opened.
+//!
+//! Flushes share syncs, and fail for good after the first that failed (`syncs`).
 
 mod open;
 mod positional;
 mod requests;
+mod syncs;
 #[cfg(test)]
 mod tests;
 mod uring;
 
 pub use open::FileError;
 
-use super::{Backend, Io, IoDone};
+use super::{Backend, Io, IoDone, IoError, IoKind};
 use positional::Positional;
 use rackweave_base::{Duration, Instant};
 use std::path::Path;
+use syncs::{Flush, Syncs};
 use uring::Uring;
 
 /// How soon to look again whether a request has ended: less than any device takes.
@@ -63,13 +67,23 @@ impl Default for FileOptions {
     }
 }
 
+/// A buffer that direct I/O takes.
+#[repr(align(4096))]
+struct Aligned([u8; 4096]);
+
 /// Blocks in a file.
 #[derive(Debug)]
 pub struct FileBackend {
+    /// The same file as the engine's, to look into.
+    file: std::fs::File,
     block_size: u32,
     blocks: u64,
     direct: bool,
+    depth: u32,
     runner: Runner,
+    syncs: Syncs,
+    /// Flushes that failed at once.
+    refused: Vec<IoDone>,
     now: Instant,
 }
 
@@ -106,6 +120,8 @@ impl FileBackend {
         options: &FileOptions,
     ) -> Result<Self, FileError> {
         let opened = open::open(path, block_size, blocks, options.direct)?;
+        let file = opened.file.try_clone();
+        let file = file.map_err(|source| FileError::system(path, "open again", source))?;
         let depth = options.depth.clamp(1, 4096);
         let direct = opened.direct;
         let positional = |file| {
@@ -123,10 +139,14 @@ impl FileBackend {
             },
         };
         Ok(Self {
+            file,
             block_size,
             blocks: opened.blocks,
             direct,
+            depth,
             runner,
+            syncs: Syncs::default(),
+            refused: Vec::new(),
             now: Instant::ZERO,
         })
     }
@@ -143,6 +163,51 @@ impl FileBackend {
     pub fn is_direct(&self) -> bool {
         self.direct
     }
+
+    /// Syncs of the file that flushes have begun; several flushes may share one.
+    pub fn syncs(&self) -> u64 {
+        self.syncs.begun()
+    }
+
+    fn flush(&mut self, io: Io) -> Result<(), Io> {
+        let tag = io.tag;
+        match self.syncs.come() {
+            Flush::Begin => {
+                self.runner.submit(io)?;
+                self.syncs.begin(tag);
+            }
+            Flush::Wait if self.syncs.waiting() >= self.depth as usize => return Err(io),
+            Flush::Wait => self.syncs.wait(tag),
+            Flush::Fail => {
+                let result = Err(IoError::MediaError);
+                self.refused.push(IoDone { tag, result });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Runner {
+    fn submit(&mut self, io: Io) -> Result<(), Io> {
+        match self {
+            Self::Uring(uring) => uring.submit(io),
+            Self::Positional(positional) => positional.submit(io),
+        }
+    }
+
+    fn poll(&mut self, done: &mut Vec<IoDone>) {
+        match self {
+            Self::Uring(uring) => uring.poll(done),
+            Self::Positional(positional) => positional.poll(done),
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        match self {
+            Self::Uring(uring) => uring.is_busy(),
+            Self::Positional(positional) => positional.is_busy(),
+        }
+    }
 }
 
 impl Backend for FileBackend {
@@ -156,25 +221,47 @@ impl Backend for FileBackend {
 
     fn submit(&mut self, now: Instant, io: Io) -> Result<(), Io> {
         self.now = now;
-        match &mut self.runner {
-            Runner::Uring(uring) => uring.submit(io),
-            Runner::Positional(positional) => positional.submit(io),
+        match io.kind {
+            IoKind::Flush => self.flush(io),
+            _ => self.runner.submit(io),
         }
+    }
+
+    fn peek(&self, block: u64, bytes: &mut [u8]) -> bool {
+        let offset = block * u64::from(self.block_size);
+        let mut buffer = Aligned([0; 4096]);
+        let buffer = &mut buffer.0[..4096.min(self.block_size as usize)];
+        let count = bytes.len().min(buffer.len());
+        match rustix::io::pread(&self.file, &mut *buffer, offset) {
+            // Behind the end of the file there are zeroes.
+            Ok(_) => bytes[..count].copy_from_slice(&buffer[..count]),
+            Err(_) => return false,
+        }
+        true
     }
 
     fn poll(&mut self, now: Instant, done: &mut Vec<IoDone>) {
         self.now = now;
-        match &mut self.runner {
-            Runner::Uring(uring) => uring.poll(done),
-            Runner::Positional(positional) => positional.poll(done),
+        done.append(&mut self.refused);
+        let before = done.len();
+        self.runner.poll(done);
+        if let Some(tag) = self.syncs.end(done, before) {
+            let next = Io {
+                tag,
+                kind: IoKind::Flush,
+                block: 0,
+                blocks: 0,
+                buffer: None,
+            };
+            let taken = self.runner.submit(next);
+            taken.expect("there is room where a sync has just ended");
         }
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let busy = match &self.runner {
-            Runner::Uring(uring) => uring.is_busy(),
-            Runner::Positional(positional) => positional.is_busy(),
-        };
-        busy.then(|| self.now + POLL_INTERVAL)
+        if !self.refused.is_empty() {
+            return Some(self.now);
+        }
+        self.runner.is_busy().then(|| self.now + POLL_INTERVAL)
     }
 }

@@ -103,11 +103,27 @@ pub(super) fn create(path: &Path, block_size: u32, blocks: u64) -> Result<(), Fi
         io::ErrorKind::AlreadyExists => FileError::Exists(path.to_owned()),
         _ => FileError::system(path, "create", source),
     })?;
-    rustix::fs::ftruncate(&file, len).map_err(|source| {
+    let made = rustix::fs::ftruncate(&file, len)
+        .map_err(|source| FileError::system(path, "extend", source))
+        .and_then(|()| make_durable(path, &file));
+    if made.is_err() {
         // A file of another length would only be refused later.
         let _left_over = std::fs::remove_file(path);
-        FileError::system(path, "extend", source)
-    })
+    }
+    made
+}
+
+/// Has a file that was made, or got another length, survive a power cut: its length and its name.
+fn make_durable(path: &Path, file: &File) -> Result<(), FileError> {
+    let system = |source: io::Error| FileError::system(path, "make durable", source);
+    file.sync_all().map_err(system)?;
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(system)?;
+    match folder.sync_all() {
+        // The file system has nothing to sync in folders.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced.map_err(system),
+    }
 }
 
 /// Opens a file that has all of its blocks.

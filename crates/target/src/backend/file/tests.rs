@@ -191,6 +191,70 @@ fn a_thread_that_submits_may_end() {
     }
 }
 
+/// Flushes that are all submitted at once, and how they end.
+fn flushes(file: &mut FileBackend, tags: std::ops::Range<u64>) -> Vec<Result<(), IoError>> {
+    let memory = block(SIZE as usize);
+    let count = tags.clone().count();
+    for tag in tags {
+        let flush = io(tag, IoKind::Flush, 0, 0, &memory);
+        file.submit(Instant::ZERO, flush).unwrap();
+    }
+    wait(file, count).into_values().collect()
+}
+
+#[test]
+fn flushes_that_come_together_share_a_sync() {
+    for (number, options) in all().into_iter().enumerate() {
+        let path = Scratch::new(&format!("group-{number}"));
+        let mut file = FileBackend::create(&path.0, SIZE, 8, &options).unwrap();
+        let ended = flushes(&mut file, 0..20);
+        assert!(ended.iter().all(Result::is_ok));
+        assert_eq!(file.syncs(), 2, "one for the first, one for the rest");
+        assert_eq!(flushes(&mut file, 20..21), [Ok(())]);
+        assert_eq!(file.syncs(), 3);
+        // They do not grow without bound.
+        let bound = FileOptions {
+            depth: 2,
+            ..options
+        };
+        let mut file = FileBackend::open(&path.0, SIZE, None, &bound).unwrap();
+        let memory = block(SIZE as usize);
+        let mut flush = |tag| {
+            let flush = io(tag, IoKind::Flush, 0, 0, &memory);
+            file.submit(Instant::ZERO, flush).is_ok()
+        };
+        assert_eq!(
+            [flush(1), flush(2), flush(3), flush(4)],
+            [true, true, true, false]
+        );
+        wait(&mut file, 3);
+    }
+}
+
+#[test]
+fn after_a_failed_sync_every_flush_fails() {
+    for (number, options) in all().into_iter().enumerate() {
+        let path = Scratch::new(&format!("failed-{number}"));
+        let mut file = FileBackend::create(&path.0, SIZE, 8, &options).unwrap();
+        let memory = block(SIZE as usize);
+        file.syncs.broken = true;
+        let mut ended = flushes(&mut file, 0..3);
+        // The one that failed says why; those that waited for the next fail for that.
+        let (full, media) = (Err(IoError::NoSpace), Err(IoError::MediaError));
+        assert_eq!(ended.remove(0), full);
+        assert_eq!(ended, [media, media]);
+        file.syncs.broken = false;
+        assert_eq!(flushes(&mut file, 3..5), [media, media]);
+        assert_eq!(file.syncs(), 1);
+        assert_eq!(file.poll_timeout(), None);
+        assert_eq!(run(&mut file, io(9, IoKind::Write, 0, 1, &memory)), Ok(()));
+        assert_eq!(run(&mut file, io(9, IoKind::Read, 0, 1, &memory)), Ok(()));
+        drop(file);
+        let mut file = FileBackend::open(&path.0, SIZE, None, &options).unwrap();
+        assert_eq!(flushes(&mut file, 0..1), [Ok(())]);
+    }
+}
+
 #[test]
 fn behind_the_end_of_a_file_there_are_zeroes() {
     for (number, options) in all().into_iter().enumerate() {

@@ -188,17 +188,31 @@ impl Place {
         }
     }
 
-    /// The node is dead. What only it had is lost. A write from it has ended one way or another.
+    /// The node is dead. What only it had is lost. A write under way stays: it may be another's.
     pub const fn died(self, node: u16) -> Self {
         match self.cached() {
-            Some((at, _)) if at == node => self.to(if self.is_dirty() { Self::LOST } else { 0 }),
+            Some((at, _)) if at == node => {
+                let lost = if self.is_dirty() { Self::LOST } else { 0 };
+                self.to(lost | self.0 & Self::WRITING)
+            }
             _ => self,
         }
     }
 
-    /// The loss is accepted: what is at home counts.
+    /// The newest version is lost, whatever was known before; but who has the latch may have it.
+    pub const fn lost(self) -> Self {
+        self.to(Self::LOST | self.0 & Self::WRITING)
+    }
+
+    /// The loss is accepted: what is at home counts. A write under way stays.
     pub const fn accepted(self) -> Self {
-        self.to(0)
+        self.to(self.0 & Self::WRITING)
+    }
+
+    /// The write under way will not end as it should have: who wrote is gone, and its queue is
+    /// closed. The home stays behind.
+    pub const fn not_writing(self) -> Self {
+        Self(self.0 & !Self::WRITING)
     }
 }
 
@@ -209,7 +223,8 @@ impl Place {
 /// |---|---|
 /// | 0 | lock |
 /// | 1–47 | version |
-/// | 48–62 | the node that has the latch, plus one |
+/// | 48–61 | the node that has the latch, plus one |
+/// | 62 | in doubt: that node has to find out whether its copy is the newest version |
 /// | 63 | the switch has the entry: ask there |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct FallbackLatch(pub u64);
@@ -218,7 +233,8 @@ impl FallbackLatch {
     /// What the word is while the switch has the entry.
     pub const INDEXED: FallbackLatch = FallbackLatch(1 << 63);
     const HOLDER_AT: u32 = 48;
-    const HOLDER_MASK: u64 = 0x7fff;
+    const HOLDER_MASK: u64 = 0x3fff;
+    const DOUBTED: u64 = 1 << 62;
     const VERSION_BITS: u32 = 47;
 
     /// The word for this latch word and holder.
@@ -241,8 +257,30 @@ impl FallbackLatch {
         LatchWord(self.0 & ((1 << Self::HOLDER_AT) - 1))
     }
 
-    /// Who has the latch.
+    /// The same, and the holder has to find out whether its copy is the newest version.
+    #[must_use]
+    pub const fn doubted(self) -> Self {
+        Self(self.0 | Self::DOUBTED)
+    }
+
+    /// Who has the latch, beyond doubt.
     pub const fn holder(self) -> Option<u16> {
+        match self.0 & Self::DOUBTED {
+            0 => self.anyone(),
+            _ => None,
+        }
+    }
+
+    /// Who has the latch of a page that is in doubt.
+    pub const fn doubter(self) -> Option<u16> {
+        match self.0 & Self::DOUBTED {
+            0 => None,
+            _ => self.anyone(),
+        }
+    }
+
+    /// Who has the latch, in doubt or not.
+    pub const fn anyone(self) -> Option<u16> {
         match self.0 >> Self::HOLDER_AT & Self::HOLDER_MASK {
             0 => None,
             holder => Some(holder as u16 - 1),
@@ -287,6 +325,20 @@ mod tests {
     }
 
     #[test]
+    fn a_write_under_way_outlives_the_death_of_who_is_not_known_to_write() {
+        // Node 4 writes, node 5 changes the page and dies.
+        let overtaken = Place::dirty(4, 1).writing().moved(5, 2);
+        let lost = overtaken.died(5);
+        assert!(lost.is_lost() && lost.is_writing());
+        assert!(lost.accepted().is_home() && lost.accepted().is_writing());
+        let after = lost.accepted().written(4, 1, true, false);
+        assert!(after.is_home() && !after.is_writing());
+        let dead = Place::dirty(4, 1).writing().died(4);
+        assert!(dead.is_lost() && dead.is_writing());
+        assert!(!dead.not_writing().is_writing() && dead.not_writing().is_lost());
+    }
+
+    #[test]
     fn a_write_that_was_overtaken_leaves_the_newer_place() {
         let writing = Place::dirty(4, 1).writing();
         assert!(writing.written(4, 1, true, false).is_home());
@@ -314,6 +366,9 @@ mod tests {
         assert_eq!(word.holder(), Some(0));
         assert_eq!(word.latch(), LatchWord::open(99).locked());
         assert!(!word.is_indexed() && FallbackLatch::INDEXED.is_indexed());
+        assert_eq!((word.doubted().holder(), word.doubter()), (None, None));
+        assert_eq!(word.doubted().doubter(), Some(0));
+        assert_eq!(word.doubted().latch(), word.latch());
         let open = FallbackLatch::new(LatchWord::open(99), None);
         assert_eq!((open.holder(), open.latch()), (None, LatchWord::open(99)));
         assert_eq!(FallbackLatch::default().latch(), LatchWord::open(0));

@@ -6,13 +6,15 @@
 //! | 8 | 8 | version: the latch word's, when the page was last unlatched after a change |
 //! | 16 | 8 | checksum of everything behind it, or zero while the page may be changing |
 //! | 24 | 8 | the store's identity |
+//! | 32 | 8 | LSN: where the page's last change is in the log of the engine above, or zero |
+//! | 40 | 8 | epoch: which page directory gave the version; those of one are of one order |
 //!
 //! All little-endian. The tag is [`VOID`] while the buffer frame holds no page, or not yet, and
 //! zero in a page that was never written. A node that drops a clean page voids the header before it
 //! uses the buffer frame again: that is how the switch finds out (Seamless, section 2.1).
 
 /// Bytes of the header. What follows belongs to the page's owner.
-pub const HEADER_LEN: usize = 32;
+pub const HEADER_LEN: usize = 48;
 
 /// The tag of no page.
 pub const VOID: u64 = u64::MAX;
@@ -28,10 +30,15 @@ pub struct PageHeader {
     pub checksum: u64,
     /// The store's identity.
     pub store: u64,
+    /// The log sequence number of the last change that had one, or zero. The engine above gives it;
+    /// nobody below compares it with anything.
+    pub lsn: u64,
+    /// The page directory that gave the version: a random number.
+    pub epoch: u64,
 }
 
 impl PageHeader {
-    /// Reads the first 32 bytes; nothing if there are fewer.
+    /// Reads the first 48 bytes; nothing if there are fewer.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let words: &[u8; HEADER_LEN] = bytes.first_chunk()?;
         let word = |at: usize| {
@@ -44,13 +51,22 @@ impl PageHeader {
             version: word(8),
             checksum: word(16),
             store: word(24),
+            lsn: word(32),
+            epoch: word(40),
         })
     }
 
     /// The bytes.
     pub fn emit(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
-        let words = [self.page, self.version, self.checksum, self.store];
+        let words = [
+            self.page,
+            self.version,
+            self.checksum,
+            self.store,
+            self.lsn,
+            self.epoch,
+        ];
         for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
             chunk.copy_from_slice(&word.to_le_bytes());
         }
@@ -69,11 +85,15 @@ mod tests {
             version: 9,
             checksum: u64::MAX - 1,
             store: 5,
+            lsn: 0x0708,
+            epoch: 0x090a,
         };
         let bytes = header.emit();
         assert_eq!(bytes[..8], [6, 5, 4, 3, 2, 1, 0, 0]);
         assert_eq!(bytes[8..10], [9, 0]);
+        assert_eq!(bytes[32..40], [8, 7, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[40..], [0x0a, 9, 0, 0, 0, 0, 0, 0]);
         assert_eq!(PageHeader::parse(&bytes), Some(header));
-        assert_eq!(PageHeader::parse(&bytes[..31]), None);
+        assert_eq!(PageHeader::parse(&bytes[..HEADER_LEN - 1]), None);
     }
 }

@@ -5,17 +5,20 @@
 //! - [`entry`]: the directory's entry of a page: holder, latch word, place; the same entry in the
 //!   memory of a server, for pages that the switch does not index.
 //! - [`header`]: the first bytes of every page.
+//! - [`control`]: what nodes, switch and controller keep for each other in a node's memory.
 //!
 //! A **page number** has 48 bits: the *store* of the page (a namespace of an NVMe target) in bits
 //! 40 to 47, the number of the page within it below. The home of a page follows from it: block
 //! `index × page size / block size` of the namespace. So the switch keeps no table of homes.
 
 pub mod completion;
+pub mod control;
 pub mod entry;
 pub mod header;
 pub mod request;
 
 pub use completion::{Completion, Outcome, Source};
+pub use control::FrameState;
 pub use entry::{FallbackLatch, LatchWord, Place};
 pub use header::{HEADER_LEN, PageHeader};
 pub use request::{Operation, Request, Response, Status};
@@ -60,6 +63,14 @@ impl PageId {
         (Self::MAGIC as u64) << Self::BITS | self.0
     }
 
+    /// The page whose header begins with this word, if it is one.
+    pub const fn from_tag(tag: u64) -> Option<Self> {
+        if tag >> Self::BITS != Self::MAGIC as u64 {
+            return None;
+        }
+        Self::from_number(tag & ((1 << Self::BITS) - 1))
+    }
+
     /// The store.
     pub const fn store(self) -> u8 {
         (self.0 >> Self::INDEX_BITS) as u8
@@ -98,6 +109,9 @@ mod tests {
         assert_eq!(PageId::from_number(page.number()), Some(page));
         assert_eq!(page.to_string(), "page 3:77");
         assert_eq!(page.tag(), 0x5257_0300_0000_004d);
+        assert_eq!(PageId::from_tag(page.tag()), Some(page));
+        assert_eq!(PageId::from_tag(page.number()), None);
+        assert_eq!(PageId::from_tag(super::header::VOID), None);
         assert_eq!(PageId::new(0, 1 << 40), None);
         assert_eq!(PageId::from_number(1 << 48), None);
     }

@@ -60,6 +60,14 @@ pub enum Operation {
     ReadFrame = 12,
     /// Buffer frame to home: for pages not indexed.
     WriteHome = 13,
+    /// Everything that has been written to the page's store, by whomever, becomes durable: an NVMe
+    /// Flush of its namespace (NVM Command Set 1.0, 3.2.2). The page may be any of the store.
+    Flush = 14,
+    /// The requester was given the latch of a page that is in doubt, and has found out that its
+    /// buffer frame has the newest version: as [`Operation::Unfix`].
+    Own = 15,
+    /// The same, but the newest version is at home: the latch is released.
+    Disown = 16,
 }
 
 impl Operation {
@@ -81,11 +89,30 @@ impl Operation {
         )
     }
 
+    /// Whether data may move for it, so that its slot is in use until a completion has come.
+    pub const fn may_move(self) -> bool {
+        !matches!(
+            self,
+            Self::Verify
+                | Self::Unfix
+                | Self::Release
+                | Self::Quiesce
+                | Self::Aim
+                | Self::Own
+                | Self::Disown
+        )
+    }
+
     /// Whether it is about the directory's entry of the page.
     pub const fn needs_entry(self) -> bool {
         !matches!(
             self,
-            Self::Quiesce | Self::ReadHome | Self::Aim | Self::ReadFrame | Self::WriteHome
+            Self::Quiesce
+                | Self::ReadHome
+                | Self::Aim
+                | Self::ReadFrame
+                | Self::WriteHome
+                | Self::Flush
         )
     }
 }
@@ -157,10 +184,13 @@ pub enum Status {
     NotHolder = 6,
     /// The buffer frame is not the page's place, or is not ahead of the home: it may be dropped.
     Superseded = 7,
-    /// There is no lane for the transfer, or another write of the page is under way: ask again.
+    /// There is no lane for the transfer, another write of the page is under way, or the slot's
+    /// last request has not ended: ask again.
     Busy = 8,
     /// The operation, the page or the buffer frame makes no sense.
     Invalid = 9,
+    /// The page's store is not open to the requester's node; nothing was done.
+    NotMember = 10,
 }
 
 impl Status {

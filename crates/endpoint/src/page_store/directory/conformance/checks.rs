@@ -12,11 +12,12 @@ const C: usize = 2;
 pub type Check = fn(&mut Bench<'_>);
 
 /// All checks and what they are called.
-pub const ALL: [(&str, Check); 10] = [
+pub const ALL: [(&str, Check); 11] = [
     ("exclusive excludes", exclusive_excludes),
     ("shared sees the newest", shared_sees_the_newest),
     ("versions count changes", versions_count_changes),
     ("a page goes home and comes back", evicts),
+    ("what went home is made durable", flushes),
     ("an overtaken page is superseded", superseded),
     ("only the holder gives back", not_holder),
     ("what is there is not moved", unchanged),
@@ -105,6 +106,19 @@ fn evicts(bench: &mut Bench<'_>) {
     // From the home, or from c, which the directory may have learnt of.
     assert!(matches!(source, Source::Storage | Source::Memory));
     assert_eq!(bench.verify(A), LatchWord::open(version));
+}
+
+fn flushes(bench: &mut Bench<'_>) {
+    let page = bench.page;
+    let version = bench.change(A, 0);
+    let (frame, keep) = (0, true);
+    bench.expect(A, Op::Evict { page, frame, keep }, Answer::Done);
+    for node in [A, B] {
+        let store = page.store();
+        bench.expect(node, Op::Flush { store }, Answer::Done);
+    }
+    bench.expect(A, Op::Flush { store: 0xff }, Answer::Invalid);
+    assert_eq!(bench.verify(B), LatchWord::open(version));
 }
 
 fn superseded(bench: &mut Bench<'_>) {

@@ -40,6 +40,8 @@ pub(in super::super) struct Evict {
     keep: bool,
     /// The mark is this operation's, made when the entry was in the switch.
     mine: bool,
+    /// Nothing is to be written: only the mark is to go.
+    unmark: bool,
     state: State,
     latch: LatchWord,
     place: Place,
@@ -55,11 +57,36 @@ impl Evict {
             frame,
             keep,
             mine,
+            unmark: false,
             state: State::Reading,
             latch: NO_LATCH,
             place: Place::HOME,
             failures: 0,
         }
+    }
+
+    /// The machine that takes away what another left behind. Its first step is to read the entry.
+    pub fn unmark(me: u16, page: PageId, frame: u32) -> Self {
+        Self {
+            unmark: true,
+            ..Self::new(me, page, frame, true, true)
+        }
+    }
+
+    /// What it is to do, should it begin anew. Nobody but this node marks a page that is in its
+    /// memory, and it does one thing at a time with a page: so a mark that is there is its own.
+    pub fn goal(&self) -> Goal {
+        let (page, frame, keep) = (self.page, self.frame, self.keep);
+        match self.unmark {
+            true => Goal::Unmark { page, frame },
+            false => Goal::Rewrite { page, frame, keep },
+        }
+    }
+
+    /// What is to be done in place of it, should nobody be there to do it.
+    pub fn owes(&self) -> Goal {
+        let (page, frame) = (self.page, self.frame);
+        Goal::Unmark { page, frame }
     }
 
     /// What to do now.
@@ -115,10 +142,19 @@ impl Evict {
         }
         self.latch = latch.latch();
         self.place = place;
+        let doubted = latch.doubter() == Some(self.me);
+        if doubted && !self.unmark {
+            return Step::End(Answer::Locked, latch.latch());
+        }
         let here = place.is_at(self.me, self.frame) && place.is_dirty();
         match (here, place.is_writing()) {
+            (_, true) if self.unmark && place.cached().is_some_and(|(at, _)| at == self.me) => {
+                self.finish(Answer::Gone)
+            }
+            _ if self.unmark => Step::End(Answer::Gone, self.latch),
             (true, true) if self.mine => self.write(),
             (false, true) if self.mine => self.finish(Answer::Superseded),
+            (false, _) if place.is_lost() => Step::End(Answer::Lost, self.latch),
             (false, _) => Step::End(Answer::Superseded, self.latch),
             // An older version is on its way home.
             (true, true) => Step::Pause,

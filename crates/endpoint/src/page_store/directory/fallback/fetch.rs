@@ -112,7 +112,33 @@ impl Fetch {
         }
     }
 
-    fn goal(&self) -> Goal {
+    /// The latch that it has, or may have, only for the moment: to be given back.
+    pub fn owes(&self) -> Option<Goal> {
+        let undo = |answer, latch| Goal::Undo {
+            page: self.page,
+            answer,
+            latch,
+        };
+        match self.state {
+            State::EnlistLatch | State::EnlistPlace | State::EnlistOpen => {
+                Some(undo(Answer::Gone, NO_LATCH))
+            }
+            State::Releasing(answer, latch) => Some(undo(answer, latch)),
+            _ => None,
+        }
+    }
+
+    /// The latch that it may have for its user.
+    pub fn may_hold(&self) -> Option<Goal> {
+        (self.mode == Mode::Exclusive).then_some(Goal::Undo {
+            page: self.page,
+            answer: Answer::Gone,
+            latch: NO_LATCH,
+        })
+    }
+
+    /// What it is to do.
+    pub fn goal(&self) -> Goal {
         Goal::Do(Op::Fetch {
             page: self.page,
             mode: self.mode,
@@ -209,7 +235,11 @@ impl Fetch {
         match self.place.cached() {
             Some(at) if at == (self.me, self.frame) => {
                 if self.place.is_dirty() {
-                    return self.fail(Answer::Invalid, self.latch.latch());
+                    return match self.have {
+                        // It has been published anew under another version number.
+                        Some(_) => Step::End(Answer::Unchanged, self.latch.latch()),
+                        None => self.fail(Answer::Invalid, self.latch.latch()),
+                    };
                 }
                 // Somebody may be about to read from it: he must not find the same place again.
                 self.enlist = false;

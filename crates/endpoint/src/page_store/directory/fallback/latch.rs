@@ -41,6 +41,11 @@ impl Latch {
         }
     }
 
+    /// What it is to do.
+    pub fn goal(&self) -> Goal {
+        self.goal
+    }
+
     /// What to do now.
     pub fn next(&mut self, event: Event) -> Step {
         match (self.state, event) {
@@ -68,35 +73,47 @@ impl Latch {
             return Step::Switch(self.goal);
         }
         if let Goal::Do(Op::Verify { .. }) = self.goal {
-            return match self.place.is_lost() {
+            // Who has the latch may have the newest version.
+            return match self.place.is_lost() && !self.latch.latch().is_locked() {
                 true => Step::End(Answer::Lost, self.latch.latch()),
                 false => Step::End(Answer::Done, self.latch.latch()),
             };
         }
-        if self.latch.holder() != Some(self.me) {
+        let finds_out = matches!(self.goal, Goal::Do(Op::Own { .. } | Op::Disown { .. }));
+        if self.latch.doubter() == Some(self.me) {
+            return match self.goal {
+                Goal::Do(Op::Own { frame, .. }) => self.move_to(self.place.moved(self.me, frame)),
+                Goal::Do(Op::Disown { .. }) => self.move_to(self.place.accepted()),
+                // There is another latch now, with which the node has to find out first.
+                Goal::Undo { answer, latch, .. } => Step::End(answer, latch),
+                _ => Step::End(Answer::Locked, self.latch.latch()),
+            };
+        }
+        if finds_out || self.latch.holder() != Some(self.me) {
             return self.not_mine(self.latch.latch());
         }
-        if let Goal::Do(Op::Unfix { frame, .. }) = self.goal {
-            if self.place.is_writing() {
-                return Step::Pause;
-            }
-            let moved = self.place.moved(self.me, frame);
-            if moved != self.place {
-                self.state = State::Placing;
-                return Step::Swap {
-                    word: Word::Place,
-                    compare: self.place.0,
-                    swap: moved.0,
-                };
-            }
+        match self.goal {
+            Goal::Do(Op::Unfix { .. }) if self.place.is_writing() => Step::Pause,
+            Goal::Do(Op::Unfix { frame, .. }) => self.move_to(self.place.moved(self.me, frame)),
+            _ => self.open(),
         }
-        self.open()
+    }
+
+    fn move_to(&mut self, to: Place) -> Step {
+        self.state = State::Placing;
+        Step::Swap {
+            word: Word::Place,
+            compare: self.place.0,
+            swap: to.0,
+        }
     }
 
     /// The word when this is done.
     fn after(&self) -> FallbackLatch {
         match self.goal {
-            Goal::Do(Op::Unfix { .. }) => FallbackLatch::new(self.latch.latch().changed(), None),
+            Goal::Do(Op::Unfix { .. } | Op::Own { .. } | Op::Disown { .. }) => {
+                FallbackLatch::new(self.latch.latch().changed(), None)
+            }
             _ => released(self.latch),
         }
     }

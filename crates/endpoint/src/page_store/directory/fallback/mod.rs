@@ -48,11 +48,39 @@ impl FallbackWalk {
             Goal::Rewrite { page, frame, keep } => {
                 Self::Evict(Evict::new(me, page, frame, keep, true))
             }
-            Goal::Do(Op::Verify { .. } | Op::Unfix { .. } | Op::Release { .. })
+            Goal::Unmark { page, frame } => Self::Evict(Evict::unmark(me, page, frame)),
+            Goal::Do(
+                Op::Verify { .. }
+                | Op::Unfix { .. }
+                | Op::Release { .. }
+                | Op::Own { .. }
+                | Op::Disown { .. },
+            )
             | Goal::Undo { .. } => Self::Latch(Latch::new(me, goal)),
-            Goal::Do(Op::Quiesce) => return None,
+            Goal::Do(Op::Quiesce | Op::Flush { .. } | Op::ReadHome { .. }) => return None,
         };
         Some((walk, Step::ReadEntry))
+    }
+
+    /// What it is to do, should it begin anew.
+    pub fn goal(&self) -> Goal {
+        match self {
+            Self::Fetch(fetch) => fetch.owes().unwrap_or(fetch.goal()),
+            Self::Latch(latch) => latch.goal(),
+            Self::Evict(evict) => evict.goal(),
+        }
+    }
+
+    /// What is to be done in place of it, should nobody be there to do it.
+    pub fn owes(&self) -> Option<Goal> {
+        match self {
+            Self::Fetch(fetch) => fetch.owes().or(fetch.may_hold()),
+            Self::Latch(latch) => match latch.goal() {
+                goal @ Goal::Undo { .. } => Some(goal),
+                _ => None,
+            },
+            Self::Evict(evict) => Some(evict.owes()),
+        }
     }
 
     /// What to do now.

@@ -176,9 +176,10 @@ fn a_changed_page_does_not_move_away_from_under_a_write() {
     let end = tired.next(Event::Due { tired: true });
     assert!(matches!(end, Step::End(Answer::Gone, _)));
     assert_eq!(walk.next(Event::Due { tired: false }), Step::ReadEntry);
-    // The write has ended, or who wrote is dead: the mark goes with the place.
-    assert!(!marked.died(2).is_writing());
-    for place in [marked.written(2, 9, true, false), marked.died(2)] {
+    // The write goes on when who wrote is dead, until the controller says that it has ended.
+    assert!(marked.died(2).is_writing());
+    let ended = marked.died(2).not_writing();
+    for place in [marked.written(2, 9, true, false), ended] {
         let mut walk = walk;
         let place_is = walk.next(Event::Entry(MINE, place));
         let moved = place.moved(ME, frame);

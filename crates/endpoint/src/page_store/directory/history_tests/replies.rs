@@ -15,6 +15,10 @@ impl History {
         let latch = reply.latch;
         match op {
             Op::Quiesce => self.quiesced(node, reply.answer == Answer::Done),
+            Op::ReadHome { .. } | Op::Own { .. } | Op::Disown { .. } => {
+                unreachable!("nothing is in doubt here")
+            }
+            Op::Flush { .. } => assert_eq!(reply.answer, Answer::Done, "{op:?}"),
             Op::Verify { .. } => {
                 if reply.answer == Answer::Done {
                     assert!(latch.version() >= committed, "{op:?}: {latch}");

@@ -123,7 +123,7 @@ impl Model {
             self.aims.insert(key, request.page.number());
             return Status::Current;
         }
-        if request.page.index() >= PAGES {
+        if request.page.index() >= PAGES || request.page.store() != super::STORE {
             return Status::Invalid;
         }
         if self.rng.chance(self.faults.busy) {
@@ -132,6 +132,7 @@ impl Model {
         let kind = match request.operation {
             Operation::ReadHome => Kind::ReadHome,
             Operation::ReadFrame => Kind::ReadFrame,
+            Operation::Flush => Kind::Flush,
             _ => Kind::WriteHome,
         };
         let nowhere = Entry {
@@ -146,7 +147,7 @@ impl Model {
     fn start(&mut self, node: u16, request: Request, command: u32, kind: Kind, entry: &Entry) {
         let source = match kind {
             Kind::Fix { .. } => entry.place.cached(),
-            Kind::ReadHome => None,
+            Kind::ReadHome | Kind::Flush => None,
             Kind::ReadFrame => {
                 let aim = self.aims[&(node, request.slot)];
                 Some(((aim >> 24) as u16, aim as u32 & 0xff_ffff))

@@ -1,6 +1,7 @@
 //! The version of a column: a checksum of 64 bits.
 
 use super::header::{COLUMN_HEADER_LEN, ColumnHeader};
+use rackweave_base::checksum::{fold, word};
 
 const LANES: [u64; 4] = [
     0x9fb2_1c65_1e98_df25,
@@ -92,17 +93,4 @@ impl Checksum {
         }
         self.steps += 1;
     }
-}
-
-#[inline]
-fn word(bytes: &[u8]) -> u64 {
-    let mut eight = [0; 8];
-    eight.copy_from_slice(&bytes[..8]);
-    u64::from_le_bytes(eight)
-}
-
-#[inline]
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
 }

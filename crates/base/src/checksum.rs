@@ -1,8 +1,8 @@
-//! The checksum of pages on storage: 64 bits, four lanes of multiplications.
+//! The checksum of what lies on storage: 64 bits, four lanes of multiplications.
 //!
 //! Each step multiplies two words to 128 bits and folds the halves together, as wyhash does; a lane
-//! carries what it has over to its next step. It finds damage, not malice. It is part of the format
-//! of stores, so it never changes.
+//! carries what it has over to its next step. It finds damage, not malice. It is part of formats on
+//! storage (pages, the area of double writes), so it never changes.
 
 const LANES: [u64; 4] = [
     0xa076_1d64_78bd_642f,
@@ -16,7 +16,7 @@ const STEP: usize = 64;
 
 /// The checksum of a word and bytes, a multiple of eight, behind it. Never zero, which stands for
 /// none.
-pub(super) fn checksum(first: u64, bytes: &[u8]) -> u64 {
+pub fn checksum(first: u64, bytes: &[u8]) -> u64 {
     let mut lanes = LANES;
     let mut steps = bytes.chunks_exact(STEP);
     for step in &mut steps {
@@ -37,15 +37,17 @@ pub(super) fn checksum(first: u64, bytes: &[u8]) -> u64 {
     sum.max(1)
 }
 
+/// The little-endian word at the beginning of at least eight bytes.
 #[inline]
-fn word(bytes: &[u8]) -> u64 {
+pub fn word(bytes: &[u8]) -> u64 {
     let mut eight = [0; 8];
     eight.copy_from_slice(&bytes[..8]);
     u64::from_le_bytes(eight)
 }
 
+/// The product of two words, its halves folded together, as wyhash does.
 #[inline]
-fn fold(a: u64, b: u64) -> u64 {
+pub fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }
@@ -53,12 +55,12 @@ fn fold(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rackweave_base::Rng;
+    use crate::Rng;
 
     #[test]
     fn every_bit_counts() {
         let mut rng = Rng::new(1);
-        for len in [8, 64, 72, 4064] {
+        for len in [8, 64, 72, 4056] {
             let mut bytes: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
             let whole = checksum(5, &bytes);
             assert_ne!(whole, checksum(6, &bytes));
@@ -73,7 +75,7 @@ mod tests {
     #[test]
     fn zeroes_of_different_lengths_differ() {
         let zeroes = [0; 4096];
-        assert_ne!(checksum(0, &zeroes), checksum(0, &zeroes[..4064]));
+        assert_ne!(checksum(0, &zeroes), checksum(0, &zeroes[..4056]));
         assert_ne!(checksum(0, &[]), 0);
     }
 

@@ -1,0 +1,218 @@
+//! Nodes that die, or are taken for dead, and nodes that come back.
+//!
+//! First everything of the node's ends: its channels, its lanes, its queues at targets. Only then
+//! do its latches open, so that nothing of it can reach a page that is another's. A node that is
+//! alive and taken for dead finds its channels fenced, and comes back empty.
+
+use super::book::NodeBook;
+use super::set_up::with_pages;
+use super::{PageSetUpError, fallback};
+use crate::lanes::Connected;
+use crate::{Controller, Site};
+use core::ops::Range;
+use rackweave_base::NodeId;
+use rackweave_programs::pages::{End, LostPage, NodeDeath};
+use rackweave_programs::{Pipeline, Task};
+use rackweave_switch::transfer::EngineTask;
+use rackweave_wire::fabric::page::{FallbackLatch, Outcome, PageId, Place, Source, control};
+use std::collections::BTreeSet;
+
+impl Controller {
+    /// A node has died: its latches open, what only it had is lost, and whoever waits for it is
+    /// told. Latches in the server's memory are opened, too. If it was the memory server, its
+    /// entries are made again elsewhere.
+    pub(crate) fn page_node_died(&mut self, site: &mut dyn Site, node: NodeId) {
+        for store in self.page_stores_of(node) {
+            self.page_target_died(site, store);
+        }
+        if let Some(index) = self.pages.as_ref().and_then(|book| book.index(node)) {
+            self.page_member_died(site, index);
+        }
+        if self.pages.as_ref().and_then(|book| book.server) == Some(node) {
+            self.server_died(site);
+        }
+    }
+
+    fn page_member_died(&mut self, site: &mut dyn Site, index: usize) {
+        let book = self.pages.as_mut().expect("as the caller knows");
+        let node = book.spec.nodes[index].node;
+        let Some(dead) = book.nodes[index].take() else {
+            return;
+        };
+        let slots = book.slots_of(index);
+        fence(site, &dead);
+        self.stop_slots(site, &slots);
+        let mut starving: BTreeSet<u16> = self
+            .cargo(site, &dead.sources)
+            .into_iter()
+            .map(|(_, slot)| slot)
+            .collect();
+        let dropped = self.forget_node(site, &dead, slots.clone());
+        self.free_unstarted(site, &dropped);
+        let is_source = |lane| dead.sources.iter().any(|source| source.lane == lane);
+        site.switch(&mut |_, switch| {
+            let fed = |task| fed_by(switch.program(), task, &is_source);
+            starving.extend(dropped.iter().filter_map(fed));
+        });
+        for slot in starving.difference(&slots.clone().collect()) {
+            self.relink_slot(site, *slot);
+            self.end_slot(site, *slot, End::new(Outcome::SourceGone, Source::Memory));
+        }
+        let mut death = with_pages(site, |pages| pages.node_died(node.0));
+        self.fallback_died(site, node.0, &mut death);
+        self.note_lost(death.lost);
+    }
+
+    /// Takes a dead node's lanes out of the tables; the tasks that were about them.
+    pub(super) fn forget_node(
+        &mut self,
+        site: &mut dyn Site,
+        dead: &NodeBook,
+        slots: Range<u16>,
+    ) -> Vec<Task> {
+        let node = dead.pool.node;
+        let book = self.pages.as_mut().expect("pages are set up");
+        let mut lanes: Vec<Connected> = [dead.sources.as_slice(), &dead.requests].concat();
+        for slot in slots.clone() {
+            if let Some(slot) = book.slots[usize::from(slot)].take() {
+                lanes.extend([slot.target, slot.word, slot.relay]);
+            }
+        }
+        let mut dropped = Vec::new();
+        site.switch(&mut |_, switch| {
+            let program = switch.program_mut();
+            for lane in &lanes {
+                program.engine.disconnect(lane.lane, lane.switch_qpn);
+            }
+            for lane in &dead.requests {
+                let _known = program.pages.set_role(lane.lane, None);
+            }
+            for slot in slots.clone() {
+                let _known = program.pages.set_slot(slot, None, Default::default());
+            }
+            let _known = program.pages.set_node(node.0, None);
+            dropped = switch.purge();
+        });
+        for &(_, server, qpn) in &dead.fallback {
+            site.node(server, &mut |verbs| {
+                let _gone = verbs.destroy_qp(qpn);
+            });
+        }
+        // If it lives, nothing of before may reach what it will be given.
+        site.node(node, &mut |verbs| {
+            for lane in &lanes {
+                let _gone = verbs.destroy_qp(lane.node_qpn);
+            }
+            for &(near, ..) in &dead.fallback {
+                let _gone = verbs.destroy_qp(near);
+            }
+        });
+        site.remove_region(node, &dead.pool.region);
+        for channel in &dead.channels {
+            site.remove_region(node, &channel.control);
+        }
+        dropped
+    }
+
+    /// Opens a dead node's latches in the server's memory.
+    pub(super) fn fallback_died(&mut self, site: &mut dyn Site, node: u16, death: &mut NodeDeath) {
+        let Some(book) = &self.pages else { return };
+        let Some(server) = book.server else { return };
+        let stores: Vec<_> = book.fallback.iter().zip(&book.spec.stores).collect();
+        let mut changed = Vec::new();
+        for (store, (region, spec)) in (0u8..).zip(stores) {
+            for index in 0..spec.pages {
+                let offset = index * fallback::ENTRY_LEN;
+                let mut load = |offset| {
+                    let bytes = site.load_word(server, region.rkey, offset);
+                    bytes.map(u64::from_le_bytes)
+                };
+                let (Some(latch), Some(place)) = (load(offset), load(offset + 8)) else {
+                    return;
+                };
+                let (latch, place) = (FallbackLatch(latch), Place(place));
+                let Some(page) = PageId::new(store, index) else {
+                    continue;
+                };
+                if latch.is_indexed() {
+                    continue;
+                }
+                let is_holder = latch.anyone() == Some(node);
+                // Who writes a page home is its place here, so the mark is the dead node's.
+                let was_there = place.cached().is_some_and(|(at, _)| at == node);
+                let after = match was_there {
+                    true => place.died(node).not_writing(),
+                    false => place,
+                };
+                if after.is_lost() && (was_there || is_holder) {
+                    let version = latch.latch().version();
+                    death.lost.push(LostPage { page, version });
+                }
+                if after != place {
+                    changed.push((region.rkey, offset + 8, after.0));
+                }
+                if is_holder {
+                    let open = FallbackLatch::new(latch.latch().released(), None);
+                    death.released.push(page);
+                    changed.push((region.rkey, offset, open.0));
+                }
+            }
+        }
+        for (rkey, offset, word) in changed {
+            site.store_word(server, rkey, offset, word.to_le_bytes());
+        }
+    }
+
+    /// A node that had died is there again, with nothing in its memory.
+    ///
+    /// # Errors
+    /// If it lacks room.
+    pub fn page_node_returned(
+        &mut self,
+        site: &mut dyn Site,
+        node: NodeId,
+    ) -> Result<(), PageSetUpError> {
+        self.server_returned(site, node)?;
+        let Some(book) = &self.pages else {
+            return Ok(());
+        };
+        let Some(index) = book.index(node).filter(|&at| book.nodes[at].is_none()) else {
+            return Ok(());
+        };
+        let (slots, stores) = (book.slots_of(index), book.stores.len() as u8);
+        self.bring_node_up(site, index)?;
+        for slot in slots {
+            for store in 0..stores {
+                self.bring_queue_up(site, slot, store)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells a node that may be alive that it is taken for dead.
+fn fence(site: &mut dyn Site, dead: &NodeBook) {
+    for channel in &dead.channels {
+        let at = control::generation_at(channel.slots);
+        let word = control::FENCED.to_le_bytes();
+        site.store_word(channel.node, channel.control.rkey, at, word);
+    }
+}
+
+/// The slot that waits for what a task that was dropped was to do on one of these source lanes.
+fn fed_by(
+    program: &Pipeline,
+    task: &Task,
+    is_source: &impl Fn(rackweave_switch::transfer::LaneId) -> bool,
+) -> Option<u16> {
+    match task {
+        Task::Engine(EngineTask::Start(start)) if is_source(start.source) => {
+            Some(start.cookie as u16)
+        }
+        Task::Engine(EngineTask::Refuse { lane, .. }) if is_source(*lane) => {
+            Some(program.engine.cookie(*lane) as u16)
+        }
+        Task::Event(event) if is_source(event.lane()) => Some(event.cookie() as u16),
+        _ => None,
+    }
+}

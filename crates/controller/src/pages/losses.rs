@@ -1,0 +1,78 @@
+//! Pages whose newest version is lost.
+
+use super::set_up::with_pages;
+use crate::{Controller, Site};
+use rackweave_programs::pages::{EntryState, LostPage};
+use rackweave_wire::fabric::page::{FallbackLatch, PageId, Place};
+
+impl Controller {
+    /// Pages whose newest version went down with a node, and that nobody has accepted as lost.
+    pub fn lost_pages(&self) -> &[LostPage] {
+        self.pages.as_ref().map_or(&[], |book| &book.lost)
+    }
+
+    /// Goes back to the version of a lost page that is at home. Its version number moves on, so
+    /// that no copy from before is taken for it. False if it is not lost, or not any more: one that
+    /// had it latched when it was lost may have given it back changed. False, too, as long as a
+    /// node has its latch: ask again.
+    pub fn accept_loss(&mut self, site: &mut dyn Site, page: PageId) -> bool {
+        let Some(state) = self.page_state(site, page) else {
+            return false;
+        };
+        if state.place.is_lost() && state.latch.is_locked() {
+            return false;
+        }
+        if let Some(book) = &mut self.pages {
+            book.lost.retain(|lost| lost.page != page);
+        }
+        if !state.place.is_lost() {
+            return false;
+        }
+        // Copies of what is given up must not come back should the directory be lost.
+        if let Some(book) = &mut self.pages {
+            book.accepted.insert(page, state.latch.version() + 1);
+        }
+        let latch = state.latch.changed();
+        let place = state.place.accepted();
+        let indexed = with_pages(site, |pages| {
+            pages.change(page, |state| EntryState {
+                latch,
+                place,
+                ..state
+            })
+        });
+        if let (false, Some((server, rkey, offset))) = (indexed, self.fallback_entry(page)) {
+            let latch = FallbackLatch::new(latch, None);
+            site.store_word(server, rkey, offset + 8, place.0.to_le_bytes());
+            site.store_word(server, rkey, offset, latch.0.to_le_bytes());
+        }
+        true
+    }
+
+    /// What the directory says of a page, wherever it says it.
+    fn page_state(&self, site: &mut dyn Site, page: PageId) -> Option<EntryState> {
+        if let Some(state) = with_pages(site, |pages| pages.entry(page)) {
+            return Some(state);
+        }
+        let (server, rkey, offset) = self.fallback_entry(page)?;
+        let mut load = |offset| site.load_word(server, rkey, offset).map(u64::from_le_bytes);
+        let (latch, place) = (FallbackLatch(load(offset)?), Place(load(offset + 8)?));
+        (!latch.is_indexed()).then_some(EntryState {
+            latch: latch.latch(),
+            holder: latch.anyone(),
+            doubted: latch.doubter().is_some(),
+            place,
+        })
+    }
+
+    /// Notes pages as lost, each once.
+    pub(super) fn note_lost(&mut self, lost: impl IntoIterator<Item = LostPage>) {
+        let Some(book) = &mut self.pages else { return };
+        for page in lost {
+            match book.lost.iter_mut().find(|known| known.page == page.page) {
+                Some(known) => *known = page,
+                None => book.lost.push(page),
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Channels that are connected afresh, and stores that are opened to nodes.
+//!
+//! A node whose queue pairs have given up, as after a cable was cut for long, writes a plea into
+//! the channel's control region. The channel is then stopped, connected afresh at both ends, and
+//! told so by its next generation; what it had under way it asks for again.
+
+use super::PageSetUpError;
+use super::set_up::with_pages;
+use crate::{Controller, Site};
+use rackweave_base::NodeId;
+use rackweave_wire::fabric::page::control;
+
+impl Controller {
+    /// Connects afresh every channel whose node has written a plea. False if there was none.
+    pub fn page_pleas(&mut self, site: &mut dyn Site) -> bool {
+        let Some(book) = &self.pages else {
+            return false;
+        };
+        let (mut pleas, mut server_pleas) = (Vec::new(), Vec::new());
+        for (index, node) in book.nodes.iter().enumerate() {
+            for channel in node.iter().flat_map(|node| &node.channels) {
+                let mut load = |at| site.load_word(channel.node, channel.control.rkey, at);
+                let plea = load(control::plea_at(channel.slots));
+                let server_plea = load(control::server_plea_at(channel.slots));
+                let at = (index, usize::from(channel.worker));
+                if plea.map(u64::from_le_bytes) == Some(channel.generation) {
+                    pleas.push(at);
+                } else if server_plea.map(u64::from_le_bytes) == Some(channel.server_generation) {
+                    server_pleas.push(at);
+                }
+            }
+        }
+        // A node that has died meanwhile needs nothing.
+        for &(index, worker) in &pleas {
+            let _dead = self.renew_channel(site, index, worker);
+        }
+        for &(index, worker) in &server_pleas {
+            let _dead = self.renew_server(site, index, worker);
+        }
+        !pleas.is_empty() || !server_pleas.is_empty()
+    }
+
+    /// Connects a channel to the memory server afresh.
+    fn renew_server(
+        &mut self,
+        site: &mut dyn Site,
+        index: usize,
+        worker: usize,
+    ) -> Result<(), PageSetUpError> {
+        if self.pages.as_ref().is_none_or(|book| book.server.is_none()) {
+            return Ok(());
+        }
+        let node = self.pages.as_mut().and_then(|b| b.nodes[index].take());
+        let Some(mut node) = node else {
+            return Ok(());
+        };
+        let connected = self.connect_fallback(site, &mut node, worker);
+        if connected.is_ok() {
+            let channel = &mut node.channels[worker];
+            channel.server_generation += 1;
+            let at = control::server_generation_at(channel.slots);
+            let word = channel.server_generation.to_le_bytes();
+            site.store_word(channel.node, channel.control.rkey, at, word);
+        }
+        let book = self.pages.as_mut().expect("as above");
+        book.nodes[index] = Some(node);
+        connected
+    }
+
+    /// Connects a channel afresh.
+    pub(super) fn renew_channel(
+        &mut self,
+        site: &mut dyn Site,
+        index: usize,
+        worker: usize,
+    ) -> Result<(), PageSetUpError> {
+        let Some(book) = &self.pages else {
+            return Ok(());
+        };
+        let member = book.spec.nodes[index];
+        let stores = book.stores.len() as u8;
+        let first = book.first_slot[index] + worker as u16 * member.slots;
+        let slots = first..first + member.slots;
+        let number = self.first_channel(index) + worker as u16;
+        with_pages(site, |pages| pages.set_channel(number, None))?;
+        self.stop_slots(site, &slots);
+        let node = self.pages.as_mut().and_then(|b| b.nodes[index].take());
+        let Some(mut node) = node else {
+            return Ok(());
+        };
+        let connected = self.connect_channel(site, index, &mut node, worker);
+        let book = self.pages.as_mut().expect("as above");
+        book.nodes[index] = Some(node);
+        connected?;
+        for slot in slots {
+            for store in 0..stores {
+                self.bring_queue_up(site, slot, store)?;
+            }
+        }
+        self.start_channel(site, index, worker)
+    }
+
+    /// Opens a channel that was connected afresh, and tells its node.
+    pub(super) fn start_channel(
+        &mut self,
+        site: &mut dyn Site,
+        index: usize,
+        worker: usize,
+    ) -> Result<(), PageSetUpError> {
+        let node = self.pages.as_mut().and_then(|b| b.nodes[index].take());
+        let Some(mut node) = node else {
+            return Ok(());
+        };
+        let opened = self.open_channel(site, index, &node, worker);
+        Self::next_generation(site, &mut node.channels[worker]);
+        let book = self.pages.as_mut().expect("as above");
+        book.nodes[index] = Some(node);
+        opened
+    }
+
+    /// Opens a store to these nodes and closes it to all others: their requests about its pages are
+    /// refused and counted. To begin with, every store is open to every node. False if there is no
+    /// such store.
+    pub fn open_store_to(&mut self, site: &mut dyn Site, store: u8, nodes: &[NodeId]) -> bool {
+        let Some(book) = &mut self.pages else {
+            return false;
+        };
+        if usize::from(store) >= book.spec.stores.len() {
+            return false;
+        }
+        for (member, stores) in book.spec.nodes.iter().zip(&mut book.members) {
+            let is_member = nodes.contains(&member.node);
+            stores.set(store, is_member);
+            // A dead node gets its stores when it comes back.
+            with_pages(site, |pages| {
+                pages.set_member(member.node.0, store, is_member)
+            });
+        }
+        true
+    }
+}

@@ -1,0 +1,234 @@
+//! Connections that fail, and are made afresh.
+//!
+//! A queue pair that has given up on its peer never works again. The channel then writes a plea
+//! into its control region, and operations that need the connection wait. The controller stops
+//! what the channel had under way, connects it anew and counts its generation up; on that,
+//! operations begin anew. All of them may be asked for twice: a node that has a latch keeps it
+//! when it asks again, and who gives one back that it had before and has not any more, has given
+//! it back.
+//!
+//! An operation that ends meanwhile, because its time is up, may have taken a latch that nobody
+//! will give back. So its slot stays in use until that is done, and the node asks for nothing else
+//! about the page before.
+
+use super::channel::Channel;
+use super::step::NO_LATCH;
+use super::step::{Event, Goal, Step};
+use super::task::{Connection, PAUSE_FIRST, Task, Then, Waits};
+use super::{Answer, Op};
+use rackweave_base::{Duration, Instant};
+use rackweave_verbs::Verbs;
+use rackweave_wire::fabric::page::PageId;
+use rackweave_wire::fabric::page::control::FENCED;
+
+/// A connection that fails again so soon is not asked for at once.
+const AGAIN_SOON: Duration = Duration::from_millis(20);
+const BACK_OFF_FIRST: Duration = Duration::from_micros(200);
+
+/// What a channel knows of one of its connections.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    pub generation: u64,
+    /// It has failed.
+    pub is_lost: bool,
+    /// Work requests up to this one were posted before it was made afresh.
+    pub stale: u64,
+    renewed: Instant,
+    back_off: Duration,
+    /// When to plead.
+    plea_due: Option<Instant>,
+}
+
+impl Link {
+    pub fn new(generation: u64) -> Self {
+        Self {
+            generation,
+            is_lost: false,
+            stale: 0,
+            renewed: Instant::ZERO,
+            back_off: Duration::ZERO,
+            plea_due: None,
+        }
+    }
+
+    /// It has failed.
+    pub fn lose(&mut self, now: Instant) {
+        if self.is_lost {
+            return;
+        }
+        self.is_lost = true;
+        let is_soon = self.renewed > Instant::ZERO && now.since(self.renewed) < AGAIN_SOON;
+        self.back_off = match is_soon {
+            true => (self.back_off * 2).max(BACK_OFF_FIRST).min(AGAIN_SOON),
+            false => Duration::ZERO,
+        };
+        self.plea_due = Some(now + self.back_off);
+    }
+
+    fn renew(&mut self, now: Instant, generation: u64, posts: u64) {
+        self.generation = generation;
+        self.is_lost = false;
+        self.stale = posts;
+        self.renewed = now;
+        self.plea_due = None;
+    }
+
+    /// When something is to be done about it.
+    pub fn due(&self) -> Option<Instant> {
+        self.plea_due
+    }
+
+    /// Whether to plead now.
+    fn pleads(&mut self, now: Instant) -> bool {
+        self.plea_due.take_if(|due| *due <= now).is_some()
+    }
+}
+
+impl Channel {
+    /// Looks whether connections were made afresh, and pleads for those that have failed.
+    pub(super) fn mind_connections(&mut self, now: Instant, verbs: &mut dyn Verbs) {
+        let generation = self.parts.generation();
+        if generation == FENCED && !self.fenced {
+            self.fence();
+        }
+        if self.fenced {
+            return;
+        }
+        let server = self.parts.server_generation();
+        let (is_new, is_server_new) = (
+            generation != self.switch.generation,
+            server != self.server.generation,
+        );
+        if is_new || is_server_new {
+            self.parts.entries_moved();
+            self.server.renew(now, server, self.posts);
+            if is_new {
+                self.switch.renew(now, generation, self.posts);
+                self.begin_all_again(now, verbs, |_| true);
+            } else {
+                let of_server = |waits: &Waits| {
+                    matches!(
+                        waits,
+                        Waits::Server(..) | Waits::Renewal(Connection::Server)
+                    )
+                };
+                self.begin_all_again(now, verbs, of_server);
+            }
+        }
+        if self.switch.pleads(now) {
+            self.parts.plead(self.switch.generation);
+        }
+        if self.server.pleads(now) {
+            self.parts.plead_for_server(self.server.generation);
+        }
+    }
+
+    /// Operations that wait so begin anew; first those that nobody waits for any more.
+    fn begin_all_again(
+        &mut self,
+        now: Instant,
+        verbs: &mut dyn Verbs,
+        which: impl Fn(&Waits) -> bool,
+    ) {
+        for is_owed in [true, false] {
+            for slot in 0..self.parts.slots {
+                let task = self.slots[usize::from(slot)].as_ref();
+                let begins = |task: &Task| {
+                    let has_begun = !matches!(task.waits, Waits::Until(_, Then::Begin));
+                    task.ticket.is_none() == is_owed && has_begun && which(&task.waits)
+                };
+                if !task.is_some_and(begins) {
+                    continue;
+                }
+                let Some(mut task) = self.take(slot) else {
+                    continue;
+                };
+                self.parts.clear_completion(slot);
+                let step = task.begin_again();
+                self.start(now, verbs, slot, task, step);
+            }
+        }
+    }
+
+    /// Begins an operation, unless something is owed for its page.
+    pub(super) fn start(
+        &mut self,
+        now: Instant,
+        verbs: &mut dyn Verbs,
+        slot: u16,
+        mut task: Task,
+        step: Step,
+    ) {
+        let page = task.goal.page();
+        if task.ticket.is_some() && page.is_some_and(|page| self.owes(page)) {
+            // It has done nothing yet, so nothing is left of it.
+            if !task.again && now >= task.patience_ends() {
+                return self.ended(now, slot, task, (Answer::Gone, NO_LATCH.0));
+            }
+            let waits = Waits::Until(now + PAUSE_FIRST, Then::Begin);
+            task.waits = waits;
+            return self.wait(now, slot, task, waits);
+        }
+        self.go_on(now, verbs, slot, task, step);
+    }
+
+    fn owes(&self, page: PageId) -> bool {
+        let mut owed = self.slots.iter().flatten();
+        owed.any(|task| task.ticket.is_none() && task.goal.page() == Some(page))
+    }
+
+    /// The connection was not made afresh in time: the operation ends.
+    pub(super) fn give_up(
+        &mut self,
+        now: Instant,
+        verbs: &mut dyn Verbs,
+        slot: u16,
+        connection: Connection,
+    ) {
+        let Some(mut task) = self.take(slot) else {
+            return;
+        };
+        task.owed = task.owed.or(task.owes());
+        let step = task.next(match connection {
+            Connection::Switch => Event::Lost,
+            Connection::Server => Event::ServerLost,
+        });
+        self.go_on(now, verbs, slot, task, step);
+    }
+
+    /// An operation has ended. If a latch or a mark may be left of it, its slot stays in use.
+    pub(super) fn ended(&mut self, now: Instant, slot: u16, mut task: Task, end: (Answer, u64)) {
+        let (mut answer, latch) = end;
+        let gives_back = matches!(
+            task.goal,
+            Goal::Do(Op::Unfix { .. } | Op::Release { .. } | Op::Own { .. } | Op::Disown { .. })
+        );
+        if answer == Answer::Superseded && task.again && gives_back {
+            answer = Answer::Done;
+        }
+        let owed = task.owed.take();
+        if let Some(ticket) = task.ticket.take() {
+            self.reply(ticket, answer, latch);
+            if let Some(goal) = owed {
+                task.goal = goal;
+                let _asked_when_renewed = task.start();
+                return self.wait(now, slot, task, Waits::Renewal(Connection::Switch));
+            }
+        }
+        self.free.push(slot);
+    }
+
+    /// This node is taken for dead: nothing that it asks for is done any more.
+    fn fence(&mut self) {
+        self.fenced = true;
+        for slot in 0..self.parts.slots {
+            let Some(task) = self.take(slot) else {
+                continue;
+            };
+            if let Some(ticket) = task.ticket {
+                self.reply(ticket, Answer::Fenced, NO_LATCH.0);
+            }
+            self.free.push(slot);
+        }
+    }
+}

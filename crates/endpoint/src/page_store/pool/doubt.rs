@@ -1,0 +1,129 @@
+//! What a node says of its buffer frames to whoever makes a lost directory again, and pages in
+//! doubt: those of which it has to find out whether it has the newest version.
+
+use super::{EPOCH_AT, PAGE_AT, Pool, STORE_AT, VERSION_AT, lock};
+use crate::page_store::pool::table::DIRTY;
+use rackweave_wire::fabric::page::control::{Doubt, doubt_at, epoch_at, state_at};
+use rackweave_wire::fabric::page::{FrameState, PageId};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// Buffer frames with pages in doubt.
+#[derive(Debug, Default)]
+pub(in super::super) struct Doubts {
+    frames: Mutex<VecDeque<u32>>,
+    count: AtomicUsize,
+    /// Somebody uses the spare buffer frame.
+    taken: AtomicBool,
+}
+
+impl Pool {
+    /// The page directory's random number: versions of different directories are not compared.
+    pub(super) fn epoch(&self) -> u64 {
+        let at = epoch_at(self.config.page_size, self.config.frames);
+        u64::from_le(self.states.word(at as usize).load(Ordering::Acquire))
+    }
+
+    fn state_word(&self, frame: u32) -> &AtomicU64 {
+        let at = state_at(self.config.page_size, self.config.frames, frame);
+        self.states.word(at as usize)
+    }
+
+    /// What the node says of a buffer frame.
+    pub(in super::super) fn state(&self, frame: u32) -> FrameState {
+        FrameState(u64::from_le(self.state_word(frame).load(Ordering::Acquire)))
+    }
+
+    fn doubt_word(&self, frame: u32, word: u64) -> &AtomicU64 {
+        let at = doubt_at(self.config.page_size, self.config.frames, frame);
+        self.states.word((at + word * 8) as usize)
+    }
+
+    /// What the controller has written about a buffer frame.
+    pub(in super::super) fn doubt(&self, frame: u32) -> Option<Doubt> {
+        let word = |at| u64::from_le(self.doubt_word(frame, at).load(Ordering::Acquire));
+        Doubt::parse([word(0), word(1)])
+    }
+
+    /// The node has found out.
+    pub(in super::super) fn end_doubt(&self, frame: u32) {
+        self.doubt_word(frame, 0).store(0, Ordering::Release);
+    }
+
+    /// Says what there is in a buffer frame from now on. The caller has its latch, or is the one
+    /// who finds out about it.
+    pub(in super::super) fn set_state(&self, frame: u32, state: FrameState) {
+        self.state_word(frame)
+            .store(state.0.to_le(), Ordering::Release);
+    }
+
+    /// A latch was given back, or never granted: says what is left.
+    pub(in super::super) fn set_unlatched(&self, frame: u32) {
+        let meta = self.table.meta(frame);
+        let version = meta.version.load(Ordering::Acquire);
+        self.set_state(
+            frame,
+            match meta.is(DIRTY) {
+                true => FrameState::dirty(version),
+                false => FrameState::NOTHING,
+            },
+        );
+    }
+
+    /// The directory has begun anew: looks which pages are in doubt.
+    pub(in super::super) fn look_for_doubts(&self) {
+        let mut frames = lock(&self.doubts.frames);
+        for frame in 0..self.config.frames {
+            let is_new = self.doubt(frame).is_some();
+            if is_new && !frames.contains(&frame) {
+                frames.push_back(frame);
+            }
+        }
+        self.doubts.count.store(frames.len(), Ordering::Release);
+    }
+
+    /// Pages in doubt that nobody minds yet.
+    pub(in super::super) fn doubts_pending(&self) -> bool {
+        self.doubts.count.load(Ordering::Acquire) > 0
+    }
+
+    /// A page in doubt, and with it the spare buffer frame, unless another worker has that.
+    pub(in super::super) fn take_doubt(&self) -> Option<u32> {
+        if !self.doubts_pending() || self.doubts.taken.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let mut frames = lock(&self.doubts.frames);
+        let frame = frames.pop_front();
+        self.doubts.count.store(frames.len(), Ordering::Release);
+        if frame.is_none() {
+            self.doubts.taken.store(false, Ordering::Release);
+        }
+        frame
+    }
+
+    /// The spare buffer frame is free; the page in `again` is still in doubt.
+    pub(in super::super) fn put_doubt(&self, again: Option<u32>) {
+        let mut frames = lock(&self.doubts.frames);
+        frames.extend(again);
+        self.doubts.count.store(frames.len(), Ordering::Release);
+        self.doubts.taken.store(false, Ordering::Release);
+    }
+
+    /// Whether the home of a page, which is in the spare buffer frame, is as new as what the node
+    /// says it has.
+    pub(in super::super) fn is_home_as_new(&self, page: PageId, state: FrameState) -> bool {
+        let spare = self.config.page_size as usize * self.config.frames as usize;
+        let word = |at: usize| u64::from_le(self.states.word(spare + at).load(Ordering::Acquire));
+        let is_ours = word(PAGE_AT) == page.tag()
+            && word(STORE_AT) == self.identity(page.store())
+            && word(EPOCH_AT) == self.epoch();
+        is_ours && word(VERSION_AT) >= state.content_version()
+    }
+
+    /// The page in a buffer frame gets another version number: it is published anew.
+    pub(in super::super) fn renumber(&self, frame: u32, version: u64) {
+        let word = self.frames.header_word(frame, VERSION_AT);
+        word.store(version.to_le(), Ordering::Release);
+    }
+}

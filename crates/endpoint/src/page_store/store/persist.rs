@@ -1,0 +1,135 @@
+//! Changing a page and waiting until the change is durable.
+//!
+//! The page is fixed exclusively and changed, written home with a flush, and read once more: is the
+//! change in the newest version? The last step is there for a node that the directory took for dead
+//! meanwhile. Its change may not have been taken, and then another's may have been written home in
+//! its place.
+//!
+//! If nothing was written, another worker has changed the page since or has written it: the page is
+//! fixed again, which gives it a new version, and flushed again.
+
+use crate::page_store::directory::{Directory, Mode};
+use crate::page_store::{Fix, FixError, Flush, FlushError, PageGuard, Worker};
+use rackweave_wire::fabric::page::PageId;
+
+/// After so many attempts something else is wrong than that others are quicker.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// What is to be changed.
+pub(super) trait Change {
+    /// Makes the change, or makes it again in what others have made of the page since. False if
+    /// there is nothing to be made durable.
+    fn make(&mut self, guard: &mut PageGuard) -> bool;
+
+    /// Whether a version has the change in it.
+    fn is_in(&self, bytes: &[u8]) -> bool;
+}
+
+/// A change of a page, under way.
+#[derive(Debug)]
+pub(super) struct Persist {
+    page: PageId,
+    /// Whether the page must bear its checksum.
+    checked: bool,
+    step: Step,
+    attempts: u32,
+}
+
+#[derive(Debug)]
+enum Step {
+    Begin,
+    Change(Fix),
+    Flush(Flush),
+    Look(Fix),
+}
+
+/// Why a change is not known to be durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Failure {
+    Fix(FixError),
+    Flush(FlushError),
+    /// Others have changed the page again and again.
+    Contended,
+}
+
+impl Persist {
+    pub fn new(page: PageId) -> Self {
+        Self {
+            page,
+            checked: true,
+            step: Step::Begin,
+            attempts: 0,
+        }
+    }
+
+    /// The same for a page that has a checksum of its own.
+    pub fn unchecked(page: PageId) -> Self {
+        Self {
+            checked: false,
+            ..Self::new(page)
+        }
+    }
+
+    /// Goes on. In the end true if the change is durable, false if there was nothing to be made.
+    pub fn poll<D: Directory>(
+        &mut self,
+        worker: &mut Worker<D>,
+        change: &mut dyn Change,
+    ) -> Option<Result<bool, Failure>> {
+        loop {
+            let result = match self.step {
+                Step::Begin => self.fix(worker, Mode::Exclusive).map(Step::Change),
+                Step::Change(fix) => match worker.take(fix)? {
+                    Ok(mut guard) => {
+                        if !change.make(&mut guard) {
+                            return Some(Ok(false));
+                        }
+                        drop(guard);
+                        Ok(Step::Flush(worker.flush_page(self.page)))
+                    }
+                    Err(error) => Err(Failure::Fix(error)),
+                },
+                Step::Flush(flush) => match worker.take_flush(flush)? {
+                    Ok(flushed) if flushed.written > 0 => {
+                        self.fix(worker, Mode::Shared).map(Step::Look)
+                    }
+                    Ok(_) => self.again(),
+                    Err(error) => Err(Failure::Flush(error)),
+                },
+                Step::Look(fix) => match worker.take(fix)? {
+                    Ok(guard) if change.is_in(&guard) => return Some(Ok(true)),
+                    Ok(_) => self.again(),
+                    Err(error) => Err(Failure::Fix(error)),
+                },
+            };
+            match result {
+                Ok(step) => self.step = step,
+                Err(failure) => return Some(Err(failure)),
+            }
+        }
+    }
+
+    /// Gives up what is under way. The change may have been made.
+    pub fn abandon<D: Directory>(&self, worker: &mut Worker<D>) {
+        match self.step {
+            Step::Change(fix) | Step::Look(fix) => worker.abandon(fix),
+            Step::Begin | Step::Flush(_) => {}
+        }
+    }
+
+    fn fix<D: Directory>(&self, worker: &mut Worker<D>, mode: Mode) -> Result<Fix, Failure> {
+        match self.checked {
+            true => worker.try_fix(self.page, mode),
+            false => worker.try_fix_unchecked(self.page, mode),
+        }
+        .map_err(Failure::Fix)
+    }
+
+    fn again(&mut self) -> Result<Step, Failure> {
+        self.attempts += 1;
+        match self.attempts < ATTEMPTS_MAX {
+            true => Ok(Step::Begin),
+            false => Err(Failure::Contended),
+        }
+    }
+}

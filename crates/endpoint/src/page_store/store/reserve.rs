@@ -1,0 +1,170 @@
+//! Setting pages of a group aside, and giving them back: what [`super::allocate`] does with a map.
+
+use super::layout::StoreLayout;
+use super::map::{Map, MapMut, PageState};
+use super::persist::Change;
+use crate::page_store::PageGuard;
+use std::collections::BTreeSet;
+
+/// A worker takes no larger part of what is available in a group, so that others find some, too.
+const SHARE: u64 = 8;
+/// But so many, if there are.
+const EXTENT_MIN: u64 = 8;
+/// Times that pages are to be given back, of which more would be forgotten: a leak.
+const DEBTS_MAX: usize = 64;
+
+/// Pages of a group that are being set aside.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    pub group: u64,
+    /// Left in the map, if they have been marked.
+    stamp: Option<u64>,
+    pub pages: Vec<(u64, PageState)>,
+    /// What should be the map is none.
+    pub is_damaged: bool,
+}
+
+/// Pages that are marked as in use and are to be given back.
+#[derive(Debug, Default)]
+pub(super) struct Owed(Vec<Debt>);
+
+#[derive(Debug)]
+struct Debt {
+    group: u64,
+    /// They are this worker's only if the map has this stamp.
+    stamp: Option<u64>,
+    pages: Vec<(u64, PageState)>,
+}
+
+impl Reservation {
+    pub fn new(group: u64) -> Self {
+        Self {
+            group,
+            stamp: None,
+            pages: Vec::new(),
+            is_damaged: false,
+        }
+    }
+}
+
+/// A reservation, with what it needs of its allocator.
+pub(super) struct Reserving<'a> {
+    pub layout: StoreLayout,
+    /// A number that no other allocator has.
+    pub who: u64,
+    /// Pages wanted.
+    pub size: u64,
+    pub reservation: &'a mut Reservation,
+    pub owed: &'a mut Owed,
+    /// Pages that are not to be chosen, by index.
+    pub avoided: &'a BTreeSet<u64>,
+}
+
+impl Change for Reserving<'_> {
+    fn make(&mut self, guard: &mut PageGuard) -> bool {
+        let (layout, reservation) = (&self.layout, &mut *self.reservation);
+        let group = reservation.group;
+        let Ok(map) = Map::parse(guard.data(), layout, group) else {
+            reservation.is_damaged = true;
+            return false;
+        };
+        if let Some(stamp) = reservation.stamp {
+            if map.has(stamp) {
+                // To be of a new version is all that is needed.
+                guard.data_mut();
+                return true;
+            }
+            reservation.stamp = None;
+            reservation.pages.clear();
+        }
+        self.owed.repay(layout, group, guard);
+        let Ok(map) = Map::parse(guard.data(), layout, group) else {
+            return false;
+        };
+        let share = map.available(self.size * SHARE) / SHARE;
+        let count = self.size.min(share.max(EXTENT_MIN));
+        let avoid = |at| self.avoided.contains(&layout.index(group, at));
+        reservation.pages = map.choose(count, avoid);
+        if reservation.pages.is_empty() {
+            return false;
+        }
+        let mut map = MapMut::new(guard.data_mut(), layout, group);
+        for (at, _) in &reservation.pages {
+            map.set(*at, PageState::InUse);
+        }
+        reservation.stamp = Some(map.stamp(self.who));
+        true
+    }
+
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        let map = Map::parse(bytes, &self.layout, self.reservation.group);
+        map.is_ok_and(|map| self.reservation.stamp.is_some_and(|stamp| map.has(stamp)))
+    }
+}
+
+impl Owed {
+    /// A page that is known to be this worker's.
+    pub fn add(&mut self, group: u64, at: u64, state: PageState) {
+        let known = self
+            .0
+            .iter_mut()
+            .find(|debt| debt.group == group && debt.stamp.is_none());
+        match known {
+            Some(debt) => debt.pages.push((at, state)),
+            None => self.push(Debt {
+                group,
+                stamp: None,
+                pages: vec![(at, state)],
+            }),
+        }
+    }
+
+    /// Pages that are this worker's if the map has their stamp.
+    pub fn add_reservation(&mut self, reservation: Reservation) {
+        if reservation.stamp.is_some() {
+            self.push(Debt {
+                group: reservation.group,
+                stamp: reservation.stamp,
+                pages: reservation.pages,
+            });
+        }
+    }
+
+    /// A group to which something is owed.
+    pub fn first_group(&self) -> Option<u64> {
+        self.0.first().map(|debt| debt.group)
+    }
+
+    /// What is owed to a group is leaked.
+    pub fn forget(&mut self, group: u64) {
+        self.0.retain(|debt| debt.group != group);
+    }
+
+    fn push(&mut self, debt: Debt) {
+        if self.0.len() >= DEBTS_MAX {
+            self.0.remove(0);
+        }
+        self.0.push(debt);
+    }
+
+    /// Gives back what is owed to a group.
+    pub fn repay(&mut self, layout: &StoreLayout, group: u64, guard: &mut PageGuard) {
+        let mut back = Vec::new();
+        if let Ok(map) = Map::parse(guard.data(), layout, group) {
+            for debt in self.0.iter().filter(|debt| debt.group == group) {
+                if debt.stamp.is_none_or(|stamp| map.has(stamp)) {
+                    back.extend_from_slice(&debt.pages);
+                }
+            }
+            back.retain(|(at, _)| map.state(*at) == PageState::InUse);
+        }
+        self.forget(group);
+        if back.is_empty() {
+            return;
+        }
+        let mut map = MapMut::new(guard.data_mut(), layout, group);
+        for (at, state) in back {
+            map.set(at, state);
+        }
+    }
+}

@@ -1,0 +1,566 @@
+//! Random allocations, with crashes: whatever happens, no page is in use twice.
+//!
+//! Actors on several nodes poll the machines of the store. Power cuts, nodes that die or are taken
+//! for dead, storage that fails and losses that are accepted come in between. The model knows which
+//! pages are in use, and nothing of maps.
+
+use super::bench::{NoVerbs, PAGE, page, pool};
+use super::played::{Played, Rack};
+use crate::page_store::Mode::{Exclusive, Shared};
+use crate::page_store::*;
+use rackweave_base::{Duration, Instant, Rng};
+use rackweave_wire::fabric::page::PageId;
+use std::collections::BTreeSet;
+
+const STORE: u8 = 1;
+
+/// What a history is to be like.
+#[derive(Clone, Copy)]
+struct Plan {
+    nodes: usize,
+    workers: usize,
+    pages: u64,
+    steps: u32,
+    /// How often, in a step.
+    power_cuts: f64,
+    deaths: f64,
+    mistaken_deaths: f64,
+    faults: f64,
+    closes: f64,
+}
+
+const CALM: Plan = Plan {
+    nodes: 2,
+    workers: 2,
+    pages: 40,
+    steps: 4000,
+    power_cuts: 0.0,
+    deaths: 0.0,
+    mistaken_deaths: 0.0,
+    faults: 0.0,
+    closes: 0.0005,
+};
+
+enum Job {
+    Rests,
+    Opens(Opening),
+    Allocates,
+    /// A page that was handed out is to be all zeroes.
+    Looks(Fix),
+    Writes(Fix),
+    Frees(Freeing, PageId),
+    Flushes(Flush),
+    Retires,
+    Retired,
+}
+
+struct Actor {
+    worker: Worker<Played>,
+    node: usize,
+    /// Its node was taken for dead, and is not.
+    is_mistaken: bool,
+    allocator: Option<Allocator>,
+    job: Job,
+}
+
+/// What is true of the store, as its users know it.
+#[derive(Default)]
+struct Model {
+    in_use: BTreeSet<PageId>,
+    /// Whether pages may have been leaked.
+    leaks: bool,
+    handed_out: u64,
+    opened_after_crash: u64,
+}
+
+struct World {
+    plan: Plan,
+    rack: Rack,
+    actors: Vec<Actor>,
+    now: Instant,
+    rng: Rng,
+    model: Model,
+    /// Node numbers that were used since the power was last cut.
+    numbers: u16,
+    /// What the next one to open the store finds, if that is known.
+    expect_clean: Option<bool>,
+}
+
+impl World {
+    fn new(seed: u64, plan: Plan) -> Self {
+        let rack = Rack::new(seed, PAGE, plan.pages);
+        let mut world = Self {
+            plan,
+            rack,
+            actors: Vec::new(),
+            now: Instant::ZERO,
+            rng: Rng::new(!seed),
+            model: Model::default(),
+            numbers: 0,
+            expect_clean: None,
+        };
+        world.start();
+        let options = FormatOptions {
+            store: STORE,
+            capacity: plan.pages,
+            identity: seed,
+        };
+        let mut formatting = Formatting::new(options, PAGE as u32).unwrap();
+        world.wait(|world| {
+            formatting
+                .poll(&mut world.actors[0].worker)
+                .map(Result::unwrap)
+        });
+        world.open_all();
+        world
+    }
+
+    /// Nodes with empty pools; the store is not open.
+    fn start(&mut self) {
+        self.numbers = 0;
+        for node in 0..self.plan.nodes {
+            self.add_node(node);
+        }
+    }
+
+    fn add_node(&mut self, node: usize) {
+        let config = PoolConfig {
+            seed: self.rng.next_u64(),
+            patience: Duration::from_micros(500),
+            ..PoolConfig::new(self.numbers, PAGE as u32, 12)
+        };
+        let pool = pool(&self.rack, config);
+        for _ in 0..self.plan.workers {
+            let directory = self.rack.directory(self.numbers);
+            self.actors.push(Actor {
+                worker: Worker::new(pool.clone(), directory),
+                node,
+                is_mistaken: false,
+                allocator: None,
+                job: Job::Rests,
+            });
+        }
+        self.numbers += 1;
+    }
+
+    fn open_all(&mut self) {
+        for actor in &mut self.actors {
+            if actor.allocator.is_none() && matches!(actor.job, Job::Rests) {
+                actor.job = Job::Opens(Opening::new(STORE));
+            }
+        }
+    }
+
+    fn wait<T>(&mut self, mut ready: impl FnMut(&mut Self) -> Option<T>) -> T {
+        for _ in 0..200_000 {
+            if let Some(value) = ready(self) {
+                return value;
+            }
+            self.poll();
+        }
+        panic!("somebody waits for what never comes");
+    }
+
+    /// Some time passes, and everybody is polled.
+    fn poll(&mut self) {
+        self.now += Duration::from_nanos(self.rng.between(1, 600));
+        for actor in &mut self.actors {
+            if self.rng.chance(0.8) {
+                actor.worker.poll(self.now, &mut NoVerbs);
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        self.poll();
+        for at in 0..self.actors.len() {
+            self.act(at);
+        }
+    }
+
+    /// One actor goes on with its job, or takes another.
+    fn act(&mut self, at: usize) {
+        let job = std::mem::replace(&mut self.actors[at].job, Job::Rests);
+        let actor = &mut self.actors[at];
+        let next = match job {
+            Job::Rests => self.next_job(at),
+            Job::Opens(mut opening) => match opening.poll(&mut actor.worker) {
+                None => Job::Opens(opening),
+                Some(result) => self.opened(at, result),
+            },
+            Job::Allocates => match actor.allocator.as_mut().unwrap().poll(&mut actor.worker) {
+                None => Job::Allocates,
+                Some(Ok(page)) => {
+                    let fresh = self.model.in_use.insert(page);
+                    assert!(fresh, "{page} was handed out twice");
+                    self.model.handed_out += 1;
+                    Job::Looks(actor.worker.fix(page, Shared))
+                }
+                Some(Err(error)) => self.not_allocated(at, error),
+            },
+            Job::Looks(fix) => match actor.worker.take(fix) {
+                None => Job::Looks(fix),
+                Some(Ok(guard)) => {
+                    let page = guard.page();
+                    let is_zero = guard.iter().all(|byte| *byte == 0);
+                    assert!(is_zero || actor.is_mistaken, "{page} is not zero");
+                    drop(guard);
+                    Job::Writes(actor.worker.fix(page, Exclusive))
+                }
+                Some(Err(_)) => Job::Rests,
+            },
+            Job::Writes(fix) => match actor.worker.take(fix) {
+                None => Job::Writes(fix),
+                Some(result) => {
+                    if let Ok(mut guard) = result {
+                        guard.data_mut().fill(0xee);
+                    }
+                    Job::Rests
+                }
+            },
+            Job::Frees(mut freeing, page) => match freeing.poll(&mut actor.worker) {
+                None => Job::Frees(freeing, page),
+                Some(result) => {
+                    assert!(
+                        matches!(result, Ok(()) | Err(AllocateError::Fix(_))),
+                        "{page}: {result:?}"
+                    );
+                    // Who is told of an error might try again later, and does not here.
+                    self.model.leaks |= result.is_err() || actor.is_mistaken;
+                    Job::Rests
+                }
+            },
+            Job::Flushes(flush) => match actor.worker.take_flush(flush) {
+                None => Job::Flushes(flush),
+                Some(_) => Job::Rests,
+            },
+            Job::Retires => {
+                let allocator = actor.allocator.as_mut().unwrap();
+                match allocator.poll_retire(&mut actor.worker) {
+                    None => Job::Retires,
+                    Some(Ok(())) => {
+                        actor.allocator = None;
+                        Job::Retired
+                    }
+                    Some(Err(_)) => {
+                        self.model.leaks = true;
+                        Job::Retires
+                    }
+                }
+            }
+            Job::Retired => Job::Retired,
+        };
+        self.actors[at].job = next;
+    }
+
+    fn next_job(&mut self, at: usize) -> Job {
+        let actor = &mut self.actors[at];
+        if actor.allocator.is_none() || self.rng.chance(0.7) {
+            return Job::Rests;
+        }
+        match self.rng.below(20) {
+            0..11 => Job::Allocates,
+            11..18 => {
+                // The model does not have it any more: it may be handed out as soon as it is free.
+                let nth = self.rng.below(self.model.in_use.len().max(1) as u64);
+                let Some(&page) = self.model.in_use.iter().nth(nth as usize) else {
+                    return Job::Rests;
+                };
+                let uses = |actor: &Actor| matches!(actor.job, Job::Looks(_) | Job::Writes(_));
+                let is_used = self.actors.iter().any(uses);
+                if is_used {
+                    return Job::Rests;
+                }
+                self.model.in_use.remove(&page);
+                let layout = *self.actors[at].allocator.as_ref().unwrap().layout();
+                Job::Frees(Freeing::new(layout, page), page)
+            }
+            18 => Job::Flushes(actor.worker.flush()),
+            _ => {
+                let allocator = actor.allocator.as_mut().unwrap();
+                for page in allocator.take_lost() {
+                    self.rack.accept_loss(page);
+                }
+                Job::Rests
+            }
+        }
+    }
+
+    fn opened(&mut self, at: usize, result: Result<Superblock, OpenError>) -> Job {
+        match result {
+            Ok(superblock) => {
+                if let Some(clean) = self.expect_clean.take() {
+                    assert!(!superblock.clean || clean, "it was not closed");
+                    self.model.opened_after_crash += u64::from(!clean);
+                }
+                let actor = &mut self.actors[at];
+                let layout = superblock.layout(STORE);
+                actor.allocator = Some(Allocator::new(layout, actor.worker.pool()));
+                Job::Rests
+            }
+            Err(OpenError::Fix(FixError::Lost(lost))) => {
+                self.rack.accept_loss(lost);
+                Job::Opens(Opening::new(STORE))
+            }
+            Err(OpenError::Fix(_) | OpenError::Flush(_) | OpenError::Truncated { .. }) => {
+                Job::Opens(Opening::new(STORE))
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn not_allocated(&mut self, at: usize, error: AllocateError) -> Job {
+        let has_faults = self.plan.faults > 0.0 || self.plan.deaths > 0.0;
+        let has_faults = has_faults || self.plan.mistaken_deaths > 0.0;
+        match error {
+            AllocateError::StoreFull { .. } => {}
+            AllocateError::Maps { .. } | AllocateError::Fix(_) if has_faults => {}
+            other => panic!("{other}"),
+        }
+        if self.rng.chance(0.5) {
+            for page in self.actors[at].allocator.as_mut().unwrap().take_lost() {
+                self.rack.accept_loss(page);
+            }
+        }
+        Job::Rests
+    }
+
+    /// Somebody dies, or storage fails, or somebody accepts a loss.
+    fn misfortune(&mut self) {
+        let plan = self.plan;
+        if self.rng.chance(plan.power_cuts) {
+            self.cut_power();
+        }
+        if self.rng.chance(plan.deaths) {
+            let node = self.rng.below(plan.nodes as u64) as usize;
+            self.kill(node);
+            self.add_node(node);
+            self.open_all();
+        }
+        let mistaken = self.rng.chance(plan.mistaken_deaths);
+        if mistaken {
+            let node = self.rng.below(plan.nodes as u64) as usize;
+            for actor in self.actors.iter_mut().filter(|actor| actor.node == node) {
+                actor.is_mistaken = true;
+                let number = actor.worker.pool().config().node;
+                self.rack.presume_dead(number);
+            }
+            self.model.leaks = true;
+        }
+        if self.rng.chance(plan.faults) {
+            let fault = [None, None, Some(0x006), Some(0x281)];
+            self.rack.model().fault = fault[self.rng.below(4) as usize];
+            self.model.leaks = true;
+        }
+        // At once, while the one who was taken for dead goes on; or some time later.
+        if self.rng.chance(plan.deaths + plan.mistaken_deaths) || (mistaken && self.rng.chance(0.5))
+        {
+            for page in self.rack.lost() {
+                if self.rng.chance(0.7) {
+                    self.rack.accept_loss(page);
+                }
+            }
+        }
+        if self.rng.chance(plan.closes) {
+            self.close_and_reopen();
+        }
+    }
+
+    fn cut_power(&mut self) {
+        self.rack.model().fault = None;
+        self.actors.clear();
+        self.rack.cut_power();
+        self.model.leaks = true;
+        self.expect_clean = Some(false);
+        self.start();
+        self.open_all();
+    }
+
+    fn kill(&mut self, node: usize) {
+        self.model.leaks = true;
+        let number = |actor: &Actor| actor.worker.pool().config().node;
+        let dead = self.actors.iter().filter(|actor| actor.node == node);
+        let dead: BTreeSet<u16> = dead.map(number).collect();
+        self.actors.retain(|actor| actor.node != node);
+        for number in dead {
+            self.rack.presume_dead(number);
+        }
+    }
+
+    /// All that goes wrong ends, and what is lost is accepted.
+    fn calm(&mut self) {
+        self.rack.model().fault = None;
+        self.wait(|world| {
+            world.step_jobs();
+            let lost = world.rack.lost();
+            for page in &lost {
+                world.rack.accept_loss(*page);
+            }
+            lost.is_empty().then_some(())
+        });
+    }
+
+    /// Actors end their jobs.
+    fn step_jobs(&mut self) {
+        for at in 0..self.actors.len() {
+            if !matches!(self.actors[at].job, Job::Rests) {
+                self.act(at);
+            }
+        }
+    }
+
+    fn rest(&mut self) {
+        self.wait(|world| {
+            world.step_jobs();
+            let mut actors = world.actors.iter();
+            let rests = |actor: &Actor| matches!(actor.job, Job::Rests | Job::Retired);
+            actors.all(rests).then_some(())
+        });
+    }
+
+    /// Everything ends in an orderly way, and is there again.
+    fn close_and_reopen(&mut self) {
+        self.calm();
+        self.rest();
+        for actor in &mut self.actors {
+            actor.job = Job::Retires;
+        }
+        self.rest();
+        for at in 0..self.actors.len() {
+            let flush = self.actors[at].worker.flush();
+            self.wait(|world| {
+                let worker = &mut world.actors[at].worker;
+                worker.take_flush(flush).map(Result::unwrap)
+            });
+        }
+        let mut closing = Closing::new(STORE);
+        self.wait(|world| {
+            closing
+                .poll(&mut world.actors[0].worker)
+                .map(Result::unwrap)
+        });
+        self.check_maps();
+        self.actors.clear();
+        // What was closed outlives this as well.
+        self.rack.cut_power();
+        self.expect_clean = Some(true);
+        self.start();
+        self.open_all();
+        self.rest();
+        self.check_maps();
+    }
+
+    /// What maps say of pages, as it is durable.
+    fn check_maps(&mut self) {
+        let capacity = self.plan.pages;
+        let fix = self.actors[0].worker.fix(page(1), Shared);
+        let guard = self.wait(|world| world.actors[0].worker.take(fix));
+        let guard = guard.unwrap();
+        let state =
+            |index: u64| guard[1024 + (index as usize - 2) / 4] >> ((index - 2) % 4 * 2) & 3;
+        let in_use = (2..capacity).filter(|index| state(*index) == 1).count();
+        for page in &self.model.in_use {
+            assert_eq!(state(page.index()), 1, "{page} is in use");
+        }
+        assert!(in_use == self.model.in_use.len() || self.model.leaks);
+    }
+
+    /// Everything that the map says is there can be had.
+    fn exhaust(&mut self) {
+        let fix = self.actors[0].worker.fix(page(1), Shared);
+        let guard = self.wait(|world| world.actors[0].worker.take(fix)).unwrap();
+        let state =
+            |index: u64| guard[1024 + (index as usize - 2) / 4] >> ((index - 2) % 4 * 2) & 3;
+        let mut left = (2..self.plan.pages)
+            .filter(|index| state(*index) % 2 == 0)
+            .count();
+        drop(guard);
+        loop {
+            let result = self.wait(|world| {
+                let actor = &mut world.actors[0];
+                actor.allocator.as_mut().unwrap().poll(&mut actor.worker)
+            });
+            match result {
+                Ok(page) => assert!(self.model.in_use.insert(page), "{page}"),
+                Err(AllocateError::StoreFull { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+            left -= 1;
+        }
+        assert_eq!(left, 0, "pages that were free were not found");
+    }
+}
+
+fn run(seed: u64, plan: Plan) -> Model {
+    println!("seed {seed}");
+    let mut world = World::new(seed, plan);
+    for _ in 0..plan.steps {
+        world.step();
+        world.misfortune();
+    }
+    world.close_and_reopen();
+    world.exhaust();
+    world.model
+}
+
+fn check(seeds: std::ops::Range<u64>, plan: Plan) -> Model {
+    // For longer runs at a desk.
+    let more = std::env::var("PAGE_STORE_SEEDS");
+    let more: u64 = more.ok().and_then(|more| more.parse().ok()).unwrap_or(0);
+    let mut sum = Model::default();
+    for seed in seeds.start..seeds.end + more {
+        let model = run(seed, plan);
+        sum.handed_out += model.handed_out;
+        sum.opened_after_crash += model.opened_after_crash;
+    }
+    let (pages, opened) = (sum.handed_out, sum.opened_after_crash);
+    println!("{pages} pages handed out, opened {opened} times after a power cut");
+    sum
+}
+
+#[test]
+fn without_crashes_nothing_is_leaked() {
+    assert!(check(1..60, CALM).handed_out > 1000);
+}
+
+#[test]
+fn a_power_cut_takes_no_allocation_back() {
+    let plan = Plan {
+        power_cuts: 0.002,
+        ..CALM
+    };
+    assert!(check(1000..1100, plan).opened_after_crash > 50);
+}
+
+#[test]
+fn the_death_of_a_node_takes_no_allocation_back() {
+    let plan = Plan {
+        nodes: 3,
+        power_cuts: 0.0005,
+        deaths: 0.002,
+        ..CALM
+    };
+    check(2000..2100, plan);
+}
+
+#[test]
+fn a_node_that_was_taken_for_dead_hands_out_nothing_that_is_anothers() {
+    let plan = Plan {
+        nodes: 3,
+        workers: 3,
+        mistaken_deaths: 0.01,
+        ..CALM
+    };
+    check(3000..3100, plan);
+}
+
+#[test]
+fn storage_that_fails_for_a_while_is_not_the_end() {
+    let plan = Plan {
+        faults: 0.005,
+        deaths: 0.0005,
+        power_cuts: 0.0005,
+        ..CALM
+    };
+    check(4000..4080, plan);
+}

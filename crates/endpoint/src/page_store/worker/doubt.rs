@@ -1,0 +1,161 @@
+//! Pages in doubt: the directory was lost and made again, and this node may have had their newest
+//! versions.
+//!
+//! The directory has given the node their latches. A change of this node may have been replaced by
+//! another node's, which was written home and dropped there; so the home is read into the pool's
+//! spare buffer frame, and tells. If it is as new, the page is given up to it. Otherwise the node
+//! says that the page is its own, and so publishes it anew under the next version number; a change
+//! whose latch was on its way back has arrived by that.
+
+use super::Worker;
+use super::replies::{Job, Latch};
+use crate::page_store::directory::{Answer, Directory, Op};
+use crate::page_store::pool::table::{DIRTY, PUBLISHED, SETTLED, TORN, UNFIXING};
+use rackweave_base::Instant;
+use rackweave_verbs::Verbs;
+use rackweave_wire::fabric::page::{FrameState, PageId, control};
+use std::sync::atomic::Ordering;
+
+/// A page that a worker finds out about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doubt {
+    frame: u32,
+    page: PageId,
+    state: FrameState,
+    step: Step,
+    pub not_before: Instant,
+    attempts: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Look,
+    Disown,
+    Own,
+}
+
+impl Doubt {
+    pub fn frame(&self) -> u32 {
+        self.frame
+    }
+}
+
+impl<D: Directory> Worker<D> {
+    /// Notices that the directory has begun anew, and goes on finding out.
+    pub(super) fn poll_doubts(&mut self, verbs: &mut dyn Verbs) -> bool {
+        let beginning = self.directory.beginnings();
+        if beginning != self.beginning {
+            self.beginning = beginning;
+            self.pool.look_for_doubts();
+        }
+        if self.doubt.is_none() && self.pool.doubts_pending() {
+            self.take_doubt();
+        }
+        let Some(doubt) = self.doubt.filter(|doubt| doubt.not_before <= self.now) else {
+            return false;
+        };
+        let Doubt { page, frame, .. } = doubt;
+        let op = match doubt.step {
+            Step::Look => Op::ReadHome { page },
+            Step::Disown => Op::Disown { page },
+            Step::Own => Op::Own { page, frame },
+        };
+        match self.directory.begin(self.now, verbs, op) {
+            Some(ticket) => {
+                self.doubt = None;
+                self.jobs.push((ticket, Job::Doubt(doubt)));
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn take_doubt(&mut self) {
+        let Some(frame) = self.pool.take_doubt() else {
+            return;
+        };
+        match self.pool.doubt(frame) {
+            Some(control::Doubt { page, state }) => {
+                self.doubt = Some(Doubt {
+                    frame,
+                    page,
+                    state,
+                    step: Step::Look,
+                    not_before: Instant::ZERO,
+                    attempts: 0,
+                });
+            }
+            None => self.pool.put_doubt(None),
+        }
+    }
+
+    /// Whether the buffer frame still has what the node had said.
+    fn still_has(&self, doubt: &Doubt) -> bool {
+        self.pool.table.meta(doubt.frame).has(doubt.page)
+            && self.pool.state(doubt.frame) == doubt.state
+    }
+
+    /// The directory has answered about a page in doubt.
+    pub(super) fn doubt_answered(&mut self, doubt: Doubt, answer: Answer, latch: Latch) {
+        let state = doubt.state;
+        match (doubt.step, answer) {
+            (Step::Look, Answer::Done) => {
+                // What was written home meanwhile has left the buffer frame, or is not said to be
+                // newer any more.
+                let is_old = self.pool.is_home_as_new(doubt.page, state) || !self.still_has(&doubt);
+                let step = if is_old { Step::Disown } else { Step::Own };
+                if !is_old {
+                    // Others may read it as soon as the directory hears of it.
+                    self.pool.renumber(doubt.frame, state.version() + 1);
+                }
+                self.doubt = Some(Doubt { step, ..doubt });
+            }
+            (Step::Disown, Answer::Done | Answer::Superseded) => self.disowned(doubt),
+            (Step::Own, Answer::Superseded) => self.disowned(doubt),
+            (Step::Own, Answer::Done) => {
+                let meta = self.pool.table.meta(doubt.frame);
+                match state.is_changed() {
+                    true => meta.set(PUBLISHED),
+                    false => {
+                        meta.version.store(latch.version(), Ordering::Release);
+                        let state = FrameState::dirty(latch.version());
+                        self.pool.set_state(doubt.frame, state);
+                    }
+                }
+                self.found_out(doubt);
+            }
+            (_, Answer::Fenced | Answer::NotMember | Answer::Invalid) => {
+                self.found_out(doubt);
+            }
+            _ => {
+                self.statistics.gone += 1;
+                let not_before = self.gone_until(doubt.attempts);
+                self.doubt = Some(Doubt {
+                    attempts: doubt.attempts + 1,
+                    not_before,
+                    ..doubt
+                });
+            }
+        }
+    }
+
+    /// What the node has is not the newest version.
+    fn disowned(&mut self, doubt: Doubt) {
+        let meta = self.pool.table.meta(doubt.frame);
+        if self.still_has(&doubt) {
+            self.pool.set_state(doubt.frame, FrameState::NOTHING);
+            if meta.is(UNFIXING) {
+                meta.set(SETTLED);
+            } else {
+                meta.set(TORN);
+                meta.clear(DIRTY);
+            }
+        }
+        self.found_out(doubt);
+    }
+
+    fn found_out(&self, doubt: Doubt) {
+        self.pool.end_doubt(doubt.frame);
+        self.pool.put_doubt(None);
+    }
+}

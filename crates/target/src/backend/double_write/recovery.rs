@@ -1,0 +1,178 @@
+//! What was under way when the power failed is written home before anything is accepted.
+//!
+//! Both halves of the area are read. A half whose header and data bear their checksums has a
+//! complete batch; its commands are written home, one after the other, the older batch first. A
+//! half that has none gets the header of a batch without commands, so that what it has is never
+//! taken for a batch later on. Then comes a flush. A power cut on the way changes neither half's
+//! batch, so recovery begins again with the same.
+//!
+//! The next batch uses the half that does not have the newest one: else the older one would be
+//! written home over the newest after another power cut.
+
+use super::area::{DoubleWriteArea, Header};
+use super::batch::flush;
+use super::{Bug, DoubleWrite, State, Work};
+use crate::backend::{Backend, Io, IoError, IoKind, Place};
+use rackweave_base::checksum::checksum;
+use rackweave_base::memory::ReadSlots;
+use rackweave_base::{Block, Memory};
+use std::collections::VecDeque;
+
+/// Recovery under way: one request after the other.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    /// What the halves have.
+    halves: [Block; 2],
+    steps: VecDeque<Io>,
+    /// Whether a request is under way.
+    running: bool,
+    /// Whether the halves were looked at.
+    planned: bool,
+    error: Option<IoError>,
+}
+
+impl Recovery {
+    pub(super) fn new(area: &DoubleWriteArea) -> Self {
+        let bytes = area.half_bytes();
+        let memory = Memory::new(2 * bytes.next_multiple_of(4096));
+        let half = || memory.allocate(bytes).expect("the arena has room for both");
+        let halves = [half(), half()];
+        let read = |half: usize| Io {
+            tag: 0,
+            kind: IoKind::Read,
+            block: area.header_block(half),
+            blocks: area.half_blocks,
+            buffer: Some(Place {
+                block: halves[half].clone(),
+                offset: 0,
+            }),
+        };
+        Self {
+            steps: VecDeque::from([read(0), read(1)]),
+            halves,
+            running: false,
+            planned: false,
+            error: None,
+        }
+    }
+
+    pub(super) fn landed(&mut self, result: Result<(), IoError>) {
+        self.running = false;
+        self.error = self.error.or(result.err());
+    }
+
+    /// Whether it can go on at once.
+    pub(super) fn is_due(&self) -> bool {
+        !self.running
+    }
+}
+
+impl<B: Backend> DoubleWrite<B> {
+    /// Takes the next step of recovery, if the one before has ended.
+    pub(super) fn recover(&mut self) {
+        let State::Recovering(recovery) = &mut self.state else {
+            return;
+        };
+        if recovery.running {
+            return;
+        }
+        if recovery.error.is_some() {
+            self.state = State::Lost;
+            return;
+        }
+        if let Some(io) = recovery.steps.pop_front() {
+            recovery.running = true;
+            self.send(Work::Recover, io);
+            return;
+        }
+        if recovery.planned {
+            self.state = State::Open;
+            return;
+        }
+        recovery.planned = true;
+        let halves = recovery.halves.clone();
+        let steps = self.plan(&halves);
+        if let State::Recovering(recovery) = &mut self.state {
+            recovery.steps = steps;
+        }
+        self.recover();
+    }
+
+    /// What is to be done about the halves, in order.
+    fn plan(&mut self, halves: &[Block; 2]) -> VecDeque<Io> {
+        let mut steps = VecDeque::new();
+        let mut complete = Vec::new();
+        for (half, block) in halves.iter().enumerate() {
+            let slots = ReadSlots::new(block.clone(), 0, self.area.half_bytes(), 1);
+            let bytes = slots.bytes(0, 1);
+            let header = self.area.parse(&bytes[..self.area.block_size as usize]);
+            // A batch that was not complete has used its number, too.
+            let sequence = header.as_ref().map_or(0, |header| header.sequence);
+            self.sequence = self.sequence.max(sequence + 1);
+            let whole = |header: &Header| {
+                self.has(Bug::NoChecksum) || is_complete(&self.area, header, bytes)
+            };
+            match header.filter(whole) {
+                Some(header) => complete.push((header, half)),
+                None => {
+                    let empty = self.area.emit(&Header::default());
+                    steps.push_back(self.header_write(half, &empty));
+                }
+            }
+        }
+        complete.sort_by_key(|(header, _)| header.sequence);
+        if let Some((_, newest)) = complete.last() {
+            self.half = match self.has(Bug::NewestReplaced) {
+                true => *newest,
+                false => 1 - newest,
+            };
+        }
+        if self.has(Bug::NewestFirst) {
+            complete.reverse();
+        }
+        for (header, half) in complete {
+            steps.extend(homes(&self.area, &header, &halves[half]));
+        }
+        steps.push_back(flush());
+        steps
+    }
+}
+
+/// Whether a half has all the data that its header lists.
+fn is_complete(area: &DoubleWriteArea, header: &Header, half: &[u8]) -> bool {
+    let size = area.block_size as usize;
+    let mut data = &half[size..];
+    header.entries.iter().all(|entry| {
+        let Some(sum) = entry.data else {
+            return true;
+        };
+        let (own, rest) = data.split_at(entry.blocks as usize * size);
+        data = rest;
+        checksum(header.sequence, own) == sum
+    })
+}
+
+/// The writes that bring a complete batch home.
+fn homes(area: &DoubleWriteArea, header: &Header, half: &Block) -> Vec<Io> {
+    let mut offset = area.block_size as usize;
+    let entries = header.entries.iter();
+    let home = |entry: &super::area::Entry| {
+        let mut io = Io {
+            tag: 0,
+            kind: IoKind::WriteZeroes,
+            block: entry.home,
+            blocks: entry.blocks,
+            buffer: None,
+        };
+        if entry.data.is_some() {
+            io.kind = IoKind::Write;
+            io.buffer = Some(Place {
+                block: half.clone(),
+                offset,
+            });
+            offset += entry.blocks as usize * area.block_size as usize;
+        }
+        io
+    };
+    entries.map(home).collect()
+}

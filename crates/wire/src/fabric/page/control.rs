@@ -1,0 +1,212 @@
+//! What lies in a channel's control region, and behind a node's buffer frames.
+//!
+//! A control region, of a channel with *n* slots over *s* stores:
+//!
+//! | at | bytes | content |
+//! |---|---|---|
+//! | 0 | 16 × *n* | completions, by slot: the switch writes them |
+//! | 16 *n* | 16 × *n* | responses, by slot |
+//! | 32 *n* | 32 × *n* | scratch, by slot: an entry (16), result of a compare-and-swap (8) |
+//! | 64 *n* | 8 | generation: the controller counts it up when it has connected the channel afresh |
+//! | 64 *n* + 8 | 8 | plea: a node whose connections have failed writes the generation here |
+//! | 64 *n* + 16 | 8 | generation of the connection to the memory server |
+//! | 64 *n* + 24 | 8 | plea for that connection alone |
+//! | 64 *n* + 32 | 16 × *s* | by store: address and key of its entries at the memory server |
+//!
+//! A node's buffer frames are followed by one more, the *spare*, in which it looks at homes, by a
+//! [`FrameState`] for each, from which a directory that was lost is made again, by a [`Doubt`] for
+//! each, which the controller writes then, and by a word with the directory's *epoch*, a random
+//! number that the controller has drawn.
+//!
+//! All words are little-endian.
+
+use super::PageId;
+
+/// Bytes of a slot.
+pub const SLOT_LEN: u64 = 64;
+
+/// The generation of a channel that was connected once.
+pub const FIRST_GENERATION: u64 = 1;
+
+/// In place of a generation: this node was taken for dead, and what it had is lost or others'.
+pub const FENCED: u64 = u64::MAX;
+
+/// Where the generation is in the control region of a channel with so many slots.
+pub const fn generation_at(slots: u16) -> u64 {
+    slots as u64 * SLOT_LEN
+}
+
+/// Where the plea is.
+pub const fn plea_at(slots: u16) -> u64 {
+    generation_at(slots) + 8
+}
+
+/// Where the generation of the connection to the memory server is.
+pub const fn server_generation_at(slots: u16) -> u64 {
+    generation_at(slots) + 16
+}
+
+/// Where the plea for that connection is.
+pub const fn server_plea_at(slots: u16) -> u64 {
+    generation_at(slots) + 24
+}
+
+/// Where address and key of a store's entries are.
+pub const fn entries_at(slots: u16, store: u8) -> u64 {
+    generation_at(slots) + 32 + store as u64 * 16
+}
+
+/// Bytes of the control region of a channel with so many slots over so many stores.
+pub const fn control_bytes(slots: u16, stores: u16) -> u64 {
+    generation_at(slots) + 32 + stores as u64 * 16
+}
+
+/// Bytes of the region of so many buffer frames, their spare, their states and the epoch.
+pub const fn pool_bytes(page_size: u32, frames: u32) -> u64 {
+    epoch_at(page_size, frames) + 8
+}
+
+/// Where the epoch is, in a pool of `frames`.
+pub const fn epoch_at(page_size: u32, frames: u32) -> u64 {
+    doubt_at(page_size, frames, frames)
+}
+
+/// Where the doubt about a buffer frame is, in a pool of `frames`: two words.
+pub const fn doubt_at(page_size: u32, frames: u32, frame: u32) -> u64 {
+    state_at(page_size, frames, frames) + frame as u64 * 16
+}
+
+/// Where the state of a buffer frame is, in a pool of `frames`.
+pub const fn state_at(page_size: u32, frames: u32, frame: u32) -> u64 {
+    page_size as u64 * (frames as u64 + 1) + frame as u64 * 8
+}
+
+/// What a node says of a buffer frame to whoever makes the directory again.
+///
+/// | bits | content |
+/// |---|---|
+/// | 0 | as far as the node knows, the page in it is newer than its home |
+/// | 1 | the node has the page's latch |
+/// | 2 | the node has changed the page under the latch, which is on its way back |
+/// | 8–63 | the version, as of the latch word when the page was fixed |
+///
+/// The page's number is in the buffer frame's header, and so is the version of the bytes: if that
+/// is another one, a transfer has begun to replace them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FrameState(pub u64);
+
+impl FrameState {
+    /// There is nothing that others could not get from elsewhere.
+    pub const NOTHING: FrameState = FrameState(0);
+    const DIRTY: u64 = 1;
+    const LATCHED: u64 = 2;
+    const CHANGED: u64 = 4;
+    const VERSION_AT: u32 = 8;
+
+    const fn of(version: u64, flags: u64) -> Self {
+        Self(flags | version << Self::VERSION_AT)
+    }
+
+    /// Newer than the home.
+    pub const fn dirty(version: u64) -> Self {
+        Self::of(version, Self::DIRTY)
+    }
+
+    /// Latched by the node; newer than the home if `dirty`.
+    pub const fn latched(version: u64, dirty: bool) -> Self {
+        Self::of(version, Self::LATCHED | if dirty { Self::DIRTY } else { 0 })
+    }
+
+    /// Fixed in this version and changed: the bytes are of the next one.
+    pub const fn changed(version: u64) -> Self {
+        Self::of(version, Self::LATCHED | Self::CHANGED)
+    }
+
+    /// Whether it is newer than the home.
+    pub const fn is_dirty(self) -> bool {
+        self.0 & Self::DIRTY != 0
+    }
+
+    /// Whether the node has the page's latch, or had it when it changed the page.
+    pub const fn is_latched(self) -> bool {
+        self.0 & Self::LATCHED != 0
+    }
+
+    /// Whether the latch is on its way back, with the next version in the buffer frame.
+    pub const fn is_changed(self) -> bool {
+        self.0 & Self::CHANGED != 0
+    }
+
+    /// The version as of the latch word.
+    pub const fn version(self) -> u64 {
+        self.0 >> Self::VERSION_AT
+    }
+
+    /// The version of the bytes.
+    pub const fn content_version(self) -> u64 {
+        self.version() + self.is_changed() as u64
+    }
+}
+
+/// What the controller writes about a buffer frame when it makes the directory again: the node has
+/// the latch of this page, and has to find out whether what it said of the buffer frame is its
+/// newest version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Doubt {
+    /// The page.
+    pub page: PageId,
+    /// What the node said.
+    pub state: FrameState,
+}
+
+impl Doubt {
+    /// The two words; the first tells whether they are any.
+    pub const fn words(&self) -> [u64; 2] {
+        [self.page.tag(), self.state.0]
+    }
+
+    /// The doubt in these words, if they are one.
+    pub const fn parse([page, state]: [u64; 2]) -> Option<Self> {
+        match PageId::from_tag(page) {
+            Some(page) => Some(Self {
+                page,
+                state: FrameState(state),
+            }),
+            None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_keeps_its_parts_apart() {
+        assert_eq!(FrameState::default(), FrameState::NOTHING);
+        let dirty = FrameState::dirty(77);
+        assert!(dirty.is_dirty() && !dirty.is_latched());
+        let latched = FrameState::latched(77, true);
+        assert!(latched.is_dirty() && latched.is_latched() && !latched.is_changed());
+        assert!(!FrameState::latched(1, false).is_dirty());
+        let changed = FrameState::changed(77);
+        assert!(changed.is_latched() && changed.is_changed());
+        assert_eq!((changed.version(), changed.content_version()), (77, 78));
+        let page = PageId::new(3, 4).unwrap();
+        let doubt = Doubt { page, state: dirty };
+        assert_eq!(Doubt::parse(doubt.words()), Some(doubt));
+        assert_eq!(Doubt::parse([0, 0]), None);
+    }
+
+    #[test]
+    fn parts_do_not_overlap() {
+        assert_eq!((generation_at(3), plea_at(3)), (192, 200));
+        assert_eq!((server_generation_at(3), server_plea_at(3)), (208, 216));
+        assert_eq!((entries_at(3, 0), entries_at(3, 1)), (224, 240));
+        assert_eq!(control_bytes(3, 2), 256);
+        assert_eq!(state_at(4096, 4, 1), 5 * 4096 + 8);
+        assert_eq!(doubt_at(4096, 4, 1), 5 * 4096 + 32 + 16);
+        assert_eq!(epoch_at(4096, 4), 5 * 4096 + 32 + 64);
+        assert_eq!(pool_bytes(4096, 4), 5 * 4096 + 32 + 64 + 8);
+    }
+}
