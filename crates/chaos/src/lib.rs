@@ -152,6 +152,8 @@ pub struct SeedReport {
     pub writes: u64,
     /// Fixes refused because the newest version of a page is lost.
     pub losses: u64,
+    /// Fixes that found a page damaged at its home.
+    pub damaged: u64,
     /// Scans of an index.
     pub scans: u64,
     /// Operations on an index that were refused.

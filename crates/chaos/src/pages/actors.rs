@@ -157,7 +157,7 @@ impl Browser {
                 ),
                 Some(Ok(guard)) => (self.fixed(now, asked, guard), true),
                 Some(Err(error)) => {
-                    self.failed(now, asked, error);
+                    self.failed(now, asked, page, error);
                     (Job::Over, true)
                 }
             },
@@ -222,6 +222,10 @@ impl Browser {
 
     fn fixed(&mut self, now: Instant, asked: Asked, mut guard: PageGuard) -> Job {
         let got = self.got(&guard);
+        if let Ok(Some(change)) = got.content {
+            let node = self.seat.who.node;
+            self.shared.check_log(node, &guard, change);
+        }
         let until = self.hold(now);
         if guard.mode() == Mode::Shared {
             self.shared.history.borrow_mut().shared(now, asked, got);
@@ -259,6 +263,7 @@ impl Browser {
             fill_page(&mut self.scratch, stamp, self.shared.seed);
             let half = self.scratch.len() / 2;
             guard.data_mut()[half..].copy_from_slice(&self.scratch[half..]);
+            self.shared.logs.borrow_mut().append(&mut guard, stamp);
         }
         let mut history = self.shared.history.borrow_mut();
         history.give_back(self.seat.who, page, change);
@@ -273,7 +278,7 @@ impl Browser {
         }
     }
 
-    fn failed(&mut self, now: Instant, asked: Asked, error: FixError) {
+    fn failed(&mut self, now: Instant, asked: Asked, page: PageId, error: FixError) {
         let mut history = self.shared.history.borrow_mut();
         match error {
             FixError::Lost(_) => {
@@ -283,6 +288,16 @@ impl Browser {
             FixError::StorageFull => {
                 history.failed(now, asked);
                 count(&self.shared.full);
+            }
+            error if error.is_damage() && self.shared.damaged.borrow().contains(&page) => {
+                history.failed(now, asked);
+                count(&self.shared.damage_found);
+            }
+            FixError::Storage { .. } if self.shared.excuses.get().storage_fails => {
+                history.failed(now, asked);
+            }
+            FixError::Gone if self.shared.excuses.get().nobody_answers => {
+                history.failed(now, asked);
             }
             error => {
                 history.failed(now, asked);

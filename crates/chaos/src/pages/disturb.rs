@@ -33,6 +33,14 @@ pub(super) enum Disturbance {
     Fill(u64),
     /// It has room again.
     Free,
+    /// The device answers nothing for so long.
+    Stall(Duration),
+    /// Reads and writes of a page's home fail, and no longer.
+    Break(u64),
+    Mend(u64),
+    /// A block of a page's home, by its number, has other bytes than were written.
+    Tear(u64, u64),
+    Zero(u64, u64),
     /// The controller has the switch index a page, or index it no longer.
     Promote(u64),
     Demote(u64),
@@ -137,4 +145,47 @@ fn crashes(rng: &mut Rng, nodes: &[PageNode], all: &mut Vec<(Instant, Disturbanc
             all.push((told + soon, Disturbance::Return(node)));
         }
     }
+}
+
+/// What goes wrong in the device, beside everything else. `damage`: bytes may change, too, since
+/// pages have checksums.
+pub(super) fn device(
+    rng: &mut Rng,
+    pages: u64,
+    blocks_per_page: u64,
+    damage: bool,
+) -> Vec<(Instant, Disturbance)> {
+    let mut all = Vec::new();
+    if rng.chance(0.1) {
+        // The longest are beyond the patience of a channel, too. They are rare, since workers that
+        // poll for a second make ten million events.
+        let most = match rng.chance(0.02) {
+            true => 1_500_000,
+            false => *rng.pick(&[100, 3_000, 40_000]),
+        };
+        let lasts = Duration::from_micros(rng.between(most / 2, most));
+        all.push((some_time(rng), Disturbance::Stall(lasts)));
+    }
+    if rng.chance(0.1) {
+        for _ in 0..rng.between(1, 4) {
+            let (page, broken) = (rng.below(pages), some_time(rng));
+            let lasts = Duration::from_nanos(rng.between(10_000, 4_000_000));
+            all.push((broken, Disturbance::Break(page)));
+            all.push((broken + lasts, Disturbance::Mend(page)));
+        }
+    }
+    if damage && rng.chance(0.15) {
+        for _ in 0..rng.between(1, 6) {
+            let (at, page) = (some_time(rng), rng.below(pages));
+            let block = rng.below(blocks_per_page);
+            // A home of nothing but zeroes is one that was never written.
+            let zeroed = blocks_per_page > 1 && rng.chance(0.5);
+            let disturbance = match zeroed {
+                true => Disturbance::Zero(page, block),
+                false => Disturbance::Tear(page, block),
+            };
+            all.push((at, disturbance));
+        }
+    }
+    all
 }

@@ -1,6 +1,7 @@
 //! The campaign against the page store: nodes that share pages through the switch's directory and a
 //! memory server's, over an NVMe target; packet faults, cut cables, nodes that die and come back, a
-//! target that is restarted, a device that is full for a while, entries that move between the two
+//! target that is restarted, a device that is full, does not answer, fails or forgets, power cuts, a
+//! switch that restarts, entries that move between the two
 //! directories.
 //!
 //! What must hold (DESIGN, section 10) is judged by the histories of pages
@@ -14,6 +15,7 @@
 
 mod actors;
 mod disturb;
+mod log;
 mod plan;
 mod rogue;
 mod shared;
@@ -28,7 +30,7 @@ use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::checkers::PageHistory;
 use rackweave_target::MemoryBackend;
-use shared::Shared;
+use shared::{Excuses, Shared};
 use stage::Stage;
 use std::rc::Rc;
 
@@ -39,6 +41,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Within this time after a node's death its latches are others'. It includes the time until the
 /// controller hears of it, cut cables and restarts of the target.
 const RELEASED: Duration = Duration::from_millis(100);
+
+/// How long a channel to the directory waits, and how long everything that goes wrong beside a
+/// device that does not answer takes at most.
+const CHANNEL_PATIENCE: Duration = Duration::from_secs(1);
+const OTHER_DELAYS: Duration = Duration::from_millis(25);
 
 /// How often a loss is accepted that cannot be yet.
 const ACCEPT_EVERY: Duration = Duration::from_millis(1);
@@ -79,7 +86,8 @@ pub(super) fn run(seed: u64) -> SeedReport {
         }
     }
     report.losses = shared.lost.get();
-    let empty = PageHistory::new(RELEASED);
+    report.damaged = shared.damage_found.get();
+    let empty = PageHistory::new(Duration::ZERO);
     let history = shared.history.replace(empty);
     (report.reads, report.writes) = history.counts();
     report.violations.extend(shared.wrong.take());
@@ -95,10 +103,14 @@ fn shared(plan: &Plan) -> Shared {
         seed: plan.seed,
         habits: plan.habits,
         pages: plan.store.pages,
-        history: RefCell::new(PageHistory::new(RELEASED)),
+        history: RefCell::new(PageHistory::new(RELEASED + plan.stalls())),
         wrong: RefCell::default(),
         full: Cell::new(0),
         lost: Cell::new(0),
+        damaged: RefCell::default(),
+        damage_found: Cell::new(0),
+        excuses: Cell::default(),
+        logs: RefCell::default(),
     };
     for index in 0..shared.pages {
         let page = shared.page(index).number();
@@ -173,7 +185,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
 
     /// Runs until all are done, doing what the plan says when it is due. False if that never comes.
     fn drive(&mut self, doing: &str) -> bool {
-        let end = self.rack().now() + PATIENCE;
+        let end = self.rack().now() + PATIENCE + self.stage.plan.stalls();
         loop {
             let stuck = match self.rack().run(end) {
                 RunEnd::Done => return true,
@@ -264,6 +276,33 @@ impl<'a, 'b> Campaign<'a, 'b> {
                 stage.fill(None);
                 Ok(())
             }
+            Disturbance::Stall(lasts) => {
+                stage.stall(lasts);
+                let mut excuses = stage.shared.excuses.get();
+                let waits = stage.plan.patience.min(CHANNEL_PATIENCE);
+                excuses.nobody_answers |= OTHER_DELAYS + lasts > waits;
+                stage.shared.excuses.set(excuses);
+                Ok(())
+            }
+            Disturbance::Break(page) => {
+                stage.set_broken(page, true);
+                let mut excuses = stage.shared.excuses.get();
+                excuses.storage_fails = true;
+                stage.shared.excuses.set(excuses);
+                Ok(())
+            }
+            Disturbance::Mend(page) => {
+                stage.set_broken(page, false);
+                Ok(())
+            }
+            Disturbance::Tear(page, block) => {
+                stage.damage(page, block, false);
+                Ok(())
+            }
+            Disturbance::Zero(page, block) => {
+                stage.damage(page, block, true);
+                Ok(())
+            }
             Disturbance::Promote(index) => {
                 let page = stage.shared.page(index);
                 self.report.changes += u64::from(stage.rack.promote(page));
@@ -307,6 +346,10 @@ impl<'a, 'b> Campaign<'a, 'b> {
             self.rack().set_link_down(NodeId(node as u16), false);
         }
         self.stage.fill(None);
+        self.stage.stall(Duration::ZERO);
+        for page in 0..self.stage.plan.store.pages {
+            self.stage.set_broken(page, false);
+        }
         if let Err(error) = self.start_target() {
             self.violate(error);
         }
@@ -320,6 +363,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
             }
         }
         self.accept_losses();
+        self.stage.shared.excuses.set(Excuses::default());
         // Everybody is idle: what was given back has been taken.
         for at in 0..self.nodes() {
             let number = self.stage.number(at);
@@ -332,7 +376,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
     /// Accepts all losses, as often as it takes: not while a target works on what a dead node had
     /// it write.
     fn accept_losses(&mut self) {
-        let end = self.rack().now() + PATIENCE;
+        let end = self.rack().now() + PATIENCE + self.stage.plan.stalls();
         loop {
             self.stage.accept();
             let Some(lost) = self.rack().lost_pages().first().copied() else {

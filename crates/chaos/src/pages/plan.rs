@@ -28,6 +28,10 @@ pub(super) struct Plan {
     /// What of the page stores differs from the usual.
     pub checksums: bool,
     pub evict_batch: u32,
+    /// How long whoever has to answer may be gone.
+    pub patience: Duration,
+    /// How many questions the nodes' logs lag behind, if there are logs.
+    pub log_lag: Option<u64>,
     pub disturbances: Vec<(Instant, Disturbance)>,
 }
 
@@ -124,7 +128,16 @@ impl Plan {
             Indexing::Hot(_) => rng.between(2, 12) as u32,
             _ => 0,
         };
-        let disturbances = disturb::plan(&mut rng, &nodes, storage, server, indexing, pages);
+        let checksums = rng.chance(0.7);
+        let evict_batch = rng.between(1, 4) as u32;
+        let mut disturbances = disturb::plan(&mut rng, &nodes, storage, server, indexing, pages);
+        let mut rng = rng.fork("device");
+        let blocks_per_page = u64::from(page_size / BLOCK);
+        let device = disturb::device(&mut rng, pages, blocks_per_page, checksums);
+        let stalls = device
+            .iter()
+            .any(|(_, it)| matches!(it, Disturbance::Stall(_)));
+        disturbances.extend(device);
         Self {
             seed,
             config,
@@ -139,8 +152,13 @@ impl Plan {
             standby,
             indexing,
             habits,
-            checksums: rng.chance(0.7),
-            evict_batch: rng.between(1, 4) as u32,
+            checksums,
+            evict_batch,
+            patience: match stalls && rng.chance(0.5) {
+                true => Duration::from_millis(25),
+                false => Duration::from_secs(5),
+            },
+            log_lag: rng.chance(0.4).then(|| rng.below(4)),
             nodes,
             disturbances,
         }
@@ -150,6 +168,15 @@ impl Plan {
     pub fn cuts_power(&self) -> bool {
         let mut all = self.disturbances.iter();
         all.any(|(_, disturbance)| *disturbance == Disturbance::CutPower)
+    }
+
+    /// How long the device answers nothing, in all.
+    pub fn stalls(&self) -> Duration {
+        let disturbances = self.disturbances.iter();
+        disturbances.fold(Duration::ZERO, |sum, (_, disturbance)| match disturbance {
+            Disturbance::Stall(lasts) => sum + *lasts,
+            _ => sum,
+        })
     }
 
     /// Pages that the switch indexes from the beginning.

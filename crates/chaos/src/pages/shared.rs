@@ -1,5 +1,6 @@
 //! What those who use pages and the harness tell each other.
 
+use super::log::Logs;
 use super::plan::Habits;
 use core::cell::{Cell, RefCell};
 use rackweave_endpoint::page_store::Worker;
@@ -7,6 +8,7 @@ use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_sim::checkers::PageHistory;
 use rackweave_sim::checkers::page_history::Who;
 use rackweave_wire::fabric::page::PageId;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Violations kept that the checker of histories does not judge.
@@ -23,6 +25,20 @@ pub(super) struct Shared {
     /// Fixes that found the device full, or the newest version lost.
     pub full: Cell<u64>,
     pub lost: Cell<u64>,
+    /// Pages whose home was damaged, and how many fixes found that.
+    pub damaged: RefCell<BTreeSet<PageId>>,
+    pub damage_found: Cell<u64>,
+    pub excuses: Cell<Excuses>,
+    pub logs: RefCell<Logs>,
+}
+
+/// What requests may fail with while something is wrong, and no longer when it is mended.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Excuses {
+    /// Blocks were broken.
+    pub storage_fails: bool,
+    /// The device did not answer for longer than anybody waits.
+    pub nobody_answers: bool,
 }
 
 /// A worker's place: it leaves its connection here when it has done its part.

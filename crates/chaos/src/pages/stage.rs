@@ -4,11 +4,11 @@ use super::actors::{Browser, Script};
 use super::plan::Plan;
 use super::rogue::Rogue;
 use super::shared::{Seat, Shared};
-use rackweave_base::{NodeId, Rng};
+use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::LostPage;
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{Pool, PoolConfig, Worker};
-use rackweave_rack::{SimulatedRack, SsdBackend, TargetOptions};
+use rackweave_rack::{SimulatedRack, SsdBackend, SsdStall, TargetOptions};
 use rackweave_sim::SsdModel;
 use rackweave_sim::checkers::page_history::Who;
 use rackweave_target::{Backend, DoubleWrite, MemoryBackend};
@@ -45,6 +45,7 @@ pub(super) struct Stage<'a> {
     pub rack: SimulatedRack,
     pub shared: Rc<Shared>,
     medium: MemoryBackend,
+    stall: SsdStall,
     targets: u64,
     /// Nodes that are alive and taken for dead.
     presumed: Vec<NodeId>,
@@ -70,6 +71,7 @@ impl<'a> Stage<'a> {
             rack,
             shared,
             medium,
+            stall: SsdStall::default(),
             targets: 0,
             presumed: Vec::new(),
             lives: vec![0; plan.nodes.len()],
@@ -93,7 +95,8 @@ impl<'a> Stage<'a> {
         self.targets += 1;
         let size = self.plan.config.switch.page_size;
         let model = SsdModel::default();
-        let ssd = SsdBackend::new(self.medium.clone(), &model, DRIVES, size, &mut rng);
+        let ssd = SsdBackend::new(self.medium.clone(), &model, DRIVES, size, &mut rng)
+            .with_stall(&self.stall);
         let namespaces: Vec<Box<dyn Backend>> = match self.plan.cuts_power() {
             true => vec![Box::new(double_write(ssd, self.plan)?)],
             false => vec![Box::new(ssd)],
@@ -123,10 +126,15 @@ impl<'a> Stage<'a> {
             store_id: IDENTITY,
             checksums: self.plan.checksums,
             evict_batch: self.plan.evict_batch,
+            patience: self.plan.patience,
             seed: self.plan.seed ^ u64::from(self.lives[at]) << 48,
             ..usual
         };
         let pool = Pool::new(ends.frames, config).map_err(|error| error.to_string())?;
+        if let Some(lag) = self.plan.log_lag {
+            let log = self.shared.logs.borrow_mut().open(self.number(at), lag);
+            pool.set_log(log);
+        }
         let workers = ends.channels.into_iter().zip(0..);
         self.seats[at] = workers
             .map(|(parts, worker)| {
@@ -260,5 +268,38 @@ impl<'a> Stage<'a> {
 
     pub fn fill(&self, room: Option<u64>) {
         self.medium.set_room(room);
+    }
+
+    /// The device answers nothing for so long.
+    pub fn stall(&self, lasts: Duration) {
+        self.stall.hold_until(self.rack.now() + lasts);
+    }
+
+    /// Reads and writes of a page's home fail, or no longer.
+    pub fn set_broken(&self, page: u64, broken: bool) {
+        let (first, count) = self.home(page);
+        for block in first..first + count {
+            self.medium.set_broken(block, broken);
+        }
+    }
+
+    /// A block of a page's home has other bytes than were written.
+    pub fn damage(&self, page: u64, block: u64, zeroed: bool) {
+        let block = self.home(page).0 + block;
+        match zeroed {
+            true => self.medium.zero_block(block),
+            false => {
+                let mut rng = Rng::new(self.plan.seed ^ block).fork("damage");
+                self.medium.tear_block(block, &mut rng);
+            }
+        }
+        let page = self.shared.page(page);
+        self.shared.damaged.borrow_mut().insert(page);
+    }
+
+    /// The first block of a page's home, and how many it has.
+    fn home(&self, page: u64) -> (u64, u64) {
+        let blocks = u64::from(self.plan.config.switch.page_size / self.plan.store.block_size);
+        (page * blocks, blocks)
     }
 }

@@ -16,6 +16,7 @@ fn a_hundred_seeds_without_a_violation() {
             ("crashes", 5, |seed| seed.crashes),
             ("changes of the index", 50, |seed| seed.changes),
             ("losses", 5, |seed| seed.losses),
+            ("pages found damaged", 5, |seed| seed.damaged),
         ],
     );
 }

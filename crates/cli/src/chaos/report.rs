@@ -35,6 +35,7 @@ pub struct CampaignReport {
     pub pages_changed: u64,
     /// Fixes refused because a page's newest version went down with its node.
     pub pages_lost: u64,
+    pub pages_damaged: u64,
     /// Of an index: gets, changes and scans that had a result; what was refused, and what may
     /// or may not have been done; READs that came torn or found what had been freed.
     pub keys_read: u64,
@@ -120,6 +121,7 @@ impl CampaignReport {
             pages_read: 0,
             pages_changed: 0,
             pages_lost: 0,
+            pages_damaged: 0,
             keys_read: 0,
             keys_changed: 0,
             scans: 0,
@@ -186,6 +188,7 @@ impl CampaignReport {
         self.queries_astray += seed.astray;
         self.network_loads += seed.loads;
         self.pages_lost += seed.losses;
+        self.pages_damaged += seed.damaged;
         self.ranges_handed_out += seed.ranges;
         self.numbers_handed_out += seed.numbers;
         self.calls_failed += seed.calls_failed;
@@ -256,7 +259,9 @@ impl CampaignReport {
                 ("pages read", self.pages_read),
                 ("pages changed", self.pages_changed),
                 ("fixes of lost", self.pages_lost),
+                ("fixes of damaged", self.pages_damaged),
                 ("target restarts", self.target_restarts),
+                ("switch restarts", self.switch_restarts),
                 ("index changes", self.index_changes),
             ],
             System::Index => vec![

@@ -392,10 +392,12 @@ impl<D: Directory> Worker<D> {
     }
 
     /// When to ask again for what somebody else has: the longer ago one began, the later, but those
-    /// who have waited longest ask more often than those who came after them.
+    /// who have waited longest ask more often than those who came after them. Who has waited for
+    /// milliseconds waits for no other worker but for storage or a node's death, and need not ask
+    /// the switch 300,000 times a second.
     fn retry_at(&mut self, attempts: u32) -> Instant {
         let micros = if attempts > 16 {
-            4
+            4 << (attempts / 1024).min(8)
         } else {
             1 << attempts.min(5)
         };

@@ -1,0 +1,98 @@
+//! Redo logs of the nodes, which lag behind, and what pages owe to them.
+
+use super::shared::Shared;
+use rackweave_endpoint::page_store::{PageGuard, RedoLog};
+use rackweave_sim::checkers::page_history::PageStamp;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The log of one node: what is asked for is durable some questions later.
+#[derive(Debug)]
+pub(super) struct NodeLog {
+    /// Questions for which a write takes.
+    lag: u64,
+    state: Mutex<Written>,
+    durable: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Written {
+    /// The LSN up to which is being written, and the questions left until it is durable.
+    under_way: Option<(u64, u64)>,
+}
+
+impl NodeLog {
+    pub fn new(lag: u64) -> Self {
+        Self {
+            lag,
+            state: Mutex::default(),
+            durable: AtomicU64::new(0),
+        }
+    }
+}
+
+impl RedoLog for NodeLog {
+    fn make_durable(&self, lsn: u64) -> u64 {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (target, left) = state.under_way.unwrap_or((lsn, self.lag));
+        state.under_way = match left.checked_sub(1) {
+            Some(left) => Some((target, left)),
+            None => {
+                self.durable.fetch_max(target, Ordering::Relaxed);
+                None
+            }
+        };
+        self.durable.load(Ordering::Relaxed)
+    }
+}
+
+/// The logs of all nodes, and what was appended to them.
+#[derive(Debug, Default)]
+pub(super) struct Logs {
+    /// By the node's number in each of its lives.
+    of_nodes: BTreeMap<u16, Arc<NodeLog>>,
+    last_lsn: u64,
+    /// The LSN of each change. One that was lost may be made once more, byte for byte.
+    changes: BTreeMap<PageStamp, Vec<u64>>,
+}
+
+impl Logs {
+    /// The log of a node that begins a life, or goes on with it over the same medium.
+    pub fn open(&mut self, node: u16, lag: u64) -> Arc<NodeLog> {
+        let log = self.of_nodes.entry(node);
+        log.or_insert_with(|| Arc::new(NodeLog::new(lag))).clone()
+    }
+
+    /// A change is appended to the log of its writer, if that has one.
+    pub fn append(&mut self, guard: &mut PageGuard, change: PageStamp) {
+        if self.of_nodes.contains_key(&change.writer.node) {
+            self.last_lsn += 1;
+            guard.set_lsn(self.last_lsn);
+            let lsns = self.changes.entry(change).or_default();
+            lsns.push(self.last_lsn);
+        }
+    }
+}
+
+impl Shared {
+    /// A page that somebody got bears the LSN of its last change, and whoever got it at another
+    /// node finds that change in its writer's log.
+    pub fn check_log(&self, node: u16, guard: &PageGuard, change: PageStamp) {
+        let logs = self.logs.borrow();
+        let Some(lsns) = logs.changes.get(&change) else {
+            return;
+        };
+        let (page, lsn) = (guard.page(), guard.lsn());
+        if !lsns.contains(&lsn) {
+            self.wrong(format!("{page} bears LSN {lsn}, its change had {lsns:?}"));
+        }
+        let writer = change.writer.node;
+        let durable = logs.of_nodes[&writer].durable.load(Ordering::Relaxed);
+        if writer != node && durable < lsn {
+            self.wrong(format!(
+                "{page} left node {writer} with LSN {lsn}, its log was durable up to {durable}"
+            ));
+        }
+    }
+}
