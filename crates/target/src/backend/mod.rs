@@ -3,6 +3,8 @@
 pub(crate) mod double_write;
 pub(crate) mod file;
 pub(crate) mod memory;
+#[cfg(test)]
+pub(crate) mod shuffling;
 
 use rackweave_base::{Block, Instant};
 

@@ -1,53 +1,12 @@
 //! Overlapping requests keep their order over a backend that ends them in any.
 
 use super::*;
+use crate::backend::shuffling::Shuffling;
 use crate::{MemoryBackend, Place};
 use rackweave_base::{Memory, Rng};
 
 const SIZE: u32 = 512;
 const BLOCKS: u64 = 24;
-
-/// Carries requests out in random order, a few at a time.
-struct Shuffling {
-    disk: MemoryBackend,
-    rng: Rng,
-    depth: usize,
-    under_way: Vec<Io>,
-}
-
-impl Backend for Shuffling {
-    fn block_size(&self) -> u32 {
-        self.disk.block_size()
-    }
-
-    fn blocks(&self) -> u64 {
-        self.disk.blocks()
-    }
-
-    fn submit(&mut self, _: Instant, io: Io) -> Result<(), Io> {
-        if self.under_way.len() == self.depth {
-            return Err(io);
-        }
-        self.under_way.push(io);
-        Ok(())
-    }
-
-    fn poll(&mut self, now: Instant, done: &mut Vec<IoDone>) {
-        for _ in 0..self.rng.below(3) {
-            if self.under_way.is_empty() {
-                return;
-            }
-            let at = self.rng.below(self.under_way.len() as u64) as usize;
-            let io = self.under_way.swap_remove(at);
-            self.disk.submit(now, io).expect("it has room for all");
-            self.disk.poll(now, done);
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        (!self.under_way.is_empty()).then_some(Instant::ZERO)
-    }
-}
 
 /// What a request does to the model, and what a read must find.
 struct Run {
@@ -65,12 +24,7 @@ impl Run {
     fn new(seed: u64, depth: usize) -> Self {
         let mut rng = Rng::new(seed);
         let disk = MemoryBackend::new(SIZE, BLOCKS);
-        let shuffling = Shuffling {
-            disk: disk.clone(),
-            rng: rng.fork("backend"),
-            depth,
-            under_way: Vec::new(),
-        };
+        let shuffling = Shuffling::new(disk.clone(), rng.fork("backend"), depth);
         Self {
             namespace: Namespace::new(Box::new(shuffling)),
             disk,

@@ -1,62 +1,11 @@
 //! Power cuts at every step, on a medium that keeps any sectors it likes of what was not flushed.
 
 use super::*;
+use crate::backend::shuffling::Shuffling;
 use std::collections::BTreeMap;
 
 const SECTOR: usize = 512;
 const COMMANDS: u64 = 60;
-
-/// A drive that ends requests in any order, some at a time. What it has not ended when the power
-/// fails may have reached the medium.
-struct Drive {
-    disk: MemoryBackend,
-    rng: Rng,
-    under_way: Vec<Io>,
-}
-
-impl Backend for Drive {
-    fn block_size(&self) -> u32 {
-        self.disk.block_size()
-    }
-
-    fn blocks(&self) -> u64 {
-        self.disk.blocks()
-    }
-
-    fn submit(&mut self, _: Instant, io: Io) -> Result<(), Io> {
-        if self.under_way.len() == 9 {
-            return Err(io);
-        }
-        self.under_way.push(io);
-        Ok(())
-    }
-
-    fn poll(&mut self, now: Instant, done: &mut Vec<IoDone>) {
-        for _ in 0..self.rng.below(4) {
-            if self.under_way.is_empty() {
-                return;
-            }
-            let at = self.rng.below(self.under_way.len() as u64) as usize;
-            let io = self.under_way.swap_remove(at);
-            self.disk.submit(now, io).expect("it has room for all");
-            self.disk.poll(now, done);
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        (!self.under_way.is_empty()).then_some(Instant::ZERO)
-    }
-}
-
-impl Drop for Drive {
-    fn drop(&mut self) {
-        for io in self.under_way.drain(..) {
-            self.disk
-                .submit(Instant::ZERO, io)
-                .expect("it has room for all");
-        }
-    }
-}
 
 /// What a write makes of its blocks: every sector names its command. Zero is zeroes.
 fn stamp(block: u64, sector: usize, command: u64) -> Vec<u8> {
@@ -80,7 +29,7 @@ struct Unanswered {
 /// A run: what was answered, by block, and what was not.
 struct Run {
     disk: MemoryBackend,
-    double: DoubleWrite<Drive>,
+    double: DoubleWrite<Shuffling>,
     planted: Option<Bug>,
     rng: Rng,
     memory: Memory,
@@ -91,12 +40,8 @@ struct Run {
     cuts: u32,
 }
 
-fn drive(disk: &MemoryBackend, planted: Option<Bug>, rng: &mut Rng) -> DoubleWrite<Drive> {
-    let drive = Drive {
-        disk: disk.clone(),
-        rng: rng.fork("drive"),
-        under_way: Vec::new(),
-    };
+fn drive(disk: &MemoryBackend, planted: Option<Bug>, rng: &mut Rng) -> DoubleWrite<Shuffling> {
+    let drive = Shuffling::new(disk.clone(), rng.fork("drive"), 9);
     let mut double = DoubleWrite::with_area(drive, AREA).expect("there is room");
     double.planted = planted;
     double
