@@ -468,9 +468,9 @@ pub extern "C" fn rackweave_page_store_settle(store: *mut rackweave_page_store) 
 /// how many, may be NULL.
 ///
 /// CONFLICT: this page store has fixed one of them exclusively. TIMED_OUT: somebody else has, for
-/// five seconds. LOST, NO_ROOM, SYSTEM, REFUSED: of the first that could not be written. In all these
-/// cases the others were written. SYSTEM, GONE: also if storage does not confirm that they are
-/// durable. GONE: nobody answers. CLOSED: as for `rackweave_page_store_fix`.
+/// five seconds. LOST, NO_ROOM, SYSTEM, REFUSED: of the first that could not be written. In all
+/// these cases the others were written. SYSTEM, GONE: also if storage does not confirm that they
+/// are durable. GONE: nobody answers. CLOSED: as for `rackweave_page_store_fix`.
 ///
 /// # Safety
 /// `written` is NULL or may be written.

@@ -73,7 +73,7 @@ pub enum FixError {
     #[error("the store of {0} is not open to this node")]
     NotMember(PageId),
     /// The page was not had within the time limit, although the directory answers: another worker
-    /// or node holds its latch or its buffer frame.
+    /// or node holds its latch or its buffer frame, or still writes it home.
     #[error("{0} was not had in time; somebody holds its latch")]
     TimedOut(PageId),
     /// All buffer frames are in use.

@@ -235,8 +235,13 @@ fn a_flush_does_not_wait_for_another_workers_guard_or_write_for_ever() {
         model.entries.get_mut(&page(7)).unwrap().place = place;
     };
     is_writing(entry.place.writing());
+    drop(rig.changed(HERE, 9));
+    rig.call(HERE, PageStore::settle).unwrap();
     let error = rig.call(HERE, PageStore::flush).unwrap_err();
-    assert_eq!(error.cause(), GONE);
+    let FlushError::Pages { failed: 1, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(error.cause(), FixError::TimedOut(page(7)));
     rig.rack.model().entries.get_mut(&page(7)).unwrap().place = entry.place;
     assert_eq!(rig.call(HERE, PageStore::flush).unwrap().written, 1);
 }

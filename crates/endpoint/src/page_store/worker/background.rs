@@ -109,7 +109,12 @@ impl<D: Directory> Worker<D> {
         let answer = match answer {
             Answer::Superseded if meta.is(PUBLISHED) => Answer::Done,
             // It was taken when it was asked for before.
-            Answer::Superseded if unfix.again && latch.version() > unfix.version => Answer::Done,
+            Answer::Superseded if unfix.again && !meta.is(SETTLED) => {
+                match latch.version() > unfix.version {
+                    true => Answer::Done,
+                    false => answer,
+                }
+            }
             answer => answer,
         };
         match answer {
@@ -299,8 +304,8 @@ impl<D: Directory> Worker<D> {
                 self.pool.note_written(eviction.page.store());
                 Ok(true)
             }
-            // Somebody else has a newer one, or it is at home, since this was asked for twice, or the
-            // directory has given it up; who fixes the page will hear which.
+            // Somebody else has a newer one, or it is at home, since this was asked for twice, or
+            // the directory has given it up; who fixes the page will hear which.
             Answer::Superseded => {
                 self.pool.note_written(eviction.page.store());
                 Ok(false)
@@ -329,7 +334,10 @@ impl<D: Directory> Worker<D> {
                     self.evictions.push(eviction);
                     return;
                 }
-                Err(FixError::Gone)
+                Err(match is_busy {
+                    true => FixError::TimedOut(eviction.page),
+                    false => FixError::Gone,
+                })
             }
         };
         self.end_eviction(eviction, result);

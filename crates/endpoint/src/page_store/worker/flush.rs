@@ -301,7 +301,6 @@ impl<D: Directory> Worker<D> {
     pub(super) fn flush_failed(&mut self, key: Key, page: PageId, error: FixError) {
         if let Some(flush) = self.flushes.get_mut(key) {
             flush.failed += 1;
-            flush.is_gone |= error == FixError::Gone;
             flush.first.get_or_insert((page, error));
         }
     }
@@ -316,6 +315,7 @@ impl<D: Directory> Worker<D> {
         if let Some(flush) = self.flushes.get_mut(key) {
             flush.under_way -= 1;
             flush.written += u64::from(result == Ok(true));
+            flush.is_gone |= result == Err(FixError::Gone);
         }
         if let Err(error) = result {
             self.flush_failed(key, page, error);

@@ -173,8 +173,8 @@ impl PageWorker {
     /// an older version any more.
     ///
     /// # Errors
-    /// As for [`PageWorker::fix`], and as for [`PageStore::unfix`]: then the page is changed in this
-    /// node's memory, and stays latched until that can be published.
+    /// As for [`PageWorker::fix`], and as for [`PageStore::unfix`]: then the page is changed in
+    /// this node's memory, and stays latched until that can be published.
     pub fn change<R>(
         &mut self,
         page: PageId,
