@@ -1190,6 +1190,7 @@ rackweave_status rackweave_page_store_close(struct rackweave_page_store *store);
 
 /**
  * A page for the caller alone, its bytes zero. NO_ROOM: all are in use. REFUSED: no store is open.
+ * Otherwise as for `rackweave_page_store_fix` and `_flush`, of the map of pages in use.
  *
  * Pointers:
  * `number` may be written.
@@ -1208,7 +1209,9 @@ rackweave_status rackweave_page_store_free(struct rackweave_page_store *store, u
  * a `rackweave_page_mode`.
  *
  * NOT_FOUND: beyond the end of the store. CONFLICT: this page store has fixed it already, not both
- * times shared. LOST, CORRUPT, NO_ROOM, SYSTEM, GONE: as they say.
+ * times shared. REFUSED: the store is not open to this node. CLOSED: this node was taken for dead,
+ * and what only it had is lost; destroy this page store and create another one. LOST, CORRUPT,
+ * NO_ROOM, SYSTEM, GONE, TIMED_OUT: as they say.
  *
  * Pointers:
  * `guard` may be written.
@@ -1220,8 +1223,13 @@ rackweave_status rackweave_page_store_fix(struct rackweave_page_store *store,
                                           struct rackweave_page_guard **guard);
 
 /**
- * Ends a guard and waits until its latch has been given back. As
+ * Ends a guard and waits until its latch has been given back, ten seconds at most. As
  * `rackweave_page_guard_destroy`, if nobody needs the page soon.
+ *
+ * GONE: the directory does not answer. TIMED_OUT: a fix that was submitted waits for somebody's
+ * latch. In both cases the latch is given back when a page store of the node is polled, or when
+ * the node has died, and the change with it. CLOSED: as for `rackweave_page_store_fix`; the change
+ * is lost. The guard has ended in every case.
  */
 rackweave_status rackweave_page_store_unfix(struct rackweave_page_store *store,
                                             struct rackweave_page_guard *guard);
@@ -1266,8 +1274,9 @@ rackweave_status rackweave_page_store_prefetch(struct rackweave_page_store *stor
 rackweave_status rackweave_page_store_poll(struct rackweave_page_store *store);
 
 /**
- * Waits until nothing is under way and the latches of all destroyed guards have been given back.
- * To be called before a thread rests.
+ * Waits until nothing is under way and the latches of all destroyed guards have been given back,
+ * ten seconds at most. To be called before a thread rests. GONE, TIMED_OUT: as for
+ * `rackweave_page_store_unfix`.
  */
 rackweave_status rackweave_page_store_settle(struct rackweave_page_store *store);
 
@@ -1275,12 +1284,16 @@ rackweave_status rackweave_page_store_settle(struct rackweave_page_store *store)
  * Writes home all pages of this node that are changed and unfixed, and waits for that. `written`,
  * how many, may be NULL.
  *
- * CONFLICT: this page store has fixed one of them exclusively; the others were written.
+ * CONFLICT: this page store has fixed one of them exclusively. TIMED_OUT: somebody else has, for
+ * five seconds. LOST, NO_ROOM, SYSTEM, REFUSED: of the first that could not be written. In all these
+ * cases the others were written. SYSTEM, GONE: also if storage does not confirm that they are
+ * durable. GONE: nobody answers. CLOSED: as for `rackweave_page_store_fix`.
  *
  * Pointers:
  * `written` is NULL or may be written.
  */
-rackweave_status rackweave_page_store_flush(struct rackweave_page_store *store, uint64_t *written);
+rackweave_status rackweave_page_store_flush(struct rackweave_page_store *store,
+                                            uint64_t *written);
 
 /**
  * Begins what `rackweave_page_store_flush` does.

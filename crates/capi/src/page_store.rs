@@ -43,8 +43,10 @@ impl From<FixError> for Fault {
             FixError::Corrupt { .. } | FixError::WrongPage { .. } => Status::Corrupt,
             FixError::StorageFull | FixError::PoolTooSmall { .. } => Status::NoRoom,
             FixError::Storage { .. } => Status::System,
-            FixError::Gone | FixError::Fenced | FixError::NotMember(_) => Status::Gone,
-            FixError::NotLogged(_) => Status::TimedOut,
+            FixError::Gone => Status::Gone,
+            FixError::Fenced => Status::Closed,
+            FixError::NotMember(_) => Status::Refused,
+            FixError::NotLogged(_) | FixError::TimedOut(_) => Status::TimedOut,
             FixError::Conflict(_) => Status::Conflict,
         };
         Self::new(status, error)
@@ -286,6 +288,7 @@ pub extern "C" fn rackweave_page_store_close(store: *mut rackweave_page_store) -
 }
 
 /// A page for the caller alone, its bytes zero. NO_ROOM: all are in use. REFUSED: no store is open.
+/// Otherwise as for `rackweave_page_store_fix` and `_flush`, of the map of pages in use.
 ///
 /// # Safety
 /// `number` may be written.
@@ -324,7 +327,9 @@ pub extern "C" fn rackweave_page_store_free(
 /// a `rackweave_page_mode`.
 ///
 /// NOT_FOUND: beyond the end of the store. CONFLICT: this page store has fixed it already, not both
-/// times shared. LOST, CORRUPT, NO_ROOM, SYSTEM, GONE: as they say.
+/// times shared. REFUSED: the store is not open to this node. CLOSED: this node was taken for dead,
+/// and what only it had is lost; destroy this page store and create another one. LOST, CORRUPT,
+/// NO_ROOM, SYSTEM, GONE, TIMED_OUT: as they say.
 ///
 /// # Safety
 /// `guard` may be written.
@@ -348,8 +353,13 @@ pub unsafe extern "C" fn rackweave_page_store_fix(
     })
 }
 
-/// Ends a guard and waits until its latch has been given back. As
+/// Ends a guard and waits until its latch has been given back, ten seconds at most. As
 /// `rackweave_page_guard_destroy`, if nobody needs the page soon.
+///
+/// GONE: the directory does not answer. TIMED_OUT: a fix that was submitted waits for somebody's
+/// latch. In both cases the latch is given back when a page store of the node is polled, or when
+/// the node has died, and the change with it. CLOSED: as for `rackweave_page_store_fix`; the change
+/// is lost. The guard has ended in every case.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_unfix(
     store: *mut rackweave_page_store,
@@ -362,9 +372,9 @@ pub extern "C" fn rackweave_page_store_unfix(
                 entry,
                 pages,
             } = handle::remove::<Guarded>(guard)?;
-            store.worker.unfix(guard);
+            let unfixed = store.worker.unfix(guard);
             drop((entry, pages));
-            Ok(())
+            Ok(unfixed?)
         })
     })
 }
@@ -446,22 +456,21 @@ pub extern "C" fn rackweave_page_store_poll(store: *mut rackweave_page_store) ->
     })
 }
 
-/// Waits until nothing is under way and the latches of all destroyed guards have been given back.
-/// To be called before a thread rests.
+/// Waits until nothing is under way and the latches of all destroyed guards have been given back,
+/// ten seconds at most. To be called before a thread rests. GONE, TIMED_OUT: as for
+/// `rackweave_page_store_unfix`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_settle(store: *mut rackweave_page_store) -> Status {
-    call(|| {
-        handle::with(store, |store: &mut Store| {
-            store.worker.settle();
-            Ok(())
-        })
-    })
+    call(|| handle::with(store, |store: &mut Store| Ok(store.worker.settle()?)))
 }
 
 /// Writes home all pages of this node that are changed and unfixed, and waits for that. `written`,
 /// how many, may be NULL.
 ///
-/// CONFLICT: this page store has fixed one of them exclusively; the others were written.
+/// CONFLICT: this page store has fixed one of them exclusively. TIMED_OUT: somebody else has, for
+/// five seconds. LOST, NO_ROOM, SYSTEM, REFUSED: of the first that could not be written. In all
+/// these cases the others were written. SYSTEM, GONE: also if storage does not confirm that they
+/// are durable. GONE: nobody answers. CLOSED: as for `rackweave_page_store_fix`.
 ///
 /// # Safety
 /// `written` is NULL or may be written.

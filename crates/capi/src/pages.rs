@@ -63,10 +63,11 @@ impl Pages {
     /// A worker of a node.
     pub fn hire(&self, node: NodeId) -> Result<PageWorker, Fault> {
         self.service.hire(node).map_err(|error| {
-            let status = match error {
+            let status = match &error {
                 HireError::NoFrames(_) => Status::Refused,
                 HireError::AllTaken { .. } => Status::NoRoom,
-                HireError::Open(source) => Fault::from(source).status,
+                HireError::Rejoin { source, .. } => set_up_status(source),
+                HireError::Open(source) => Fault::from(*source).status,
             };
             self.rack.fault(status, &error)
         })

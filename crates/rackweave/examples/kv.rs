@@ -114,7 +114,7 @@ impl Kv {
         tail.extend(head.into_iter().flat_map(u64::to_le_bytes));
         tail.extend_from_slice(&record);
         drop((tail, guards));
-        self.workers[node].settle(); // This is when the log is written.
+        self.workers[node].settle()?; // This is when the log is written.
         Ok(())
     }
 
@@ -143,7 +143,7 @@ impl Kv {
                     guard.set_lsn(lsn);
                     guard.data_mut()[at..at + bytes.len()].copy_from_slice(bytes);
                 }
-                worker.unfix(guard);
+                worker.unfix(guard)?;
             }
         }
         // After a checkpoint only the pages know the last LSN.

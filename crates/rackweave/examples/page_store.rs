@@ -22,7 +22,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     let page = here.allocate()?;
     let mut guard = here.fix(page, Mode::Exclusive)?;
     guard.data_mut()[..12].copy_from_slice(b"an old tuple");
-    here.unfix(guard);
+    here.unfix(guard)?;
 
     // A shared guard is a whole version, which stays as it is.
     let old = there.fix(page, Mode::Shared)?;

@@ -9,9 +9,10 @@
 //! | [`FixError::Lost`] | the newest version of a page went down with its node | recover it from the log, or [`accept_loss`] |
 //! | [`FixError::StorageFull`] | changed pages fill the pool and the device | free pages or make room, try again |
 //! | [`FixError::Corrupt`], [`FixError::WrongPage`] | what came from storage is not the page | restore it |
-//! | [`FixError::NotLogged`] | a flush has waited too long for the engine's own log | see to the log, flush again |
+//! | [`FixError::NotLogged`] | `unfix`, `settle` or a flush has waited too long for the engine's own log | see to the log, repeat it |
+//! | [`FixError::Fenced`] | the node was taken for dead, what only it had is lost | drop the worker, hire again |
 //! | [`FixError::Gone`] | the directory or the storage does not answer | try again; the store must be opened again after a restart of the switch |
-//! | [`PageError::TimedOut`] | somebody holds the latch | release one's own latches, try again |
+//! | [`PageError::TimedOut`], [`FixError::TimedOut`] | somebody holds the latch | release one's own latches, try again |
 //! | [`IndexError::Gone`] | the endpoint does not answer; nothing was changed | reconnect, or go without these keys |
 //! | [`IndexError::OutcomeUnknown`] | a write was not answered | look the key up, or write what may be written twice |
 //! | [`Closed`] | the peer of a connection closed it or died | dial anew; what was not consumed may not have arrived |

@@ -43,7 +43,7 @@
 //! let page = writer.allocate()?;
 //! let mut guard = writer.fix(page, Mode::Exclusive)?;
 //! guard.data_mut()[..5].copy_from_slice(b"hello");
-//! writer.unfix(guard);
+//! writer.unfix(guard)?;
 //!
 //! let mut reader = pages.hire(node("compute1")?)?;
 //! let guard = reader.fix(page, Mode::Shared)?;

@@ -174,7 +174,7 @@ fn operate_one(seat: &mut Seat, run: &Arc<Run>, workers: u32) -> Result<Part, Pa
     }
     let ended = clock();
     let after = *seat.store.worker().statistics();
-    seat.store.settle();
+    seat.store.settle()?;
     Ok(Part {
         session,
         before,

@@ -57,8 +57,8 @@ pub(super) fn load(
         if result.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
-        seat.store.settle();
-        result
+        let settled = seat.store.settle();
+        result.and(settled.map_err(PagesError::from))
     })?;
     results.into_iter().collect::<Result<(), _>>()?;
     if stop.load(Ordering::Relaxed) {
@@ -80,7 +80,7 @@ fn finish(crew: &mut Crew, heap: &Heap) -> Result<(), PagesError> {
         heap.emit(number, true, guard.data_mut());
         drop(guard);
         if number <= 1 {
-            store.settle();
+            store.settle()?;
             store.flush()?;
         }
     }
@@ -90,7 +90,7 @@ fn finish(crew: &mut Crew, heap: &Heap) -> Result<(), PagesError> {
 /// Writes home what all nodes have changed.
 pub(super) fn flush_all(crew: &mut Crew) -> Result<(), PagesError> {
     for seat in &mut crew.seats {
-        seat.store.settle();
+        seat.store.settle()?;
     }
     for seat in crew.first_of_nodes() {
         seat.store.flush()?;
@@ -276,8 +276,8 @@ pub(super) fn read_all(crew: &mut Crew, run: &Run, watch: Watch<'_>) -> Result<u
     };
     let results = crew.all(&mut look, |seat| {
         let result = read_some(seat, run, &next, pages, &found, &stop);
-        seat.store.settle();
-        result
+        let settled = seat.store.settle();
+        result.and(settled.map_err(PagesError::from))
     })?;
     results.into_iter().collect::<Result<(), _>>()?;
     if stop.load(Ordering::Relaxed) {

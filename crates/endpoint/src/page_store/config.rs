@@ -27,6 +27,15 @@ pub struct PoolConfig {
 }
 
 impl PoolConfig {
+    /// [`Self::patience`] of [`Self::new`].
+    pub const PATIENCE: Duration = Duration::from_secs(5);
+
+    /// How long a call that waits takes at most, for each thing that it waits for: twice the
+    /// patience, so that somebody who does not answer is found out before.
+    pub(super) fn limit(&self) -> Duration {
+        self.patience * 2
+    }
+
     /// A pool of this many buffer frames, otherwise as usual: checksums, an eighth of the buffer
     /// frames kept free but no more than 64, evicted in batches of half of those.
     pub fn new(node: u16, page_size: u32, frames: u32) -> Self {
@@ -39,7 +48,7 @@ impl PoolConfig {
             checksums: true,
             evict_batch: (low_water / 2).max(1),
             low_water,
-            patience: Duration::from_secs(5),
+            patience: Self::PATIENCE,
             seed: 1,
         }
     }

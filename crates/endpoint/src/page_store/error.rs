@@ -61,16 +61,21 @@ pub enum FixError {
         /// As the target gave it.
         status: u16,
     },
-    /// Whoever had to answer has not done so for too long.
+    /// Whoever had to answer has not done so for too long. A latch that was to be given back is
+    /// given back later.
     #[error("the page directory or the storage behind it does not answer")]
     Gone,
     /// This node was taken for dead: others have its latches, and what only it had is lost. It
-    /// needs a new pool.
+    /// needs a new pool. The change of a guard that was given back was not taken.
     #[error("this node was taken for dead; its buffer frames count for nothing, open a new pool")]
     Fenced,
     /// The page's store is not open to this node.
     #[error("the store of {0} is not open to this node")]
     NotMember(PageId),
+    /// The page was not had within the time limit, although the directory answers: another worker
+    /// or node holds its latch or its buffer frame, or still writes it home.
+    #[error("{0} was not had in time; somebody holds its latch")]
+    TimedOut(PageId),
     /// All buffer frames are in use.
     #[error("all {frames} buffer frames of the pool are fixed; drop guards or enlarge the pool")]
     PoolTooSmall {
@@ -80,8 +85,8 @@ pub enum FixError {
     /// This worker has fixed the page already, and would wait for itself.
     #[error("this worker has fixed {0} already in a conflicting mode")]
     Conflict(PageId),
-    /// The engine's log is not durable up to the page's LSN, and has not got any further for as
-    /// long as anybody is waited for. The page stays changed and latched until it is.
+    /// The engine's log was not durable up to the page's LSN in time. The page stays changed and
+    /// latched until it is.
     #[error("{0} cannot leave its node: the engine's log is not durable up to its LSN")]
     NotLogged(PageId),
 }

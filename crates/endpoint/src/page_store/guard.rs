@@ -44,6 +44,8 @@ pub(super) struct Unfix {
     pub lsn: u64,
     /// Whether the page shall leave the pool: what is in the buffer frame is of no use.
     pub discard: bool,
+    /// It was asked for before, and nobody knows whether it was done.
+    pub again: bool,
 }
 
 /// What a worker and its guards share.
@@ -289,6 +291,7 @@ impl Drop for PageGuard {
                     changed: self.changed,
                     lsn,
                     discard: false,
+                    again: false,
                 });
             }
             Hold::Nothing => {}

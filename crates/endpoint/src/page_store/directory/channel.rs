@@ -93,6 +93,12 @@ impl Channel {
         &self.parts
     }
 
+    /// Whether every slot is in use for what is owed, so that nothing can be asked for.
+    fn is_all_owed(&self) -> bool {
+        let mut tasks = self.slots.iter().flatten();
+        self.free.is_empty() && tasks.all(|task| task.ticket.is_none())
+    }
+
     fn is_sane(&self, op: Op) -> bool {
         match op {
             Op::Fetch { frame, .. } | Op::Unfix { frame, .. } | Op::Evict { frame, .. } => {
@@ -129,7 +135,10 @@ impl Channel {
                 }
                 Step::Ask { .. } | Step::ReadEntry | Step::Swap { .. } => {
                     match self.post(now, verbs, slot, &task, step) {
-                        Ok(waits) => return self.wait(now, slot, task, waits),
+                        Ok(waits) => {
+                            task.is_posted = true;
+                            return self.wait(now, slot, task, waits);
+                        }
                         Err(Refused::Full) => {
                             let waits = Waits::Until(now + PAUSE_FIRST, Then::Do(step));
                             return self.wait(now, slot, task, waits);
@@ -327,9 +336,7 @@ impl Channel {
                 Waits::Server(..) if self.server.is_lost => {
                     self.wait_for(now, slot, Connection::Server);
                 }
-                Waits::Renewal(connection)
-                    if task.ticket.is_some() && now >= task.patience_ends() =>
-                {
+                Waits::Renewal(connection) if task.is_tired(now) => {
                     self.give_up(now, verbs, slot, connection);
                 }
                 Waits::Until(until, then) if now >= until => {
@@ -373,16 +380,24 @@ impl Channel {
 
 impl Directory for Channel {
     fn room(&self) -> usize {
-        self.free.len().saturating_sub(self.replies.len())
+        let free = match self.is_all_owed() {
+            true => 1,
+            false => self.free.len(),
+        };
+        free.saturating_sub(self.replies.len())
     }
 
     fn begin(&mut self, now: Instant, verbs: &mut dyn Verbs, op: Op) -> Option<Ticket> {
         if self.room() == 0 {
             return None;
         }
-        let slot = self.free.pop()?;
         self.tickets = self.tickets.wrapping_add(1);
         let ticket = Ticket(self.tickets);
+        let Some(slot) = self.free.pop() else {
+            // Nobody answers, and that may last.
+            self.reply(ticket, Answer::Gone, NO_LATCH.0);
+            return Some(ticket);
+        };
         if !self.is_sane(op) || self.fenced {
             let answer = match self.fenced {
                 true => Answer::Fenced,

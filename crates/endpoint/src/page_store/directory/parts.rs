@@ -74,6 +74,11 @@ impl FallbackParts {
 }
 
 impl ChannelParts {
+    /// Whether the node was taken for dead: a channel of these parts is of no use any more.
+    pub fn is_fenced(&self) -> bool {
+        self.generation() == control::FENCED
+    }
+
     fn word(&self, offset: u64) -> u64 {
         u64::from_le(self.control.word(offset as usize).load(Ordering::Acquire))
     }

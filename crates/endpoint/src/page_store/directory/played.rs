@@ -389,7 +389,7 @@ impl conformance::World for Played {
 
 /// The control region of a channel that was connected once.
 fn control_region(memory: &Memory) -> Block {
-    let bytes = control::control_bytes(SLOTS, 1) as usize;
+    let bytes = control::control_bytes(SLOTS, u16::from(STORE) + 1) as usize;
     let region = memory.allocate(bytes).unwrap();
     for at in [
         control::generation_at(SLOTS),
@@ -398,5 +398,8 @@ fn control_region(memory: &Memory) -> Block {
         let first = control::FIRST_GENERATION.to_le_bytes();
         region.write(at as usize, &first);
     }
+    let entries = control::entries_at(SLOTS, STORE) as usize;
+    region.write(entries, &ENTRIES_ADDRESS.to_le_bytes());
+    region.write(entries + 8, &u64::from(ENTRIES_KEY.0).to_le_bytes());
     region
 }

@@ -19,7 +19,6 @@ use super::{Answer, Op};
 use rackweave_base::{Duration, Instant};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::PageId;
-use rackweave_wire::fabric::page::control::FENCED;
 
 /// A connection that fails again so soon is not asked for at once.
 const AGAIN_SOON: Duration = Duration::from_millis(20);
@@ -88,7 +87,7 @@ impl Channel {
     /// Looks whether connections were made afresh, and pleads for those that have failed.
     pub(super) fn mind_connections(&mut self, now: Instant, verbs: &mut dyn Verbs) {
         let generation = self.parts.generation();
-        if generation == FENCED && !self.fenced {
+        if self.parts.is_fenced() && !self.fenced {
             self.fence();
         }
         if self.fenced {
@@ -161,8 +160,8 @@ impl Channel {
     ) {
         let page = task.goal.page();
         if task.ticket.is_some() && page.is_some_and(|page| self.owes(page)) {
-            // It has done nothing yet, so nothing is left of it.
-            if !task.again && now >= task.patience_ends() {
+            if task.is_tired(now) {
+                task.owed = task.owed.or(task.owes());
                 return self.ended(now, slot, task, (Answer::Gone, NO_LATCH.0));
             }
             let waits = Waits::Until(now + PAUSE_FIRST, Then::Begin);
@@ -211,8 +210,8 @@ impl Channel {
             self.reply(ticket, answer, latch);
             if let Some(goal) = owed {
                 task.goal = goal;
-                let _asked_when_renewed = task.start();
-                return self.wait(now, slot, task, Waits::Renewal(Connection::Switch));
+                let waits = Waits::Until(now + PAUSE_FIRST, Then::Begin);
+                return self.wait(now, slot, task, waits);
             }
         }
         self.free.push(slot);

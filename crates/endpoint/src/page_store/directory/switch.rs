@@ -46,6 +46,7 @@ impl SwitchWalk {
     pub fn owes(&self) -> Option<Goal> {
         match self.goal {
             Goal::Undo { .. } | Goal::Unmark { .. } => Some(self.goal),
+            Goal::Rewrite { page, frame, .. } => Some(Goal::Unmark { page, frame }),
             Goal::Do(Op::Fetch {
                 page,
                 mode: Mode::Exclusive,

@@ -28,6 +28,8 @@ pub(super) struct Task {
     walk: Walk,
     /// It was asked for before, and nobody knows whether it was done.
     pub again: bool,
+    /// Something was asked for it.
+    pub is_posted: bool,
     /// What is left to be done when it has ended.
     pub owed: Option<Goal>,
     /// The pool's spare buffer frame.
@@ -94,6 +96,7 @@ impl Task {
             ticket: Some(ticket),
             goal,
             again: false,
+            is_posted: false,
             owed: None,
             spare,
             walk: Walk::Switch(walk),
@@ -125,20 +128,17 @@ impl Task {
 
     /// What is left to be done when nobody waits for it any more.
     pub fn owes(&self) -> Option<Goal> {
-        match &self.walk {
+        let owes = match &self.walk {
             Walk::Switch(walk) => walk.owes(),
             Walk::Fallback(walk) => walk.owes(),
-        }
+        };
+        owes.filter(|_| self.is_posted)
     }
 
-    /// When it ends if the connection that it needs is not made afresh.
-    pub fn patience_ends(&self) -> Instant {
-        self.patience_ends
-    }
-
-    /// Whether it has been tried for so long that it should end.
+    /// Whether it has been tried for so long that it should end. What is owed is tried until it is
+    /// done.
     pub fn is_tired(&self, now: Instant) -> bool {
-        now >= self.patience_ends
+        self.ticket.is_some() && now >= self.patience_ends
     }
 
     /// Tells the machine what has happened.

@@ -183,3 +183,113 @@ fn a_lost_server_is_gone_and_the_switch_serves_on() {
     world.begin(0, fetch(2, Mode::Shared)).unwrap();
     assert!(matches!(drain(&mut world, 1)[..], [Answer::Fetched(_)]));
 }
+
+/// A page is latched for nobody: its fetch ended, and what is owed for it waits for the switch.
+fn owed_to_a_lost_switch(indexed: bool) -> Played {
+    let mut world = Played::new(5, Faults::default(), indexed);
+    world.begin(0, fetch(1, Mode::Exclusive)).unwrap();
+    while !world.model.borrow().entry(page(1)).latch.is_locked() {
+        world.step();
+        assert_eq!(world.poll(0), None);
+    }
+    world.model.borrow_mut().break_qp(0, SWITCH_QP);
+    assert_eq!(drain(&mut world, 1), [Answer::Gone]);
+    assert!(world.model.borrow().entry(page(1)).latch.is_locked());
+    world
+}
+
+#[test]
+fn what_begins_anew_waits_for_what_is_owed_but_not_for_ever() {
+    let mut world = owed_to_a_lost_switch(true);
+    world.begin(0, Op::Verify { page: page(1) }).unwrap();
+    assert_eq!(world.poll(0), None);
+    world.model.borrow_mut().mend_qp(0, SWITCH_QP);
+    assert_eq!(world.poll(0), None);
+    world.model.borrow_mut().break_qp(0, SWITCH_QP);
+    assert_eq!(drain(&mut world, 1), [Answer::Gone]);
+    world.model.borrow_mut().mend_qp(0, SWITCH_QP);
+    world.begin(0, Op::Verify { page: page(1) }).unwrap();
+    assert_eq!(drain(&mut world, 1), [Answer::Done]);
+    assert!(!world.model.borrow().entry(page(1)).latch.is_locked());
+}
+
+#[test]
+fn what_is_owed_is_asked_for_until_it_is_done() {
+    for indexed in [true, false] {
+        let mut world = owed_to_a_lost_switch(true);
+        if !indexed {
+            world.model.borrow_mut().demote(page(1));
+        }
+        world.model.borrow_mut().faults.busy = 1.0;
+        world.model.borrow_mut().mend_qp(0, SWITCH_QP);
+        for _ in 0..1000 {
+            world.step();
+            assert_eq!(world.poll(0), None);
+        }
+        world.model.borrow_mut().faults.busy = 0.0;
+        for _ in 0..1000 {
+            world.step();
+            assert_eq!(world.poll(0), None);
+        }
+        assert!(!world.model.borrow().entry(page(1)).latch.is_locked());
+        assert_eq!(world.channels[0].room(), usize::from(SLOTS));
+    }
+}
+
+#[test]
+fn what_is_owed_to_a_server_is_done_when_the_server_is_back() {
+    let mut world = Played::new(5, Faults::default(), false);
+    world.begin(0, fetch(1, Mode::Exclusive)).unwrap();
+    while !world.model.borrow().entry(page(1)).latch.is_locked() {
+        world.step();
+        assert_eq!(world.poll(0), None);
+    }
+    world.model.borrow_mut().break_qp(0, SERVER_QP);
+    assert_eq!(drain(&mut world, 1), [Answer::Gone]);
+    world.model.borrow_mut().mend_qp(0, SERVER_QP);
+    world.begin(1, fetch(1, Mode::Shared)).unwrap();
+    for _ in 0..1000 {
+        world.step();
+        assert_eq!(world.poll(0), None);
+    }
+    assert!(!world.model.borrow().entry(page(1)).latch.is_locked());
+    world.begin(0, fetch(1, Mode::Exclusive)).unwrap();
+    assert!(matches!(drain(&mut world, 1)[..], [Answer::Fetched(_)]));
+}
+
+#[test]
+fn a_lost_switch_answers_although_all_slots_are_owed() {
+    let mut world = Played::new(5, Faults::default(), true);
+    for n in 0..u64::from(SLOTS) {
+        world.begin(0, fetch(n, Mode::Exclusive)).unwrap();
+    }
+    world.model.borrow_mut().break_qp(0, SWITCH_QP);
+    drain(&mut world, usize::from(SLOTS));
+    for _ in 0..2 {
+        assert_eq!(world.channels[0].room(), 1);
+        world.begin(0, Op::Verify { page: page(7) }).unwrap();
+        assert_eq!(drain(&mut world, 1), [Answer::Gone]);
+    }
+    world.model.borrow_mut().mend_qp(0, SWITCH_QP);
+    world.begin(0, Op::Verify { page: page(7) });
+    for _ in 0..1000 {
+        world.step();
+        while world.poll(0).is_some() {}
+    }
+    assert_eq!(world.channels[0].room(), usize::from(SLOTS));
+    let model = world.model.borrow();
+    for n in 0..u64::from(SLOTS) {
+        assert!(!model.entry(page(n)).latch.is_locked(), "page {n}");
+    }
+}
+
+#[test]
+fn nothing_is_owed_for_what_was_never_asked() {
+    let mut world = Played::new(5, Faults::default(), true);
+    world.model.borrow_mut().break_qp(0, SWITCH_QP);
+    for n in 0..2 * u64::from(SLOTS) {
+        world.begin(0, fetch(n % 7, Mode::Exclusive)).unwrap();
+        assert_eq!(drain(&mut world, 1), [Answer::Gone]);
+    }
+    assert_eq!(world.channels[0].room(), usize::from(SLOTS));
+}

@@ -65,6 +65,11 @@ impl Pool {
         self.gate.is_set.store(true, Ordering::Release);
     }
 
+    /// The engine's log, if one was installed.
+    pub fn log(&self) -> Option<Arc<dyn RedoLog>> {
+        lock(&self.gate.log).clone()
+    }
+
     /// Whether pages wait for a log.
     #[inline]
     pub(in super::super) fn has_log(&self) -> bool {
@@ -79,7 +84,7 @@ impl Pool {
 
     /// Has the log made durable up to `lsn`. False if it is behind.
     pub(in super::super) fn ask_log(&self, lsn: u64, now: Instant) -> bool {
-        let Some(log) = lock(&self.gate.log).clone() else {
+        let Some(log) = self.log() else {
             return true;
         };
         let durable = log.make_durable(lsn);

@@ -195,7 +195,7 @@ impl Allocator {
                     self.search = None;
                     return Some(Ok(()));
                 };
-                match worker.try_fix(self.layout.map(group), Mode::Exclusive) {
+                match worker.try_fix_in_time(self.layout.map(group), Mode::Exclusive, true) {
                     Ok(fix) => self.step = Step::Return(fix, group),
                     Err(error) => return Some(self.not_returned(group, error)),
                 }
@@ -270,7 +270,7 @@ impl Allocator {
             if reserved.state == PageState::Unused {
                 return Then::End(Ok(page));
             }
-            return match worker.try_fix(page, Mode::Exclusive) {
+            return match worker.try_fix_in_time(page, Mode::Exclusive, true) {
                 Ok(fix) => {
                     self.step = Step::Zero(fix, reserved);
                     Then::Again
@@ -330,9 +330,14 @@ impl Allocator {
                     Failure::Fix(error) if is_general(error) => {
                         return Then::End(Err(error.into()));
                     }
+                    // The next call looks elsewhere.
+                    Failure::Fix(error @ FixError::TimedOut(_)) => {
+                        self.next_group(None);
+                        return Then::End(Err(error.into()));
+                    }
                     Failure::Fix(error) => MapError::Fix(error),
-                    Failure::Flush(error) if error.cause() == FixError::Gone => {
-                        return Then::End(Err(FixError::Gone.into()));
+                    Failure::Flush(error) if is_general(error.cause()) => {
+                        return Then::End(Err(error.cause().into()));
                     }
                     Failure::Flush(error) => MapError::Flush(error),
                     Failure::Contended => MapError::Contended,
@@ -360,6 +365,11 @@ impl Allocator {
                     self.avoided.clear();
                 }
                 self.avoided.insert(reserved.index);
+            }
+            // The next call takes another one.
+            FixError::TimedOut(_) => {
+                self.extent.push_back(reserved);
+                return Then::End(Err(error.into()));
             }
             _ => {
                 self.extent.push_front(reserved);

@@ -46,7 +46,7 @@ impl Freeing {
         let map_page = layout.map(group);
         let fix = match self.fix {
             Some(fix) => fix,
-            None => match worker.try_fix(map_page, Mode::Exclusive) {
+            None => match worker.try_fix_in_time(map_page, Mode::Exclusive, true) {
                 Ok(fix) => *self.fix.insert(fix),
                 Err(error) => return Some(Err(error.into())),
             },
@@ -103,12 +103,15 @@ impl<D: Directory> PageStore<D> {
                 Err(error) => error,
             };
             result = result.and(Err(error));
-            if matches!(error, AllocateError::Fix(FixError::Gone)) {
+            if matches!(
+                error,
+                AllocateError::Fix(FixError::Gone | FixError::TimedOut(_))
+            ) {
                 break;
             }
         }
-        self.settle();
-        result
+        let settled = self.settle();
+        result.and(settled.map_err(AllocateError::from))
     }
 
     /// Pages that could not be had for [`PageStore::allocate`] because they are lost, since the

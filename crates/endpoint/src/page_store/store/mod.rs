@@ -7,6 +7,10 @@
 //!
 //! What a guard's drop leaves to be done, and what goes on behind the fixes, goes on while somebody
 //! waits here, or in [`PageStore::settle`], which is to be called before a thread rests or ends.
+//!
+//! Every call ends. What waits for an answer ends with [`FixError::Gone`] after the patience of the
+//! pool, what waits for others' latches with [`FixError::TimedOut`] after twice that. A flush goes
+//! on as long as pages are written.
 
 mod allocate;
 mod error;
@@ -29,8 +33,9 @@ pub use superblock::Superblock;
 pub use usage::Usage;
 
 use super::directory::{Directory, Mode};
-use super::worker::{Flushed, Worker};
-use super::{FixError, FlushError, PageGuard, Peek, Pool};
+use super::worker::{Fix, Flushed, Worker};
+use super::{FixError, FlushError, Loss, PageGuard, Peek, Pool};
+use rackweave_base::Duration;
 use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
 
@@ -82,12 +87,32 @@ impl<D: Directory> PageStore<D> {
     /// Fixes a page: see [`Worker::fix`].
     ///
     /// # Errors
-    /// If the page cannot be had.
+    /// If the page cannot be had, within twice the patience of the pool.
     ///
     /// # Panics
     /// In debug builds if this worker has fixed it already in a conflicting mode.
     pub fn fix(&mut self, page: PageId, mode: Mode) -> Result<PageGuard, FixError> {
         let fix = self.worker.fix(page, mode);
+        self.take_within(fix, self.pool().config().limit())
+    }
+
+    /// The same within another time limit.
+    ///
+    /// # Errors
+    /// If the page cannot be had; [`FixError::Conflict`] if this worker has fixed it already in a
+    /// conflicting mode.
+    pub fn fix_within(
+        &mut self,
+        page: PageId,
+        mode: Mode,
+        limit: Duration,
+    ) -> Result<PageGuard, FixError> {
+        let fix = self.worker.try_fix(page, mode)?;
+        self.take_within(fix, limit)
+    }
+
+    fn take_within(&mut self, fix: Fix, limit: Duration) -> Result<PageGuard, FixError> {
+        self.worker.set_limit(fix, limit);
         self.wait(|worker| worker.take(fix))
     }
 
@@ -97,7 +122,7 @@ impl<D: Directory> PageStore<D> {
     /// # Errors
     /// If the page cannot be had; [`FixError::Conflict`] if this worker has fixed it already.
     pub fn restore(&mut self, page: PageId) -> Result<PageGuard, FixError> {
-        let fix = self.worker.try_fix_unchecked(page, Mode::Exclusive)?;
+        let fix = self.worker.try_fix_in_time(page, Mode::Exclusive, false)?;
         let mut guard = self.wait(|worker| worker.take(fix))?;
         guard.clear();
         Ok(guard)
@@ -105,9 +130,17 @@ impl<D: Directory> PageStore<D> {
 
     /// Drops a guard and waits until its latch has been given back, or another worker of the node
     /// has taken that upon it.
-    pub fn unfix(&mut self, guard: PageGuard) {
+    ///
+    /// # Errors
+    /// [`FixError::Fenced`] if the change was not taken, otherwise as for [`PageStore::settle`].
+    pub fn unfix(&mut self, guard: PageGuard) -> Result<(), FixError> {
+        let (page, version) = (guard.page(), guard.version() + 1);
         drop(guard);
-        self.settle();
+        self.settle()?;
+        match self.pool().has_lost(&Loss { page, version }) {
+            true => Err(FixError::Fenced),
+            false => Ok(()),
+        }
     }
 
     /// Begins to bring a page into the pool: see [`Worker::prefetch`].
@@ -156,9 +189,19 @@ impl<D: Directory> PageStore<D> {
         self.wait(|worker| worker.take_flush(flush))
     }
 
-    /// Waits until nothing is under way and all latches of dropped guards have been given back.
-    pub fn settle(&mut self) {
-        self.wait(|worker| worker.is_idle().then_some(()));
+    /// Waits until nothing is under way and all latches of dropped guards have been given back:
+    /// twice the patience of the pool at most.
+    ///
+    /// What the directory did not take of changes, [`Worker::losses`] has.
+    ///
+    /// # Errors
+    /// [`FixError::Gone`] if the directory does not answer, [`FixError::NotLogged`] if the engine's
+    /// log stands still, [`FixError::TimedOut`] if a fix that was begun waits for somebody's latch.
+    /// Whatever is under way goes on when this or another worker of the node is polled. A latch
+    /// stays with the node until it was given back, or the node has died.
+    pub fn settle(&mut self) -> Result<(), FixError> {
+        let end = self.access.now() + self.pool().config().limit();
+        self.wait(|worker| worker.settled(end))
     }
 
     /// Gets on with what is under way, once.

@@ -166,7 +166,7 @@ impl Opening {
         let (store, page) = (self.store, superblock_of(self.store));
         let next = match &mut self.step {
             OpenStep::Begin => {
-                let fix = worker.try_fix_unchecked(page, Mode::Shared);
+                let fix = worker.try_fix_in_time(page, Mode::Shared, false);
                 fix.map(OpenStep::Look).map_err(OpenError::from)
             }
             OpenStep::Look(fix) => {
@@ -211,7 +211,8 @@ impl Opening {
         let last = PageId::new(self.store, capacity.saturating_sub(1));
         let last = last.filter(|_| capacity >= StoreLayout::CAPACITY_MIN);
         let last = last.ok_or(OpenError::Capacity(capacity))?;
-        Ok(OpenStep::Last(worker.try_fix(last, Mode::Shared)?))
+        let fix = worker.try_fix_in_time(last, Mode::Shared, true)?;
+        Ok(OpenStep::Last(fix))
     }
 
     fn opened(&self, last: Result<(), FixError>) -> Result<Superblock, OpenError> {
@@ -421,7 +422,8 @@ impl<D: Directory> PageStore<D> {
             self.wait(|worker| closing.poll(worker))?;
             self.leave();
         }
-        self.settle();
+        // It is closed, whatever else is under way.
+        let _settled = self.settle();
         Ok(())
     }
 }

@@ -118,11 +118,8 @@ impl Persist {
     }
 
     fn fix<D: Directory>(&self, worker: &mut Worker<D>, mode: Mode) -> Result<Fix, Failure> {
-        match self.checked {
-            true => worker.try_fix(self.page, mode),
-            false => worker.try_fix_unchecked(self.page, mode),
-        }
-        .map_err(Failure::Fix)
+        let fix = worker.try_fix_in_time(self.page, mode, self.checked);
+        fix.map_err(Failure::Fix)
     }
 
     fn again(&mut self) -> Result<Step, Failure> {

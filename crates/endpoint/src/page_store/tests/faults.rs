@@ -284,3 +284,39 @@ fn a_directory_that_is_gone_is_waited_for_but_not_for_ever() {
         "the copy that was there was kept"
     );
 }
+
+#[test]
+fn what_was_done_although_nobody_answered_is_not_undone() {
+    let mut bench = bench(2, 1);
+    let mut guard = bench.fix(0, 1, Exclusive).unwrap();
+    increment(&mut guard);
+    drop(guard);
+    bench.rack.model().is_mute = true;
+    bench.wait(|bench| bench.rack.entry(page(1)).holder.is_none().then_some(()));
+    for _ in 0..20 {
+        bench.step();
+    }
+    bench.rack.model().is_mute = false;
+    bench.settle();
+    assert_eq!(bench.workers[0].losses(), []);
+    assert_eq!(counter(&bench.fix(1, 1, Shared).unwrap()), 1);
+    // It is home, which nobody has said, and a power cut may take it away again.
+    let flush = bench.workers[0].flush();
+    bench.rack.model().is_mute = true;
+    bench.wait(|bench| {
+        bench
+            .rack
+            .model()
+            .homes
+            .contains_key(&page(1))
+            .then_some(())
+    });
+    for _ in 0..20 {
+        bench.step();
+    }
+    bench.rack.model().is_mute = false;
+    bench
+        .wait(|bench| bench.workers[0].take_flush(flush))
+        .unwrap();
+    assert!(bench.rack.model().durable.contains_key(&page(1)));
+}

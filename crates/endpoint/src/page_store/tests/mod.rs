@@ -5,6 +5,7 @@ mod bench;
 mod faults;
 mod fixes;
 mod histories;
+mod limits;
 mod log;
 mod played;
 mod store;

@@ -34,6 +34,8 @@ pub struct Model {
     pub fault: Option<u16>,
     /// The directory does not answer.
     pub is_gone: bool,
+    /// It does what it is asked for, and its answers are lost.
+    pub is_mute: bool,
     /// How often a movement breaks off.
     pub breaks: f64,
     pub delay_max: u64,
@@ -109,6 +111,7 @@ impl Rack {
             room: usize::MAX,
             fault: None,
             is_gone: false,
+            is_mute: false,
             breaks: 0.0,
             delay_max: 2000,
             busy: HashSet::new(),
@@ -317,7 +320,10 @@ impl Model {
             }
         };
         self.entries.insert(page, entry);
-        Ok((answer, entry.latch))
+        match self.is_mute {
+            true => Ok((Answer::Gone, LatchWord(0))),
+            false => Ok((answer, entry.latch)),
+        }
     }
 
     /// From where a page is to be moved.
@@ -428,7 +434,10 @@ impl Model {
         }
         let entry = self.entries.get_mut(&page).unwrap();
         entry.place = entry.place.written(me, frame, answer == Answer::Done, keep);
-        (answer, entry.latch)
+        match self.is_mute {
+            true => (Answer::Gone, LatchWord(0)),
+            false => (answer, entry.latch),
+        }
     }
 
     fn delay(&mut self) -> Duration {

@@ -80,7 +80,7 @@ fn all_pages_can_be_used_once_and_come_back() {
                 let mut guard = stores[at].fix(page, Exclusive).unwrap();
                 assert_eq!(counter(&guard), 0, "{page} is not blank");
                 increment(&mut guard);
-                stores[at].unfix(guard);
+                stores[at].unfix(guard).unwrap();
             }
             Err(AllocateError::StoreFull { capacity: 150 }) => {
                 // The other may have some left.
@@ -98,13 +98,13 @@ fn all_pages_can_be_used_once_and_come_back() {
     assert_eq!(pages.len(), 148, "all but superblock and map");
     for page in &pages {
         stores[1].free(*page).unwrap();
-        stores[1].settle();
+        stores[1].settle().unwrap();
     }
     let usage = stores[0].usage().unwrap();
     assert_eq!((usage.free, usage.in_use), (148, 0));
     let twice = *pages.iter().next().unwrap();
     assert_eq!(stores[0].free(twice), Err(AllocateError::NotInUse(twice)));
-    stores[0].settle();
+    stores[0].settle().unwrap();
     let no_page = |number| AllocateError::NoSuchPage(page(number), 150);
     assert_eq!(stores[0].free(page(0)), Err(no_page(0)));
     assert_eq!(stores[0].free(page(1)), Err(no_page(1)));
@@ -130,7 +130,7 @@ fn a_store_that_was_closed_has_everything_and_no_page_is_lost() {
         for _ in 0..pages.len() {
             let mut guard = open[at].fix(page, Exclusive).unwrap();
             increment(&mut guard);
-            open[at].unfix(guard);
+            open[at].unfix(guard).unwrap();
         }
         pages.push(page);
     }
@@ -275,7 +275,7 @@ fn a_damaged_page_is_restored() {
     let mut guard = store.fix(page(9), Exclusive).unwrap();
     increment(&mut guard);
     guard.set_lsn(5);
-    store.unfix(guard);
+    store.unfix(guard).unwrap();
     store.flush().unwrap();
     drop(store);
     // Damage in the header, its LSN included, and behind it.
@@ -294,7 +294,7 @@ fn a_damaged_page_is_restored() {
         assert_eq!((counter(&guard), guard.lsn()), (0, 0));
         increment(&mut guard);
         guard.set_lsn(3);
-        store.unfix(guard);
+        store.unfix(guard).unwrap();
         store.flush().unwrap();
         let mut store = one(&rack);
         store.open(STORE).unwrap();
@@ -313,11 +313,11 @@ fn a_page_that_is_allocated_again_keeps_its_lsn() {
         let mut guard = store.fix(page, Exclusive).unwrap();
         increment(&mut guard);
         guard.set_lsn(7);
-        store.unfix(guard);
+        store.unfix(guard).unwrap();
         pages.push(page);
     }
     store.free(pages[3]).unwrap();
-    store.settle();
+    store.settle().unwrap();
     assert_eq!(store.allocate(), Ok(pages[3]));
     let guard = store.fix(pages[3], Shared).unwrap();
     assert_eq!((counter(&guard), guard.lsn()), (0, 7));

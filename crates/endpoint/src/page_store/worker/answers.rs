@@ -120,6 +120,7 @@ impl<D: Directory> Worker<D> {
                 changed: false,
                 lsn: 0,
                 discard: true,
+                again: false,
             }),
         }
         self.finish(key, Err(error));
@@ -128,8 +129,14 @@ impl<D: Directory> Worker<D> {
     /// Another node has the latch: later again.
     fn locked(&mut self, key: Key, state: State) {
         self.statistics.conflicts += 1;
-        let attempts = self.fixes.get(key).map_or(0, |pending| pending.attempts);
-        let until = self.retry_at(attempts);
+        let Some(pending) = self.fixes.get(key) else {
+            return;
+        };
+        if pending.is_abandoned {
+            let late = FixError::TimedOut(pending.page);
+            return self.give_up(key, state, late);
+        }
+        let until = self.retry_at(pending.attempts);
         if let Some(pending) = self.fixes.get_mut(key) {
             pending.gone_since = None;
             pending.attempts += 1;
@@ -155,7 +162,8 @@ impl<D: Directory> Worker<D> {
             _ => {
                 self.statistics.gone += 1;
                 let since = *pending.gone_since.get_or_insert(self.now);
-                if self.now.since(since) < self.pool.config.patience {
+                let patience = self.pool.config.patience;
+                if self.now.since(since) < patience && !pending.is_abandoned {
                     let attempts = pending.attempts;
                     pending.attempts += 1;
                     let until = self.gone_until(attempts);
@@ -166,6 +174,14 @@ impl<D: Directory> Worker<D> {
                 }
                 FixError::Gone
             }
+        };
+        self.give_up(key, state, error);
+    }
+
+    /// A fix ends without the page.
+    pub(super) fn give_up(&mut self, key: Key, state: State, error: FixError) {
+        let Some(page) = self.fixes.get(key).map(|pending| pending.page) else {
+            return;
         };
         if let State::Fetch { write, have } = state {
             match have {
@@ -192,7 +208,7 @@ impl<D: Directory> Worker<D> {
             self.pool.moving.fetch_sub(1, Ordering::Relaxed);
         }
         match &result {
-            Ok(_) if pending.is_abandoned => {}
+            _ if pending.is_abandoned => {}
             Ok(_) => {
                 self.statistics.fixes += 1;
                 self.statistics.joined += u64::from(pending.joined && !pending.fetched);

@@ -35,7 +35,8 @@ pub(super) struct Eviction {
     /// The flush that wants it written; else it is to be dropped.
     flush: Option<FlushKey>,
     pub not_before: Instant,
-    gone_since: Option<Instant>,
+    /// Since when it was refused again and again.
+    waits_since: Option<Instant>,
     attempts: u32,
 }
 
@@ -107,6 +108,13 @@ impl<D: Directory> Worker<D> {
         let mut keep = !unfix.discard;
         let answer = match answer {
             Answer::Superseded if meta.is(PUBLISHED) => Answer::Done,
+            // It was taken when it was asked for before.
+            Answer::Superseded if unfix.again && !meta.is(SETTLED) => {
+                match latch.version() > unfix.version {
+                    true => Answer::Done,
+                    false => answer,
+                }
+            }
             answer => answer,
         };
         match answer {
@@ -140,6 +148,7 @@ impl<D: Directory> Worker<D> {
                 self.statistics.gone += 1;
                 pending.not_before = self.gone_until(pending.attempts);
                 pending.attempts += 1;
+                pending.unfix.again = true;
                 self.unfixes.push(pending);
                 return;
             }
@@ -226,7 +235,7 @@ impl<D: Directory> Worker<D> {
             page,
             flush,
             not_before: Instant::ZERO,
-            gone_since: None,
+            waits_since: None,
             attempts: 0,
         });
         true
@@ -295,9 +304,12 @@ impl<D: Directory> Worker<D> {
                 self.pool.note_written(eviction.page.store());
                 Ok(true)
             }
-            // Somebody else has a newer one, or it is at home, or the directory has given it up;
-            // who fixes the page will hear which.
-            Answer::Superseded => Ok(false),
+            // Somebody else has a newer one, or it is at home, since this was asked for twice, or
+            // the directory has given it up; who fixes the page will hear which.
+            Answer::Superseded => {
+                self.pool.note_written(eviction.page.store());
+                Ok(false)
+            }
             Answer::Lost => {
                 if let Some(flush) = eviction.flush {
                     self.flush_failed(flush, eviction.page, FixError::Lost(eviction.page));
@@ -309,22 +321,23 @@ impl<D: Directory> Worker<D> {
             Answer::Invalid => Err(FixError::NoSuchPage(eviction.page)),
             Answer::NotMember => Err(FixError::NotMember(eviction.page)),
             Answer::Fenced => Err(FixError::Fenced),
-            Answer::Locked | Answer::Pending => {
-                eviction.not_before = self.retry_at(eviction.attempts);
-                eviction.attempts += 1;
-                self.evictions.push(eviction);
-                return;
-            }
-            _ => {
-                self.statistics.gone += 1;
-                let since = *eviction.gone_since.get_or_insert(self.now);
+            answer => {
+                let is_busy = matches!(answer, Answer::Locked | Answer::Pending);
+                self.statistics.gone += u64::from(!is_busy);
+                let since = *eviction.waits_since.get_or_insert(self.now);
                 if self.now.since(since) < self.pool.config.patience {
-                    eviction.not_before = self.gone_until(eviction.attempts);
+                    eviction.not_before = match is_busy {
+                        true => self.retry_at(eviction.attempts),
+                        false => self.gone_until(eviction.attempts),
+                    };
                     eviction.attempts += 1;
                     self.evictions.push(eviction);
                     return;
                 }
-                Err(FixError::Gone)
+                Err(match is_busy {
+                    true => FixError::TimedOut(eviction.page),
+                    false => FixError::Gone,
+                })
             }
         };
         self.end_eviction(eviction, result);

@@ -12,6 +12,17 @@ use crate::page_store::pool::table::TORN;
 use core::mem::forget;
 use std::sync::atomic::Ordering;
 
+impl<D: Directory> Worker<D> {
+    /// Leaves the latches that are to be given back, and that nobody was asked to take back yet, to
+    /// the other workers of the node, or to itself when it is polled again.
+    pub(super) fn hand_over(&mut self) {
+        for pending in core::mem::take(&mut self.unfixes) {
+            self.pool.moving.fetch_sub(1, Ordering::Relaxed);
+            self.pool.push_unfix(pending.unfix);
+        }
+    }
+}
+
 impl<D: Directory> Drop for Worker<D> {
     fn drop(&mut self) {
         let keys: Vec<_> = self.fixes.keys().collect();
@@ -33,10 +44,7 @@ impl<D: Directory> Drop for Worker<D> {
                 State::Seek | State::Replace { .. } | State::Ready(_) => {}
             }
         }
-        for pending in core::mem::take(&mut self.unfixes) {
-            self.pool.moving.fetch_sub(1, Ordering::Relaxed);
-            self.pool.push_unfix(pending.unfix);
-        }
+        self.hand_over();
         if let Some(doubt) = self.doubt.take() {
             self.pool.put_doubt(Some(doubt.frame()));
         }

@@ -45,6 +45,9 @@ pub(super) struct Pending {
     pub not_before: Instant,
     pub attempts: u32,
     pub gone_since: Option<Instant>,
+    /// When it was first polled, and how long it may take from then on.
+    began: Option<Instant>,
+    pub limit: Option<Duration>,
     /// Since when there was no buffer frame, and how many had been freed by then.
     frame_wait: Option<(Instant, u64)>,
     stepped_back: Option<Instant>,
@@ -104,6 +107,8 @@ impl Pending {
             not_before: Instant::ZERO,
             attempts: 0,
             gone_since: None,
+            began: None,
+            limit: None,
             frame_wait: None,
             stepped_back: None,
             joined: false,
@@ -111,6 +116,21 @@ impl Pending {
             moves: false,
             asked: false,
         }
+    }
+
+    /// When it ends for whoever waits for it, if it has not ended by then.
+    pub fn ends_at(&self) -> Option<Instant> {
+        let waits = !self.is_abandoned && !matches!(self.state, State::Ready(_));
+        let ends = self
+            .began
+            .zip(self.limit)
+            .map(|(began, limit)| began + limit);
+        ends.filter(|_| waits)
+    }
+
+    /// Whether it waits for a latch that somebody else has.
+    pub fn is_latched_out(&self) -> bool {
+        !matches!(self.state, State::Ready(_)) && self.gone_since.is_none() && !self.asked
     }
 }
 
@@ -140,6 +160,10 @@ impl<D: Directory> Worker<D> {
             let Some(pending) = self.fixes.get_mut(key) else {
                 return happened;
             };
+            pending.began.get_or_insert(self.now);
+            // Nobody waits for one that was abandoned, so it waits for nobody. A prefetch waits for
+            // room in the directory only.
+            let may_wait = !pending.is_abandoned || pending.is_prefetch;
             let state = core::mem::replace(&mut pending.state, State::Seek);
             let step = match state {
                 State::Seek => self.seek(key),
@@ -150,6 +174,10 @@ impl<D: Directory> Worker<D> {
             };
             match step {
                 Step::Next(state) => self.set_state(key, state),
+                Step::Wait(state) if !may_wait => {
+                    self.give_up(key, state, FixError::Gone);
+                    return true;
+                }
                 Step::Wait(state) => {
                     self.set_state(key, state);
                     self.runnable.push(key);

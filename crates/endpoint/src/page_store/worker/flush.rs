@@ -12,6 +12,7 @@ use crate::page_store::{FixError, FlushError};
 use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::PageId;
+use std::sync::atomic::Ordering;
 
 pub(super) type FlushKey = Key;
 
@@ -30,6 +31,12 @@ pub(super) struct Flushing {
     written: u64,
     failed: u64,
     first: Option<(PageId, FixError)>,
+    /// Since when it has waited for the page in the buffer frame at the cursor.
+    waits_since: Option<Instant>,
+    /// It has waited for a page in vain, and waits for none any more.
+    is_late: bool,
+    /// The directory does not answer, and is not asked to write any more.
+    is_gone: bool,
     syncs: Syncs,
     pub result: Option<Result<Flushed, FlushError>>,
 }
@@ -62,8 +69,8 @@ pub(super) struct Sync {
 enum Look {
     /// Nothing to be written.
     Pass,
-    /// It is in use in a way that ends.
-    Wait,
+    /// It is in use in a way that ends. If that takes too long, this is why.
+    Wait(PageId, FixError),
     Write(PageId),
     /// It will not be: this is why.
     Fail(PageId, FixError),
@@ -82,6 +89,9 @@ impl Flushing {
             written: 0,
             failed: 0,
             first: None,
+            waits_since: None,
+            is_late: false,
+            is_gone: false,
             syncs: Syncs::NotYet,
             result: None,
         }
@@ -108,6 +118,7 @@ impl<D: Directory> Worker<D> {
         if flush.result.is_some() || flush.under_way >= AT_A_TIME {
             return false;
         }
+        let is_gone = flush.is_gone;
         if flush.cursor == flush.end {
             return self.flush_synced(key, verbs);
         }
@@ -115,9 +126,19 @@ impl<D: Directory> Worker<D> {
             Some(page) => self.pool.table.find(page),
             None => Some(flush.cursor),
         };
-        let (pages, started) = match frame.map_or(Look::Pass, |frame| self.look(key, frame)) {
+        let (pages, started) = match frame.map_or(Look::Pass, |frame| self.look(frame)) {
             Look::Pass => (0, 0),
-            Look::Wait => return false,
+            Look::Wait(page, why) => {
+                if !self.is_late(key) {
+                    return false;
+                }
+                self.flush_failed(key, page, why);
+                (1, 0)
+            }
+            Look::Write(page) if is_gone => {
+                self.flush_failed(key, page, FixError::Gone);
+                (1, 0)
+            }
             Look::Write(page) if self.begin_eviction(frame.unwrap_or(0), page, Some(key)) => (1, 1),
             // Somebody was quicker; look again.
             Look::Write(_) => return false,
@@ -130,11 +151,22 @@ impl<D: Directory> Worker<D> {
             flush.pages += pages;
             flush.under_way += started;
             flush.cursor += 1;
+            flush.waits_since = None;
         }
         true
     }
 
-    fn look(&self, key: Key, frame: u32) -> Look {
+    /// Whether a flush has waited long enough.
+    fn is_late(&mut self, key: Key) -> bool {
+        let Some(flush) = self.flushes.get_mut(key) else {
+            return false;
+        };
+        let since = *flush.waits_since.get_or_insert(self.now);
+        flush.is_late |= flush.is_gone || self.now.since(since) >= self.pool.config.patience;
+        flush.is_late
+    }
+
+    fn look(&self, frame: u32) -> Look {
         let meta = self.pool.table.meta(frame);
         let Some(page) = meta.page() else {
             return Look::Pass;
@@ -144,17 +176,19 @@ impl<D: Directory> Worker<D> {
             return Look::Pass;
         }
         if self.frames.is_written(frame) {
-            let is_own = !meta.is(UNFIXING) && self.local.has(page, false);
-            return if is_own {
-                Look::Fail(page, FixError::Conflict(page))
-            } else if meta.is(UNFIXING) && self.is_log_stuck(Some(key)) {
-                Look::Fail(page, FixError::NotLogged(page))
+            return if !meta.is(UNFIXING) {
+                match self.local.has(page, false) {
+                    true => Look::Fail(page, FixError::Conflict(page)),
+                    false => Look::Wait(page, FixError::TimedOut(page)),
+                }
+            } else if self.pool.may_leave(meta.lsn.load(Ordering::Acquire)) {
+                Look::Wait(page, FixError::Gone)
             } else {
-                Look::Wait
+                Look::Wait(page, FixError::NotLogged(page))
             };
         }
         if !is_dirty || meta.is(EVICTING) {
-            return Look::Wait;
+            return Look::Wait(page, FixError::Gone);
         }
         Look::Write(page)
     }
@@ -281,6 +315,7 @@ impl<D: Directory> Worker<D> {
         if let Some(flush) = self.flushes.get_mut(key) {
             flush.under_way -= 1;
             flush.written += u64::from(result == Ok(true));
+            flush.is_gone |= result == Err(FixError::Gone);
         }
         if let Err(error) = result {
             self.flush_failed(key, page, error);

@@ -92,8 +92,7 @@ struct Validating {
     version: u64,
     result: Option<Result<bool, FixError>>,
     not_before: Instant,
-    /// Until when to hope for an answer.
-    gone_until: Instant,
+    gone_since: Option<Instant>,
 }
 
 impl<D: Directory> Worker<D> {
@@ -182,14 +181,29 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// As [`Self::try_fix`], but a page that does not bear its checksum is fixed all the same.
-    pub(super) fn try_fix_unchecked(&mut self, page: PageId, mode: Mode) -> Result<Fix, FixError> {
-        if self.local.conflicts(page, mode) {
-            return Err(FixError::Conflict(page));
+    /// As [`Self::try_fix`], within the time limit of calls. Unless `checked`, a page that does not
+    /// bear its checksum is fixed all the same.
+    pub(super) fn try_fix_in_time(
+        &mut self,
+        page: PageId,
+        mode: Mode,
+        checked: bool,
+    ) -> Result<Fix, FixError> {
+        let fix = self.try_fix(page, mode)?;
+        self.set_limit(fix, self.pool.config.limit());
+        if let Some(pending) = self.fixes.get_mut(fix.0) {
+            pending.checked = checked;
         }
-        let mut pending = Pending::new(page, mode);
-        pending.checked = false;
-        Ok(self.begin(pending))
+        Ok(fix)
+    }
+
+    /// Ends a fix that takes longer than this, from the next poll on: [`Self::take`] then returns
+    /// [`FixError::TimedOut`], or [`FixError::Gone`] if the directory does not answer. Without a
+    /// limit a fix waits for as long as somebody else has the latch.
+    pub fn set_limit(&mut self, fix: Fix, limit: Duration) {
+        if let Some(pending) = self.fixes.get_mut(fix.0) {
+            pending.limit = Some(limit);
+        }
     }
 
     /// Brings a page into the pool, if it is not there. Nobody is told what came of it; nothing
@@ -206,7 +220,15 @@ impl<D: Directory> Worker<D> {
     pub fn take(&mut self, fix: Fix) -> Option<Result<PageGuard, FixError>> {
         let pending = self.fixes.get_mut(fix.0)?;
         if !matches!(pending.state, State::Ready(_)) {
-            return None;
+            if pending.ends_at()? > self.now {
+                return None;
+            }
+            pending.is_abandoned = true;
+            self.statistics.failed += 1;
+            return Some(Err(match pending.gone_since {
+                Some(_) => FixError::Gone,
+                None => FixError::TimedOut(pending.page),
+            }));
         }
         match self.fixes.remove(fix.0)?.state {
             State::Ready(result) => Some(result),
@@ -237,7 +259,7 @@ impl<D: Directory> Worker<D> {
             page: guard.page(),
             version: guard.version(),
             not_before: Instant::ZERO,
-            gone_until: self.now + self.pool.config.patience,
+            gone_since: None,
             result,
         });
         if result.is_none() {
@@ -317,6 +339,27 @@ impl<D: Directory> Worker<D> {
             && self.flushes.iter().all(|flush| flush.result.is_some())
     }
 
+    /// The end of a wait for [`Self::is_idle`] that lasts until `end`. Latches that could not be
+    /// given back by then are left to whichever worker of the node is polled next.
+    pub(super) fn settled(&mut self, end: Instant) -> Option<Result<(), FixError>> {
+        if self.is_idle() {
+            return Some(Ok(()));
+        }
+        if self.now < end {
+            return None;
+        }
+        let mut unfixes = self.unfixes.iter().map(|pending| &pending.unfix);
+        let unlogged = unfixes.find(|unfix| !self.pool.may_leave(unfix.lsn));
+        let latched = self.fixes.iter().find(|pending| pending.is_latched_out());
+        let error = match (unlogged, latched) {
+            (Some(unfix), _) => FixError::NotLogged(unfix.page),
+            (None, Some(fix)) => FixError::TimedOut(fix.page),
+            (None, None) => FixError::Gone,
+        };
+        self.hand_over();
+        Some(Err(error))
+    }
+
     /// Gets on with everything. True if anything happened.
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
         self.poll_log(now);
@@ -365,6 +408,7 @@ impl<D: Directory> Worker<D> {
                 let leaves = self.may_leave_at(eviction.lsn);
                 at(eviction.not_before.max(leaves))
             }))
+            .chain(self.fixes.iter().filter_map(Pending::ends_at).map(at))
             .chain((self.pool.unfixes_pending() > 0).then_some(soon))
             .chain(self.doubt.map(|doubt| at(doubt.not_before)))
             .chain(self.pool.doubts_pending().then_some(soon))

@@ -87,7 +87,8 @@ impl<D: Directory> Worker<D> {
             Answer::Fenced => Err(FixError::Fenced),
             _ => {
                 self.statistics.gone += 1;
-                if self.now >= validating.gone_until {
+                let since = *validating.gone_since.get_or_insert(self.now);
+                if self.now.since(since) >= self.pool.config.patience {
                     Err(FixError::Gone)
                 } else {
                     validating.not_before = again;

@@ -73,7 +73,7 @@ pub enum PageServiceError {
 }
 
 /// Why there is no worker.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum HireError {
     /// The node has no pages.
     #[error("{0:?} has no buffer frames; name it when the page service is made")]
@@ -85,6 +85,14 @@ pub enum HireError {
         node: NodeId,
         /// Its workers.
         workers: usize,
+    },
+    /// The node was taken for dead and could not come back.
+    #[error("{node:?} was taken for dead and could not come back: {source}")]
+    Rejoin {
+        /// The node.
+        node: NodeId,
+        /// Why not.
+        source: PageSetUpError,
     },
     /// The store could not be opened for it.
     #[error(transparent)]
@@ -108,7 +116,7 @@ pub enum PageError {
 }
 
 /// Why stores were not closed in an orderly way. What could be written has been.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StoresCloseError {
     /// Workers are in use.
     #[error("{0} workers are in use; drop them first")]

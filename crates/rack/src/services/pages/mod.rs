@@ -46,6 +46,8 @@ struct Directory {
 struct Desk {
     pool: Arc<Pool>,
     workers: usize,
+    /// Of one of the workers, whoever has it: says whether the node was taken for dead.
+    any: ChannelParts,
     /// Of workers that nobody has had yet.
     parts: Vec<ChannelParts>,
     resting: Vec<PageStore<Channel>>,
@@ -105,7 +107,9 @@ impl PageService {
             .copied();
         let fallback = options.fallback.or(memory);
         rack.create_pages(rack.page_spec(members, specs, fallback))?;
-        let desks = nodes.iter().map(|&node| Ok((node, desk(rack, node)?)));
+        let patience = patience(options.time_limit);
+        let desks = nodes.iter();
+        let desks = desks.map(|&node| Ok((node, desk(rack, node, patience)?)));
         let desks: Result<_, PageServiceError> = desks.collect();
         let mut service = Self(Arc::new(Directory {
             rack: Arc::clone(rack),
@@ -165,8 +169,14 @@ impl PageService {
     /// It opens the store, so no guard of the same thread may have page 0 of it, or the last page
     /// exclusively.
     ///
+    /// If the node was taken for dead, which its workers notice by [`FixError::Fenced`], it comes
+    /// back with a new pool of empty buffer frames, which has the old one's [`Pool::log`]. Workers
+    /// and guards of before stay of the old pool.
+    ///
+    /// [`FixError::Fenced`]: rackweave_endpoint::page_store::FixError::Fenced
+    ///
     /// # Errors
-    /// If the node has no buffer frames, or all its workers are taken.
+    /// If the node has no buffer frames, all its workers are taken, or it could not come back.
     pub fn hire(&self, node: NodeId) -> Result<PageWorker, HireError> {
         let mut worker = self.hire_unopened(node)?;
         if self.0.opens && worker.opened() != Some(0) {
@@ -178,6 +188,9 @@ impl PageService {
     fn hire_unopened(&self, node: NodeId) -> Result<PageWorker, HireError> {
         let mut desks = self.desks();
         let desk = desks.get_mut(&node).ok_or(HireError::NoFrames(node))?;
+        if desk.any.is_fenced() {
+            self.0.come_back(node, desk)?;
+        }
         let store = match desk.resting.pop() {
             Some(rested) => rested,
             None => {
@@ -193,7 +206,9 @@ impl PageService {
     }
 
     fn take_back(&self, node: NodeId, store: PageStore<Channel>) {
-        if let Some(desk) = self.desks().get_mut(&node) {
+        if let Some(desk) = self.desks().get_mut(&node)
+            && Arc::ptr_eq(&desk.pool, store.pool())
+        {
             desk.resting.push(store);
         }
     }
@@ -266,14 +281,38 @@ impl PageService {
     }
 }
 
-fn desk(rack: &EmbeddedRack, node: NodeId) -> Result<Desk, PageServiceError> {
+impl Directory {
+    /// A node that was taken for dead gets a new pool and new workers.
+    fn come_back(&self, node: NodeId, desk: &mut Desk) -> Result<(), HireError> {
+        let rejoined = self.rack.rejoin_pages(node);
+        rejoined.map_err(|source| HireError::Rejoin { node, source })?;
+        let patience = patience(self.time_limit);
+        let new = self::desk(&self.rack, node, patience).map_err(|_| HireError::NoFrames(node))?;
+        if let Some(log) = desk.pool.log() {
+            new.pool.set_log(log);
+        }
+        *desk = new;
+        Ok(())
+    }
+}
+
+/// How long who has to answer may be silent, so that calls end within the time limit.
+fn patience(time_limit: Duration) -> Duration {
+    let half = Duration::from_nanos(time_limit.as_nanos() / 2);
+    half.min(PoolConfig::PATIENCE)
+}
+
+fn desk(rack: &EmbeddedRack, node: NodeId, patience: Duration) -> Result<Desk, PageServiceError> {
     let ends = rack.page_ends(node);
     let ends = ends.ok_or(PageServiceError::NoNode(node))?;
+    let any = ends.channels.first().cloned();
     let config = PoolConfig {
+        patience,
         seed: rack.config().seed,
         ..PoolConfig::new(node.0, rack.config().switch.page_size, ends.count)
     };
     Ok(Desk {
+        any: any.ok_or(PageServiceError::NoNode(node))?,
         pool: Pool::new(ends.frames, config)?,
         workers: ends.channels.len(),
         parts: ends.channels.into_iter().rev().collect(),

@@ -43,7 +43,8 @@ pub struct PageOptions {
     pub memory_pages: u64,
     /// What becomes of stores now.
     pub prepare: Prepare,
-    /// How long [`PageWorker::fix`](super::PageWorker::fix) waits.
+    /// How long [`PageWorker::fix`](super::PageWorker::fix) waits. The pools wait half as long, 5 s
+    /// at most, for who does not answer, and twice that for latches of others.
     pub time_limit: Duration,
 }
 

@@ -20,7 +20,8 @@ use rackweave_wire::fabric::page::PageId;
 /// Guards outlive it. What is to be done behind guards, such as giving latches back, is done while
 /// this or another worker of the node waits or polls: a thread that rests says
 /// [`settle`](PageStore::settle) before, or drops its worker. Dropped, a worker ends what is under
-/// way, which takes some seconds at most if nobody answers, and goes back to its service.
+/// way and goes back to its service. If nobody answers, that takes some ten seconds; latches that
+/// could not be given back by then are given back when a worker of the node is polled again.
 pub struct PageWorker {
     /// Always there, until it is dropped.
     store: Option<PageStore<Channel>>,
@@ -75,19 +76,9 @@ impl PageWorker {
         mode: Mode,
         limit: Duration,
     ) -> Result<PageGuard, PageError> {
-        let fix = self.worker_mut().try_fix(page, mode)?;
-        let Self { store, access, .. } = self;
-        let store = store.as_mut().expect(THERE);
-        let fixed = wait_within(access, limit, || {
-            store.poll();
-            store.worker_mut().take(fix)
-        });
-        match fixed {
-            Some(fixed) => Ok(fixed?),
-            None => {
-                store.worker_mut().abandon(fix);
-                Err(PageError::TimedOut { page, after: limit })
-            }
+        match self.deref_mut().fix_within(page, mode, limit) {
+            Err(FixError::TimedOut(page)) => Err(PageError::TimedOut { page, after: limit }),
+            fixed => Ok(fixed?),
         }
     }
 
@@ -182,7 +173,8 @@ impl PageWorker {
     /// an older version any more.
     ///
     /// # Errors
-    /// As for [`PageWorker::fix`].
+    /// As for [`PageWorker::fix`], and as for [`PageStore::unfix`]: then the page is changed in
+    /// this node's memory, and stays latched until that can be published.
     pub fn change<R>(
         &mut self,
         page: PageId,
@@ -190,7 +182,7 @@ impl PageWorker {
     ) -> Result<R, PageError> {
         let mut guard = self.fix(page, Mode::Exclusive)?;
         let result = change(guard.data_mut());
-        self.unfix(guard);
+        self.unfix(guard)?;
         Ok(result)
     }
 }
@@ -217,9 +209,8 @@ impl Drop for PageWorker {
             return;
         };
         store.worker_mut().abandon_all();
-        // What it had allocated and not handed out goes back, if it can.
+        // What it had allocated and not handed out goes back, if it can, and so do its latches.
         let _kept = store.retire();
-        store.settle();
         self.service.take_back(self.node, store);
     }
 }

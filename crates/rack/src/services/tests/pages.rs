@@ -7,12 +7,15 @@ use crate::services::{
     StoreState, StoresCloseError,
 };
 use rackweave_base::{Duration, NodeId};
-use rackweave_endpoint::page_store::{FixError, Mode, OpenError};
+use rackweave_endpoint::page_store::{FixError, Mode, OpenError, RedoLog};
 use rackweave_target::{FileBackend, FileOptions, MemoryBackend};
 use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const SHORT: Duration = Duration::from_millis(20);
+/// Of calls that end when it is over.
+const LIMIT: Duration = Duration::from_millis(500);
 
 fn medium(name: &str, node: u16, pages: u64) -> StoreMedium {
     StoreMedium {
@@ -46,7 +49,7 @@ fn a_latch_that_somebody_holds_ends_the_wait() {
     let late = there.fix_within(page, Mode::Exclusive, SHORT).map(|_| ());
     assert_eq!(late, Err(PageError::TimedOut { page, after: SHORT }));
     drop(guard);
-    here.settle();
+    assert_eq!(here.settle(), Ok(()));
     assert!(
         there.fix(page, Mode::Exclusive).is_ok(),
         "what was given up holds nothing"
@@ -63,7 +66,7 @@ fn a_map_that_goes_down_with_a_node_is_taken_from_home() {
     // The map is changed at the other node, and only there.
     let freed = here.allocate().expect("a page is free");
     assert_eq!(here.free(freed), Ok(()));
-    here.settle();
+    assert_eq!(here.settle(), Ok(()));
     pages.rack().crash_node(COMPUTE[0]);
     std::mem::forget(here);
     // What it had set aside is used up before the map is needed.
@@ -94,6 +97,100 @@ fn workers_go_back_whatever_they_had_under_way() {
     assert!(worker.fix(page, Mode::Exclusive).is_ok());
     let storage = pages.hire(NodeId(0)).map(|_| ());
     assert_eq!(storage, Err(HireError::NoFrames(NodeId(0))));
+}
+
+#[test]
+fn a_worker_goes_back_although_its_page_is_latched() {
+    let options = PageOptions {
+        time_limit: LIMIT,
+        ..PageOptions::default()
+    };
+    let pages = PageService::new(&rack(), &options).expect("there is room");
+    let [mut here, mut there] = COMPUTE.map(|node| pages.hire(node).expect("there are workers"));
+    let page = here.allocate().expect("a page is free");
+    let guard = here.fix(page, Mode::Exclusive).expect("nobody has it");
+    // One is given up, nobody takes the other ones.
+    let late = there.fix_within(page, Mode::Shared, SHORT).map(|_| ());
+    assert_eq!(late, Err(PageError::TimedOut { page, after: SHORT }));
+    let _never_taken = there.worker_mut().fix_in_turn(page, Mode::Exclusive);
+    there.prefetch(page);
+    drop(there);
+    let there = pages.hire(COMPUTE[1]).expect("it is back");
+    assert!(there.worker().is_idle());
+    drop(guard);
+}
+
+#[test]
+fn a_worker_whose_latch_cannot_go_back_does_and_another_gives_it_back() {
+    struct Log(AtomicU64);
+    impl RedoLog for Log {
+        fn make_durable(&self, _: u64) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+    let options = PageOptions {
+        time_limit: LIMIT,
+        ..PageOptions::default()
+    };
+    let pages = PageService::new(&rack(), &options).expect("there is room");
+    let [mut here, mut there] = COMPUTE.map(|node| pages.hire(node).expect("there are workers"));
+    let page = here.allocate().expect("a page is free");
+    let log = Arc::new(Log(AtomicU64::new(0)));
+    here.pool().set_log(log.clone());
+    let mut guard = here.fix(page, Mode::Exclusive).expect("nobody has it");
+    guard.set_lsn(7);
+    let not_logged = FixError::NotLogged(page);
+    assert_eq!(here.unfix(guard), Err(not_logged));
+    drop(here);
+    let late = there.fix_within(page, Mode::Shared, SHORT).map(|_| ());
+    assert_eq!(late, Err(PageError::TimedOut { page, after: SHORT }));
+    log.0.store(7, Ordering::Relaxed);
+    let mut here = pages.hire(COMPUTE[0]).expect("it is back");
+    assert_eq!(here.settle(), Ok(()));
+    assert_eq!(
+        there.fix(page, Mode::Shared).map(|guard| guard.lsn()),
+        Ok(7)
+    );
+}
+
+#[test]
+fn a_node_taken_for_dead_comes_back_with_a_new_pool() {
+    struct Log;
+    impl RedoLog for Log {
+        fn make_durable(&self, lsn: u64) -> u64 {
+            lsn
+        }
+    }
+    let options = PageOptions {
+        workers: 1,
+        ..PageOptions::default()
+    };
+    let pages = PageService::new(&rack(), &options).expect("there is room");
+    let node = COMPUTE[0];
+    let mut old = pages.hire(node).expect("there is one");
+    old.pool().set_log(Arc::new(Log));
+    let page = old.allocate().expect("a page is free");
+    assert_eq!(old.change(page, |bytes| bytes[0] = 1), Ok(()));
+    assert!(old.flush().is_ok());
+    let mut guard = old.fix(page, Mode::Exclusive).expect("nobody has it");
+    guard.data_mut()[0] = 2;
+    pages.rack().declare_dead(node);
+    assert_eq!(old.unfix(guard), Err(FixError::Fenced));
+    let fenced = old.fix(page, Mode::Shared).map(|_| ());
+    assert_eq!(fenced, Err(PageError::Fix(FixError::Fenced)));
+    // The old one need not be dropped before.
+    let mut new = pages.hire(node).expect("the node comes back");
+    assert_eq!(new.read(page, |bytes| bytes[0]), Ok(1));
+    assert!(new.pool().log().is_some());
+    drop(old);
+    let none = pages.hire(node).map(|_| ());
+    assert_eq!(none, Err(HireError::AllTaken { node, workers: 1 }));
+    assert_eq!(new.change(page, |bytes| bytes[0] = 3), Ok(()));
+    drop(new);
+    let mut there = pages.hire(COMPUTE[1]).expect("there is one");
+    assert_eq!(there.read(page, |bytes| bytes[0]), Ok(3));
+    drop(there);
+    assert_eq!(pages.close(), Ok(()));
 }
 
 #[test]

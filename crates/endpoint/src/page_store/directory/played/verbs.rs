@@ -1,11 +1,12 @@
 //! The played rack's queue pairs.
 
 use super::{
-    CONTROL_ADDRESS, CONTROL_KEY, ENTRIES_ADDRESS, ENTRIES_KEY, Event, Model, SERVER_QP, SWITCH_QP,
+    CONTROL_ADDRESS, CONTROL_KEY, ENTRIES_ADDRESS, ENTRIES_KEY, Event, Model, SERVER_QP, SLOTS,
+    SWITCH_QP,
 };
 use rackweave_base::{Block, Qpn};
 use rackweave_verbs::*;
-use rackweave_wire::fabric::page::{PageId, Request};
+use rackweave_wire::fabric::page::{PageId, Request, control};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -57,6 +58,30 @@ impl Model {
                 immediate: None,
             });
         }
+    }
+
+    /// Makes a broken queue pair afresh, as the controller does.
+    pub(in super::super) fn mend_qp(&mut self, node: u16, qpn: Qpn) {
+        self.events.retain(|_, event| {
+            let of = match event {
+                Event::Asked { node, .. } => (*node, SWITCH_QP),
+                Event::Accessed { node, .. } => (*node, SERVER_QP),
+                Event::Served { node, qpn, .. } => (*node, *qpn),
+                Event::Piece(_) | Event::Ended { .. } => return true,
+            };
+            of != (node, qpn)
+        });
+        let it = &mut self.nodes[node as usize];
+        it.broken.insert(qpn, false);
+        it.cq.retain(|completion| completion.qpn != qpn);
+        let at = match qpn {
+            SWITCH_QP => control::generation_at(SLOTS),
+            _ => control::server_generation_at(SLOTS),
+        };
+        let mut word = [0; 8];
+        it.control.read(at as usize, &mut word);
+        let next = u64::from_le_bytes(word) + 1;
+        it.control.write(at as usize, &next.to_le_bytes());
     }
 
     /// What the server's NIC does; gives what it sends back.
