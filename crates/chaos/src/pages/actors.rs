@@ -426,13 +426,6 @@ impl Browser {
         self.worker = Some(worker);
         Step::Sleep(Duration::from_micros(10))
     }
-
-    fn tell_losses(&self, worker: &Worker<Channel>) {
-        for loss in worker.losses() {
-            let mut history = self.shared.history.borrow_mut();
-            history.not_taken(self.seat.who, loss.page.number(), loss.version);
-        }
-    }
 }
 
 impl Actor for Browser {
@@ -452,7 +445,7 @@ impl Actor for Browser {
                 return Step::Done;
             }
             let mut happened = worker.poll(now, context.nic());
-            self.tell_losses(&worker);
+            self.shared.tell_losses(self.seat.who, &worker);
             happened |= self.advance(&mut worker, now);
             happened |= self.poll_flush(&mut worker);
             happened |= self.begin(&mut worker, now);
