@@ -37,14 +37,15 @@ impl Default for TargetOptions {
 }
 
 impl TargetOptions {
-    /// A target for the page directory of this rack: an admin queue, a queue for each slot, and
-    /// some more for those that broke while a command of theirs was at the backend, which is at
-    /// most as many commands as there are buffers.
+    /// A target for the page directory of this rack: an admin queue and a queue for each slot, for
+    /// each of the stores that may be on it, and some more for those that broke while a command of
+    /// theirs was at the backend, which is at most as many commands as there are buffers.
     pub(crate) fn config(self, config: &RackConfig) -> TargetConfig {
-        let slots = config.switch.page_slots;
+        let stores = u16::from(config.switch.page_stores.max(1));
+        let slots = config.switch.page_slots.saturating_mul(stores);
         let draining = self.commands.min(u32::from(u16::MAX)) as u16;
         TargetConfig {
-            queues_max: slots.saturating_add(draining).saturating_add(2),
+            queues_max: slots.saturating_add(draining).saturating_add(2 * stores),
             queue_entries: 2,
             in_capsule_max: 1024,
             transfer_max: config.switch.page_size.max(4096),

@@ -293,12 +293,7 @@ impl Browser {
                 history.failed(now, asked);
                 count(&self.shared.damage_found);
             }
-            FixError::Storage { .. } if self.shared.excuses.get().storage_fails => {
-                history.failed(now, asked);
-            }
-            FixError::Gone if self.shared.excuses.get().nobody_answers => {
-                history.failed(now, asked);
-            }
+            error if self.shared.excuses.get().cover(error) => history.failed(now, asked),
             error => {
                 history.failed(now, asked);
                 let who = self.seat.who;
@@ -441,13 +436,6 @@ impl Browser {
         self.worker = Some(worker);
         Step::Sleep(Duration::from_micros(10))
     }
-
-    fn tell_losses(&self, worker: &Worker<Channel>) {
-        for loss in worker.losses() {
-            let mut history = self.shared.history.borrow_mut();
-            history.not_taken(self.seat.who, loss.page.number(), loss.version);
-        }
-    }
 }
 
 impl Actor for Browser {
@@ -467,7 +455,7 @@ impl Actor for Browser {
                 return Step::Done;
             }
             let mut happened = worker.poll(now, context.nic());
-            self.tell_losses(&worker);
+            self.shared.tell_losses(self.seat.who, &worker);
             happened |= self.advance(&mut worker, now);
             happened |= self.poll_flush(&mut worker);
             happened |= self.begin(&mut worker, now);

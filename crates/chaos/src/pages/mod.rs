@@ -14,6 +14,7 @@
 //! [`actors`] use the pages, a [`rogue`] misuses them; [`shared`] is what they tell each other.
 
 mod actors;
+mod allocators;
 mod disturb;
 mod log;
 mod plan;
@@ -23,6 +24,7 @@ mod stage;
 
 use crate::SeedReport;
 use actors::Script;
+use allocators::{Store, StorePlan};
 use core::cell::{Cell, RefCell};
 use disturb::Disturbance;
 use plan::Plan;
@@ -58,15 +60,7 @@ pub(super) fn run(seed: u64) -> SeedReport {
         ..SeedReport::default()
     };
     let shared = Rc::new(shared(&plan));
-    let size = u64::from(plan.config.switch.page_size / plan.store.block_size);
-    let blocks = plan.store.pages * size;
-    let medium = match plan.cuts_power() {
-        true => {
-            let blocks = blocks + stage::area_blocks(&plan);
-            MemoryBackend::new(plan.store.block_size, blocks).with_volatile_cache()
-        }
-        false => MemoryBackend::new(plan.store.block_size, blocks),
-    };
+    let medium = medium(&plan, plan.store.pages);
     let mut was_cut = false;
     match Stage::new(&plan, 0, medium.clone(), shared.clone()) {
         Ok(stage) => was_cut = Campaign::new(stage, &mut report).play(),
@@ -75,10 +69,17 @@ pub(super) fn run(seed: u64) -> SeedReport {
     if report.is_sound() {
         if was_cut {
             medium.set_room(None);
-            medium.power_cut(&mut Rng::new(seed).fork("power"));
+            let mut rng = Rng::new(seed).fork("power");
+            medium.power_cut(&mut rng);
             shared.history.borrow_mut().power_cut();
+            if let Some(store) = &shared.store {
+                store.cut_power(&mut rng);
+            }
         } else {
             shared.history.borrow_mut().reopen();
+        }
+        if let Some(store) = &shared.store {
+            store.reopen();
         }
         match Stage::new(&plan, 1, medium, shared.clone()) {
             Ok(stage) => Campaign::new(stage, &mut report).reopened(),
@@ -87,6 +88,9 @@ pub(super) fn run(seed: u64) -> SeedReport {
     }
     report.losses = shared.lost.get();
     report.damaged = shared.damage_found.get();
+    if let Some(store) = &shared.store {
+        report.violations.extend(store.judge());
+    }
     let empty = PageHistory::new(Duration::ZERO);
     let history = shared.history.replace(empty);
     (report.reads, report.writes) = history.counts();
@@ -98,12 +102,27 @@ pub(super) fn run(seed: u64) -> SeedReport {
     report
 }
 
+/// What the target has of a store.
+fn medium(plan: &Plan, pages: u64) -> MemoryBackend {
+    let size = plan.store.block_size;
+    let blocks = pages * u64::from(plan.config.switch.page_size / size);
+    match plan.cuts_power() {
+        true => {
+            let blocks = blocks + stage::area_blocks(plan);
+            MemoryBackend::new(size, blocks).with_volatile_cache()
+        }
+        false => MemoryBackend::new(size, blocks),
+    }
+}
+
 fn shared(plan: &Plan) -> Shared {
+    let store = |second: StorePlan| Store::new(second, medium(plan, second.pages));
     let shared = Shared {
         seed: plan.seed,
         habits: plan.habits,
         pages: plan.store.pages,
         history: RefCell::new(PageHistory::new(RELEASED + plan.stalls())),
+        store: plan.second.map(store),
         wrong: RefCell::default(),
         full: Cell::new(0),
         lost: Cell::new(0),
@@ -115,6 +134,10 @@ fn shared(plan: &Plan) -> Shared {
     for index in 0..shared.pages {
         let page = shared.page(index).number();
         shared.history.borrow_mut().create(page);
+    }
+    if let Some(store) = &shared.store {
+        let mut history = shared.history.borrow_mut();
+        store.pages().for_each(|page| history.create(page));
     }
     shared
 }
@@ -165,12 +188,14 @@ impl<'a, 'b> Campaign<'a, 'b> {
         for at in 0..self.nodes() {
             let fixes = plan.habits.fixes;
             self.stage.spawn(at, true, || Script::Work(fixes));
+            self.work_on_store(at, 1);
         }
         self.stage.spawn_rogue();
         if self.drive("at work") {
             self.quieten();
             self.read_all();
             self.flush_all();
+            self.close_store();
         }
         let is_cut = self.is_cut;
         self.close();
@@ -180,6 +205,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
     /// What was written home is there.
     fn reopened(mut self) {
         self.read_all();
+        self.exhaust_store();
         self.close();
     }
 
@@ -336,6 +362,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
         stage.revive(at)?;
         let fixes = stage.plan.habits.fixes / 2;
         stage.spawn(at, true, || Script::Work(fixes));
+        self.work_on_store(at, 2);
         Ok(())
     }
 
@@ -407,6 +434,7 @@ impl<'a, 'b> Campaign<'a, 'b> {
             self.stage.spawn(at, false, || Script::ReadAll);
         }
         self.drive("reading everything");
+        self.at_store(allocators::Script::ReadAll);
     }
 
     fn flush_all(&mut self) {
@@ -414,6 +442,44 @@ impl<'a, 'b> Campaign<'a, 'b> {
             self.stage.spawn(at, false, || Script::Flush);
         }
         self.drive("writing everything home");
+    }
+
+    /// The node's user of the second store does its work, or one part of it.
+    fn work_on_store(&mut self, at: usize, parts: u32) {
+        if let Some(second) = self.stage.plan.second {
+            let script = allocators::Script::Work(second.operations / parts);
+            self.stage.spawn_store_user(at, script);
+        }
+    }
+
+    /// All users of the second store do this.
+    fn at_store(&mut self, script: allocators::Script) {
+        if self.stage.plan.second.is_none() {
+            return;
+        }
+        for at in 0..self.nodes() {
+            self.stage.spawn_store_user(at, script);
+        }
+        self.drive("at the second store");
+    }
+
+    /// The second store is closed in an orderly way.
+    fn close_store(&mut self) {
+        self.at_store(allocators::Script::Retire);
+        self.one_at_store(allocators::Script::Close);
+    }
+
+    /// It is open again, and everything that is free can be had.
+    fn exhaust_store(&mut self) {
+        self.one_at_store(allocators::Script::Exhaust);
+    }
+
+    fn one_at_store(&mut self, script: allocators::Script) {
+        let at = (0..self.nodes()).find(|&at| self.stage.is_alive(at));
+        if let Some(at) = at.filter(|_| self.stage.plan.second.is_some()) {
+            self.stage.spawn_store_user(at, script);
+            self.drive("closing the second store, or looking at it");
+        }
     }
 
     fn close(self) {

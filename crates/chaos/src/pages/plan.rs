@@ -1,6 +1,7 @@
 //! What a seed makes of a rack, of a store of pages on it, and of those who use it. What goes wrong
 //! is planned in `disturb`.
 
+use super::allocators::StorePlan;
 use super::disturb::{self, Disturbance};
 use crate::wrong::{Odds, Wrong};
 use core::fmt;
@@ -19,6 +20,8 @@ pub(super) struct Plan {
     /// A node that asks for what it must not get.
     pub rogue: Option<PageNode>,
     pub store: PageStoreSpec,
+    /// The second store, whose pages are allocated, if there is one.
+    pub second: Option<StorePlan>,
     /// The node with the entries of pages that the switch does not index.
     pub server: Option<NodeId>,
     /// The node that takes its place.
@@ -77,7 +80,7 @@ const STORE_BYTES: u64 = 4 << 20;
 /// Nodes with buffer frames at most, with the one that asks for what it must not get.
 const NODES_MAX: u64 = 4;
 
-const BLOCK: u32 = 4096;
+pub(super) const BLOCK: u32 = 4096;
 
 /// How packets fare.
 const ODDS: Odds = Odds {
@@ -91,7 +94,7 @@ impl Plan {
         let mut rng = Rng::new(seed ^ 0x7061_6765_7300);
         let page_size: u32 = 4096 << *rng.pick(&[0, 0, 0, 1, 2, 4]);
         let pages = rng.between(4, 96).min(STORE_BYTES / u64::from(page_size));
-        let nodes = nodes(&mut rng, page_size, pages);
+        let mut nodes = nodes(&mut rng, page_size, pages);
         let rogue = rng.chance(0.3).then_some(PageNode {
             node: NodeId(nodes.len() as u16),
             frames: 4,
@@ -114,6 +117,12 @@ impl Plan {
         // Another one stands by, should it die.
         let standby = server.map(|server| NodeId(server.0 + 1));
         let mut config = config(&mut rng, others, server.is_some());
+        // With random numbers of its own: a seed without it is what it was before there was one.
+        let mut own = Rng::new(seed).fork("allocators");
+        let second = StorePlan::draw(&mut own, page_size);
+        if second.is_some() {
+            StorePlan::enlarge(&mut nodes);
+        }
         let asking: Vec<_> = nodes.iter().chain(&rogue).collect();
         let switch = &mut config.switch;
         switch.page_size = page_size;
@@ -131,6 +140,15 @@ impl Plan {
         let checksums = rng.chance(0.7);
         let evict_batch = rng.between(1, 4) as u32;
         let mut disturbances = disturb::plan(&mut rng, &nodes, storage, server, indexing, pages);
+        if let Some(second) = &second {
+            switch.page_stores = 2;
+            switch.page_entries += match indexing {
+                Indexing::All => second.pages as u32,
+                Indexing::None => 0,
+                Indexing::Hot(_) => own.below(second.pages) as u32,
+            };
+            StorePlan::disturb(&mut own, pages, server.is_some(), &mut disturbances);
+        }
         let mut rng = rng.fork("device");
         let blocks_per_page = u64::from(page_size / BLOCK);
         let device = disturb::device(&mut rng, pages, blocks_per_page, checksums);
@@ -148,6 +166,7 @@ impl Plan {
                 block_size: BLOCK,
                 pages,
             },
+            second,
             server,
             standby,
             indexing,
@@ -179,10 +198,21 @@ impl Plan {
         })
     }
 
+    /// The stores by their numbers.
+    pub fn stores(&self) -> Vec<PageStoreSpec> {
+        let second = self.second.map(|second| second.spec(self.store.target));
+        [self.store].into_iter().chain(second).collect()
+    }
+
+    /// Workers of a node that use the first store: the first ones.
+    pub fn browsers(&self) -> usize {
+        usize::from(self.nodes[0].workers) - usize::from(self.second.is_some())
+    }
+
     /// Pages that the switch indexes from the beginning.
     pub fn indexed(&self) -> u64 {
         match self.indexing {
-            Indexing::All => self.store.pages,
+            Indexing::All => self.stores().iter().map(|store| store.pages).sum(),
             Indexing::None => 0,
             Indexing::Hot(first) => first,
         }
@@ -285,6 +315,9 @@ impl fmt::Display for Plan {
             habits.hold_max,
             habits.pause_max,
         )?;
+        if let Some(second) = &self.second {
+            write!(f, "{second}")?;
+        }
         let wrong = Wrong {
             faults: &self.config.faults,
             disturbances: &self.disturbances,

@@ -1,10 +1,12 @@
 //! What those who use pages and the harness tell each other.
 
+use super::allocators::{self, Store};
 use super::log::Logs;
 use super::plan::Habits;
 use core::cell::{Cell, RefCell};
-use rackweave_endpoint::page_store::Worker;
+use rackweave_base::Instant;
 use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_endpoint::page_store::{Allocator, FixError, Worker};
 use rackweave_sim::checkers::PageHistory;
 use rackweave_sim::checkers::page_history::Who;
 use rackweave_wire::fabric::page::PageId;
@@ -20,6 +22,8 @@ pub(super) struct Shared {
     pub habits: Habits,
     pub pages: u64,
     pub history: RefCell<PageHistory>,
+    /// The second store, if there is one.
+    pub store: Option<Store>,
     /// What must not be and the history does not show.
     pub wrong: RefCell<Vec<String>>,
     /// Fixes that found the device full, or the newest version lost.
@@ -41,18 +45,53 @@ pub(super) struct Excuses {
     pub nobody_answers: bool,
 }
 
+impl Excuses {
+    /// Whether a request may fail so.
+    pub fn cover(self, error: FixError) -> bool {
+        match error {
+            FixError::Storage { .. } => self.storage_fails,
+            FixError::Gone | FixError::TimedOut(_) => self.nobody_answers,
+            _ => false,
+        }
+    }
+}
+
 /// A worker's place: it leaves its connection here when it has done its part.
 pub(super) struct Seat {
     pub who: Who,
     pub worker: RefCell<Option<Worker<Channel>>>,
+    /// What a user of the second store goes on allocating with.
+    pub allocator: RefCell<Option<Allocator>>,
     /// Its node is taken for dead: what it does counts for nothing.
     pub is_presumed_dead: Cell<bool>,
 }
 
 impl Shared {
-    /// The page with this index.
+    /// The page with this index; those of the second store follow on those of the first.
     pub fn page(&self, index: u64) -> PageId {
-        PageId::new(0, index).expect("an index below the number of pages")
+        let page = match index.checked_sub(self.pages) {
+            Some(index) => PageId::new(allocators::STORE, index),
+            None => PageId::new(0, index),
+        };
+        page.expect("an index below the number of pages")
+    }
+
+    /// A node dies or is taken for dead.
+    pub fn crash(&self, now: Instant, node: u16) {
+        self.history.borrow_mut().crash(now, node);
+        if let Some(store) = &self.store {
+            store.crash(node);
+        }
+    }
+
+    /// Changes of the worker's node that were not taken.
+    pub fn tell_losses(&self, who: Who, worker: &Worker<Channel>) {
+        for loss in worker.losses() {
+            if Store::is_judged(loss.page) {
+                let mut history = self.history.borrow_mut();
+                history.not_taken(who, loss.page.number(), loss.version);
+            }
+        }
     }
 
     pub fn wrong(&self, what: String) {
@@ -68,6 +107,7 @@ impl Seat {
         Rc::new(Self {
             who,
             worker: RefCell::new(Some(worker)),
+            allocator: RefCell::default(),
             is_presumed_dead: Cell::new(false),
         })
     }

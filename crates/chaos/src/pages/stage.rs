@@ -1,6 +1,7 @@
 //! A rack with a store of pages on it, and those who use them.
 
 use super::actors::{Browser, Script};
+use super::allocators::{self, Store, StoreUser};
 use super::plan::Plan;
 use super::rogue::Rogue;
 use super::shared::{Seat, Shared};
@@ -15,8 +16,8 @@ use rackweave_target::{Backend, DoubleWrite, MemoryBackend};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The store's identity.
-const IDENTITY: u64 = 0x5eed;
+/// The identity of the stores.
+pub(super) const IDENTITY: u64 = 0x5eed;
 
 /// Drives of the storage node.
 const DRIVES: usize = 2;
@@ -79,7 +80,7 @@ impl<'a> Stage<'a> {
         };
         stage.add_target()?;
         let nodes = plan.nodes.iter().chain(&plan.rogue).copied().collect();
-        let mut spec = stage.rack.page_spec(nodes, vec![plan.store], plan.server);
+        let mut spec = stage.rack.page_spec(nodes, plan.stores(), plan.server);
         spec.indexed = plan.indexed();
         spec.standbys.extend(plan.standby);
         let made = stage.rack.create_pages(spec);
@@ -95,12 +96,16 @@ impl<'a> Stage<'a> {
         self.targets += 1;
         let size = self.plan.config.switch.page_size;
         let model = SsdModel::default();
-        let ssd = SsdBackend::new(self.medium.clone(), &model, DRIVES, size, &mut rng)
-            .with_stall(&self.stall);
-        let namespaces: Vec<Box<dyn Backend>> = match self.plan.cuts_power() {
-            true => vec![Box::new(double_write(ssd, self.plan)?)],
-            false => vec![Box::new(ssd)],
-        };
+        let mut namespaces: Vec<Box<dyn Backend>> = Vec::new();
+        let second = self.shared.store.as_ref().map(|store| &store.medium);
+        for medium in [&self.medium].into_iter().chain(second) {
+            let ssd = SsdBackend::new(medium.clone(), &model, DRIVES, size, &mut rng)
+                .with_stall(&self.stall);
+            namespaces.push(match self.plan.cuts_power() {
+                true => Box::new(double_write(ssd, self.plan)?),
+                false => Box::new(ssd),
+            });
+        }
         let options = TargetOptions { commands: 8 };
         let added = self
             .rack
@@ -157,15 +162,26 @@ impl<'a> Stage<'a> {
         !self.seats[at].is_empty()
     }
 
-    /// All workers of a node, or its first one, follow a script.
+    /// All workers of a node that use the first store, or its first one, follow a script.
     pub fn spawn(&mut self, at: usize, all: bool, script: impl Fn() -> Script) {
         let node = self.plan.nodes[at].node;
-        let count = if all { usize::MAX } else { 1 };
+        let count = if all { self.plan.browsers() } else { 1 };
         for seat in self.seats[at].iter().take(count) {
             match Browser::new(self.shared.clone(), seat.clone(), script()) {
                 Some(browser) => _ = self.rack.spawn(node, Box::new(browser)),
                 None => self.shared.wrong(format!("{} did not end", seat.who)),
             }
+        }
+    }
+
+    /// A node's user of the second store follows a script, if there is one.
+    pub fn spawn_store_user(&mut self, at: usize, script: allocators::Script) {
+        let Some(seat) = self.seats[at].last().filter(|_| self.plan.second.is_some()) else {
+            return;
+        };
+        match StoreUser::new(self.shared.clone(), seat.clone(), script) {
+            Some(user) => _ = self.rack.spawn(self.plan.nodes[at].node, Box::new(user)),
+            None => self.shared.wrong(format!("{} did not end", seat.who)),
         }
     }
 
@@ -184,7 +200,7 @@ impl<'a> Stage<'a> {
     pub fn presume(&mut self, at: usize) {
         let (now, number) = (self.rack.now(), self.number(at));
         let node = self.plan.nodes[at].node;
-        self.shared.history.borrow_mut().crash(now, number);
+        self.shared.crash(now, number);
         let before = self.rack.lost_pages().to_vec();
         self.rack.declare_dead(node);
         self.report_losses(&before);
@@ -215,7 +231,7 @@ impl<'a> Stage<'a> {
     /// A node dies.
     pub fn crash(&mut self, at: usize) {
         let (now, number) = (self.rack.now(), self.number(at));
-        self.shared.history.borrow_mut().crash(now, number);
+        self.shared.crash(now, number);
         self.rack.crash_node_silently(self.plan.nodes[at].node);
         self.seats[at].clear();
     }
@@ -231,7 +247,7 @@ impl<'a> Stage<'a> {
     fn report_losses(&self, before: &[LostPage]) {
         let mut history = self.shared.history.borrow_mut();
         for lost in self.rack.lost_pages() {
-            if !before.contains(lost) {
+            if !before.contains(lost) && Store::is_judged(lost.page) {
                 history.lost(lost.page.number(), lost.version);
             }
         }
@@ -260,7 +276,7 @@ impl<'a> Stage<'a> {
             .map(|lost| lost.page)
             .collect();
         for page in lost {
-            if self.rack.accept_loss(page) {
+            if self.rack.accept_loss(page) && Store::is_judged(page) {
                 self.shared.history.borrow_mut().accept(page.number());
             }
         }
@@ -268,6 +284,9 @@ impl<'a> Stage<'a> {
 
     pub fn fill(&self, room: Option<u64>) {
         self.medium.set_room(room);
+        if let Some(store) = &self.shared.store {
+            store.medium.set_room(room);
+        }
     }
 
     /// The device answers nothing for so long.

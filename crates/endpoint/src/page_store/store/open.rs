@@ -59,7 +59,8 @@ impl Formatting {
             identity: identity.max(1),
             generation: 0,
             clean: false,
-            marked: true,
+            // Whoever opens it before it is durable, or after it could not be made so, sees to that.
+            marked: false,
         };
         Ok(Self {
             persist: Persist::unchecked(superblock_of(store)),
@@ -109,7 +110,9 @@ impl Change for Format {
     }
 
     fn is_in(&self, bytes: &[u8]) -> bool {
-        Superblock::parse(bytes) == Ok(self.superblock)
+        // Others may have opened it already.
+        let layout = |superblock: &Superblock| superblock.layout(self.store);
+        Superblock::parse(bytes).is_ok_and(|found| layout(&found) == layout(&self.superblock))
     }
 }
 

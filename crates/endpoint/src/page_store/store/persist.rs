@@ -6,13 +6,17 @@
 //! its place.
 //!
 //! If nothing was written, another worker has changed the page since or has written it: the page is
-//! fixed again, which gives it a new version, and flushed again.
+//! fixed again, which gives it a new version, and flushed again. That takes the page away from who
+//! wants to write it now, so all of them wait a while before, longer each time: while storage does
+//! not answer, nobody would get any further.
 
 use crate::page_store::directory::{Directory, Mode};
 use crate::page_store::{Fix, FixError, Flush, FlushError, PageGuard, Worker};
+use rackweave_base::Instant;
 use rackweave_wire::fabric::page::PageId;
 
-/// After so many attempts something else is wrong than that others are quicker.
+/// After so many attempts, and the pool's patience, something else is wrong than that others are
+/// quicker or storage does not answer.
 const ATTEMPTS_MAX: u32 = 100;
 
 /// What is to be changed.
@@ -33,11 +37,14 @@ pub(super) struct Persist {
     checked: bool,
     step: Step,
     attempts: u32,
+    /// When others were quicker for the first time.
+    since: Option<Instant>,
 }
 
 #[derive(Debug)]
 enum Step {
     Begin,
+    Wait(Instant),
     Change(Fix),
     Flush(Flush),
     Look(Fix),
@@ -59,6 +66,7 @@ impl Persist {
             checked: true,
             step: Step::Begin,
             attempts: 0,
+            since: None,
         }
     }
 
@@ -78,7 +86,8 @@ impl Persist {
     ) -> Option<Result<bool, Failure>> {
         loop {
             let result = match self.step {
-                Step::Begin => self.fix(worker, Mode::Exclusive).map(Step::Change),
+                Step::Wait(until) if !worker.is_due(until) => return None,
+                Step::Begin | Step::Wait(_) => self.fix(worker, Mode::Exclusive).map(Step::Change),
                 Step::Change(fix) => match worker.take(fix)? {
                     Ok(mut guard) => {
                         if !change.make(&mut guard) {
@@ -93,12 +102,12 @@ impl Persist {
                     Ok(flushed) if flushed.written > 0 => {
                         self.fix(worker, Mode::Shared).map(Step::Look)
                     }
-                    Ok(_) => self.again(),
+                    Ok(_) => self.again(worker),
                     Err(error) => Err(Failure::Flush(error)),
                 },
                 Step::Look(fix) => match worker.take(fix)? {
                     Ok(guard) if change.is_in(&guard) => return Some(Ok(true)),
-                    Ok(_) => self.again(),
+                    Ok(_) => self.again(worker),
                     Err(error) => Err(Failure::Fix(error)),
                 },
             };
@@ -113,7 +122,7 @@ impl Persist {
     pub fn abandon<D: Directory>(&self, worker: &mut Worker<D>) {
         match self.step {
             Step::Change(fix) | Step::Look(fix) => worker.abandon(fix),
-            Step::Begin | Step::Flush(_) => {}
+            Step::Begin | Step::Wait(_) | Step::Flush(_) => {}
         }
     }
 
@@ -122,10 +131,13 @@ impl Persist {
         fix.map_err(Failure::Fix)
     }
 
-    fn again(&mut self) -> Result<Step, Failure> {
+    fn again<D: Directory>(&mut self, worker: &mut Worker<D>) -> Result<Step, Failure> {
         self.attempts += 1;
-        match self.attempts < ATTEMPTS_MAX {
-            true => Ok(Step::Begin),
+        let now = worker.now();
+        let since = *self.since.get_or_insert(now);
+        let patience = worker.pool().config().patience;
+        match self.attempts < ATTEMPTS_MAX || now.since(since) < patience {
+            true => Ok(Step::Wait(worker.step_back_until(self.attempts))),
             false => Err(Failure::Contended),
         }
     }

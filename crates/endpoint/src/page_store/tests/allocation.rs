@@ -1,14 +1,17 @@
 //! Random allocations, with crashes: whatever happens, no page is in use twice.
 //!
 //! Actors on several nodes poll the machines of the store. Power cuts, nodes that die or are taken
-//! for dead, storage that fails and losses that are accepted come in between. The model knows which
-//! pages are in use, and nothing of maps.
+//! for dead, storage that fails and losses that are accepted come in between. What must hold is
+//! judged by the checker of the campaign against pages, which has them on a whole rack.
 
 use super::bench::{NoVerbs, PAGE, page, pool};
 use super::played::{Played, Rack};
 use crate::page_store::Mode::{Exclusive, Shared};
 use crate::page_store::*;
 use rackweave_base::{Duration, Instant, Rng};
+use rackweave_sim::checkers::PageUse;
+use rackweave_sim::checkers::page_history::Who;
+use rackweave_sim::checkers::page_use::OpenAsked;
 use rackweave_wire::fabric::page::PageId;
 use std::collections::BTreeSet;
 
@@ -43,7 +46,7 @@ const CALM: Plan = Plan {
 
 enum Job {
     Rests,
-    Opens(Opening),
+    Opens(Opening, OpenAsked),
     Allocates,
     /// A page that was handed out is to be all zeroes.
     Looks(Fix),
@@ -63,12 +66,9 @@ struct Actor {
     job: Job,
 }
 
-/// What is true of the store, as its users know it.
+/// What has happened.
 #[derive(Default)]
-struct Model {
-    in_use: BTreeSet<PageId>,
-    /// Whether pages may have been leaked.
-    leaks: bool,
+struct Sum {
     handed_out: u64,
     opened_after_crash: u64,
 }
@@ -79,11 +79,13 @@ struct World {
     actors: Vec<Actor>,
     now: Instant,
     rng: Rng,
-    model: Model,
+    /// What its users know of the store.
+    page_use: PageUse,
+    opened_after_crash: u64,
     /// Node numbers that were used since the power was last cut.
     numbers: u16,
-    /// What the next one to open the store finds, if that is known.
-    expect_clean: Option<bool>,
+    /// The power was cut, and nobody has opened the store since.
+    is_after_crash: bool,
 }
 
 impl World {
@@ -95,9 +97,10 @@ impl World {
             actors: Vec::new(),
             now: Instant::ZERO,
             rng: Rng::new(!seed),
-            model: Model::default(),
+            page_use: PageUse::new((2..plan.pages).map(|index| page(index).number())),
+            opened_after_crash: 0,
             numbers: 0,
-            expect_clean: None,
+            is_after_crash: false,
         };
         world.start();
         let options = FormatOptions {
@@ -111,6 +114,7 @@ impl World {
                 .poll(&mut world.actors[0].worker)
                 .map(Result::unwrap)
         });
+        world.page_use.formatted();
         world.open_all();
         world
     }
@@ -144,11 +148,23 @@ impl World {
     }
 
     fn open_all(&mut self) {
-        for actor in &mut self.actors {
+        for at in 0..self.actors.len() {
+            let actor = &self.actors[at];
             if actor.allocator.is_none() && matches!(actor.job, Job::Rests) {
-                actor.job = Job::Opens(Opening::new(STORE));
+                self.actors[at].job = self.open(at);
             }
         }
+    }
+
+    fn open(&mut self, at: usize) -> Job {
+        let asked = self.page_use.ask_open(self.who(at));
+        Job::Opens(Opening::new(STORE), asked)
+    }
+
+    fn who(&self, at: usize) -> Who {
+        let node = self.actors[at].worker.pool().config().node;
+        let worker = (at % self.plan.workers) as u16;
+        Who { node, worker }
     }
 
     fn wait<T>(&mut self, mut ready: impl FnMut(&mut Self) -> Option<T>) -> T {
@@ -184,17 +200,16 @@ impl World {
         let actor = &mut self.actors[at];
         let next = match job {
             Job::Rests => self.next_job(at),
-            Job::Opens(mut opening) => match opening.poll(&mut actor.worker) {
-                None => Job::Opens(opening),
-                Some(result) => self.opened(at, result),
+            Job::Opens(mut opening, asked) => match opening.poll(&mut actor.worker) {
+                None => Job::Opens(opening, asked),
+                Some(result) => self.opened(at, asked, result),
             },
             Job::Allocates => match actor.allocator.as_mut().unwrap().poll(&mut actor.worker) {
                 None => Job::Allocates,
                 Some(Ok(page)) => {
-                    let fresh = self.model.in_use.insert(page);
-                    assert!(fresh, "{page} was handed out twice");
-                    self.model.handed_out += 1;
-                    Job::Looks(actor.worker.fix(page, Shared))
+                    let fix = actor.worker.fix(page, Shared);
+                    self.page_use.handed_out(self.who(at), page.number());
+                    Job::Looks(fix)
                 }
                 Some(Err(error)) => self.not_allocated(at, error),
             },
@@ -226,7 +241,9 @@ impl World {
                         "{page}: {result:?}"
                     );
                     // Who is told of an error might try again later, and does not here.
-                    self.model.leaks |= result.is_err() || actor.is_mistaken;
+                    if result.is_err() || actor.is_mistaken {
+                        self.page_use.may_leak();
+                    }
                     Job::Rests
                 }
             },
@@ -243,7 +260,7 @@ impl World {
                         Job::Retired
                     }
                     Some(Err(_)) => {
-                        self.model.leaks = true;
+                        self.page_use.may_leak();
                         Job::Retires
                     }
                 }
@@ -262,8 +279,7 @@ impl World {
             0..11 => Job::Allocates,
             11..18 => {
                 // The model does not have it any more: it may be handed out as soon as it is free.
-                let nth = self.rng.below(self.model.in_use.len().max(1) as u64);
-                let Some(&page) = self.model.in_use.iter().nth(nth as usize) else {
+                let Some(number) = self.page_use.pick(&mut self.rng, |_| true) else {
                     return Job::Rests;
                 };
                 let uses = |actor: &Actor| matches!(actor.job, Job::Looks(_) | Job::Writes(_));
@@ -271,7 +287,8 @@ impl World {
                 if is_used {
                     return Job::Rests;
                 }
-                self.model.in_use.remove(&page);
+                self.page_use.free(number);
+                let page = page(number - page(0).number());
                 let layout = *self.actors[at].allocator.as_ref().unwrap().layout();
                 Job::Frees(Freeing::new(layout, page), page)
             }
@@ -286,13 +303,20 @@ impl World {
         }
     }
 
-    fn opened(&mut self, at: usize, result: Result<Superblock, OpenError>) -> Job {
+    fn opened(
+        &mut self,
+        at: usize,
+        asked: OpenAsked,
+        result: Result<Superblock, OpenError>,
+    ) -> Job {
         match result {
             Ok(superblock) => {
-                if let Some(clean) = self.expect_clean.take() {
-                    assert!(!superblock.clean || clean, "it was not closed");
-                    self.model.opened_after_crash += u64::from(!clean);
-                }
+                let Superblock {
+                    clean, generation, ..
+                } = superblock;
+                self.page_use.opened(asked, clean, generation);
+                self.opened_after_crash += u64::from(self.is_after_crash);
+                self.is_after_crash = false;
                 let actor = &mut self.actors[at];
                 let layout = superblock.layout(STORE);
                 actor.allocator = Some(Allocator::new(layout, actor.worker.pool()));
@@ -300,10 +324,10 @@ impl World {
             }
             Err(OpenError::Fix(FixError::Lost(lost))) => {
                 self.rack.accept_loss(lost);
-                Job::Opens(Opening::new(STORE))
+                self.open(at)
             }
             Err(OpenError::Fix(_) | OpenError::Flush(_) | OpenError::Truncated { .. }) => {
-                Job::Opens(Opening::new(STORE))
+                self.open(at)
             }
             Err(error) => panic!("{error}"),
         }
@@ -345,12 +369,12 @@ impl World {
                 let number = actor.worker.pool().config().node;
                 self.rack.presume_dead(number);
             }
-            self.model.leaks = true;
+            self.page_use.may_leak();
         }
         if self.rng.chance(plan.faults) {
             let fault = [None, None, Some(0x006), Some(0x281)];
             self.rack.model().fault = fault[self.rng.below(4) as usize];
-            self.model.leaks = true;
+            self.page_use.may_leak();
         }
         // At once, while the one who was taken for dead goes on; or some time later.
         if self.rng.chance(plan.deaths + plan.mistaken_deaths) || (mistaken && self.rng.chance(0.5))
@@ -370,14 +394,14 @@ impl World {
         self.rack.model().fault = None;
         self.actors.clear();
         self.rack.cut_power();
-        self.model.leaks = true;
-        self.expect_clean = Some(false);
+        self.page_use.may_leak();
+        self.is_after_crash = true;
         self.start();
         self.open_all();
     }
 
     fn kill(&mut self, node: usize) {
-        self.model.leaks = true;
+        self.page_use.may_leak();
         let number = |actor: &Actor| actor.worker.pool().config().node;
         let dead = self.actors.iter().filter(|actor| actor.node == node);
         let dead: BTreeSet<u16> = dead.map(number).collect();
@@ -434,54 +458,40 @@ impl World {
             });
         }
         let mut closing = Closing::new(STORE);
+        self.page_use.ask_close();
         self.wait(|world| {
             closing
                 .poll(&mut world.actors[0].worker)
                 .map(Result::unwrap)
         });
+        self.page_use.closed();
         self.check_maps();
         self.actors.clear();
         // What was closed outlives this as well.
         self.rack.cut_power();
-        self.expect_clean = Some(true);
         self.start();
         self.open_all();
         self.rest();
         self.check_maps();
     }
 
-    /// What maps say of pages, as it is durable.
-    fn check_maps(&mut self) {
-        let capacity = self.plan.pages;
+    /// What the map says of pages. Returns how many can be handed out.
+    fn check_maps(&mut self) -> u64 {
         let fix = self.actors[0].worker.fix(page(1), Shared);
         let guard = self.wait(|world| world.actors[0].worker.take(fix));
-        let guard = guard.unwrap();
-        let state =
-            |index: u64| guard[1024 + (index as usize - 2) / 4] >> ((index - 2) % 4 * 2) & 3;
-        let in_use = (2..capacity).filter(|index| state(*index) == 1).count();
-        for page in &self.model.in_use {
-            assert_eq!(state(page.index()), 1, "{page} is in use");
-        }
-        assert!(in_use == self.model.in_use.len() || self.model.leaks);
+        self.page_use.judge_map(page(2).number(), &guard.unwrap())
     }
 
     /// Everything that the map says is there can be had.
     fn exhaust(&mut self) {
-        let fix = self.actors[0].worker.fix(page(1), Shared);
-        let guard = self.wait(|world| world.actors[0].worker.take(fix)).unwrap();
-        let state =
-            |index: u64| guard[1024 + (index as usize - 2) / 4] >> ((index - 2) % 4 * 2) & 3;
-        let mut left = (2..self.plan.pages)
-            .filter(|index| state(*index) % 2 == 0)
-            .count();
-        drop(guard);
+        let mut left = self.check_maps();
         loop {
             let result = self.wait(|world| {
                 let actor = &mut world.actors[0];
                 actor.allocator.as_mut().unwrap().poll(&mut actor.worker)
             });
             match result {
-                Ok(page) => assert!(self.model.in_use.insert(page), "{page}"),
+                Ok(page) => _ = self.page_use.handed_out(self.who(0), page.number()),
                 Err(AllocateError::StoreFull { .. }) => break,
                 Err(error) => panic!("{error}"),
             }
@@ -491,7 +501,7 @@ impl World {
     }
 }
 
-fn run(seed: u64, plan: Plan) -> Model {
+fn run(seed: u64, plan: Plan) -> Sum {
     println!("seed {seed}");
     let mut world = World::new(seed, plan);
     for _ in 0..plan.steps {
@@ -500,18 +510,23 @@ fn run(seed: u64, plan: Plan) -> Model {
     }
     world.close_and_reopen();
     world.exhaust();
-    world.model
+    let sum = Sum {
+        handed_out: world.page_use.counts().0,
+        opened_after_crash: world.opened_after_crash,
+    };
+    assert_eq!(world.page_use.finish(), Ok(()));
+    sum
 }
 
-fn check(seeds: std::ops::Range<u64>, plan: Plan) -> Model {
+fn check(seeds: std::ops::Range<u64>, plan: Plan) -> Sum {
     // For longer runs at a desk.
     let more = std::env::var("PAGE_STORE_SEEDS");
     let more: u64 = more.ok().and_then(|more| more.parse().ok()).unwrap_or(0);
-    let mut sum = Model::default();
+    let mut sum = Sum::default();
     for seed in seeds.start..seeds.end + more {
-        let model = run(seed, plan);
-        sum.handed_out += model.handed_out;
-        sum.opened_after_crash += model.opened_after_crash;
+        let one = run(seed, plan);
+        sum.handed_out += one.handed_out;
+        sum.opened_after_crash += one.opened_after_crash;
     }
     let (pages, opened) = (sum.handed_out, sum.opened_after_crash);
     println!("{pages} pages handed out, opened {opened} times after a power cut");

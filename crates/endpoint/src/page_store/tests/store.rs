@@ -322,3 +322,22 @@ fn a_page_that_is_allocated_again_keeps_its_lsn() {
     let guard = store.fix(pages[3], Shared).unwrap();
     assert_eq!((counter(&guard), guard.lsn()), (0, 7));
 }
+
+#[test]
+fn a_store_that_is_open_is_durable_though_its_format_failed() {
+    let rack = Rack::new(9, 4096, 150);
+    let mut store = one(&rack);
+    // It is in the pool, so that writing it fails and not reading it.
+    drop(store.fix(page(0), Shared).unwrap());
+    rack.model().fault = Some(0x281);
+    let failed = store.format(OPTIONS);
+    assert!(matches!(failed, Err(OpenError::Flush(_))), "{failed:?}");
+    rack.model().fault = None;
+    store.open(STORE).unwrap();
+    let page = store.allocate().unwrap();
+    drop(store);
+    rack.cut_power();
+    let mut store = one(&rack);
+    assert!(!store.open(STORE).unwrap().clean);
+    assert_ne!(store.allocate(), Ok(page));
+}

@@ -83,6 +83,8 @@ pub struct Worker<D: Directory> {
     /// The page in doubt that this worker finds out about.
     doubt: Option<Doubt>,
     log_question: LogQuestion,
+    /// When a machine of the store goes on, which has no timer of its own.
+    wake_at: Option<Instant>,
     statistics: Statistics,
 }
 
@@ -121,6 +123,7 @@ impl<D: Directory> Worker<D> {
             beginning: 0,
             doubt: None,
             log_question: LogQuestion::default(),
+            wake_at: None,
             statistics: Statistics::default(),
         }
     }
@@ -369,6 +372,7 @@ impl<D: Directory> Worker<D> {
     /// The same without the engine's log: see [`Self::poll_log`].
     pub(super) fn poll_rest(&mut self, now: Instant, verbs: &mut dyn Verbs) -> bool {
         self.now = now;
+        self.wake_at = self.wake_at.filter(|at| *at > now);
         let mut happened = false;
         while let Some(reply) = self.directory.poll(now, verbs) {
             happened = true;
@@ -419,6 +423,7 @@ impl<D: Directory> Worker<D> {
                     .any(|f| f.result.is_none())
                     .then_some(soon),
             );
+        let waits = waits.chain(self.wake_at.map(at));
         waits.chain(self.directory.poll_timeout()).min()
     }
 
@@ -446,6 +451,28 @@ impl<D: Directory> Worker<D> {
             1 << attempts.min(5)
         };
         self.later(Duration::from_micros(micros))
+    }
+
+    /// When it was polled last.
+    pub(super) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Whether this time has come. If not, the worker is to be polled when it has.
+    pub(super) fn is_due(&mut self, at: Instant) -> bool {
+        let is_due = at <= self.now;
+        if !is_due {
+            self.wake_at = Some(self.wake_at.map_or(at, |first| first.min(at)));
+        }
+        is_due
+    }
+
+    /// Until when to leave a page to others who want to write it home.
+    pub(super) fn step_back_until(&mut self, attempts: u32) -> Instant {
+        match attempts {
+            0..=1 => self.now,
+            more => self.later(Duration::from_micros(1 << more.min(9))),
+        }
     }
 
     /// When to ask again one who does not answer.

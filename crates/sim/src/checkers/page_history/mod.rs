@@ -235,6 +235,20 @@ impl PageHistory {
         self.writes += 1;
     }
 
+    /// A page that had been in use before was handed out to somebody, whose node has written zeroes
+    /// over it for that.
+    pub fn zeroed(&mut self, who: Who, page: u64) {
+        let entry = self.page(page);
+        entry.states.push(State {
+            writer: Some(who),
+            certain: false,
+            ..State::unseen(0, vec![None])
+        });
+        entry.lost = None;
+        entry.orphaned = None;
+        self.writes += 1;
+    }
+
     /// A worker knows that everything that its node gave back before was taken.
     pub fn confirmed(&mut self, node: u16) {
         for page in self.pages.values_mut() {
@@ -251,7 +265,8 @@ impl PageHistory {
         let is_dead = self.dead.contains(&who.node);
         let entry = self.page(page);
         let newest = entry.newest();
-        let is_newest = newest.version == Some(version)
+        // Of zeroes nobody was told the version.
+        let is_newest = newest.version.is_none_or(|newest| newest == version)
             && newest.writer.is_some_and(|writer| writer.node == who.node);
         let was_taken = is_newest && newest.certain;
         let was_lost = entry.lost_on_its_way(who.node, version);

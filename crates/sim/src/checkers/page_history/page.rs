@@ -179,7 +179,8 @@ impl Page {
     /// published before, and changed again by the node that is silent.
     pub fn lost_on_its_way(&self, node: u16, version: u64) -> bool {
         let is_it = |state: &State| {
-            state.version == Some(version) && state.writer.is_some_and(|who| who.node == node)
+            let fits = state.version.is_none_or(|its| its == version);
+            fits && state.writer.is_some_and(|who| who.node == node)
         };
         let at = self.states.iter().rposition(is_it);
         at.is_some_and(|at| {

@@ -1,0 +1,233 @@
+//! A second store, whose pages are allocated and freed: its plan, and what its users and the
+//! harness tell each other.
+//!
+//! One worker of each node is a [`user`] of the store. The first formats it, the others open it.
+//! They allocate pages, read and change them, also those of others, and free them; they flush, leave
+//! the store and open it again, and at times all together close it. What must hold is judged by
+//! `rackweave_sim::checkers::PageUse`; what is in the pages, with those of the first store, by
+//! `PageHistory`.
+
+mod user;
+
+pub(super) use user::{Script, StoreUser};
+
+use super::disturb::Disturbance;
+use super::plan::BLOCK;
+use core::cell::RefCell;
+use core::fmt;
+use rackweave_base::{Duration, Instant, NodeId, Rng};
+use rackweave_controller::{PageNode, PageStoreSpec};
+use rackweave_sim::checkers::PageUse;
+use rackweave_target::MemoryBackend;
+use rackweave_wire::fabric::page::PageId;
+use std::collections::BTreeMap;
+
+/// The number of the store. That of the other pages is 0.
+pub(super) const STORE: u8 = 1;
+
+/// How often a seed has the store.
+const SHARE: f64 = 0.4;
+
+/// Page 0 is the superblock and page 1 the only map: these stores are not large.
+const MAP: u64 = 1;
+const FIRST: u64 = 2;
+
+/// Bytes of the store at most.
+const BYTES: u64 = 4 << 20;
+
+/// Buffer frames that a node has for the store.
+const FRAMES: u32 = 5;
+
+/// The store, and what its users do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StorePlan {
+    /// Pages, superblock and map included.
+    pub pages: u64,
+    /// What a user does one after the other.
+    pub operations: u32,
+    /// How many pages its users keep in use, about.
+    pub in_use: u64,
+    pub pause_max: Duration,
+    pub hold_max: Duration,
+    pub flush_chance: f64,
+    /// How often a user leaves the store and opens it again.
+    pub reopen_chance: f64,
+    /// How often a user wants the store closed by all.
+    pub close_chance: f64,
+    /// How often a user gives nothing back when it leaves the store.
+    pub leak_chance: f64,
+}
+
+impl StorePlan {
+    /// The store that a seed has, if it has one. Of `page_size` bytes each.
+    pub fn draw(rng: &mut Rng, page_size: u32) -> Option<Self> {
+        if !rng.chance(SHARE) {
+            return None;
+        }
+        let micros = Duration::from_micros;
+        let most = BYTES / u64::from(page_size);
+        let pages = rng.between(FIRST + 10, 120).min(most);
+        Some(Self {
+            pages,
+            operations: rng.between(10, 100) as u32,
+            in_use: rng.between(2, pages),
+            pause_max: *rng.pick(&[micros(1), micros(10), micros(50)]),
+            hold_max: *rng.pick(&[micros(1), micros(5), micros(30)]),
+            flush_chance: *rng.pick(&[0.02, 0.1, 0.3]),
+            reopen_chance: *rng.pick(&[0.0, 0.02, 0.1]),
+            close_chance: *rng.pick(&[0.0, 0.01, 0.05]),
+            leak_chance: *rng.pick(&[0.0, 0.2]),
+        })
+    }
+
+    /// A worker and some buffer frames more at each node.
+    pub fn enlarge(nodes: &mut [PageNode]) {
+        for node in nodes {
+            node.workers += 1;
+            node.frames += FRAMES;
+        }
+    }
+
+    /// The store on the target's second namespace.
+    pub fn spec(&self, target: NodeId) -> PageStoreSpec {
+        PageStoreSpec {
+            target,
+            nsid: 2,
+            block_size: BLOCK,
+            pages: self.pages,
+        }
+    }
+
+    /// What goes wrong besides: somebody accepts losses, and if the store's entries move, those of
+    /// superblock and map do so often. `first` is the index of the store's first page.
+    pub fn disturb(rng: &mut Rng, first: u64, moves: bool, all: &mut Vec<(Instant, Disturbance)>) {
+        let some_time = |rng: &mut Rng| Instant::from_nanos(rng.between(0, 8_000_000));
+        for _ in 0..rng.between(0, 4) {
+            all.push((some_time(rng), Disturbance::Accept));
+        }
+        if !moves {
+            return;
+        }
+        for _ in 0..rng.between(0, 20) {
+            let page = first + rng.below(FIRST + 3);
+            let exponent = rng.between(13, 22);
+            let at = Instant::from_nanos(rng.between(0, 1 << exponent));
+            let promotes = rng.chance(0.5);
+            all.push((
+                at,
+                match promotes {
+                    true => Disturbance::Promote(page),
+                    false => Disturbance::Demote(page),
+                },
+            ));
+        }
+    }
+}
+
+impl fmt::Display for StorePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "; a store of {} pages, {} operations of each user, {} in use, held {}, pauses {}",
+            self.pages, self.operations, self.in_use, self.hold_max, self.pause_max
+        )
+    }
+}
+
+/// The store as its users and the harness know it.
+pub(super) struct Store {
+    pub plan: StorePlan,
+    /// What the target has of it.
+    pub medium: MemoryBackend,
+    pub page_use: RefCell<PageUse>,
+    users: RefCell<Users>,
+}
+
+/// Who uses the store, by the number of the node in its present life.
+#[derive(Default)]
+struct Users {
+    all: BTreeMap<u16, User>,
+    /// Who formats it, until it is formatted.
+    formatter: Option<u16>,
+    is_formatted: bool,
+    /// All are to leave the store so that this one closes it, once it is known which.
+    closing: Option<Closer>,
+    /// A user left the store without giving back or flushing everything: it is not closed any more.
+    is_left: bool,
+    /// A node has died, or was taken for dead, so that pages may be lost.
+    may_lose: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct User {
+    /// The page that it reads or changes.
+    page: Option<u64>,
+    /// It has given everything back and waits for the closing.
+    is_out: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Closer {
+    Nobody,
+    Node(u16),
+}
+
+impl Store {
+    pub fn new(plan: StorePlan, medium: MemoryBackend) -> Self {
+        let store = Self {
+            plan,
+            medium,
+            page_use: RefCell::new(PageUse::new([])),
+            users: RefCell::default(),
+        };
+        store.page_use.replace(PageUse::new(store.pages()));
+        store
+    }
+
+    /// Whether the history of pages has this page of the store: superblock and map it does not
+    /// have.
+    pub fn is_judged(page: PageId) -> bool {
+        page.store() != STORE || page.index() >= FIRST
+    }
+
+    /// A node dies or is taken for dead.
+    pub fn crash(&self, node: u16) {
+        let mut users = self.users.borrow_mut();
+        users.all.remove(&node);
+        users.may_lose = true;
+        if users.closing == Some(Closer::Node(node)) {
+            users.closing = None;
+        }
+        self.page_use.borrow_mut().may_leak();
+    }
+
+    /// The power fails, the device's included.
+    pub fn cut_power(&self, rng: &mut Rng) {
+        self.medium.set_room(None);
+        self.medium.power_cut(rng);
+        self.page_use.borrow_mut().may_leak();
+    }
+
+    /// Another rack is built over the same medium.
+    pub fn reopen(&self) {
+        let mut users = self.users.borrow_mut();
+        *users = Users {
+            is_formatted: users.is_formatted,
+            ..Users::default()
+        };
+    }
+
+    /// The pages that can be allocated, by number.
+    pub fn pages(&self) -> impl Iterator<Item = u64> + use<> {
+        let pages = FIRST..self.plan.pages;
+        pages.filter_map(|index| Some(PageId::new(STORE, index)?.number()))
+    }
+
+    /// What is wrong with allocations, in words.
+    pub fn judge(&self) -> Vec<String> {
+        let empty = PageUse::new([]);
+        let page_use = self.page_use.replace(empty);
+        let violations = page_use.finish().err().unwrap_or_default();
+        violations.iter().map(ToString::to_string).collect()
+    }
+}

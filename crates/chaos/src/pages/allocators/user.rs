@@ -1,0 +1,765 @@
+//! A user of the store: a worker that opens it, allocates, reads, changes and frees pages.
+
+use super::{Closer, FIRST, MAP, STORE, Store, User};
+use crate::pages::shared::{Seat, Shared, count};
+use crate::pages::stage::IDENTITY;
+use core::mem::replace;
+use rackweave_base::{Duration, Instant, Rng};
+use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_endpoint::page_store::{
+    AllocateError, Allocator, Closing, Fix, FixError, Flush, FormatOptions, Formatting, Freeing,
+    MapError, Mode, OpenError, Opening, PageGuard, Superblock, Worker,
+};
+use rackweave_sim::checkers::page_history::{
+    Asked, FlushAsked, Got, PageStamp, check_page, fill_page,
+};
+use rackweave_sim::checkers::page_use::OpenAsked;
+use rackweave_sim::world::{Actor, Context, Step};
+use rackweave_wire::fabric::page::PageId;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Rounds of a step at most: time stands still meanwhile.
+const ROUNDS_MAX: u32 = 10_000;
+
+/// How often a user tries to open the store before it gives up, and what it waits in between at
+/// most. What it waits for is that somebody accepts a loss, or that the device has room again.
+const OPENINGS_MAX: u32 = 24;
+const RETRY_MAX: Duration = Duration::from_millis(1);
+
+/// How often users look what others do.
+const LOOK: Duration = Duration::from_micros(3);
+
+/// What a user is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::pages) enum Script {
+    /// So many operations of all kinds.
+    Work(u32),
+    /// Reads all pages in use, each once.
+    ReadAll,
+    /// Gives back what is set aside, and flushes. It must succeed.
+    Retire,
+    /// Opens the store and closes it. It must succeed.
+    Close,
+    /// Opens the store, looks at its map, and allocates all that there is. It must succeed.
+    Exhaust,
+}
+
+/// A user.
+pub(in crate::pages) struct StoreUser {
+    shared: Rc<Shared>,
+    seat: Rc<Seat>,
+    /// Nothing once it has ended.
+    worker: Option<Worker<Channel>>,
+    allocator: Option<Allocator>,
+    script: Script,
+    /// Nothing goes wrong any more: everything must succeed.
+    is_quiet: bool,
+    rng: Rng,
+    job: Job,
+    operations: u32,
+    to_read: VecDeque<u64>,
+    next_at: Instant,
+    openings: u32,
+    /// Pages that its map says can be allocated, less those that were.
+    available: Option<u64>,
+    /// Steps of one whose node is taken for dead.
+    steps_left: u32,
+    scratch: Vec<u8>,
+}
+
+/// What it is doing.
+enum Job {
+    Rests,
+    Formats(Formatting),
+    Opens(Opening, OpenAsked),
+    Allocates,
+    Fixes(Fix, Asked),
+    Holds(PageGuard, Got, Instant, Option<PageStamp>),
+    Frees(Freeing, PageId),
+    Flushes(Flush, FlushAsked),
+    /// Gives back what is set aside, flushes, and waits for the closing, if there is one.
+    Retires,
+    Flushed(Flush, FlushAsked),
+    Waits,
+    Closes(Closing),
+    LooksAtMap(Fix),
+    Over,
+}
+
+/// What came of going on with a job.
+enum Next {
+    Wait(Job),
+    Go(Job),
+}
+
+impl StoreUser {
+    /// A worker takes its seat. None if it has not left it, or the seed has no store.
+    pub fn new(shared: Rc<Shared>, seat: Rc<Seat>, script: Script) -> Option<Self> {
+        let worker = seat.worker.borrow_mut().take()?;
+        let store = shared.store.as_ref()?;
+        let number = u64::from(seat.who.node) << 16 | u64::from(seat.who.worker);
+        let rng = Rng::new(shared.seed ^ number << 8).fork("store user");
+        let page_size = worker.pool().config().page_size as usize;
+        let header = rackweave_wire::fabric::page::HEADER_LEN;
+        let operations = match script {
+            Script::Work(operations) => operations,
+            _ => 0,
+        };
+        let to_read = match script {
+            Script::ReadAll => store.page_use.borrow().in_use().collect(),
+            _ => VecDeque::new(),
+        };
+        let mut users = store.users.borrow_mut();
+        users.all.insert(seat.who.node, User::default());
+        drop(users);
+        let allocator = seat.allocator.borrow_mut().take();
+        Some(Self {
+            shared,
+            seat,
+            worker: Some(worker),
+            allocator,
+            is_quiet: !matches!(script, Script::Work(_)),
+            script,
+            rng,
+            job: Job::Rests,
+            operations,
+            to_read,
+            next_at: Instant::ZERO,
+            openings: 0,
+            available: None,
+            steps_left: 100,
+            scratch: vec![0; page_size - header],
+        })
+    }
+
+    fn store(&self) -> &Store {
+        self.shared.store.as_ref().expect("it was there at first")
+    }
+
+    fn node(&self) -> u16 {
+        self.seat.who.node
+    }
+
+    /// Goes on with its job. True if anything happened.
+    fn advance(&mut self, worker: &mut Worker<Channel>, now: Instant) -> bool {
+        let mut happened = false;
+        loop {
+            let job = replace(&mut self.job, Job::Rests);
+            match self.go_on(worker, now, job) {
+                Next::Wait(job) => {
+                    self.job = job;
+                    return happened;
+                }
+                Next::Go(job) => self.job = job,
+            }
+            happened = true;
+        }
+    }
+
+    fn go_on(&mut self, worker: &mut Worker<Channel>, now: Instant, job: Job) -> Next {
+        match job {
+            Job::Rests if now < self.next_at => Next::Wait(Job::Rests),
+            Job::Rests => self.begin(worker, now),
+            Job::Formats(mut formatting) => match formatting.poll(worker) {
+                None => Next::Wait(Job::Formats(formatting)),
+                Some(result) => Next::Go(self.formatted(now, result)),
+            },
+            Job::Opens(mut opening, asked) => match opening.poll(worker) {
+                None => Next::Wait(Job::Opens(opening, asked)),
+                Some(result) => Next::Go(self.opened(worker, now, asked, result)),
+            },
+            Job::Allocates => self.allocate(worker, now),
+            Job::Fixes(fix, asked) => match worker.take(fix) {
+                None => Next::Wait(Job::Fixes(fix, asked)),
+                Some(Ok(guard)) => Next::Go(self.fixed(now, asked, guard)),
+                Some(Err(error)) => {
+                    self.not_fixed(now, asked, error);
+                    Next::Go(Job::Rests)
+                }
+            },
+            Job::Holds(guard, got, until, stamp) if now < until => {
+                Next::Wait(Job::Holds(guard, got, until, stamp))
+            }
+            Job::Holds(guard, got, _, stamp) => {
+                self.give_back(guard, got, stamp);
+                Next::Go(Job::Rests)
+            }
+            Job::Frees(mut freeing, page) => match freeing.poll(worker) {
+                None => Next::Wait(Job::Frees(freeing, page)),
+                Some(result) => {
+                    self.freed(now, page, result);
+                    Next::Go(Job::Rests)
+                }
+            },
+            Job::Flushes(flush, asked) => match worker.take_flush(flush) {
+                None => Next::Wait(Job::Flushes(flush, asked)),
+                Some(Ok(_)) => {
+                    self.shared.history.borrow_mut().flushed(&asked);
+                    Next::Go(Job::Rests)
+                }
+                Some(Err(error)) => {
+                    self.judge(now, "flush", error.cause());
+                    Next::Go(Job::Rests)
+                }
+            },
+            Job::Retires => self.retire(worker, now),
+            Job::Flushed(flush, asked) => match worker.take_flush(flush) {
+                None => Next::Wait(Job::Flushed(flush, asked)),
+                Some(Ok(_)) => {
+                    self.shared.history.borrow_mut().flushed(&asked);
+                    Next::Go(self.is_out())
+                }
+                Some(Err(error)) => {
+                    self.judge(now, "flush before leaving", error.cause());
+                    Next::Go(self.cannot_close())
+                }
+            },
+            Job::Waits => self.wait_for_others(now),
+            Job::Closes(mut closing) => match closing.poll(worker) {
+                None => Next::Wait(Job::Closes(closing)),
+                Some(result) => Next::Go(self.closed(now, result)),
+            },
+            Job::LooksAtMap(fix) => match worker.take(fix) {
+                None => Next::Wait(Job::LooksAtMap(fix)),
+                Some(result) => Next::Go(self.look_at_map(result)),
+            },
+            Job::Over => Next::Wait(Job::Over),
+        }
+    }
+
+    /// Takes the next job.
+    fn begin(&mut self, worker: &mut Worker<Channel>, now: Instant) -> Next {
+        let is_open = self.allocator.is_some();
+        match self.script {
+            Script::ReadAll => match self.to_read.pop_front() {
+                Some(page) => Next::Go(self.fix(worker, now, page, Mode::Shared)),
+                None => Next::Go(Job::Over),
+            },
+            Script::Retire => Next::Go(Job::Retires),
+            Script::Close | Script::Exhaust | Script::Work(_) if !is_open => self.open(now),
+            Script::Close => {
+                // What it has opened it has not used.
+                self.allocator = None;
+                self.store().page_use.borrow_mut().ask_close();
+                Next::Go(Job::Closes(Closing::new(STORE)))
+            }
+            Script::Exhaust if self.available.is_none() => {
+                let map = PageId::new(STORE, MAP).unwrap_or_default();
+                Next::Go(Job::LooksAtMap(worker.fix(map, Mode::Shared)))
+            }
+            Script::Exhaust => Next::Go(Job::Allocates),
+            Script::Work(_) if self.store().users.borrow().closing.is_some() => {
+                Next::Go(Job::Retires)
+            }
+            Script::Work(_) if self.operations == 0 => Next::Go(self.end()),
+            Script::Work(_) => Next::Go(self.operate(worker, now)),
+        }
+    }
+
+    /// The next operation on the open store.
+    fn operate(&mut self, worker: &mut Worker<Channel>, now: Instant) -> Job {
+        self.operations -= 1;
+        let plan = self.store().plan;
+        self.next_at = now + Duration::from_nanos(self.rng.below(plan.pause_max.as_nanos()));
+        if self.rng.chance(plan.flush_chance) {
+            let asked = self.shared.history.borrow().ask_flush(self.node());
+            return Job::Flushes(worker.flush(), asked);
+        }
+        if self.rng.chance(plan.close_chance) && !self.store().users.borrow().is_left {
+            self.store().users.borrow_mut().closing = Some(Closer::Nobody);
+            return Job::Retires;
+        }
+        if self.rng.chance(plan.reopen_chance) {
+            if self.rng.chance(plan.leak_chance) {
+                self.leave_at_once();
+                return Job::Rests;
+            }
+            return Job::Retires;
+        }
+        let in_use = self.store().page_use.borrow().in_use().count() as u64;
+        let allocates = if in_use < plan.in_use { 0.6 } else { 0.2 };
+        if self.rng.chance(allocates) {
+            return Job::Allocates;
+        }
+        let Some(page) = self.pick() else {
+            return Job::Allocates;
+        };
+        match self.rng.below(4) {
+            0 => self.fix(worker, now, page, Mode::Shared),
+            1 => self.fix(worker, now, page, Mode::Exclusive),
+            _ => self.free(page),
+        }
+    }
+
+    /// A page in use that nobody has fixed.
+    fn pick(&mut self) -> Option<u64> {
+        let store = self.shared.store.as_ref()?;
+        let users = store.users.borrow();
+        let is_free = |page| users.all.values().all(|user| user.page != Some(page));
+        store.page_use.borrow().pick(&mut self.rng, is_free)
+    }
+
+    /// Opens the store, or formats it if nobody else does.
+    fn open(&mut self, now: Instant) -> Next {
+        let store = self.store();
+        let mut users = store.users.borrow_mut();
+        if users.closing.is_some() {
+            users.all.entry(self.node()).or_default().is_out = true;
+            return Next::Go(Job::Waits);
+        }
+        if !users.is_formatted {
+            let formatter = users.formatter.filter(|node| users.all.contains_key(node));
+            let formatter = *users.formatter.insert(formatter.unwrap_or(self.node()));
+            if formatter != self.node() {
+                drop(users);
+                self.next_at = now + LOOK;
+                return Next::Wait(Job::Rests);
+            }
+        }
+        drop(users);
+        if self.openings == OPENINGS_MAX {
+            return Next::Go(self.give_up());
+        }
+        self.openings += 1;
+        let asked = self.store().page_use.borrow_mut().ask_open(self.seat.who);
+        Next::Go(Job::Opens(Opening::new(STORE), asked))
+    }
+
+    fn opened(
+        &mut self,
+        worker: &Worker<Channel>,
+        now: Instant,
+        asked: OpenAsked,
+        result: Result<Superblock, OpenError>,
+    ) -> Job {
+        match result {
+            Ok(found) => {
+                let store = self.store();
+                let closed = (found.clean, found.generation);
+                let mut page_use = store.page_use.borrow_mut();
+                page_use.opened(asked, closed.0, closed.1);
+                drop(page_use);
+                // If it was not formatted it was found after the formatter's death.
+                store.users.borrow_mut().is_formatted = true;
+                let shape = (found.identity, found.capacity);
+                if shape != (IDENTITY, store.plan.pages) {
+                    self.wrong(now, format!("opened {found:?}"));
+                }
+                self.openings = 0;
+                self.allocator = Some(Allocator::new(found.layout(STORE), worker.pool()));
+            }
+            Err(OpenError::Blank(_)) if !self.store().users.borrow().is_formatted => {
+                let options = FormatOptions {
+                    store: STORE,
+                    capacity: self.store().plan.pages,
+                    identity: IDENTITY,
+                };
+                let page_size = worker.pool().config().page_size;
+                return match Formatting::new(options, page_size) {
+                    Ok(formatting) => Job::Formats(formatting),
+                    Err(error) => {
+                        self.wrong(now, format!("format: {error}"));
+                        Job::Over
+                    }
+                };
+            }
+            Err(error) => self.open_failed(now, error),
+        }
+        Job::Rests
+    }
+
+    fn open_failed(&mut self, now: Instant, error: OpenError) {
+        match error {
+            OpenError::Fix(error) => self.judge(now, "open", error),
+            OpenError::Flush(error) => self.judge(now, "open", error.cause()),
+            other => self.wrong(now, format!("open: {other}")),
+        }
+        let wait = Duration::from_nanos(1000 << self.openings.min(10));
+        self.next_at = now + wait.min(RETRY_MAX);
+    }
+
+    fn formatted(&mut self, now: Instant, result: Result<Superblock, OpenError>) -> Job {
+        match result {
+            Ok(_) => {
+                self.store().page_use.borrow_mut().formatted();
+                self.store().users.borrow_mut().is_formatted = true;
+            }
+            // It is what it was, or the new one: opening it tells.
+            Err(error) => self.open_failed(now, error),
+        }
+        Job::Rests
+    }
+
+    fn allocate(&mut self, worker: &mut Worker<Channel>, now: Instant) -> Next {
+        let Some(allocator) = &mut self.allocator else {
+            return Next::Go(Job::Rests);
+        };
+        let Some(result) = allocator.poll(worker) else {
+            return Next::Wait(Job::Allocates);
+        };
+        let page = match result {
+            Ok(page) => page,
+            Err(error) => return Next::Go(self.not_allocated(now, error)),
+        };
+        let (who, number) = (self.seat.who, page.number());
+        let store = self.shared.store.as_ref().expect("it was there at first");
+        let mut page_use = store.page_use.borrow_mut();
+        let was_used = page_use.handed_out(who, number);
+        if !page_use.has(number) {
+            return Next::Go(Job::Rests);
+        }
+        drop(page_use);
+        if was_used {
+            self.shared.history.borrow_mut().zeroed(who, number);
+        }
+        if let Some(available) = &mut self.available {
+            *available = available.saturating_sub(1);
+        }
+        let mode = match self.script == Script::Exhaust || self.rng.chance(0.2) {
+            true => Mode::Shared,
+            false => Mode::Exclusive,
+        };
+        Next::Go(self.fix(worker, now, number, mode))
+    }
+
+    fn not_allocated(&mut self, now: Instant, error: AllocateError) -> Job {
+        match error {
+            AllocateError::StoreFull { .. } if self.script == Script::Exhaust => {
+                if let Some(left @ 1..) = self.available {
+                    self.wrong(now, format!("allocate: {error}, and {left} pages are free"));
+                }
+                return Job::Over;
+            }
+            AllocateError::StoreFull { .. } => {}
+            other => self.judge_allocate(now, "allocate", other),
+        }
+        Job::Rests
+    }
+
+    fn judge_allocate(&self, now: Instant, doing: &str, error: AllocateError) {
+        match error {
+            AllocateError::Fix(error) => self.judge(now, doing, error),
+            AllocateError::Maps { source, .. } => match source {
+                MapError::Fix(error) => self.judge(now, doing, error),
+                MapError::Flush(error) => self.judge(now, doing, error.cause()),
+                other => self.wrong(now, format!("{doing}: {other}")),
+            },
+            other => self.wrong(now, format!("{doing}: {other}")),
+        }
+    }
+
+    fn fix(&mut self, worker: &mut Worker<Channel>, now: Instant, page: u64, mode: Mode) -> Job {
+        let Some(id) = page_of(page) else {
+            return Job::Rests;
+        };
+        self.uses(Some(page));
+        let asked = self.shared.history.borrow().ask(now, self.seat.who, page);
+        Job::Fixes(worker.fix(id, mode), asked)
+    }
+
+    fn uses(&self, page: Option<u64>) {
+        let mut users = self.store().users.borrow_mut();
+        users.all.entry(self.node()).or_default().page = page;
+    }
+
+    fn got(&self, guard: &PageGuard) -> Got {
+        Got {
+            version: guard.version(),
+            content: check_page(guard.data(), self.shared.seed),
+        }
+    }
+
+    fn fixed(&mut self, now: Instant, asked: Asked, mut guard: PageGuard) -> Job {
+        let got = self.got(&guard);
+        let hold = self.store().plan.hold_max.as_nanos();
+        let until = now + Duration::from_nanos(1 + self.rng.below(hold));
+        let mut history = self.shared.history.borrow_mut();
+        if guard.mode() == Mode::Shared {
+            history.shared(now, asked, got);
+            return Job::Holds(guard, got, until, None);
+        }
+        history.exclusive(now, asked, got);
+        let stamp = PageStamp {
+            page: guard.page().number(),
+            version: guard.version() + 1,
+            writer: self.seat.who,
+        };
+        // The one half now, the other before it is given back: who reads in between is torn.
+        fill_page(&mut self.scratch, stamp, self.shared.seed);
+        let half = self.scratch.len() / 2;
+        guard.data_mut()[..half].copy_from_slice(&self.scratch[..half]);
+        Job::Holds(guard, got, until, Some(stamp))
+    }
+
+    fn give_back(&mut self, mut guard: PageGuard, got: Got, stamp: Option<PageStamp>) {
+        self.uses(None);
+        let page = guard.page();
+        let Some(stamp) = stamp else {
+            if self.got(&guard) != got {
+                let who = self.seat.who;
+                let wrong = format!("{page} changed while {who} had it fixed");
+                self.shared.wrong(wrong);
+            }
+            return;
+        };
+        let half = self.scratch.len() / 2;
+        guard.data_mut()[half..].copy_from_slice(&self.scratch[half..]);
+        let mut history = self.shared.history.borrow_mut();
+        history.give_back(self.seat.who, page.number(), Some(stamp));
+    }
+
+    fn not_fixed(&mut self, now: Instant, asked: Asked, error: FixError) {
+        self.uses(None);
+        let mut history = self.shared.history.borrow_mut();
+        if let FixError::Lost(_) = error {
+            history.refused_as_lost(now, asked);
+            return count(&self.shared.lost);
+        }
+        history.failed(now, asked);
+        drop(history);
+        self.judge(now, "fix", error);
+    }
+
+    fn free(&mut self, page: u64) -> Job {
+        let layout = self.allocator.as_ref().map(|allocator| *allocator.layout());
+        let (Some(id), Some(layout)) = (page_of(page), layout) else {
+            return Job::Rests;
+        };
+        self.store().page_use.borrow_mut().free(page);
+        Job::Frees(Freeing::new(layout, id), id)
+    }
+
+    fn freed(&mut self, now: Instant, page: PageId, result: Result<(), AllocateError>) {
+        let Err(error) = result else {
+            return;
+        };
+        let mut page_use = self.store().page_use.borrow_mut();
+        page_use.may_leak();
+        if let AllocateError::NotInUse(_) = error {
+            return page_use.told_free(self.seat.who, page.number());
+        }
+        drop(page_use);
+        self.judge_allocate(now, "free", error);
+    }
+
+    /// Gives back what is set aside.
+    fn retire(&mut self, worker: &mut Worker<Channel>, now: Instant) -> Next {
+        if let Some(allocator) = &mut self.allocator {
+            match allocator.poll_retire(worker) {
+                None => return Next::Wait(Job::Retires),
+                Some(Ok(())) => self.allocator = None,
+                Some(Err(error)) => {
+                    self.store().page_use.borrow_mut().may_leak();
+                    self.judge_allocate(now, "retire", error);
+                    self.next_at = now + LOOK;
+                    self.allocator = None;
+                    return Next::Go(self.cannot_close());
+                }
+            }
+        }
+        let asked = self.shared.history.borrow().ask_flush(self.node());
+        Next::Go(Job::Flushed(worker.flush(), asked))
+    }
+
+    /// Nothing of this node is set aside or changed any more.
+    fn is_out(&mut self) -> Job {
+        if let Script::Work(_) = self.script {
+            let mut users = self.store().users.borrow_mut();
+            if users.closing.is_some() {
+                users.all.entry(self.node()).or_default().is_out = true;
+                return Job::Waits;
+            }
+            return Job::Rests;
+        }
+        Job::Over
+    }
+
+    /// It could not give back or flush everything: the others need not wait for it.
+    fn cannot_close(&mut self) -> Job {
+        let mut users = self.store().users.borrow_mut();
+        users.closing = users.closing.filter(|closer| *closer != Closer::Nobody);
+        match self.script {
+            Script::Work(_) => Job::Rests,
+            _ => {
+                users.is_left = true;
+                Job::Over
+            }
+        }
+    }
+
+    fn wait_for_others(&mut self, now: Instant) -> Next {
+        if now < self.next_at {
+            return Next::Wait(Job::Waits);
+        }
+        let node = self.node();
+        let mut users = self.store().users.borrow_mut();
+        match users.closing {
+            None => {
+                users.all.entry(node).or_default().is_out = false;
+                drop(users);
+                return Next::Go(Job::Rests);
+            }
+            Some(Closer::Nobody) if users.all.values().all(|user| user.is_out) => {
+                users.closing = Some(Closer::Node(node));
+                drop(users);
+                self.store().page_use.borrow_mut().ask_close();
+                return Next::Go(Job::Closes(Closing::new(STORE)));
+            }
+            Some(_) => {}
+        }
+        drop(users);
+        self.next_at = now + LOOK;
+        Next::Wait(Job::Waits)
+    }
+
+    fn closed(&mut self, now: Instant, result: Result<(), OpenError>) -> Job {
+        match result {
+            Ok(()) => self.store().page_use.borrow_mut().closed(),
+            Err(OpenError::Fix(error)) => self.judge(now, "close", error),
+            Err(OpenError::Flush(error)) => self.judge(now, "close", error.cause()),
+            Err(other) => self.wrong(now, format!("close: {other}")),
+        }
+        let mut users = self.store().users.borrow_mut();
+        users.closing = None;
+        users.all.entry(self.node()).or_default().is_out = false;
+        match self.script {
+            Script::Work(_) => Job::Rests,
+            _ => Job::Over,
+        }
+    }
+
+    /// Before anything is allocated in a rack in which nothing goes wrong any more.
+    fn look_at_map(&mut self, result: Result<PageGuard, FixError>) -> Job {
+        match result {
+            Ok(guard) => {
+                let first = PageId::new(STORE, FIRST).map_or(0, PageId::number);
+                let mut page_use = self.store().page_use.borrow_mut();
+                let available = page_use.judge_map(first, guard.data());
+                drop(page_use);
+                self.available = Some(available);
+                Job::Rests
+            }
+            Err(error) => {
+                self.wrong(Instant::ZERO, format!("the map: {error}"));
+                Job::Over
+            }
+        }
+    }
+
+    /// It has done its part. Some keep the store open.
+    fn end(&mut self) -> Job {
+        if self.rng.chance(0.5) {
+            self.store().users.borrow_mut().is_left = true;
+            return Job::Over;
+        }
+        self.script = Script::Retire;
+        Job::Retires
+    }
+
+    /// Drops what it has set aside.
+    fn leave_at_once(&mut self) {
+        self.allocator = None;
+        self.store().page_use.borrow_mut().may_leak();
+    }
+
+    /// It cannot open the store.
+    fn give_up(&mut self) -> Job {
+        if self.is_quiet {
+            let who = self.seat.who;
+            self.shared.wrong(format!("{who} cannot open the store"));
+        }
+        self.store().users.borrow_mut().is_left = true;
+        Job::Over
+    }
+
+    /// An error of a page that the history does not have, or of none.
+    fn judge(&self, now: Instant, doing: &str, error: FixError) {
+        let may_lose = !self.is_quiet && self.store().users.borrow().may_lose;
+        match error {
+            FixError::Lost(_) if may_lose => count(&self.shared.lost),
+            FixError::StorageFull if !self.is_quiet => count(&self.shared.full),
+            error if self.shared.excuses.get().cover(error) => {}
+            error => self.wrong(now, format!("{doing}: {error}")),
+        }
+    }
+
+    fn wrong(&self, now: Instant, what: String) {
+        let who = self.seat.who;
+        self.shared.wrong(format!("{who} at {now:?}: {what}"));
+    }
+
+    /// When something is due even if no packet comes.
+    fn due(&self, worker: &Worker<Channel>, now: Instant) -> Option<Instant> {
+        let own = match &self.job {
+            Job::Holds(_, _, until, _) => Some(*until),
+            _ => (self.next_at > now).then_some(self.next_at),
+        };
+        own.into_iter().chain(worker.poll_timeout()).min()
+    }
+
+    /// The node is taken for dead: what it has it gives back, and it tells nobody.
+    fn wind_up(&mut self, mut worker: Worker<Channel>, context: &mut Context<'_>) -> Step {
+        match replace(&mut self.job, Job::Over) {
+            Job::Fixes(fix, _) | Job::LooksAtMap(fix) => worker.abandon(fix),
+            // Half of it, which nobody must ever see.
+            Job::Holds(mut guard, ..) if guard.mode() == Mode::Exclusive => {
+                guard.data_mut()[0] ^= 0xff;
+            }
+            _ => {}
+        }
+        worker.abandon_all();
+        worker.poll(context.now(), context.nic());
+        self.steps_left = self.steps_left.saturating_sub(1);
+        if self.steps_left == 0 || worker.is_idle() {
+            return Step::Done;
+        }
+        self.worker = Some(worker);
+        Step::Sleep(Duration::from_micros(10))
+    }
+}
+
+/// The page of the store with this number.
+fn page_of(number: u64) -> Option<PageId> {
+    let first = PageId::new(STORE, 0)?.number();
+    PageId::new(STORE, number - first)
+}
+
+impl Actor for StoreUser {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let Some(mut worker) = self.worker.take() else {
+            return Step::Done;
+        };
+        let now = context.now();
+        if self.seat.is_presumed_dead.get() {
+            return self.wind_up(worker, context);
+        }
+        for round in 0.. {
+            if round == ROUNDS_MAX {
+                self.wrong(now, "does not come to rest".into());
+                return Step::Done;
+            }
+            worker.poll(now, context.nic());
+            self.shared.tell_losses(self.seat.who, &worker);
+            // The machines of the store do not say whether they have asked for anything.
+            let happened = self.advance(&mut worker, now);
+            if !happened && !worker.poll(now, context.nic()) {
+                break;
+            }
+        }
+        if matches!(self.job, Job::Over) && worker.is_idle() {
+            let mut users = self.store().users.borrow_mut();
+            users.all.remove(&self.seat.who.node);
+            drop(users);
+            self.seat.allocator.replace(self.allocator.take());
+            self.seat.worker.replace(Some(worker));
+            return Step::Done;
+        }
+        let due = self.due(&worker, now);
+        self.worker = Some(worker);
+        match due {
+            Some(due) => Step::WaitUntil(due.max(now + Duration::from_nanos(1))),
+            None => Step::WaitForPacket,
+        }
+    }
+}

@@ -1,0 +1,530 @@
+//! Judges which pages of a store are in use, and whether the store was closed.
+//!
+//! Whoever allocates, frees, opens or closes reports it, in the order in which it happens; the
+//! harness reports crashes. The checker knows nothing of extents, stamps or latches. Of the format
+//! it knows the two bits that a map has for each page.
+//!
+//! What must hold (docs/pages.md, "What is promised"):
+//! - a page that was handed out is in use, whatever crashes, until somebody frees it: it is not
+//!   handed out a second time, and its map says so;
+//! - superblock and maps are never handed out;
+//! - without a crash or an error no page is leaked;
+//! - a store is found closed if it was closed and not opened since, and never if it was opened.
+//!
+//! What is *in* a page is judged by [`super::PageHistory`].
+
+use super::page_history::Who;
+use rackweave_base::Rng;
+use std::collections::BTreeMap;
+
+/// Violations kept in full.
+const VIOLATIONS_MAX: usize = 20;
+
+/// Bytes of a map before its bits, behind the header of the page.
+const MAP_HEAD: usize = 1024;
+
+/// What a map says of a page that was handed out; even numbers mean that it may be.
+const IN_USE: u8 = 1;
+
+/// What is wrong with the allocations of a store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum UseViolation {
+    /// A page that is in use was handed out again.
+    #[error("page {page:#x} was handed out to {who} while it is in use by {owner}")]
+    HandedOutTwice {
+        /// The page.
+        page: u64,
+        /// Who got it.
+        who: Who,
+        /// Who had got it before.
+        owner: Who,
+    },
+    /// What was handed out is no page for that.
+    #[error("page {page:#x} was handed out to {who}, and is superblock, map or beyond the end")]
+    NoSuchPage {
+        /// The page.
+        page: u64,
+        /// Who got it.
+        who: Who,
+    },
+    /// A page in use cannot be freed, since it is said to be free.
+    #[error("page {page:#x}: {who} was told that it is not in use; nobody has freed it")]
+    TakenBack {
+        /// The page.
+        page: u64,
+        /// Who was told.
+        who: Who,
+    },
+    /// The map does not have a page that is in use.
+    #[error("page {page:#x} is in use by {owner}; its map says {state}")]
+    NotMarked {
+        /// The page.
+        page: u64,
+        /// Who was handed it out.
+        owner: Who,
+        /// The two bits of the map.
+        state: u8,
+    },
+    /// The map has pages in use that nobody has, and nothing has happened that may leak any.
+    #[error("the map has {pages} pages in use that nobody was handed out, one of them {first:#x}")]
+    Leaked {
+        /// How many.
+        pages: u64,
+        /// The first of them.
+        first: u64,
+    },
+    /// A store that was opened is found closed.
+    #[error("{who} found the store closed; it was opened, and not closed since")]
+    FoundClosed {
+        /// Who opened it.
+        who: Who,
+    },
+    /// A store that was closed is found open.
+    #[error("{who} found the store open; it was closed, and nobody has opened it since")]
+    FoundOpen {
+        /// Who opened it.
+        who: Who,
+    },
+    /// The store counts its closings wrongly: an old superblock.
+    #[error("{who} found a store that was closed {found} times; {least} to {most} are possible")]
+    Closings {
+        /// Who opened it.
+        who: Who,
+        /// As the superblock says.
+        found: u64,
+        /// Closings that were confirmed.
+        least: u64,
+        /// Closings that were begun.
+        most: u64,
+    },
+}
+
+/// What is known of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Known {
+    /// It was never handed out.
+    Unused,
+    /// It was handed out to this one.
+    InUse(Who),
+    /// Somebody has begun to free it: it may be in use or free.
+    Freed,
+}
+
+/// What the superblock durably says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mark {
+    Open,
+    Closed,
+    /// Somebody is changing it, or died at it.
+    Unknown,
+}
+
+/// Somebody opens the store: what was known of it then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenAsked {
+    who: Who,
+    mark: Mark,
+    changes: u64,
+    /// How often the store had been opened, this time included.
+    openings: u64,
+    closings: u64,
+}
+
+/// The pages of a store, as its users know them.
+#[derive(Debug)]
+pub struct PageUse {
+    pages: BTreeMap<u64, Known>,
+    may_leak: bool,
+    mark: Mark,
+    /// How often the mark has changed.
+    changes: u64,
+    /// Openings that were begun.
+    openings: u64,
+    /// Closings that were confirmed, and those that were begun.
+    closed: u64,
+    closings: u64,
+    handed_out: u64,
+    freed: u64,
+    violations: Vec<UseViolation>,
+}
+
+impl PageUse {
+    /// A store of these pages, superblock and maps not among them. It is not formatted yet.
+    pub fn new(pages: impl IntoIterator<Item = u64>) -> Self {
+        let pages = pages.into_iter().map(|page| (page, Known::Unused));
+        Self {
+            pages: pages.collect(),
+            may_leak: false,
+            mark: Mark::Unknown,
+            changes: 0,
+            openings: 0,
+            closed: 0,
+            closings: 0,
+            handed_out: 0,
+            freed: 0,
+            violations: Vec::new(),
+        }
+    }
+
+    /// Whether this is a page that can be allocated.
+    pub fn has(&self, page: u64) -> bool {
+        self.pages.contains_key(&page)
+    }
+
+    /// Somebody was handed out a page. True if it had been handed out before, so that it was
+    /// written to make it zero.
+    pub fn handed_out(&mut self, who: Who, page: u64) -> bool {
+        self.handed_out += 1;
+        let Some(known) = self.pages.get_mut(&page) else {
+            self.violate(UseViolation::NoSuchPage { page, who });
+            return false;
+        };
+        match core::mem::replace(known, Known::InUse(who)) {
+            Known::Unused => false,
+            Known::Freed => true,
+            Known::InUse(owner) => {
+                self.violate(UseViolation::HandedOutTwice { page, who, owner });
+                true
+            }
+        }
+    }
+
+    /// Somebody begins to free a page that is in use: from now on others may be handed it out.
+    ///
+    /// # Panics
+    /// If it is not in use: the harness has freed it twice.
+    pub fn free(&mut self, page: u64) {
+        let known = self.pages.insert(page, Known::Freed);
+        let was_in_use = matches!(known, Some(Known::InUse(_)));
+        assert!(was_in_use, "page {page:#x} is not in use");
+        self.freed += 1;
+    }
+
+    /// Whoever freed a page was told that it is not in use.
+    pub fn told_free(&mut self, who: Who, page: u64) {
+        self.violate(UseViolation::TakenBack { page, who });
+    }
+
+    /// A crash, or an error that a user was told of: pages may be leaked from now on.
+    pub fn may_leak(&mut self) {
+        self.may_leak = true;
+    }
+
+    /// The pages in use, in their order.
+    pub fn in_use(&self) -> impl Iterator<Item = u64> {
+        let in_use = |known: &Known| matches!(known, Known::InUse(_));
+        let pages = self.pages.iter();
+        pages.filter_map(move |(page, known)| in_use(known).then_some(*page))
+    }
+
+    /// One of the pages in use, for which `is_fit`.
+    pub fn pick(&self, rng: &mut Rng, is_fit: impl Fn(u64) -> bool) -> Option<u64> {
+        let fit: Vec<u64> = self.in_use().filter(|page| is_fit(*page)).collect();
+        (!fit.is_empty()).then(|| *rng.pick(&fit))
+    }
+
+    /// Somebody reads the map of a group while nobody allocates or frees, all who have allocated
+    /// have given back what was set aside, or died, and nothing is lost. `first` is the first page
+    /// of the group, `bytes` what is behind the header of the map's page. Returns how many pages
+    /// can be handed out.
+    pub fn judge_map(&mut self, first: u64, bytes: &[u8]) -> u64 {
+        let (mut available, mut leaked, mut first_leaked) = (0, 0, 0);
+        let mut wrong = Vec::new();
+        for (&page, &known) in self.pages.range(first..) {
+            let at = page - first;
+            let byte = bytes.get(MAP_HEAD + (at / 4) as usize);
+            let Some(state) = byte.map(|byte| byte >> (at % 4 * 2) & 3) else {
+                break;
+            };
+            available += u64::from(state % 2 == 0);
+            match known {
+                Known::InUse(owner) if state != IN_USE => {
+                    wrong.push(UseViolation::NotMarked { page, owner, state });
+                }
+                Known::Unused | Known::Freed if state == IN_USE && !self.may_leak => {
+                    first_leaked = if leaked == 0 { page } else { first_leaked };
+                    leaked += 1;
+                }
+                _ => {}
+            }
+        }
+        if leaked > 0 {
+            wrong.push(UseViolation::Leaked {
+                pages: leaked,
+                first: first_leaked,
+            });
+        }
+        wrong
+            .into_iter()
+            .for_each(|violation| self.violate(violation));
+        available
+    }
+
+    /// The store was formatted, which opens it.
+    pub fn formatted(&mut self) {
+        self.set_mark(Mark::Open);
+    }
+
+    /// Somebody begins to open the store.
+    pub fn ask_open(&mut self, who: Who) -> OpenAsked {
+        self.openings += 1;
+        let asked = OpenAsked {
+            who,
+            mark: self.mark,
+            changes: self.changes,
+            openings: self.openings,
+            closings: self.closed,
+        };
+        if self.mark == Mark::Closed {
+            // Whatever comes of it; who asked before is not concerned.
+            self.mark = Mark::Unknown;
+        }
+        asked
+    }
+
+    /// The store is open. It said that it was closed, or not, and how often.
+    pub fn opened(&mut self, asked: OpenAsked, found_closed: bool, closings: u64) {
+        let who = asked.who;
+        if asked.changes == self.changes {
+            // Who began to open it since may have marked it before.
+            let is_alone = asked.openings == self.openings;
+            match asked.mark {
+                Mark::Open if found_closed => self.violate(UseViolation::FoundClosed { who }),
+                Mark::Closed if !found_closed && is_alone => {
+                    self.violate(UseViolation::FoundOpen { who });
+                }
+                _ => {}
+            }
+        }
+        if !(asked.closings..=self.closings).contains(&closings) {
+            self.violate(UseViolation::Closings {
+                who,
+                found: closings,
+                least: asked.closings,
+                most: self.closings,
+            });
+        }
+        if self.mark != Mark::Open {
+            self.set_mark(Mark::Open);
+        }
+    }
+
+    /// Somebody begins to mark the store as closed, with nobody else at it.
+    pub fn ask_close(&mut self) {
+        self.closings += 1;
+        self.set_mark(Mark::Unknown);
+    }
+
+    /// That is done.
+    pub fn closed(&mut self) {
+        self.closed += 1;
+        self.set_mark(Mark::Closed);
+    }
+
+    /// How often pages were handed out, and freed.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.handed_out, self.freed)
+    }
+
+    /// The judgement.
+    ///
+    /// # Errors
+    /// Everything that is wrong, the first violations in full.
+    pub fn finish(self) -> Result<(), Vec<UseViolation>> {
+        match self.violations.is_empty() {
+            true => Ok(()),
+            false => Err(self.violations),
+        }
+    }
+
+    fn set_mark(&mut self, mark: Mark) {
+        self.mark = mark;
+        self.changes += 1;
+    }
+
+    #[cold]
+    fn violate(&mut self, violation: UseViolation) {
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(violation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Who = Who { node: 0, worker: 0 };
+    const B: Who = Who { node: 1, worker: 0 };
+
+    fn check(act: impl FnOnce(&mut PageUse), expect: &[UseViolation]) {
+        let mut pages = PageUse::new(2..10);
+        act(&mut pages);
+        let found = pages.finish().err().unwrap_or_default();
+        assert_eq!(found, expect);
+    }
+
+    /// A map with these states of pages 2 and up.
+    fn map(states: [u8; 8]) -> Vec<u8> {
+        let mut bytes = vec![0; MAP_HEAD + 2];
+        for (at, state) in states.into_iter().enumerate() {
+            bytes[MAP_HEAD + at / 4] |= state << (at % 4 * 2);
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_page_in_use_is_handed_out_once() {
+        let twice = UseViolation::HandedOutTwice {
+            page: 4,
+            who: B,
+            owner: A,
+        };
+        check(
+            |pages| {
+                assert!(!pages.handed_out(A, 4));
+                pages.free(4);
+                assert!(pages.handed_out(A, 4), "not for the first time");
+            },
+            &[],
+        );
+        check(
+            |pages| {
+                pages.handed_out(A, 4);
+                pages.handed_out(B, 4);
+            },
+            &[twice],
+        );
+        let no_page = UseViolation::NoSuchPage { page: 1, who: B };
+        check(|pages| _ = pages.handed_out(B, 1), &[no_page]);
+        let back = UseViolation::TakenBack { page: 4, who: B };
+        check(|pages| pages.told_free(B, 4), &[back]);
+    }
+
+    #[test]
+    fn a_map_has_what_is_in_use() {
+        let in_use = |pages: &mut PageUse| {
+            pages.handed_out(A, 3);
+            pages.handed_out(A, 4);
+            pages.free(4);
+        };
+        check(
+            |pages| {
+                in_use(pages);
+                assert_eq!(pages.judge_map(2, &map([0, 1, 2, 3, 0, 0, 0, 0])), 6);
+            },
+            &[],
+        );
+        let not_marked = UseViolation::NotMarked {
+            page: 3,
+            owner: A,
+            state: 2,
+        };
+        check(
+            |pages| {
+                in_use(pages);
+                pages.judge_map(2, &map([0, 2, 2, 0, 0, 0, 0, 0]));
+            },
+            &[not_marked],
+        );
+        let leaked = map([0, 1, 1, 0, 0, 1, 0, 0]);
+        let pages = UseViolation::Leaked { pages: 2, first: 4 };
+        check(
+            |use_of| {
+                in_use(use_of);
+                use_of.judge_map(2, &leaked);
+            },
+            &[pages],
+        );
+        check(
+            |use_of| {
+                in_use(use_of);
+                use_of.may_leak();
+                use_of.judge_map(2, &leaked);
+            },
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_store_says_whether_it_was_closed() {
+        let open = |pages: &mut PageUse, closed, closings| {
+            let asked = pages.ask_open(A);
+            pages.opened(asked, closed, closings);
+        };
+        let found_closed = UseViolation::FoundClosed { who: A };
+        let found_open = UseViolation::FoundOpen { who: A };
+        check(
+            |pages| {
+                pages.formatted();
+                open(pages, false, 0);
+                pages.ask_close();
+                pages.closed();
+                open(pages, true, 1);
+                open(pages, false, 1);
+                open(pages, true, 1);
+            },
+            &[found_closed],
+        );
+        check(
+            |pages| {
+                pages.formatted();
+                pages.ask_close();
+                pages.closed();
+                open(pages, false, 1);
+            },
+            &[found_open],
+        );
+        let closings = UseViolation::Closings {
+            who: A,
+            found: 0,
+            least: 1,
+            most: 1,
+        };
+        check(
+            |pages| {
+                pages.formatted();
+                pages.ask_close();
+                pages.closed();
+                open(pages, true, 0);
+            },
+            &[closings],
+        );
+        // Two open it at once: the second may come before the mark of the first, or behind it.
+        for found in [false, true] {
+            check(
+                |pages| {
+                    pages.formatted();
+                    pages.ask_close();
+                    pages.closed();
+                    let (first, second) = (pages.ask_open(A), pages.ask_open(B));
+                    pages.opened(first, true, 1);
+                    pages.opened(second, found, 1);
+                },
+                &[],
+            );
+            check(
+                |pages| {
+                    pages.formatted();
+                    pages.ask_close();
+                    pages.closed();
+                    let (first, second) = (pages.ask_open(A), pages.ask_open(B));
+                    pages.opened(first, found, 1);
+                    pages.opened(second, true, 1);
+                },
+                &[],
+            );
+        }
+        // Whoever closed it died before it was told.
+        for found in [false, true] {
+            check(
+                |pages| {
+                    pages.formatted();
+                    pages.ask_close();
+                    open(pages, found, u64::from(found));
+                },
+                &[],
+            );
+        }
+    }
+}
