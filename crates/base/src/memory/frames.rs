@@ -256,6 +256,11 @@ impl FrameRead {
         self.frame
     }
 
+    /// Never lets the frame go: nobody writes it any more, as long as there are these frames.
+    pub fn abandon(mut self) {
+        self.held = false;
+    }
+
     /// Lets the frame go. True for the last reader of a frame that was retired meanwhile.
     #[must_use]
     pub fn release(mut self) -> bool {
@@ -316,6 +321,11 @@ impl FrameWrite {
     /// Lets the frame go and takes it out of use.
     pub fn retire(mut self) {
         self.leave(RETIRED);
+    }
+
+    /// Never lets the frame go: nobody uses it any more, as long as there are these frames.
+    pub fn abandon(mut self) {
+        self.held = false;
     }
 
     /// Leaves for `state`, of which nothing is in the word.

@@ -251,15 +251,16 @@ impl<D: Directory> Worker<D> {
 
     /// Lets a page be that was to be written.
     pub(super) fn give_up_eviction(&self, eviction: Eviction) {
-        self.forget_eviction(&eviction);
+        self.count_eviction(&eviction.flush, -1);
         let frame = eviction.read.frame();
         self.pool.table.meta(frame).clear(EVICTING);
         self.pool.let_go(eviction.read);
     }
 
-    /// Counts an eviction no longer.
-    pub(super) fn forget_eviction(&self, eviction: &Eviction) {
+    /// Nobody knows whether a page is still being written.
+    pub(super) fn abandon_eviction(&self, eviction: Eviction) {
         self.count_eviction(&eviction.flush, -1);
+        eviction.read.abandon();
     }
 
     fn send_evictions(&mut self, verbs: &mut dyn Verbs) -> bool {

@@ -9,7 +9,6 @@ use super::fix::State;
 use super::replies::Job;
 use crate::page_store::directory::Directory;
 use crate::page_store::pool::table::TORN;
-use core::mem::forget;
 use std::sync::atomic::Ordering;
 
 impl<D: Directory> Worker<D> {
@@ -36,7 +35,7 @@ impl<D: Directory> Drop for Worker<D> {
             match pending.state {
                 State::Fetch { write, .. } if pending.asked => {
                     self.pool.table.lock(pending.page).remove(write.frame());
-                    forget(write);
+                    write.abandon();
                 }
                 State::Fetch { write, have: None } => self.pool.drop_page(pending.page, write),
                 State::Fetch { write, .. } => self.pool.table.meta(write.frame()).set(TORN),
@@ -55,12 +54,9 @@ impl<D: Directory> Drop for Worker<D> {
             match job {
                 Job::Unfix(pending) => {
                     self.pool.moving.fetch_sub(1, Ordering::Relaxed);
-                    forget(pending);
+                    pending.unfix.write.abandon();
                 }
-                Job::Evict(eviction) => {
-                    self.forget_eviction(&eviction);
-                    forget(eviction);
-                }
+                Job::Evict(eviction) => self.abandon_eviction(eviction),
                 Job::Quiesce(question) => self.pool.heard(question, false),
                 Job::Doubt(doubt) => self.pool.put_doubt(Some(doubt.frame())),
                 Job::Fix(_) | Job::Validate(_) | Job::Sync(..) => {}
