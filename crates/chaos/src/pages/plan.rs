@@ -141,7 +141,7 @@ impl Plan {
                 Indexing::None => 0,
                 Indexing::Hot(_) => own.below(second.pages) as u32,
             };
-            StorePlan::disturb(&mut own, pages, server.is_some(), &mut disturbances);
+            StorePlan::disturb(&mut own, &nodes, pages, server.is_some(), &mut disturbances);
         }
         Self {
             seed,
