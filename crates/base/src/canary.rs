@@ -70,11 +70,13 @@ pub enum Canary {
     MessagingHalfOpen,
     /// Nobody looks whether a silent peer still lives.
     MessagingNoPulse,
+    /// A page is handed out before its map, which has it in use, is durable.
+    PagesEarlyAllocation,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 31] = [
+    pub const ALL: [Canary; 32] = [
         Canary::FlowsEarlyHead,
         Canary::FlowsEarlyTail,
         Canary::FlowsUnorderedCommit,
@@ -106,6 +108,7 @@ impl Canary {
         Canary::MessagingAnySequence,
         Canary::MessagingHalfOpen,
         Canary::MessagingNoPulse,
+        Canary::PagesEarlyAllocation,
     ];
 
     /// The name under which the command line knows it.
@@ -142,6 +145,7 @@ impl Canary {
             Canary::MessagingAnySequence => "messaging-any-sequence",
             Canary::MessagingHalfOpen => "messaging-half-open",
             Canary::MessagingNoPulse => "messaging-no-pulse",
+            Canary::PagesEarlyAllocation => "pages-early-allocation",
         }
     }
 
@@ -150,7 +154,8 @@ impl Canary {
         match self {
             Canary::PagesUnlockAnyone
             | Canary::PagesStaleCompletion
-            | Canary::PagesNoHeaderCheck => "pages",
+            | Canary::PagesNoHeaderCheck
+            | Canary::PagesEarlyAllocation => "pages",
             Canary::IndexNoTornCheck
             | Canary::IndexNoEpochOnFree
             | Canary::IndexMissingRestart

@@ -147,7 +147,7 @@ impl Plan {
                 Indexing::None => 0,
                 Indexing::Hot(_) => own.below(second.pages) as u32,
             };
-            StorePlan::disturb(&mut own, pages, server.is_some(), &mut disturbances);
+            StorePlan::disturb(&mut own, &nodes, pages, server.is_some(), &mut disturbances);
         }
         let mut rng = rng.fork("device");
         let blocks_per_page = u64::from(page_size / BLOCK);

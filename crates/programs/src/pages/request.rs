@@ -311,6 +311,8 @@ impl Pages {
             _ if in_doubt && !operation.is_fix() => refused,
             _ if gives_back && is_mine => done,
             _ if gives_back => Taken::plain(Status::NotHolder, latch),
+            // Whoever has the latch publishes the newest version, or it is lost with that node.
+            Operation::Evict if place.is_lost() && latch.is_locked() => refused,
             Operation::Evict if place.is_lost() => Taken::plain(Status::Lost, latch),
             Operation::Evict if !place.is_at(me, frame) || !place.is_dirty() => {
                 Taken::plain(Status::Superseded, latch)

@@ -98,12 +98,36 @@ impl StorePlan {
         }
     }
 
-    /// What goes wrong besides: somebody accepts losses, and if the store's entries move, those of
-    /// superblock and map do so often. `first` is the index of the store's first page.
-    pub fn disturb(rng: &mut Rng, first: u64, moves: bool, all: &mut Vec<(Instant, Disturbance)>) {
-        let some_time = |rng: &mut Rng| Instant::from_nanos(rng.between(0, 8_000_000));
+    /// What goes wrong besides. Most of what is planned for the other pages is over before the
+    /// store is formatted, so that there are crashes later, too. If the store's entries move, those
+    /// of superblock and map do so often. `first` is the index of the store's first page.
+    pub fn disturb(
+        rng: &mut Rng,
+        nodes: &[PageNode],
+        first: u64,
+        moves: bool,
+        all: &mut Vec<(Instant, Disturbance)>,
+    ) {
+        let some_time = |rng: &mut Rng| Instant::from_nanos(rng.between(100_000, 6_000_000));
+        let soon = |rng: &mut Rng| Duration::from_nanos(rng.between(0, 1_500_000));
         for _ in 0..rng.between(0, 4) {
             all.push((some_time(rng), Disturbance::Accept));
+        }
+        if rng.chance(0.25) {
+            let (at, node) = (some_time(rng), rng.pick(nodes).node);
+            let told = at + soon(rng);
+            let first = match rng.chance(0.3) {
+                true => Disturbance::Presume(node),
+                false => Disturbance::Crash(node),
+            };
+            all.push((at, first));
+            all.push((told, Disturbance::Tell(node)));
+            all.push((told + soon(rng), Disturbance::Accept));
+            all.push((told + soon(rng), Disturbance::Return(node)));
+        }
+        if rng.chance(0.15) {
+            all.retain(|(_, other)| !matches!(other, Disturbance::Fill(_) | Disturbance::Free));
+            all.push((some_time(rng), Disturbance::CutPower));
         }
         if !moves {
             return;

@@ -154,6 +154,10 @@ impl Evict {
             _ if self.unmark => Step::End(Answer::Gone, self.latch),
             (true, true) if self.mine => self.write(),
             (false, true) if self.mine => self.finish(Answer::Superseded),
+            // Whoever has the latch publishes the newest version, or it is lost with that node.
+            (false, _) if place.is_lost() && self.latch.is_locked() => {
+                Step::End(Answer::Locked, self.latch)
+            }
             (false, _) if place.is_lost() => Step::End(Answer::Lost, self.latch),
             (false, _) => Step::End(Answer::Superseded, self.latch),
             // An older version is on its way home.

@@ -166,6 +166,17 @@ fn a_mark_of_a_write_does_not_outlive_the_write() {
 }
 
 #[test]
+fn a_page_whose_newest_version_is_being_published_is_not_lost() {
+    // So a directory that was made again has it: the latch is on its way back with a new version.
+    let theirs = FallbackLatch::new(LatchWord::open(5).locked(), Some(2));
+    let unknown = Place::HOME.lost();
+    for (latch, answer) in [(theirs, Answer::Locked), (OPEN, Answer::Lost)] {
+        let end = start(evict()).next(Event::Entry(latch, unknown));
+        assert_eq!(end, Step::End(answer, latch.latch()));
+    }
+}
+
+#[test]
 fn a_changed_page_does_not_move_away_from_under_a_write() {
     let (page, frame) = (page(), 4);
     let old = Place::dirty(2, 9);
