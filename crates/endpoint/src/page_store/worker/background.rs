@@ -296,8 +296,12 @@ impl<D: Directory> Worker<D> {
                 Ok(true)
             }
             // Somebody else has a newer one, or it is at home, or the directory has given it up;
-            // who fixes the page will hear which.
-            Answer::Superseded => Ok(false),
+            // who fixes the page will hear which. It may be this node that has written it home, if
+            // the first answer was lost with a connection or a directory.
+            Answer::Superseded => {
+                self.pool.note_written(eviction.page.store());
+                Ok(false)
+            }
             Answer::Lost => {
                 if let Some(flush) = eviction.flush {
                     self.flush_failed(flush, eviction.page, FixError::Lost(eviction.page));
