@@ -62,10 +62,12 @@ pub(super) fn plan(
     if rng.chance(0.35) {
         crashes(rng, nodes, &mut all);
     }
+    let mut outage = None;
     if rng.chance(0.2) {
         for _ in 0..rng.between(1, 2) {
             let stop = some_time(rng);
             let down = Duration::from_nanos(rng.between(1000, 5_000_000));
+            outage = Some((stop, down));
             all.push((stop, Disturbance::StopTarget));
             all.push((stop + down, Disturbance::StartTarget));
         }
@@ -76,9 +78,14 @@ pub(super) fn plan(
         all.push((full, Disturbance::Fill(rng.below(4))));
         all.push((full + lasts, Disturbance::Free));
     }
-    if rng.chance(0.2) {
+    if rng.chance(if outage.is_some() { 0.5 } else { 0.2 }) {
         for _ in 0..rng.between(1, 2) {
-            all.push((some_time(rng), Disturbance::RestartSwitch));
+            // While the target is away, what a page's home has cannot be asked.
+            let at = match outage.filter(|_| rng.chance(0.7)) {
+                Some((stop, down)) => stop + Duration::from_nanos(rng.below(down.as_nanos())),
+                None => some_time(rng),
+            };
+            all.push((at, Disturbance::RestartSwitch));
         }
     }
     if rng.chance(0.1) {

@@ -53,22 +53,21 @@ pub(super) fn run(seed: u64) -> SeedReport {
     let shared = Rc::new(shared(&plan));
     let size = u64::from(plan.config.switch.page_size / plan.store.block_size);
     let blocks = plan.store.pages * size;
-    let medium = match plan.cuts_power() {
-        true => {
-            let blocks = blocks + stage::area_blocks(&plan);
-            MemoryBackend::new(plan.store.block_size, blocks).with_volatile_cache()
-        }
-        false => MemoryBackend::new(plan.store.block_size, blocks),
+    let blocks = match plan.double_writes() {
+        true => blocks + stage::area_blocks(&plan),
+        false => blocks,
     };
+    let medium = MemoryBackend::new(plan.store.block_size, blocks).with_volatile_cache();
     let mut was_cut = false;
     match Stage::new(&plan, 0, medium.clone(), shared.clone()) {
         Ok(stage) => was_cut = Campaign::new(stage, &mut report).play(),
         Err(error) => report.violations.push(error),
     }
     if report.is_sound() {
+        // Of what was flushed nothing is lost, even if the power fails afterwards.
+        medium.set_room(None);
+        medium.power_cut(&mut Rng::new(seed).fork("power"));
         if was_cut {
-            medium.set_room(None);
-            medium.power_cut(&mut Rng::new(seed).fork("power"));
             shared.history.borrow_mut().power_cut();
         } else {
             shared.history.borrow_mut().reopen();

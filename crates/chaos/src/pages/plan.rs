@@ -152,6 +152,20 @@ impl Plan {
         all.any(|(_, disturbance)| *disturbance == Disturbance::CutPower)
     }
 
+    /// Whether the target writes everything twice. The area of double writes takes room that a full
+    /// device does not have.
+    pub fn double_writes(&self) -> bool {
+        let mut all = self.disturbances.iter();
+        let is_full = all.any(|(_, disturbance)| matches!(disturbance, Disturbance::Fill(_)));
+        let mut rng = Rng::new(self.seed).fork("double writes");
+        self.cuts_power() || !is_full && rng.chance(0.3)
+    }
+
+    /// Whether the store is open to the rogue.
+    pub fn is_open_to_rogue(&self) -> bool {
+        Rng::new(self.seed).fork("member").chance(0.5)
+    }
+
     /// Pages that the switch indexes from the beginning.
     pub fn indexed(&self) -> u64 {
         match self.indexing {
@@ -245,10 +259,10 @@ impl fmt::Display for Plan {
             self.indexing,
             self.config.switch.page_entries,
             if self.checksums { ", checksums" } else { "" },
-            if self.rogue.is_some() {
-                ", a rogue"
-            } else {
-                ""
+            match self.rogue {
+                Some(_) if self.is_open_to_rogue() => ", a rogue",
+                Some(_) => ", a rogue from outside",
+                None => "",
             },
             habits.fixes,
             habits.at_once,

@@ -82,6 +82,10 @@ impl<'a> Stage<'a> {
         spec.standbys.extend(plan.standby);
         let made = stage.rack.create_pages(spec);
         made.map_err(|error| format!("no pages: {error}"))?;
+        if !plan.is_open_to_rogue() {
+            let members: Vec<NodeId> = plan.nodes.iter().map(|member| member.node).collect();
+            stage.rack.open_store_to(0, &members);
+        }
         for at in 0..plan.nodes.len() {
             stage.take_seats(at)?;
         }
@@ -94,7 +98,7 @@ impl<'a> Stage<'a> {
         let size = self.plan.config.switch.page_size;
         let model = SsdModel::default();
         let ssd = SsdBackend::new(self.medium.clone(), &model, DRIVES, size, &mut rng);
-        let namespaces: Vec<Box<dyn Backend>> = match self.plan.cuts_power() {
+        let namespaces: Vec<Box<dyn Backend>> = match self.plan.double_writes() {
             true => vec![Box::new(double_write(ssd, self.plan)?)],
             false => vec![Box::new(ssd)],
         };
@@ -167,7 +171,7 @@ impl<'a> Stage<'a> {
         };
         let parts = self.rack.page_ends(node).map(|ends| ends.channels);
         if let Some(parts) = parts.and_then(|channels| channels.into_iter().next()) {
-            let rogue = Rogue::new(self.shared.clone(), Channel::new(parts));
+            let rogue = Rogue::new(self.shared.clone(), Channel::new(parts), self.plan);
             self.rack.spawn(node, Box::new(rogue));
         }
     }
