@@ -32,9 +32,10 @@ use shared::Shared;
 use stage::Stage;
 use std::rc::Rc;
 
-/// Virtual time after which a stage that has not ended is taken for stuck. The longest honest ones
-/// take tens of milliseconds.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Virtual time after which a stage that has not ended is taken for stuck. Most take less
+/// than tens of milliseconds; where a cable is cut for long, the switch waits 5 s for the target, whose
+/// queue pair has given up.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Within this time after a node's death its latches are others'. It includes the time until the
 /// controller hears of it, cut cables and restarts of the target.

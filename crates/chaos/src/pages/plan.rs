@@ -212,7 +212,7 @@ fn habits(rng: &mut Rng, nodes: &[PageNode], pages: u64) -> Habits {
         hot_pages: rng.between(1, 8).min(pages),
         hold_max: *rng.pick(&[micros(1), micros(3), micros(10), micros(60)]),
         pause_max: *rng.pick(&[micros(1), micros(5), micros(30)]),
-        flush_chance: *rng.pick(&[0.0, 0.0, 0.01, 0.05]),
+        flush_chance: *rng.pick(&[0.0, 0.0, 0.01, 0.05, 0.3]),
         validate_chance: *rng.pick(&[0.0, 0.2]),
         prefetch_chance: *rng.pick(&[0.0, 0.0, 0.2]),
     }
