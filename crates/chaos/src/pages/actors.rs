@@ -39,6 +39,8 @@ pub(super) struct Browser {
     next_at: Instant,
     /// Steps of one whose node is taken for dead.
     steps_left: u32,
+    /// What such a one asks for after that.
+    in_vain: Option<Fix>,
     scratch: Vec<u8>,
 }
 
@@ -104,6 +106,7 @@ impl Browser {
             flush: None,
             next_at: Instant::ZERO,
             steps_left: 100,
+            in_vain: None,
             scratch: vec![0; page_size - header],
         })
     }
@@ -418,7 +421,8 @@ impl Browser {
         jobs.chain(next).chain(worker.poll_timeout()).min()
     }
 
-    /// The node is taken for dead: what it has fixed it gives back, and it tells nobody.
+    /// The node is taken for dead: what it has fixed it gives back, and it tells nobody. What it asks
+    /// for to change from now on it must not get.
     fn wind_up(&mut self, mut worker: Worker<Channel>, context: &mut Context<'_>) -> Step {
         for job in core::mem::take(&mut self.jobs) {
             match job {
@@ -428,9 +432,20 @@ impl Browser {
                 _ => {}
             }
         }
+        let page = self.shared.page(self.rng.below(self.shared.pages));
+        let ask = || worker.fix(page, Mode::Exclusive);
+        let fix = *self.in_vain.get_or_insert_with(ask);
         worker.poll(context.now(), context.nic());
+        if let Some(result) = worker.take(fix) {
+            self.in_vain = None;
+            if let Ok(guard) = result {
+                let (who, page) = (self.seat.who, guard.page());
+                self.shared
+                    .wrong(format!("{who} is taken for dead and got {page} to change"));
+            }
+        }
         self.steps_left = self.steps_left.saturating_sub(1);
-        if self.steps_left == 0 || worker.is_idle() {
+        if self.steps_left == 0 {
             return Step::Done;
         }
         self.worker = Some(worker);

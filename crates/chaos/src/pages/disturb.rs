@@ -52,6 +52,11 @@ fn some_time(rng: &mut Rng) -> Instant {
     Instant::from_nanos(rng.between(0, 1 << exponent))
 }
 
+/// A time at which more has been changed.
+fn later(rng: &mut Rng) -> Instant {
+    some_time(rng).max(some_time(rng))
+}
+
 /// Until somebody notices that a node is dead.
 fn unnoticed(rng: &mut Rng) -> Duration {
     let most = *rng.pick(&[0, 10_000, 1_000_000, 4_000_000]);
@@ -70,10 +75,12 @@ pub(super) fn plan(
     if rng.chance(0.35) {
         crashes(rng, nodes, &mut all);
     }
+    let mut outage = None;
     if rng.chance(0.2) {
         for _ in 0..rng.between(1, 2) {
-            let stop = some_time(rng);
+            let stop = later(rng);
             let down = Duration::from_nanos(rng.between(1000, 5_000_000));
+            outage = Some((stop, down));
             all.push((stop, Disturbance::StopTarget));
             all.push((stop + down, Disturbance::StartTarget));
         }
@@ -84,9 +91,14 @@ pub(super) fn plan(
         all.push((full, Disturbance::Fill(rng.below(4))));
         all.push((full + lasts, Disturbance::Free));
     }
-    if rng.chance(0.2) {
+    if rng.chance(if outage.is_some() { 0.8 } else { 0.2 }) {
         for _ in 0..rng.between(1, 2) {
-            all.push((some_time(rng), Disturbance::RestartSwitch));
+            // While the target is away, what a page's home has cannot be asked.
+            let at = match outage.filter(|_| rng.chance(0.7)) {
+                Some((stop, down)) => stop + Duration::from_nanos(rng.below(down.as_nanos())),
+                None => later(rng),
+            };
+            all.push((at, Disturbance::RestartSwitch));
         }
     }
     if rng.chance(0.1) {
@@ -109,9 +121,10 @@ pub(super) fn plan(
         let ends = nodes.iter().map(|node| node.node);
         let ends: Vec<_> = ends.chain([storage]).chain(server).collect();
         let (cut, node) = (some_time(rng), *rng.pick(&ends));
-        // Half of them so long that queue pairs give up.
-        let most = *rng.pick(&[1_500_000, 12_000_000]);
-        let lasts = Duration::from_nanos(rng.between(1000, most));
+        // A few so long that queue pairs give up, after 8 timeouts of 0.5 to 4 ms.
+        let (short, long) = ((1000, 1_500_000), (30_000_000, 60_000_000));
+        let (least, most) = *rng.pick(&[short, short, long]);
+        let lasts = Duration::from_nanos(rng.between(least, most));
         all.push((cut, Disturbance::CutCable(node)));
         all.push((cut + lasts, Disturbance::MendCable(node)));
     }

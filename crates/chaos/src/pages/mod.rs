@@ -41,9 +41,10 @@ use shared::{Excuses, Shared};
 use stage::Stage;
 use std::rc::Rc;
 
-/// Virtual time after which a stage that has not ended is taken for stuck. The longest honest ones
-/// take tens of milliseconds.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Virtual time after which a stage that has not ended is taken for stuck. Most take less
+/// than tens of milliseconds; where a cable is cut for long, the switch waits 5 s for the target, whose
+/// queue pair has given up.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Within this time after a node's death its latches are others'. It includes the time until the
 /// controller hears of it, cut cables and restarts of the target.
@@ -72,10 +73,11 @@ pub(super) fn run(seed: u64) -> SeedReport {
         Err(error) => report.violations.push(error),
     }
     if report.is_sound() {
+        // Of what was flushed nothing is lost, even if the power fails afterwards.
+        let mut rng = Rng::new(seed).fork("power");
+        medium.set_room(None);
+        medium.power_cut(&mut rng);
         if was_cut {
-            medium.set_room(None);
-            let mut rng = Rng::new(seed).fork("power");
-            medium.power_cut(&mut rng);
             shared.history.borrow_mut().power_cut();
             if let Some(store) = &shared.store {
                 store.cut_power(&mut rng);
@@ -111,13 +113,11 @@ pub(super) fn run(seed: u64) -> SeedReport {
 fn medium(plan: &Plan, pages: u64) -> MemoryBackend {
     let size = plan.store.block_size;
     let blocks = pages * u64::from(plan.config.switch.page_size / size);
-    match plan.cuts_power() {
-        true => {
-            let blocks = blocks + stage::area_blocks(plan);
-            MemoryBackend::new(size, blocks).with_volatile_cache()
-        }
-        false => MemoryBackend::new(size, blocks),
-    }
+    let area = match plan.double_writes() {
+        true => stage::area_blocks(plan),
+        false => 0,
+    };
+    MemoryBackend::new(size, blocks + area).with_volatile_cache()
 }
 
 fn shared(plan: &Plan) -> Shared {

@@ -209,6 +209,20 @@ impl Plan {
         usize::from(self.nodes[0].workers) - usize::from(self.second.is_some())
     }
 
+    /// Whether the target writes everything twice. The area of double writes takes room that a full
+    /// device does not have.
+    pub fn double_writes(&self) -> bool {
+        let mut all = self.disturbances.iter();
+        let is_full = all.any(|(_, disturbance)| matches!(disturbance, Disturbance::Fill(_)));
+        let mut rng = Rng::new(self.seed).fork("double writes");
+        self.cuts_power() || !is_full && rng.chance(0.3)
+    }
+
+    /// Whether the store is open to the rogue.
+    pub fn is_open_to_rogue(&self) -> bool {
+        Rng::new(self.seed).fork("member").chance(0.5)
+    }
+
     /// Pages that the switch indexes from the beginning.
     pub fn indexed(&self) -> u64 {
         match self.indexing {
@@ -255,7 +269,7 @@ fn habits(rng: &mut Rng, nodes: &[PageNode], pages: u64) -> Habits {
         hot_pages: rng.between(1, 8).min(pages),
         hold_max: *rng.pick(&[micros(1), micros(3), micros(10), micros(60)]),
         pause_max: *rng.pick(&[micros(1), micros(5), micros(30)]),
-        flush_chance: *rng.pick(&[0.0, 0.0, 0.01, 0.05]),
+        flush_chance: *rng.pick(&[0.0, 0.0, 0.01, 0.05, 0.3]),
         validate_chance: *rng.pick(&[0.0, 0.2]),
         prefetch_chance: *rng.pick(&[0.0, 0.0, 0.2]),
     }
@@ -302,10 +316,10 @@ impl fmt::Display for Plan {
             self.indexing,
             self.config.switch.page_entries,
             if self.checksums { ", checksums" } else { "" },
-            if self.rogue.is_some() {
-                ", a rogue"
-            } else {
-                ""
+            match self.rogue {
+                Some(_) if self.is_open_to_rogue() => ", a rogue",
+                Some(_) => ", a rogue from outside",
+                None => "",
             },
             habits.fixes,
             habits.at_once,

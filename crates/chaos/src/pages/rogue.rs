@@ -1,8 +1,12 @@
 //! A node that gives back latches which are not its own. Nothing must come of it.
+//!
+//! If the store is not open to it, it asks for everything else as well, and must be refused
+//! whatever it asks for.
 
+use super::plan::Plan;
 use super::shared::Shared;
 use rackweave_base::{Duration, Rng};
-use rackweave_endpoint::page_store::directory::{Answer, Channel, Directory, Op};
+use rackweave_endpoint::page_store::directory::{Answer, Channel, Directory, Mode, Op};
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
 
@@ -10,6 +14,8 @@ use std::rc::Rc;
 pub(super) struct Rogue {
     shared: Rc<Shared>,
     channel: Channel,
+    /// The store is open to it.
+    is_member: bool,
     left: u32,
     asked: Option<Op>,
     /// How often the directory had begun anew by then.
@@ -18,9 +24,10 @@ pub(super) struct Rogue {
 }
 
 impl Rogue {
-    pub fn new(shared: Rc<Shared>, channel: Channel) -> Self {
+    pub fn new(shared: Rc<Shared>, channel: Channel, plan: &Plan) -> Self {
         Self {
             rng: Rng::new(shared.seed).fork("rogue"),
+            is_member: plan.is_open_to_rogue(),
             left: 2 * shared.habits.fixes,
             shared,
             channel,
@@ -36,11 +43,46 @@ impl Rogue {
             self.shared.pages
         };
         let page = self.shared.page(self.rng.below(range));
-        if self.rng.chance(0.5) {
-            Op::Release { page }
-        } else {
-            let frame = self.rng.below(4) as u32;
-            Op::Unfix { page, frame }
+        let frame = self.rng.below(4) as u32;
+        let kinds = if self.is_member { 2 } else { 8 };
+        let fetch = |mode| Op::Fetch {
+            page,
+            mode,
+            frame,
+            have: None,
+        };
+        match self.rng.below(kinds) {
+            0 => Op::Release { page },
+            1 => Op::Unfix { page, frame },
+            2 => fetch(Mode::Shared),
+            3 => fetch(Mode::Exclusive),
+            4 => Op::Verify { page },
+            5 => Op::ReadHome { page },
+            6 => Op::Flush {
+                store: page.store(),
+            },
+            _ => Op::Evict {
+                page,
+                frame,
+                keep: false,
+            },
+        }
+    }
+
+    /// What is wrong with an answer.
+    fn judge(&self, answer: Answer) -> Option<&'static str> {
+        // Of a request that was made again nobody knows what came of it.
+        let is_renewed = self.asked_in != self.channel.beginnings();
+        match answer {
+            Answer::Done if self.is_member && !is_renewed => {
+                Some("by a node that does not have the latch was done")
+            }
+            // Nobody was there to refuse it.
+            Answer::NotMember | Answer::Gone => None,
+            _ if !self.is_member => {
+                Some("by a node to which the store is not open was not refused")
+            }
+            _ => None,
         }
     }
 }
@@ -50,12 +92,9 @@ impl Actor for Rogue {
         let now = context.now();
         while let Some(reply) = self.channel.poll(now, context.nic()) {
             let op = self.asked.take();
-            // Of a request that was made again nobody knows what came of it.
-            let is_renewed = self.asked_in != self.channel.beginnings();
-            if reply.answer == Answer::Done && !is_renewed {
-                self.shared.wrong(format!(
-                    "{op:?} by a node that does not have the latch was done"
-                ));
+            if let Some(wrong) = self.judge(reply.answer) {
+                let answer = reply.answer;
+                self.shared.wrong(format!("{op:?} {wrong}: {answer:?}"));
             }
         }
         if self.asked.is_some() {

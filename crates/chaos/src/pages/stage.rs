@@ -85,6 +85,10 @@ impl<'a> Stage<'a> {
         spec.standbys.extend(plan.standby);
         let made = stage.rack.create_pages(spec);
         made.map_err(|error| format!("no pages: {error}"))?;
+        if !plan.is_open_to_rogue() {
+            let members: Vec<NodeId> = plan.nodes.iter().map(|member| member.node).collect();
+            stage.rack.open_store_to(0, &members);
+        }
         for at in 0..plan.nodes.len() {
             stage.take_seats(at)?;
         }
@@ -101,7 +105,7 @@ impl<'a> Stage<'a> {
         for medium in [&self.medium].into_iter().chain(second) {
             let ssd = SsdBackend::new(medium.clone(), &model, DRIVES, size, &mut rng)
                 .with_stall(&self.stall);
-            namespaces.push(match self.plan.cuts_power() {
+            namespaces.push(match self.plan.double_writes() {
                 true => Box::new(double_write(ssd, self.plan)?),
                 false => Box::new(ssd),
             });
@@ -191,7 +195,7 @@ impl<'a> Stage<'a> {
         };
         let parts = self.rack.page_ends(node).map(|ends| ends.channels);
         if let Some(parts) = parts.and_then(|channels| channels.into_iter().next()) {
-            let rogue = Rogue::new(self.shared.clone(), Channel::new(parts));
+            let rogue = Rogue::new(self.shared.clone(), Channel::new(parts), self.plan);
             self.rack.spawn(node, Box::new(rogue));
         }
     }
