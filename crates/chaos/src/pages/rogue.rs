@@ -18,7 +18,7 @@ pub(super) struct Rogue {
     is_member: bool,
     left: u32,
     asked: Option<Op>,
-    /// How often the directory had begun anew by then.
+    /// How often its connections had been made afresh by then.
     asked_in: u64,
     rng: Rng,
 }
@@ -72,7 +72,7 @@ impl Rogue {
     /// What is wrong with an answer.
     fn judge(&self, answer: Answer) -> Option<&'static str> {
         // Of a request that was made again nobody knows what came of it.
-        let is_renewed = self.asked_in != self.channel.beginnings();
+        let is_renewed = self.asked_in != self.channel.renewals();
         match answer {
             Answer::Done if self.is_member && !is_renewed => {
                 Some("by a node that does not have the latch was done")
@@ -110,7 +110,7 @@ impl Actor for Rogue {
         let op = self.op();
         if self.channel.begin(now, context.nic(), op).is_some() {
             self.asked = Some(op);
-            self.asked_in = self.channel.beginnings();
+            self.asked_in = self.channel.renewals();
         }
         Step::Sleep(Duration::from_nanos(1 + self.rng.below(4000)))
     }

@@ -78,6 +78,12 @@ impl Channel {
         }
     }
 
+    /// How often its connections were made afresh. What was under way then is asked for again, and
+    /// who gives back what it has not any more is told that it has: nobody knows better.
+    pub fn renewals(&self) -> u64 {
+        self.switch.generation + self.server.generation
+    }
+
     /// Whether the connection to the switch has failed and is not made afresh yet.
     pub fn is_lost(&self) -> bool {
         self.switch.is_lost
