@@ -1285,15 +1285,14 @@ rackweave_status rackweave_page_store_settle(struct rackweave_page_store *store)
  * how many, may be NULL.
  *
  * CONFLICT: this page store has fixed one of them exclusively. TIMED_OUT: somebody else has, for
- * five seconds. LOST, NO_ROOM, SYSTEM, REFUSED: of the first that could not be written. In all these
- * cases the others were written. SYSTEM, GONE: also if storage does not confirm that they are
- * durable. GONE: nobody answers. CLOSED: as for `rackweave_page_store_fix`.
+ * five seconds. LOST, NO_ROOM, SYSTEM, REFUSED: of the first that could not be written. In all
+ * these cases the others were written. SYSTEM, GONE: also if storage does not confirm that they
+ * are durable. GONE: nobody answers. CLOSED: as for `rackweave_page_store_fix`.
  *
  * Pointers:
  * `written` is NULL or may be written.
  */
-rackweave_status rackweave_page_store_flush(struct rackweave_page_store *store,
-                                            uint64_t *written);
+rackweave_status rackweave_page_store_flush(struct rackweave_page_store *store, uint64_t *written);
 
 /**
  * Begins what `rackweave_page_store_flush` does.

@@ -38,7 +38,7 @@ pub(super) fn load(
         }
         heap.emit(number, false, first.fix(page, Mode::Exclusive)?.data_mut());
     }
-    first.settle();
+    first.settle()?;
     first.flush()?;
     for seat in &mut crew.seats[1..] {
         seat.store.open(STORE)?;
