@@ -10,10 +10,11 @@
 //! end all nodes read all pages, write everything home, and a new rack over the same medium finds
 //! it.
 //!
-//! Two of five seeds have a second store, which is formatted, opened and closed, and whose pages are
-//! allocated and freed ([`allocators`]). That no page is in use twice, whatever crashes, is judged
-//! by `rackweave_sim::checkers::PageUse`. In the end it is closed, and the new rack finds it so, or,
-//! after a power cut, open; its map has every page in use, and every other that is free can be had.
+//! Two of five seeds have a second store, which is formatted, opened and closed, and whose pages
+//! are allocated and freed ([`allocators`]). That no page is in use twice, whatever crashes, is
+//! judged by `rackweave_sim::checkers::PageUse`. In the end it is closed, and the new rack finds it
+//! so, or, after a power cut, open; its map has every page in use, and all others can be had but
+//! those that were leaked.
 //!
 //! [`plan`] makes rack and pages of a seed, [`disturb`] what goes wrong; [`stage`] builds it;
 //! [`actors`] use the pages, a [`rogue`] misuses them; [`shared`] is what they tell each other.

@@ -2,9 +2,9 @@
 //! harness tell each other.
 //!
 //! One worker of each node is a [`user`] of the store. The first formats it, the others open it.
-//! They allocate pages, read and change them, also those of others, and free them; they flush, leave
-//! the store and open it again, and at times all together close it. What must hold is judged by
-//! `rackweave_sim::checkers::PageUse`; what is in the pages, with those of the first store, by
+//! They allocate pages, read and change them, also those of others, and free them; they flush,
+//! leave the store and open it again, and at times all together close it. What must hold is judged
+//! by `rackweave_sim::checkers::PageUse`; what is in the pages, with those of the first store, by
 //! `PageHistory`.
 
 mod user;

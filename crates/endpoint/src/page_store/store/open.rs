@@ -59,7 +59,7 @@ impl Formatting {
             identity: identity.max(1),
             generation: 0,
             clean: false,
-            // Whoever opens it before it is durable, or after it could not be made so, sees to that.
+            // Whoever opens it before it is durable, or when it could not be made so, sees to that.
             marked: false,
         };
         Ok(Self {
