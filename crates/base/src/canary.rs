@@ -44,6 +44,26 @@ pub enum Canary {
     PagesStaleCompletion,
     /// Nobody looks whether a buffer frame still holds the page that is read from it.
     PagesNoHeaderCheck,
+    /// A flush ends without the storage having been asked to make durable what it has.
+    PagesFlushNotDurable,
+    /// A page of which an older version is being written home is not written again after that.
+    PagesOlderWriteLast,
+    /// A store that is opened leaves torn pages as the power cut left them.
+    PagesNoRecovery,
+    /// Who waits for a page from a dead node's memory is not told that it will not come.
+    PagesDroppedTasks,
+    /// A connection of a living node that broke is not made afresh.
+    PagesNoRenewal,
+    /// The directory is made again without the latches that nodes have.
+    PagesRebuiltUnlatched,
+    /// The directory is made again without the pages that were changed and not written home.
+    PagesRebuiltOlder,
+    /// A node that is taken for dead and lives is not cut off.
+    PagesNotFenced,
+    /// A node never finds out whether it has the newest versions of pages in doubt.
+    PagesNoDoubt,
+    /// A store serves nodes to which it is not open.
+    PagesOpenToAll,
     /// A remote reader takes a tree node whose cache lines are of different moments.
     IndexNoTornCheck,
     /// A tree node that is freed looks as if it lived.
@@ -74,7 +94,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 31] = [
+    pub const ALL: [Canary; 41] = [
         Canary::FlowsEarlyHead,
         Canary::FlowsEarlyTail,
         Canary::FlowsUnorderedCommit,
@@ -93,6 +113,16 @@ impl Canary {
         Canary::PagesUnlockAnyone,
         Canary::PagesStaleCompletion,
         Canary::PagesNoHeaderCheck,
+        Canary::PagesFlushNotDurable,
+        Canary::PagesOlderWriteLast,
+        Canary::PagesNoRecovery,
+        Canary::PagesDroppedTasks,
+        Canary::PagesNoRenewal,
+        Canary::PagesRebuiltUnlatched,
+        Canary::PagesRebuiltOlder,
+        Canary::PagesNotFenced,
+        Canary::PagesNoDoubt,
+        Canary::PagesOpenToAll,
         Canary::IndexNoTornCheck,
         Canary::IndexNoEpochOnFree,
         Canary::IndexMissingRestart,
@@ -129,6 +159,16 @@ impl Canary {
             Canary::PagesUnlockAnyone => "pages-unlock-anyone",
             Canary::PagesStaleCompletion => "pages-stale-completion",
             Canary::PagesNoHeaderCheck => "pages-no-header-check",
+            Canary::PagesFlushNotDurable => "pages-flush-not-durable",
+            Canary::PagesOlderWriteLast => "pages-older-write-last",
+            Canary::PagesNoRecovery => "pages-no-recovery",
+            Canary::PagesDroppedTasks => "pages-dropped-tasks",
+            Canary::PagesNoRenewal => "pages-no-renewal",
+            Canary::PagesRebuiltUnlatched => "pages-rebuilt-unlatched",
+            Canary::PagesRebuiltOlder => "pages-rebuilt-older",
+            Canary::PagesNotFenced => "pages-not-fenced",
+            Canary::PagesNoDoubt => "pages-no-doubt",
+            Canary::PagesOpenToAll => "pages-open-to-all",
             Canary::IndexNoTornCheck => "index-no-torn-check",
             Canary::IndexNoEpochOnFree => "index-no-epoch-on-free",
             Canary::IndexMissingRestart => "index-missing-restart",
@@ -150,7 +190,17 @@ impl Canary {
         match self {
             Canary::PagesUnlockAnyone
             | Canary::PagesStaleCompletion
-            | Canary::PagesNoHeaderCheck => "pages",
+            | Canary::PagesNoHeaderCheck
+            | Canary::PagesFlushNotDurable
+            | Canary::PagesOlderWriteLast
+            | Canary::PagesNoRecovery
+            | Canary::PagesDroppedTasks
+            | Canary::PagesNoRenewal
+            | Canary::PagesRebuiltUnlatched
+            | Canary::PagesRebuiltOlder
+            | Canary::PagesNotFenced
+            | Canary::PagesNoDoubt
+            | Canary::PagesOpenToAll => "pages",
             Canary::IndexNoTornCheck
             | Canary::IndexNoEpochOnFree
             | Canary::IndexMissingRestart
