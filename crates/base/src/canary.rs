@@ -44,6 +44,32 @@ pub enum Canary {
     PagesStaleCompletion,
     /// Nobody looks whether a buffer frame still holds the page that is read from it.
     PagesNoHeaderCheck,
+    /// A flush ends without the storage having been asked to make durable what it has.
+    PagesFlushNotDurable,
+    /// A page of which an older version is being written home is not written again after that.
+    PagesOlderWriteLast,
+    /// A store that is opened leaves torn pages as the power cut left them.
+    PagesNoRecovery,
+    /// Who waits for a page from a dead node's memory is not told that it will not come.
+    PagesDroppedTasks,
+    /// A connection of a living node that broke is not made afresh.
+    PagesNoRenewal,
+    /// The directory is made again without the latches that nodes have.
+    PagesRebuiltUnlatched,
+    /// The directory is made again without the pages that were changed and not written home.
+    PagesRebuiltOlder,
+    /// A node that is taken for dead and lives is not cut off.
+    PagesNotFenced,
+    /// A node never finds out whether it has the newest versions of pages in doubt.
+    PagesNoDoubt,
+    /// A store serves nodes to which it is not open.
+    PagesOpenToAll,
+    /// A page is handed out before its map, which has it in use, is durable.
+    PagesEarlyAllocation,
+    /// A page whose header is zeroes is one that was never written.
+    PagesDamageIsBlank,
+    /// Pages leave their node without asking the engine's log.
+    PagesLogNotAsked,
     /// A remote reader takes a tree node whose cache lines are of different moments.
     IndexNoTornCheck,
     /// A tree node that is freed looks as if it lived.
@@ -70,13 +96,11 @@ pub enum Canary {
     MessagingHalfOpen,
     /// Nobody looks whether a silent peer still lives.
     MessagingNoPulse,
-    /// A page is handed out before its map, which has it in use, is durable.
-    PagesEarlyAllocation,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 32] = [
+    pub const ALL: [Canary; 44] = [
         Canary::FlowsEarlyHead,
         Canary::FlowsEarlyTail,
         Canary::FlowsUnorderedCommit,
@@ -95,6 +119,19 @@ impl Canary {
         Canary::PagesUnlockAnyone,
         Canary::PagesStaleCompletion,
         Canary::PagesNoHeaderCheck,
+        Canary::PagesFlushNotDurable,
+        Canary::PagesOlderWriteLast,
+        Canary::PagesNoRecovery,
+        Canary::PagesDroppedTasks,
+        Canary::PagesNoRenewal,
+        Canary::PagesRebuiltUnlatched,
+        Canary::PagesRebuiltOlder,
+        Canary::PagesNotFenced,
+        Canary::PagesNoDoubt,
+        Canary::PagesOpenToAll,
+        Canary::PagesEarlyAllocation,
+        Canary::PagesDamageIsBlank,
+        Canary::PagesLogNotAsked,
         Canary::IndexNoTornCheck,
         Canary::IndexNoEpochOnFree,
         Canary::IndexMissingRestart,
@@ -108,7 +145,6 @@ impl Canary {
         Canary::MessagingAnySequence,
         Canary::MessagingHalfOpen,
         Canary::MessagingNoPulse,
-        Canary::PagesEarlyAllocation,
     ];
 
     /// The name under which the command line knows it.
@@ -132,6 +168,19 @@ impl Canary {
             Canary::PagesUnlockAnyone => "pages-unlock-anyone",
             Canary::PagesStaleCompletion => "pages-stale-completion",
             Canary::PagesNoHeaderCheck => "pages-no-header-check",
+            Canary::PagesFlushNotDurable => "pages-flush-not-durable",
+            Canary::PagesOlderWriteLast => "pages-older-write-last",
+            Canary::PagesNoRecovery => "pages-no-recovery",
+            Canary::PagesDroppedTasks => "pages-dropped-tasks",
+            Canary::PagesNoRenewal => "pages-no-renewal",
+            Canary::PagesRebuiltUnlatched => "pages-rebuilt-unlatched",
+            Canary::PagesRebuiltOlder => "pages-rebuilt-older",
+            Canary::PagesNotFenced => "pages-not-fenced",
+            Canary::PagesNoDoubt => "pages-no-doubt",
+            Canary::PagesOpenToAll => "pages-open-to-all",
+            Canary::PagesEarlyAllocation => "pages-early-allocation",
+            Canary::PagesDamageIsBlank => "pages-damage-is-blank",
+            Canary::PagesLogNotAsked => "pages-log-not-asked",
             Canary::IndexNoTornCheck => "index-no-torn-check",
             Canary::IndexNoEpochOnFree => "index-no-epoch-on-free",
             Canary::IndexMissingRestart => "index-missing-restart",
@@ -145,7 +194,6 @@ impl Canary {
             Canary::MessagingAnySequence => "messaging-any-sequence",
             Canary::MessagingHalfOpen => "messaging-half-open",
             Canary::MessagingNoPulse => "messaging-no-pulse",
-            Canary::PagesEarlyAllocation => "pages-early-allocation",
         }
     }
 
@@ -155,7 +203,19 @@ impl Canary {
             Canary::PagesUnlockAnyone
             | Canary::PagesStaleCompletion
             | Canary::PagesNoHeaderCheck
-            | Canary::PagesEarlyAllocation => "pages",
+            | Canary::PagesEarlyAllocation
+            | Canary::PagesDamageIsBlank
+            | Canary::PagesLogNotAsked
+            | Canary::PagesFlushNotDurable
+            | Canary::PagesOlderWriteLast
+            | Canary::PagesNoRecovery
+            | Canary::PagesDroppedTasks
+            | Canary::PagesNoRenewal
+            | Canary::PagesRebuiltUnlatched
+            | Canary::PagesRebuiltOlder
+            | Canary::PagesNotFenced
+            | Canary::PagesNoDoubt
+            | Canary::PagesOpenToAll => "pages",
             Canary::IndexNoTornCheck
             | Canary::IndexNoEpochOnFree
             | Canary::IndexMissingRestart

@@ -421,8 +421,8 @@ impl Browser {
         jobs.chain(next).chain(worker.poll_timeout()).min()
     }
 
-    /// The node is taken for dead: what it has fixed it gives back, and it tells nobody. What it asks
-    /// for to change from now on it must not get.
+    /// The node is taken for dead: what it has fixed it gives back, and it tells nobody. It asks
+    /// for pages to change, and must get none.
     fn wind_up(&mut self, mut worker: Worker<Channel>, context: &mut Context<'_>) -> Step {
         for job in core::mem::take(&mut self.jobs) {
             match job {

@@ -42,9 +42,9 @@ use shared::{Excuses, Shared};
 use stage::Stage;
 use std::rc::Rc;
 
-/// Virtual time after which a stage that has not ended is taken for stuck. Most take less
-/// than tens of milliseconds; where a cable is cut for long, the switch waits 5 s for the target, whose
-/// queue pair has given up.
+/// Virtual time after which a stage that has not ended is taken for stuck. Most honest ones
+/// take tens of milliseconds. Where a cable is cut for long, the switch waits 5 s for a target
+/// whose queue pair has given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Within this time after a node's death its latches are others'. It includes the time until the

@@ -11,6 +11,7 @@ use crate::lanes::Connected;
 use crate::{Controller, Site};
 use core::ops::Range;
 use rackweave_base::NodeId;
+use rackweave_base::canary::{Canary, planted};
 use rackweave_programs::pages::{End, LostPage, NodeDeath};
 use rackweave_programs::{Pipeline, Task};
 use rackweave_switch::transfer::EngineTask;
@@ -40,27 +41,38 @@ impl Controller {
             return;
         };
         let slots = book.slots_of(index);
-        fence(site, &dead);
+        let lives = planted(Canary::PagesNotFenced) && site.node(node, &mut |_| {});
+        if !lives {
+            self.cut_off(site, &dead, slots);
+        }
+        let mut death = with_pages(site, |pages| pages.node_died(node.0));
+        self.fallback_died(site, node.0, &mut death);
+        self.note_lost(death.lost);
+    }
+
+    /// Ends everything of a dead node's, and what others wait for from it.
+    fn cut_off(&mut self, site: &mut dyn Site, dead: &NodeBook, slots: Range<u16>) {
+        fence(site, dead);
         self.stop_slots(site, &slots);
         let mut starving: BTreeSet<u16> = self
             .cargo(site, &dead.sources)
             .into_iter()
             .map(|(_, slot)| slot)
             .collect();
-        let dropped = self.forget_node(site, &dead, slots.clone());
+        let dropped = self.forget_node(site, dead, slots.clone());
         self.free_unstarted(site, &dropped);
         let is_source = |lane| dead.sources.iter().any(|source| source.lane == lane);
         site.switch(&mut |_, switch| {
             let fed = |task| fed_by(switch.program(), task, &is_source);
             starving.extend(dropped.iter().filter_map(fed));
         });
+        if planted(Canary::PagesDroppedTasks) {
+            starving.clear();
+        }
         for slot in starving.difference(&slots.clone().collect()) {
             self.relink_slot(site, *slot);
             self.end_slot(site, *slot, End::new(Outcome::SourceGone, Source::Memory));
         }
-        let mut death = with_pages(site, |pages| pages.node_died(node.0));
-        self.fallback_died(site, node.0, &mut death);
-        self.note_lost(death.lost);
     }
 
     /// Takes a dead node's lanes out of the tables; the tasks that were about them.

@@ -20,6 +20,7 @@ use super::set_up::with_pages;
 use super::{PageSetUpError, nvme};
 use crate::{Controller, Site};
 use rackweave_base::NodeId;
+use rackweave_base::canary::{Canary, planted};
 use rackweave_programs::pages::{EntryState, LostPage, NodeDeath};
 use rackweave_wire::fabric::page::{
     FallbackLatch, FrameState, HEADER_LEN, LatchWord, PageHeader, PageId, Place, control,
@@ -167,6 +168,11 @@ impl Controller {
                     continue;
                 };
                 let is_sure = state.is_latched() && !state.is_changed();
+                if state.is_latched() && planted(Canary::PagesRebuiltUnlatched)
+                    || state.is_dirty() && !state.is_latched() && planted(Canary::PagesRebuiltOlder)
+                {
+                    continue;
+                }
                 if is_sure || version == Some(state.content_version()) {
                     let claims = survey.claims.entry(page).or_default();
                     claims.push(Claim {

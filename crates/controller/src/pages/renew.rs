@@ -8,6 +8,7 @@ use super::PageSetUpError;
 use super::set_up::with_pages;
 use crate::{Controller, Site};
 use rackweave_base::NodeId;
+use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::page::control;
 
 impl Controller {
@@ -29,6 +30,9 @@ impl Controller {
                     server_pleas.push(at);
                 }
             }
+        }
+        if planted(Canary::PagesNoRenewal) {
+            return false;
         }
         // A node that has died meanwhile needs nothing.
         for &(index, worker) in &pleas {

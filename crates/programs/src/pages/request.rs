@@ -212,7 +212,7 @@ impl Pages {
         let names_store = !matches!(operation, Operation::Aim | Operation::Quiesce);
         let mut taken = if !makes_sense {
             Taken::plain(Status::Invalid, LatchWord::default())
-        } else if names_store && !is_member {
+        } else if names_store && !is_member && !planted(Canary::PagesOpenToAll) {
             Taken::plain(Status::NotMember, LatchWord::default())
         } else if operation.needs_entry() {
             match self.index.lookup(page) {
@@ -315,6 +315,9 @@ impl Pages {
             Operation::Evict if place.is_lost() && latch.is_locked() => refused,
             Operation::Evict if place.is_lost() => Taken::plain(Status::Lost, latch),
             Operation::Evict if !place.is_at(me, frame) || !place.is_dirty() => {
+                Taken::plain(Status::Superseded, latch)
+            }
+            Operation::Evict if place.is_writing() && planted(Canary::PagesOlderWriteLast) => {
                 Taken::plain(Status::Superseded, latch)
             }
             Operation::Evict if place.is_writing() => Taken::plain(Status::Busy, latch),

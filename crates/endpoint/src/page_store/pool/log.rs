@@ -2,6 +2,7 @@
 
 use super::{Pool, lock};
 use rackweave_base::Instant;
+use rackweave_base::canary::{Canary, planted};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -79,7 +80,8 @@ impl Pool {
     /// Whether a page with this LSN may leave the node. An LSN of zero is none.
     #[inline]
     pub(in super::super) fn may_leave(&self, lsn: u64) -> bool {
-        lsn == 0 || !self.has_log() || lsn <= self.gate.durable.load(Ordering::Acquire)
+        let durable = || self.gate.durable.load(Ordering::Acquire);
+        lsn == 0 || !self.has_log() || lsn <= durable() || planted(Canary::PagesLogNotAsked)
     }
 
     /// Has the log made durable up to `lsn`. False if it is behind.

@@ -10,6 +10,7 @@ use crate::page_store::directory::{Answer, Directory, Op};
 use crate::page_store::pool::table::{DIRTY, EVICTING, UNFIXING};
 use crate::page_store::{FixError, FlushError};
 use rackweave_base::Instant;
+use rackweave_base::canary::{Canary, planted};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::PageId;
 use std::sync::atomic::Ordering;
@@ -205,7 +206,9 @@ impl<D: Directory> Worker<D> {
         if let Syncs::NotYet = flush.syncs {
             let only = flush.only.map(PageId::store);
             let not_durable = self.pool.not_durable();
-            let not_durable = not_durable.filter(|(store, _)| only.is_none_or(|s| s == *store));
+            let not_durable = not_durable.filter(|(store, _)| {
+                only.is_none_or(|s| s == *store) && !planted(Canary::PagesFlushNotDurable)
+            });
             let due = not_durable.map(|(store, count)| Sync {
                 store,
                 count,
