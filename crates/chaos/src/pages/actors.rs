@@ -462,7 +462,9 @@ impl Actor for Browser {
         if self.seat.is_presumed_dead.get() {
             return self.wind_up(worker, context);
         }
+        let mut rounds = 0;
         for round in 0.. {
+            rounds = round;
             if round == ROUNDS_MAX {
                 let who = self.seat.who;
                 self.shared
@@ -485,7 +487,7 @@ impl Actor for Browser {
         let due = self.due(&worker, now);
         self.worker = Some(worker);
         match due {
-            Some(due) => Step::WaitUntil(due.max(now + Duration::from_nanos(1))),
+            Some(due) => Step::WaitUntil(self.seat.rest(now, rounds > 0, due)),
             None => Step::WaitForPacket,
         }
     }

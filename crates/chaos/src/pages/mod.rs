@@ -45,7 +45,7 @@ use std::rc::Rc;
 /// Virtual time after which a stage that has not ended is taken for stuck. Most honest ones
 /// take tens of milliseconds. Where a cable is cut for long, the switch waits 5 s for a target
 /// whose queue pair has given up.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(7);
 
 /// Within this time after a node's death its latches are others'. It includes the time until the
 /// controller hears of it, cut cables and restarts of the target.

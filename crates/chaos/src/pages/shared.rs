@@ -4,7 +4,7 @@ use super::allocators::{self, Store};
 use super::log::Logs;
 use super::plan::Habits;
 use core::cell::{Cell, RefCell};
-use rackweave_base::Instant;
+use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{Allocator, FixError, Worker};
 use rackweave_sim::checkers::PageHistory;
@@ -64,6 +64,8 @@ pub(super) struct Seat {
     pub allocator: RefCell<Option<Allocator>>,
     /// Its node is taken for dead: what it does counts for nothing.
     pub is_presumed_dead: Cell<bool>,
+    /// Since when nothing has happened.
+    pub idle_since: Cell<Instant>,
 }
 
 impl Shared {
@@ -103,12 +105,24 @@ impl Shared {
 }
 
 impl Seat {
+    /// When to poll a worker that is due at `due` if no packet comes: the longer nothing has
+    /// happened, the later, or one that waits for a stalled device polls a million times a second.
+    pub fn rest(&self, now: Instant, happened: bool, due: Instant) -> Instant {
+        if happened {
+            self.idle_since.set(now);
+        }
+        let idle = now.since(self.idle_since.get());
+        let pause = Duration::from_nanos(1 + idle.as_nanos() / 8);
+        due.max(now + pause)
+    }
+
     pub fn new(who: Who, worker: Worker<Channel>) -> Rc<Self> {
         Rc::new(Self {
             who,
             worker: RefCell::new(Some(worker)),
             allocator: RefCell::default(),
             is_presumed_dead: Cell::new(false),
+            idle_since: Cell::new(Instant::ZERO),
         })
     }
 }

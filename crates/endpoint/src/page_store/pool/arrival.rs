@@ -65,6 +65,7 @@ impl Pool {
         source: Source,
         checked: bool,
     ) -> Result<(), FixError> {
+        self.note_used(page.store());
         let mut header = self.header(write.frame());
         let from_storage = source == Source::Storage;
         if !from_storage && header.page == VOID {

@@ -24,7 +24,7 @@ use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::request::FRAMES_MAX;
 use rackweave_wire::fabric::page::{FrameState, HEADER_LEN, PageId, is_page_size};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use table::{Shard, Table};
 
@@ -63,9 +63,8 @@ pub struct Pool {
     hand: AtomicU32,
     fault: Mutex<Option<Fault>>,
     identities: Box<[AtomicU64]>,
-    /// By store: pages written home, and how many of them are known to be durable.
-    written: Box<[AtomicU64]>,
-    durable: Box<[AtomicU64]>,
+    /// By store: whether a page of it was ever here.
+    used: Box<[AtomicBool]>,
     losses: Mutex<Vec<Loss>>,
     workers: AtomicU32,
     gate: Gate,
@@ -129,8 +128,7 @@ impl Pool {
             hand: AtomicU32::new(0),
             fault: Mutex::default(),
             identities: (0..256).map(|_| AtomicU64::new(config.store_id)).collect(),
-            written: (0..256).map(|_| AtomicU64::new(0)).collect(),
-            durable: (0..256).map(|_| AtomicU64::new(0)).collect(),
+            used: (0..256).map(|_| AtomicBool::new(false)).collect(),
             losses: Mutex::default(),
             workers: AtomicU32::new(0),
             gate: Gate::default(),
@@ -298,24 +296,21 @@ impl Pool {
         lock(&self.losses).push(loss);
     }
 
-    /// A page was written home.
-    pub(super) fn note_written(&self, store: u8) {
-        self.written[usize::from(store)].fetch_add(1, Ordering::Release);
+    /// A page of a store comes.
+    pub(super) fn note_used(&self, store: u8) {
+        let used = &self.used[usize::from(store)];
+        // All workers of the node look at it.
+        if !used.load(Ordering::Relaxed) {
+            used.store(true, Ordering::Relaxed);
+        }
     }
 
-    /// The stores that have pages of which nobody knows whether they would outlive a power cut, and
-    /// how many pages each was given so far.
-    pub(super) fn not_durable(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
-        let counts = self.written.iter().zip(&self.durable).zip(0..=u8::MAX);
-        counts.filter_map(|((written, durable), store)| {
-            let written = written.load(Ordering::Acquire);
-            (written > durable.load(Ordering::Acquire)).then_some((store, written))
-        })
-    }
-
-    /// The first `count` pages that were written to a store are durable.
-    pub(super) fn note_durable(&self, store: u8, count: u64) {
-        self.durable[usize::from(store)].fetch_max(count, Ordering::AcqRel);
+    /// The stores of which there were pages here. A flush makes all of them durable, whoever wrote
+    /// to them: a node that has died since does not any more.
+    pub(super) fn used_stores(&self) -> impl Iterator<Item = u8> + '_ {
+        let stores = self.used.iter().zip(0..=u8::MAX);
+        let used = stores.filter(|(used, _)| used.load(Ordering::Relaxed));
+        used.map(|(_, store)| store)
     }
 
     /// The clock's next buffer frame.

@@ -302,15 +302,11 @@ impl<D: Directory> Worker<D> {
         let result = match answer {
             Answer::Done => {
                 self.statistics.written += 1;
-                self.pool.note_written(eviction.page.store());
                 Ok(true)
             }
             // Somebody else has a newer one, or it is at home, since this was asked for twice, or
             // the directory has given it up; who fixes the page will hear which.
-            Answer::Superseded => {
-                self.pool.note_written(eviction.page.store());
-                Ok(false)
-            }
+            Answer::Superseded => Ok(false),
             Answer::Lost => {
                 if let Some(flush) = eviction.flush {
                     self.flush_failed(flush, eviction.page, FixError::Lost(eviction.page));

@@ -145,8 +145,6 @@ impl<D: Directory> Worker<D> {
     /// What the node has is not the newest version.
     fn disowned(&mut self, doubt: Doubt) {
         let meta = self.pool.table.meta(doubt.frame);
-        // What is at home may be what this node had written there.
-        self.pool.note_written(doubt.page.store());
         if self.still_has(&doubt) {
             self.pool.set_state(doubt.frame, FrameState::NOTHING);
             if meta.is(UNFIXING) {

@@ -59,8 +59,6 @@ enum Syncs {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sync {
     store: u8,
-    /// Pages that the pool had written to it.
-    count: u64,
     attempts: u32,
     not_before: Instant,
     gone_since: Option<Instant>,
@@ -205,13 +203,11 @@ impl<D: Directory> Worker<D> {
         }
         if let Syncs::NotYet = flush.syncs {
             let only = flush.only.map(PageId::store);
-            let not_durable = self.pool.not_durable();
-            let not_durable = not_durable.filter(|(store, _)| {
-                only.is_none_or(|s| s == *store) && !planted(Canary::PagesFlushNotDurable)
+            let stores = self.pool.used_stores().filter(|store| {
+                only.is_none_or(|only| only == *store) && !planted(Canary::PagesFlushNotDurable)
             });
-            let due = not_durable.map(|(store, count)| Sync {
+            let due = stores.map(|store| Sync {
                 store,
-                count,
                 attempts: 0,
                 not_before: Instant::ZERO,
                 gone_since: None,
@@ -249,10 +245,7 @@ impl<D: Directory> Worker<D> {
     /// A store has been asked to make everything durable, and this is the answer.
     pub(super) fn synced(&mut self, key: FlushKey, mut sync: Sync, answer: Answer) {
         let error = match answer {
-            Answer::Done => {
-                self.pool.note_durable(sync.store, sync.count);
-                None
-            }
+            Answer::Done => None,
             Answer::Storage(status) => Some(FixError::Storage { status }),
             Answer::Full => Some(FixError::StorageFull),
             Answer::Invalid => PageId::new(sync.store, 0).map(FixError::NoSuchPage),
