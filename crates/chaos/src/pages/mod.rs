@@ -1,8 +1,7 @@
 //! The campaign against the page store: nodes that share pages through the switch's directory and a
 //! memory server's, over an NVMe target; packet faults, cut cables, nodes that die and come back, a
-//! target that is restarted, a device that is full, does not answer, fails or forgets, power cuts, a
-//! switch that restarts, entries that move between the two
-//! directories.
+//! target that is restarted, a device that is full, does not answer, fails or forgets, power cuts,
+//! a switch that restarts, entries that move between the two directories, logs that lag.
 //!
 //! What must hold (DESIGN, section 10) is judged by the histories of pages
 //! (`rackweave_sim::checkers::page_history`): one holder at most, no lost update, no torn page,
