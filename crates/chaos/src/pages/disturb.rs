@@ -24,6 +24,8 @@ pub(super) enum Disturbance {
     /// The power of everything fails, the device's included.
     CutPower,
     CutCable(NodeId),
+    /// For so long that queue pairs give up.
+    LongCut(NodeId),
     MendCable(NodeId),
     /// The NVMe target's process ends.
     StopTarget,
@@ -125,7 +127,13 @@ pub(super) fn plan(
         let (short, long) = ((1000, 1_500_000), (30_000_000, 60_000_000));
         let (least, most) = *rng.pick(&[short, short, long]);
         let lasts = Duration::from_nanos(rng.between(least, most));
-        all.push((cut, Disturbance::CutCable(node)));
+        all.push((
+            cut,
+            match least > short.0 {
+                true => Disturbance::LongCut(node),
+                false => Disturbance::CutCable(node),
+            },
+        ));
         all.push((cut + lasts, Disturbance::MendCable(node)));
     }
     let moves = matches!(indexing, Indexing::Hot(_)) || server.is_some() && rng.chance(0.3);
@@ -188,9 +196,13 @@ pub(super) fn device(
         }
     }
     if damage && rng.chance(0.15) {
-        for _ in 0..rng.between(1, 6) {
-            let (at, page) = (some_time(rng), rng.below(pages));
-            let block = rng.below(blocks_per_page);
+        for _ in 0..rng.between(1, 12) {
+            let (at, page) = (later(rng), rng.below(pages));
+            // The header is in the first.
+            let block = match rng.chance(0.5) {
+                true => 0,
+                false => rng.below(blocks_per_page),
+            };
             // A home of nothing but zeroes is one that was never written.
             let zeroed = blocks_per_page > 1 && rng.chance(0.5);
             let disturbance = match zeroed {

@@ -77,6 +77,9 @@ pub(super) struct Habits {
 const POOL_BYTES: u64 = 1 << 20;
 const STORE_BYTES: u64 = 4 << 20;
 
+/// Until a switch gives up a target that has given up on a node, and all is well again.
+const LOST_TARGET: Duration = Duration::from_secs(6);
+
 /// Nodes with buffer frames at most, with the one that asks for what it must not get.
 const NODES_MAX: u64 = 4;
 
@@ -189,11 +192,13 @@ impl Plan {
         all.any(|(_, disturbance)| *disturbance == Disturbance::CutPower)
     }
 
-    /// How long the device answers nothing, in all.
+    /// How long the device answers nothing, or nobody hears it, in all: a switch that has lost the
+    /// connection between a node and a target gives that target 5 s.
     pub fn stalls(&self) -> Duration {
         let disturbances = self.disturbances.iter();
         disturbances.fold(Duration::ZERO, |sum, (_, disturbance)| match disturbance {
             Disturbance::Stall(lasts) => sum + *lasts,
+            Disturbance::LongCut(_) => sum + LOST_TARGET,
             _ => sum,
         })
     }

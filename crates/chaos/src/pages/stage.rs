@@ -4,7 +4,7 @@ use super::actors::{Browser, Script};
 use super::allocators::{self, Store, StoreUser};
 use super::plan::Plan;
 use super::rogue::Rogue;
-use super::shared::{Seat, Shared};
+use super::shared::{Excuses, Seat, Shared};
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::LostPage;
 use rackweave_endpoint::page_store::directory::Channel;
@@ -291,6 +291,13 @@ impl<'a> Stage<'a> {
         if let Some(store) = &self.shared.store {
             store.medium.set_room(room);
         }
+    }
+
+    /// Requests may fail from now on for another reason.
+    pub fn excuse(&self, change: impl FnOnce(&mut Excuses)) {
+        let mut excuses = self.shared.excuses.get();
+        change(&mut excuses);
+        self.shared.excuses.set(excuses);
     }
 
     /// The device answers nothing for so long.

@@ -11,11 +11,14 @@ use super::Worker;
 use super::replies::{Job, Latch};
 use crate::page_store::directory::{Answer, Directory, Op};
 use crate::page_store::pool::table::{DIRTY, PUBLISHED, SETTLED, TORN, UNFIXING};
-use rackweave_base::Instant;
 use rackweave_base::canary::{Canary, planted};
+use rackweave_base::{Duration, Instant};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::{FrameState, PageId, control};
 use std::sync::atomic::Ordering;
+
+/// When to look again whether the engine's log has a change that is to be published.
+const LOG_AGAIN: Duration = Duration::from_micros(10);
 
 /// A page that a worker finds out about.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +61,16 @@ impl<D: Directory> Worker<D> {
             return false;
         };
         let Doubt { page, frame, .. } = doubt;
+        let lsn = self.pool.table.meta(frame).lsn.load(Ordering::Acquire);
+        // It is published with its entry. Who gives its latch back asks the log.
+        if matches!(doubt.step, Step::Own) && !self.pool.may_leave(lsn) {
+            let not_before = self.now + LOG_AGAIN;
+            self.doubt = Some(Doubt {
+                not_before,
+                ..doubt
+            });
+            return false;
+        }
         let op = match doubt.step {
             Step::Look => Op::ReadHome { page },
             Step::Disown => Op::Disown { page },
