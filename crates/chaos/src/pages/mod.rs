@@ -16,10 +16,12 @@
 //! those that were leaked.
 //!
 //! [`plan`] makes rack and pages of a seed, [`disturb`] what goes wrong; [`stage`] builds it;
-//! [`actors`] use the pages, a [`rogue`] misuses them; [`shared`] is what they tell each other.
+//! [`actors`] use the pages, an [`attendant`] polls those that rest, a [`rogue`] misuses them;
+//! [`shared`] is what they tell each other.
 
 mod actors;
 mod allocators;
+mod attendant;
 mod disturb;
 mod log;
 mod plan;

@@ -2,6 +2,7 @@
 
 use super::actors::{Browser, Script};
 use super::allocators::{self, Store, StoreUser};
+use super::attendant::Attendant;
 use super::plan::Plan;
 use super::rogue::Rogue;
 use super::shared::{Excuses, Seat, Shared};
@@ -221,6 +222,7 @@ impl<'a> Stage<'a> {
         let restarted = self.rack.restart_switch();
         restarted.map_err(|error| format!("the switch did not restart: {error}"))?;
         self.report_losses(&before);
+        self.attend();
         Ok(())
     }
 
@@ -230,6 +232,18 @@ impl<'a> Stage<'a> {
         self.shared.history.borrow_mut().made_again(is_partial);
         self.rack.crash_node(server);
         self.report_losses(&before);
+        self.attend();
+    }
+
+    /// Nodes may be asked about pages in doubt: those whose workers rest, too.
+    fn attend(&mut self) {
+        for (member, seats) in self.plan.nodes.iter().zip(&self.seats) {
+            let attendant = Attendant {
+                shared: self.shared.clone(),
+                seats: seats.clone(),
+            };
+            self.rack.spawn(member.node, Box::new(attendant));
+        }
     }
 
     /// A node dies.

@@ -237,9 +237,11 @@ impl Controller {
                 lost(known.version)
             }
             (Settled::Doubted(claim), _) => {
-                self.doubt(site, page, claim);
+                self.doubt(site, page, claim, survey.version);
                 EntryState {
-                    latch: LatchWord::open(claim.state.version()).locked(),
+                    // If the home is newer, nobody knows by how much: a number behind the claim's
+                    // may be that of a copy which is older than the home.
+                    latch: LatchWord::open(survey.version).locked(),
                     holder: Some(claim.node.0),
                     doubted: true,
                     place: Place::HOME.lost(),
@@ -289,7 +291,7 @@ impl Controller {
     }
 
     /// Tells a node that it has to find out whether it has the newest version.
-    fn doubt(&self, site: &mut dyn Site, page: PageId, claim: Claim) {
+    fn doubt(&self, site: &mut dyn Site, page: PageId, claim: Claim, version: u64) {
         let book = self.pages.as_ref().expect("as the caller knows");
         let page_size = book.spec.page_size;
         let pool = book
@@ -298,11 +300,17 @@ impl Controller {
             .map(|node| node.pool);
         if let Some(pool) = pool {
             let state = claim.state;
-            let [first, second] = control::Doubt { page, state }.words();
+            let doubt = control::Doubt {
+                page,
+                state,
+                version,
+            };
+            let [first, second, third] = doubt.words();
             let at = control::doubt_at(page_size, pool.frames, claim.frame);
             let mut store = |at, word: u64| {
                 site.store_word(claim.node, pool.region.rkey, at, word.to_le_bytes())
             };
+            store(at + 16, third);
             store(at + 8, second);
             store(at, first);
         }

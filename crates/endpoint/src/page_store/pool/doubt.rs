@@ -43,7 +43,7 @@ impl Pool {
     /// What the controller has written about a buffer frame.
     pub(in super::super) fn doubt(&self, frame: u32) -> Option<Doubt> {
         let word = |at| u64::from_le(self.doubt_word(frame, at).load(Ordering::Acquire));
-        Doubt::parse([word(0), word(1)])
+        Doubt::parse([word(0), word(1), word(2)])
     }
 
     /// The node has found out.
@@ -119,6 +119,12 @@ impl Pool {
             && word(STORE_AT) == self.identity(page.store())
             && word(EPOCH_AT) == self.epoch();
         is_ours && word(VERSION_AT) >= state.content_version()
+    }
+
+    /// The version of the page in a buffer frame, as its header says.
+    pub(in super::super) fn header_version(&self, frame: u32) -> u64 {
+        let word = self.frames.header_word(frame, VERSION_AT);
+        u64::from_le(word.load(Ordering::Acquire))
     }
 
     /// The page in a buffer frame gets another version number: it is published anew.

@@ -121,10 +121,12 @@ impl<D: Directory> Worker<D> {
             Answer::Done if unfix.changed => {
                 // Higher if it was done, and changed again, before this answer came.
                 debug_assert!(latch.version() > unfix.version);
-                meta.version.store(unfix.version + 1, Ordering::Release);
+                // The next one, or a higher one if the page was in doubt meanwhile.
+                let version = self.pool.header_version(unfix.write.frame());
+                meta.version.store(version, Ordering::Release);
                 meta.clear(UNFIXING | TORN | PUBLISHED);
                 meta.set(DIRTY);
-                let state = FrameState::dirty(unfix.version + 1);
+                let state = FrameState::dirty(version);
                 self.pool.set_state(unfix.write.frame(), state);
                 self.statistics.unfixed += 1;
             }

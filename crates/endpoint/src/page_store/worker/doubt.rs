@@ -8,7 +8,7 @@
 //! whose latch was on its way back has arrived by that.
 
 use super::Worker;
-use super::replies::{Job, Latch};
+use super::replies::Job;
 use crate::page_store::directory::{Answer, Directory, Op};
 use crate::page_store::pool::table::{DIRTY, PUBLISHED, SETTLED, TORN, UNFIXING};
 use rackweave_base::canary::{Canary, planted};
@@ -26,6 +26,8 @@ pub(super) struct Doubt {
     frame: u32,
     page: PageId,
     state: FrameState,
+    /// The version of the directory's entry.
+    version: u64,
     step: Step,
     pub not_before: Instant,
     attempts: u32,
@@ -60,6 +62,7 @@ impl<D: Directory> Worker<D> {
         let Some(doubt) = self.doubt.filter(|doubt| doubt.not_before <= self.now) else {
             return false;
         };
+        let doubt = self.renewed(doubt);
         let Doubt { page, frame, .. } = doubt;
         let lsn = self.pool.table.meta(frame).lsn.load(Ordering::Acquire);
         // It is published with its entry. Who gives its latch back asks the log.
@@ -91,11 +94,16 @@ impl<D: Directory> Worker<D> {
             return;
         };
         match self.pool.doubt(frame) {
-            Some(control::Doubt { page, state }) => {
+            Some(control::Doubt {
+                page,
+                state,
+                version,
+            }) => {
                 self.doubt = Some(Doubt {
                     frame,
                     page,
                     state,
+                    version,
                     step: Step::Look,
                     not_before: Instant::ZERO,
                     attempts: 0,
@@ -105,6 +113,33 @@ impl<D: Directory> Worker<D> {
         }
     }
 
+    /// The directory may have begun anew once more, with another version.
+    fn renewed(&self, doubt: Doubt) -> Doubt {
+        match self.pool.doubt(doubt.frame) {
+            Some(new) if new.version != doubt.version => Doubt {
+                page: new.page,
+                state: new.state,
+                version: new.version,
+                step: Step::Look,
+                ..doubt
+            },
+            _ => doubt,
+        }
+    }
+
+    /// Gives a page the number under which it is going to be published: others may read it as soon
+    /// as the directory hears of it. If the directory is lost before, the node says that number.
+    fn renumber(&self, doubt: &Doubt) -> FrameState {
+        let next = doubt.version + 1;
+        let state = match doubt.state.is_changed() {
+            true => FrameState::changed(doubt.version),
+            false => FrameState::dirty(next),
+        };
+        self.pool.renumber(doubt.frame, next);
+        self.pool.set_state(doubt.frame, state);
+        state
+    }
+
     /// Whether the buffer frame still has what the node had said.
     fn still_has(&self, doubt: &Doubt) -> bool {
         self.pool.table.meta(doubt.frame).has(doubt.page)
@@ -112,31 +147,32 @@ impl<D: Directory> Worker<D> {
     }
 
     /// The directory has answered about a page in doubt.
-    pub(super) fn doubt_answered(&mut self, doubt: Doubt, answer: Answer, latch: Latch) {
+    pub(super) fn doubt_answered(&mut self, doubt: Doubt, answer: Answer) {
         let state = doubt.state;
         match (doubt.step, answer) {
             (Step::Look, Answer::Done) => {
                 // What was written home meanwhile has left the buffer frame, or is not said to be
                 // newer any more.
                 let is_old = self.pool.is_home_as_new(doubt.page, state) || !self.still_has(&doubt);
-                let step = if is_old { Step::Disown } else { Step::Own };
-                if !is_old {
-                    // Others may read it as soon as the directory hears of it.
-                    self.pool.renumber(doubt.frame, state.version() + 1);
-                }
-                self.doubt = Some(Doubt { step, ..doubt });
+                let (step, state) = match is_old {
+                    true => (Step::Disown, state),
+                    false => (Step::Own, self.renumber(&doubt)),
+                };
+                self.doubt = Some(Doubt {
+                    step,
+                    state,
+                    ..doubt
+                });
             }
             (Step::Disown, Answer::Done | Answer::Superseded) => self.disowned(doubt),
             (Step::Own, Answer::Superseded) => self.disowned(doubt),
             (Step::Own, Answer::Done) => {
                 let meta = self.pool.table.meta(doubt.frame);
-                match state.is_changed() {
-                    true => meta.set(PUBLISHED),
-                    false => {
-                        meta.version.store(latch.version(), Ordering::Release);
-                        let state = FrameState::dirty(latch.version());
-                        self.pool.set_state(doubt.frame, state);
-                    }
+                // Another worker may have heard of it before, and have fixed the page.
+                match self.still_has(&doubt) {
+                    true if state.is_changed() => meta.set(PUBLISHED),
+                    true => meta.version.store(state.version(), Ordering::Release),
+                    false => {}
                 }
                 self.found_out(doubt);
             }

@@ -39,7 +39,7 @@ impl<D: Directory> Worker<D> {
             Job::Evict(eviction) => self.evicted(eviction, reply.answer),
             Job::Quiesce(question) => self.quiesced(question, reply.answer),
             Job::Sync(key, sync) => self.synced(key, sync, reply.answer),
-            Job::Doubt(doubt) => self.doubt_answered(doubt, reply.answer, reply.latch),
+            Job::Doubt(doubt) => self.doubt_answered(doubt, reply.answer),
         }
     }
 

@@ -31,6 +31,9 @@ pub const FIRST_GENERATION: u64 = 1;
 /// In place of a generation: this node was taken for dead, and what it had is lost or others'.
 pub const FENCED: u64 = u64::MAX;
 
+/// Bytes of a [`Doubt`].
+const DOUBT_LEN: u64 = 24;
+
 /// Where the generation is in the control region of a channel with so many slots.
 pub const fn generation_at(slots: u16) -> u64 {
     slots as u64 * SLOT_LEN
@@ -71,9 +74,9 @@ pub const fn epoch_at(page_size: u32, frames: u32) -> u64 {
     doubt_at(page_size, frames, frames)
 }
 
-/// Where the doubt about a buffer frame is, in a pool of `frames`: two words.
+/// Where the doubt about a buffer frame is, in a pool of `frames`: three words.
 pub const fn doubt_at(page_size: u32, frames: u32, frame: u32) -> u64 {
-    state_at(page_size, frames, frames) + frame as u64 * 16
+    state_at(page_size, frames, frames) + frame as u64 * DOUBT_LEN
 }
 
 /// Where the state of a buffer frame is, in a pool of `frames`.
@@ -157,20 +160,24 @@ pub struct Doubt {
     pub page: PageId,
     /// What the node said.
     pub state: FrameState,
+    /// The version of the page's entry, above all of before. Whatever the node finds out, the
+    /// page goes on with the next one.
+    pub version: u64,
 }
 
 impl Doubt {
-    /// The two words; the first tells whether they are any.
-    pub const fn words(&self) -> [u64; 2] {
-        [self.page.tag(), self.state.0]
+    /// The three words; the first tells whether they are any.
+    pub const fn words(&self) -> [u64; 3] {
+        [self.page.tag(), self.state.0, self.version]
     }
 
     /// The doubt in these words, if they are one.
-    pub const fn parse([page, state]: [u64; 2]) -> Option<Self> {
+    pub const fn parse([page, state, version]: [u64; 3]) -> Option<Self> {
         match PageId::from_tag(page) {
             Some(page) => Some(Self {
                 page,
                 state: FrameState(state),
+                version,
             }),
             None => None,
         }
@@ -193,9 +200,13 @@ mod tests {
         assert!(changed.is_latched() && changed.is_changed());
         assert_eq!((changed.version(), changed.content_version()), (77, 78));
         let page = PageId::new(3, 4).unwrap();
-        let doubt = Doubt { page, state: dirty };
+        let doubt = Doubt {
+            page,
+            state: dirty,
+            version: 1 << 32,
+        };
         assert_eq!(Doubt::parse(doubt.words()), Some(doubt));
-        assert_eq!(Doubt::parse([0, 0]), None);
+        assert_eq!(Doubt::parse([0, 0, 0]), None);
     }
 
     #[test]
@@ -205,8 +216,8 @@ mod tests {
         assert_eq!((entries_at(3, 0), entries_at(3, 1)), (224, 240));
         assert_eq!(control_bytes(3, 2), 256);
         assert_eq!(state_at(4096, 4, 1), 5 * 4096 + 8);
-        assert_eq!(doubt_at(4096, 4, 1), 5 * 4096 + 32 + 16);
-        assert_eq!(epoch_at(4096, 4), 5 * 4096 + 32 + 64);
-        assert_eq!(pool_bytes(4096, 4), 5 * 4096 + 32 + 64 + 8);
+        assert_eq!(doubt_at(4096, 4, 1), 5 * 4096 + 32 + 24);
+        assert_eq!(epoch_at(4096, 4), 5 * 4096 + 32 + 96);
+        assert_eq!(pool_bytes(4096, 4), 5 * 4096 + 32 + 96 + 8);
     }
 }

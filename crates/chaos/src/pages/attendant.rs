@@ -1,0 +1,46 @@
+//! Somebody who polls those workers of a node that have done their part, as a service polls those
+//! that nobody has hired.
+//!
+//! A directory that was made again may ask a node about pages in doubt, and holds their latches for
+//! it until it has found out. A node does that while one of its workers is polled.
+
+use super::shared::{Seat, Shared};
+use rackweave_base::Duration;
+use rackweave_sim::world::{Actor, Context, Step};
+use std::rc::Rc;
+
+/// The attendant. It ends when nothing is left to be done.
+pub(super) struct Attendant {
+    pub shared: Rc<Shared>,
+    pub seats: Vec<Rc<Seat>>,
+}
+
+impl Actor for Attendant {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let now = context.now();
+        let (mut is_idle, mut due) = (true, None);
+        for seat in &self.seats {
+            if seat.is_presumed_dead.get() {
+                return Step::Done;
+            }
+            let mut resting = seat.worker.borrow_mut();
+            // One at work is polled by who has it.
+            let Some(worker) = resting.as_mut() else {
+                continue;
+            };
+            let happened = worker.poll(now, context.nic());
+            self.shared.tell_losses(seat.who, worker);
+            is_idle &= !happened && worker.is_idle();
+            let at_once = happened.then_some(now);
+            due = [due, at_once, worker.poll_timeout()]
+                .into_iter()
+                .flatten()
+                .min();
+        }
+        match due {
+            _ if is_idle => Step::Done,
+            Some(due) => Step::WaitUntil(due.max(now + Duration::from_nanos(1))),
+            None => Step::WaitForPacket,
+        }
+    }
+}
