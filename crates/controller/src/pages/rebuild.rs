@@ -19,8 +19,8 @@
 use super::set_up::with_pages;
 use super::{PageSetUpError, nvme};
 use crate::{Controller, Site};
-use rackweave_base::NodeId;
 use rackweave_base::canary::{Canary, planted};
+use rackweave_base::{NodeId, Rkey};
 use rackweave_programs::pages::{EntryState, LostPage, NodeDeath};
 use rackweave_wire::fabric::page::{
     FallbackLatch, FrameState, HEADER_LEN, LatchWord, PageHeader, PageId, Place, control,
@@ -43,6 +43,8 @@ struct Claim {
 #[derive(Debug, Default)]
 struct Survey {
     claims: BTreeMap<PageId, Vec<Claim>>,
+    /// What nodes have yet to find out for the directory of before: where that stands.
+    doubts: BTreeMap<PageId, Vec<(NodeId, Rkey, u64)>>,
     /// A node did not answer, so some claims are missing.
     is_partial: bool,
     /// Versions of pages of which nothing is known.
@@ -157,8 +159,17 @@ impl Controller {
             let (id, rkey, frames) = (node.pool.node, node.pool.region.rkey, node.pool.frames);
             for frame in 0..frames {
                 let mut load = |at| site.load_word(id, rkey, at).map(u64::from_le_bytes);
+                let doubt = control::doubt_at(page_size, frames, frame);
+                let doubted = load(doubt + control::DOUBT_VERSION_AT).unwrap_or_default();
+                let in_doubt = (doubted != 0)
+                    .then(|| load(doubt).and_then(PageId::from_tag))
+                    .flatten();
+                if let Some(page) = in_doubt {
+                    let doubts = survey.doubts.entry(page).or_default();
+                    doubts.push((id, rkey, doubt));
+                }
                 let state = load(control::state_at(page_size, frames, frame));
-                let state = FrameState(state.unwrap_or_default());
+                let mut state = FrameState(state.unwrap_or_default());
                 if state == FrameState::NOTHING {
                     continue;
                 }
@@ -168,6 +179,10 @@ impl Controller {
                     continue;
                 };
                 let is_sure = state.is_latched() && !state.is_changed();
+                if !is_sure && in_doubt == Some(page) && version == Some(doubted + 1) {
+                    // The node gives it its new number just now.
+                    state = state.renumbered(doubted);
+                }
                 if state.is_latched() && planted(Canary::PagesRebuiltUnlatched)
                     || state.is_dirty() && !state.is_latched() && planted(Canary::PagesRebuiltOlder)
                 {
@@ -188,6 +203,11 @@ impl Controller {
 
     /// What follows for a page from what the nodes say. Tells the node that has to find out.
     fn settle_claims(&mut self, site: &mut dyn Site, page: PageId, survey: &Survey) -> EntryState {
+        // A node must not find out for a directory that is lost: it would give up what this one
+        // believes it to have.
+        for &(node, rkey, doubt) in survey.doubts.get(&page).into_iter().flatten() {
+            site.store_word(node, rkey, doubt + control::DOUBT_VERSION_AT, [0; 8]);
+        }
         let book = self.pages.as_ref().expect("as the caller knows");
         // What was given up does not come back.
         let floor = book.accepted.get(&page).copied().unwrap_or(0);
@@ -310,9 +330,9 @@ impl Controller {
             let mut store = |at, word: u64| {
                 site.store_word(claim.node, pool.region.rkey, at, word.to_le_bytes())
             };
-            store(at + 16, third);
-            store(at + 8, second);
             store(at, first);
+            store(at + 8, second);
+            store(at + control::DOUBT_VERSION_AT, third);
         }
     }
 

@@ -3,7 +3,9 @@
 
 use super::{EPOCH_AT, PAGE_AT, Pool, STORE_AT, VERSION_AT, lock};
 use crate::page_store::pool::table::DIRTY;
-use rackweave_wire::fabric::page::control::{Doubt, doubt_at, epoch_at, state_at};
+use rackweave_wire::fabric::page::control::{
+    DOUBT_VERSION_AT, Doubt, FOUND_OUT_AT, doubt_at, epoch_at, state_at,
+};
 use rackweave_wire::fabric::page::{FrameState, PageId};
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -35,20 +37,25 @@ impl Pool {
         FrameState(u64::from_le(self.state_word(frame).load(Ordering::Acquire)))
     }
 
-    fn doubt_word(&self, frame: u32, word: u64) -> &AtomicU64 {
-        let at = doubt_at(self.config.page_size, self.config.frames, frame);
-        self.states.word((at + word * 8) as usize)
+    fn doubt_word(&self, frame: u32, at: u64) -> &AtomicU64 {
+        let doubt = doubt_at(self.config.page_size, self.config.frames, frame);
+        self.states.word((doubt + at) as usize)
     }
 
-    /// What the controller has written about a buffer frame.
+    /// What the controller has written about a buffer frame, and the node has not found out. Nothing
+    /// while the controller writes: the node hears of that when the directory is whole.
     pub(in super::super) fn doubt(&self, frame: u32) -> Option<Doubt> {
         let word = |at| u64::from_le(self.doubt_word(frame, at).load(Ordering::Acquire));
-        Doubt::parse([word(0), word(1), word(2)])
+        let version = word(DOUBT_VERSION_AT);
+        let words = [word(0), word(8), version, word(FOUND_OUT_AT)];
+        let is_whole = word(DOUBT_VERSION_AT) == version;
+        Doubt::parse(words).filter(|_| is_whole)
     }
 
-    /// The node has found out.
-    pub(in super::super) fn end_doubt(&self, frame: u32) {
-        self.doubt_word(frame, 0).store(0, Ordering::Release);
+    /// The node has found out about the doubt of this version.
+    pub(in super::super) fn end_doubt(&self, frame: u32, version: u64) {
+        let word = self.doubt_word(frame, FOUND_OUT_AT);
+        word.store(version.to_le(), Ordering::Release);
     }
 
     /// Says what there is in a buffer frame from now on. The caller has its latch, or is the one

@@ -6,6 +6,9 @@
 //! spare buffer frame, and tells. If it is as new, the page is given up to it. Otherwise the node
 //! says that the page is its own, and so publishes it anew under the next version number; a change
 //! whose latch was on its way back has arrived by that.
+//!
+//! If the directory is lost once more meanwhile, the new one may know enough: then it takes the doubt
+//! back, and what the node has is what it said.
 
 use super::Worker;
 use super::replies::Job;
@@ -14,7 +17,7 @@ use crate::page_store::pool::table::{DIRTY, PUBLISHED, SETTLED, TORN, UNFIXING};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Duration, Instant};
 use rackweave_verbs::Verbs;
-use rackweave_wire::fabric::page::{FrameState, PageId, control};
+use rackweave_wire::fabric::page::{FrameState, PageId};
 use std::sync::atomic::Ordering;
 
 /// When to look again whether the engine's log has a change that is to be published.
@@ -62,7 +65,11 @@ impl<D: Directory> Worker<D> {
         let Some(doubt) = self.doubt.filter(|doubt| doubt.not_before <= self.now) else {
             return false;
         };
-        let doubt = self.renewed(doubt);
+        let Some(doubt) = self.renewed(doubt) else {
+            self.doubt = None;
+            self.pool.put_doubt(None);
+            return true;
+        };
         let Doubt { page, frame, .. } = doubt;
         let lsn = self.pool.table.meta(frame).lsn.load(Ordering::Acquire);
         // It is published with its entry. Who gives its latch back asks the log.
@@ -93,49 +100,40 @@ impl<D: Directory> Worker<D> {
         let Some(frame) = self.pool.take_doubt() else {
             return;
         };
-        match self.pool.doubt(frame) {
-            Some(control::Doubt {
-                page,
-                state,
-                version,
-            }) => {
-                self.doubt = Some(Doubt {
-                    frame,
-                    page,
-                    state,
-                    version,
-                    step: Step::Look,
-                    not_before: Instant::ZERO,
-                    attempts: 0,
-                });
-            }
-            None => self.pool.put_doubt(None),
+        self.doubt = self.begin_doubt(frame);
+        if self.doubt.is_none() {
+            self.pool.put_doubt(None);
         }
     }
 
-    /// The directory may have begun anew once more, with another version.
-    fn renewed(&self, doubt: Doubt) -> Doubt {
-        match self.pool.doubt(doubt.frame) {
-            Some(new) if new.version != doubt.version => Doubt {
-                page: new.page,
-                state: new.state,
-                version: new.version,
-                step: Step::Look,
-                ..doubt
-            },
-            _ => doubt,
+    fn begin_doubt(&self, frame: u32) -> Option<Doubt> {
+        let found = self.pool.doubt(frame)?;
+        Some(Doubt {
+            frame,
+            page: found.page,
+            state: found.state,
+            version: found.version,
+            step: Step::Look,
+            not_before: Instant::ZERO,
+            attempts: 0,
+        })
+    }
+
+    /// What is left of a doubt if the directory has begun anew once more: the same, another one,
+    /// or none.
+    fn renewed(&self, doubt: Doubt) -> Option<Doubt> {
+        let found = self.begin_doubt(doubt.frame)?;
+        match found.version == doubt.version {
+            true => Some(doubt),
+            false => Some(found),
         }
     }
 
     /// Gives a page the number under which it is going to be published: others may read it as soon
     /// as the directory hears of it. If the directory is lost before, the node says that number.
     fn renumber(&self, doubt: &Doubt) -> FrameState {
-        let next = doubt.version + 1;
-        let state = match doubt.state.is_changed() {
-            true => FrameState::changed(doubt.version),
-            false => FrameState::dirty(next),
-        };
-        self.pool.renumber(doubt.frame, next);
+        let state = doubt.state.renumbered(doubt.version);
+        self.pool.renumber(doubt.frame, doubt.version + 1);
         self.pool.set_state(doubt.frame, state);
         state
     }
@@ -148,6 +146,12 @@ impl<D: Directory> Worker<D> {
 
     /// The directory has answered about a page in doubt.
     pub(super) fn doubt_answered(&mut self, doubt: Doubt, answer: Answer) {
+        let standing = self.pool.doubt(doubt.frame).map(|doubt| doubt.version);
+        if standing != Some(doubt.version) {
+            // The answer may be of a directory that was told something else.
+            self.doubt = Some(doubt);
+            return;
+        }
         let state = doubt.state;
         match (doubt.step, answer) {
             (Step::Look, Answer::Done) => {
@@ -207,7 +211,7 @@ impl<D: Directory> Worker<D> {
     }
 
     fn found_out(&self, doubt: Doubt) {
-        self.pool.end_doubt(doubt.frame);
+        self.pool.end_doubt(doubt.frame, doubt.version);
         self.pool.put_doubt(None);
     }
 }

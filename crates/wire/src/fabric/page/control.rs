@@ -31,8 +31,14 @@ pub const FIRST_GENERATION: u64 = 1;
 /// In place of a generation: this node was taken for dead, and what it had is lost or others'.
 pub const FENCED: u64 = u64::MAX;
 
-/// Bytes of a [`Doubt`].
-const DOUBT_LEN: u64 = 24;
+/// Bytes of a [`Doubt`] and of the node's word about it.
+const DOUBT_LEN: u64 = 32;
+
+/// Where in a doubt its version is: written last, so that the words before it are its own.
+pub const DOUBT_VERSION_AT: u64 = 16;
+
+/// Where behind a doubt the node says the version of the last that it has found out about.
+pub const FOUND_OUT_AT: u64 = 24;
 
 /// Where the generation is in the control region of a channel with so many slots.
 pub const fn generation_at(slots: u16) -> u64 {
@@ -74,7 +80,7 @@ pub const fn epoch_at(page_size: u32, frames: u32) -> u64 {
     doubt_at(page_size, frames, frames)
 }
 
-/// Where the doubt about a buffer frame is, in a pool of `frames`: three words.
+/// Where the doubt about a buffer frame is, in a pool of `frames`: four words.
 pub const fn doubt_at(page_size: u32, frames: u32, frame: u32) -> u64 {
     state_at(page_size, frames, frames) + frame as u64 * DOUBT_LEN
 }
@@ -125,6 +131,14 @@ impl FrameState {
         Self::of(version, Self::LATCHED | Self::CHANGED)
     }
 
+    /// The same of a page in doubt that is published as the next of this version.
+    pub const fn renumbered(self, version: u64) -> Self {
+        match self.is_changed() {
+            true => Self::changed(version),
+            false => Self::dirty(version + 1),
+        }
+    }
+
     /// Whether it is newer than the home.
     pub const fn is_dirty(self) -> bool {
         self.0 & Self::DIRTY != 0
@@ -166,20 +180,20 @@ pub struct Doubt {
 }
 
 impl Doubt {
-    /// The three words; the first tells whether they are any.
+    /// The controller's three words. A version of 0 takes the doubt back.
     pub const fn words(&self) -> [u64; 3] {
         [self.page.tag(), self.state.0, self.version]
     }
 
-    /// The doubt in these words, if they are one.
-    pub const fn parse([page, state, version]: [u64; 3]) -> Option<Self> {
+    /// The doubt in these words, if they are one about which the node has yet to find out.
+    pub const fn parse([page, state, version, found_out]: [u64; 4]) -> Option<Self> {
         match PageId::from_tag(page) {
-            Some(page) => Some(Self {
+            Some(page) if version > found_out => Some(Self {
                 page,
                 state: FrameState(state),
                 version,
             }),
-            None => None,
+            _ => None,
         }
     }
 }
@@ -199,14 +213,21 @@ mod tests {
         let changed = FrameState::changed(77);
         assert!(changed.is_latched() && changed.is_changed());
         assert_eq!((changed.version(), changed.content_version()), (77, 78));
+        assert_eq!(dirty.renumbered(99), FrameState::dirty(100));
+        assert_eq!(changed.renumbered(99), FrameState::changed(99));
         let page = PageId::new(3, 4).unwrap();
         let doubt = Doubt {
             page,
             state: dirty,
             version: 1 << 32,
         };
-        assert_eq!(Doubt::parse(doubt.words()), Some(doubt));
-        assert_eq!(Doubt::parse([0, 0, 0]), None);
+        let [first, second, third] = doubt.words();
+        let stands = |found_out| Doubt::parse([first, second, third, found_out]);
+        assert_eq!(stands(0), Some(doubt));
+        assert_eq!(stands((1 << 32) - 1), Some(doubt));
+        assert_eq!(stands(1 << 32), None);
+        assert_eq!(Doubt::parse([first, second, 0, 0]), None);
+        assert_eq!(Doubt::parse([0; 4]), None);
     }
 
     #[test]
@@ -216,8 +237,8 @@ mod tests {
         assert_eq!((entries_at(3, 0), entries_at(3, 1)), (224, 240));
         assert_eq!(control_bytes(3, 2), 256);
         assert_eq!(state_at(4096, 4, 1), 5 * 4096 + 8);
-        assert_eq!(doubt_at(4096, 4, 1), 5 * 4096 + 32 + 24);
-        assert_eq!(epoch_at(4096, 4), 5 * 4096 + 32 + 96);
-        assert_eq!(pool_bytes(4096, 4), 5 * 4096 + 32 + 96 + 8);
+        assert_eq!(doubt_at(4096, 4, 1), 5 * 4096 + 32 + 32);
+        assert_eq!(epoch_at(4096, 4), 5 * 4096 + 32 + 128);
+        assert_eq!(pool_bytes(4096, 4), 5 * 4096 + 32 + 128 + 8);
     }
 }
