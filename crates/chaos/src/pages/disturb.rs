@@ -103,15 +103,6 @@ pub(super) fn plan(
             all.push((at, Disturbance::RestartSwitch));
         }
     }
-    if outage.is_some() {
-        // Two restarts, one of them while the target is away: see "Known to be wrong" in
-        // docs/pages.md.
-        let mut restarts = 0;
-        all.retain(|(_, other)| {
-            restarts += u32::from(*other == Disturbance::RestartSwitch);
-            *other != Disturbance::RestartSwitch || restarts == 1
-        });
-    }
     if rng.chance(0.1) {
         let (at, node) = (some_time(rng), rng.pick(nodes).node);
         all.push((at, Disturbance::Presume(node)));
