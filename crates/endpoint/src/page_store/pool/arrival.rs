@@ -93,7 +93,10 @@ impl Pool {
         if header.page != page.tag() {
             return Err(wrong);
         }
-        if from_storage && self.config.checksums {
+        // Others may take a page out of this buffer frame as soon as it is there. Until it has been
+        // looked at, its checksum tells them to do that themselves.
+        let as_stored = from_storage || header.checksum != 0;
+        if as_stored && self.config.checksums {
             let expected = page_checksum(&header, write);
             if header.checksum != expected {
                 return Err(FixError::Corrupt {
@@ -105,11 +108,14 @@ impl Pool {
         }
         let identity = self.identity(page.store());
         if identity != 0 && header.store != identity {
-            if !from_storage {
+            if !as_stored {
                 return Err(wrong);
             }
             // Whole, and of the store that was on this device before.
             self.begin_page(write, page, version);
+        } else if header.checksum != 0 {
+            let cell = self.frames.header_word(write.frame(), CHECKSUM_AT);
+            cell.store(0, Ordering::Release);
         }
         Ok(())
     }

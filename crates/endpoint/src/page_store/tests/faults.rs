@@ -185,6 +185,32 @@ fn damage_on_storage_is_found() {
 }
 
 #[test]
+fn what_nobody_has_looked_at_yet_is_looked_at_by_who_takes_it_from_a_buffer_frame() {
+    let mut bench = bench(1, 2);
+    bench.change(0, 1).unwrap();
+    bench.flush(0).unwrap();
+    let good = bench.rack.model().homes[&page(1)].clone();
+    let mut bad = good.clone();
+    bad[2000] ^= 0x10;
+    for (bytes, is_damaged) in [(good, false), (bad, true)] {
+        bench.start(2, 1, |node| PoolConfig::new(node, 4096, 8));
+        drop(bench.fix(0, 1, Shared).unwrap());
+        let (_, frame) = bench.rack.entry(page(1)).place.cached().unwrap();
+        let looked_at = bench.rack.model().header(0, frame);
+        assert_eq!(looked_at.checksum, 0, "others need not look");
+        bench.rack.model().arrived(0, frame, &bytes);
+        // What is not damaged is of the store that was on the device before.
+        bench.pools[1].set_identity(page(1).store(), 5);
+        match bench.fix(1, 1, Shared) {
+            Ok(guard) => assert_eq!((is_damaged, counter(&guard)), (false, 0)),
+            Err(FixError::Corrupt { .. }) => assert!(is_damaged),
+            Err(other) => panic!("{other}"),
+        }
+        assert_eq!(bench.statistics().memory_fallback, 1);
+    }
+}
+
+#[test]
 fn a_header_of_zeroes_alone_is_damage_and_so_is_a_missing_checksum() {
     let mut bench = bench(1, 1);
     bench.change(0, 1).unwrap();

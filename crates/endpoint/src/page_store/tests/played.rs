@@ -215,6 +215,12 @@ impl Model {
         PageHeader::parse(&self.bytes(node, frame)).unwrap()
     }
 
+    /// What is in a buffer frame before its node has looked at it.
+    pub fn arrived(&self, node: u16, frame: u32, bytes: &[u8]) {
+        let block = &self.nodes[usize::from(node)].block;
+        block.write(frame as usize * self.page_size, bytes);
+    }
+
     /// Moves one half of a page, the first or the second.
     fn move_half(&self, from: From, page: PageId, node: u16, frame: u32, second: bool) {
         let bytes = match from {
