@@ -89,14 +89,17 @@ pub enum Op {
         page: PageId,
     },
     /// The directory gave this node a page's latch because it may have the newest version, and it
-    /// has: as [`Op::Unfix`].
+    /// has: as [`Op::Unfix`]. [`Answer::Gone`] if the directory has begun anew, so that another one
+    /// may have given that latch; this one did it if it is asked again and says
+    /// [`Answer::Superseded`].
     Own {
         /// The page.
         page: PageId,
         /// Where it is.
         frame: u32,
     },
-    /// The same, and it has not: the newest is at home, and the latch goes back.
+    /// The same, and it has not: the newest is at home, and the latch goes back. As [`Op::Own`]
+    /// otherwise.
     Disown {
         /// The page.
         page: PageId,

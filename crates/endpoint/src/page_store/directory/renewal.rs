@@ -3,9 +3,10 @@
 //! A queue pair that has given up on its peer never works again. The channel then writes a plea
 //! into its control region, and operations that need the connection wait. The controller stops
 //! what the channel had under way, connects it anew and counts its generation up; on that,
-//! operations begin anew. All of them may be asked for twice: a node that has a latch keeps it
+//! operations begin anew. Nearly all of them may be asked for twice: a node that has a latch keeps it
 //! when it asks again, and who gives one back that it had before and has not any more, has given
-//! it back.
+//! it back. What a node has found out about a page in doubt is said to no other directory than the
+//! one that asked: such operations end.
 //!
 //! An operation that ends meanwhile, because its time is up, may have taken a latch that nobody
 //! will give back. So its slot stays in use until that is done, and the node asks for nothing else
@@ -134,7 +135,8 @@ impl Channel {
                 let task = self.slots[usize::from(slot)].as_ref();
                 let begins = |task: &Task| {
                     let has_begun = !matches!(task.waits, Waits::Until(_, Then::Begin));
-                    task.ticket.is_none() == is_owed && has_begun && which(&task.waits)
+                    let minds = has_begun || task.goal.finds_out();
+                    task.ticket.is_none() == is_owed && minds && which(&task.waits)
                 };
                 if !task.is_some_and(begins) {
                     continue;
@@ -143,6 +145,11 @@ impl Channel {
                     continue;
                 };
                 self.parts.clear_completion(slot);
+                if task.goal.finds_out() {
+                    // It may be another directory, with which the node has to find out first.
+                    self.ended(now, slot, task, (Answer::Gone, NO_LATCH.0));
+                    continue;
+                }
                 let step = task.begin_again();
                 self.start(now, verbs, slot, task, step);
             }
@@ -198,10 +205,7 @@ impl Channel {
     /// An operation has ended. If a latch or a mark may be left of it, its slot stays in use.
     pub(super) fn ended(&mut self, now: Instant, slot: u16, mut task: Task, end: (Answer, u64)) {
         let (mut answer, latch) = end;
-        let gives_back = matches!(
-            task.goal,
-            Goal::Do(Op::Unfix { .. } | Op::Release { .. } | Op::Own { .. } | Op::Disown { .. })
-        );
+        let gives_back = matches!(task.goal, Goal::Do(Op::Unfix { .. } | Op::Release { .. }));
         if answer == Answer::Superseded && task.again && gives_back {
             answer = Answer::Done;
         }

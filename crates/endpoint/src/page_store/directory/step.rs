@@ -49,6 +49,11 @@ impl Goal {
             }
         }
     }
+
+    /// Whether the node says what it has found out about a page in doubt.
+    pub fn finds_out(&self) -> bool {
+        matches!(self, Goal::Do(Op::Own { .. } | Op::Disown { .. }))
+    }
 }
 
 /// A word of an entry in a server's memory.

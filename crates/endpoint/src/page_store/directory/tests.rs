@@ -214,6 +214,26 @@ fn what_begins_anew_waits_for_what_is_owed_but_not_for_ever() {
 }
 
 #[test]
+fn what_a_node_found_out_is_told_to_no_other_directory() {
+    let (page, frame) = (page(1), 0);
+    for (op, ends) in [
+        (Op::Own { page, frame }, Answer::Gone),
+        (Op::Disown { page }, Answer::Gone),
+        // It was not the node's: asked again, that means that it has been given back.
+        (Op::Release { page }, Answer::Done),
+    ] {
+        let mut world = Played::new(5, Faults::default(), true);
+        world.begin(0, op).unwrap();
+        assert_eq!(world.poll(0), None);
+        world.model.borrow_mut().break_qp(0, SWITCH_QP);
+        assert_eq!(world.poll(0), None);
+        world.model.borrow_mut().mend_qp(0, SWITCH_QP);
+        assert_eq!(drain(&mut world, 1), [ends], "{op:?}");
+        assert_eq!(world.channels[0].room(), usize::from(SLOTS));
+    }
+}
+
+#[test]
 fn what_is_owed_is_asked_for_until_it_is_done() {
     for indexed in [true, false] {
         let mut world = owed_to_a_lost_switch(true);

@@ -2,6 +2,7 @@
 
 mod allocation;
 mod bench;
+mod doubts;
 mod faults;
 mod fixes;
 mod histories;

@@ -7,7 +7,7 @@ use crate::page_store::directory::{Answer, Directory, Mode, Op, Reply, Served, T
 use rackweave_base::{Block, Duration, Instant, Rng};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::header::VOID;
-use rackweave_wire::fabric::page::{LatchWord, PageHeader, PageId, Place, Source};
+use rackweave_wire::fabric::page::{LatchWord, PageHeader, PageId, Place, Source, control};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -36,6 +36,8 @@ pub struct Model {
     pub is_gone: bool,
     /// It does what it is asked for, and its answers are lost.
     pub is_mute: bool,
+    /// How often the directory was lost and made again.
+    pub beginnings: u64,
     /// How often a movement breaks off.
     pub breaks: f64,
     pub delay_max: u64,
@@ -78,6 +80,8 @@ struct UnderWay {
     op: Op,
     due: Instant,
     phase: Phase,
+    /// Which directory was asked.
+    beginning: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -112,6 +116,7 @@ impl Rack {
             fault: None,
             is_gone: false,
             is_mute: false,
+            beginnings: 0,
             breaks: 0.0,
             delay_max: 2000,
             busy: HashSet::new(),
@@ -204,7 +209,7 @@ impl Rack {
 }
 
 impl Model {
-    fn bytes(&self, node: u16, frame: u32) -> Vec<u8> {
+    pub fn bytes(&self, node: u16, frame: u32) -> Vec<u8> {
         let mut bytes = vec![0; self.page_size];
         let block = &self.nodes[usize::from(node)].block;
         block.read(frame as usize * self.page_size, &mut bytes);
@@ -257,14 +262,11 @@ impl Model {
         let header = |model: &Self, frame| model.header(me, frame);
         let mut entry = self.entries.get(&page).copied().unwrap_or_default();
         let answer = match op {
-            Op::Quiesce
-            | Op::Flush { .. }
-            | Op::ReadHome { .. }
-            | Op::Own { .. }
-            | Op::Disown { .. } => unreachable!("nothing is in doubt here"),
+            Op::Quiesce | Op::Flush { .. } => unreachable!(),
+            Op::ReadHome { .. } => self.read_home(me, page),
             Op::Verify { .. } if entry.place.is_lost() => Answer::Lost,
             Op::Verify { .. } => Answer::Done,
-            Op::Unfix { frame, .. } if entry.holder == Some(me) => {
+            Op::Unfix { frame, .. } | Op::Own { frame, .. } if entry.holder == Some(me) => {
                 entry.latch = entry.latch.changed();
                 let found = header(self, frame);
                 assert_eq!(found.page, page.tag());
@@ -273,12 +275,14 @@ impl Model {
                 entry.place = entry.place.moved(me, frame);
                 Answer::Done
             }
-            Op::Release { .. } if entry.holder == Some(me) => {
+            Op::Release { .. } | Op::Disown { .. } if entry.holder == Some(me) => {
                 entry.latch = entry.latch.released();
                 entry.holder = None;
                 Answer::Done
             }
-            Op::Unfix { .. } | Op::Release { .. } => Answer::Superseded,
+            Op::Unfix { .. } | Op::Release { .. } | Op::Own { .. } | Op::Disown { .. } => {
+                Answer::Superseded
+            }
             Op::Evict { frame, .. } => {
                 if !entry.place.is_at(me, frame) || !entry.place.is_dirty() {
                     Answer::Superseded
@@ -330,6 +334,30 @@ impl Model {
             true => Ok((Answer::Gone, LatchWord(0))),
             false => Ok((answer, entry.latch)),
         }
+    }
+
+    fn read_home(&mut self, me: u16, page: PageId) -> Answer {
+        let block = &self.nodes[usize::from(me)].block;
+        let bytes = |frames| control::pool_bytes(self.page_size as u32, frames);
+        let frames = (block.len() as u64 - bytes(0)) / (bytes(1) - bytes(0));
+        let home = self.homes.get(&page).cloned();
+        let home = home.unwrap_or_else(|| vec![0; self.page_size]);
+        block.write(frames as usize * self.page_size, &home);
+        Answer::Done
+    }
+
+    /// A word of a pool behind its buffer frames.
+    pub fn control_word(&self, node: u16, at: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.nodes[usize::from(node)]
+            .block
+            .read(at as usize, &mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+
+    pub fn set_control_word(&self, node: u16, at: u64, word: u64) {
+        let block = &self.nodes[usize::from(node)].block;
+        block.write(at as usize, &word.to_le_bytes());
     }
 
     /// From where a page is to be moved.
@@ -518,6 +546,7 @@ impl Directory for Played {
             op,
             due,
             phase: Phase::Ask,
+            beginning: model.beginnings,
         });
         Some(ticket)
     }
@@ -533,7 +562,11 @@ impl Directory for Played {
                 continue;
             }
             let op = under_way.op;
+            let is_other = under_way.beginning != model.beginnings;
             let result = match core::mem::replace(&mut under_way.phase, Phase::Ask) {
+                Phase::Ask if is_other && matches!(op, Op::Own { .. } | Op::Disown { .. }) => {
+                    Ok((Answer::Gone, LatchWord(0)))
+                }
                 Phase::Ask => model.ask(self.node, op),
                 Phase::Half { from, latch } => match op {
                     Op::Fetch {
@@ -563,6 +596,10 @@ impl Directory for Played {
             }
         }
         None
+    }
+
+    fn beginnings(&self) -> u64 {
+        self.rack.model().beginnings
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

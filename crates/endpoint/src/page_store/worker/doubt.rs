@@ -169,8 +169,8 @@ impl<D: Directory> Worker<D> {
                 });
             }
             (Step::Disown, Answer::Done | Answer::Superseded) => self.disowned(doubt),
-            (Step::Own, Answer::Superseded) => self.disowned(doubt),
-            (Step::Own, Answer::Done) => {
+            // It was done before, and the answer got lost.
+            (Step::Own, Answer::Done | Answer::Superseded) => {
                 let meta = self.pool.table.meta(doubt.frame);
                 // Another worker may have heard of it before, and have fixed the page.
                 match self.still_has(&doubt) {

@@ -79,7 +79,6 @@ impl Latch {
                 false => Step::End(Answer::Done, self.latch.latch()),
             };
         }
-        let finds_out = matches!(self.goal, Goal::Do(Op::Own { .. } | Op::Disown { .. }));
         if self.latch.doubter() == Some(self.me) {
             return match self.goal {
                 Goal::Do(Op::Own { frame, .. }) => self.move_to(self.place.moved(self.me, frame)),
@@ -89,7 +88,7 @@ impl Latch {
                 _ => Step::End(Answer::Locked, self.latch.latch()),
             };
         }
-        if finds_out || self.latch.holder() != Some(self.me) {
+        if self.goal.finds_out() || self.latch.holder() != Some(self.me) {
             return self.not_mine(self.latch.latch());
         }
         match self.goal {

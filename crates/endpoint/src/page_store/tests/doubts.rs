@@ -1,0 +1,141 @@
+//! Pages in doubt: the directory is lost and made again, and a node finds out what it has.
+
+use super::bench::{Bench, PAGE, counter, page};
+use crate::page_store::Mode::Shared;
+use crate::page_store::PoolConfig;
+use rackweave_wire::fabric::page::{FrameState, LatchWord, PageId, Place, control};
+
+const FRAMES: u32 = 8;
+/// The version of what a directory that was made again does not know.
+const FIRST: u64 = 1 << 32;
+
+/// One page that node 0 has changed, and nobody else.
+struct Stage {
+    bench: Bench,
+    page: PageId,
+    frame: u32,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let mut bench = Bench::new(11, 0, 0, FRAMES, 200);
+        bench.start(2, 1, |node| PoolConfig::new(node, PAGE as u32, FRAMES));
+        bench.change(0, 1).unwrap();
+        bench.settle();
+        let page = page(1);
+        let (_, frame) = bench.rack.entry(page).place.cached().unwrap();
+        Self { bench, page, frame }
+    }
+
+    fn state(&self) -> FrameState {
+        let at = control::state_at(PAGE as u32, FRAMES, self.frame);
+        FrameState(self.bench.rack.model().control_word(0, at))
+    }
+
+    fn doubt_at(&self) -> u64 {
+        control::doubt_at(PAGE as u32, FRAMES, self.frame)
+    }
+
+    /// The directory is made again and cannot see homes.
+    fn doubt(&mut self, version: u64) {
+        let state = self.state();
+        let doubt = control::Doubt {
+            page: self.page,
+            state,
+            version,
+        };
+        let mut model = self.bench.rack.model();
+        for (at, word) in (self.doubt_at()..).step_by(8).zip(doubt.words()) {
+            model.set_control_word(0, at, word);
+        }
+        let entry = model.entries.get_mut(&self.page).unwrap();
+        entry.latch = LatchWord::open(version).locked();
+        entry.holder = Some(0);
+        entry.place = Place::HOME.lost();
+        model.beginnings += 1;
+    }
+
+    /// It is made again, and sees that the home is older than what node 0 has.
+    fn settle_on_node(&mut self) {
+        let state = self.state();
+        assert!(state.is_dirty() && !state.is_latched());
+        let mut model = self.bench.rack.model();
+        model.set_control_word(0, self.doubt_at() + control::DOUBT_VERSION_AT, 0);
+        let entry = model.entries.get_mut(&self.page).unwrap();
+        entry.latch = LatchWord::open(state.version());
+        entry.holder = None;
+        entry.place = Place::dirty(0, self.frame);
+        model.beginnings += 1;
+    }
+
+    fn steps(&mut self, steps: u64) {
+        for _ in 0..steps {
+            self.bench.step();
+        }
+    }
+
+    /// The latch word when the node has found out.
+    fn end(&mut self) -> LatchWord {
+        let page = self.page;
+        let latch = self.bench.wait(|bench| {
+            let latch = bench.rack.entry(page).latch;
+            (!latch.is_locked()).then_some(latch)
+        });
+        self.bench.settle();
+        latch
+    }
+
+    /// What node 1 reads, and then changes.
+    fn seen_by_the_other(&mut self) -> u64 {
+        self.bench.settle();
+        let seen = counter(&self.bench.fix(1, 1, Shared).unwrap());
+        assert_eq!(self.bench.change(1, 1), Ok(seen + 1));
+        assert_eq!(counter(&self.bench.fix(0, 1, Shared).unwrap()), seen + 1);
+        seen
+    }
+}
+
+#[test]
+fn who_has_the_newest_version_publishes_it_above_the_directorys() {
+    let mut stage = Stage::new();
+    stage.doubt(FIRST);
+    assert_eq!(stage.end(), LatchWord::open(FIRST + 1));
+    assert_eq!(stage.state(), FrameState::dirty(FIRST + 1));
+    assert_eq!(stage.seen_by_the_other(), 1);
+}
+
+#[test]
+fn what_has_come_home_is_given_up() {
+    let mut stage = Stage::new();
+    let mut model = stage.bench.rack.model();
+    let home = model.bytes(0, stage.frame);
+    model.homes.insert(stage.page, home);
+    drop(model);
+    stage.doubt(FIRST);
+    assert_eq!(stage.end(), LatchWord::open(FIRST));
+    assert_eq!(stage.state(), FrameState::NOTHING);
+}
+
+/// Whatever the node was doing about it.
+#[test]
+fn a_doubt_that_is_taken_back_gives_nothing_up() {
+    for steps in 0..60 {
+        let mut stage = Stage::new();
+        stage.doubt(FIRST);
+        stage.steps(steps);
+        stage.settle_on_node();
+        assert_eq!(stage.seen_by_the_other(), 1, "after {steps} steps");
+    }
+}
+
+#[test]
+fn a_doubt_in_place_of_another_is_found_out_about() {
+    for steps in 0..60 {
+        let mut stage = Stage::new();
+        stage.doubt(FIRST);
+        stage.steps(steps);
+        stage.doubt(2 * FIRST);
+        assert_eq!(stage.end(), LatchWord::open(2 * FIRST + 1), "{steps}");
+        assert_eq!(stage.seen_by_the_other(), 1, "after {steps} steps");
+    }
+}
