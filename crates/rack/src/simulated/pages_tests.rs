@@ -12,12 +12,13 @@ use rackweave_sim::SsdModel;
 use rackweave_sim::world::{Context, Step};
 use rackweave_target::MemoryBackend;
 use rackweave_wire::fabric::page::header::VOID;
-use rackweave_wire::fabric::page::{LatchWord, PageId, Source};
+use rackweave_wire::fabric::page::{FrameState, LatchWord, PageId, Source, control};
 use std::sync::{Arc, Mutex};
 
 const PAGE: u32 = 16 << 10;
 const PAGES: u64 = 64;
 const BLOCK: u32 = 4096;
+const FRAMES: u32 = 8;
 
 /// Does one operation after another and keeps the replies.
 struct Script {
@@ -54,6 +55,14 @@ impl Actor for Script {
     }
 }
 
+fn add_target(rack: &mut SimulatedRack, medium: &MemoryBackend) {
+    let mut rng = Rng::new(1);
+    let ssd = SsdBackend::new(medium.clone(), &SsdModel::default(), 4, PAGE, &mut rng);
+    let namespaces: Vec<Box<dyn rackweave_target::Backend>> = vec![Box::new(ssd)];
+    rack.add_target(NodeId(2), TargetOptions::default(), namespaces)
+        .unwrap();
+}
+
 struct Bench {
     rack: SimulatedRack,
     medium: MemoryBackend,
@@ -86,14 +95,10 @@ impl Bench {
         config.faults.reorder = faults;
         let mut rack = SimulatedRack::new(&config).unwrap();
         let medium = MemoryBackend::new(BLOCK, PAGES * u64::from(PAGE / BLOCK));
-        let mut rng = Rng::new(1);
-        let ssd = SsdBackend::new(medium.clone(), &SsdModel::default(), 4, PAGE, &mut rng);
-        let namespaces: Vec<Box<dyn rackweave_target::Backend>> = vec![Box::new(ssd)];
-        rack.add_target(NodeId(2), TargetOptions::default(), namespaces)
-            .unwrap();
+        add_target(&mut rack, &medium);
         let node = |node| PageNode {
             node: NodeId(node),
-            frames: 8,
+            frames: FRAMES,
             workers: 1,
             slots: 4,
         };
@@ -154,6 +159,39 @@ impl Bench {
         ends.frames.read(at + 8, &mut bytes);
         assert!(bytes.iter().all(|byte| *byte == bytes[0]), "torn");
         bytes[0]
+    }
+
+    fn word(&self, node: u16, at: u64) -> u64 {
+        let mut bytes = [0; 8];
+        let ends = self.rack.page_ends(NodeId(node)).unwrap();
+        ends.frames.read(at as usize, &mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+
+    fn set_word(&self, node: u16, at: u64, word: u64) {
+        let ends = self.rack.page_ends(NodeId(node)).unwrap();
+        ends.frames.write(at as usize, &word.to_le_bytes());
+    }
+
+    /// What the controller asks a node about a buffer frame.
+    fn doubt(&self, node: u16, frame: u32) -> Option<control::Doubt> {
+        let at = control::doubt_at(PAGE, FRAMES, frame);
+        control::Doubt::parse([0, 8, 16, 24].map(|word| self.word(node, at + word)))
+    }
+
+    /// Has a node change a page, as its worker does; the version that it says it has.
+    fn change(&mut self, node: u16, index: u64, frame: u32) -> FrameState {
+        let page = page(index);
+        self.void(node, frame);
+        let fetched = self.run(node, &[fetch(index, Mode::Exclusive, frame)]);
+        let version = fetched[0].latch.version() + 1;
+        self.set_word(node, u64::from(frame) * u64::from(PAGE), page.tag());
+        self.set_word(node, u64::from(frame) * u64::from(PAGE) + 8, version);
+        let unfixed = self.run(node, &[Op::Unfix { page, frame }]);
+        assert_eq!(unfixed[0].latch, LatchWord::open(version));
+        let state = FrameState::dirty(version);
+        self.set_word(node, control::state_at(PAGE, FRAMES, frame), state.0);
+        state
     }
 
     fn void(&self, node: u16, frame: u32) {
@@ -371,5 +409,62 @@ fn what_only_a_dead_node_had_is_lost_and_said_to_be() {
     assert_eq!(
         bench.answers(0, &[fetch(3, Mode::Shared, 0)]),
         [served(Source::Storage, true)]
+    );
+}
+
+/// The switch is restarted while homes cannot be seen: the node that says that it has a page is
+/// asked.
+fn in_doubt(bench: &mut Bench) -> control::Doubt {
+    let state = bench.change(0, 5, 1);
+    bench.rack.remove_target(NodeId(2));
+    bench.rack.restart_switch().unwrap();
+    let doubt = bench.doubt(0, 1).unwrap();
+    assert_eq!((doubt.page, doubt.state), (page(5), state));
+    assert!(doubt.version > state.version() + 1000, "{doubt:?}");
+    doubt
+}
+
+#[test]
+fn a_node_that_is_asked_publishes_its_page_above_all_versions_of_before() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    let doubt = in_doubt(&mut bench);
+    bench.void(1, 0);
+    let fetch = fetch(5, Mode::Shared, 0);
+    assert_eq!(bench.answers(1, &[fetch]), [Answer::Locked]);
+    let own = Op::Own {
+        page: page(5),
+        frame: 1,
+    };
+    let replies = bench.run(0, &[own, own]);
+    assert_eq!(
+        [replies[0].answer, replies[1].answer],
+        [Answer::Done, Answer::Superseded]
+    );
+    let latch = LatchWord::open(doubt.version + 1);
+    assert_eq!(replies[0].latch, latch);
+    let replies = bench.run(1, &[fetch]);
+    assert_eq!(
+        (replies[0].answer, replies[0].latch),
+        (served(Source::Memory, true), latch)
+    );
+}
+
+#[test]
+fn a_node_is_asked_no_more_when_the_switch_restarts_once_more_and_homes_can_be_seen() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    let doubt = in_doubt(&mut bench);
+    // Without the target, the question is asked anew.
+    bench.rack.restart_switch().unwrap();
+    let again = bench.doubt(0, 1).unwrap();
+    assert!(again.version > doubt.version);
+    let medium = bench.medium.clone();
+    add_target(&mut bench.rack, &medium);
+    bench.rack.restart_switch().unwrap();
+    assert_eq!(bench.doubt(0, 1), None);
+    bench.void(1, 0);
+    let replies = bench.run(1, &[fetch(5, Mode::Shared, 0)]);
+    assert_eq!(
+        (replies[0].answer, replies[0].latch.version()),
+        (served(Source::Memory, true), doubt.state.version())
     );
 }
