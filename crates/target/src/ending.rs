@@ -2,10 +2,11 @@
 //!
 //! Whatever the reason, transfer buffers come back, but for those that the backend still has: what
 //! was handed to it is carried out, and until then neither the buffer nor the queue's own memory is
-//! used for anything else. Newer requests for the same blocks wait meanwhile (`namespace`).
+//! used for anything else. Newer requests for the same blocks wait meanwhile (`namespace`). A flush
+//! uses neither, so that a device that stalls cannot hold more queues than there are buffers.
 
 use crate::TargetError;
-use crate::flow::Stage;
+use crate::flow::{Command, Stage};
 use crate::queue::{QueueState, WorkId, untag};
 use crate::target::Target;
 use rackweave_base::Qpn;
@@ -114,14 +115,13 @@ impl Target {
         self.waiting.retain(|(queue, _)| *queue != index);
         let mut recalled = Vec::new();
         for namespace in &mut self.namespaces {
-            let mine = |tag| untag(tag).0 == index;
-            namespace.recall(mine, |tag| recalled.push(untag(tag).1));
+            let mine = |tag| untag(tag).1 == index;
+            namespace.recall(mine, |tag| recalled.push(untag(tag).2));
         }
         for slot in 0..self.config.queue_entries {
             let command = &self.queues[index].commands[usize::from(slot)];
-            let stage = command.as_ref().map(|command| command.stage);
-            let in_backend = matches!(stage, Some(Stage::Backend | Stage::Force));
-            if !in_backend || recalled.contains(&slot) {
+            let uses_memory = command.as_ref().is_some_and(Command::is_read_or_written);
+            if !uses_memory || recalled.contains(&slot) {
                 self.drop_command(index, slot);
             }
         }

@@ -28,6 +28,14 @@ pub(crate) struct Command {
     pub(crate) stage: Stage,
 }
 
+impl Command {
+    /// Whether the backend reads or writes memory, or blocks, for it.
+    pub(crate) fn is_read_or_written(&self) -> bool {
+        let is_flush = matches!(&self.plan, Plan::NoData(io) if io.kind == IoKind::Flush);
+        self.stage == Stage::Backend && !is_flush
+    }
+}
+
 /// What a command waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
@@ -218,7 +226,7 @@ impl Target {
     fn submit(&mut self, queue: usize, slot: u16, io: IoPlan, buffer: Option<Place>) {
         self.command(queue, slot).stage = Stage::Backend;
         let request = Io {
-            tag: tag(queue, slot),
+            tag: tag(self.queues[queue].life, queue, slot),
             kind: io.kind,
             block: io.first,
             blocks: io.count,
@@ -238,7 +246,10 @@ impl Target {
 
     /// The backend has ended a request.
     pub(crate) fn ended(&mut self, verbs: &mut dyn Verbs, done: IoDone) {
-        let (queue, slot) = untag(done.tag);
+        let (life, queue, slot) = untag(done.tag);
+        if self.queues[queue].life != life {
+            return;
+        }
         if self.queues[queue].state != QueueState::Open {
             self.drop_command(queue, slot);
             self.settle(queue);

@@ -142,6 +142,8 @@ pub(crate) enum QueueState {
 pub(crate) struct Queue {
     pub(crate) qpn: Qpn,
     pub(crate) state: QueueState,
+    /// How often it was opened: what the backend ends may be of the queue before.
+    pub(crate) life: u32,
     pub(crate) connected: Option<Connected>,
     pub(crate) sq_head: u32,
     /// By slot.
@@ -158,6 +160,7 @@ impl Queue {
         Self {
             qpn: Qpn(0),
             state: QueueState::Free,
+            life: 0,
             connected: None,
             sq_head: 0,
             commands: (0..layout.entries).map(|_| None).collect(),
@@ -170,7 +173,9 @@ impl Queue {
     /// A fresh queue over `qpn`.
     pub(crate) fn open(&mut self, qpn: Qpn, layout: &Layout) {
         debug_assert_eq!(self.state, QueueState::Free);
+        let life = self.life.wrapping_add(1);
         *self = Self::new(layout);
+        self.life = life;
         self.qpn = qpn;
         self.state = QueueState::Open;
     }
@@ -245,13 +250,17 @@ impl WorkId {
 }
 
 /// The name of a command with a backend.
-pub(crate) fn tag(queue: usize, slot: u16) -> u64 {
-    (queue as u64) << 16 | u64::from(slot)
+pub(crate) fn tag(life: u32, queue: usize, slot: u16) -> u64 {
+    u64::from(life) << 32 | (queue as u64) << 16 | u64::from(slot)
 }
 
-/// The queue and slot of a tag.
-pub(crate) fn untag(tag: u64) -> (usize, u16) {
-    ((tag >> 16) as usize, tag as u16)
+/// The life, queue and slot of a tag.
+pub(crate) fn untag(tag: u64) -> (u32, usize, u16) {
+    (
+        (tag >> 32) as u32,
+        usize::from((tag >> 16) as u16),
+        tag as u16,
+    )
 }
 
 #[cfg(test)]
@@ -268,7 +277,7 @@ mod tests {
         ] {
             assert_eq!(WorkId::unpack(work.pack(65_535)), (65_535, work));
         }
-        assert_eq!(untag(tag(7, 9)), (7, 9));
+        assert_eq!(untag(tag(u32::MAX, 7, 9)), (u32::MAX, 7, 9));
     }
 
     #[test]
