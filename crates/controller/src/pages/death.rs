@@ -60,7 +60,7 @@ impl Controller {
             .map(|(_, slot)| slot)
             .collect();
         let dropped = self.forget_node(site, dead, slots.clone());
-        self.free_unstarted(site, &dropped);
+        self.free_sources(site, &dropped);
         let is_source = |lane| dead.sources.iter().any(|source| source.lane == lane);
         site.switch(&mut |_, switch| {
             let fed = |task| fed_by(switch.program(), task, &is_source);

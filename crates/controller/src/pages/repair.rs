@@ -15,7 +15,7 @@ use core::ops::Range;
 use rackweave_base::Psn;
 use rackweave_programs::pages::{End, PageTask, StoreEntry};
 use rackweave_programs::{Pipeline, Task};
-use rackweave_switch::transfer::{EngineTask, LaneId, LaneKind};
+use rackweave_switch::transfer::{EngineEvent, EngineTask, LaneId, LaneKind};
 use rackweave_verbs::Access;
 use rackweave_wire::fabric::page::{Outcome, Source};
 
@@ -94,20 +94,29 @@ impl Controller {
                 slot_of(program, task).is_some_and(|slot| slots.contains(&slot))
             });
         });
-        self.free_unstarted(site, &dropped);
+        self.free_sources(site, &dropped);
         with_pages(site, |pages| {
             slots.clone().for_each(|slot| pages.forget_request(slot));
         });
     }
 
-    /// The source lanes of transfers that were dropped before they started are free.
-    pub(super) fn free_unstarted(&self, site: &mut dyn Site, dropped: &[Task]) {
-        let Some(book) = &self.pages else { return };
+    /// The source lanes of transfers that were dropped before they started, or after their end, are
+    /// free. Those of transfers that failed are linked afresh first.
+    pub(super) fn free_sources(&mut self, site: &mut dyn Site, dropped: &[Task]) {
         for task in dropped {
-            let Task::Engine(EngineTask::Start(start)) = task else {
-                continue;
+            let lane = match *task {
+                Task::Engine(EngineTask::Start(start)) => start.source,
+                Task::Event(EngineEvent::Done { lane, .. } | EngineEvent::Refused { lane, .. }) => {
+                    lane
+                }
+                Task::Event(EngineEvent::Failed { lane, .. }) => {
+                    self.relink_source(site, lane);
+                    continue;
+                }
+                _ => continue,
             };
-            if let Some((index, bit)) = book.source(start.source) {
+            let Some(book) = &self.pages else { return };
+            if let Some((index, bit)) = book.source(lane) {
                 let node = book.spec.nodes[index].node;
                 with_pages(site, |pages| pages.free_source(node.0, bit));
             }
@@ -261,16 +270,18 @@ impl Controller {
 /// The slot that a recirculating task is about, if it is one of the page directory's and has not
 /// done yet what it is there for.
 fn slot_of(program: &Pipeline, task: &Task) -> Option<u16> {
-    match task {
+    let of = |lane, cookie| program.pages.role(lane).map(|_| cookie as u16);
+    match *task {
         Task::Page(task) => Some(task.slot()),
-        Task::Engine(EngineTask::Start(start)) => {
-            program.pages.role(start.source)?;
-            Some(start.cookie as u16)
-        }
-        Task::Engine(EngineTask::WriteWords { lane, cookie, .. }) => {
-            program.pages.role(*lane)?;
-            Some(*cookie as u16)
-        }
+        Task::Engine(EngineTask::Start(start)) => of(start.source, start.cookie),
+        Task::Engine(EngineTask::WriteWords { lane, cookie, .. }) => of(lane, cookie),
+        // What is about to end a movement would end the slot's next one.
+        Task::Event(
+            EngineEvent::Done { lane, cookie }
+            | EngineEvent::Refused { lane, cookie }
+            | EngineEvent::Failed { lane, cookie, .. }
+            | EngineEvent::Written { lane, cookie },
+        ) => of(lane, cookie),
         _ => None,
     }
 }

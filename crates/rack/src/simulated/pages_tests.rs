@@ -468,3 +468,40 @@ fn a_node_is_asked_no_more_when_the_switch_restarts_once_more_and_homes_can_be_s
         (served(Source::Memory, true), doubt.state.version())
     );
 }
+
+/// Whenever the channel is connected anew: nothing of the first attempt ends the second one, whose
+/// data would come when the node has the page already.
+#[test]
+fn a_fetch_that_is_repeated_brings_nothing_after_its_end() {
+    let mut renewed = 0;
+    for delay in (0..8000).step_by(50) {
+        let mut bench = Bench::new(PAGES, 0.0);
+        bench.change(0, 5, 1);
+        bench.void(1, 0);
+        let replies = bench.begin(1, &[fetch(5, Mode::Exclusive, 0)]);
+        bench
+            .rack
+            .run(bench.rack.now() + Duration::from_nanos(delay));
+        let channel = bench.rack.page_ends(NodeId(1)).unwrap().channels[0].clone();
+        let plea = control::FIRST_GENERATION.to_le_bytes();
+        let at = control::plea_at(channel.slots) as usize;
+        channel.control.write(at, &plea);
+        if !replies.lock().unwrap().is_empty() {
+            break;
+        }
+        let pleads = bench
+            .rack
+            .control(|controller, site| controller.page_pleas(site));
+        assert!(pleads);
+        bench.rack.wake_all();
+        renewed += 1;
+        let end = bench.rack.now() + Duration::from_millis(100);
+        assert_eq!(bench.rack.run(end), RunEnd::Done, "after {delay} ns");
+        let answer = replies.lock().unwrap()[0].answer;
+        assert_eq!(answer, served(Source::Memory, true), "after {delay} ns");
+        bench.fill(1, 0, page(5), 0x77);
+        bench.rack.run(bench.rack.now() + Duration::from_millis(1));
+        assert_eq!(bench.byte(1, 0), 0x77, "after {delay} ns");
+    }
+    assert!(renewed > 50, "{renewed}");
+}
