@@ -312,10 +312,11 @@ impl PageHistory {
             {
                 page.orphaned = Some(now);
             }
-            let home = page.home;
+            let (home, is_lost) = (page.home, page.lost.is_some());
             for (at, state) in page.states.iter_mut().enumerate() {
                 if state.writer.is_some_and(|writer| writer.node == node) {
-                    state.may_be_lost = at > home;
+                    // What was lost before, with a directory, stays lost.
+                    state.may_be_lost = at > home || is_lost && state.may_be_lost;
                     state.doubtful = !state.certain;
                     if state.doubtful {
                         page.orphaned = Some(now);

@@ -407,6 +407,26 @@ fn a_change_may_be_lost_on_its_way_if_a_node_is_silent_and_that_is_reported() {
 }
 
 #[test]
+fn what_was_lost_with_a_directory_stays_lost_when_its_writer_dies() {
+    for reported in [true, false] {
+        let mut story = Story::new();
+        story.change(B, v2(), 3);
+        story.read(C, got(3, Some(stamp(3, B))));
+        story.flush(B.node);
+        story.history.made_again(true);
+        if reported {
+            story.history.lost(PAGE, 3);
+        }
+        story.crash(B.node);
+        story.is_lost(C);
+        match reported {
+            true => story.passes(),
+            false => story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. })),
+        }
+    }
+}
+
+#[test]
 fn nobody_gives_back_what_it_does_not_have() {
     let mut story = Story::new();
     story.history.give_back(C, PAGE, None);
