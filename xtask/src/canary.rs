@@ -6,6 +6,7 @@
 //! the option at all.
 
 use crate::Failure;
+use crate::json;
 use crate::process::{self, capture, cargo, in_root, release_binary, target_dir};
 use std::path::Path;
 
@@ -148,7 +149,14 @@ fn campaign(
     let seeds = seeds.to_string();
     let mut command = in_root(binary);
     command.args([
-        "chaos", "--system", system, "--seeds", &seeds, "--format", "json",
+        "chaos",
+        "--system",
+        system,
+        "--seeds",
+        &seeds,
+        "--fail-fast",
+        "--format",
+        "json",
     ]);
     if !access.is_empty() {
         command.args(["--access", access]);
@@ -160,11 +168,14 @@ fn campaign(
 }
 
 /// Within how many seeds the bug was caught, if it was.
-fn plant(binary: &Path, bug: &Bug, seeds: &[u32]) -> Result<Option<u32>, Failure> {
+fn plant(binary: &Path, bug: &Bug, seeds: &[u32]) -> Result<Option<String>, Failure> {
     for &seeds in seeds {
         match campaign(binary, (&bug.system, &bug.access), Some(&bug.name), seeds)? {
             (0, _) => {}
-            (FAILED, _) => return Ok(Some(seeds)),
+            (FAILED, output) => {
+                let run = json::members(&output, "seeds_run");
+                return Ok(run.first().map(|run| (*run).to_owned()));
+            }
             (code, output) => {
                 return Err(Failure::check(format!(
                     "{output}\nwith {} planted, chaos exits with {code}; only a checker's verdict \

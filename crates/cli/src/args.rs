@@ -330,6 +330,9 @@ pub struct ChaosArgs {
     /// racks
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: Option<u64>,
+    /// Begin no more schedules after the first that fails
+    #[arg(long)]
+    pub fail_fast: bool,
     /// Plant this bug first; `list` names them. Only in a build made for it
     #[arg(long, value_name = "NAME")]
     pub canary: Option<String>,

@@ -60,7 +60,7 @@ pub fn run(args: &ChaosArgs, globals: &Globals) -> Result<Verdict, CliError> {
     std::panic::set_hook(Box::new(|_| {}));
     let reports = attacks
         .iter()
-        .map(|attack| campaign(attack, first..end, jobs, globals));
+        .map(|attack| campaign(attack, first..end, (jobs, args.fail_fast), globals));
     let result = if name == all::NAME {
         all::conclude(reports.collect(), globals)
     } else {
@@ -110,7 +110,7 @@ fn options(args: &ChaosArgs, system: System) -> Result<Options, CliError> {
 fn campaign(
     &Attack { system, options }: &Attack,
     seeds: std::ops::Range<u64>,
-    jobs: usize,
+    (jobs, fail_fast): (usize, bool),
     globals: &Globals,
 ) -> CampaignReport {
     let next = AtomicU64::new(seeds.start);
@@ -136,6 +136,9 @@ fn campaign(
         drop(sender);
         for seed in receiver {
             report.add(system, seed);
+            if fail_fast && report.seeds_failed > 0 {
+                next.store(seeds.end, Ordering::Relaxed);
+            }
             progress.set(|| report.seeds_run as f64 / report.seeds as f64);
         }
     });

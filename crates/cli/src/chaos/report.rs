@@ -20,7 +20,7 @@ pub struct CampaignReport {
     pub first_seed: u64,
     /// Seeds asked for.
     pub seeds: u64,
-    /// Seeds run: fewer after an interruption.
+    /// Seeds run: fewer after an interruption, or after a failure with `--fail-fast`.
     pub seeds_run: u64,
     /// Whether all seeds were run and came to their end without a violation.
     pub verified: bool,

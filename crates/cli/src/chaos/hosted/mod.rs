@@ -69,7 +69,8 @@ pub fn run(
     let mut report = CampaignReport::new(first, seeds, config_file);
     let mut progress = Progress::new(globals, "chaos hosted");
     for seed in first..end {
-        if globals.interrupt.is_set() {
+        let is_over = args.fail_fast && report.seeds_failed > 0;
+        if is_over || globals.interrupt.is_set() {
             break;
         }
         report.add(run_seed(seed, template, globals)?);
