@@ -128,6 +128,7 @@ fn shared(plan: &Plan) -> Shared {
         seed: plan.seed,
         habits: plan.habits,
         pages: plan.store.pages,
+        is_impatient: plan.is_impatient(),
         history: RefCell::new(PageHistory::new(RELEASED + plan.stalls())),
         store: plan.second.map(store),
         wrong: RefCell::default(),

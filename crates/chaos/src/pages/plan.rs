@@ -77,6 +77,9 @@ pub(super) struct Habits {
 const POOL_BYTES: u64 = 1 << 20;
 const STORE_BYTES: u64 = 4 << 20;
 
+/// The patience of pools that do not see every stall through.
+const IMPATIENT: Duration = Duration::from_millis(25);
+
 /// Until a switch gives up a target that has given up on a node, and all is well again.
 const LOST_TARGET: Duration = Duration::from_secs(6);
 
@@ -177,7 +180,7 @@ impl Plan {
             checksums,
             evict_batch,
             patience: match stalls && rng.chance(0.5) {
-                true => Duration::from_millis(25),
+                true => IMPATIENT,
                 false => Duration::from_secs(5),
             },
             log_lag: rng.chance(0.4).then(|| rng.below(4)),
@@ -201,6 +204,11 @@ impl Plan {
             Disturbance::LongCut(_) => sum + LOST_TARGET,
             _ => sum,
         })
+    }
+
+    /// Whether pools wait for less time than a run may take.
+    pub fn is_impatient(&self) -> bool {
+        self.patience <= IMPATIENT
     }
 
     /// The stores by their numbers.

@@ -21,6 +21,8 @@ pub(super) struct Shared {
     pub seed: u64,
     pub habits: Habits,
     pub pages: u64,
+    /// The nodes' pools wait for less time than a run may take.
+    pub is_impatient: bool,
     pub history: RefCell<PageHistory>,
     /// The second store, if there is one.
     pub store: Option<Store>,

@@ -201,7 +201,7 @@ impl StoreUser {
                     Next::Go(Job::Rests)
                 }
                 Some(Err(error)) => {
-                    self.judge(now, "flush", error.cause());
+                    self.judge_flush(now, "flush", error.cause());
                     Next::Go(Job::Rests)
                 }
             },
@@ -213,7 +213,7 @@ impl StoreUser {
                     Next::Go(self.is_out())
                 }
                 Some(Err(error)) => {
-                    self.judge(now, "flush before leaving", error.cause());
+                    self.judge_flush(now, "flush before leaving", error.cause());
                     Next::Go(self.cannot_close())
                 }
             },
@@ -353,7 +353,7 @@ impl StoreUser {
             AllocateError::Fix(error) => self.judge(now, doing, error),
             AllocateError::Maps { source, .. } => match source {
                 MapError::Fix(error) => self.judge(now, doing, error),
-                MapError::Flush(error) => self.judge(now, doing, error.cause()),
+                MapError::Flush(error) => self.judge_flush(now, doing, error.cause()),
                 other => self.wrong(now, format!("{doing}: {other}")),
             },
             other => self.wrong(now, format!("{doing}: {other}")),
@@ -473,6 +473,14 @@ impl StoreUser {
     }
 
     /// An error of a page that the history does not have, or of none.
+    /// A flush gives a page up that others change all the time, and reports it.
+    fn judge_flush(&self, now: Instant, doing: &str, error: FixError) {
+        match error {
+            FixError::TimedOut(_) if self.shared.is_impatient && !self.is_quiet => {}
+            error => self.judge(now, doing, error),
+        }
+    }
+
     fn judge(&self, now: Instant, doing: &str, error: FixError) {
         let may_lose = !self.is_quiet && self.store().users.borrow().may_lose;
         match error {

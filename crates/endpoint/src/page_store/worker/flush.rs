@@ -125,7 +125,7 @@ impl<D: Directory> Worker<D> {
             Some(page) => self.pool.table.find(page),
             None => Some(flush.cursor),
         };
-        let (pages, started) = match frame.map_or(Look::Pass, |frame| self.look(frame)) {
+        let (pages, started) = match frame.map_or(Look::Pass, |frame| self.look(key, frame)) {
             Look::Pass => (0, 0),
             Look::Wait(page, why) => {
                 if !self.is_late(key) {
@@ -165,7 +165,7 @@ impl<D: Directory> Worker<D> {
         flush.is_late
     }
 
-    fn look(&self, frame: u32) -> Look {
+    fn look(&self, key: Key, frame: u32) -> Look {
         let meta = self.pool.table.meta(frame);
         let Some(page) = meta.page() else {
             return Look::Pass;
@@ -182,8 +182,11 @@ impl<D: Directory> Worker<D> {
                 }
             } else if self.pool.may_leave(meta.lsn.load(Ordering::Acquire)) {
                 Look::Wait(page, FixError::Gone)
-            } else {
+            } else if self.is_log_stuck(Some(key)) {
                 Look::Wait(page, FixError::NotLogged(page))
+            } else {
+                // The log gets on, and others change the page as soon as they can.
+                Look::Wait(page, FixError::TimedOut(page))
             };
         }
         if !is_dirty || meta.is(EVICTING) {
