@@ -486,17 +486,17 @@ fn state_of(claim: Claim) -> EntryState {
 }
 
 fn settled(claims: &[Claim], survey: &Survey) -> Settled {
-    let dirty = |claim: &&Claim| claim.state.is_dirty();
     let sure = claims
         .iter()
         .find(|claim| claim.state.is_latched() && !claim.state.is_changed());
     if let Some(holder) = sure {
         let version = holder.state.version();
-        let place = claims
-            .iter()
-            .filter(dirty)
-            .find(|claim| claim.state.version() == version);
-        let place = match place {
+        // Who gave it back and has not heard yet that this was taken says that it changes it.
+        let is_its = |claim: &&Claim| {
+            let state = claim.state;
+            (state.is_dirty() || state.is_changed()) && state.content_version() == version
+        };
+        let place = match claims.iter().find(is_its) {
             Some(at) => Place::dirty(at.node.0, at.frame),
             // It may have been a node's that does not answer.
             None if survey.is_partial => Place::HOME.lost(),

@@ -469,6 +469,28 @@ fn a_node_is_asked_no_more_when_the_switch_restarts_once_more_and_homes_can_be_s
     );
 }
 
+#[test]
+fn a_restart_finds_a_page_where_its_node_has_not_heard_that_it_was_published() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    let version = bench.change(0, 5, 1).version();
+    let under_way = FrameState::changed(version - 1);
+    bench.set_word(0, control::state_at(PAGE, FRAMES, 1), under_way.0);
+    // Another node has it from there, and its latch.
+    bench.void(1, 0);
+    bench.run(1, &[fetch(5, Mode::Exclusive, 0)]);
+    let latched = FrameState::latched(version, false);
+    bench.set_word(1, control::state_at(PAGE, FRAMES, 0), latched.0);
+    bench.rack.restart_switch().unwrap();
+    bench.void(1, 0);
+    let release = Op::Release { page: page(5) };
+    let replies = bench.run(1, &[release, fetch(5, Mode::Shared, 0)]);
+    assert_eq!(replies[0].answer, Answer::Done);
+    assert_eq!(
+        (replies[1].answer, replies[1].latch),
+        (served(Source::Memory, true), LatchWord::open(version))
+    );
+}
+
 /// Whenever the channel is connected anew: nothing of the first attempt ends the second one, whose
 /// data would come when the node has the page already.
 #[test]
