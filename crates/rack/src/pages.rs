@@ -2,7 +2,7 @@
 
 use rackweave_base::{Block, Duration, NodeId, Rkey};
 use rackweave_controller::{Controller, PageNode, PageSpec, PageStoreSpec};
-use rackweave_endpoint::page_store::directory::{ChannelParts, FallbackParts};
+use rackweave_endpoint::page_store::directory::{ChannelParts, FallbackParts, Owed};
 use rackweave_target::TargetConfig;
 
 use core::sync::atomic::AtomicBool;
@@ -63,6 +63,7 @@ pub(crate) fn ends<'a>(
     block: impl Fn(NodeId, Rkey) -> Option<&'a Block>,
 ) -> Option<PageEnds> {
     let (pool, channels) = controller.page_node(node)?;
+    let owed = Owed::default();
     let channels = channels.iter().map(|channel| {
         let fallback = channel.fallback.iter();
         Some(ChannelParts {
@@ -84,6 +85,7 @@ pub(crate) fn ends<'a>(
                 })
                 .collect(),
             alarm: Arc::clone(alarm),
+            owed: owed.clone(),
         })
     });
     Some(PageEnds {

@@ -26,7 +26,7 @@ mod played;
 mod tests;
 
 pub use channel::Channel;
-pub use parts::{ChannelParts, FallbackParts};
+pub use parts::{ChannelParts, FallbackParts, Owed};
 
 use rackweave_base::Instant;
 use rackweave_verbs::Verbs;

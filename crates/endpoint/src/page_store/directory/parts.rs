@@ -8,8 +8,10 @@ use rackweave_wire::fabric::page::request::RESPONSE_LEN;
 use rackweave_wire::fabric::page::{
     Completion, FallbackLatch, PageId, Place, Request, Response, control,
 };
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::step::Word;
 
@@ -48,6 +50,54 @@ pub struct ChannelParts {
     pub fallback: Vec<FallbackParts>,
     /// Set when the channel has written a plea: whoever looks tells the controller.
     pub alarm: Arc<AtomicBool>,
+    /// The same for all channels of the node.
+    pub owed: Owed,
+}
+
+/// Pages about which a channel of a node has yet to tell the directory something that nobody waits
+/// for any more: to give back a latch that may have been granted, say. Nobody at the node asks for
+/// such a page before, or what comes late would open the latch that the node has by then.
+#[derive(Clone, Debug, Default)]
+pub struct Owed(Arc<OwedPages>);
+
+#[derive(Debug, Default)]
+struct OwedPages {
+    count: AtomicUsize,
+    /// How often.
+    pages: Mutex<BTreeMap<PageId, u32>>,
+}
+
+impl Owed {
+    /// Whether there is no such page.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.count.load(Ordering::Acquire) == 0
+    }
+
+    fn pages(&self) -> MutexGuard<'_, BTreeMap<PageId, u32>> {
+        self.0.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn has(&self, page: PageId) -> bool {
+        !self.is_empty() && self.pages().contains_key(&page)
+    }
+
+    pub(super) fn add(&self, page: PageId) {
+        let mut pages = self.pages();
+        *pages.entry(page).or_default() += 1;
+        self.0.count.store(pages.len(), Ordering::Release);
+    }
+
+    pub(super) fn settle(&self, page: PageId) {
+        let mut pages = self.pages();
+        if let Entry::Occupied(mut entry) = pages.entry(page) {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
+        self.0.count.store(pages.len(), Ordering::Release);
+    }
 }
 
 /// The entries of one store in the memory of a server.

@@ -333,6 +333,7 @@ impl Played {
                 store: STORE,
             }],
             alarm: Default::default(),
+            owed: Default::default(),
         };
         Self {
             channels: (0..)

@@ -19,7 +19,6 @@ use super::task::{Connection, PAUSE_FIRST, Task, Then, Waits};
 use super::{Answer, Op};
 use rackweave_base::{Duration, Instant};
 use rackweave_verbs::Verbs;
-use rackweave_wire::fabric::page::PageId;
 
 /// A connection that fails again so soon is not asked for at once.
 const AGAIN_SOON: Duration = Duration::from_millis(20);
@@ -166,7 +165,7 @@ impl Channel {
         step: Step,
     ) {
         let page = task.goal.page();
-        if task.ticket.is_some() && page.is_some_and(|page| self.owes(page)) {
+        if task.ticket.is_some() && page.is_some_and(|page| self.parts.owed.has(page)) {
             if task.is_tired(now) {
                 task.owed = task.owed.or(task.owes());
                 return self.ended(now, slot, task, (Answer::Gone, NO_LATCH.0));
@@ -176,11 +175,6 @@ impl Channel {
             return self.wait(now, slot, task, waits);
         }
         self.go_on(now, verbs, slot, task, step);
-    }
-
-    fn owes(&self, page: PageId) -> bool {
-        let mut owed = self.slots.iter().flatten();
-        owed.any(|task| task.ticket.is_none() && task.goal.page() == Some(page))
     }
 
     /// The connection was not made afresh in time: the operation ends.
@@ -210,13 +204,19 @@ impl Channel {
             answer = Answer::Done;
         }
         let owed = task.owed.take();
+        let page = task.goal.page();
         if let Some(ticket) = task.ticket.take() {
+            if owed.is_some() {
+                page.into_iter().for_each(|page| self.parts.owed.add(page));
+            }
             self.reply(ticket, answer, latch);
             if let Some(goal) = owed {
                 task.goal = goal;
                 let waits = Waits::Until(now + PAUSE_FIRST, Then::Begin);
                 return self.wait(now, slot, task, waits);
             }
+        } else if let Some(page) = page {
+            self.parts.owed.settle(page);
         }
         self.free.push(slot);
     }
@@ -228,8 +228,10 @@ impl Channel {
             let Some(task) = self.take(slot) else {
                 continue;
             };
-            if let Some(ticket) = task.ticket {
-                self.reply(ticket, Answer::Fenced, NO_LATCH.0);
+            match (task.ticket, task.goal.page()) {
+                (Some(ticket), _) => self.reply(ticket, Answer::Fenced, NO_LATCH.0),
+                (None, Some(page)) => self.parts.owed.settle(page),
+                (None, None) => {}
             }
             self.free.push(slot);
         }

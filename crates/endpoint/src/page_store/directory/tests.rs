@@ -2,7 +2,7 @@
 
 use super::conformance::{self, Bench, World};
 use super::played::{Faults, Played, SERVER_QP, SLOTS, SWITCH_QP, page};
-use super::{Answer, Directory, Mode, Op};
+use super::{Answer, Channel, Directory, Mode, Op};
 use rackweave_base::Instant;
 
 /// Faults that a directory hides from those who ask, or almost.
@@ -231,6 +231,30 @@ fn what_a_node_found_out_is_told_to_no_other_directory() {
         assert_eq!(drain(&mut world, 1), [ends], "{op:?}");
         assert_eq!(world.channels[0].room(), usize::from(SLOTS));
     }
+}
+
+#[test]
+fn what_one_channel_of_a_node_owes_the_others_wait_for() {
+    let mut world = owed_to_a_lost_switch(true);
+    let mut parts = world.channels[1].parts().clone();
+    parts.owed = world.channels[0].parts().owed.clone();
+    world.channels[1] = Channel::new(parts);
+    world.begin(1, fetch(1, Mode::Exclusive)).unwrap();
+    world.begin(1, fetch(2, Mode::Exclusive)).unwrap();
+    let replies = |world: &mut Played| {
+        let mut answers = Vec::new();
+        for _ in 0..1000 {
+            world.step();
+            assert_eq!(world.poll(0), None);
+            answers.extend(world.poll(1).map(|reply| reply.answer));
+        }
+        answers
+    };
+    // It would be refused as latched otherwise.
+    assert!(matches!(replies(&mut world)[..], [Answer::Fetched(_)]));
+    world.model.borrow_mut().mend_qp(0, SWITCH_QP);
+    assert!(matches!(replies(&mut world)[..], [Answer::Fetched(_)]));
+    assert!(world.channels[0].parts().owed.is_empty());
 }
 
 #[test]

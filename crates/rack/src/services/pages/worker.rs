@@ -5,7 +5,7 @@ use crate::NodeHandle;
 use crate::services::wait_within;
 use core::ops::{Deref, DerefMut};
 use rackweave_base::{Duration, NodeId};
-use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_endpoint::page_store::directory::{Channel, Owed};
 use rackweave_endpoint::page_store::{
     AllocateError, FixError, Mode, OpenError, PageGuard, PageStore, Superblock,
 };
@@ -28,11 +28,18 @@ pub struct PageWorker {
     service: PageService,
     node: NodeId,
     access: NodeHandle,
+    owed: Owed,
 }
 
 impl PageWorker {
-    pub(super) fn new(service: PageService, node: NodeId, store: PageStore<Channel>) -> Self {
+    pub(super) fn new(
+        service: PageService,
+        node: NodeId,
+        store: PageStore<Channel>,
+        owed: Owed,
+    ) -> Self {
         Self {
+            owed,
             access: service.rack().node(node),
             store: Some(store),
             service,
@@ -76,6 +83,7 @@ impl PageWorker {
         mode: Mode,
         limit: Duration,
     ) -> Result<PageGuard, PageError> {
+        self.mind_owed();
         match self.deref_mut().fix_within(page, mode, limit) {
             Err(FixError::TimedOut(page)) => Err(PageError::TimedOut { page, after: limit }),
             fixed => Ok(fixed?),
@@ -144,6 +152,14 @@ impl PageWorker {
                 }
             }
             other => other,
+        }
+    }
+
+    /// Pages for which a worker that rests owes the directory something cannot be had by any worker of
+    /// the node.
+    fn mind_owed(&self) {
+        if !self.owed.is_empty() {
+            self.service.poll_resting(self.node, &self.owed);
         }
     }
 
