@@ -70,6 +70,10 @@ pub enum Canary {
     PagesDamageIsBlank,
     /// Pages leave their node without asking the engine's log.
     PagesLogNotAsked,
+    /// A target runs commands for the same blocks in any order.
+    PagesAnyOrder,
+    /// A node does not look whether the home is newer than its page in doubt.
+    PagesBlindDoubt,
     /// A remote reader takes a tree node whose cache lines are of different moments.
     IndexNoTornCheck,
     /// A tree node that is freed looks as if it lived.
@@ -100,7 +104,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 44] = [
+    pub const ALL: [Canary; 46] = [
         Canary::FlowsEarlyHead,
         Canary::FlowsEarlyTail,
         Canary::FlowsUnorderedCommit,
@@ -132,6 +136,8 @@ impl Canary {
         Canary::PagesEarlyAllocation,
         Canary::PagesDamageIsBlank,
         Canary::PagesLogNotAsked,
+        Canary::PagesAnyOrder,
+        Canary::PagesBlindDoubt,
         Canary::IndexNoTornCheck,
         Canary::IndexNoEpochOnFree,
         Canary::IndexMissingRestart,
@@ -181,6 +187,8 @@ impl Canary {
             Canary::PagesEarlyAllocation => "pages-early-allocation",
             Canary::PagesDamageIsBlank => "pages-damage-is-blank",
             Canary::PagesLogNotAsked => "pages-log-not-asked",
+            Canary::PagesAnyOrder => "pages-any-order",
+            Canary::PagesBlindDoubt => "pages-blind-doubt",
             Canary::IndexNoTornCheck => "index-no-torn-check",
             Canary::IndexNoEpochOnFree => "index-no-epoch-on-free",
             Canary::IndexMissingRestart => "index-missing-restart",
@@ -206,6 +214,8 @@ impl Canary {
             | Canary::PagesEarlyAllocation
             | Canary::PagesDamageIsBlank
             | Canary::PagesLogNotAsked
+            | Canary::PagesAnyOrder
+            | Canary::PagesBlindDoubt
             | Canary::PagesFlushNotDurable
             | Canary::PagesOlderWriteLast
             | Canary::PagesNoRecovery

@@ -24,6 +24,7 @@ impl Controller {
         let book = self.pages.as_ref().expect("pages are set up");
         let (member, page_size) = (book.spec.nodes[index], book.spec.page_size);
         let (stores, epoch) = (book.spec.stores.len() as u16, book.epoch);
+        let generation = control::generation(book.restarts, 1);
         let (pd, _) = self.home(site, member.node)?;
         let remote = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE;
         let bytes = control::pool_bytes(page_size, member.frames);
@@ -45,7 +46,6 @@ impl Controller {
             let length = control::control_bytes(member.slots, stores);
             let control = make(site, member.node, pd, length, remote)?;
             let (cq, qpn) = self.make_requester(site, member.node, member.slots)?;
-            let generation = control::FIRST_GENERATION;
             for at in [
                 control::generation_at(member.slots),
                 control::server_generation_at(member.slots),
@@ -174,8 +174,10 @@ impl Controller {
     }
 
     /// Tells a node that a channel is connected afresh.
-    pub(super) fn next_generation(site: &mut dyn Site, channel: &mut PageChannel) {
-        channel.generation += 1;
+    pub(super) fn next_generation(&self, site: &mut dyn Site, channel: &mut PageChannel) {
+        let directory = self.pages.as_ref().map_or(0, |book| book.restarts);
+        let connected = control::connected_of(channel.generation);
+        channel.generation = control::generation(directory, connected.wrapping_add(1));
         let at = control::generation_at(channel.slots);
         let word = channel.generation.to_le_bytes();
         site.store_word(channel.node, channel.control.rkey, at, word);

@@ -116,7 +116,7 @@ impl Controller {
             return Ok(());
         };
         let opened = self.open_channel(site, index, &node, worker);
-        Self::next_generation(site, &mut node.channels[worker]);
+        self.next_generation(site, &mut node.channels[worker]);
         let book = self.pages.as_mut().expect("as above");
         book.nodes[index] = Some(node);
         opened

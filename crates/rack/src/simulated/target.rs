@@ -69,10 +69,11 @@ pub struct SsdBackend<B: Backend> {
     ssds: Vec<Ssd>,
     /// Blocks of a stripe.
     stripe: u64,
-    /// By the time at which they end, and the order of submission.
+    /// By the time at which they end, and a random number: those that a stall held up end in any
+    /// order, as NVMe allows.
     under_way: BTreeMap<(Instant, u64), Io>,
-    submitted: u64,
     stall: SsdStall,
+    rng: Rng,
     now: Instant,
 }
 
@@ -92,8 +93,8 @@ impl<B: Backend> SsdBackend<B> {
             stripe: u64::from((stripe_bytes / blocks.block_size()).max(1)),
             blocks,
             under_way: BTreeMap::new(),
-            submitted: 0,
             stall: SsdStall::default(),
+            rng: rng.fork("order"),
             now: Instant::ZERO,
         }
     }
@@ -133,8 +134,8 @@ impl<B: Backend> Backend for SsdBackend<B> {
             // The drive's buffer is protected, and zeroes are noted in its tables.
             IoKind::Flush | IoKind::WriteZeroes => now,
         };
-        self.under_way.insert((ends, self.submitted), io);
-        self.submitted += 1;
+        let at = (ends.max(self.stall.end()), self.rng.next_u64());
+        self.under_way.insert(at, io);
         Ok(())
     }
 

@@ -354,6 +354,7 @@ impl StoreUser {
             AllocateError::Maps { source, .. } => match source {
                 MapError::Fix(error) => self.judge(now, doing, error),
                 MapError::Flush(error) => self.judge_flush(now, doing, error.cause()),
+                MapError::Contended if self.shared.excuses.get().nobody_answers => {}
                 other => self.wrong(now, format!("{doing}: {other}")),
             },
             other => self.wrong(now, format!("{doing}: {other}")),
@@ -474,7 +475,7 @@ impl StoreUser {
 
     /// An error of a page that the history does not have, or of none.
     /// A flush gives a page up that others change all the time, and reports it.
-    fn judge_flush(&self, now: Instant, doing: &str, error: FixError) {
+    pub(super) fn judge_flush(&self, now: Instant, doing: &str, error: FixError) {
         match error {
             FixError::TimedOut(_) if self.shared.is_impatient && !self.is_quiet => {}
             error => self.judge(now, doing, error),

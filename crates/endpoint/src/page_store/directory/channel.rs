@@ -81,7 +81,9 @@ impl Channel {
     /// How often its connections were made afresh. What was under way then is asked for again, and
     /// who gives back what it has not any more is told that it has: nobody knows better.
     pub fn renewals(&self) -> u64 {
-        self.switch.generation + self.server.generation
+        let links = [&self.switch, &self.server];
+        let connected = links.map(|link| control::connected_of(link.generation));
+        connected.map(u64::from).iter().sum()
     }
 
     /// Whether the connection to the switch has failed and is not made afresh yet.
@@ -437,7 +439,7 @@ impl Directory for Channel {
     }
 
     fn beginnings(&self) -> u64 {
-        self.switch.generation
+        control::directory_of(self.switch.generation)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

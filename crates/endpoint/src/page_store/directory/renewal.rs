@@ -19,6 +19,7 @@ use super::task::{Connection, PAUSE_FIRST, Task, Then, Waits};
 use super::{Answer, Op};
 use rackweave_base::{Duration, Instant};
 use rackweave_verbs::Verbs;
+use rackweave_wire::fabric::page::control;
 
 /// A connection that fails again so soon is not asked for at once.
 const AGAIN_SOON: Duration = Duration::from_millis(20);
@@ -102,8 +103,10 @@ impl Channel {
             self.parts.entries_moved();
             self.server.renew(now, server, self.posts);
             if is_new {
+                let directory = control::directory_of(generation);
+                let is_other = directory != control::directory_of(self.switch.generation);
                 self.switch.renew(now, generation, self.posts);
-                self.begin_all_again(now, verbs, |_| true);
+                self.begin_all_again(now, verbs, is_other, |_| true);
             } else {
                 let of_server = |waits: &Waits| {
                     matches!(
@@ -111,7 +114,7 @@ impl Channel {
                         Waits::Server(..) | Waits::Renewal(Connection::Server)
                     )
                 };
-                self.begin_all_again(now, verbs, of_server);
+                self.begin_all_again(now, verbs, false, of_server);
             }
         }
         if self.switch.pleads(now) {
@@ -122,11 +125,13 @@ impl Channel {
         }
     }
 
-    /// Operations that wait so begin anew; first those that nobody waits for any more.
+    /// Operations that wait so begin anew, in a directory that `is_new` or the same; first those that
+    /// nobody waits for any more.
     fn begin_all_again(
         &mut self,
         now: Instant,
         verbs: &mut dyn Verbs,
+        is_new: bool,
         which: impl Fn(&Waits) -> bool,
     ) {
         for is_owed in [true, false] {
@@ -144,13 +149,15 @@ impl Channel {
                     continue;
                 };
                 self.parts.clear_completion(slot);
-                if task.goal.finds_out() {
-                    // It may be another directory, with which the node has to find out first.
-                    self.ended(now, slot, task, (Answer::Gone, NO_LATCH.0));
-                    continue;
+                // It may be another directory, with which the node has to find out first.
+                let step = match task.goal.finds_out() {
+                    true => None,
+                    false => task.begin_again(is_new),
+                };
+                match step {
+                    Some(step) => self.start(now, verbs, slot, task, step),
+                    None => self.ended(now, slot, task, (Answer::Gone, NO_LATCH.0)),
                 }
-                let step = task.begin_again();
-                self.start(now, verbs, slot, task, step);
             }
         }
     }

@@ -29,13 +29,18 @@ pub(super) enum Goal {
         latch: LatchWord,
     },
     /// An [`Op::Evict`] ended, nobody knows how: the mark, that a write is under way, is to be
-    /// taken away.
-    Unmark { page: PageId, frame: u32 },
-    /// An [`Op::Evict`] whose mark, that a write is under way, is in the entry already.
+    /// taken away. If it is not `sure` that it was made, only while the page is at this node.
+    Unmark {
+        page: PageId,
+        frame: u32,
+        sure: bool,
+    },
+    /// An [`Op::Evict`] whose mark, that a write is under way, is in the entry already, or may be.
     Rewrite {
         page: PageId,
         frame: u32,
         keep: bool,
+        sure: bool,
     },
 }
 
@@ -47,6 +52,17 @@ impl Goal {
             Goal::Undo { page, .. } | Goal::Unmark { page, .. } | Goal::Rewrite { page, .. } => {
                 Some(page)
             }
+        }
+    }
+
+    /// What is left of it for a directory that was made again, in which nobody writes a page home.
+    pub fn anew(self) -> Option<Self> {
+        match self {
+            Goal::Rewrite {
+                page, frame, keep, ..
+            } => Some(Goal::Do(Op::Evict { page, frame, keep })),
+            Goal::Unmark { .. } => None,
+            other => Some(other),
         }
     }
 

@@ -46,7 +46,9 @@ impl SwitchWalk {
     pub fn owes(&self) -> Option<Goal> {
         match self.goal {
             Goal::Undo { .. } | Goal::Unmark { .. } => Some(self.goal),
-            Goal::Rewrite { page, frame, .. } => Some(Goal::Unmark { page, frame }),
+            Goal::Rewrite {
+                page, frame, sure, ..
+            } => Some(Goal::Unmark { page, frame, sure }),
             Goal::Do(Op::Fetch {
                 page,
                 mode: Mode::Exclusive,
@@ -96,9 +98,10 @@ impl SwitchWalk {
             Goal::Do(Op::Release { page }) | Goal::Undo { page, .. } => {
                 (Operation::Release, page, 0, 0)
             }
-            Goal::Do(Op::Evict { page, frame, keep }) | Goal::Rewrite { page, frame, keep } => {
-                (Operation::Evict, page, u8::from(keep), frame)
-            }
+            Goal::Do(Op::Evict { page, frame, keep })
+            | Goal::Rewrite {
+                page, frame, keep, ..
+            } => (Operation::Evict, page, u8::from(keep), frame),
             Goal::Do(Op::Quiesce) => (Operation::Quiesce, nowhere, 0, 0),
             Goal::Do(Op::Flush { store }) => {
                 let first = PageId::new(store, 0).unwrap_or_default();
@@ -209,7 +212,12 @@ impl SwitchWalk {
             Outcome::Lost => self.fail(Answer::Lost, latch),
             // A latch that was granted went with the entry, and so did the mark of a write.
             Outcome::NotIndexed => Step::Fallback(match self.goal {
-                Goal::Do(Op::Evict { page, frame, keep }) => Goal::Rewrite { page, frame, keep },
+                Goal::Do(Op::Evict { page, frame, keep }) => Goal::Rewrite {
+                    page,
+                    frame,
+                    keep,
+                    sure: true,
+                },
                 goal => goal,
             }),
         }

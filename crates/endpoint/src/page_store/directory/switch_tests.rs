@@ -167,8 +167,13 @@ fn what_moved_to_the_server_goes_on_there() {
         assert_eq!(step, Step::Fallback(goal));
     }
     let (_, step) = moved(evict(), OPEN, Outcome::NotIndexed, LatchWord(0));
-    let (page, frame, keep) = (page(), 3, true);
-    assert_eq!(step, Step::Fallback(Goal::Rewrite { page, frame, keep }));
+    let rewrite = Goal::Rewrite {
+        page: page(),
+        frame: 3,
+        keep: true,
+        sure: true,
+    };
+    assert_eq!(step, Step::Fallback(rewrite));
 }
 
 #[test]

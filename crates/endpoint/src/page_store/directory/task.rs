@@ -108,14 +108,19 @@ impl Task {
         (task, step)
     }
 
-    /// Begins anew, since the connection to who had to answer was made afresh.
-    pub fn begin_again(&mut self) -> Step {
+    /// Begins anew, since the connection to who had to answer was made afresh; to another directory,
+    /// if it `is_new`. Nothing if that has nothing to be done any more.
+    pub fn begin_again(&mut self, is_new: bool) -> Option<Step> {
         self.again = true;
-        self.goal = match &self.walk {
+        let goal = match &self.walk {
             Walk::Switch(walk) => walk.goal(),
             Walk::Fallback(walk) => walk.goal(),
         };
-        self.start()
+        self.goal = match is_new {
+            true => goal.anew()?,
+            false => goal,
+        };
+        Some(self.start())
     }
 
     /// The first step towards its goal.

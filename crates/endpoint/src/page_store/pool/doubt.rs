@@ -3,6 +3,7 @@
 
 use super::{EPOCH_AT, PAGE_AT, Pool, STORE_AT, VERSION_AT, lock};
 use crate::page_store::pool::table::DIRTY;
+use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::page::control::{
     DOUBT_VERSION_AT, Doubt, FOUND_OUT_AT, doubt_at, epoch_at, state_at,
 };
@@ -125,7 +126,7 @@ impl Pool {
         let is_ours = word(PAGE_AT) == page.tag()
             && word(STORE_AT) == self.identity(page.store())
             && word(EPOCH_AT) == self.epoch();
-        is_ours && word(VERSION_AT) >= state.content_version()
+        is_ours && word(VERSION_AT) >= state.content_version() && !planted(Canary::PagesBlindDoubt)
     }
 
     /// The version of the page in a buffer frame, as its header says.

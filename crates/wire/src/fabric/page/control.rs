@@ -25,8 +25,8 @@ use super::PageId;
 /// Bytes of a slot.
 pub const SLOT_LEN: u64 = 64;
 
-/// The generation of a channel that was connected once.
-pub const FIRST_GENERATION: u64 = 1;
+/// The generation of a channel that was connected once, to the first directory.
+pub const FIRST_GENERATION: u64 = generation(0, 1);
 
 /// In place of a generation: this node was taken for dead, and what it had is lost or others'.
 pub const FENCED: u64 = u64::MAX;
@@ -39,6 +39,22 @@ pub const DOUBT_VERSION_AT: u64 = 16;
 
 /// Where behind a doubt the node says the version of the last that it has found out about.
 pub const FOUND_OUT_AT: u64 = 24;
+
+/// The generation of a channel that was connected so often, the last time to the directory that was
+/// made again so often.
+pub const fn generation(directory: u64, connected: u32) -> u64 {
+    directory << 32 | connected as u64
+}
+
+/// How often the directory of a generation was made again.
+pub const fn directory_of(generation: u64) -> u64 {
+    generation >> 32
+}
+
+/// How often the channel of a generation was connected.
+pub const fn connected_of(generation: u64) -> u32 {
+    generation as u32
+}
 
 /// Where the generation is in the control region of a channel with so many slots.
 pub const fn generation_at(slots: u16) -> u64 {
@@ -228,6 +244,13 @@ mod tests {
         assert_eq!(stands(1 << 32), None);
         assert_eq!(Doubt::parse([first, second, 0, 0]), None);
         assert_eq!(Doubt::parse([0; 4]), None);
+    }
+
+    #[test]
+    fn a_generation_tells_directories_and_connections_apart() {
+        assert_eq!(FIRST_GENERATION, 1);
+        let later = generation(7, 9);
+        assert_eq!((directory_of(later), connected_of(later)), (7, 9));
     }
 
     #[test]

@@ -38,8 +38,11 @@ pub(in super::super) struct Evict {
     page: PageId,
     frame: u32,
     keep: bool,
-    /// The mark is this operation's, made when the entry was in the switch.
+    /// A mark of a page that is in this buffer frame is this operation's: nobody but the node marks
+    /// it, and the node does one thing at a time with a page.
     mine: bool,
+    /// The mark was made, so that it is this operation's wherever the page is by now.
+    sure: bool,
     /// Nothing is to be written: only the mark is to go.
     unmark: bool,
     state: State,
@@ -50,13 +53,14 @@ pub(in super::super) struct Evict {
 
 impl Evict {
     /// The machine of node `me`. Its first step is to read the entry.
-    pub fn new(me: u16, page: PageId, frame: u32, keep: bool, mine: bool) -> Self {
+    pub fn new(me: u16, page: PageId, frame: u32, keep: bool) -> Self {
         Self {
             me,
             page,
             frame,
             keep,
-            mine,
+            mine: false,
+            sure: false,
             unmark: false,
             state: State::Reading,
             latch: NO_LATCH,
@@ -65,28 +69,48 @@ impl Evict {
         }
     }
 
-    /// The machine that takes away what another left behind. Its first step is to read the entry.
-    pub fn unmark(me: u16, page: PageId, frame: u32) -> Self {
+    /// The machine of an operation that begins anew and may have made its mark.
+    pub fn again(me: u16, page: PageId, frame: u32, keep: bool, sure: bool) -> Self {
         Self {
-            unmark: true,
-            ..Self::new(me, page, frame, true, true)
+            mine: true,
+            sure,
+            ..Self::new(me, page, frame, keep)
         }
     }
 
-    /// What it is to do, should it begin anew. Nobody but this node marks a page that is in its
-    /// memory, and it does one thing at a time with a page: so a mark that is there is its own.
+    /// The machine that takes away what another left behind. Its first step is to read the entry.
+    pub fn unmark(me: u16, page: PageId, frame: u32, sure: bool) -> Self {
+        Self {
+            unmark: true,
+            ..Self::again(me, page, frame, true, sure)
+        }
+    }
+
+    /// What it is to do, should it begin anew in the same directory.
     pub fn goal(&self) -> Goal {
-        let (page, frame, keep) = (self.page, self.frame, self.keep);
+        let &Self {
+            page,
+            frame,
+            keep,
+            sure,
+            ..
+        } = self;
         match self.unmark {
-            true => Goal::Unmark { page, frame },
-            false => Goal::Rewrite { page, frame, keep },
+            true => Goal::Unmark { page, frame, sure },
+            false if self.mine || self.state == State::Marking => Goal::Rewrite {
+                page,
+                frame,
+                keep,
+                sure,
+            },
+            false => Goal::Do(self.op()),
         }
     }
 
     /// What is to be done in place of it, should nobody be there to do it.
     pub fn owes(&self) -> Goal {
-        let (page, frame) = (self.page, self.frame);
-        Goal::Unmark { page, frame }
+        let (page, frame, sure) = (self.page, self.frame, self.sure);
+        Goal::Unmark { page, frame, sure }
     }
 
     /// What to do now.
@@ -147,13 +171,12 @@ impl Evict {
             return Step::End(Answer::Locked, latch.latch());
         }
         let here = place.is_at(self.me, self.frame) && place.is_dirty();
+        let is_at_node = place.cached().is_some_and(|(at, _)| at == self.me);
         match (here, place.is_writing()) {
-            (_, true) if self.unmark && place.cached().is_some_and(|(at, _)| at == self.me) => {
-                self.finish(Answer::Gone)
-            }
+            (_, true) if self.unmark && (self.sure || is_at_node) => self.finish(Answer::Gone),
             _ if self.unmark => Step::End(Answer::Gone, self.latch),
             (true, true) if self.mine => self.write(),
-            (false, true) if self.mine => self.finish(Answer::Superseded),
+            (false, true) if self.sure => self.finish(Answer::Superseded),
             // Whoever has the latch publishes the newest version, or it is lost with that node.
             (false, _) if place.is_lost() && self.latch.is_locked() => {
                 Step::End(Answer::Locked, self.latch)
@@ -175,7 +198,7 @@ impl Evict {
             return Step::ReadEntry;
         }
         self.place = self.place.writing();
-        self.mine = true;
+        (self.mine, self.sure) = (true, true);
         self.state = State::Marked;
         Step::ReadEntry
     }
@@ -220,11 +243,13 @@ impl Evict {
 
     /// Takes the mark away: the write has ended so.
     fn finish(&mut self, answer: Answer) -> Step {
-        if !self.place.is_writing() {
+        let succeeded = answer == Answer::Done;
+        // A directory that is being made again has no marks.
+        let is_behind = self.place.is_at(self.me, self.frame) && self.place.is_dirty();
+        if !self.place.is_writing() && !(succeeded && is_behind) {
             return self.ended(answer);
         }
         self.state = State::Finishing(answer);
-        let succeeded = answer == Answer::Done;
         let to = self
             .place
             .written(self.me, self.frame, succeeded, self.keep);

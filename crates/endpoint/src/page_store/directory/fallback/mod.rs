@@ -43,12 +43,15 @@ impl FallbackWalk {
                 have,
             }) => Self::Fetch(Fetch::new(me, page, mode, frame, have)),
             Goal::Do(Op::Evict { page, frame, keep }) => {
-                Self::Evict(Evict::new(me, page, frame, keep, false))
+                Self::Evict(Evict::new(me, page, frame, keep))
             }
-            Goal::Rewrite { page, frame, keep } => {
-                Self::Evict(Evict::new(me, page, frame, keep, true))
-            }
-            Goal::Unmark { page, frame } => Self::Evict(Evict::unmark(me, page, frame)),
+            Goal::Rewrite {
+                page,
+                frame,
+                keep,
+                sure,
+            } => Self::Evict(Evict::again(me, page, frame, keep, sure)),
+            Goal::Unmark { page, frame, sure } => Self::Evict(Evict::unmark(me, page, frame, sure)),
             Goal::Do(
                 Op::Verify { .. }
                 | Op::Unfix { .. }

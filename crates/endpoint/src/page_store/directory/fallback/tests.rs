@@ -166,6 +166,62 @@ fn a_mark_of_a_write_does_not_outlive_the_write() {
 }
 
 #[test]
+fn a_write_that_begins_anew_takes_no_other_nodes_mark_away() {
+    let page = page();
+    let theirs = Place::dirty(2, 4).writing();
+    let again = |sure| Goal::Rewrite {
+        page,
+        frame: 3,
+        keep: false,
+        sure,
+    };
+    let unmark = |sure| Goal::Unmark {
+        page,
+        frame: 3,
+        sure,
+    };
+    let first = |goal: Goal, place| {
+        let (mut walk, _) = FallbackWalk::start(ME, goal).unwrap();
+        walk.next(Event::Entry(OPEN, place))
+    };
+    // A mark that was made stays until its maker takes it away, wherever the page is.
+    let cleared = swap(Word::Place, theirs.0, theirs.written(ME, 3, false, true).0);
+    for sure in [again(true), unmark(true)] {
+        assert_eq!(first(sure, theirs), cleared);
+    }
+    // One of which nobody knows whether it was made may be another's.
+    let over = |answer| Step::End(answer, OPEN.latch());
+    assert_eq!(first(again(false), theirs), over(Answer::Superseded));
+    assert_eq!(first(unmark(false), theirs), over(Answer::Gone));
+    // A directory that was made again has no marks of before.
+    let evict = Goal::Do(Op::Evict {
+        page,
+        frame: 3,
+        keep: false,
+    });
+    assert_eq!(again(true).anew(), Some(evict));
+    assert_eq!(unmark(true).anew(), None);
+    assert_eq!(first(evict, theirs), over(Answer::Superseded));
+}
+
+#[test]
+fn a_write_that_has_ended_is_entered_though_its_mark_is_gone() {
+    let dirty = Place::dirty(ME, 3);
+    let mut walk = start(evict());
+    walk.next(Event::Entry(OPEN, dirty));
+    walk.next(Event::Swapped(dirty.0));
+    walk.next(Event::Entry(OPEN, dirty.writing()));
+    walk.next(moved(Outcome::Done));
+    // The controller, which makes the directory again, was here first.
+    assert_eq!(walk.next(Event::Swapped(dirty.0)), Step::ReadEntry);
+    let home = dirty.written(ME, 3, true, false);
+    let entered = walk.next(Event::Entry(OPEN, dirty));
+    assert_eq!(entered, swap(Word::Place, dirty.0, home.0));
+    let end = walk.next(Event::Swapped(dirty.0));
+    assert_eq!(end, Step::End(Answer::Done, OPEN.latch()));
+}
+
+#[test]
 fn a_page_whose_newest_version_is_being_published_is_not_lost() {
     // So a directory that was made again has it: the latch is on its way back with a new version.
     let theirs = FallbackLatch::new(LatchWord::open(5).locked(), Some(2));
