@@ -70,10 +70,6 @@ pub enum Canary {
     PagesDamageIsBlank,
     /// Pages leave their node without asking the engine's log.
     PagesLogNotAsked,
-    /// A target runs commands for the same blocks in any order.
-    PagesAnyOrder,
-    /// A node does not look whether the home is newer than its page in doubt.
-    PagesBlindDoubt,
     /// A remote reader takes a tree node whose cache lines are of different moments.
     IndexNoTornCheck,
     /// A tree node that is freed looks as if it lived.
@@ -104,7 +100,7 @@ pub enum Canary {
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 46] = [
+    pub const ALL: [Canary; 44] = [
         Canary::FlowsEarlyHead,
         Canary::FlowsEarlyTail,
         Canary::FlowsUnorderedCommit,
@@ -136,8 +132,6 @@ impl Canary {
         Canary::PagesEarlyAllocation,
         Canary::PagesDamageIsBlank,
         Canary::PagesLogNotAsked,
-        Canary::PagesAnyOrder,
-        Canary::PagesBlindDoubt,
         Canary::IndexNoTornCheck,
         Canary::IndexNoEpochOnFree,
         Canary::IndexMissingRestart,
@@ -187,8 +181,6 @@ impl Canary {
             Canary::PagesEarlyAllocation => "pages-early-allocation",
             Canary::PagesDamageIsBlank => "pages-damage-is-blank",
             Canary::PagesLogNotAsked => "pages-log-not-asked",
-            Canary::PagesAnyOrder => "pages-any-order",
-            Canary::PagesBlindDoubt => "pages-blind-doubt",
             Canary::IndexNoTornCheck => "index-no-torn-check",
             Canary::IndexNoEpochOnFree => "index-no-epoch-on-free",
             Canary::IndexMissingRestart => "index-missing-restart",
@@ -214,8 +206,6 @@ impl Canary {
             | Canary::PagesEarlyAllocation
             | Canary::PagesDamageIsBlank
             | Canary::PagesLogNotAsked
-            | Canary::PagesAnyOrder
-            | Canary::PagesBlindDoubt
             | Canary::PagesFlushNotDurable
             | Canary::PagesOlderWriteLast
             | Canary::PagesNoRecovery

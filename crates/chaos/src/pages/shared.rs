@@ -108,8 +108,8 @@ impl Shared {
 
 impl Seat {
     /// When to poll a worker that is due at `due` if no packet comes: the longer nothing has
-    /// happened, the later, or one that waits for a stalled device polls a million times a second. But
-    /// not so late that the run is over by then: what it waits for may be another actor.
+    /// happened, the later, or one that waits for a stalled device polls a million times a second.
+    /// But not so late that the run is over by then: what it waits for may be another actor.
     pub fn rest(&self, now: Instant, happened: bool, due: Instant) -> Instant {
         if happened {
             self.idle_since.set(now);

@@ -69,10 +69,12 @@ pub struct SsdBackend<B: Backend> {
     ssds: Vec<Ssd>,
     /// Blocks of a stripe.
     stripe: u64,
-    /// By the time at which they end, and a random number: those that a stall held up end in any
-    /// order, as NVMe allows.
+    /// By the time at which they end, and the order of submission.
     under_way: BTreeMap<(Instant, u64), Io>,
+    submitted: u64,
     stall: SsdStall,
+    /// A stall has held something up.
+    is_held: bool,
     rng: Rng,
     now: Instant,
 }
@@ -93,7 +95,9 @@ impl<B: Backend> SsdBackend<B> {
             stripe: u64::from((stripe_bytes / blocks.block_size()).max(1)),
             blocks,
             under_way: BTreeMap::new(),
+            submitted: 0,
             stall: SsdStall::default(),
+            is_held: false,
             rng: rng.fork("order"),
             now: Instant::ZERO,
         }
@@ -104,6 +108,19 @@ impl<B: Backend> SsdBackend<B> {
     pub fn with_stall(mut self, stall: &SsdStall) -> Self {
         self.stall = stall.clone();
         self
+    }
+}
+
+impl<B: Backend> SsdBackend<B> {
+    /// What a stall held up ends in any order, as NVMe allows.
+    fn shuffle_held(&mut self) {
+        let later = self.under_way.split_off(&(self.now, u64::MAX));
+        let held = core::mem::replace(&mut self.under_way, later);
+        let now = self.now;
+        let shuffled = held
+            .into_values()
+            .map(|io| ((now, self.rng.next_u64()), io));
+        self.under_way.extend(shuffled);
     }
 }
 
@@ -134,8 +151,8 @@ impl<B: Backend> Backend for SsdBackend<B> {
             // The drive's buffer is protected, and zeroes are noted in its tables.
             IoKind::Flush | IoKind::WriteZeroes => now,
         };
-        let at = (ends.max(self.stall.end()), self.rng.next_u64());
-        self.under_way.insert(at, io);
+        self.under_way.insert((ends, self.submitted), io);
+        self.submitted += 1;
         Ok(())
     }
 
@@ -146,7 +163,11 @@ impl<B: Backend> Backend for SsdBackend<B> {
     fn poll(&mut self, now: Instant, done: &mut Vec<IoDone>) {
         self.now = now;
         if now < self.stall.end() {
+            self.is_held = true;
             return;
+        }
+        if core::mem::take(&mut self.is_held) {
+            self.shuffle_held();
         }
         while let Some(first) = self.under_way.first_entry() {
             if first.key().0 > now {

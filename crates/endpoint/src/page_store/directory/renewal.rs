@@ -3,8 +3,8 @@
 //! A queue pair that has given up on its peer never works again. The channel then writes a plea
 //! into its control region, and operations that need the connection wait. The controller stops
 //! what the channel had under way, connects it anew and counts its generation up; on that,
-//! operations begin anew. Nearly all of them may be asked for twice: a node that has a latch keeps it
-//! when it asks again, and who gives one back that it had before and has not any more, has given
+//! operations begin anew. Nearly all of them may be asked for twice: a node that has a latch keeps
+//! it when it asks again, and who gives one back that it had before and has not any more, has given
 //! it back. What a node has found out about a page in doubt is said to no other directory than the
 //! one that asked: such operations end.
 //!
@@ -125,8 +125,8 @@ impl Channel {
         }
     }
 
-    /// Operations that wait so begin anew, in a directory that `is_new` or the same; first those that
-    /// nobody waits for any more.
+    /// Operations that wait so begin anew, in a directory that `is_new` or the same; first those
+    /// that nobody waits for any more.
     fn begin_all_again(
         &mut self,
         now: Instant,

@@ -108,8 +108,8 @@ impl Task {
         (task, step)
     }
 
-    /// Begins anew, since the connection to who had to answer was made afresh; to another directory,
-    /// if it `is_new`. Nothing if that has nothing to be done any more.
+    /// Begins anew, since the connection to who had to answer was made afresh; to another
+    /// directory, if it `is_new`. Nothing if that has nothing to be done any more.
     pub fn begin_again(&mut self, is_new: bool) -> Option<Step> {
         self.again = true;
         let goal = match &self.walk {

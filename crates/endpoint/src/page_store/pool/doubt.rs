@@ -3,7 +3,6 @@
 
 use super::{EPOCH_AT, PAGE_AT, Pool, STORE_AT, VERSION_AT, lock};
 use crate::page_store::pool::table::DIRTY;
-use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::page::control::{
     DOUBT_VERSION_AT, Doubt, FOUND_OUT_AT, doubt_at, epoch_at, state_at,
 };
@@ -43,8 +42,8 @@ impl Pool {
         self.states.word((doubt + at) as usize)
     }
 
-    /// What the controller has written about a buffer frame, and the node has not found out. Nothing
-    /// while the controller writes: the node hears of that when the directory is whole.
+    /// What the controller has written about a buffer frame, and the node has not found out.
+    /// Nothing while the controller writes: the node hears of that when the directory is whole.
     pub(in super::super) fn doubt(&self, frame: u32) -> Option<Doubt> {
         let word = |at| u64::from_le(self.doubt_word(frame, at).load(Ordering::Acquire));
         let version = word(DOUBT_VERSION_AT);
@@ -126,7 +125,7 @@ impl Pool {
         let is_ours = word(PAGE_AT) == page.tag()
             && word(STORE_AT) == self.identity(page.store())
             && word(EPOCH_AT) == self.epoch();
-        is_ours && word(VERSION_AT) >= state.content_version() && !planted(Canary::PagesBlindDoubt)
+        is_ours && word(VERSION_AT) >= state.content_version()
     }
 
     /// The version of the page in a buffer frame, as its header says.

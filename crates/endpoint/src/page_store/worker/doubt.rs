@@ -7,8 +7,8 @@
 //! says that the page is its own, and so publishes it anew under the next version number; a change
 //! whose latch was on its way back has arrived by that.
 //!
-//! If the directory is lost once more meanwhile, the new one may know enough: then it takes the doubt
-//! back, and what the node has is what it said.
+//! If the directory is lost once more meanwhile, the new one may know enough: then it takes the
+//! doubt back, and what the node has is what it said.
 
 use super::Worker;
 use super::replies::Job;

@@ -155,8 +155,8 @@ impl PageWorker {
         }
     }
 
-    /// Pages for which a worker that rests owes the directory something cannot be had by any worker of
-    /// the node.
+    /// Pages for which a worker that rests owes the directory something cannot be had by any worker
+    /// of the node.
     fn mind_owed(&self) {
         if !self.owed.is_empty() {
             self.service.poll_resting(self.node, &self.owed);

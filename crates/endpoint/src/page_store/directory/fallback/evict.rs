@@ -246,7 +246,7 @@ impl Evict {
         let succeeded = answer == Answer::Done;
         // A directory that is being made again has no marks.
         let is_behind = self.place.is_at(self.me, self.frame) && self.place.is_dirty();
-        if !self.place.is_writing() && !(succeeded && is_behind) {
+        if !(self.place.is_writing() || succeeded && is_behind) {
             return self.ended(answer);
         }
         self.state = State::Finishing(answer);
