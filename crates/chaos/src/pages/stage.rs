@@ -287,15 +287,10 @@ impl<'a> Stage<'a> {
 
     /// Accepts all losses that there are. Pages that somebody still has latched stay lost.
     pub fn accept(&mut self) {
-        let lost: Vec<_> = self
-            .rack
-            .lost_pages()
-            .iter()
-            .map(|lost| lost.page)
-            .collect();
-        for page in lost {
+        for LostPage { page, version } in self.rack.lost_pages().to_vec() {
             if self.rack.accept_loss(page) && Store::is_judged(page) {
-                self.shared.history.borrow_mut().accept(page.number());
+                let mut history = self.shared.history.borrow_mut();
+                history.accept(page.number(), version);
             }
         }
     }

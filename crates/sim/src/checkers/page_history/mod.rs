@@ -344,12 +344,16 @@ impl PageHistory {
         }
     }
 
-    /// Somebody accepts the loss of a page: it goes on from what is at home.
-    pub fn accept(&mut self, page: u64) {
+    /// Somebody accepts the loss of a page, of this version or a higher one: it goes on from what is
+    /// at home. It may have been lost for longer: a change that was given back since, and was not
+    /// taken before its node died, did not undo that.
+    pub fn accept(&mut self, page: u64, version: u64) {
         let entry = self.page(page);
-        let Some(version) = entry.lost else {
-            return;
-        };
+        let version = entry.lost.unwrap_or(version);
+        if entry.lost.is_none() && !entry.may_be_lost(entry.last()) {
+            let newest = entry.newest().to_string();
+            return self.violate(PageViolation::LostWithoutCause { page, newest });
+        }
         // A version names one content for ever, and other nodes may have copies of the lost one.
         entry.rebase(version + 1);
     }

@@ -232,7 +232,7 @@ fn a_loss_reported_and_accepted() {
     story.crash(A.node);
     story.history.lost(PAGE, 2);
     story.is_lost(B);
-    story.history.accept(PAGE);
+    story.history.accept(PAGE, 2);
     story.read(B, got(3, None));
     // From now on it is this one for everybody.
     story.change(C, got(3, None), 4);
@@ -244,7 +244,7 @@ fn after_an_accepted_loss_all_must_see_the_same() {
     let mut story = Story::new();
     story.crash(A.node);
     story.history.lost(PAGE, 2);
-    story.history.accept(PAGE);
+    story.history.accept(PAGE, 2);
     story.read(B, got(3, None));
     story.read(C, got(3, Some(stamp(1, A))));
     story.fails(|v| matches!(v, PageViolation::Unknown { version: 3, .. }));
@@ -255,7 +255,7 @@ fn an_accepted_loss_must_not_use_a_version_again() {
     let mut story = Story::new();
     story.crash(A.node);
     story.history.lost(PAGE, 2);
-    story.history.accept(PAGE);
+    story.history.accept(PAGE, 2);
     story.read(B, got(2, None));
     story.fails(|v| matches!(v, PageViolation::Unknown { version: 2, .. }));
 }
@@ -289,9 +289,30 @@ fn a_loss_may_be_reported_until_a_change_by_another_is_taken() {
     story.history.lost(PAGE, 2);
     story.is_lost(C);
     story.read(C, got(3, Some(stamp(3, B))));
-    story.history.accept(PAGE);
+    story.history.accept(PAGE, 2);
     story.read(C, got(3, Some(stamp(3, B))));
     story.passes();
+}
+
+#[test]
+fn a_change_that_was_not_taken_leaves_a_page_lost() {
+    for is_taken in [false, true] {
+        let mut story = Story::new();
+        story.hold(B, v2());
+        story.crash(A.node);
+        story.history.lost(PAGE, 2);
+        story.history.give_back(B, PAGE, Some(stamp(3, B)));
+        if is_taken {
+            story.read(C, got(3, Some(stamp(3, B))));
+            story.history.accept(PAGE, 2);
+            story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. }));
+        } else {
+            story.crash(B.node);
+            story.history.accept(PAGE, 2);
+            story.hold(C, got(3, None));
+            story.passes();
+        }
+    }
 }
 
 #[test]
@@ -300,7 +321,7 @@ fn whoever_asked_before_a_loss_was_accepted_may_hear_of_it_after() {
     story.crash(A.node);
     story.history.lost(PAGE, 2);
     let asked = story.ask(B);
-    story.history.accept(PAGE);
+    story.history.accept(PAGE, 2);
     story.history.refused_as_lost(at(9), asked);
     story.passes();
 }
@@ -310,7 +331,7 @@ fn an_accepted_loss_is_over() {
     let mut story = Story::new();
     story.crash(A.node);
     story.history.lost(PAGE, 2);
-    story.history.accept(PAGE);
+    story.history.accept(PAGE, 2);
     story.is_lost(B);
     story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. }));
 }
