@@ -19,8 +19,8 @@
 //! **Why nothing is lost or torn.** A batch's homes are touched only when its half is durable and
 //! complete, and the half stays so until the homes are durable. A power cut therefore finds for
 //! each command (a) homes untouched, or (b) a durable copy, or (c) durable homes. Recovery
-//! (`recovery`) writes complete batches home again in the order of their sequence numbers, and
-//! flushes, before anything is accepted. In (b) that makes the command whole. In (c) a copy may be
+//! (`recovery`) flushes, writes complete batches home again in the order of their sequence numbers,
+//! and flushes, before anything is accepted. In (b) that makes the command whole. In (c) a copy may be
 //! left, and writing it home again changes nothing: the copies that are left are those of the last
 //! two batches, a newer one to the same blocks could only be in the later of both, and that one is
 //! written last. An incomplete batch is ignored: its flush had not ended, so its homes are
@@ -135,6 +135,8 @@ enum Bug {
     NewestFirst,
     /// After recovery the next batch takes the place of the newest.
     NewestReplaced,
+    /// Recovery writes homes before the copies are durable.
+    UnflushedCopies,
 }
 
 /// What a request to the inner backend was for; packed into its tag.

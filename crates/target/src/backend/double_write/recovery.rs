@@ -6,6 +6,9 @@
 //! taken for a batch later on. Then comes a flush. A power cut on the way changes neither half's
 //! batch, so recovery begins again with the same.
 //!
+//! If it was not the power that failed, but the target's process that died, what is read of the area
+//! may be in the drive's cache only. So a flush comes before the homes, too.
+//!
 //! The next batch uses the half that does not have the newest one: else the older one would be
 //! written home over the newest after another power cut.
 
@@ -133,6 +136,9 @@ impl<B: Backend> DoubleWrite<B> {
         }
         if planted(Canary::PagesNoRecovery) {
             complete.clear();
+        }
+        if !complete.is_empty() && !self.has(Bug::UnflushedCopies) {
+            steps.push_back(flush());
         }
         for (header, half) in complete {
             steps.extend(homes(&self.area, &header, &halves[half]));

@@ -150,7 +150,8 @@ impl Run {
         Ok(())
     }
 
-    /// The power fails, and the medium is opened again; it may fail on the way.
+    /// The power fails, or only the process dies, and the medium is opened again; it may fail on the
+    /// way.
     fn cut_power(&mut self) -> Result<(), String> {
         loop {
             self.cuts += 1;
@@ -158,7 +159,9 @@ impl Run {
             let before = core::mem::replace(&mut self.double, next);
             // Either the power fails first, or the host.
             drop(before);
-            self.disk.power_cut(&mut self.rng);
+            if self.rng.chance(0.6) {
+                self.disk.power_cut(&mut self.rng);
+            }
             self.reads.clear();
             let steps = match self.rng.chance(0.3) {
                 true => self.rng.below(20),
@@ -263,6 +266,7 @@ fn every_planted_bug_is_found() {
         Bug::NoChecksum,
         Bug::NewestFirst,
         Bug::NewestReplaced,
+        Bug::UnflushedCopies,
     ] {
         let found = first_failure(3000, Some(bug));
         assert!(found.is_some(), "{bug:?} is not found");
