@@ -275,11 +275,14 @@ impl<'a, 'b> Campaign<'a, 'b> {
             }
             Disturbance::RestartSwitch => {
                 self.report.switch_restarts += 1;
-                stage.restart_switch(!self.untold.is_empty())
+                // A target that is there again may not have recovered yet.
+                let is_blind = self.report.restarts > 0;
+                stage.restart_switch(!self.untold.is_empty(), is_blind)
             }
             Disturbance::CrashServer(server) => {
                 self.report.crashes += 1;
-                stage.crash_server(server, !self.untold.is_empty());
+                let is_blind = self.report.restarts > 0;
+                stage.crash_server(server, !self.untold.is_empty(), is_blind);
                 Ok(())
             }
             Disturbance::CutPower => {

@@ -216,9 +216,9 @@ impl<'a> Stage<'a> {
     }
 
     /// The switch restarts. If a node is dead that nobody has heard of, what it had is unknown.
-    pub fn restart_switch(&mut self, is_partial: bool) -> Result<(), String> {
+    pub fn restart_switch(&mut self, is_partial: bool, is_blind: bool) -> Result<(), String> {
         let before = self.rack.lost_pages().to_vec();
-        self.shared.history.borrow_mut().made_again(is_partial);
+        self.made_again(is_partial, is_blind);
         let restarted = self.rack.restart_switch();
         restarted.map_err(|error| format!("the switch did not restart: {error}"))?;
         self.report_losses(&before);
@@ -227,12 +227,20 @@ impl<'a> Stage<'a> {
     }
 
     /// The memory server dies, and the controller hears of it.
-    pub fn crash_server(&mut self, server: NodeId, is_partial: bool) {
+    pub fn crash_server(&mut self, server: NodeId, is_partial: bool, is_blind: bool) {
         let before = self.rack.lost_pages().to_vec();
-        self.shared.history.borrow_mut().made_again(is_partial);
+        self.made_again(is_partial, is_blind);
         self.rack.crash_node(server);
         self.report_losses(&before);
         self.attend();
+    }
+
+    fn made_again(&self, is_partial: bool, is_blind: bool) {
+        let mut history = self.shared.history.borrow_mut();
+        history.made_again(is_partial);
+        if is_blind {
+            history.in_doubt();
+        }
     }
 
     /// Nodes may be asked about pages in doubt: those whose workers rest, too.

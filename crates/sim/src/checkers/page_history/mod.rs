@@ -313,6 +313,11 @@ impl PageHistory {
                 page.orphaned = Some(now);
             }
             let (home, is_lost) = (page.home, page.lost.is_some());
+            let is_its = |state: &State| state.writer.is_some_and(|writer| writer.node == node);
+            let newest = page.last();
+            if page.in_doubt && page.states.iter().any(is_its) {
+                page.states[newest].may_be_lost = true;
+            }
             for (at, state) in page.states.iter_mut().enumerate() {
                 if state.writer.is_some_and(|writer| writer.node == node) {
                     // What was lost before, with a directory, stays lost.
@@ -364,6 +369,14 @@ impl PageHistory {
         for page in self.pages.values_mut() {
             page.renumber(partial);
         }
+    }
+
+    /// The homes could not be seen then: nodes are asked, each about pages of which it has had a
+    /// version. If it dies before it has answered, nobody knows whether a newer one is at home.
+    pub fn in_doubt(&mut self) {
+        self.pages
+            .values_mut()
+            .for_each(|page| page.in_doubt = true);
     }
 
     /// The power of all nodes and of the device fails: what was flushed is there, and of what came

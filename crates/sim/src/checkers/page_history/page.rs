@@ -42,6 +42,8 @@ pub(super) struct Page {
     pub orphaned: Option<Instant>,
     /// The oldest state that the home may have.
     pub home: usize,
+    /// A node may be asked whether it has the newest state; nobody gets the page before it answers.
+    pub in_doubt: bool,
     /// The loss that was reported and not accepted yet.
     pub lost: Option<u64>,
     /// The newest states at the times of all reports.
@@ -109,6 +111,7 @@ impl Page {
             holder: None,
             orphaned: None,
             home: 0,
+            in_doubt: false,
             lost: None,
             reported: Vec::new(),
         }
@@ -190,6 +193,7 @@ impl Page {
 
     /// Somebody has seen state `at`: it is beyond doubt, and so is everything before it.
     pub fn seen(&mut self, at: usize, version: u64, content: Content) {
+        self.in_doubt = false;
         self.states[at].settle(version, content);
         for state in &mut self.states[..at] {
             state.certain = true;

@@ -448,6 +448,37 @@ fn what_was_lost_with_a_directory_stays_lost_when_its_writer_dies() {
 }
 
 #[test]
+fn who_dies_before_it_has_answered_takes_a_newer_home_with_it() {
+    for in_doubt in [true, false] {
+        let mut story = Story::new();
+        story.change(B, v2(), 3);
+        story.read(C, got(3, Some(stamp(3, B))));
+        story.history.made_again(false);
+        if in_doubt {
+            story.history.in_doubt();
+        }
+        story.crash(A.node);
+        story.history.lost(PAGE, 2);
+        match in_doubt {
+            true => story.passes(),
+            false => story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. })),
+        }
+    }
+}
+
+#[test]
+fn a_page_that_somebody_got_is_in_doubt_no_more() {
+    let mut story = Story::new();
+    story.change(B, v2(), 3);
+    story.history.made_again(false);
+    story.history.in_doubt();
+    story.read(C, got(9, Some(stamp(3, B))));
+    story.crash(A.node);
+    story.history.lost(PAGE, 9);
+    story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. }));
+}
+
+#[test]
 fn nobody_gives_back_what_it_does_not_have() {
     let mut story = Story::new();
     story.history.give_back(C, PAGE, None);
