@@ -349,9 +349,9 @@ impl PageHistory {
         }
     }
 
-    /// Somebody accepts the loss of a page, of this version or a higher one: it goes on from what is
-    /// at home. It may have been lost for longer: a change that was given back since, and was not
-    /// taken before its node died, did not undo that.
+    /// Somebody accepts the loss of a page, of this version or a higher one: it goes on from what
+    /// is at home. It may have been lost for longer: a change that was given back since, and was
+    /// not taken before its node died, did not undo that.
     pub fn accept(&mut self, page: u64, version: u64) {
         let entry = self.page(page);
         let version = entry.lost.unwrap_or(version);

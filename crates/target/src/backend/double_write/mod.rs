@@ -20,7 +20,8 @@
 //! complete, and the half stays so until the homes are durable. A power cut therefore finds for
 //! each command (a) homes untouched, or (b) a durable copy, or (c) durable homes. Recovery
 //! (`recovery`) flushes, writes complete batches home again in the order of their sequence numbers,
-//! and flushes, before anything is accepted. In (b) that makes the command whole. In (c) a copy may be
+//! and flushes, before anything is accepted. In (b) that makes the command whole. In (c) a copy may
+//! be
 //! left, and writing it home again changes nothing: the copies that are left are those of the last
 //! two batches, a newer one to the same blocks could only be in the later of both, and that one is
 //! written last. An incomplete batch is ignored: its flush had not ended, so its homes are

@@ -6,8 +6,8 @@
 //! taken for a batch later on. Then comes a flush. A power cut on the way changes neither half's
 //! batch, so recovery begins again with the same.
 //!
-//! If it was not the power that failed, but the target's process that died, what is read of the area
-//! may be in the drive's cache only. So a flush comes before the homes, too.
+//! If it was not the power that failed, but the target's process that died, what is read of the
+//! area may be in the drive's cache only. So a flush comes before the homes, too.
 //!
 //! The next batch uses the half that does not have the newest one: else the older one would be
 //! written home over the newest after another power cut.

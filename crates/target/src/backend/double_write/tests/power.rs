@@ -150,8 +150,8 @@ impl Run {
         Ok(())
     }
 
-    /// The power fails, or only the process dies, and the medium is opened again; it may fail on the
-    /// way.
+    /// The power fails, or only the process dies, and the medium is opened again; it may fail on
+    /// the way.
     fn cut_power(&mut self) -> Result<(), String> {
         loop {
             self.cuts += 1;
