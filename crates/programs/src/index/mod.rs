@@ -24,7 +24,7 @@
 //!   that has not met the fat root goes **up** to the switch that has it; after that, and if there
 //!   is no way up, it goes where its Ethernet address says.
 //! - A query on a queue pair that the controller has not entered is dropped, and so is one whose
-//!   ICRC is wrong; the client's NIC will ask again.
+//!   headers or ICRC are wrong; the client's NIC will ask again.
 //!
 //! The fat root takes six stages: settings, four slices of the key, ranges. A layer takes six. What
 //! names servers and queue pairs lies in the fourth and fifth of the first six: it is needed only
@@ -201,7 +201,7 @@ impl Index {
     ) {
         let taken = match kind {
             Kind::Carried => self.take_carried(port, &mut packet).map(Some),
-            Kind::Read => self.take_read(&packet),
+            Kind::Read => self.take_read(&packet).map(Some),
             Kind::Lookup => Ok(self.take_lookup(&packet)),
         };
         let (asked, mut progress) = match taken {
@@ -231,11 +231,10 @@ impl Index {
         }
     }
 
-    /// A READ at its first switch. Nothing if it is not a sound one.
-    fn take_read(&mut self, packet: &Packet) -> Result<Option<(Asked, Progress)>, DropReason> {
-        let Ok(headers) = Headers::of(packet) else {
-            return Ok(None);
-        };
+    /// A READ at its first switch. One whose headers are damaged is not passed on: if the same bit
+    /// flips once more behind the switch, it is a sound query that nobody has led.
+    fn take_read(&mut self, packet: &Packet) -> Result<(Asked, Progress), DropReason> {
+        let headers = Headers::of(packet).map_err(|_| DropReason::Malformed)?;
         let pair = pair_key(headers.ipv4.target, headers.bth.target_qp);
         let Some(entry) = self.queries.lookup(pair) else {
             self.counters.unknown_pair += 1;
@@ -243,7 +242,7 @@ impl Index {
         };
         let server = entry.server;
         self.counters.queries += 1;
-        Ok(Some((Asked::Read(headers), self.start(server, false))))
+        Ok((Asked::Read(headers), self.start(server, false)))
     }
 
     /// A request over plain UDP at its first switch. Nothing if it is not one for a server.

@@ -71,6 +71,25 @@ fn a_damaged_query_is_dropped() {
     }
 }
 
+/// `chaos --system index --access in-network`, seed 2385: a bit of an address flipped before the
+/// switch, which took the query for no sound packet and passed it on, and once more behind it. The
+/// server's NIC got a query that nobody had led.
+#[test]
+fn a_query_with_damaged_headers_is_not_passed_on() {
+    let mut rig = Rig::new(SMALL);
+    rig.register();
+    rig.load(0);
+    rig.index().set_active(Some(0)).unwrap();
+    // Behind the Ethernet header, 16 bytes into that of IPv4.
+    let target = 14 + 16;
+    for bit in 0..32 {
+        let mut packet = query_to(SERVER, 150);
+        packet.header_mut()[target + bit / 8] ^= 1 << (bit % 8);
+        assert!(rig.send(CLIENT.into(), packet).is_none(), "bit {bit}");
+    }
+    assert_eq!(rig.drops(DropReason::Malformed), 32);
+}
+
 /// `chaos --system index --access in-network`, seed 7001673: a bit of the key flipped before the
 /// switch, and the same bit of the address behind it. The switch had led the query on with a check
 /// value that was wrong by that bit, so the second damage made it right, and the server's NIC
@@ -186,10 +205,8 @@ fn other_traffic_is_left_alone() {
     let response = response.packet(Payload::inline(&[0; 32]));
     let mut plain = query_to(SERVER, 5);
     plain.header_mut()[37] = 53;
-    let mut unsound = query_to(SERVER, 5);
-    unsound.header_mut()[24] ^= 0xff;
     let known = sealed(&headers_to(SERVER, 5, Rkey(9)));
-    for packet in [write, response, plain, unsound, known] {
+    for packet in [write, response, plain, known] {
         let (port, after) = rig.send(CLIENT.into(), packet.clone()).unwrap();
         assert_eq!(port, u16::from(SERVER));
         assert_eq!(bytes(&after), bytes(&packet));
