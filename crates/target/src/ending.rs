@@ -3,7 +3,7 @@
 //! Whatever the reason, transfer buffers come back, but for those that the backend still has: what
 //! was handed to it is carried out, and until then neither the buffer nor the queue's own memory is
 //! used for anything else. Newer requests for the same blocks wait meanwhile (`namespace`). A flush
-//! uses neither, so that a device that stalls cannot hold more queues than there are buffers.
+//! uses neither, and holds no queue.
 
 use crate::TargetError;
 use crate::flow::{Command, Stage};

@@ -1,8 +1,8 @@
-//! Somebody who polls those workers of a node that have done their part, as a service polls those
-//! that nobody has hired.
+//! Polls those workers of a node whose actors have done their part.
 //!
 //! A directory that was made again may ask a node about pages in doubt, and holds their latches for
-//! it until it has found out. A node does that while one of its workers is polled.
+//! it until it has found out. A node does that while one of its workers is polled, and no longer:
+//! this is what an engine does whose nodes are all in use.
 
 use super::shared::{Seat, Shared};
 use rackweave_base::Duration;

@@ -4,9 +4,11 @@
 //! and slots, `stores` their stores, `fallback` the entries in a memory server; `nvme` the queues
 //! at a target; `repair` movements and targets that fail, `death` nodes that die and return,
 //! `losses` what is lost then; `renew` channels that are connected afresh; `rebuild` a directory
-//! that was lost; `promote` which pages the switch indexes; `book` what is known of it all.
+//! that was lost, from what nodes claim (`claims`); `promote` which pages the switch indexes;
+//! `book` what is known of it all.
 
 mod book;
+mod claims;
 mod death;
 mod fallback;
 mod losses;

@@ -505,7 +505,7 @@ fn a_fetch_that_is_repeated_brings_nothing_after_its_end() {
             .rack
             .run(bench.rack.now() + Duration::from_nanos(delay));
         let channel = bench.rack.page_ends(NodeId(1)).unwrap().channels[0].clone();
-        let plea = control::FIRST_GENERATION.to_le_bytes();
+        let plea = control::generation(0, 1).to_le_bytes();
         let at = control::plea_at(channel.slots) as usize;
         channel.control.write(at, &plea);
         if !replies.lock().unwrap().is_empty() {

@@ -109,9 +109,7 @@ impl<B: Backend> SsdBackend<B> {
         self.stall = stall.clone();
         self
     }
-}
 
-impl<B: Backend> SsdBackend<B> {
     /// What a stall held up ends in any order, as NVMe allows.
     fn shuffle_held(&mut self) {
         let later = self.under_way.split_off(&(self.now, u64::MAX));

@@ -473,7 +473,6 @@ impl StoreUser {
         }
     }
 
-    /// An error of a page that the history does not have, or of none.
     /// A flush gives a page up that others change all the time, and reports it.
     pub(super) fn judge_flush(&self, now: Instant, doing: &str, error: FixError) {
         match error {
@@ -482,6 +481,7 @@ impl StoreUser {
         }
     }
 
+    /// An error of a page that the history does not have, or of none.
     fn judge(&self, now: Instant, doing: &str, error: FixError) {
         let may_lose = !self.is_quiet && self.store().users.borrow().may_lose;
         match error {

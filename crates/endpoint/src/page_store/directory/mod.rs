@@ -89,9 +89,9 @@ pub enum Op {
         page: PageId,
     },
     /// The directory gave this node a page's latch because it may have the newest version, and it
-    /// has: as [`Op::Unfix`]. [`Answer::Gone`] if the directory has begun anew, so that another one
-    /// may have given that latch; this one did it if it is asked again and says
-    /// [`Answer::Superseded`].
+    /// has: as [`Op::Unfix`]. It ends in [`Answer::Gone`] when the channel is connected anew, since
+    /// the directory may be another one then. Asked again by who is still to find out,
+    /// [`Answer::Superseded`] says that it was done before.
     Own {
         /// The page.
         page: PageId,

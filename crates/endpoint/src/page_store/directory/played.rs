@@ -396,7 +396,7 @@ fn control_region(memory: &Memory) -> Block {
         control::generation_at(SLOTS),
         control::server_generation_at(SLOTS),
     ] {
-        let first = control::FIRST_GENERATION.to_le_bytes();
+        let first = control::generation(0, 1).to_le_bytes();
         region.write(at as usize, &first);
     }
     let entries = control::entries_at(SLOTS, STORE) as usize;

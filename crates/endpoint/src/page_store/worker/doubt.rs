@@ -148,7 +148,7 @@ impl<D: Directory> Worker<D> {
     pub(super) fn doubt_answered(&mut self, doubt: Doubt, answer: Answer) {
         let standing = self.pool.doubt(doubt.frame).map(|doubt| doubt.version);
         if standing != Some(doubt.version) {
-            // The answer may be of a directory that was told something else.
+            // The directory was made again since, and this may be the answer of the one before.
             self.doubt = Some(doubt);
             return;
         }

@@ -35,9 +35,7 @@ const SPLITS: [(usize, usize); 4] = [(16, 16), (40, 16), (300, 30), (300, 46)];
 
 fn rig() -> Rig {
     let mut rig = Rig::new(SMALL);
-    rig.register();
-    rig.load(0);
-    rig.index().set_active(Some(0)).unwrap();
+    rig.lead();
     rig.index().set_udp_server(ip(SERVER), Some(0)).unwrap();
     rig
 }

@@ -114,6 +114,13 @@ impl Rig {
         self.switch.counters().drops(reason)
     }
 
+    /// Servers and queue pairs are entered, and the first bank is loaded and active.
+    fn lead(&mut self) {
+        self.register();
+        self.load(0);
+        self.index().set_active(Some(0)).unwrap();
+    }
+
     /// Enters two servers and the queue pair that the client has with each.
     fn register(&mut self) {
         for (server, host) in [(0, SERVER), (1, OTHER_SERVER)] {

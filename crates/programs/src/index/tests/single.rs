@@ -6,9 +6,7 @@ use super::*;
 fn a_query_is_led_to_the_deepest_tree_node_and_its_icrc_is_right() {
     for rewrite in [Rewrite::Update, Rewrite::Balance] {
         let mut rig = Rig::with(SMALL, rewrite);
-        rig.register();
-        rig.load(0);
-        rig.index().set_active(Some(0)).unwrap();
+        rig.lead();
         for (key, node) in [
             (0, 100),
             (99, 100),
@@ -45,9 +43,7 @@ fn a_query_is_led_to_the_deepest_tree_node_and_its_icrc_is_right() {
 #[test]
 fn links_without_check_values_are_served_too() {
     let mut rig = Rig::new(SMALL);
-    rig.register();
-    rig.load(0);
-    rig.index().set_active(Some(0)).unwrap();
+    rig.lead();
     let packet = headers_to(SERVER, 150, Rkey(0)).packet(Payload::Empty);
     let (_, mut packet) = rig.send(CLIENT.into(), packet).unwrap();
     assert!(packet.check.is_none());
@@ -59,9 +55,7 @@ fn links_without_check_values_are_served_too() {
 fn a_damaged_query_is_dropped() {
     for rewrite in [Rewrite::Update, Rewrite::Balance] {
         let mut rig = Rig::with(SMALL, rewrite);
-        rig.register();
-        rig.load(0);
-        rig.index().set_active(Some(0)).unwrap();
+        rig.lead();
         let mut packet = query_to(SERVER, 150);
         let at = packet.header().len() - 9;
         packet.header_mut()[at] ^= 1;
@@ -77,9 +71,7 @@ fn a_damaged_query_is_dropped() {
 #[test]
 fn a_query_with_damaged_headers_is_not_passed_on() {
     let mut rig = Rig::new(SMALL);
-    rig.register();
-    rig.load(0);
-    rig.index().set_active(Some(0)).unwrap();
+    rig.lead();
     // Behind the Ethernet header, 16 bytes into that of IPv4.
     let target = 14 + 16;
     for bit in 0..32 {
@@ -98,9 +90,7 @@ fn a_query_with_damaged_headers_is_not_passed_on() {
 fn a_bit_that_flips_before_and_behind_the_switch_does_not_go_unnoticed() {
     for rewrite in [Rewrite::Update, Rewrite::Balance] {
         let mut rig = Rig::with(SMALL, rewrite);
-        rig.register();
-        rig.load(0);
-        rig.index().set_active(Some(0)).unwrap();
+        rig.lead();
         let address = query_to(SERVER, 150).header().len() - 16;
         for bit in 0..64 {
             let flip =
@@ -141,9 +131,7 @@ fn a_query_on_an_unknown_queue_pair_is_dropped_and_counted() {
 #[test]
 fn a_key_of_another_server_leads_to_the_root() {
     let mut rig = Rig::new(SMALL);
-    rig.register();
-    rig.load(0);
-    rig.index().set_active(Some(0)).unwrap();
+    rig.lead();
     assert_eq!(rig.ask(SERVER, 1000), Some(1));
     assert_eq!(rig.ask(OTHER_SERVER, 999), Some(1));
     let counters = rig.counters();
@@ -192,9 +180,7 @@ fn what_is_not_there_leads_less_deep() {
 #[test]
 fn other_traffic_is_left_alone() {
     let mut rig = Rig::new(SMALL);
-    rig.register();
-    rig.load(0);
-    rig.index().set_active(Some(0)).unwrap();
+    rig.lead();
     let mut write = headers_to(SERVER, 5, Rkey(0));
     write.bth.opcode = Opcode::WriteOnly;
     let mut write = write.packet(Payload::inline(b"four"));
@@ -235,9 +221,7 @@ fn a_switch_without_index_forwards_queries_as_they_are() {
 #[test]
 fn a_restart_forgets_everything() {
     let mut rig = Rig::new(SMALL);
-    rig.register();
-    rig.load(0);
-    rig.index().set_active(Some(0)).unwrap();
+    rig.lead();
     assert_eq!(rig.ask(SERVER, 5), Some(100));
     let program = Pipeline::new(&rig.config, Memory::new(1 << 20));
     rig.switch.restart(program).unwrap();

@@ -242,9 +242,7 @@ fn two_layers(tree: &Plain, key: u64) -> u32 {
 #[test]
 fn a_bank_is_filled_while_the_other_one_serves() {
     let mut rig = Rig::new(SMALL);
-    rig.register();
-    rig.load(0);
-    rig.index().set_active(Some(0)).unwrap();
+    rig.lead();
     let still = |rig: &mut Rig| assert_eq!(rig.ask(SERVER, 150), Some(101));
     rig.index().load_nodes(1, 1, 5, &[small_node(900)]).unwrap();
     still(&mut rig);

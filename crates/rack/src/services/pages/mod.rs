@@ -14,15 +14,12 @@ use crate::EmbeddedRack;
 use core::hash::{BuildHasher, Hasher};
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::PageNode;
-use rackweave_endpoint::page_store::directory::{Channel, ChannelParts, Owed};
+use rackweave_endpoint::page_store::directory::{Channel, ChannelParts};
 use rackweave_endpoint::page_store::{
     FormatOptions, OpenError, PageStore, Pool, PoolConfig, Worker,
 };
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Polls of workers that rest, at a time: some round trips.
-const POLLS_OF_RESTING: u32 = 1000;
 
 /// The pages of a rack. A rack has at most one page service, for as long as it lives; clones of it
 /// are the same.
@@ -209,19 +206,14 @@ impl PageService {
         Ok(PageWorker::new(self.clone(), node, store, owed))
     }
 
-    /// Has workers that rest go on with what they owe, for a moment.
-    fn poll_resting(&self, node: NodeId, owed: &Owed) {
-        let mut desks = self.desks();
-        let Some(desk) = desks.get_mut(&node) else {
-            return;
-        };
-        for _ in 0..POLLS_OF_RESTING {
-            for resting in &mut desk.resting {
-                resting.poll();
-            }
-            if owed.is_empty() {
-                return;
-            }
+    fn poll_resting(&self, node: NodeId) {
+        for resting in self
+            .desks()
+            .get_mut(&node)
+            .into_iter()
+            .flat_map(|desk| &mut desk.resting)
+        {
+            resting.poll();
         }
     }
 

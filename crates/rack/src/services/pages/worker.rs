@@ -11,6 +11,9 @@ use rackweave_endpoint::page_store::{
 };
 use rackweave_wire::fabric::page::PageId;
 
+/// How long those that rest are polled at a time: some round trips.
+const RESTING_WORK: Duration = Duration::from_micros(100);
+
 /// One thread's way to pages, at one node. It is `Send`: a thread may hand it to another.
 ///
 /// It is a [`PageStore`], so that has the other calls: `unfix`, `prefetch`, `validate`,
@@ -156,11 +159,15 @@ impl PageWorker {
     }
 
     /// Pages for which a worker that rests owes the directory something cannot be had by any worker
-    /// of the node.
+    /// of the node: those go on with it for a moment.
     fn mind_owed(&self) {
-        if !self.owed.is_empty() {
-            self.service.poll_resting(self.node, &self.owed);
+        if self.owed.is_empty() {
+            return;
         }
+        let _still_owed = wait_within(&self.access, RESTING_WORK, || {
+            self.service.poll_resting(self.node);
+            self.owed.is_empty().then_some(())
+        });
     }
 
     /// Accepts that pages are lost. False if one still is when the time is over.

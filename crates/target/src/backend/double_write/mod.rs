@@ -21,10 +21,9 @@
 //! each command (a) homes untouched, or (b) a durable copy, or (c) durable homes. Recovery
 //! (`recovery`) flushes, writes complete batches home again in the order of their sequence numbers,
 //! and flushes, before anything is accepted. In (b) that makes the command whole. In (c) a copy may
-//! be
-//! left, and writing it home again changes nothing: the copies that are left are those of the last
-//! two batches, a newer one to the same blocks could only be in the later of both, and that one is
-//! written last. An incomplete batch is ignored: its flush had not ended, so its homes are
+//! be left, and writing it home again changes nothing: the copies that are left are those of the
+//! last two batches, a newer one to the same blocks could only be in the later of both, and that
+//! one is written last. An incomplete batch is ignored: its flush had not ended, so its homes are
 //! untouched, as in (a); or it was being replaced, as in (c).
 //!
 //! **Order.** Commands of a batch do not overlap: one that would overlap waits for the next batch.

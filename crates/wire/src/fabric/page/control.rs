@@ -25,9 +25,6 @@ use super::PageId;
 /// Bytes of a slot.
 pub const SLOT_LEN: u64 = 64;
 
-/// The generation of a channel that was connected once, to the first directory.
-pub const FIRST_GENERATION: u64 = generation(0, 1);
-
 /// In place of a generation: this node was taken for dead, and what it had is lost or others'.
 pub const FENCED: u64 = u64::MAX;
 
@@ -248,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_generation_tells_directories_and_connections_apart() {
-        assert_eq!(FIRST_GENERATION, 1);
+        assert_eq!(generation(0, 1), 1);
         let later = generation(7, 9);
         assert_eq!((directory_of(later), connected_of(later)), (7, 9));
     }

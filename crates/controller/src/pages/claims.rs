@@ -1,0 +1,316 @@
+//! What nodes say of their buffer frames when a lost directory is made again, and what follows for
+//! each page.
+//!
+//! - Who has a page's latch has its newest version; nobody else can have changed it.
+//! - A changed page may have been changed again by another node, written home and dropped there;
+//!   then nothing but the home shows it, whose header says in which directory's life it got which
+//!   version. So the highest claim is compared with the home. If the target cannot tell, the node
+//!   with that claim gets the latch, and finds out when it can
+//!   (`rackweave_endpoint::page_store`); until then the page is locked, and counts as lost should
+//!   that node die.
+//! - All other pages are at home, under a version number that no copy bears.
+//!
+//! If a node does not answer, nobody knows what it had: all pages but those that others have
+//! latched are lost.
+
+use super::nvme;
+use crate::{Controller, Site};
+use rackweave_base::canary::{Canary, planted};
+use rackweave_base::{NodeId, Rkey};
+use rackweave_programs::pages::{EntryState, LostPage};
+use rackweave_wire::fabric::page::{
+    FrameState, HEADER_LEN, LatchWord, PageHeader, PageId, Place, control,
+};
+use std::collections::BTreeMap;
+
+/// Versions of pages that a new directory knows nothing of begin at a multiple of this: no page is
+/// changed so often between two losses of the directory.
+const VERSIONS: u64 = 1 << 32;
+
+/// What a node says of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Claim {
+    node: NodeId,
+    frame: u32,
+    state: FrameState,
+}
+
+/// What all nodes say.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    claims: BTreeMap<PageId, Vec<Claim>>,
+    /// What nodes have yet to find out for the directory of before: where that stands.
+    doubts: BTreeMap<PageId, Vec<(NodeId, Rkey, u64)>>,
+    /// A node did not answer, so some claims are missing.
+    is_partial: bool,
+    /// Versions of pages of which nothing is known.
+    version: u64,
+}
+
+impl Controller {
+    /// What all nodes say of their buffer frames.
+    pub(super) fn survey(&self, site: &mut dyn Site, is_partial: bool) -> Survey {
+        let book = self.pages.as_ref().expect("as the caller knows");
+        let page_size = book.spec.page_size;
+        let mut survey = Survey {
+            is_partial,
+            version: book.restarts * VERSIONS,
+            ..Survey::default()
+        };
+        for node in book.nodes.iter().flatten() {
+            let (id, rkey, frames) = (node.pool.node, node.pool.region.rkey, node.pool.frames);
+            for frame in 0..frames {
+                let mut load = |at| site.load_word(id, rkey, at).map(u64::from_le_bytes);
+                let doubt = control::doubt_at(page_size, frames, frame);
+                let doubted = load(doubt + control::DOUBT_VERSION_AT).unwrap_or_default();
+                let in_doubt = load(doubt).and_then(PageId::from_tag);
+                let in_doubt = in_doubt.filter(|_| doubted != 0);
+                if let Some(page) = in_doubt {
+                    let doubts = survey.doubts.entry(page).or_default();
+                    doubts.push((id, rkey, doubt));
+                }
+                let state = load(control::state_at(page_size, frames, frame));
+                let mut state = FrameState(state.unwrap_or_default());
+                if state == FrameState::NOTHING {
+                    continue;
+                }
+                let at = u64::from(frame) * u64::from(page_size);
+                let (tag, version) = (load(at), load(at + 8));
+                let Some(page) = tag.and_then(PageId::from_tag) else {
+                    continue;
+                };
+                let is_sure = state.is_latched() && !state.is_changed();
+                if !is_sure && in_doubt == Some(page) && version == Some(doubted + 1) {
+                    // The node gives it its new number just now.
+                    state = state.renumbered(doubted);
+                }
+                if state.is_latched() && planted(Canary::PagesRebuiltUnlatched)
+                    || state.is_dirty() && !state.is_latched() && planted(Canary::PagesRebuiltOlder)
+                {
+                    continue;
+                }
+                if is_sure || version == Some(state.content_version()) {
+                    let claims = survey.claims.entry(page).or_default();
+                    claims.push(Claim {
+                        node: id,
+                        frame,
+                        state,
+                    });
+                }
+            }
+        }
+        survey
+    }
+
+    /// What follows for a page from what the nodes say. Tells the node that has to find out.
+    pub(super) fn settle_claims(
+        &mut self,
+        site: &mut dyn Site,
+        page: PageId,
+        survey: &Survey,
+    ) -> EntryState {
+        // A node must not find out for a directory that is lost: it would give up what this one
+        // believes it to have.
+        for &(node, rkey, doubt) in survey.doubts.get(&page).into_iter().flatten() {
+            site.store_word(node, rkey, doubt + control::DOUBT_VERSION_AT, [0; 8]);
+        }
+        let book = self.pages.as_ref().expect("as the caller knows");
+        // What was given up does not come back.
+        let floor = book.accepted.get(&page).copied().unwrap_or(0);
+        let claims = survey.claims.get(&page).map_or(&[][..], Vec::as_slice);
+        let counts = |claim: &&Claim| claim.state.version() >= floor;
+        let claims: Vec<Claim> = claims.iter().filter(counts).copied().collect();
+        let known = book.lost.iter().find(|lost| lost.page == page).copied();
+        let lost = |version: u64| EntryState {
+            latch: LatchWord::open(survey.version.max(version)),
+            holder: None,
+            doubted: false,
+            place: Place::HOME.lost(),
+        };
+        let settled = match settled(&claims, survey) {
+            Settled::Doubted(claim) => self.compare_with_home(site, page, claim, survey),
+            settled => settled,
+        };
+        match (settled, known) {
+            // Older than the one that was lost.
+            (Settled::Newest(claim), Some(known))
+                if claim.state.content_version() <= known.version =>
+            {
+                lost(known.version)
+            }
+            (Settled::Newest(claim), _) => state_of(claim),
+            // Unless a newer version has come home since.
+            (Settled::Certain(state), Some(known)) if state.holder.is_none() => {
+                match self.home_version(site, page) {
+                    Some(home) if home > known.version => state,
+                    _ => lost(known.version),
+                }
+            }
+            (Settled::Certain(mut state), _) => {
+                let version = state.latch.version();
+                if state.place.is_lost() && self.home_version(site, page) == Some(version) {
+                    state.place = Place::HOME;
+                }
+                if state.place.is_lost() {
+                    self.note_lost([LostPage { page, version }]);
+                }
+                state
+            }
+            // An older version than the one that was lost.
+            (Settled::Doubted(claim), Some(known))
+                if claim.state.content_version() <= known.version =>
+            {
+                lost(known.version)
+            }
+            (Settled::Doubted(claim), _) => {
+                self.doubt(site, page, claim, survey.version);
+                EntryState {
+                    // If the home is newer, nobody knows by how much: a number behind the claim's
+                    // may be that of a copy which is older than the home.
+                    latch: LatchWord::open(survey.version).locked(),
+                    holder: Some(claim.node.0),
+                    doubted: true,
+                    place: Place::HOME.lost(),
+                }
+            }
+            (Settled::Lost(version), _) => {
+                self.note_lost([LostPage { page, version }]);
+                lost(version)
+            }
+        }
+    }
+
+    /// Looks at the home of a page that a node claims to have newer.
+    fn compare_with_home(
+        &self,
+        site: &mut dyn Site,
+        page: PageId,
+        claim: Claim,
+        survey: &Survey,
+    ) -> Settled {
+        match self.home_version(site, page) {
+            None => Settled::Doubted(claim),
+            Some(home) if home >= claim.state.content_version() => Settled::Certain(EntryState {
+                latch: LatchWord::open(survey.version),
+                holder: None,
+                doubted: false,
+                place: Place::HOME,
+            }),
+            Some(_) => Settled::Newest(claim),
+        }
+    }
+
+    /// The version that this directory gave to what is at a page's home: 0 if it is of an
+    /// earlier directory, nothing if the home cannot be seen.
+    fn home_version(&self, site: &mut dyn Site, page: PageId) -> Option<u64> {
+        let book = self.pages.as_ref().expect("as the caller knows");
+        let store = book.spec.stores[usize::from(page.store())];
+        let block = page.index() * u64::from(book.spec.page_size / store.block_size);
+        let bytes = nvme::peek::<HEADER_LEN>(site, store.target, (store.nsid, block))?;
+        let home = PageHeader::parse(&bytes)?;
+        let is_of_this_directory = home.page == page.tag() && home.epoch == book.epoch;
+        Some(if is_of_this_directory {
+            home.version
+        } else {
+            0
+        })
+    }
+
+    /// Tells a node that it has to find out whether it has the newest version.
+    fn doubt(&self, site: &mut dyn Site, page: PageId, claim: Claim, version: u64) {
+        let book = self.pages.as_ref().expect("as the caller knows");
+        let page_size = book.spec.page_size;
+        let pool = book
+            .index(claim.node)
+            .and_then(|index| book.nodes[index].as_ref())
+            .map(|node| node.pool);
+        if let Some(pool) = pool {
+            let state = claim.state;
+            let doubt = control::Doubt {
+                page,
+                state,
+                version,
+            };
+            let [first, second, third] = doubt.words();
+            let at = control::doubt_at(page_size, pool.frames, claim.frame);
+            let mut store = |at, word: u64| {
+                site.store_word(claim.node, pool.region.rkey, at, word.to_le_bytes())
+            };
+            store(at, first);
+            store(at + 8, second);
+            store(at + control::DOUBT_VERSION_AT, third);
+        }
+    }
+}
+
+/// What follows from the claims to a page.
+enum Settled {
+    Certain(EntryState),
+    /// This one may be the newest version.
+    Doubted(Claim),
+    /// This one is.
+    Newest(Claim),
+    /// This version, at least, may have been the newest.
+    Lost(u64),
+}
+
+/// The entry of a page whose newest version is what a node claims.
+fn state_of(claim: Claim) -> EntryState {
+    let latch = LatchWord::open(claim.state.version());
+    match claim.state.is_changed() {
+        // The latch is on its way back, and publishes the version.
+        true => EntryState {
+            latch: latch.locked(),
+            holder: Some(claim.node.0),
+            doubted: false,
+            place: Place::HOME.lost(),
+        },
+        false => EntryState {
+            latch,
+            holder: None,
+            doubted: false,
+            place: Place::dirty(claim.node.0, claim.frame),
+        },
+    }
+}
+
+fn settled(claims: &[Claim], survey: &Survey) -> Settled {
+    let sure = claims
+        .iter()
+        .find(|claim| claim.state.is_latched() && !claim.state.is_changed());
+    if let Some(holder) = sure {
+        let version = holder.state.version();
+        // Who gave it back and has not heard yet that this was taken says that it changes it.
+        let is_its = |claim: &&Claim| {
+            let state = claim.state;
+            (state.is_dirty() || state.is_changed()) && state.content_version() == version
+        };
+        let place = match claims.iter().find(is_its) {
+            Some(at) => Place::dirty(at.node.0, at.frame),
+            // It may have been a node's that does not answer.
+            None if survey.is_partial => Place::HOME.lost(),
+            None => Place::HOME,
+        };
+        return Settled::Certain(EntryState {
+            latch: LatchWord::open(version).locked(),
+            holder: Some(holder.node.0),
+            doubted: false,
+            place,
+        });
+    }
+    let newest = claims
+        .iter()
+        .max_by_key(|claim| claim.state.content_version());
+    match newest {
+        _ if survey.is_partial => {
+            Settled::Lost(newest.map_or(0, |claim| claim.state.content_version()))
+        }
+        Some(claim) => Settled::Doubted(*claim),
+        None => Settled::Certain(EntryState {
+            latch: LatchWord::open(survey.version),
+            holder: None,
+            doubted: false,
+            place: Place::HOME,
+        }),
+    }
+}
