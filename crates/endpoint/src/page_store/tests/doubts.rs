@@ -1,8 +1,10 @@
 //! Pages in doubt: the directory is lost and made again, and a node finds out what it has.
 
-use super::bench::{Bench, PAGE, counter, page};
-use crate::page_store::Mode::Shared;
+use super::bench::{Bench, PAGE, counter, increment, page};
+use super::log::Log;
+use crate::page_store::Mode::{Exclusive, Shared};
 use crate::page_store::PoolConfig;
+use rackweave_base::Duration;
 use rackweave_wire::fabric::page::{FrameState, LatchWord, PageId, Place, control};
 
 const FRAMES: u32 = 8;
@@ -38,7 +40,11 @@ impl Stage {
 
     /// The directory is made again and cannot see homes.
     fn doubt(&mut self, version: u64) {
-        let state = self.state();
+        self.doubt_about(self.state(), version);
+    }
+
+    /// It is, and the node had said this.
+    fn doubt_about(&mut self, state: FrameState, version: u64) {
         let doubt = control::Doubt {
             page: self.page,
             state,
@@ -51,6 +57,7 @@ impl Stage {
         let entry = model.entries.get_mut(&self.page).unwrap();
         entry.latch = LatchWord::open(version).locked();
         entry.holder = Some(0);
+        entry.is_doubted = true;
         entry.place = Place::HOME.lost();
         model.beginnings += 1;
     }
@@ -63,9 +70,16 @@ impl Stage {
         model.set_control_word(0, self.doubt_at() + control::DOUBT_VERSION_AT, 0);
         let entry = model.entries.get_mut(&self.page).unwrap();
         entry.latch = LatchWord::open(state.version());
-        entry.holder = None;
+        (entry.holder, entry.is_doubted) = (None, false);
         entry.place = Place::dirty(0, self.frame);
         model.beginnings += 1;
+    }
+
+    /// Node 0 changes it once more, under this LSN, and begins to give its latch back.
+    fn change(&mut self, lsn: u64) {
+        let mut guard = self.bench.fix(0, 1, Exclusive).unwrap();
+        increment(&mut guard);
+        guard.set_lsn(lsn);
     }
 
     fn steps(&mut self, steps: u64) {
@@ -138,4 +152,38 @@ fn a_doubt_in_place_of_another_is_found_out_about() {
         assert_eq!(stage.end(), LatchWord::open(2 * FIRST + 1), "{steps}");
         assert_eq!(stage.seen_by_the_other(), 1, "after {steps} steps");
     }
+}
+
+/// Whatever the directory of before had heard of it, and this one: the log lets it go only then.
+#[test]
+fn a_change_whose_latch_is_on_its_way_back_is_published() {
+    for steps in 0..60 {
+        let mut stage = Stage::new();
+        let log = Log::up_to(steps % 2);
+        stage.bench.pools[0].set_log(log.clone());
+        stage.change(1);
+        stage.steps(steps / 2);
+        stage.doubt(FIRST);
+        stage.steps(steps);
+        // Whatever waits for the log is due.
+        log.allow(1);
+        stage.bench.now += Duration::from_micros(20);
+        assert_eq!(stage.end(), LatchWord::open(FIRST + 1), "{steps}");
+        assert_eq!(stage.bench.pools[0].losses(), [], "after {steps} steps");
+        assert_eq!(stage.seen_by_the_other(), 2, "after {steps} steps");
+    }
+}
+
+#[test]
+fn a_change_that_the_directory_of_before_had_taken_is_published_anew() {
+    let mut stage = Stage::new();
+    stage.change(1);
+    let said = stage.state();
+    assert!(said.is_changed());
+    stage.bench.settle();
+    assert_eq!(stage.state(), FrameState::dirty(said.content_version()));
+    stage.doubt_about(said, FIRST);
+    assert_eq!(stage.end(), LatchWord::open(FIRST + 1));
+    assert_eq!(stage.state(), FrameState::dirty(FIRST + 1));
+    assert_eq!(stage.seen_by_the_other(), 2);
 }

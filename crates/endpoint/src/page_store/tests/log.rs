@@ -10,20 +10,20 @@ use std::sync::{Arc, Mutex};
 
 /// A log that is durable up to a bound, and notes what it was asked for.
 #[derive(Default)]
-struct Log {
+pub(super) struct Log {
     bound: AtomicU64,
     durable: AtomicU64,
     asked: Mutex<Vec<u64>>,
 }
 
 impl Log {
-    fn up_to(bound: u64) -> Arc<Self> {
+    pub fn up_to(bound: u64) -> Arc<Self> {
         let log = Self::default();
         log.allow(bound);
         Arc::new(log)
     }
 
-    fn allow(&self, bound: u64) {
+    pub fn allow(&self, bound: u64) {
         self.bound.store(bound, Ordering::Relaxed);
     }
 

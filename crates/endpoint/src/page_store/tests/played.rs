@@ -43,7 +43,7 @@ pub struct Model {
     pub breaks: f64,
     pub delay_max: u64,
     /// What is under way for a page of a node.
-    busy: HashSet<(u16, PageId)>,
+    busy: HashSet<(u16, (PageId, bool))>,
     /// Pages that are being written home.
     writes: HashSet<PageId>,
     rng: Rng,
@@ -54,6 +54,8 @@ pub struct Model {
 pub struct Entry {
     pub latch: LatchWord,
     pub holder: Option<u16>,
+    /// It has to find out whether it has the newest version.
+    pub is_doubted: bool,
     pub place: Place,
 }
 
@@ -95,6 +97,8 @@ enum Phase {
     },
     /// A page is being written home; so it was when that began.
     Writing(Vec<u8>),
+    /// The answer is on its way.
+    Answered(Answer, LatchWord),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -267,18 +271,19 @@ impl Model {
             Op::ReadHome { .. } => self.read_home(me, page),
             Op::Verify { .. } if entry.place.is_lost() => Answer::Lost,
             Op::Verify { .. } => Answer::Done,
+            Op::Unfix { .. } | Op::Release { .. } if entry.is_doubted => Answer::Locked,
             Op::Unfix { frame, .. } | Op::Own { frame, .. } if entry.holder == Some(me) => {
                 entry.latch = entry.latch.changed();
                 let found = header(self, frame);
                 assert_eq!(found.page, page.tag());
                 assert_eq!((found.version, found.checksum), (entry.latch.version(), 0));
-                entry.holder = None;
+                (entry.holder, entry.is_doubted) = (None, false);
                 entry.place = entry.place.moved(me, frame);
                 Answer::Done
             }
             Op::Release { .. } | Op::Disown { .. } if entry.holder == Some(me) => {
                 entry.latch = entry.latch.released();
-                entry.holder = None;
+                (entry.holder, entry.is_doubted) = (None, false);
                 Answer::Done
             }
             Op::Unfix { .. } | Op::Release { .. } | Op::Own { .. } | Op::Disown { .. } => {
@@ -480,12 +485,13 @@ impl Model {
     }
 }
 
-/// The page that an operation is about, if only one of its kind may be under way.
-fn lone(op: Op) -> Option<PageId> {
+/// The page that an operation is about, if only one of its kind may be under way. Beside it may be
+/// one by which a node finds out (true).
+fn lone(op: Op) -> Option<(PageId, bool)> {
     match op {
-        Op::Fetch { page, .. } | Op::Unfix { page, .. } => Some(page),
-        Op::Release { page } | Op::Evict { page, .. } => Some(page),
-        Op::ReadHome { page } | Op::Own { page, .. } | Op::Disown { page } => Some(page),
+        Op::Fetch { page, .. } | Op::Unfix { page, .. } => Some((page, false)),
+        Op::Release { page } | Op::Evict { page, .. } => Some((page, false)),
+        Op::ReadHome { page } | Op::Own { page, .. } | Op::Disown { page } => Some((page, true)),
         Op::Verify { .. } | Op::Quiesce | Op::Flush { .. } => None,
     }
 }

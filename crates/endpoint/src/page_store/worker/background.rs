@@ -106,8 +106,11 @@ impl<D: Directory> Worker<D> {
         let unfix = &pending.unfix;
         let meta = self.pool.table.meta(unfix.write.frame());
         let mut keep = !unfix.discard;
+        let is_in_doubt = || self.pool.doubt(unfix.write.frame()).is_some();
         let answer = match answer {
             Answer::Superseded if meta.is(PUBLISHED) => Answer::Done,
+            // It may have been published already, by who finds out and has not heard of that yet.
+            Answer::Superseded if unfix.changed && is_in_doubt() => Answer::Pending,
             // It was taken when it was asked for before.
             Answer::Superseded if unfix.again && !meta.is(SETTLED) => {
                 match latch.version() > unfix.version {

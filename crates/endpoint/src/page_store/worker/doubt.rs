@@ -132,16 +132,19 @@ impl<D: Directory> Worker<D> {
     /// Gives a page the number under which it is going to be published: others may read it as soon
     /// as the directory hears of it. If the directory is lost before, the node says that number.
     fn renumber(&self, doubt: &Doubt) -> FrameState {
-        let state = doubt.state.renumbered(doubt.version);
+        let state = self.pool.state(doubt.frame).renumbered(doubt.version);
         self.pool.renumber(doubt.frame, doubt.version + 1);
         self.pool.set_state(doubt.frame, state);
         state
     }
 
-    /// Whether the buffer frame still has what the node had said.
+    /// Whether the buffer frame still has what the node had said. Of a change whose latch was on
+    /// its way back, the node may have heard since that the directory of before had taken it.
     fn still_has(&self, doubt: &Doubt) -> bool {
+        let state = self.pool.state(doubt.frame);
         self.pool.table.meta(doubt.frame).has(doubt.page)
-            && self.pool.state(doubt.frame) == doubt.state
+            && (state.is_changed() || state.is_dirty())
+            && state.content_version() == doubt.state.content_version()
     }
 
     /// The directory has answered about a page in doubt.
@@ -173,7 +176,8 @@ impl<D: Directory> Worker<D> {
             (Step::Own, Answer::Done | Answer::Superseded) => {
                 let meta = self.pool.table.meta(doubt.frame);
                 // Another worker may have heard of it before, and have fixed the page.
-                match self.still_has(&doubt) {
+                let is_there = meta.has(doubt.page) && self.pool.state(doubt.frame) == state;
+                match is_there {
                     true if state.is_changed() => meta.set(PUBLISHED),
                     true => meta.version.store(state.version(), Ordering::Release),
                     false => {}
