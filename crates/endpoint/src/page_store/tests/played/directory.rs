@@ -81,18 +81,17 @@ impl Directory for Played {
             let op = under_way.op;
             let is_other = under_way.beginning != model.beginnings;
             let finds_out = matches!(op, Op::Own { .. } | Op::Disown { .. });
+            let gives_back = matches!(op, Op::Unfix { .. } | Op::Release { .. });
+            let is_slow = (finds_out || gives_back) && model.rng.chance(0.3);
             let result = match core::mem::replace(&mut under_way.phase, Phase::Ask) {
                 Phase::Ask | Phase::Answered(..) if is_other && finds_out => {
                     Ok((Answer::Gone, LatchWord(0)))
                 }
                 Phase::Answered(answer, latch) => Ok((answer, latch)),
-                Phase::Ask if finds_out || matches!(op, Op::Unfix { .. } | Op::Release { .. }) => {
-                    match model.ask(self.node, op) {
-                        Ok((answer, latch)) => Err(Phase::Answered(answer, latch)),
-                        Err(phase) => Err(phase),
-                    }
-                }
-                Phase::Ask => model.ask(self.node, op),
+                Phase::Ask => match model.ask(self.node, op) {
+                    Ok((answer, latch)) if is_slow => Err(Phase::Answered(answer, latch)),
+                    other => other,
+                },
                 Phase::Half { from, latch } => match op {
                     Op::Fetch {
                         page, mode, frame, ..
