@@ -13,7 +13,7 @@ use crate::lanes::Connected;
 use crate::{Controller, Site};
 use core::ops::Range;
 use rackweave_base::Psn;
-use rackweave_programs::pages::{End, PageTask, StoreEntry};
+use rackweave_programs::pages::{End, PageTask, StoreEntry, cargo};
 use rackweave_programs::{Pipeline, Task};
 use rackweave_switch::transfer::{EngineEvent, EngineTask, LaneId, LaneKind};
 use rackweave_verbs::Access;
@@ -27,8 +27,14 @@ impl Controller {
         (slot, command): (u16, Psn),
         source: LaneId,
     ) {
-        self.relink_source(site, source);
-        // The slot may have been connected afresh since, and have another request.
+        let mut last = None;
+        site.switch(&mut |_, switch| last = Some(switch.program().engine.cookie(source)));
+        // The report took a while. The lane may have been linked afresh since, and carry another
+        // page: the slot that waits for that would wait for ever.
+        if last == Some(cargo(slot, command)) {
+            self.relink_source(site, source);
+        }
+        // So may the slot, and have another request.
         if with_pages(site, |pages| pages.under_way(slot)) == Some(command) {
             self.relink_slot(site, slot);
             self.end_slot(site, slot, End::new(Outcome::SourceGone, Source::Memory));

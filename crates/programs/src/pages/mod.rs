@@ -60,6 +60,7 @@ pub use counters::PageCounters;
 pub use entries::{
     ChannelEntry, NodeEntry, PageRole, PagesConfig, SlotEntry, StoreEntry, StoreSet,
 };
+pub use movement::cargo;
 pub use task::{End, PageDigest, PageTask};
 
 /// Source lanes of a node: transfers out of its buffer frames at a time.

@@ -3,6 +3,7 @@
 use super::request::Asked;
 use super::{End, PagePass, PageTask, Pages, sources};
 use crate::pipeline::Task;
+use rackweave_base::Psn;
 use rackweave_switch::transfer::{EngineTask, LaneId, Start};
 use rackweave_wire::fabric::page::{Outcome, Source, Status};
 
@@ -10,6 +11,11 @@ use rackweave_wire::fabric::page::{Outcome, Source, Status};
 pub(super) enum From {
     Home,
     Frame(u16, u32),
+}
+
+/// What a transfer is started with: its slot in the low half, and of which request it is.
+pub const fn cargo(slot: u16, command: Psn) -> u32 {
+    slot as u32 | command.get() << 16
 }
 
 impl Pages {
@@ -56,7 +62,7 @@ impl Pages {
             target_address: place(target.address, asked.request.frame),
             target_rkey: target.rkey,
             length: size,
-            cookie: u32::from(asked.slot),
+            cookie: cargo(asked.slot, asked.psn),
             header: Some(asked.request.page.tag()),
         };
         let task = Task::Engine(EngineTask::Start(start));

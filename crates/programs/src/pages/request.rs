@@ -29,6 +29,7 @@ enum Order {
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     pub slot: u16,
+    pub psn: Psn,
     pub lanes: SlotEntry,
     pub request: Request,
 }
@@ -123,6 +124,7 @@ impl Pages {
         };
         let asked = Asked {
             slot,
+            psn,
             lanes,
             request,
         };

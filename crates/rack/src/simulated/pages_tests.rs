@@ -3,13 +3,15 @@
 use super::*;
 use crate::config::NodeConfig;
 use crate::pages::TargetOptions;
-use rackweave_base::Duration;
+use rackweave_base::{Duration, Psn};
 use rackweave_controller::{PageNode, PageStoreSpec};
 use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Served,
 };
+use rackweave_programs::pages::{PageDigest, PageRole};
 use rackweave_sim::SsdModel;
 use rackweave_sim::world::{Context, Step};
+use rackweave_switch::transfer::LaneId;
 use rackweave_target::MemoryBackend;
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{FrameState, LatchWord, PageId, Source, control};
@@ -526,4 +528,46 @@ fn a_fetch_that_is_repeated_brings_nothing_after_its_end() {
         assert_eq!(bench.byte(1, 0), 0x77, "after {delay} ns");
     }
     assert!(renewed > 50, "{renewed}");
+}
+
+/// Its lane was linked afresh since, and carries what another slot waits for.
+#[test]
+fn a_late_report_of_a_movement_that_failed_harms_no_other() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    bench.change(0, 5, 1);
+    bench.void(1, 0);
+    let replies = bench.begin(1, &[fetch(5, Mode::Exclusive, 0)]);
+    let source = loop {
+        let next = bench.rack.now() + Duration::from_nanos(50);
+        bench.rack.run(next);
+        assert!(replies.lock().unwrap().is_empty(), "it did not go that way");
+        let moving = bench.rack.control(|_, site| {
+            let mut moving = None;
+            site.switch(&mut |_, switch| {
+                let program = switch.program();
+                let lanes = (0..512).map(LaneId);
+                let sources = |lane: &LaneId| {
+                    matches!(program.pages.role(*lane), Some(PageRole::Source { .. }))
+                };
+                let is_moving = |lane: &LaneId| program.engine.cargo(*lane).is_some();
+                moving = lanes.filter(sources).find(is_moving);
+            });
+            moving
+        });
+        if let Some(source) = moving {
+            break source;
+        }
+    };
+    let late = PageDigest::MoveFailed {
+        slot: 0,
+        source,
+        command: Psn::new(1),
+    };
+    bench
+        .rack
+        .control(|controller, site| controller.handle_digest(site, late.into()));
+    let end = bench.rack.now() + Duration::from_millis(100);
+    assert_eq!(bench.rack.run(end), RunEnd::Done);
+    let answer = replies.lock().unwrap()[0].answer;
+    assert_eq!(answer, served(Source::Memory, true));
 }

@@ -91,6 +91,7 @@ impl Engine {
         *self.registers.count.control(at) = 0;
         *self.registers.acked.control(at) = 0;
         *self.registers.retries.control(at) = 0;
+        *self.registers.cookie.control(at) = u32::MAX;
         *self.registers.owner.control(at) = u32::MAX;
         *self.registers.confirmed.control(at) = psn.get();
         Ok(())
@@ -127,7 +128,8 @@ impl Engine {
         is_under_way.then(|| registers.cookie.peek(at))
     }
 
-    /// What the last transfer on a source lane was started with.
+    /// What the last transfer on a source lane was started with: all ones before the first since
+    /// the lane was connected.
     pub fn cookie(&self, id: LaneId) -> u32 {
         self.registers.cookie.peek(id.index())
     }
