@@ -22,6 +22,7 @@ use rackweave_wire::fabric::page::{
     FrameState, HEADER_LEN, LatchWord, PageHeader, PageId, Place, control,
 };
 use std::collections::BTreeMap;
+use std::sync::atomic::{Ordering, fence};
 
 /// Versions of pages that a new directory knows nothing of begin at a multiple of this: no page is
 /// changed so often between two losses of the directory.
@@ -57,6 +58,12 @@ impl Controller {
             version: book.restarts * VERSIONS,
             ..Survey::default()
         };
+        for node in book.nodes.iter().flatten() {
+            let pool = &node.pool;
+            let at = control::survey_at(page_size, pool.frames);
+            site.store_word(pool.node, pool.region.rkey, at, book.restarts.to_le_bytes());
+        }
+        fence(Ordering::SeqCst);
         for node in book.nodes.iter().flatten() {
             let (id, rkey, frames) = (node.pool.node, node.pool.region.rkey, node.pool.frames);
             for frame in 0..frames {

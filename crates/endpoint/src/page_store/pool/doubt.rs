@@ -4,12 +4,12 @@
 use super::{EPOCH_AT, PAGE_AT, Pool, STORE_AT, VERSION_AT, lock};
 use crate::page_store::pool::table::DIRTY;
 use rackweave_wire::fabric::page::control::{
-    DOUBT_VERSION_AT, Doubt, FOUND_OUT_AT, doubt_at, epoch_at, state_at,
+    DOUBT_VERSION_AT, Doubt, FOUND_OUT_AT, doubt_at, epoch_at, state_at, survey_at,
 };
 use rackweave_wire::fabric::page::{FrameState, PageId};
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Buffer frames with pages in doubt.
 #[derive(Debug, Default)]
@@ -63,6 +63,15 @@ impl Pool {
     pub(in super::super) fn set_state(&self, frame: u32, state: FrameState) {
         self.state_word(frame)
             .store(state.0.to_le(), Ordering::Release);
+    }
+
+    /// Whether a directory that was made again later than `beginning` may have been so without what
+    /// was said last about buffer frames.
+    pub(in super::super) fn is_surveyed_after(&self, beginning: u64) -> bool {
+        // Either the controller sees what was said, or the node sees this word.
+        fence(Ordering::SeqCst);
+        let at = survey_at(self.config.page_size, self.config.frames);
+        u64::from_le(self.states.word(at as usize).load(Ordering::Acquire)) > beginning
     }
 
     /// A latch was given back, or never granted: says what is left.

@@ -11,6 +11,10 @@ const FRAMES: u32 = 8;
 /// The version of what a directory that was made again does not know.
 const FIRST: u64 = 1 << 32;
 
+fn state_at(frame: u32) -> u64 {
+    control::state_at(PAGE as u32, FRAMES, frame)
+}
+
 /// One page that node 0 has changed, and nobody else.
 struct Stage {
     bench: Bench,
@@ -30,7 +34,7 @@ impl Stage {
     }
 
     fn state(&self) -> FrameState {
-        let at = control::state_at(PAGE as u32, FRAMES, self.frame);
+        let at = state_at(self.frame);
         FrameState(self.bench.rack.model().control_word(0, at))
     }
 
@@ -106,6 +110,24 @@ impl Stage {
         assert_eq!(self.bench.change(1, 1), Ok(seen + 1));
         assert_eq!(counter(&self.bench.fix(0, 1, Shared).unwrap()), seen + 1);
         seen
+    }
+}
+
+/// The directory was lost before the node said that it has the latch, and is being made again.
+#[test]
+fn a_latch_that_a_lost_directory_had_granted_does_not_count() {
+    for number in [1, 2] {
+        let mut stage = Stage::new();
+        let survey = control::survey_at(PAGE as u32, FRAMES);
+        stage.bench.rack.model().set_control_word(0, survey, 1);
+        let fix = stage.bench.workers[0].fix(page(number), Exclusive);
+        stage.steps(100);
+        assert!(stage.bench.workers[0].take(fix).is_none());
+        let said = |frame| FrameState(stage.bench.rack.model().control_word(0, state_at(frame)));
+        assert!((0..FRAMES).all(|frame| !said(frame).is_latched()));
+        stage.bench.rack.model().beginnings = 1;
+        let guard = stage.bench.take(0, fix).unwrap();
+        assert_eq!(counter(&guard), u64::from(number == 1));
     }
 }
 

@@ -92,6 +92,12 @@ impl<D: Directory> Worker<D> {
             Mode::Shared => FrameState::NOTHING,
         };
         self.pool.set_state(write.frame(), state);
+        let is_late = || self.pool.is_surveyed_after(self.directory.beginnings());
+        if mode == Mode::Exclusive && is_late() {
+            // The directory that has granted the latch is lost, and the next one may not know.
+            self.pool.set_unlatched(write.frame());
+            return self.refused(key, State::Fetch { write, have }, Answer::Gone);
+        }
         let guard = match mode {
             Mode::Exclusive => PageGuard::exclusive(&self.local, page, version, write),
             Mode::Shared => PageGuard::shared(&self.local, page, version, write.downgrade()),

@@ -15,8 +15,8 @@
 //!
 //! A node's buffer frames are followed by one more, the *spare*, in which it looks at homes, by a
 //! [`FrameState`] for each, from which a directory that was lost is made again, by a [`Doubt`] for
-//! each, which the controller writes then, and by a word with the directory's *epoch*, a random
-//! number that the controller has drawn.
+//! each, which the controller writes then, by a word with the directory's *epoch*, a random number
+//! that the controller has drawn, and by one that says how often it has begun to read the states.
 //!
 //! All words are little-endian.
 
@@ -83,8 +83,16 @@ pub const fn control_bytes(slots: u16, stores: u16) -> u64 {
     generation_at(slots) + 32 + stores as u64 * 16
 }
 
-/// Bytes of the region of so many buffer frames, their spare, their states and the epoch.
+/// Bytes of the region of so many buffer frames, their spare, their states, the epoch and the
+/// survey.
 pub const fn pool_bytes(page_size: u32, frames: u32) -> u64 {
+    survey_at(page_size, frames) + 8
+}
+
+/// Where, in a pool of `frames`, the controller writes for which directory it is about to read the
+/// states of the buffer frames. What an earlier directory had granted, and the node has not said
+/// by then, does not count.
+pub const fn survey_at(page_size: u32, frames: u32) -> u64 {
     epoch_at(page_size, frames) + 8
 }
 
@@ -259,6 +267,7 @@ mod tests {
         assert_eq!(state_at(4096, 4, 1), 5 * 4096 + 8);
         assert_eq!(doubt_at(4096, 4, 1), 5 * 4096 + 32 + 32);
         assert_eq!(epoch_at(4096, 4), 5 * 4096 + 32 + 128);
-        assert_eq!(pool_bytes(4096, 4), 5 * 4096 + 32 + 128 + 8);
+        assert_eq!(survey_at(4096, 4), 5 * 4096 + 32 + 128 + 8);
+        assert_eq!(pool_bytes(4096, 4), 5 * 4096 + 32 + 128 + 16);
     }
 }
