@@ -180,7 +180,9 @@ impl Controller {
                     place: Place::HOME.lost(),
                 }
             }
-            (Settled::Lost(version), _) => {
+            (Settled::Lost, _) => {
+                // What is at home now may be older than what is lost, whatever its version.
+                let version = survey.version;
                 self.note_lost([LostPage { page, version }]);
                 lost(version)
             }
@@ -257,8 +259,8 @@ enum Settled {
     Doubted(Claim),
     /// This one is.
     Newest(Claim),
-    /// This version, at least, may have been the newest.
-    Lost(u64),
+    /// A node that does not answer may have had the newest version.
+    Lost,
 }
 
 /// The entry of a page whose newest version is what a node claims.
@@ -309,9 +311,7 @@ fn settled(claims: &[Claim], survey: &Survey) -> Settled {
         .iter()
         .max_by_key(|claim| claim.state.content_version());
     match newest {
-        _ if survey.is_partial => {
-            Settled::Lost(newest.map_or(0, |claim| claim.state.content_version()))
-        }
+        _ if survey.is_partial => Settled::Lost,
         Some(claim) => Settled::Doubted(*claim),
         None => Settled::Certain(EntryState {
             latch: LatchWord::open(survey.version),

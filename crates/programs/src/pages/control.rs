@@ -26,7 +26,7 @@ pub struct EntryState {
 pub struct LostPage {
     /// The page.
     pub page: PageId,
-    /// The version that is lost.
+    /// The version that is lost, or one above it if nobody knows it.
     pub version: u64,
 }
 

@@ -14,7 +14,7 @@ use rackweave_sim::world::{Context, Step};
 use rackweave_switch::transfer::LaneId;
 use rackweave_target::MemoryBackend;
 use rackweave_wire::fabric::page::header::VOID;
-use rackweave_wire::fabric::page::{FrameState, LatchWord, PageId, Source, control};
+use rackweave_wire::fabric::page::{FrameState, LatchWord, PageHeader, PageId, Source, control};
 use std::sync::{Arc, Mutex};
 
 const PAGE: u32 = 16 << 10;
@@ -187,8 +187,16 @@ impl Bench {
         self.void(node, frame);
         let fetched = self.run(node, &[fetch(index, Mode::Exclusive, frame)]);
         let version = fetched[0].latch.version() + 1;
-        self.set_word(node, u64::from(frame) * u64::from(PAGE), page.tag());
-        self.set_word(node, u64::from(frame) * u64::from(PAGE) + 8, version);
+        let epoch = self.word(node, control::epoch_at(PAGE, FRAMES));
+        let header = PageHeader {
+            page: page.tag(),
+            version,
+            epoch,
+            ..PageHeader::default()
+        };
+        let ends = self.rack.page_ends(NodeId(node)).unwrap();
+        ends.frames
+            .write(frame as usize * PAGE as usize, &header.emit());
         let unfixed = self.run(node, &[Op::Unfix { page, frame }]);
         assert_eq!(unfixed[0].latch, LatchWord::open(version));
         let state = FrameState::dirty(version);
@@ -570,4 +578,28 @@ fn a_late_report_of_a_movement_that_failed_harms_no_other() {
     assert_eq!(bench.rack.run(end), RunEnd::Done);
     let answer = replies.lock().unwrap()[0].answer;
     assert_eq!(answer, served(Source::Memory, true));
+}
+
+/// Nobody knows which versions it had: the one at home may be older, though it had written it.
+#[test]
+fn what_a_silent_node_may_have_had_stays_lost_when_the_switch_restarts_again() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    bench.change(0, 5, 1);
+    let evict = Op::Evict {
+        page: page(5),
+        frame: 1,
+        keep: true,
+    };
+    assert_eq!(bench.answers(0, &[evict]), [Answer::Done]);
+    bench.change(0, 5, 2);
+    bench.rack.crash_node_silently(NodeId(0));
+    for _ in 0..2 {
+        bench.rack.restart_switch().unwrap();
+        bench.void(1, 0);
+        let answers = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
+        assert_eq!(answers, [Answer::Lost]);
+    }
+    assert!(bench.rack.accept_loss(page(5)));
+    let answers = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
+    assert_eq!(answers, [served(Source::Storage, true)]);
 }
