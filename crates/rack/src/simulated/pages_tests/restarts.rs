@@ -1,0 +1,185 @@
+//! Switches that restart, channels that are connected afresh, reports that come late.
+
+use super::*;
+
+/// The switch is restarted while homes cannot be seen: the node that says that it has a page is
+/// asked.
+fn in_doubt(bench: &mut Bench) -> control::Doubt {
+    let state = bench.change(0, 5, 1);
+    bench.rack.remove_target(NodeId(2));
+    bench.rack.restart_switch().unwrap();
+    let doubt = bench.doubt(0, 1).unwrap();
+    assert_eq!((doubt.page, doubt.state), (page(5), state));
+    assert!(doubt.version > state.version() + 1000, "{doubt:?}");
+    doubt
+}
+
+#[test]
+fn a_node_that_is_asked_publishes_its_page_above_all_versions_of_before() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    let doubt = in_doubt(&mut bench);
+    bench.void(1, 0);
+    let fetch = fetch(5, Mode::Shared, 0);
+    assert_eq!(bench.answers(1, &[fetch]), [Answer::Locked]);
+    let own = Op::Own {
+        page: page(5),
+        frame: 1,
+    };
+    let replies = bench.run(0, &[own, own]);
+    assert_eq!(
+        [replies[0].answer, replies[1].answer],
+        [Answer::Done, Answer::Superseded]
+    );
+    let latch = LatchWord::open(doubt.version + 1);
+    assert_eq!(replies[0].latch, latch);
+    let replies = bench.run(1, &[fetch]);
+    assert_eq!(
+        (replies[0].answer, replies[0].latch),
+        (served(Source::Memory, true), latch)
+    );
+}
+
+#[test]
+fn a_node_is_asked_no_more_when_the_switch_restarts_once_more_and_homes_can_be_seen() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    let doubt = in_doubt(&mut bench);
+    // Without the target, the question is asked anew.
+    bench.rack.restart_switch().unwrap();
+    let again = bench.doubt(0, 1).unwrap();
+    assert!(again.version > doubt.version);
+    let medium = bench.medium.clone();
+    add_target(&mut bench.rack, &medium);
+    bench.rack.restart_switch().unwrap();
+    assert_eq!(bench.doubt(0, 1), None);
+    bench.void(1, 0);
+    let replies = bench.run(1, &[fetch(5, Mode::Shared, 0)]);
+    assert_eq!(
+        (replies[0].answer, replies[0].latch.version()),
+        (served(Source::Memory, true), doubt.state.version())
+    );
+}
+
+#[test]
+fn a_restart_finds_a_page_where_its_node_has_not_heard_that_it_was_published() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    let version = bench.change(0, 5, 1).version();
+    let under_way = FrameState::changed(version - 1);
+    bench.set_word(0, control::state_at(PAGE, FRAMES, 1), under_way.0);
+    // Another node has it from there, and its latch.
+    bench.void(1, 0);
+    bench.run(1, &[fetch(5, Mode::Exclusive, 0)]);
+    let latched = FrameState::latched(version, false);
+    bench.set_word(1, control::state_at(PAGE, FRAMES, 0), latched.0);
+    bench.rack.restart_switch().unwrap();
+    bench.void(1, 0);
+    let release = Op::Release { page: page(5) };
+    let replies = bench.run(1, &[release, fetch(5, Mode::Shared, 0)]);
+    assert_eq!(replies[0].answer, Answer::Done);
+    assert_eq!(
+        (replies[1].answer, replies[1].latch),
+        (served(Source::Memory, true), LatchWord::open(version))
+    );
+}
+
+/// Whenever the channel is connected anew: nothing of the first attempt ends the second one, whose
+/// data would come when the node has the page already.
+#[test]
+fn a_fetch_that_is_repeated_brings_nothing_after_its_end() {
+    let mut renewed = 0;
+    for delay in (0..8000).step_by(50) {
+        let mut bench = Bench::new(PAGES, 0.0);
+        bench.change(0, 5, 1);
+        bench.void(1, 0);
+        let replies = bench.begin(1, &[fetch(5, Mode::Exclusive, 0)]);
+        bench
+            .rack
+            .run(bench.rack.now() + Duration::from_nanos(delay));
+        let channel = bench.rack.page_ends(NodeId(1)).unwrap().channels[0].clone();
+        let plea = control::generation(0, 1).to_le_bytes();
+        let at = control::plea_at(channel.slots) as usize;
+        channel.control.write(at, &plea);
+        if !replies.lock().unwrap().is_empty() {
+            break;
+        }
+        let pleads = bench
+            .rack
+            .control(|controller, site| controller.page_pleas(site));
+        assert!(pleads);
+        bench.rack.wake_all();
+        renewed += 1;
+        let end = bench.rack.now() + Duration::from_millis(100);
+        assert_eq!(bench.rack.run(end), RunEnd::Done, "after {delay} ns");
+        let answer = replies.lock().unwrap()[0].answer;
+        assert_eq!(answer, served(Source::Memory, true), "after {delay} ns");
+        bench.fill(1, 0, page(5), 0x77);
+        bench.rack.run(bench.rack.now() + Duration::from_millis(1));
+        assert_eq!(bench.byte(1, 0), 0x77, "after {delay} ns");
+    }
+    assert!(renewed > 50, "{renewed}");
+}
+
+/// Its lane was linked afresh since, and carries what another slot waits for.
+#[test]
+fn a_late_report_of_a_movement_that_failed_harms_no_other() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    bench.change(0, 5, 1);
+    bench.void(1, 0);
+    let replies = bench.begin(1, &[fetch(5, Mode::Exclusive, 0)]);
+    let source = loop {
+        let next = bench.rack.now() + Duration::from_nanos(50);
+        bench.rack.run(next);
+        assert!(replies.lock().unwrap().is_empty(), "it did not go that way");
+        let moving = bench.rack.control(|_, site| {
+            let mut moving = None;
+            site.switch(&mut |_, switch| {
+                let program = switch.program();
+                let lanes = (0..512).map(LaneId);
+                let sources = |lane: &LaneId| {
+                    matches!(program.pages.role(*lane), Some(PageRole::Source { .. }))
+                };
+                let is_moving = |lane: &LaneId| program.engine.cargo(*lane).is_some();
+                moving = lanes.filter(sources).find(is_moving);
+            });
+            moving
+        });
+        if let Some(source) = moving {
+            break source;
+        }
+    };
+    let late = PageDigest::MoveFailed {
+        slot: 0,
+        source,
+        command: Psn::new(1),
+    };
+    bench
+        .rack
+        .control(|controller, site| controller.handle_digest(site, late.into()));
+    let end = bench.rack.now() + Duration::from_millis(100);
+    assert_eq!(bench.rack.run(end), RunEnd::Done);
+    let answer = replies.lock().unwrap()[0].answer;
+    assert_eq!(answer, served(Source::Memory, true));
+}
+
+/// Nobody knows which versions it had: the one at home may be older, though it had written it.
+#[test]
+fn what_a_silent_node_may_have_had_stays_lost_when_the_switch_restarts_again() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    bench.change(0, 5, 1);
+    let evict = Op::Evict {
+        page: page(5),
+        frame: 1,
+        keep: true,
+    };
+    assert_eq!(bench.answers(0, &[evict]), [Answer::Done]);
+    bench.change(0, 5, 2);
+    bench.rack.crash_node_silently(NodeId(0));
+    for _ in 0..2 {
+        bench.rack.restart_switch().unwrap();
+        bench.void(1, 0);
+        let answers = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
+        assert_eq!(answers, [Answer::Lost]);
+    }
+    assert!(bench.rack.accept_loss(page(5)));
+    let answers = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
+    assert_eq!(answers, [served(Source::Storage, true)]);
+}
