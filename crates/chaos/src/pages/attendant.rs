@@ -2,7 +2,7 @@
 //!
 //! A directory that was made again may ask a node about pages in doubt, and holds their latches for
 //! it until it has found out. A node does that while one of its workers is polled, and no longer:
-//! this is what an engine does whose nodes are all in use.
+//! as a `PageService` does with those that nobody has, while anybody waits for a page.
 
 use super::shared::{Seat, Shared};
 use rackweave_base::Duration;

@@ -4,6 +4,7 @@
 mod error;
 mod media;
 mod options;
+mod waiting;
 mod worker;
 
 pub use error::{HireError, PageError, PageServiceError, StoresCloseError};
@@ -20,6 +21,7 @@ use rackweave_endpoint::page_store::{
 };
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use waiting::Waiting;
 
 /// The pages of a rack. A rack has at most one page service, for as long as it lives; clones of it
 /// are the same.
@@ -35,11 +37,14 @@ struct Directory {
     rack: Arc<EmbeddedRack>,
     stores: Vec<StoreInfo>,
     nodes: Vec<NodeId>,
-    desks: Mutex<HashMap<NodeId, Desk>>,
+    desks: Arc<Desks>,
     /// Whether workers find their store open.
     opens: bool,
     time_limit: Duration,
 }
+
+/// By node.
+type Desks = Mutex<HashMap<NodeId, Desk>>;
 
 /// A node's pool, and its workers that nobody has.
 #[derive(Debug)]
@@ -115,7 +120,7 @@ impl PageService {
             rack: Arc::clone(rack),
             stores,
             nodes,
-            desks: Mutex::new(desks?),
+            desks: Arc::new(Mutex::new(desks?)),
             opens: options.prepare != Prepare::Leave,
             time_limit: options.time_limit,
         }));
@@ -198,23 +203,12 @@ impl PageService {
                 let parts = desk.parts.pop();
                 let parts = parts.ok_or(HireError::AllTaken { node, workers })?;
                 let worker = Worker::new(Arc::clone(&desk.pool), Channel::new(parts));
-                PageStore::new(worker, Arc::new(self.0.rack.node(node)))
+                let waiting = Waiting::new(self.0.rack.node(node), &self.0.desks);
+                PageStore::new(worker, Arc::new(waiting))
             }
         };
-        let owed = desk.any.owed.clone();
         drop(desks);
-        Ok(PageWorker::new(self.clone(), node, store, owed))
-    }
-
-    fn poll_resting(&self, node: NodeId) {
-        for resting in self
-            .desks()
-            .get_mut(&node)
-            .into_iter()
-            .flat_map(|desk| &mut desk.resting)
-        {
-            resting.poll();
-        }
+        Ok(PageWorker::new(self.clone(), node, store))
     }
 
     fn take_back(&self, node: NodeId, store: PageStore<Channel>) {

@@ -5,14 +5,11 @@ use crate::NodeHandle;
 use crate::services::wait_within;
 use core::ops::{Deref, DerefMut};
 use rackweave_base::{Duration, NodeId};
-use rackweave_endpoint::page_store::directory::{Channel, Owed};
+use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{
     AllocateError, FixError, Mode, OpenError, PageGuard, PageStore, Superblock,
 };
 use rackweave_wire::fabric::page::PageId;
-
-/// How long those that rest are polled at a time: some round trips.
-const RESTING_WORK: Duration = Duration::from_micros(100);
 
 /// One thread's way to pages, at one node. It is `Send`: a thread may hand it to another.
 ///
@@ -31,18 +28,11 @@ pub struct PageWorker {
     service: PageService,
     node: NodeId,
     access: NodeHandle,
-    owed: Owed,
 }
 
 impl PageWorker {
-    pub(super) fn new(
-        service: PageService,
-        node: NodeId,
-        store: PageStore<Channel>,
-        owed: Owed,
-    ) -> Self {
+    pub(super) fn new(service: PageService, node: NodeId, store: PageStore<Channel>) -> Self {
         Self {
-            owed,
             access: service.rack().node(node),
             store: Some(store),
             service,
@@ -86,7 +76,6 @@ impl PageWorker {
         mode: Mode,
         limit: Duration,
     ) -> Result<PageGuard, PageError> {
-        self.mind_owed();
         match self.deref_mut().fix_within(page, mode, limit) {
             Err(FixError::TimedOut(page)) => Err(PageError::TimedOut { page, after: limit }),
             fixed => Ok(fixed?),
@@ -156,18 +145,6 @@ impl PageWorker {
             }
             other => other,
         }
-    }
-
-    /// Pages for which a worker that rests owes the directory something cannot be had by any worker
-    /// of the node: those go on with it for a moment.
-    fn mind_owed(&self) {
-        if self.owed.is_empty() {
-            return;
-        }
-        let _still_owed = wait_within(&self.access, RESTING_WORK, || {
-            self.service.poll_resting(self.node);
-            self.owed.is_empty().then_some(())
-        });
     }
 
     /// Accepts that pages are lost. False if one still is when the time is over.

@@ -6,9 +6,9 @@ use crate::services::{
     BLOCK, HireError, PageError, PageOptions, PageService, PageServiceError, Prepare, StoreMedium,
     StoreState, StoresCloseError,
 };
-use rackweave_base::{Duration, NodeId};
+use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::page_store::{FixError, Mode, OpenError, RedoLog};
-use rackweave_target::{FileBackend, FileOptions, MemoryBackend};
+use rackweave_target::{Backend, FileBackend, FileOptions, Io, IoDone, MemoryBackend};
 use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +36,51 @@ fn what_one_node_changes_another_one_reads() {
         there.read(page, |bytes| bytes[..5].to_vec()),
         Ok(b"hello".to_vec())
     );
+}
+
+/// A medium of which the controller cannot see blocks, as when its target is away.
+#[derive(Debug)]
+struct Unseen(MemoryBackend);
+
+impl Backend for Unseen {
+    fn block_size(&self) -> u32 {
+        self.0.block_size()
+    }
+    fn blocks(&self) -> u64 {
+        self.0.blocks()
+    }
+    fn submit(&mut self, now: Instant, io: Io) -> Result<(), Io> {
+        self.0.submit(now, io)
+    }
+    fn poll(&mut self, now: Instant, done: &mut Vec<IoDone>) {
+        self.0.poll(now, done);
+    }
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.0.poll_timeout()
+    }
+}
+
+/// The switch has forgotten where the newest version is, and the thread that made it is gone.
+#[test]
+fn a_node_without_threads_is_asked_what_it_has() {
+    let medium = StoreMedium {
+        name: "unseen".to_owned(),
+        node: NodeId(2),
+        backend: Box::new(Unseen(MemoryBackend::new(BLOCK, 64))),
+    };
+    let options = PageOptions {
+        time_limit: LIMIT,
+        ..PageOptions::default()
+    };
+    let pages = PageService::with_stores(&rack(), &options, vec![medium]).expect("it is made");
+    let mut here = pages.hire(COMPUTE[0]).expect("there are workers");
+    let page = here.allocate().expect("a page is free");
+    let written = here.change(page, |bytes| bytes[0] = 7);
+    assert_eq!(written, Ok(()));
+    drop(here);
+    let mut there = pages.hire(COMPUTE[1]).expect("there are workers");
+    pages.rack().restart_switch().expect("it fits as before");
+    assert_eq!(there.read(page, |bytes| bytes[0]), Ok(7));
 }
 
 #[test]

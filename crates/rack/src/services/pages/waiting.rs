@@ -1,0 +1,75 @@
+//! What those who wait for a page do meanwhile.
+
+use super::Desks;
+use crate::NodeHandle;
+use rackweave_base::Instant;
+use rackweave_verbs::{NodeAccess, Progress, Verbs};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, TryLockError, Weak};
+
+/// Rounds of a wait between two looks at workers that nobody has.
+const RESTING_EVERY: u32 = 64;
+
+/// A node, as one who waits there reaches it.
+///
+/// What it waits for may be the part of a worker that nobody has, at whichever node: to find out
+/// about a page in doubt, or to give back a latch that was granted too late. So those are polled,
+/// too, now and then.
+pub(super) struct Waiting {
+    node: NodeHandle,
+    desks: Weak<Desks>,
+    rounds: AtomicU32,
+}
+
+impl Waiting {
+    pub fn new(node: NodeHandle, desks: &Arc<Desks>) -> Self {
+        Self {
+            node,
+            desks: Arc::downgrade(desks),
+            rounds: AtomicU32::new(0),
+        }
+    }
+
+    fn poll_resting(&self) {
+        let Some(desks) = self.desks.upgrade() else {
+            return;
+        };
+        let mut desks = match desks.try_lock() {
+            Ok(desks) => desks,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Somebody polls them, or it is this thread that looks for a worker.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        for resting in desks.values_mut().flat_map(|desk| &mut desk.resting) {
+            resting.poll();
+        }
+    }
+}
+
+impl Progress for Waiting {
+    fn drive(&self) -> bool {
+        let round = self.rounds.fetch_add(1, Ordering::Relaxed);
+        if round % RESTING_EVERY == RESTING_EVERY - 1 {
+            self.poll_resting();
+        }
+        self.node.drive()
+    }
+
+    fn relax(&self, idle_rounds: u32) {
+        self.node.relax(idle_rounds);
+    }
+}
+
+impl NodeAccess for Waiting {
+    fn act(&self, act: &mut dyn FnMut(&mut dyn Verbs)) {
+        self.node.act(act);
+    }
+
+    fn try_act(&self, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
+        self.node.try_act(act)
+    }
+
+    fn now(&self) -> Instant {
+        self.node.now()
+    }
+}
