@@ -2,13 +2,14 @@
 
 use super::area::{Entry, Header};
 use super::{Bug, DoubleWrite, State, Work};
-use crate::backend::{Backend, Io, IoError, IoKind, Place};
+use crate::backend::{Backend, Io, IoDone, IoError, IoKind, Place};
 use rackweave_base::checksum::checksum;
 use rackweave_base::memory::ReadSlots;
 
 /// Commands that share a half of the area and a flush.
 #[derive(Debug)]
 pub(super) struct Batch {
+    sequence: u64,
     commands: Vec<Io>,
     /// Requests of its step that the inner backend has not ended.
     left: usize,
@@ -47,11 +48,15 @@ impl<B: Backend> DoubleWrite<B> {
                         self.state = State::Failed;
                     }
                     self.fail(batch.commands, error);
+                    // No batch can take the place of their copies.
+                    self.report_failed(u64::MAX);
                 }
                 None => {
                     let flushed = batch.flushing || self.has(Bug::NoFlush);
                     let homes_written = self.homing.is_none();
                     if flushed && homes_written {
+                        // The batch before the last is not in the area any more.
+                        self.report_failed(batch.sequence - 1);
                         self.go_home(batch);
                     } else {
                         if !flushed && (homes_written || self.has(Bug::EarlyFlush)) {
@@ -67,9 +72,25 @@ impl<B: Backend> DoubleWrite<B> {
         if matches!(self.state, State::Failed) {
             let waiting = self.waiting.drain(..).collect();
             self.fail(waiting, IoError::MediaError);
-        } else if self.copying.is_none() && !self.waiting.is_empty() {
+        } else if self.copying.is_none() && self.wants_batch() {
             self.begin();
         }
+    }
+
+    /// Whether there is anything to be done with a batch. Those that were not written home need two,
+    /// as a rule: each half is used in turn.
+    pub(super) fn wants_batch(&self) -> bool {
+        !self.waiting.is_empty() || self.homing.is_none() && !self.failed.is_empty()
+    }
+
+    /// Reports writes that failed, of batches before this one.
+    fn report_failed(&mut self, sequence: u64) {
+        let ended = &mut self.ended;
+        self.failed.retain(|(of, done)| {
+            let is_due = *of < sequence;
+            ended.extend(is_due.then_some(*done));
+            !is_due
+        });
     }
 
     fn fail(&mut self, commands: Vec<Io>, error: IoError) {
@@ -118,6 +139,7 @@ impl<B: Backend> DoubleWrite<B> {
         let bytes = self.area.emit(&header);
         copies.push(self.header_write(self.half, &bytes));
         self.copying = Some(Batch {
+            sequence: self.sequence,
             commands,
             left: copies.len(),
             error: None,
@@ -152,6 +174,9 @@ impl<B: Backend> DoubleWrite<B> {
             self.half = 1 - self.half;
         }
         batch.left = batch.commands.len();
+        if batch.left == 0 {
+            return;
+        }
         let homes = batch.commands.clone();
         self.homing = Some(batch);
         for (at, io) in (0..).zip(homes) {
@@ -163,11 +188,14 @@ impl<B: Backend> DoubleWrite<B> {
     pub(super) fn landed_home(&mut self, at: usize, result: Result<(), IoError>) {
         let batch = self.homing.as_mut().expect("it was sent for one");
         batch.left -= 1;
-        let (tag, left) = (batch.commands[at].tag, batch.left);
+        let (tag, sequence, left) = (batch.commands[at].tag, batch.sequence, batch.left);
         if left == 0 {
             self.homing = None;
         }
-        self.end(tag, result);
+        match result.is_err() && !self.has(Bug::KeptCopy) {
+            true => self.failed.push((sequence, IoDone { tag, result })),
+            false => self.end(tag, result),
+        }
     }
 }
 

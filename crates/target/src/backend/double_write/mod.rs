@@ -36,8 +36,9 @@
 //!
 //! **Errors.** If the area cannot be written the commands of the batch fail, their homes untouched
 //! unless recovery finds that the copy was complete all the same. If a home cannot be written its
-//! command fails alone, and what is in its blocks is not known, as with any failed write. If a
-//! flush fails the batch fails, and so does every later write and flush until the medium is opened
+//! command fails alone, and not before another batch, of no commands if need be, has taken the place
+//! of its copy: what reads show after a failed write, recovery does not change later. If a flush
+//! fails the batch fails, and so does every later write and flush until the medium is opened
 //! again: it is not known what the medium has dropped (a kernel may mark pages as clean that it
 //! could not write). What was answered before has a copy in the half that was not being written,
 //! and recovery takes it from there. If recovery fails, be it for one home that cannot be written,
@@ -96,6 +97,8 @@ pub struct DoubleWrite<B> {
     copying: Option<Batch>,
     /// The batch in step 3.
     homing: Option<Batch>,
+    /// Commands whose homes could not be written, and their batches.
+    failed: Vec<(u64, IoDone)>,
     /// The tags of reads under way; others are free.
     reads: Vec<u64>,
     reads_free: Vec<u32>,
@@ -137,6 +140,8 @@ enum Bug {
     NewestReplaced,
     /// Recovery writes homes before the copies are durable.
     UnflushedCopies,
+    /// The copy of a write that failed stays in the area.
+    KeptCopy,
 }
 
 /// What a request to the inner backend was for; packed into its tag.
@@ -213,6 +218,7 @@ impl<B: Backend> DoubleWrite<B> {
             waiting: VecDeque::new(),
             copying: None,
             homing: None,
+            failed: Vec::new(),
             reads: Vec::new(),
             reads_free: Vec::new(),
             outbox: VecDeque::new(),
@@ -402,7 +408,7 @@ impl<B: Backend> Backend for DoubleWrite<B> {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let due = !self.ended.is_empty()
-            || (self.copying.is_none() && !self.waiting.is_empty())
+            || (self.copying.is_none() && self.wants_batch())
             || matches!(&self.state, State::Recovering(recovery) if recovery.is_due());
         if due {
             return Some(self.now);

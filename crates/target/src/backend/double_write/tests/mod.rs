@@ -267,6 +267,42 @@ fn errors_fail_whom_they_concern() {
     assert_eq!(run(&mut double, rest), [(15, media), (16, media)]);
 }
 
+/// A block that cannot be written is found, and repaired; what was to be written there must not
+/// come back when somebody has gone on with what he read since.
+fn what_a_failed_write_leaves(planted: Option<Bug>) -> u8 {
+    let noting = Noting::new();
+    let memory = Memory::new(1 << 20);
+    let mut double = open(&noting);
+    double.planted = planted;
+    let write = |tag, block| filled(&memory, tag, block, 1, tag as u8);
+    run(&mut double, vec![write(1, 4), write(2, 5)]);
+    noting.disk.set_broken(5, true);
+    noting.noted();
+    let ended = run(&mut double, vec![write(3, 4), write(4, 5)]);
+    assert_eq!(ended, [(3, Ok(())), (4, Err(IoError::MediaError))]);
+    let steps: Vec<u64> = noting.noted().iter().map(|(_, block, _)| *block).collect();
+    if planted.is_none() {
+        assert_eq!(steps, [33, 34, 32, 0, 4, 5, 24, 0, 32, 0]);
+    }
+    noting.disk.set_broken(5, false);
+    assert_eq!(noting.disk.bytes(5), [2; SIZE as usize]);
+    drop(double);
+    let mut double = open(&noting);
+    assert_eq!(noting.disk.bytes(4), [3; SIZE as usize]);
+    let left = noting.disk.bytes(5)[0];
+    // Both halves are as good as before.
+    for tag in 5..9 {
+        assert_eq!(run(&mut double, vec![write(tag, 5)]), [(tag, Ok(()))]);
+    }
+    left
+}
+
+#[test]
+fn what_a_failed_write_was_to_write_does_not_come_back() {
+    assert_eq!(what_a_failed_write_leaves(None), 2);
+    assert_eq!(what_a_failed_write_leaves(Some(Bug::KeptCopy)), 4);
+}
+
 #[test]
 fn a_medium_without_room_is_refused() {
     for blocks in [1, AREA] {
