@@ -94,6 +94,7 @@ impl Block {
     ///
     /// # Panics
     /// If the word is not in the block or not aligned.
+    #[inline]
     pub fn word(&self, offset: usize) -> &AtomicU64 {
         let pointer = self.pointer(offset, 8).cast::<u64>();
         assert!(

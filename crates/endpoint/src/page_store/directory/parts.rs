@@ -129,6 +129,7 @@ impl ChannelParts {
         self.generation() == control::FENCED
     }
 
+    #[inline]
     fn word(&self, offset: u64) -> u64 {
         u64::from_le(self.control.word(offset as usize).load(Ordering::Acquire))
     }
@@ -157,6 +158,7 @@ impl ChannelParts {
     }
 
     /// The same of the connection to the memory server.
+    #[inline]
     pub(super) fn server_generation(&self) -> u64 {
         self.word(control::server_generation_at(self.slots))
     }

@@ -86,15 +86,27 @@ impl Link {
 
 impl Channel {
     /// Looks whether connections were made afresh, and pleads for those that have failed.
+    #[inline]
     pub(super) fn mind_connections(&mut self, now: Instant, verbs: &mut dyn Verbs) {
         let generation = self.parts.generation();
-        if self.parts.is_fenced() && !self.fenced {
-            self.fence();
-        }
-        if self.fenced {
-            return;
-        }
         let server = self.parts.server_generation();
+        let is_as_before = generation == self.switch.generation && server == self.server.generation;
+        let is_due = self.switch.due().is_some() || self.server.due().is_some();
+        if !self.fenced && (!is_as_before || is_due) {
+            self.renew_or_plead(now, verbs, (generation, server));
+        }
+    }
+
+    #[cold]
+    fn renew_or_plead(
+        &mut self,
+        now: Instant,
+        verbs: &mut dyn Verbs,
+        (generation, server): (u64, u64),
+    ) {
+        if generation == control::FENCED {
+            return self.fence();
+        }
         let (is_new, is_server_new) = (
             generation != self.switch.generation,
             server != self.server.generation,

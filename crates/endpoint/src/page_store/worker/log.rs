@@ -26,10 +26,14 @@ impl<D: Directory> Worker<D> {
     ///
     /// [`Self::poll`] does this by itself. Who polls with the node's NIC in hand should call this
     /// before: then the log may block without keeping others from the NIC.
+    #[inline]
     pub fn poll_log(&mut self, now: Instant) {
-        if !self.pool.has_log() {
-            return;
+        if self.pool.has_log() {
+            self.ask_log(now);
         }
+    }
+
+    fn ask_log(&mut self, now: Instant) {
         self.now = now;
         self.collect_unfixes();
         let unfixes = self
