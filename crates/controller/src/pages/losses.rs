@@ -49,6 +49,19 @@ impl Controller {
         true
     }
 
+    /// Forgets losses that were undone: who had such a page latched has published it. Nothing shows
+    /// that any more when the directory is lost and homes cannot be seen.
+    pub(super) fn forget_undone_losses(&mut self, site: &mut dyn Site) {
+        let is_lost = |lost: &LostPage| {
+            let state = self.page_state(site, lost.page);
+            state.is_none_or(|state| state.place.is_lost())
+        };
+        let lost = self.lost_pages().iter().copied().filter(is_lost).collect();
+        if let Some(book) = &mut self.pages {
+            book.lost = lost;
+        }
+    }
+
     /// What the directory says of a page, wherever it says it.
     fn page_state(&self, site: &mut dyn Site, page: PageId) -> Option<EntryState> {
         if let Some(state) = with_pages(site, |pages| pages.entry(page)) {

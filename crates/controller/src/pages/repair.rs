@@ -226,6 +226,7 @@ impl Controller {
 
     /// A target is gone: commands under way end, and new ones end at once.
     pub fn page_target_died(&mut self, site: &mut dyn Site, store: u8) {
+        self.forget_undone_losses(site);
         let slots = match &mut self.pages {
             Some(book) if book.stores[usize::from(store)].is_some() => book.slots.len() as u16,
             _ => return,

@@ -183,3 +183,37 @@ fn what_a_silent_node_may_have_had_stays_lost_when_the_switch_restarts_again() {
     let answers = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
     assert_eq!(answers, [served(Source::Storage, true)]);
 }
+
+/// A node had the latch when the newest version went down with another one, and gave the page back
+/// changed; that was written home.
+#[test]
+fn a_loss_that_was_undone_does_not_come_back_with_a_restart() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    bench.change(0, 5, 1);
+    bench.void(1, 0);
+    let fetched = bench.run(1, &[fetch(5, Mode::Exclusive, 0)]);
+    bench.rack.crash_node(NodeId(0));
+    assert_eq!(bench.rack.lost_pages().len(), 1);
+    let version = fetched[0].latch.version() + 1;
+    bench.set_word(1, 8, version);
+    let page = page(5);
+    let write = Op::Evict {
+        page,
+        frame: 0,
+        keep: false,
+    };
+    let done = [Answer::Done, Answer::Done];
+    assert_eq!(
+        bench.answers(1, &[Op::Unfix { page, frame: 0 }, write]),
+        done
+    );
+    bench.rack.remove_target(NodeId(2));
+    assert_eq!(bench.rack.lost_pages(), []);
+    bench.rack.restart_switch().unwrap();
+    let medium = bench.medium.clone();
+    add_target(&mut bench.rack, &medium);
+    bench.rack.reconnect_target(NodeId(2)).unwrap();
+    bench.void(1, 0);
+    let answers = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
+    assert_eq!(answers, [served(Source::Storage, true)]);
+}
