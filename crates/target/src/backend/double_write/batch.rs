@@ -77,8 +77,8 @@ impl<B: Backend> DoubleWrite<B> {
         }
     }
 
-    /// Whether there is anything to be done with a batch. Those that were not written home need two,
-    /// as a rule: each half is used in turn.
+    /// Whether there is anything to be done with a batch. Writes that failed need two, as a rule:
+    /// each half is used in turn.
     pub(super) fn wants_batch(&self) -> bool {
         !self.waiting.is_empty() || self.homing.is_none() && !self.failed.is_empty()
     }

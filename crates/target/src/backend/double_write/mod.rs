@@ -36,9 +36,9 @@
 //!
 //! **Errors.** If the area cannot be written the commands of the batch fail, their homes untouched
 //! unless recovery finds that the copy was complete all the same. If a home cannot be written its
-//! command fails alone, and not before another batch, of no commands if need be, has taken the place
-//! of its copy: what reads show after a failed write, recovery does not change later. If a flush
-//! fails the batch fails, and so does every later write and flush until the medium is opened
+//! command fails alone, and not before another batch, without commands if need be, has taken the
+//! place of its copy: what reads show after a failed write, recovery does not change later. If a
+//! flush fails the batch fails, and so does every later write and flush until the medium is opened
 //! again: it is not known what the medium has dropped (a kernel may mark pages as clean that it
 //! could not write). What was answered before has a copy in the half that was not being written,
 //! and recovery takes it from there. If recovery fails, be it for one home that cannot be written,
