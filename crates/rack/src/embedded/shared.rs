@@ -339,7 +339,25 @@ impl Shared {
     pub fn drive_from(&self, node: usize) -> bool {
         let now = self.time();
         self.nodes[node].attend(now);
-        self.drive_those(now, |at, place| at == node || !place.is_attended(now))
+        let moved = self.drive_those(now, |at, place| at == node || !place.is_attended(now));
+        if moved {
+            // What the switch has answered is there at once.
+            self.run_node(now, &self.nodes[node]);
+        }
+        moved
+    }
+
+    /// Has a node's NIC go on, unless somebody else is at it. How much moved.
+    fn run_node(&self, now: Instant, place: &Place<NodeStation>) -> u32 {
+        let Some(mut station) = place.try_lock() else {
+            return 0;
+        };
+        let moved = station.run(now);
+        if moved >= MUCH {
+            place.note_busy(now);
+        }
+        place.note_deadline(station.deadline());
+        moved
     }
 
     fn drive_those(
@@ -352,14 +370,7 @@ impl Shared {
             if !which(at, place) {
                 continue;
             }
-            if let Some(mut station) = place.try_lock() {
-                let here = station.run(now);
-                if here >= MUCH {
-                    place.note_busy(now);
-                }
-                moved += here;
-                place.note_deadline(station.deadline());
-            }
+            moved += self.run_node(now, place);
         }
         if let Some(mut stations) = self.switches.try_lock() {
             moved += stations.run(now);
