@@ -191,11 +191,13 @@ impl Opening {
             }
             OpenStep::Mark(persist) => match persist.poll(worker, &mut MarkOpen)? {
                 Ok(true) => Ok(OpenStep::Marked(Persist::unchecked(page))),
-                Ok(false) => self.last(worker),
+                // Others have marked it, or it was lost and is what it was at home.
+                Ok(false) => Ok(OpenStep::Begin),
                 Err(failure) => Err(OpenError::of(store, failure)),
             },
             OpenStep::Marked(persist) => match persist.poll(worker, &mut MarkDurable)? {
-                Ok(_) => self.last(worker),
+                Ok(true) => self.last(worker),
+                Ok(false) => Ok(OpenStep::Begin),
                 Err(failure) => Err(OpenError::of(store, failure)),
             },
             OpenStep::Last(fix) => {

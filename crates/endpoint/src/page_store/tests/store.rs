@@ -341,3 +341,45 @@ fn a_store_that_is_open_is_durable_though_its_format_failed() {
     assert!(!store.open(STORE).unwrap().clean);
     assert_ne!(store.allocate(), Ok(page));
 }
+
+/// The store could not be made on a full device, and its superblock is in memory only. Whoever
+/// opens it there sees to it that it is durable; if its loss is accepted meanwhile, there is none.
+#[test]
+fn a_superblock_that_is_lost_while_it_is_opened_is_not_there() {
+    let (mut opened, mut blank) = (0, 0);
+    for steps in 0..100 {
+        let mut bench = Bench::new(steps, 1, 1, 8, OPTIONS.capacity);
+        bench.rack.model().room = 0;
+        let mut formatting = Formatting::new(OPTIONS, 4096).unwrap();
+        let made = bench.wait(|bench| formatting.poll(&mut bench.workers[0]));
+        assert!(matches!(made, Err(OpenError::Flush(_))), "{made:?}");
+        bench.rack.model().room = usize::MAX;
+        let superblock = page(0);
+        let mut opening = Opening::new(STORE);
+        let mut result = None;
+        for _ in 0..steps {
+            bench.step();
+            result = result.or_else(|| opening.poll(&mut bench.workers[0]));
+        }
+        bench.wait(|bench| {
+            let mut model = bench.rack.model();
+            let entry = model.entries.get_mut(&superblock).unwrap();
+            let is_free = !entry.latch.is_locked();
+            if is_free && entry.place.is_dirty() && !entry.place.is_writing() {
+                entry.place = entry.place.died(0);
+            }
+            is_free.then_some(())
+        });
+        bench.rack.accept_loss(superblock);
+        let result =
+            result.unwrap_or_else(|| bench.wait(|bench| opening.poll(&mut bench.workers[0])));
+        match result {
+            Ok(_) => opened += 1,
+            Err(OpenError::Blank(STORE)) => blank += 1,
+            Err(error) => panic!("{error} after {steps} steps"),
+        }
+        let is_home = bench.rack.model().homes.contains_key(&superblock);
+        assert_eq!(result.is_ok(), is_home, "after {steps} steps");
+    }
+    assert!(opened > 5 && blank > 5, "{opened} {blank}");
+}
