@@ -340,11 +340,11 @@ impl Shared {
         let now = self.time();
         self.nodes[node].attend(now);
         let moved = self.drive_those(now, |at, place| at == node || !place.is_attended(now));
-        if moved {
-            // What the switch has answered is there at once.
+        if (1..MUCH).contains(&moved) {
+            // What the switch has answered is there at once. Where much moves, it goes on anyway.
             self.run_node(now, &self.nodes[node]);
         }
-        moved
+        moved > 0
     }
 
     /// Has a node's NIC go on, unless somebody else is at it. How much moved.
@@ -360,11 +360,7 @@ impl Shared {
         moved
     }
 
-    fn drive_those(
-        &self,
-        now: Instant,
-        which: impl Fn(usize, &Place<NodeStation>) -> bool,
-    ) -> bool {
+    fn drive_those(&self, now: Instant, which: impl Fn(usize, &Place<NodeStation>) -> bool) -> u32 {
         let mut moved = 0;
         for (at, place) in self.nodes.iter().enumerate() {
             if !which(at, place) {
@@ -386,13 +382,13 @@ impl Shared {
         if moved > 0 && self.credit.earn(moved) {
             self.kick();
         }
-        moved > 0
+        moved
     }
 }
 
 impl Progress for Shared {
     fn drive(&self) -> bool {
-        self.drive_those(self.time(), |_, _| true)
+        self.drive_those(self.time(), |_, _| true) > 0
     }
 
     fn relax(&self, idle_rounds: u32) {
