@@ -97,6 +97,7 @@ impl Channel {
         }
     }
 
+    /// A connection was made afresh, or has failed, or this node is taken for dead.
     #[cold]
     fn renew_or_plead(
         &mut self,

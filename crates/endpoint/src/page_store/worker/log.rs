@@ -33,6 +33,7 @@ impl<D: Directory> Worker<D> {
         }
     }
 
+    /// The same where there is a log.
     fn ask_log(&mut self, now: Instant) {
         self.now = now;
         self.collect_unfixes();

@@ -37,18 +37,18 @@ struct Directory {
     rack: Arc<EmbeddedRack>,
     stores: Vec<StoreInfo>,
     nodes: Vec<NodeId>,
-    desks: Arc<Desks>,
+    worker_pools: Arc<WorkerPools>,
     /// Whether workers find their store open.
     opens: bool,
     time_limit: Duration,
 }
 
-/// By node.
-type Desks = Mutex<HashMap<NodeId, Desk>>;
+/// The worker pools of all nodes.
+type WorkerPools = Mutex<HashMap<NodeId, WorkerPool>>;
 
 /// A node's pool, and its workers that nobody has.
 #[derive(Debug)]
-struct Desk {
+struct WorkerPool {
     pool: Arc<Pool>,
     workers: usize,
     /// Of one of the workers, whoever has it: says whether the node was taken for dead.
@@ -113,14 +113,14 @@ impl PageService {
         let fallback = options.fallback.or(memory);
         rack.create_pages(rack.page_spec(members, specs, fallback))?;
         let patience = patience(options.time_limit);
-        let desks = nodes.iter();
-        let desks = desks.map(|&node| Ok((node, desk(rack, node, patience)?)));
-        let desks: Result<_, PageServiceError> = desks.collect();
+        let worker_pools = nodes.iter();
+        let worker_pools = worker_pools.map(|&node| Ok((node, worker_pool(rack, node, patience)?)));
+        let worker_pools: Result<_, PageServiceError> = worker_pools.collect();
         let mut service = Self(Arc::new(Directory {
             rack: Arc::clone(rack),
             stores,
             nodes,
-            desks: Arc::new(Mutex::new(desks?)),
+            worker_pools: Arc::new(Mutex::new(worker_pools?)),
             opens: options.prepare != Prepare::Leave,
             time_limit: options.time_limit,
         }));
@@ -191,31 +191,33 @@ impl PageService {
     }
 
     fn hire_unopened(&self, node: NodeId) -> Result<PageWorker, HireError> {
-        let mut desks = self.desks();
-        let desk = desks.get_mut(&node).ok_or(HireError::NoFrames(node))?;
-        if desk.any.is_fenced() {
-            self.0.come_back(node, desk)?;
+        let mut worker_pools = self.worker_pools();
+        let worker_pool = worker_pools
+            .get_mut(&node)
+            .ok_or(HireError::NoFrames(node))?;
+        if worker_pool.any.is_fenced() {
+            self.0.come_back(node, worker_pool)?;
         }
-        let store = match desk.resting.pop() {
+        let store = match worker_pool.resting.pop() {
             Some(rested) => rested,
             None => {
-                let workers = desk.workers;
-                let parts = desk.parts.pop();
+                let workers = worker_pool.workers;
+                let parts = worker_pool.parts.pop();
                 let parts = parts.ok_or(HireError::AllTaken { node, workers })?;
-                let worker = Worker::new(Arc::clone(&desk.pool), Channel::new(parts));
-                let waiting = Waiting::new(self.0.rack.node(node), &self.0.desks);
+                let worker = Worker::new(Arc::clone(&worker_pool.pool), Channel::new(parts));
+                let waiting = Waiting::new(self.0.rack.node(node), &self.0.worker_pools);
                 PageStore::new(worker, Arc::new(waiting))
             }
         };
-        drop(desks);
+        drop(worker_pools);
         Ok(PageWorker::new(self.clone(), node, store))
     }
 
     fn take_back(&self, node: NodeId, store: PageStore<Channel>) {
-        if let Some(desk) = self.desks().get_mut(&node)
-            && Arc::ptr_eq(&desk.pool, store.pool())
+        if let Some(worker_pool) = self.worker_pools().get_mut(&node)
+            && Arc::ptr_eq(&worker_pool.pool, store.pool())
         {
-            desk.resting.push(store);
+            worker_pool.resting.push(store);
         }
     }
 
@@ -225,8 +227,10 @@ impl PageService {
     /// # Errors
     /// If workers are in use, or not everything could be written: what could be has been.
     pub fn close(&self) -> Result<(), StoresCloseError> {
-        let in_use = |desk: &Desk| desk.workers - desk.parts.len() - desk.resting.len();
-        let in_use = self.desks().values().map(in_use).sum();
+        let in_use = |worker_pool: &WorkerPool| {
+            worker_pool.workers - worker_pool.parts.len() - worker_pool.resting.len()
+        };
+        let in_use = self.worker_pools().values().map(in_use).sum();
         if in_use > 0 {
             return Err(StoresCloseError::InUse(in_use));
         }
@@ -239,8 +243,8 @@ impl PageService {
             return Ok(());
         }
         // Who is hired afterwards opens the store again, which marks it open.
-        for desk in self.desks().values_mut() {
-            desk.resting.iter_mut().for_each(PageStore::leave);
+        for worker_pool in self.worker_pools().values_mut() {
+            worker_pool.resting.iter_mut().for_each(PageStore::leave);
         }
         for &StoreInfo { number: store, .. } in &self.0.stores {
             let first = self.0.nodes.first().copied().unwrap_or_default();
@@ -267,7 +271,7 @@ impl PageService {
         &self.0.stores
     }
 
-    /// Bytes of a page, its header of 40 bytes included: guards show what is behind it.
+    /// Bytes of a page, its header of 48 bytes included: guards show what is behind it.
     pub fn page_size(&self) -> u32 {
         self.0.rack.config().switch.page_size
     }
@@ -279,25 +283,31 @@ impl PageService {
 
     /// The buffer frames of a node; nothing if it has none.
     pub fn pool(&self, node: NodeId) -> Option<Arc<Pool>> {
-        self.desks().get(&node).map(|desk| Arc::clone(&desk.pool))
+        self.worker_pools()
+            .get(&node)
+            .map(|worker_pool| Arc::clone(&worker_pool.pool))
     }
 
-    fn desks(&self) -> MutexGuard<'_, HashMap<NodeId, Desk>> {
-        self.0.desks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn worker_pools(&self) -> MutexGuard<'_, HashMap<NodeId, WorkerPool>> {
+        self.0
+            .worker_pools
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Directory {
     /// A node that was taken for dead gets a new pool and new workers.
-    fn come_back(&self, node: NodeId, desk: &mut Desk) -> Result<(), HireError> {
+    fn come_back(&self, node: NodeId, worker_pool: &mut WorkerPool) -> Result<(), HireError> {
         let rejoined = self.rack.rejoin_pages(node);
         rejoined.map_err(|source| HireError::Rejoin { node, source })?;
         let patience = patience(self.time_limit);
-        let new = self::desk(&self.rack, node, patience).map_err(|_| HireError::NoFrames(node))?;
-        if let Some(log) = desk.pool.log() {
+        let new =
+            self::worker_pool(&self.rack, node, patience).map_err(|_| HireError::NoFrames(node))?;
+        if let Some(log) = worker_pool.pool.log() {
             new.pool.set_log(log);
         }
-        *desk = new;
+        *worker_pool = new;
         Ok(())
     }
 }
@@ -308,7 +318,11 @@ fn patience(time_limit: Duration) -> Duration {
     half.min(PoolConfig::PATIENCE)
 }
 
-fn desk(rack: &EmbeddedRack, node: NodeId, patience: Duration) -> Result<Desk, PageServiceError> {
+fn worker_pool(
+    rack: &EmbeddedRack,
+    node: NodeId,
+    patience: Duration,
+) -> Result<WorkerPool, PageServiceError> {
     let ends = rack.page_ends(node);
     let ends = ends.ok_or(PageServiceError::NoNode(node))?;
     let any = ends.channels.first().cloned();
@@ -317,7 +331,7 @@ fn desk(rack: &EmbeddedRack, node: NodeId, patience: Duration) -> Result<Desk, P
         seed: rack.config().seed,
         ..PoolConfig::new(node.0, rack.config().switch.page_size, ends.count)
     };
-    Ok(Desk {
+    Ok(WorkerPool {
         any: any.ok_or(PageServiceError::NoNode(node))?,
         pool: Pool::new(ends.frames, config)?,
         workers: ends.channels.len(),

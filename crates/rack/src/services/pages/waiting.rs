@@ -1,6 +1,6 @@
 //! What those who wait for a page do meanwhile.
 
-use super::Desks;
+use super::WorkerPools;
 use crate::NodeHandle;
 use rackweave_base::Instant;
 use rackweave_verbs::{NodeAccess, Progress, Verbs};
@@ -17,30 +17,33 @@ const RESTING_EVERY: u32 = 64;
 /// too, now and then.
 pub(super) struct Waiting {
     node: NodeHandle,
-    desks: Weak<Desks>,
+    worker_pools: Weak<WorkerPools>,
     rounds: AtomicU32,
 }
 
 impl Waiting {
-    pub fn new(node: NodeHandle, desks: &Arc<Desks>) -> Self {
+    pub fn new(node: NodeHandle, worker_pools: &Arc<WorkerPools>) -> Self {
         Self {
             node,
-            desks: Arc::downgrade(desks),
+            worker_pools: Arc::downgrade(worker_pools),
             rounds: AtomicU32::new(0),
         }
     }
 
     fn poll_resting(&self) {
-        let Some(desks) = self.desks.upgrade() else {
+        let Some(worker_pools) = self.worker_pools.upgrade() else {
             return;
         };
-        let mut desks = match desks.try_lock() {
-            Ok(desks) => desks,
+        let mut worker_pools = match worker_pools.try_lock() {
+            Ok(worker_pools) => worker_pools,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             // Somebody polls them, or it is this thread that looks for a worker.
             Err(TryLockError::WouldBlock) => return,
         };
-        for resting in desks.values_mut().flat_map(|desk| &mut desk.resting) {
+        for resting in worker_pools
+            .values_mut()
+            .flat_map(|worker_pool| &mut worker_pool.resting)
+        {
             resting.poll();
         }
     }
