@@ -117,9 +117,12 @@ impl Controller {
         survey: &Survey,
     ) -> EntryState {
         // A node must not find out for a directory that is lost: it would give up what this one
-        // believes it to have.
+        // believes it to have. By now this directory may have asked about another page there.
         for &(node, rkey, doubt) in survey.doubts.get(&page).into_iter().flatten() {
-            site.store_word(node, rkey, doubt + control::DOUBT_VERSION_AT, [0; 8]);
+            let in_doubt = site.load_word(node, rkey, doubt).map(u64::from_le_bytes);
+            if in_doubt == Some(page.tag()) {
+                site.store_word(node, rkey, doubt + control::DOUBT_VERSION_AT, [0; 8]);
+            }
         }
         let book = self.pages.as_ref().expect("as the caller knows");
         // What was given up does not come back.
@@ -245,6 +248,8 @@ impl Controller {
             let mut store = |at, word: u64| {
                 site.store_word(claim.node, pool.region.rkey, at, word.to_le_bytes())
             };
+            // Nothing is asked while the words are of two questions.
+            store(at + control::DOUBT_VERSION_AT, 0);
             store(at, first);
             store(at + 8, second);
             store(at + control::DOUBT_VERSION_AT, third);

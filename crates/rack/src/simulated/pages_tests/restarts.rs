@@ -59,6 +59,25 @@ fn a_node_is_asked_no_more_when_the_switch_restarts_once_more_and_homes_can_be_s
     );
 }
 
+/// What a node is asked stands in a word of the buffer frame. What it was asked about the page that
+/// the frame had before is taken back, and the new question stays.
+#[test]
+fn a_node_is_asked_about_the_page_that_has_taken_anothers_buffer_frame() {
+    let mut bench = Bench::new(PAGES, 0.0);
+    in_doubt(&mut bench);
+    // The directory settles page 3 before page 5, and page 9 behind it.
+    for index in [3, 9] {
+        let medium = bench.medium.clone();
+        add_target(&mut bench.rack, &medium);
+        bench.rack.reconnect_target(NodeId(2)).unwrap();
+        let state = bench.change(0, index, 1);
+        bench.rack.remove_target(NodeId(2));
+        bench.rack.restart_switch().unwrap();
+        let doubt = bench.doubt(0, 1).map(|doubt| (doubt.page, doubt.state));
+        assert_eq!(doubt, Some((page(index), state)));
+    }
+}
+
 #[test]
 fn a_restart_finds_a_page_where_its_node_has_not_heard_that_it_was_published() {
     let mut bench = Bench::new(PAGES, 0.0);
