@@ -3,6 +3,7 @@
 use super::plan::Indexing;
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_controller::PageNode;
+use std::collections::BTreeMap;
 
 /// Something that happens at a certain time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -196,6 +197,7 @@ pub(super) fn device(
         }
     }
     if damage && rng.chance(0.15) {
+        let mut zeroes = BTreeMap::new();
         for _ in 0..rng.between(1, 12) {
             let (at, page) = (later(rng), rng.below(pages));
             // The header is in the first.
@@ -203,8 +205,11 @@ pub(super) fn device(
                 true => 0,
                 false => rng.below(blocks_per_page),
             };
-            // A home of nothing but zeroes is one that was never written.
-            let zeroed = blocks_per_page > 1 && rng.chance(0.5);
+            // A home of nothing but zeroes is one that was never written, so one block of a page may
+            // become that, and no second one.
+            let zeroed = blocks_per_page > 1
+                && rng.chance(0.5)
+                && *zeroes.entry(page).or_insert(block) == block;
             let disturbance = match zeroed {
                 true => Disturbance::Zero(page, block),
                 false => Disturbance::Tear(page, block),
