@@ -112,6 +112,7 @@ impl Controller {
         for task in dropped {
             let lane = match *task {
                 Task::Engine(EngineTask::Start(start)) => start.source,
+                Task::Engine(EngineTask::Refuse { lane, .. }) => lane,
                 Task::Event(EngineEvent::Done { lane, .. } | EngineEvent::Refused { lane, .. }) => {
                     lane
                 }
@@ -282,6 +283,7 @@ fn slot_of(program: &Pipeline, task: &Task) -> Option<u16> {
         Task::Page(task) => Some(task.slot()),
         Task::Engine(EngineTask::Start(start)) => of(start.source, start.cookie),
         Task::Engine(EngineTask::WriteWords { lane, cookie, .. }) => of(lane, cookie),
+        Task::Engine(EngineTask::Refuse { lane, .. }) => of(lane, program.engine.cookie(lane)),
         // What is about to end a movement would end the slot's next one.
         Task::Event(
             EngineEvent::Done { lane, cookie }

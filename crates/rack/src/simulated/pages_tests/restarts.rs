@@ -137,6 +137,45 @@ fn a_fetch_that_is_repeated_brings_nothing_after_its_end() {
     assert!(renewed > 50, "{renewed}");
 }
 
+/// The node that had the page has dropped it, so the switch reads the home. If the channel is made
+/// afresh when it has just found out, that counts for the request that is over, and for no other.
+#[test]
+fn a_fetch_that_is_repeated_reads_the_home_once() {
+    let mut refused = 0;
+    for delay in (0..12_000).step_by(20) {
+        let mut bench = Bench::new(PAGES, 0.0);
+        assert_eq!(
+            bench.answers(0, &[fetch(5, Mode::Shared, 1)]),
+            [served(Source::Storage, true)]
+        );
+        bench.void(0, 1);
+        bench.void(1, 0);
+        let replies = bench.begin(1, &[fetch(5, Mode::Shared, 0)]);
+        bench
+            .rack
+            .run(bench.rack.now() + Duration::from_nanos(delay));
+        if !replies.lock().unwrap().is_empty() {
+            break;
+        }
+        let channel = bench.rack.page_ends(NodeId(1)).unwrap().channels[0].clone();
+        let plea = control::generation(0, 1).to_le_bytes();
+        channel
+            .control
+            .write(control::plea_at(channel.slots) as usize, &plea);
+        bench
+            .rack
+            .control(|controller, site| controller.page_pleas(site));
+        // The node asks again at once, and the source says again that it has not got the page.
+        bench.rack.wake_all();
+        let end = bench.rack.now() + Duration::from_millis(100);
+        assert_eq!(bench.rack.run(end), RunEnd::Done, "after {delay} ns");
+        let answer = replies.lock().unwrap()[0].answer;
+        assert_eq!(answer, served(Source::Storage, true), "after {delay} ns");
+        refused += 1;
+    }
+    assert!(refused > 50, "{refused}");
+}
+
 /// Its lane was linked afresh since, and carries what another slot waits for.
 #[test]
 fn a_late_report_of_a_movement_that_failed_harms_no_other() {

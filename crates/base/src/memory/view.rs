@@ -1,0 +1,428 @@
+//! Bytes that others may change at any time, as safe code may handle them.
+//!
+//! A `&[u8]` promises that nobody writes meanwhile and a `&mut [u8]` that nobody even reads; a peer
+//! that has the key of a region keeps neither promise. [`SharedBytes`] and [`SharedBytesMut`]
+//! promise nothing: what they copy is what was there, and the next copy may find something else.
+
+use super::Block;
+use super::copy::{copy_shared, fill_shared, load_shared, store_shared};
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ops::{Bound, Range, RangeBounds};
+
+/// Bytes that [`SharedBytes::each_part`] shows at once, at most.
+const PART: usize = 4 << 10;
+
+/// Bytes of a block, to be copied out of it.
+#[derive(Clone, Copy)]
+pub struct SharedBytes<'a> {
+    pointer: *const u8,
+    len: usize,
+    block: PhantomData<&'a Block>,
+}
+
+/// Bytes of a block, to be copied into it.
+pub struct SharedBytesMut<'a> {
+    pointer: *mut u8,
+    len: usize,
+    block: PhantomData<&'a Block>,
+}
+
+// SAFETY: the pointer is to bytes of a block, which outlives the view, and all access to them is
+// atomic.
+unsafe impl Send for SharedBytes<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for SharedBytes<'_> {}
+// SAFETY: as above.
+unsafe impl Send for SharedBytesMut<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for SharedBytesMut<'_> {}
+
+impl Block {
+    /// A view of `len` bytes from `offset` on.
+    ///
+    /// # Panics
+    /// If they are not all in the block.
+    #[inline]
+    pub fn bytes(&self, offset: usize, len: usize) -> SharedBytes<'_> {
+        SharedBytes {
+            pointer: self.pointer(offset, len),
+            len,
+            block: PhantomData,
+        }
+    }
+
+    /// A view of `len` bytes from `offset` on, to write them.
+    ///
+    /// # Panics
+    /// If they are not all in the block.
+    #[inline]
+    pub fn bytes_mut(&self, offset: usize, len: usize) -> SharedBytesMut<'_> {
+        SharedBytesMut {
+            pointer: self.pointer(offset, len),
+            len,
+            block: PhantomData,
+        }
+    }
+}
+
+/// The bytes of `len` that `range` names.
+fn checked(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
+    let start = match range.start_bound() {
+        Bound::Included(&start) => start,
+        Bound::Excluded(&before) => before + 1,
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&last) => last + 1,
+        Bound::Excluded(&end) => end,
+        Bound::Unbounded => len,
+    };
+    assert!(
+        start <= end && end <= len,
+        "bytes {start}..{end} of a view of {len} bytes"
+    );
+    start..end
+}
+
+impl<'a> SharedBytes<'a> {
+    /// How many.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Some of them.
+    ///
+    /// # Panics
+    /// If the range is not in the view.
+    #[inline]
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
+        let range = checked(range, self.len);
+        Self {
+            pointer: self.pointer.wrapping_add(range.start),
+            len: range.len(),
+            block: PhantomData,
+        }
+    }
+
+    /// Pieces of `size` bytes; a rest that is shorter is left out.
+    ///
+    /// # Panics
+    /// If `size` is zero.
+    #[inline]
+    pub fn chunks_exact(&self, size: usize) -> impl ExactSizeIterator<Item = Self> + use<'a> {
+        let view = *self;
+        (0..self.len / size).map(move |at| view.slice(at * size..(at + 1) * size))
+    }
+
+    /// Copies all of them.
+    ///
+    /// # Panics
+    /// If `target` is not as long.
+    #[inline]
+    pub fn copy_to(&self, target: &mut [u8]) {
+        assert_eq!(self.len, target.len(), "a copy needs equal lengths");
+        // SAFETY: the view is of bytes of a living block, and `target` is a distinct Rust slice.
+        unsafe { load_shared(self.pointer, target.as_mut_ptr(), self.len) };
+    }
+
+    /// Copies all of them behind what is in `target`.
+    pub fn append_to(&self, target: &mut Vec<u8>) {
+        target.reserve(self.len);
+        let spare: *mut MaybeUninit<u8> = target.spare_capacity_mut().as_mut_ptr();
+        // SAFETY: the view is of bytes of a living block; there is room for as many behind what is
+        // in `target`, and it is initialised when they are counted.
+        unsafe {
+            load_shared(self.pointer, spare.cast(), self.len);
+            target.set_len(target.len() + self.len);
+        }
+    }
+
+    /// A copy of all of them.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.append_to(&mut bytes);
+        bytes
+    }
+
+    /// A copy of the `N` bytes from `at` on.
+    ///
+    /// # Panics
+    /// If there are not that many.
+    #[inline]
+    pub fn array<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.slice(at..at + N).copy_to(&mut bytes);
+        bytes
+    }
+
+    /// The little-endian number in the eight bytes from `at` on.
+    ///
+    /// # Panics
+    /// If there are not that many.
+    #[inline]
+    pub fn u64_le(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.array(at))
+    }
+
+    /// Shows copies of all of them to `see`, part by part, with where each part begins, until it
+    /// is false. Whether it never was. A part is short enough to stay in the first-level cache,
+    /// and one that is empty is not shown.
+    #[inline]
+    pub fn each_part(&self, mut see: impl FnMut(usize, &[u8]) -> bool) -> bool {
+        let mut copy = [const { MaybeUninit::<u8>::uninit() }; PART];
+        (0..self.len).step_by(PART).all(|at| {
+            let part = self.slice(at..self.len.min(at + PART));
+            let copy = copy.as_mut_ptr().cast::<u8>();
+            // SAFETY: the view is of bytes of a living block; there is room for a part, and what is
+            // shown of it was written just before.
+            see(at, unsafe {
+                load_shared(part.pointer, copy, part.len);
+                core::slice::from_raw_parts(copy, part.len)
+            })
+        })
+    }
+
+    /// Whether all of them are `value`.
+    pub fn is_all(&self, value: u8) -> bool {
+        self.each_part(|_, part| part.iter().fold(0, |other, byte| other | (byte ^ value)) == 0)
+    }
+
+    /// Where they are: what foreign code and the kernel are given.
+    #[inline]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.pointer
+    }
+
+    /// The bytes without a copy.
+    ///
+    /// # Safety
+    /// Nobody writes them while the slice lives: neither this process, nor a peer that has a key
+    /// of the region, nor the kernel.
+    #[inline]
+    pub unsafe fn as_slice(&self) -> &'a [u8] {
+        // SAFETY: bytes of a living block, all initialised; the caller keeps writers away.
+        unsafe { core::slice::from_raw_parts(self.pointer, self.len) }
+    }
+}
+
+impl PartialEq<[u8]> for SharedBytes<'_> {
+    fn eq(&self, other: &[u8]) -> bool {
+        self.len == other.len() && self.each_part(|at, part| part == &other[at..at + part.len()])
+    }
+}
+
+impl<const N: usize> PartialEq<[u8; N]> for SharedBytes<'_> {
+    fn eq(&self, other: &[u8; N]) -> bool {
+        *self == other[..]
+    }
+}
+
+/// What they are now; a comparison a moment later may find otherwise.
+impl PartialEq for SharedBytes<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        *self == other.to_vec()[..]
+    }
+}
+
+impl Eq for SharedBytes<'_> {}
+
+impl fmt::Debug for SharedBytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_vec().fmt(f)
+    }
+}
+
+impl<'a> SharedBytesMut<'a> {
+    /// How many.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Some of them.
+    ///
+    /// # Panics
+    /// If the range is not in the view.
+    #[inline]
+    pub fn slice(&mut self, range: impl RangeBounds<usize>) -> SharedBytesMut<'_> {
+        let whole = SharedBytesMut { ..*self };
+        whole.into_slice(range)
+    }
+
+    /// [`Self::slice`] of a view that is not needed as a whole any more.
+    ///
+    /// # Panics
+    /// If the range is not in the view.
+    #[inline]
+    pub fn into_slice(self, range: impl RangeBounds<usize>) -> Self {
+        let range = checked(range, self.len);
+        Self {
+            pointer: self.pointer.wrapping_add(range.start),
+            len: range.len(),
+            block: PhantomData,
+        }
+    }
+
+    /// Pieces of `size` bytes; a rest that is shorter is left out.
+    ///
+    /// # Panics
+    /// If `size` is zero.
+    #[inline]
+    pub fn chunks_exact(
+        &mut self,
+        size: usize,
+    ) -> impl ExactSizeIterator<Item = SharedBytesMut<'_>> {
+        let (pointer, count) = (self.pointer, self.len / size);
+        (0..count).map(move |at| SharedBytesMut {
+            pointer: pointer.wrapping_add(at * size),
+            len: size,
+            block: PhantomData,
+        })
+    }
+
+    /// Copies `source` to the bytes from `at` on.
+    ///
+    /// # Panics
+    /// If there are not that many.
+    #[inline]
+    pub fn write(&mut self, at: usize, source: &[u8]) {
+        let end = at.checked_add(source.len());
+        assert!(
+            end.is_some_and(|end| end <= self.len),
+            "{} bytes at {at} of a view of {} bytes",
+            source.len(),
+            self.len
+        );
+        // SAFETY: in the view, just checked, which is of bytes of a living block; `source` is a
+        // distinct Rust slice.
+        unsafe { store_shared(source.as_ptr(), self.pointer.add(at), source.len()) };
+    }
+
+    /// Copies `source` over all of them.
+    ///
+    /// # Panics
+    /// If it is not as long.
+    #[inline]
+    pub fn copy_from(&mut self, source: &[u8]) {
+        assert_eq!(self.len, source.len(), "a copy needs equal lengths");
+        self.write(0, source);
+    }
+
+    /// Copies other bytes of blocks over all of them; they may overlap.
+    ///
+    /// # Panics
+    /// If they are not as many.
+    #[inline]
+    pub fn copy_from_shared(&mut self, source: SharedBytes<'_>) {
+        assert_eq!(self.len, source.len, "a copy needs equal lengths");
+        // SAFETY: both views are of bytes of living blocks.
+        unsafe { copy_shared(source.pointer, self.pointer, self.len) };
+    }
+
+    /// Sets all of them to `value`.
+    #[inline]
+    pub fn fill(&mut self, value: u8) {
+        // SAFETY: the view is of bytes of a living block.
+        unsafe { fill_shared(self.pointer, value, self.len) };
+    }
+
+    /// The same bytes, to be read.
+    #[inline]
+    pub fn as_shared(&self) -> SharedBytes<'_> {
+        SharedBytes {
+            pointer: self.pointer,
+            len: self.len,
+            block: PhantomData,
+        }
+    }
+
+    /// Where they are: what foreign code and the kernel are given.
+    #[inline]
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.pointer
+    }
+
+    /// The bytes as a slice.
+    ///
+    /// # Safety
+    /// Nobody accesses them while the slice lives: neither this process, nor a peer that has a key
+    /// of the region, nor the kernel.
+    #[inline]
+    pub unsafe fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: bytes of a living block, all initialised; the caller keeps everybody away.
+        unsafe { core::slice::from_raw_parts_mut(self.pointer, self.len) }
+    }
+}
+
+impl fmt::Debug for SharedBytesMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_shared().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Memory;
+
+    #[test]
+    fn what_one_view_writes_another_reads() {
+        let block = Memory::new(1 << 16).allocate(200).unwrap();
+        let mut write = block.bytes_mut(8, 100);
+        write.fill(1);
+        write.slice(40..).fill(2);
+        write.write(97, b"end");
+        for (number, mut chunk) in write.chunks_exact(10).enumerate().take(3) {
+            chunk.write(0, &[number as u8 + 10; 2]);
+        }
+        let read = block.bytes(0, 200);
+        assert_eq!(read.slice(..8), [0; 8]);
+        assert_eq!(read.slice(8..12), [10, 10, 1, 1]);
+        assert_eq!(read.slice(28..=30), [12, 12, 1]);
+        assert_eq!(read.slice(47..49), [1, 2]);
+        assert_eq!(read.array(104), *b"\x02end\0");
+        assert_eq!(read.slice(8..).chunks_exact(100).len(), 1);
+        assert_eq!(read.slice(46..54).u64_le(0), 0x0202_0202_0202_0101);
+        let mut bytes = b"x".to_vec();
+        read.slice(105..108).append_to(&mut bytes);
+        assert_eq!(bytes, b"xend");
+        assert_ne!(read.slice(..70).to_vec(), vec![0; 70]);
+        assert!(read.slice(..70) != vec![0; 70][..] && read.slice(..70) == read.to_vec()[..70]);
+    }
+
+    #[test]
+    fn overlapping_views_are_copied_as_if_by_way_of_a_buffer() {
+        let block = Memory::new(1 << 16).allocate(64).unwrap();
+        block.write(0, b"0123456789");
+        block.bytes_mut(3, 10).copy_from_shared(block.bytes(0, 10));
+        assert_eq!(block.bytes(0, 13), *b"0120123456789");
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes 5..9 of a view of 8 bytes")]
+    fn a_view_ends_where_it_ends() {
+        let block = Memory::new(1 << 16).allocate(64).unwrap();
+        block.bytes(0, 8).slice(5..9);
+    }
+
+    #[test]
+    #[should_panic(expected = "2 bytes at 7 of a view of 8 bytes")]
+    fn a_write_ends_where_the_view_ends() {
+        let block = Memory::new(1 << 16).allocate(64).unwrap();
+        block.bytes_mut(0, 8).write(7, &[1, 2]);
+    }
+}
