@@ -18,9 +18,7 @@ use crate::{Controller, Site};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{NodeId, Rkey};
 use rackweave_programs::pages::{EntryState, LostPage};
-use rackweave_wire::fabric::page::{
-    FrameState, HEADER_LEN, LatchWord, PageHeader, PageId, Place, control,
-};
+use rackweave_wire::fabric::page::{FrameState, LatchWord, PageHeader, PageId, Place, control};
 use std::collections::BTreeMap;
 use std::sync::atomic::{Ordering, fence};
 
@@ -151,14 +149,14 @@ impl Controller {
             (Settled::Newest(claim), _) => state_of(claim),
             // Unless a newer version has come home since.
             (Settled::Certain(state), Some(known)) if state.holder.is_none() => {
-                match self.home_version(site, page) {
-                    Some(home) if home > known.version => state,
+                match self.home_of(site, page) {
+                    Home::Has(version) if version > known.version => state,
                     _ => lost(known.version),
                 }
             }
             (Settled::Certain(mut state), _) => {
                 let version = state.latch.version();
-                if state.place.is_lost() && self.home_version(site, page) == Some(version) {
+                if state.place.is_lost() && self.home_of(site, page) == Home::Has(version) {
                     state.place = Place::HOME;
                 }
                 if state.place.is_lost() {
@@ -200,32 +198,38 @@ impl Controller {
         claim: Claim,
         survey: &Survey,
     ) -> Settled {
-        match self.home_version(site, page) {
-            None => Settled::Doubted(claim),
-            Some(home) if home >= claim.state.content_version() => Settled::Certain(EntryState {
+        match self.home_of(site, page) {
+            Home::Unseen => Settled::Doubted(claim),
+            Home::Has(version) if version < claim.state.content_version() => Settled::Newest(claim),
+            // Who reads a damaged one hears of it.
+            Home::Has(_) | Home::Damaged => Settled::Certain(EntryState {
                 latch: LatchWord::open(survey.version),
                 holder: None,
                 doubted: false,
                 place: Place::HOME,
             }),
-            Some(_) => Settled::Newest(claim),
         }
     }
 
-    /// The version that this directory gave to what is at a page's home: 0 if it is of an
-    /// earlier directory, nothing if the home cannot be seen.
-    fn home_version(&self, site: &mut dyn Site, page: PageId) -> Option<u64> {
+    /// What is at a page's home.
+    fn home_of(&self, site: &mut dyn Site, page: PageId) -> Home {
         let book = self.pages.as_ref().expect("as the caller knows");
         let store = book.spec.stores[usize::from(page.store())];
-        let block = page.index() * u64::from(book.spec.page_size / store.block_size);
-        let bytes = nvme::peek::<HEADER_LEN>(site, store.target, (store.nsid, block))?;
-        let home = PageHeader::parse(&bytes)?;
-        let is_of_this_directory = home.page == page.tag() && home.epoch == book.epoch;
-        Some(if is_of_this_directory {
-            home.version
-        } else {
-            0
-        })
+        let blocks = u64::from(book.spec.page_size / store.block_size);
+        let first = page.index() * blocks;
+        let mut peek = |block: u64| {
+            let mut bytes = vec![0; store.block_size as usize];
+            nvme::peek(site, store.target, (store.nsid, block), &mut bytes).then_some(bytes)
+        };
+        let Some(header) = peek(first).and_then(|bytes| PageHeader::parse(&bytes)) else {
+            return Home::Unseen;
+        };
+        let is_zero = |bytes: Vec<u8>| bytes.iter().all(|byte| *byte == 0);
+        let is_blank = || (first..first + blocks).all(|block| peek(block).is_some_and(is_zero));
+        match header.home_version(page, book.epoch, is_blank) {
+            Some(version) => Home::Has(version),
+            None => Home::Damaged,
+        }
     }
 
     /// Tells a node that it has to find out whether it has the newest version.
@@ -255,6 +259,17 @@ impl Controller {
             store(at + control::DOUBT_VERSION_AT, third);
         }
     }
+}
+
+/// What is at a page's home.
+#[derive(PartialEq, Eq)]
+enum Home {
+    /// The target is not there, or cannot tell.
+    Unseen,
+    /// What is there is not the page, and may have been any version of it.
+    Damaged,
+    /// The version that this directory gave to it, or 0.
+    Has(u64),
 }
 
 /// What follows from the claims to a page.

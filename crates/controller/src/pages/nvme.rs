@@ -120,16 +120,14 @@ pub(super) fn close(site: &mut dyn Site, node: NodeId, qpn: Qpn) {
     let _gone = with_target(site, node, |target, verbs| target.close_queue(verbs, qpn));
 }
 
-/// The first bytes of a block, whatever is under way; nothing if the target is not there or cannot
-/// tell.
-pub(super) fn peek<const N: usize>(
+/// Reads a block or the beginning of one, whatever is under way. False if the target is not there or
+/// cannot tell.
+pub(super) fn peek(
     site: &mut dyn Site,
     node: NodeId,
     (nsid, block): (u32, u64),
-) -> Option<[u8; N]> {
-    let mut bytes = [0; N];
-    let peeked = with_target(site, node, |target, _| {
-        Ok(target.peek(nsid, block, &mut bytes))
-    });
-    peeked.unwrap_or(false).then_some(bytes)
+    bytes: &mut [u8],
+) -> bool {
+    let peeked = with_target(site, node, |target, _| Ok(target.peek(nsid, block, bytes)));
+    peeked.unwrap_or(false)
 }

@@ -1,12 +1,12 @@
 //! What a node says of its buffer frames to whoever makes a lost directory again, and pages in
 //! doubt: those of which it has to find out whether it has the newest version.
 
-use super::{EPOCH_AT, PAGE_AT, Pool, STORE_AT, VERSION_AT, lock};
+use super::{Pool, VERSION_AT, lock};
 use crate::page_store::pool::table::DIRTY;
 use rackweave_wire::fabric::page::control::{
     DOUBT_VERSION_AT, Doubt, FOUND_OUT_AT, doubt_at, epoch_at, state_at, survey_at,
 };
-use rackweave_wire::fabric::page::{FrameState, PageId};
+use rackweave_wire::fabric::page::{FrameState, PageHeader, PageId};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -126,15 +126,20 @@ impl Pool {
         self.doubts.taken.store(false, Ordering::Release);
     }
 
-    /// Whether the home of a page, which is in the spare buffer frame, is as new as what the node
-    /// says it has.
-    pub(in super::super) fn is_home_as_new(&self, page: PageId, state: FrameState) -> bool {
-        let spare = self.config.page_size as usize * self.config.frames as usize;
-        let word = |at: usize| u64::from_le(self.states.word(spare + at).load(Ordering::Acquire));
-        let is_ours = word(PAGE_AT) == page.tag()
-            && word(STORE_AT) == self.identity(page.store())
-            && word(EPOCH_AT) == self.epoch();
-        is_ours && word(VERSION_AT) >= state.content_version()
+    /// Whether the home of a page, which is in the spare buffer frame, may be as new as what the
+    /// node says it has. One that is damaged may.
+    pub(in super::super) fn may_home_be_as_new(&self, page: PageId, state: FrameState) -> bool {
+        let size = self.config.page_size as usize;
+        let mut home = vec![0; size];
+        self.states
+            .read(size * self.config.frames as usize, &mut home);
+        let header = PageHeader::parse(&home).unwrap_or_default();
+        let is_blank = || home.iter().all(|byte| *byte == 0);
+        let is_ours = header.store == self.identity(page.store());
+        match header.home_version(page, self.epoch(), is_blank) {
+            Some(version) => is_ours && version >= state.content_version(),
+            None => true,
+        }
     }
 
     /// The version of the page in a buffer frame, as its header says.

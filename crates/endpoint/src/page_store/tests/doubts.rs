@@ -152,6 +152,22 @@ fn what_has_come_home_is_given_up() {
     assert_eq!(stage.state(), FrameState::NOTHING);
 }
 
+/// It may have been the newest version, so what the node has may be older.
+#[test]
+fn what_has_a_damaged_home_is_given_up() {
+    for header in [0x55, 0] {
+        let mut stage = Stage::new();
+        let mut home = vec![1; PAGE];
+        home[..512].fill(header);
+        stage.bench.rack.model().homes.insert(stage.page, home);
+        stage.doubt(FIRST);
+        assert_eq!(stage.end(), LatchWord::open(FIRST), "{header}");
+        assert_eq!(stage.state(), FrameState::NOTHING);
+        let error = stage.bench.fix(1, 1, Shared).unwrap_err();
+        assert!(error.is_damage(), "{error}");
+    }
+}
+
 /// Whatever the node was doing about it.
 #[test]
 fn a_doubt_that_is_taken_back_gives_nothing_up() {

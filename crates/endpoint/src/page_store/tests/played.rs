@@ -284,6 +284,9 @@ impl Model {
             Op::Release { .. } | Op::Disown { .. } if entry.holder == Some(me) => {
                 entry.latch = entry.latch.released();
                 (entry.holder, entry.is_doubted) = (None, false);
+                if matches!(op, Op::Disown { .. }) {
+                    entry.place = entry.place.accepted();
+                }
                 Answer::Done
             }
             Op::Unfix { .. } | Op::Release { .. } | Op::Own { .. } | Op::Disown { .. } => {

@@ -3,7 +3,8 @@
 //!
 //! The directory has given the node their latches. A change of this node may have been replaced by
 //! another node's, which was written home and dropped there; so the home is read into the pool's
-//! spare buffer frame, and tells. If it is as new, the page is given up to it. Otherwise the node
+//! spare buffer frame, and tells. If it is as new, or damaged, so that nobody can tell, the page is
+//! given up to it. Otherwise the node
 //! says that the page is its own, and so publishes it anew under the next version number; a change
 //! whose latch was on its way back has arrived by that.
 //!
@@ -160,7 +161,8 @@ impl<D: Directory> Worker<D> {
             (Step::Look, Answer::Done) => {
                 // What was written home meanwhile has left the buffer frame, or is not said to be
                 // newer any more.
-                let is_old = self.pool.is_home_as_new(doubt.page, state) || !self.still_has(&doubt);
+                let is_old =
+                    self.pool.may_home_be_as_new(doubt.page, state) || !self.still_has(&doubt);
                 let (step, state) = match is_old {
                     true => (Step::Disown, state),
                     false => (Step::Own, self.renumber(&doubt)),

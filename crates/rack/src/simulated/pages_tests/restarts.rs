@@ -218,6 +218,28 @@ fn a_late_report_of_a_movement_that_failed_harms_no_other() {
     assert_eq!(answer, served(Source::Memory, true));
 }
 
+/// It may have been newer than what a node says it has: nobody must take that for the newest.
+#[test]
+fn a_restart_believes_no_node_whose_page_has_a_damaged_home() {
+    for zeroed in [false, true] {
+        let mut bench = Bench::new(PAGES, 0.0);
+        bench.change(0, 5, 1);
+        let first = u64::from(5 * PAGE / BLOCK);
+        for seed in 0..20 {
+            bench.medium.tear_block(first, &mut Rng::new(seed));
+        }
+        if zeroed {
+            // The next block shows that the page was written.
+            bench.medium.tear_block(first + 1, &mut Rng::new(1));
+            bench.medium.zero_block(first);
+        }
+        bench.rack.restart_switch().unwrap();
+        bench.void(1, 0);
+        let answers = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
+        assert_eq!(answers, [served(Source::Storage, true)], "{zeroed}");
+    }
+}
+
 /// Nobody knows which versions it had: the one at home may be older, though it had written it.
 #[test]
 fn what_a_silent_node_may_have_had_stays_lost_when_the_switch_restarts_again() {

@@ -13,6 +13,8 @@
 //! zero in a page that was never written. A node that drops a clean page voids the header before it
 //! uses the buffer frame again: that is how the switch finds out (Seamless, section 2.1).
 
+use super::PageId;
+
 /// Bytes of the header. What follows belongs to the page's owner.
 pub const HEADER_LEN: usize = 48;
 
@@ -56,6 +58,27 @@ impl PageHeader {
         })
     }
 
+    /// Of the header at the home of `page`: the version that the directory of this epoch gave to
+    /// what is there; 0 if an earlier one did, or the page was never written. Nothing if it is no
+    /// header of the page's: the home is damaged, and any version may have been there. `is_blank`
+    /// says whether all bytes of the page are zero.
+    pub fn home_version(
+        &self,
+        page: PageId,
+        epoch: u64,
+        is_blank: impl FnOnce() -> bool,
+    ) -> Option<u64> {
+        if self.page == page.tag() {
+            let is_of_this_directory = self.epoch == epoch;
+            return Some(if is_of_this_directory {
+                self.version
+            } else {
+                0
+            });
+        }
+        (*self == Self::default() && is_blank()).then_some(0)
+    }
+
     /// The bytes.
     pub fn emit(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
@@ -95,5 +118,23 @@ mod tests {
         assert_eq!(bytes[40..], [0x0a, 9, 0, 0, 0, 0, 0, 0]);
         assert_eq!(PageHeader::parse(&bytes), Some(header));
         assert_eq!(PageHeader::parse(&bytes[..HEADER_LEN - 1]), None);
+    }
+
+    #[test]
+    fn a_home_tells_its_version_or_that_it_is_damaged() {
+        let page = PageId::new(1, 7).unwrap();
+        let header = PageHeader {
+            page: page.tag(),
+            version: 9,
+            epoch: 5,
+            ..PageHeader::default()
+        };
+        assert_eq!(header.home_version(page, 5, || false), Some(9));
+        assert_eq!(header.home_version(page, 6, || false), Some(0));
+        let other = PageId::new(1, 8).unwrap();
+        assert_eq!(header.home_version(other, 5, || true), None);
+        let zeroes = PageHeader::default();
+        assert_eq!(zeroes.home_version(page, 5, || true), Some(0));
+        assert_eq!(zeroes.home_version(page, 5, || false), None);
     }
 }
