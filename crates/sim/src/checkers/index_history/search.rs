@@ -21,8 +21,9 @@ pub(super) type State = Option<ValueStamp>;
 /// Calls on one key that may be pending at a time.
 const PENDING_MAX: usize = 128;
 
-/// Configurations at a time. Honest histories have some dozens.
-const CONFIGURATIONS_MAX: usize = 1 << 16;
+/// Configurations at a time. Honest histories have some dozens; one in a hundred thousand, of many
+/// calls on one key that crashes left open, has had 130,000.
+const CONFIGURATIONS_MAX: usize = 1 << 19;
 
 /// The state that a call can be taken in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
