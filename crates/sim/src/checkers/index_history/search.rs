@@ -22,8 +22,8 @@ pub(super) type State = Option<ValueStamp>;
 const PENDING_MAX: usize = 128;
 
 /// Configurations at a time. Honest histories have some dozens; one in a hundred thousand, of many
-/// calls on one key that crashes left open, has had 130,000.
-const CONFIGURATIONS_MAX: usize = 1 << 19;
+/// calls on one key that crashes left open, has had a million.
+const CONFIGURATIONS_MAX: usize = 1 << 21;
 
 /// The state that a call can be taken in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -260,8 +260,10 @@ impl PageHistory {
         }
     }
 
-    /// The store did not take a change: it takes the writer's node for dead.
-    pub fn not_taken(&mut self, who: Who, page: u64, version: u64) {
+    /// The store did not take a change: it takes the writer's node for dead, or found the page's
+    /// home damaged when its directory was made again, and cannot tell whether a newer version was
+    /// there.
+    pub fn not_taken(&mut self, who: Who, page: u64, version: u64, home_is_damaged: bool) {
         let is_dead = self.dead.contains(&who.node);
         let entry = self.page(page);
         let newest = entry.newest();
@@ -273,7 +275,7 @@ impl PageHistory {
         if is_newest && !was_taken {
             entry.states.pop();
         }
-        if was_taken || !(is_dead || was_lost) {
+        if !home_is_damaged && (was_taken || !(is_dead || was_lost)) {
             self.violate(PageViolation::ChangeRefused { page, who, version });
         }
     }

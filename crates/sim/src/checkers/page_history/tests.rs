@@ -396,7 +396,7 @@ fn what_a_node_taken_for_dead_gives_back_does_not_count() {
     story.crash(B.node);
     story.hold(C, v2());
     story.history.give_back(B, PAGE, Some(stamp(3, B)));
-    story.history.not_taken(B, PAGE, 3);
+    story.history.not_taken(B, PAGE, 3, false);
     story.history.give_back(C, PAGE, None);
     story.read(A, v2());
     story.passes();
@@ -406,7 +406,7 @@ fn what_a_node_taken_for_dead_gives_back_does_not_count() {
 fn a_change_of_the_living_is_taken() {
     let mut story = Story::new();
     story.change(B, v2(), 3);
-    story.history.not_taken(B, PAGE, 3);
+    story.history.not_taken(B, PAGE, 3, false);
     story.fails(|v| matches!(v, PageViolation::ChangeRefused { version: 3, .. }));
 }
 
@@ -419,7 +419,7 @@ fn a_change_may_be_lost_on_its_way_if_a_node_is_silent_and_that_is_reported() {
         if reported {
             story.history.lost(PAGE, 3);
         }
-        story.history.not_taken(B, PAGE, 3);
+        story.history.not_taken(B, PAGE, 3, false);
         match partial && reported {
             true => story.passes(),
             false => story.fails(|v| matches!(v, PageViolation::ChangeRefused { version: 3, .. })),
