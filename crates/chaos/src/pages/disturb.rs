@@ -205,8 +205,8 @@ pub(super) fn device(
                 true => 0,
                 false => rng.below(blocks_per_page),
             };
-            // A home of nothing but zeroes is one that was never written, so one block of a page may
-            // become that, and no second one.
+            // A home of nothing but zeroes is one that was never written, so one block of a page
+            // may become that, and no second one.
             let zeroed = blocks_per_page > 1
                 && rng.chance(0.5)
                 && *zeroes.entry(page).or_insert(block) == block;

@@ -120,8 +120,8 @@ pub(super) fn close(site: &mut dyn Site, node: NodeId, qpn: Qpn) {
     let _gone = with_target(site, node, |target, verbs| target.close_queue(verbs, qpn));
 }
 
-/// Reads a block or the beginning of one, whatever is under way. False if the target is not there or
-/// cannot tell.
+/// Reads a block or the beginning of one, whatever is under way. False if the target is not there,
+/// or cannot tell.
 pub(super) fn peek(
     site: &mut dyn Site,
     node: NodeId,
