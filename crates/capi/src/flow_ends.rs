@@ -217,7 +217,7 @@ pub unsafe extern "C" fn rackweave_flow_producer_try_reserve(
         handle::with(producer, |end: &mut ProducerEnd| {
             end.reserved = 0;
             let size = end.producer.item_size();
-            let bytes = end.producer.reserve(items_max.max(1))?;
+            let mut bytes = end.producer.reserve(items_max.max(1))?;
             let count = (bytes.len() / size as usize) as u32;
             slots.set(bytes.as_mut_ptr());
             items.set(count);

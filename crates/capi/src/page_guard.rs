@@ -169,7 +169,7 @@ pub unsafe extern "C" fn rackweave_page_guard_data_mut(
                 let detail = format!("{page} is fixed shared and cannot be changed");
                 return Err(Fault::new(Status::Refused, detail));
             }
-            let bytes = guarded.guard.data_mut();
+            let mut bytes = guarded.guard.data_mut();
             data.set(bytes.as_mut_ptr());
             length.set(bytes.len());
             Ok(())

@@ -134,11 +134,9 @@ impl Taker {
         while !self.asleep {
             match self.ring.peek(1) {
                 Taken::Items(bytes) => {
-                    let word =
-                        |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-                    let (p, number) = (word(0), word(8));
+                    let (p, number) = (bytes.u64_le(0), bytes.u64_le(8));
                     assert_eq!(
-                        bytes,
+                        bytes.to_vec(),
                         item(p as usize, number, 600),
                         "consumer {index}, producer {p}"
                     );

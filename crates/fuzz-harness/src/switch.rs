@@ -210,6 +210,7 @@ impl Fuzzed {
         for _ in 0..items {
             match end.peek(1) {
                 Taken::Items(bytes) if !self.forged => {
+                    let bytes = bytes.to_vec();
                     let sender = usize::from(bytes[0]) % self.producers[which].len();
                     let (_, pushed, popped) = &mut self.producers[which][sender];
                     assert!(popped < pushed, "an item that was not pushed");

@@ -1,7 +1,7 @@
 //! The example of the README: a producer and a consumer on two nodes of an embedded rack.
 
 use rackweave_base::NodeId;
-use rackweave_endpoint::flow::{Taken, wait_until};
+use rackweave_endpoint::flow::Taken;
 use rackweave_rack::{EmbeddedRack, RackConfig};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,14 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     producer.finish();
 
     let progress = rack.progress();
-    wait_until(&*progress, || match consumer.peek(1) {
-        Taken::Items(item) => {
-            println!("{}", String::from_utf8_lossy(&item[..12]));
-            consumer.release(1);
-            None
-        }
-        Taken::Empty => None,
-        Taken::Ended | Taken::Aborted => Some(()),
-    });
+    let show = |item: &[u8]| println!("{}", String::from_utf8_lossy(&item[..12]));
+    while let Taken::Items(_) = consumer.take_each_wait(&*progress, 1, show) {}
     Ok(())
 }

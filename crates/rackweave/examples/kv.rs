@@ -102,7 +102,7 @@ impl Kv {
             let guard = guards.get_mut(&page).expect("it was latched above");
             self.last_lsn += 1;
             guard.set_lsn(self.last_lsn);
-            guard.data_mut()[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            guard.data_mut().write(at, &value.to_le_bytes());
             let is_first = self.logged.insert(page);
             let (at, len) = if is_first { (0, DATA_BYTES) } else { (at, 8) };
             let head = [self.last_lsn, page.number(), at as u64, len as u64];
@@ -141,7 +141,7 @@ impl Kv {
                 };
                 if guard.lsn() < lsn {
                     guard.set_lsn(lsn);
-                    guard.data_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+                    guard.data_mut().write(at, bytes);
                 }
                 worker.unfix(guard)?;
             }

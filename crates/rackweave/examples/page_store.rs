@@ -21,7 +21,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     // An exclusive guard is a latch for the whole rack. Given back, its change is the newest.
     let page = here.allocate()?;
     let mut guard = here.fix(page, Mode::Exclusive)?;
-    guard.data_mut()[..12].copy_from_slice(b"an old tuple");
+    guard.data_mut().write(0, b"an old tuple");
     here.unfix(guard)?;
 
     // A shared guard is a whole version, which stays as it is.

@@ -36,13 +36,13 @@ pub fn main() -> Result<(), Box<dyn Error>> {
             let mut consumer = flow.consumer(consumer)?;
             consuming.push(scope.spawn(move || {
                 let (mut count, mut sum) = (0u64, 0u64);
-                while let Taken::Items(item) = consumer.peek_wait(progress, 1) {
+                let mut add = |item: &[u8]| {
                     for row in Partitioner::rows(item, ROW).into_iter().flatten() {
                         let key = row.first_chunk().copied().map_or(0, u64::from_le_bytes);
                         (count, sum) = (count + 1, sum + key);
                     }
-                    consumer.release(1);
-                }
+                };
+                while let Taken::Items(_) = consumer.take_each_wait(progress, 1, &mut add) {}
                 (count, sum)
             }));
         }

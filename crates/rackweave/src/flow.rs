@@ -27,10 +27,8 @@
 //! let mut came = 0;
 //! for consumer in 0..2 {
 //!     let mut consumer = flow.consumer(consumer)?;
-//!     while let Taken::Items(item) = consumer.peek_wait(&*progress, 1) {
-//!         came += Partitioner::rows(item, 16).ok_or("no rows")?.count();
-//!         consumer.release(1);
-//!     }
+//!     let mut count = |item: &[u8]| came += Partitioner::rows(item, 16).unwrap().count();
+//!     while let Taken::Items(_) = consumer.take_each_wait(&*progress, 1, &mut count) {}
 //! }
 //! assert_eq!(came, 1000);
 //! # Ok(())

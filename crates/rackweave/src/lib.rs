@@ -42,7 +42,7 @@
 //! let mut writer = pages.hire(node("compute0")?)?;
 //! let page = writer.allocate()?;
 //! let mut guard = writer.fix(page, Mode::Exclusive)?;
-//! guard.data_mut()[..5].copy_from_slice(b"hello");
+//! guard.data_mut().write(0, b"hello");
 //! writer.unfix(guard)?;
 //!
 //! let mut reader = pages.hire(node("compute1")?)?;

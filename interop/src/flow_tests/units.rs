@@ -140,11 +140,11 @@ fn consume(mut consumer: Consumer, producers: usize, count: u64) -> Outcome {
     let size = consumer.item_size() as usize;
     let mut taken = vec![0; producers];
     loop {
-        match consumer.peek(1) {
-            Taken::Items(bytes) => {
-                check(bytes, size, &mut taken).at("our consumer")?;
-                consumer.release(1);
-            }
+        let mut checked = Ok(());
+        let end = consumer.take_each(1, |bytes| checked = check(bytes, size, &mut taken));
+        checked.at("our consumer")?;
+        match end {
+            Taken::Items(_) => {}
             Taken::Empty => rest(deadline, || format!("our consumer: {taken:?} of {count}"))?,
             Taken::Ended => break,
             Taken::Aborted => return Err(Failure::Wrong("the flow was broken off".to_owned())),

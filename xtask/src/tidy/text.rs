@@ -24,7 +24,7 @@ const UNSAFE: [(&str, &str); 6] = [
         "calls to the system that no safe crate wraps",
     ),
     (
-        "crates/target/src/backend/file/uring.rs",
+        "crates/target/src/backend/file/",
         "buffers lent to the kernel",
     ),
     ("crates/capi/src/", "pointers that a C program gives"),

@@ -1,6 +1,6 @@
 //! A block: the owner's view of its bytes.
 
-use super::copy::copy_shared;
+use super::copy::{load_shared, store_shared};
 use super::{BlockRef, Memory, Origin};
 use core::sync::atomic::AtomicU64;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Block {
     pub fn read(&self, offset: usize, target: &mut [u8]) {
         let pointer = self.pointer(offset, target.len());
         // SAFETY: `pointer` checked the range.
-        unsafe { copy_shared(pointer, target.as_mut_ptr(), target.len()) };
+        unsafe { load_shared(pointer, target.as_mut_ptr(), target.len()) };
     }
 
     /// Copies `source` into the block at `offset`.
@@ -87,7 +87,7 @@ impl Block {
     pub fn write(&self, offset: usize, source: &[u8]) {
         let pointer = self.pointer(offset, source.len());
         // SAFETY: `pointer` checked the range.
-        unsafe { copy_shared(source.as_ptr(), pointer, source.len()) };
+        unsafe { store_shared(source.as_ptr(), pointer, source.len()) };
     }
 
     /// The 64-bit word at `offset`, a multiple of eight.

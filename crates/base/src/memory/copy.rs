@@ -1,84 +1,519 @@
-//! Copies between memory that others may access meanwhile.
+//! Copies into, out of and between memory that others may access meanwhile.
+//!
+//! What a peer may write at any time must not be touched by ordinary loads and stores: the compiler
+//! may assume that nobody else writes what they touch, and two that meet are undefined behaviour;
+//! so are two atomic accesses of different sizes. Everything here accesses the aligned words that
+//! the bytes lie in, atomically and relaxed, and replaces parts of words. On x86-64 assembly does
+//! what comes to the same, with wider loads and stores. Bytes that others write during a copy come
+//! out old or new.
+//!
+//! *Shared* memory is a block's: it begins at a word and ends with one. *Own* memory is the
+//! caller's alone.
 
+use core::ops::Range;
 use core::ptr;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// The most bytes that [`copy_shared`] moves as single words.
+/// The most bytes that are moved as single words with acquire and release order.
 const WORDWISE_MAX: usize = 64;
 
-/// Copies `len` bytes between memory that others may access meanwhile.
+/// Bytes of a word.
+const WORD: usize = size_of::<u64>();
+
+/// Copies `len` bytes of shared memory.
 ///
-/// Up to [`WORDWISE_MAX`] bytes of aligned words are copied word by word in ascending order, each
-/// atomically, with acquire loads and release stores. Everything before a word copy is visible to
-/// whoever sees the word: that is what lets a ring's head publish its items.
+/// Up to [`WORDWISE_MAX`] bytes of whole words are loaded word by word in ascending order with
+/// acquire order: what was written before a word was stored, by one of these functions or as an
+/// atomic, is seen after it.
 ///
 /// # Safety
-/// `source` must be valid for reads and `target` for writes of `len` bytes. They may overlap. The
-/// source may be mapped read-only: nothing but loads of at most eight bytes touches it, which
-/// every 64-bit processor does without a store.
-pub(super) unsafe fn copy_shared(source: *const u8, target: *mut u8, len: usize) {
-    let aligned = (source as usize | target as usize | len).is_multiple_of(8);
-    if aligned && len <= WORDWISE_MAX {
-        for word in 0..len / 8 {
-            // SAFETY: within the ranges, valid by contract, and aligned, checked just above.
+/// `source` must be shared memory, valid for reads of `len` bytes, and `target` own memory, valid
+/// for writes of as many. The source may be mapped read-only: nothing but loads touches it.
+#[inline]
+pub(super) unsafe fn load_shared(source: *const u8, target: *mut u8, len: usize) {
+    if is_wordwise(source, len) {
+        for at in (0..len).step_by(WORD) {
+            // SAFETY: within the ranges, valid by contract, and the word is aligned.
             unsafe {
-                let from = AtomicU64::from_ptr(source.cast_mut().cast::<u64>().add(word));
-                let to = AtomicU64::from_ptr(target.cast::<u64>().add(word));
-                to.store(from.load(Ordering::Acquire), Ordering::Release);
+                let word = AtomicU64::from_ptr(source.cast_mut().add(at).cast());
+                let word = word.load(Ordering::Relaxed);
+                // Of memory that is mapped read-only only relaxed loads are defined.
+                fence(Ordering::Acquire);
+                target.add(at).cast::<u64>().write_unaligned(word);
             }
         }
         return;
     }
-    // SAFETY: valid by contract.
-    unsafe { ptr::copy(source, target, len) };
-}
-
-/// Copies `source` into `target`, of the same length, with stores that go past the caches where the
-/// processor has such (non-temporal stores): the target's lines are neither fetched before nor kept
-/// afterwards. Whoever publishes the bytes calls [`fence_streaming`] first.
-///
-/// SSE2 has all that is needed and every x86-64 processor has SSE2, so nothing is detected at run
-/// time; wider stores fill the same lines. Other processors copy as usual.
-#[cfg(target_arch = "x86_64")]
-pub(super) fn copy_streaming(target: &mut [u8], source: &[u8]) {
-    use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-    const STEP: usize = size_of::<__m128i>();
-    assert_eq!(target.len(), source.len(), "a copy needs equal lengths");
-    // Streaming stores need an aligned target. What is in front of it and behind it is copied.
-    let head = target.as_ptr().align_offset(STEP).min(target.len());
-    let (target_head, target) = target.split_at_mut(head);
-    let (source_head, source) = source.split_at(head);
-    target_head.copy_from_slice(source_head);
-    let mut targets = target.chunks_exact_mut(STEP);
-    let mut sources = source.chunks_exact(STEP);
-    for (to, from) in (&mut targets).zip(&mut sources) {
-        // SAFETY: both are `STEP` bytes long, and `to` is aligned: it lies a multiple of `STEP`
-        // behind an aligned address.
-        unsafe {
-            _mm_stream_si128(
-                to.as_mut_ptr().cast(),
-                _mm_loadu_si128(from.as_ptr().cast()),
-            )
-        };
+    // SAFETY: as the caller promises.
+    unsafe {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        x86_64::copy(source, target, len);
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        load_words(source, target, len);
     }
-    targets
-        .into_remainder()
-        .copy_from_slice(sources.remainder());
 }
 
-/// Copies `source` into `target`, of the same length.
-#[cfg(not(target_arch = "x86_64"))]
-pub(super) fn copy_streaming(target: &mut [u8], source: &[u8]) {
-    target.copy_from_slice(source);
+/// Copies `len` bytes into shared memory.
+///
+/// Up to [`WORDWISE_MAX`] bytes of whole words are stored word by word in ascending order with
+/// release order: that is what lets a ring's head publish its items.
+///
+/// # Safety
+/// `source` must be own memory, valid for reads of `len` bytes, and `target` shared memory, valid
+/// for writes of as many.
+#[inline]
+pub(super) unsafe fn store_shared(source: *const u8, target: *mut u8, len: usize) {
+    if is_wordwise(target, len) {
+        for at in (0..len).step_by(WORD) {
+            // SAFETY: within the ranges, valid by contract, and the word is aligned.
+            unsafe {
+                let word = source.add(at).cast::<u64>().read_unaligned();
+                AtomicU64::from_ptr(target.add(at).cast()).store(word, Ordering::Release);
+            }
+        }
+        return;
+    }
+    // SAFETY: as the caller promises.
+    unsafe {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        x86_64::copy(source, target, len);
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        store_words(source, target, len);
+    }
 }
 
-/// Orders what [`copy_streaming`] stored before all later stores. It is needed before the release
+/// Copies `len` bytes within or between shared memories, in the order of [`load_shared`] and
+/// [`store_shared`].
+///
+/// # Safety
+/// Both must be shared memory, `source` valid for reads and `target` for writes of `len` bytes.
+/// They may overlap.
+#[inline]
+pub(super) unsafe fn copy_shared(source: *const u8, target: *mut u8, len: usize) {
+    let overlap = source.addr().abs_diff(target.addr()) < len;
+    if is_wordwise(source, len) && target.addr().is_multiple_of(WORD) && !overlap {
+        for at in (0..len).step_by(WORD) {
+            // SAFETY: within the ranges, valid by contract, and both words are aligned.
+            unsafe {
+                let from = AtomicU64::from_ptr(source.cast_mut().add(at).cast());
+                let word = from.load(Ordering::Relaxed);
+                fence(Ordering::Acquire);
+                AtomicU64::from_ptr(target.add(at).cast()).store(word, Ordering::Release);
+            }
+        }
+        return;
+    }
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if !overlap {
+        // SAFETY: valid by contract.
+        return unsafe { x86_64::copy(source, target, len) };
+    }
+    // SAFETY: valid by contract.
+    unsafe { copy_words(source, target, len) };
+}
+
+/// Sets `len` bytes of shared memory to `value`.
+///
+/// # Safety
+/// `target` must be shared memory, valid for writes of `len` bytes.
+pub(super) unsafe fn fill_shared(target: *mut u8, value: u8, len: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { each_word(target, len, |_, word, part| set(word, part, [value; WORD])) };
+}
+
+/// Copies `source` into shared memory with stores that go past the caches where the processor has
+/// such (non-temporal stores): the target's lines are neither fetched before nor kept afterwards.
+/// Whoever publishes the bytes calls [`fence_streaming`] first.
+///
+/// # Safety
+/// `target` must be shared memory, valid for writes of as many bytes.
+pub(super) unsafe fn stream_shared(source: &[u8], target: *mut u8) {
+    // Streaming stores need an aligned target. What is in front of it and behind it is copied.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    let streamed = {
+        let head = target.addr().wrapping_neg() % x86_64::STREAMED;
+        let head = head.min(source.len());
+        let len = (source.len() - head) / x86_64::STREAMED * x86_64::STREAMED;
+        // SAFETY: within the ranges, valid by contract; `head` aligns the target.
+        unsafe { x86_64::stream(source.as_ptr().add(head), target.add(head), len) };
+        head..head + len
+    };
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let streamed = 0..0;
+    for part in [0..streamed.start, streamed.end..source.len()] {
+        // SAFETY: within the ranges, valid by contract.
+        unsafe {
+            store_shared(
+                source[part.clone()].as_ptr(),
+                target.add(part.start),
+                part.len(),
+            );
+        }
+    }
+}
+
+/// Orders what [`stream_shared`] stored before all later stores. It is needed before the release
 /// store that publishes the bytes: on x86 that is an ordinary store, which the processor may let
 /// pass streaming stores that are still on their way to memory.
 pub(super) fn fence_streaming() {
     // SAFETY: it takes no operands, and every x86-64 processor has it.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
         core::arch::x86_64::_mm_sfence();
+    }
+}
+
+/// Whether a copy from or to `shared` goes in ordered words.
+#[inline]
+fn is_wordwise(shared: *const u8, len: usize) -> bool {
+    len <= WORDWISE_MAX && (shared.addr() | len).is_multiple_of(WORD)
+}
+
+/// Shows every word that some of `len` bytes of shared memory lie in to `see`: which byte of the
+/// range comes first in it, the word, and which part of it is in the range.
+///
+/// # Safety
+/// `shared` must be shared memory, valid for `len` bytes, and for writes if `see` writes.
+#[inline]
+unsafe fn each_word(
+    shared: *mut u8,
+    len: usize,
+    mut see: impl FnMut(usize, &AtomicU64, Range<usize>),
+) {
+    let mut at = 0;
+    while at < len {
+        let start = (shared.addr() + at) % WORD;
+        let end = WORD.min(start + len - at);
+        // SAFETY: aligned, and shared memory consists of whole words.
+        let word = unsafe { AtomicU64::from_ptr(shared.add(at).sub(start).cast()) };
+        see(at, word, start..end);
+        at += end - start;
+    }
+}
+
+/// Sets a part of a word.
+#[inline]
+fn set(word: &AtomicU64, part: Range<usize>, bytes: [u8; WORD]) {
+    if part.len() == WORD {
+        word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        return;
+    }
+    let merge = |before: u64| {
+        let mut merged = before.to_ne_bytes();
+        merged[part.clone()].copy_from_slice(&bytes[part.clone()]);
+        Some(u64::from_ne_bytes(merged))
+    };
+    let _always = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merge);
+}
+
+/// [`load_shared`], all of it relaxed.
+///
+/// # Safety
+/// As for [`load_shared`].
+unsafe fn load_words(source: *const u8, target: *mut u8, len: usize) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        each_word(source.cast_mut(), len, |at, word, part| {
+            let bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+            ptr::copy_nonoverlapping(bytes[part.clone()].as_ptr(), target.add(at), part.len());
+        });
+    }
+}
+
+/// [`store_shared`], all of it relaxed.
+///
+/// # Safety
+/// As for [`store_shared`].
+unsafe fn store_words(source: *const u8, target: *mut u8, len: usize) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        each_word(target, len, |at, word, part| {
+            let mut bytes = [0; WORD];
+            let place = bytes[part.clone()].as_mut_ptr();
+            ptr::copy_nonoverlapping(source.add(at), place, part.len());
+            set(word, part, bytes);
+        });
+    }
+}
+
+/// [`copy_shared`], all of it relaxed.
+///
+/// # Safety
+/// As for [`copy_shared`].
+unsafe fn copy_words(source: *const u8, target: *mut u8, len: usize) {
+    let mut piece = [0; 4 * WORDWISE_MAX];
+    let mut done = 0;
+    while done < len {
+        let size = piece.len().min(len - done);
+        // Where they overlap, what is still to be read must not be written yet.
+        let at = if source.addr() < target.addr() {
+            len - done - size
+        } else {
+            done
+        };
+        // SAFETY: within the ranges, valid by contract; `piece` is own memory.
+        unsafe {
+            load_words(source.add(at), piece.as_mut_ptr(), size);
+            store_words(piece.as_ptr(), target.add(at), size);
+        }
+        done += size;
+    }
+}
+
+/// Assembly, because relaxed accesses are at most eight bytes wide and compilers do not join them.
+/// SSE2 is all that is needed and every x86-64 processor has it, so nothing is detected at run
+/// time; beyond the first-level cache wider ones are no faster.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86_64 {
+    use core::arch::asm;
+
+    /// Bytes of a turn of the loops.
+    const TURN: usize = 64;
+
+    /// What [`stream`] stores is a multiple of this many bytes.
+    pub(super) const STREAMED: usize = 16;
+
+    /// Copies `len` bytes; every length ends with a pair of accesses that may overlap.
+    ///
+    /// # Safety
+    /// As for [`super::copy_shared`]; the ranges do not overlap.
+    #[inline]
+    pub(super) unsafe fn copy(source: *const u8, target: *mut u8, len: usize) {
+        // SAFETY: each arm accesses no more than `len` bytes from both pointers on.
+        unsafe {
+            match len {
+                0 => {}
+                1..4 => bytes(source, target, len),
+                4..8 => pair::<4>(source, target, len),
+                8..16 => pair::<8>(source, target, len),
+                16..32 => pair::<16>(source, target, len),
+                32..TURN => pair::<32>(source, target, len),
+                _ => {
+                    turns(source, target, len / TURN * TURN);
+                    let rest = len - TURN;
+                    turns(source.add(rest), target.add(rest), TURN);
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`copy`], with `len` above zero.
+    #[inline]
+    unsafe fn bytes(source: *const u8, target: *mut u8, len: usize) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            asm!(
+                "2:",
+                "movzx {byte:e}, byte ptr [{source} + {at}]",
+                "mov byte ptr [{target} + {at}], {byte:l}",
+                "inc {at}",
+                "cmp {at}, {len}",
+                "jb 2b",
+                source = in(reg) source, target = in(reg) target, len = in(reg) len,
+                at = inout(reg) 0usize => _, byte = out(reg) _,
+                options(nostack),
+            );
+        }
+    }
+
+    /// The first and the last `N` bytes of `len`, 4, 8, 16 or 32; all is loaded before anything is
+    /// stored.
+    ///
+    /// # Safety
+    /// As for [`copy`], with `len` from `N` to twice `N`.
+    #[inline]
+    unsafe fn pair<const N: usize>(source: *const u8, target: *mut u8, len: usize) {
+        let last = len - N;
+        // SAFETY: as the caller promises.
+        unsafe {
+            match N {
+                4 => asm!(
+                    "mov {a:e}, dword ptr [{source}]",
+                    "mov {b:e}, dword ptr [{source} + {last}]",
+                    "mov dword ptr [{target}], {a:e}",
+                    "mov dword ptr [{target} + {last}], {b:e}",
+                    source = in(reg) source, target = in(reg) target, last = in(reg) last,
+                    a = out(reg) _, b = out(reg) _,
+                    options(nostack, preserves_flags),
+                ),
+                8 => asm!(
+                    "mov {a}, qword ptr [{source}]",
+                    "mov {b}, qword ptr [{source} + {last}]",
+                    "mov qword ptr [{target}], {a}",
+                    "mov qword ptr [{target} + {last}], {b}",
+                    source = in(reg) source, target = in(reg) target, last = in(reg) last,
+                    a = out(reg) _, b = out(reg) _,
+                    options(nostack, preserves_flags),
+                ),
+                16 => asm!(
+                    "movups {a}, xmmword ptr [{source}]",
+                    "movups {b}, xmmword ptr [{source} + {last}]",
+                    "movups xmmword ptr [{target}], {a}",
+                    "movups xmmword ptr [{target} + {last}], {b}",
+                    source = in(reg) source, target = in(reg) target, last = in(reg) last,
+                    a = out(xmm_reg) _, b = out(xmm_reg) _,
+                    options(nostack, preserves_flags),
+                ),
+                32 => asm!(
+                    "movups {a}, xmmword ptr [{source}]",
+                    "movups {b}, xmmword ptr [{source} + 16]",
+                    "movups {c}, xmmword ptr [{source} + {last}]",
+                    "movups {d}, xmmword ptr [{source} + {last} + 16]",
+                    "movups xmmword ptr [{target}], {a}",
+                    "movups xmmword ptr [{target} + 16], {b}",
+                    "movups xmmword ptr [{target} + {last}], {c}",
+                    "movups xmmword ptr [{target} + {last} + 16], {d}",
+                    source = in(reg) source, target = in(reg) target, last = in(reg) last,
+                    a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+                    options(nostack, preserves_flags),
+                ),
+                _ => unreachable!(),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`copy`], with `len` a multiple of [`TURN`] above zero.
+    #[inline]
+    unsafe fn turns(source: *const u8, target: *mut u8, len: usize) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            asm!(
+                "2:",
+                "movups {a}, xmmword ptr [{source} + {at}]",
+                "movups {b}, xmmword ptr [{source} + {at} + 16]",
+                "movups {c}, xmmword ptr [{source} + {at} + 32]",
+                "movups {d}, xmmword ptr [{source} + {at} + 48]",
+                "movups xmmword ptr [{target} + {at}], {a}",
+                "movups xmmword ptr [{target} + {at} + 16], {b}",
+                "movups xmmword ptr [{target} + {at} + 32], {c}",
+                "movups xmmword ptr [{target} + {at} + 48], {d}",
+                "add {at}, 64",
+                "cmp {at}, {len}",
+                "jb 2b",
+                source = in(reg) source, target = in(reg) target, len = in(reg) len,
+                at = inout(reg) 0usize => _,
+                a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+                options(nostack),
+            );
+        }
+    }
+
+    /// Copies `len` bytes, a multiple of [`STREAMED`], past the caches.
+    ///
+    /// # Safety
+    /// As for [`copy`], with `target` a multiple of [`STREAMED`].
+    pub(super) unsafe fn stream(source: *const u8, target: *mut u8, len: usize) {
+        if len == 0 {
+            return;
+        }
+        // SAFETY: as the caller promises.
+        unsafe {
+            asm!(
+                "2:",
+                "movups {a}, xmmword ptr [{source} + {at}]",
+                "movntdq xmmword ptr [{target} + {at}], {a}",
+                "add {at}, 16",
+                "cmp {at}, {len}",
+                "jb 2b",
+                source = in(reg) source, target = in(reg) target, len = in(reg) len,
+                at = inout(reg) 0usize => _, a = out(xmm_reg) _,
+                options(nostack),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whole words, as shared memory is.
+    type Shared = [u64; 64];
+
+    fn bytes(shared: &Shared) -> Vec<u8> {
+        shared.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    fn pattern() -> Shared {
+        core::array::from_fn(|at| (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// Miri takes its time.
+    fn lengths() -> Vec<usize> {
+        match cfg!(miri) {
+            true => vec![3, 16, 65],
+            false => (0..80).chain([127, 128, 129, 190, 191, 192, 193]).collect(),
+        }
+    }
+
+    fn starts() -> impl Iterator<Item = usize> {
+        (0..9).step_by(if cfg!(miri) { 4 } else { 1 })
+    }
+
+    /// Copies of many lengths at every alignment agree with the slice method that is defined to do
+    /// the same.
+    #[test]
+    fn copies_agree_with_those_of_slices() {
+        for len in lengths() {
+            for from in starts() {
+                for to in starts().chain([from + 8, from + 16, 200]) {
+                    for copy in [copy_shared, copy_words] {
+                        let mut shared = pattern();
+                        let mut expect = bytes(&shared);
+                        expect.copy_within(from..from + len, to);
+                        let pointer = shared.as_mut_ptr().cast::<u8>();
+                        // SAFETY: both ranges are in `shared`, which nobody else has.
+                        unsafe { copy(pointer.add(from), pointer.add(to), len) };
+                        assert_eq!(bytes(&shared), expect, "{len} bytes from {from} to {to}");
+                    }
+                    let mut own = [0xee; 512];
+                    for load in [load_shared, load_words] {
+                        let mut expect = own;
+                        expect[to..to + len].copy_from_slice(&bytes(&pattern())[from..from + len]);
+                        let mut shared = pattern();
+                        let source = shared.as_mut_ptr().cast::<u8>().cast_const();
+                        // SAFETY: one range is in `shared`, the other in `own`.
+                        unsafe { load(source.add(from), own.as_mut_ptr().add(to), len) };
+                        assert_eq!(own, expect, "{len} bytes from {from} to {to}");
+                    }
+                    let stream = |source: *const u8, target: *mut u8, len| {
+                        // SAFETY: as the caller promises.
+                        unsafe { stream_shared(core::slice::from_raw_parts(source, len), target) };
+                    };
+                    for way in 0..3 {
+                        let mut shared = pattern();
+                        let mut expect = bytes(&shared);
+                        expect[to..to + len].copy_from_slice(&own[from..from + len]);
+                        let target = shared.as_mut_ptr().cast::<u8>();
+                        // SAFETY: one range is in `shared`, the other in `own`.
+                        unsafe {
+                            let (source, target) = (own.as_ptr().add(from), target.add(to));
+                            match way {
+                                0 => store_shared(source, target, len),
+                                1 => store_words(source, target, len),
+                                _ => stream(source, target, len),
+                            }
+                        };
+                        assert_eq!(bytes(&shared), expect, "{len} bytes from {from} to {to}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fills_reach_exactly_as_far_as_they_should() {
+        for len in lengths() {
+            for at in starts() {
+                let mut shared = pattern();
+                let mut expect = bytes(&shared);
+                expect[at..at + len].fill(9);
+                // SAFETY: within `shared`.
+                unsafe { fill_shared(shared.as_mut_ptr().cast::<u8>().add(at), 9, len) };
+                assert_eq!(bytes(&shared), expect, "{len} bytes at {at}");
+            }
+        }
     }
 }

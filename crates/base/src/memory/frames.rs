@@ -1,22 +1,24 @@
 //! Buffer frames: pieces of equal size of a block that a NIC reads and writes, with a latch each.
 //!
-//! This view is where shared bytes become Rust slices under latches: a [`FrameRead`] gives `&[u8]`
-//! to many, a [`FrameWrite`] gives `&mut [u8]` to one. The first bytes of a frame, its *head*, are
-//! never in a slice: they are accessed as words, by anyone at any time.
+//! This view is where shared bytes become Rust slices under latches: a [`FrameRead`] and a
+//! [`FrameWrite`] give `&[u8]`. What is written goes through [`FrameWrite::bytes_mut`], a view: the
+//! NIC may read a frame for another node, and a thread without a latch may
+//! [peek](Frames::peek), while somebody changes it; both throw away what they then read, but that
+//! they read it must be defined. The first bytes of a frame, its *head*, are never in a slice: they
+//! are accessed as words, by anyone at any time.
 //!
-//! The latch keeps this process's threads apart. The NIC knows no latches. That it writes only
-//! into a frame whose [`FrameWrite`] is held and not looked at is what the page protocol promises;
-//! that it reads a frame which somebody changes meanwhile can happen, and the protocol throws away
-//! what it then read. A peer that breaks the protocol damages bytes, never memory safety (module
-//! head of [`super`]).
+//! The latch keeps this process's threads apart. The NIC knows no latches: that it *writes* only
+//! into a frame whose [`FrameWrite`] is held and not looked at is what the page protocol promises.
+//! The slices rest on that promise, which the switch keeps, to whom alone the key of a pool's
+//! region is given.
 //!
 //! A *latch word* has readers (bits 0–15), a writer (16), whether a writer waits (17), whether the
 //! frame is *retired* (18), and from bit 24 on a number that grows whenever a writer leaves, by
 //! which an optimistic reader sees that the bytes may have changed. Nobody latches a retired frame
 //! anew; it comes back by [`Frames::claim`]. At the beginning all frames are retired.
 
-use super::Block;
-use core::ops::{Deref, DerefMut};
+use super::{Block, SharedBytesMut};
+use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::Arc;
 
@@ -308,6 +310,16 @@ impl FrameWrite {
         self.frame
     }
 
+    /// The bytes behind the head, to be changed.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> SharedBytesMut<'_> {
+        let shared = &self.frames.0;
+        let len = shared.frame_size - shared.head;
+        shared
+            .block
+            .bytes_mut(shared.start(self.frame) + shared.head, len)
+    }
+
     /// Goes on as a reader; no writer comes in between.
     pub fn downgrade(mut self) -> FrameRead {
         self.leave(1);
@@ -350,18 +362,10 @@ impl Deref for FrameWrite {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         let (pointer, len) = self.frames.0.bytes(self.frame);
-        // SAFETY: as for `deref_mut`.
+        // SAFETY: in range and never unmapped while `frames` lives. The latch is this one's alone,
+        // and `&self` keeps its views away; the page protocol (module head) keeps the NIC from
+        // writing while the holder looks.
         unsafe { core::slice::from_raw_parts(pointer, len) }
-    }
-}
-
-impl DerefMut for FrameWrite {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        let (pointer, len) = self.frames.0.bytes(self.frame);
-        // SAFETY: in range and never unmapped while `frames` lives. The latch is this one's alone
-        // and `&mut self` keeps its other slices away; the page protocol (module head) keeps the
-        // NIC from writing while the holder looks.
-        unsafe { core::slice::from_raw_parts_mut(pointer, len) }
     }
 }
 

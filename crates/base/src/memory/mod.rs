@@ -6,11 +6,11 @@
 //! payload once, from the source region to the target region. A reference to a block that is gone
 //! resolves to nothing.
 //!
-//! Bytes of a block are shared with peers by design, as RDMA memory is. Ring words are accessed as
-//! atomics with acquire and release order, and they hand over the bulk bytes: whoever follows the
-//! ring protocol never races with a copy. A peer that breaks the protocol damages bytes, never
-//! memory safety of the arena: addresses are checked at every access, and memory once obtained from
-//! the system stays mapped until the arena is dropped.
+//! Bytes of a block are shared with peers by design, as RDMA memory is: somebody may write them at
+//! any time. So all access to them is atomic, in words or by copies ([`SharedBytes`]); ring words
+//! with acquire and release order, which hand over the bulk bytes. A peer that breaks the protocol
+//! damages bytes, never memory safety: addresses are checked at every access, and memory once
+//! obtained from the system stays mapped until the arena is dropped.
 //!
 //! A [shared](Memory::shared) arena lies in one segment, which other processes of the host
 //! [import](Memory::import) under a name, an [`Origin`], to read from it. They cannot write to it.
@@ -26,9 +26,9 @@ mod reference;
 #[cfg(target_os = "linux")]
 mod shared;
 mod slots;
+mod view;
 
-use copy::copy_shared;
-use core::ptr;
+use copy::{copy_shared, fill_shared, load_shared, store_shared};
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 #[cfg(target_os = "linux")]
@@ -41,6 +41,7 @@ pub use reference::{BlockRef, Origin};
 #[cfg(target_os = "linux")]
 pub use shared::ImportError;
 pub use slots::{ReadSlots, WriteSlots};
+pub use view::{SharedBytes, SharedBytesMut};
 
 /// Alignment of every block, in bytes: a page, so that cache lines and words never straddle.
 pub const BLOCK_ALIGNMENT: usize = 4096;
@@ -50,7 +51,7 @@ pub const BLOCK_ALIGNMENT: usize = 4096;
 const HUGE_PAGE: usize = 2 << 20;
 
 /// The most blocks that one arena can hold at a time.
-pub const BLOCKS_MAX: usize = 1 << 14;
+pub const BLOCKS_MAX: usize = if cfg!(miri) { 1 << 6 } else { 1 << 14 };
 
 /// Why an arena could not give a block, or could not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -227,8 +228,9 @@ impl Memory {
         let slot = &self.0.slots[index as usize];
         let pointer = slot.pointer.load(Ordering::Acquire);
         if reused.is_some() {
-            // SAFETY: the slot's memory is `capacity` bytes and no block owns it.
-            unsafe { ptr::write_bytes(pointer, 0, slot.capacity.load(Ordering::Relaxed)) };
+            // SAFETY: the slot's memory is `capacity` bytes and no block owns it. Who still copies
+            // by a reference to the block that is gone reads it by atomic accesses.
+            unsafe { fill_shared(pointer, 0, slot.capacity.load(Ordering::Relaxed)) };
         }
         let generation = self.0.next_generation(index);
         Ok(Block::new(self.clone(), index, generation, pointer, len))
@@ -303,7 +305,7 @@ impl Memory {
         );
         self.with_source(source, |pointer| {
             // SAFETY: the source range was checked; `target` is a distinct Rust slice.
-            unsafe { copy_shared(pointer, target.as_mut_ptr(), target.len()) };
+            unsafe { load_shared(pointer, target.as_mut_ptr(), target.len()) };
         })
     }
 
@@ -320,7 +322,7 @@ impl Memory {
             return false;
         };
         // SAFETY: `resolve` checked the target range; `source` is a distinct Rust slice.
-        unsafe { copy_shared(source.as_ptr(), pointer, source.len()) };
+        unsafe { store_shared(source.as_ptr(), pointer, source.len()) };
         true
     }
 

@@ -1,11 +1,11 @@
 //! Slots of equal size in a block, as the two ends of a ring see them.
 //!
-//! These two views are where shared bytes become Rust slices. The ring protocol says which slots an
-//! end may touch: a producer those that the tail has freed, a consumer those that the head has
-//! published. While it holds them nobody else has reason to touch them.
+//! The ring protocol says which slots an end may touch: a producer those that the tail has freed, a
+//! consumer those that the head has published. While it holds them nobody else has reason to touch
+//! them; a peer that does so all the same changes what the views show, and nothing else.
 
-use super::Block;
-use super::copy::{copy_streaming, fence_streaming};
+use super::copy::{fence_streaming, stream_shared};
+use super::{Block, SharedBytes, SharedBytesMut};
 
 /// The slots that a producer fills.
 #[derive(Debug)]
@@ -45,8 +45,9 @@ impl Slots {
         }
     }
 
-    /// Where `count` slots from `index` on begin, and how many bytes they are up to the ring's end.
-    fn range(&self, index: u32, count: u32) -> (*mut u8, usize) {
+    /// Where `count` slots from `index` on begin in the block, and how many bytes they are.
+    #[inline]
+    fn range(&self, index: u32, count: u32) -> (usize, usize) {
         let first = index & self.mask;
         assert!(
             count <= self.mask + 1 - first,
@@ -54,7 +55,7 @@ impl Slots {
         );
         let at = self.offset + first as usize * self.slot_size;
         let len = count as usize * self.slot_size;
-        (self.block.pointer(at, len), len)
+        (at, len)
     }
 }
 
@@ -70,11 +71,10 @@ impl WriteSlots {
     }
 
     /// The bytes of `count` neighbouring slots from the one of counter `index` on.
-    pub fn bytes_mut(&mut self, index: u32, count: u32) -> &mut [u8] {
-        let (pointer, len) = self.slots.range(index, count);
-        // SAFETY: in range; `&mut self` keeps other slices of this end away, and the protocol
-        // (module head) keeps the other end away.
-        unsafe { core::slice::from_raw_parts_mut(pointer, len) }
+    #[inline]
+    pub fn bytes_mut(&mut self, index: u32, count: u32) -> SharedBytesMut<'_> {
+        let (at, len) = self.slots.range(index, count);
+        self.slots.block.bytes_mut(at, len)
     }
 
     /// Copies `bytes` into the slot of counter `index`, from byte `at` of it on, past the caches:
@@ -83,7 +83,10 @@ impl WriteSlots {
     /// # Panics
     /// If the slot does not reach that far.
     pub fn stream(&mut self, index: u32, at: usize, bytes: &[u8]) {
-        copy_streaming(&mut self.bytes_mut(index, 1)[at..at + bytes.len()], bytes);
+        let mut slot = self.bytes_mut(index, 1);
+        let target = slot.slice(at..at + bytes.len()).as_mut_ptr();
+        // SAFETY: as long as `bytes`, which is a distinct Rust slice, and all access is atomic.
+        unsafe { stream_shared(bytes, target) };
     }
 
     /// Orders what [`Self::stream`] wrote before all later stores. A release store does not: it is
@@ -105,10 +108,10 @@ impl ReadSlots {
     }
 
     /// The bytes of `count` neighbouring slots from the one of counter `index` on.
-    pub fn bytes(&self, index: u32, count: u32) -> &[u8] {
-        let (pointer, len) = self.slots.range(index, count);
-        // SAFETY: in range; the protocol (module head) keeps writers away from published slots.
-        unsafe { core::slice::from_raw_parts(pointer, len) }
+    #[inline]
+    pub fn bytes(&self, index: u32, count: u32) -> SharedBytes<'_> {
+        let (at, len) = self.slots.range(index, count);
+        self.slots.block.bytes(at, len)
     }
 }
 

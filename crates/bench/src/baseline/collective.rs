@@ -187,11 +187,10 @@ impl Outlet for Buffers {
     fn push(&mut self, _: &mut Context<'_>, key: u64, tuple: &[u8]) -> Result<bool, Failure> {
         let to = tuples::destination(key, self.used.len());
         let used = self.used[to];
-        let free = &mut self.slots[to].bytes_mut(0, 1)[used..self.buffer_bytes];
-        let Some(bytes) = free.get_mut(..tuple.len()) else {
+        if used + tuple.len() > self.buffer_bytes {
             return Ok(false);
-        };
-        bytes.copy_from_slice(tuple);
+        }
+        self.slots[to].bytes_mut(0, 1).write(used, tuple);
         self.used[to] += tuple.len();
         Ok(true)
     }
@@ -341,7 +340,7 @@ impl Rank {
         }
         let layout = self.layout();
         let head = self.word(layout.input(from) + layout.stride - LINE);
-        let bytes = self.inputs[from].bytes(0, 1);
+        let bytes = self.inputs[from].bytes(0, 1).to_vec();
         let used = bytes[..self.plan.buffer_bytes].get(..head as u32 as usize);
         let used = used.ok_or("a footer says more bytes than a buffer has")?;
         let mut ledger = self.ledger.borrow_mut();

@@ -270,11 +270,11 @@ impl Sender {
         let shape = self.shape;
         let output = &mut self.outputs[to];
         let number = output.written + 1;
-        let slot = output.local.bytes_mut(output.written as u32, 1);
-        let footer = &mut slot[shape.segment_bytes..][..FOOTER];
-        footer[..4].copy_from_slice(&(output.used as u32).to_le_bytes());
-        footer[4..8].copy_from_slice(&flags.to_le_bytes());
-        footer[8..].copy_from_slice(&number.to_le_bytes());
+        let mut slot = output.local.bytes_mut(output.written as u32, 1);
+        let mut footer = slot.slice(shape.segment_bytes..shape.segment_bytes + FOOTER);
+        footer.write(0, &(output.used as u32).to_le_bytes());
+        footer.write(4, &flags.to_le_bytes());
+        footer.write(8, &number.to_le_bytes());
         let stride = shape.stride() as u64;
         let local = output.written % u64::from(shape.source_segments);
         let remote = output.written % u64::from(shape.segments);
@@ -321,8 +321,8 @@ impl Outlet for Sender {
             return Ok(false);
         }
         let output = &mut self.outputs[to];
-        let slot = output.local.bytes_mut(output.written as u32, 1);
-        slot[output.used..][..tuple_size].copy_from_slice(tuple);
+        let mut slot = output.local.bytes_mut(output.written as u32, 1);
+        slot.write(output.used, tuple);
         output.used += tuple_size;
         if output.used + tuple_size > segment_bytes {
             // If there is no room now, the next tuple for this destination tries again.

@@ -138,7 +138,8 @@ impl Inlet for FlowInlet {
         };
         let looked = match ring.peek(1) {
             Taken::Items(item) => {
-                let rows = Partitioner::rows(item, self.tuple_size);
+                let item = item.to_vec();
+                let rows = Partitioner::rows(&item, self.tuple_size);
                 let rows = rows.ok_or("an item that is none")?.count();
                 let count = sink(&item[ITEM_HEADER..][..rows * self.tuple_size]);
                 ring.release(1);

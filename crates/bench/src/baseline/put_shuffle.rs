@@ -139,7 +139,7 @@ impl Landing {
         let wrong = |to: usize| {
             (0..self.kernels).filter(move |&from| {
                 let item = self.slots[to].bytes(from as u32, 1);
-                tuples::read(item) != Some(item_key(from, to, round))
+                tuples::read(&item.to_vec()) != Some(item_key(from, to, round))
             })
         };
         (0..self.kernels).map(|to| wrong(to).count()).sum()
@@ -188,7 +188,10 @@ impl Kernel {
         let count = self.targets.len();
         let to = (self.own + self.posted as usize) % count;
         let key = item_key(self.own, to, self.posted / count as u64);
-        tuples::write(key, self.slots.bytes_mut(self.posted as u32, 1));
+        let mut slot = self.slots.bytes_mut(self.posted as u32, 1);
+        let mut item = vec![0; slot.len()];
+        tuples::write(key, &mut item);
+        slot.copy_from(&item);
         let offset = self.posted % u64::from(DEPTH) * self.plan.item_bytes as u64;
         let segment = self
             .station

@@ -121,7 +121,7 @@ impl Actor for Source {
         for (producer, items) in self.0.iter_mut().zip(&mut self.1) {
             let size = producer.item_size() as usize;
             loop {
-                let slots = match producer.reserve(u32::MAX) {
+                let mut slots = match producer.reserve(u32::MAX) {
                     Ok(slots) => slots,
                     Err(PushError::Full) => break,
                     Err(error) => {
@@ -130,8 +130,8 @@ impl Actor for Source {
                     }
                 };
                 let count = slots.len() / size;
-                for slot in slots.chunks_exact_mut(size) {
-                    slot[..8].copy_from_slice(&items.to_le_bytes());
+                for mut slot in slots.chunks_exact(size) {
+                    slot.write(0, &items.to_le_bytes());
                     *items += 1;
                 }
                 producer.commit(count as u32);
@@ -161,7 +161,7 @@ impl Actor for Sink {
                 };
                 let (bytes, count) = (slots.len(), slots.len() / size);
                 for slot in slots.chunks_exact(size) {
-                    if slot.first_chunk() != Some(&items.to_le_bytes()) {
+                    if slot.u64_le(0) != *items {
                         meter.fail("an item is not the one that was expected");
                         return Step::Done;
                     }

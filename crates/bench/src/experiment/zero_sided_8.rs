@@ -243,11 +243,9 @@ impl Source {
             return Ok(Step::Done);
         }
         let to = (self.own + self.sent as usize) % count;
-        match self.outputs[to].reserve(1) {
-            Ok(item) => {
-                let key = put_shuffle::item_key(self.own, to, self.sent / count as u64);
-                tuples::write(key, item);
-                self.outputs[to].commit(1);
+        let key = put_shuffle::item_key(self.own, to, self.sent / count as u64);
+        match self.outputs[to].push_each(1, |item| tuples::write(key, item)) {
+            Ok(_) => {
                 self.sent += 1;
                 Ok(Step::Compute(self.plan.fill_time))
             }
@@ -267,15 +265,14 @@ impl Actor for Source {
 impl Actor for Sink {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let mut ledger = self.ledger.borrow_mut();
-        match self.input.peek(1) {
-            Taken::Items(item) => {
+        let from_here = |key| put_shuffle::aims_at(key, self.own, self.destinations);
+        let mut is_right = false;
+        let look = |item: &[u8]| is_right = tuples::read(item).is_some_and(from_here);
+        match self.input.take_each(1, look) {
+            Taken::Items(_) => {
                 let tally = &mut ledger.tallies[self.own];
                 tally.tuples += 1;
-                let from_here = |key| put_shuffle::aims_at(key, self.own, self.destinations);
-                if !tuples::read(item).is_some_and(from_here) {
-                    tally.wrong += 1;
-                }
-                self.input.release(1);
+                tally.wrong += u64::from(!is_right);
                 ledger.add(context.now(), ITEM_BYTES as u64);
                 // A kernel that reads an item takes as long as one that writes it.
                 Step::Compute(fill_time())

@@ -83,21 +83,18 @@ impl Actor for Taker {
         let (seed, right, wrong) = (self.seed, &self.right, &self.wrong);
         self.rings.retain_mut(|(flow, ring, next)| {
             loop {
-                let taken = match ring.peek(RING_SLOTS) {
-                    Taken::Items(items) => {
-                        for item in items.chunks_exact(ITEM_BYTES as usize) {
-                            let is = |s: stamp::Stamp| (s.producer, s.sequence) == (*flow, *next);
-                            let good = stamp::check(item, seed).is_ok_and(is);
-                            let count = if good { right } else { wrong };
-                            count.set(count.get() + 1);
-                            *next += 1;
-                        }
-                        items.len() as u32 / ITEM_BYTES
-                    }
+                let look = |item: &[u8]| {
+                    let is = |s: stamp::Stamp| (s.producer, s.sequence) == (*flow, *next);
+                    let good = stamp::check(item, seed).is_ok_and(is);
+                    let count = if good { right } else { wrong };
+                    count.set(count.get() + 1);
+                    *next += 1;
+                };
+                match ring.take_each(RING_SLOTS, look) {
+                    Taken::Items(_) => {}
                     Taken::Empty => return true,
                     Taken::Ended | Taken::Aborted => return false,
-                };
-                ring.release(taken);
+                }
             }
         });
         if self.rings.is_empty() {

@@ -207,7 +207,7 @@ pub fn word(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// Sets the word at byte `at`.
-pub fn set_word(bytes: &mut [u8], at: usize, word: u64) {
+fn set_word(bytes: &mut [u8], at: usize, word: u64) {
     if let Some(place) = bytes.get_mut(at..at + 8) {
         place.copy_from_slice(&word.to_le_bytes());
     }

@@ -36,7 +36,8 @@ pub(super) fn load(
         if page != catalogue_page(options.page_size, number) {
             return Err(PagesError::NoHeap { page });
         }
-        heap.emit(number, false, first.fix(page, Mode::Exclusive)?.data_mut());
+        let mut guard = first.fix(page, Mode::Exclusive)?;
+        guard.update(0..guard.len(), |bytes| heap.emit(number, false, bytes));
     }
     first.settle()?;
     first.flush()?;
@@ -77,7 +78,7 @@ fn finish(crew: &mut Crew, heap: &Heap) -> Result<(), PagesError> {
     // The first page says that the others are there, and so comes last.
     for number in (0..heap.catalogue_pages()).rev() {
         let mut guard = store.fix(catalogue_page(page_size, number), Mode::Exclusive)?;
-        heap.emit(number, true, guard.data_mut());
+        guard.update(0..guard.len(), |bytes| heap.emit(number, true, bytes));
         drop(guard);
         if number <= 1 {
             store.settle()?;
@@ -113,13 +114,14 @@ fn fill(
     let mut sequence = 0;
     let writer = seat.number as u16;
     let mut write = |at: u64, mut guard: PageGuard| -> Result<(), RecordError> {
-        let data = guard.data_mut();
-        for key in heap.layout.records_of(at, heap.loaded) {
-            let bytes = data.get_mut(place(&heap.layout, key)).unwrap_or_default();
-            write_record(bytes, key, 0, Stamp { writer, sequence })?;
-            sequence += 1;
-        }
-        Ok(())
+        guard.update(0..guard.len(), |data| {
+            for key in heap.layout.records_of(at, heap.loaded) {
+                let bytes = data.get_mut(place(&heap.layout, key)).unwrap_or_default();
+                write_record(bytes, key, 0, Stamp { writer, sequence })?;
+                sequence += 1;
+            }
+            Ok(())
+        })
     };
     seat.until(|store| {
         let mut happened = false;

@@ -1,6 +1,5 @@
 //! How far an operation has come, and its next step.
 
-use super::heap;
 use super::session::{Session, Stepped};
 use crate::ycsb::Kind;
 use core::ops::Range;
@@ -309,7 +308,9 @@ impl Session {
             Ok(mut guard) => {
                 let at = self.heap_page(key);
                 let entry = self.run.heap.entry_place(at);
-                heap::set_word(guard.data_mut(), entry.offset, page.index());
+                guard
+                    .data_mut()
+                    .write(entry.offset, &page.index().to_le_bytes());
                 drop(guard);
                 self.run.heap.enter(at, page);
                 self.run.inserts.acknowledge(key);
@@ -357,8 +358,9 @@ impl Session {
     ) {
         let place = self.place(key);
         stepped.bytes += place.len() as u64;
-        let bytes = guard.data_mut().get_mut(place).unwrap_or_default();
-        if let Err(error) = write_record(bytes, key, version, self.stamp) {
+        let stamp = self.stamp;
+        let written = guard.update(place, |bytes| write_record(bytes, key, version, stamp));
+        if let Err(error) = written {
             self.run.note(key, page, error);
         }
         self.stamp.sequence += 1;

@@ -197,16 +197,11 @@ impl Actor for Taker {
         let Some(consumer) = &mut self.ring else {
             return Step::Done;
         };
-        let item_size = consumer.item_size() as usize;
         let wanted = self.rng.between(1, 4) as u32;
-        let taken = match consumer.peek(wanted) {
-            Taken::Items(items) => {
-                let mut history = self.history.borrow_mut();
-                items
-                    .chunks_exact(item_size)
-                    .for_each(|item| history.pop(self.index, item));
-                (items.len() / item_size) as u32
-            }
+        let history = &self.history;
+        let look = |item: &[u8]| history.borrow_mut().pop(self.index, item);
+        let taken = match consumer.take_each(wanted, look) {
+            Taken::Items(count) => count,
             Taken::Empty => return Step::WaitForPacket,
             Taken::Ended => {
                 let mut history = self.history.borrow_mut();
@@ -219,7 +214,6 @@ impl Actor for Taker {
             }
             Taken::Aborted => return self.mark.done(Outcome::Aborted),
         };
-        consumer.release(taken);
         ring(self.bell.as_ref(), self.bell_chance, &mut self.rng, context);
         let pause = self.rng.below(self.pause_max.as_nanos()) * u64::from(taken);
         Step::Compute(Duration::from_nanos(1 + pause))

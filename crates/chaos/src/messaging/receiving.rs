@@ -119,12 +119,13 @@ impl Hearer {
                 return Ok(true);
             }
             Arrived::Piece(piece) => {
+                let bytes = piece.bytes.to_vec();
                 let piece = SeenPiece {
                     opcode: piece.opcode,
                     message: piece.message,
                     total: piece.total,
                     offset: piece.offset,
-                    bytes: piece.bytes,
+                    bytes: &bytes,
                 };
                 self.shared.history.borrow_mut().look(self.name, piece);
             }

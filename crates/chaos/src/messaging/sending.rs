@@ -303,9 +303,11 @@ impl Talker {
         let mut wrote = 0;
         match current.style {
             Style::InPlace => {
-                let space = self.sender.space();
+                let mut space = self.sender.space();
                 let len = space.len().min(wanted as usize);
-                fill_message(&mut space[..len], seed, name, number, current.written);
+                let mut bytes = vec![0; len];
+                fill_message(&mut bytes, seed, name, number, current.written);
+                space.write(0, &bytes);
                 self.sender.commit(len);
                 wrote = len as u64;
             }

@@ -251,7 +251,7 @@ impl Browser {
             // The one half now, the other before it is given back: who reads in between is torn.
             fill_page(&mut self.scratch, stamp, self.shared.seed);
             let half = self.scratch.len() / 2;
-            guard.data_mut()[..half].copy_from_slice(&self.scratch[..half]);
+            guard.data_mut().write(0, &self.scratch[..half]);
         }
         Job::Holding {
             guard,
@@ -265,7 +265,7 @@ impl Browser {
         if let Some(stamp) = change {
             fill_page(&mut self.scratch, stamp, self.shared.seed);
             let half = self.scratch.len() / 2;
-            guard.data_mut()[half..].copy_from_slice(&self.scratch[half..]);
+            guard.data_mut().write(half, &self.scratch[half..]);
             self.shared.logs.borrow_mut().append(&mut guard, stamp);
         }
         let mut history = self.shared.history.borrow_mut();
@@ -428,7 +428,7 @@ impl Browser {
             match job {
                 Job::Asked { fix, .. } => worker.abandon(fix),
                 // Half of it, which nobody must ever see.
-                Job::Holding { mut guard, .. } => guard.data_mut()[0] ^= 0xff,
+                Job::Holding { mut guard, .. } => guard.update(0..1, |bytes| bytes[0] ^= 0xff),
                 _ => {}
             }
         }

@@ -160,18 +160,16 @@ impl Source {
         let producer = &mut self.rings[at];
         let size = producer.item_size();
         let most = left.min(u64::from(self.pace.batch(size))) as u32;
-        let bytes = match producer.reserve(most) {
-            Ok(bytes) => bytes,
-            Err(PushError::Full) => return Ok(0),
-            Err(_) => return Err(()),
-        };
-        for (number, item) in (self.pushed[at]..).zip(bytes.chunks_exact_mut(size as usize)) {
-            stamp(item, self.producer, at as u32, number);
+        let (name, number) = (self.producer, &mut self.pushed[at]);
+        let pushed = producer.push_each(most, |item| {
+            stamp(item, name, at as u32, *number);
+            *number += 1;
+        });
+        match pushed {
+            Ok(items) => Ok((items * size) as usize),
+            Err(PushError::Full) => Ok(0),
+            Err(_) => Err(()),
         }
-        let (bytes, items) = (bytes.len(), bytes.len() as u32 / size);
-        producer.commit(items);
-        self.pushed[at] += u64::from(items);
-        Ok(bytes)
     }
 
     /// Begins nothing new.
@@ -264,36 +262,34 @@ impl Sink {
             return wait;
         }
         let size = self.consumer.item_size();
-        let bytes = match self.consumer.peek(self.pace.batch(size)) {
-            Taken::Items(bytes) => bytes,
-            Taken::Empty => return Turn::Blocked,
-            Taken::Ended => return *self.end.insert(Turn::Done),
-            Taken::Aborted => return *self.end.insert(Turn::Aborted),
-        };
-        for item in bytes.chunks_exact(size as usize) {
+        let (runs, items, problem) = (&mut self.runs, &mut self.items, &mut self.problem);
+        let (is_chosen, index) = (self.is_chosen, self.index);
+        let look = |item: &[u8]| {
             match read(item) {
-                Some((producer, destination, number))
-                    if !self.is_chosen || destination == self.index =>
-                {
-                    note(&mut self.runs, producer, number);
+                Some((producer, destination, number)) if !is_chosen || destination == index => {
+                    note(runs, producer, number);
                 }
                 Some((producer, destination, number)) => {
-                    self.problem.get_or_insert_with(|| {
+                    problem.get_or_insert_with(|| {
                         format!(
                             "item {number} of producer {producer} was for consumer {destination}"
                         )
                     });
                 }
                 None => {
-                    let at = self.items;
-                    self.problem
-                        .get_or_insert_with(|| format!("the item taken as number {at} is damaged"));
+                    problem.get_or_insert_with(|| {
+                        format!("the item taken as number {items} is damaged")
+                    });
                 }
             }
-            self.items += 1;
-        }
-        let (bytes, items) = (bytes.len(), bytes.len() as u32 / size);
-        self.consumer.release(items);
+            *items += 1;
+        };
+        let bytes = match self.consumer.take_each(self.pace.batch(size), look) {
+            Taken::Items(count) => (count * size) as usize,
+            Taken::Empty => return Turn::Blocked,
+            Taken::Ended => return *self.end.insert(Turn::Done),
+            Taken::Aborted => return *self.end.insert(Turn::Aborted),
+        };
         if let Some(bell) = &self.bell {
             ring(bell);
         }

@@ -76,17 +76,16 @@ impl Source {
         }
         let most = left.min(u64::from(self.manner.batch)) as u32;
         let size = self.producer.item_size() as usize;
-        let bytes = match self.producer.reserve(most) {
+        let mut bytes = match self.producer.reserve(most) {
             Ok(bytes) => bytes,
             Err(PushError::Full) => return Ok(Pushed::Full),
             Err(error) => return Err(CliError::run(error)),
         };
         let first = self.index << NUMBER_BITS | self.pushed;
-        for (stamp, item) in (first..).zip(bytes.chunks_exact_mut(size)) {
-            let (head, rest) = item.split_at_mut(8);
-            head.copy_from_slice(&(stamp ^ MARK).to_le_bytes());
+        for (stamp, mut item) in (first..).zip(bytes.chunks_exact(size)) {
+            item.write(0, &(stamp ^ MARK).to_le_bytes());
             if self.manner.touch {
-                rest.fill(stamp as u8);
+                item.slice(8..).fill(stamp as u8);
             }
         }
         let items = (bytes.len() / size) as u32;
@@ -187,10 +186,7 @@ impl Sink {
             Taken::Aborted => return Err(CliError::run("the flow was broken off")),
         };
         for item in bytes.chunks_exact(size) {
-            let (head, rest) = item
-                .split_first_chunk()
-                .expect("an item has eight bytes at least");
-            let stamp = u64::from_le_bytes(*head) ^ MARK;
+            let stamp = item.u64_le(0) ^ MARK;
             let number = stamp & ((1 << NUMBER_BITS) - 1);
             match self.expected.get_mut((stamp >> NUMBER_BITS) as usize) {
                 Some(expected) if self.shares => {
@@ -205,10 +201,7 @@ impl Sink {
                 None => self.is_sound = false,
             }
             if self.manner.touch {
-                let wrong = rest
-                    .iter()
-                    .fold(0, |wrong, byte| wrong | (byte ^ stamp as u8));
-                self.is_sound &= wrong == 0;
+                self.is_sound &= item.slice(8..).is_all(stamp as u8);
             }
         }
         let items = (bytes.len() / size) as u32;

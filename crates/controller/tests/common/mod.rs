@@ -387,9 +387,9 @@ impl Ends {
             loop {
                 match consumer.peek(1) {
                     Taken::Items(bytes) => {
-                        let p = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+                        let p = bytes.u64_le(0) as usize;
                         assert_eq!(
-                            bytes,
+                            bytes.to_vec(),
                             item(p, self.popped[c][p], size),
                             "consumer {c}, producer {p}"
                         );

@@ -2,7 +2,7 @@
 
 use super::{RingError, RingLayout, WordCell, wait_until};
 use rackweave_base::Block;
-use rackweave_base::memory::ReadSlots;
+use rackweave_base::memory::{ReadSlots, SharedBytes};
 use rackweave_verbs::Progress;
 use rackweave_wire::fabric::ring::{
     ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord,
@@ -18,6 +18,8 @@ pub struct Consumer {
     tail: u32,
     /// The head as last seen: loaded again only when the ring looks empty.
     head: u32,
+    /// An item as [`Self::take_each`] shows it.
+    copy: Vec<u8>,
 }
 
 /// What a consumer finds.
@@ -66,6 +68,7 @@ impl Consumer {
             ),
             tail,
             head: tail,
+            copy: Vec::new(),
         })
     }
 
@@ -74,9 +77,10 @@ impl Consumer {
         self.layout.item_size
     }
 
-    /// Neighbouring items, at least one and at most `items_max`, oldest first. They stay until
-    /// released.
-    pub fn peek(&mut self, items_max: u32) -> Taken<&[u8]> {
+    /// Neighbouring items, at least one and at most `items_max`, oldest first. The switch leaves
+    /// them alone until they are released; a peer that does not can change them all the same, so
+    /// what has to be looked at twice is to be copied first.
+    pub fn peek(&mut self, items_max: u32) -> Taken<SharedBytes<'_>> {
         let ready = self.ready(1);
         ready.map(|ready| {
             let items = ready.min(self.before_end()).min(items_max.max(1));
@@ -86,7 +90,7 @@ impl Consumer {
 
     /// [`Self::peek`] that waits for an item or the end and drives the rack meanwhile. It is never
     /// empty.
-    pub fn peek_wait(&mut self, progress: &dyn Progress, items_max: u32) -> Taken<&[u8]> {
+    pub fn peek_wait(&mut self, progress: &dyn Progress, items_max: u32) -> Taken<SharedBytes<'_>> {
         wait_until(progress, || done(self.ready(1)));
         self.peek(items_max)
     }
@@ -104,12 +108,44 @@ impl Consumer {
         self.announce(UnitState::Open);
     }
 
+    /// Shows a copy of each of the next items to `see`, oldest first, at least one and at most
+    /// `items_max`, and frees their slots. Returns how many.
+    pub fn take_each(&mut self, items_max: u32, mut see: impl FnMut(&[u8])) -> Taken<u32> {
+        let size = self.layout.item_size as usize;
+        let mut copy = core::mem::take(&mut self.copy);
+        copy.resize(size, 0);
+        let taken = self.peek(items_max).map(|bytes| {
+            for item in bytes.chunks_exact(size) {
+                item.copy_to(&mut copy);
+                see(&copy);
+            }
+            (bytes.len() / size) as u32
+        });
+        self.copy = copy;
+        if let Taken::Items(count) = taken {
+            self.release(count);
+        }
+        taken
+    }
+
+    /// [`Self::take_each`] that waits for an item or the end and drives the rack meanwhile. It is
+    /// never empty.
+    pub fn take_each_wait(
+        &mut self,
+        progress: &dyn Progress,
+        items_max: u32,
+        see: impl FnMut(&[u8]),
+    ) -> Taken<u32> {
+        wait_until(progress, || done(self.ready(1)));
+        self.take_each(items_max, see)
+    }
+
     /// Copies the next item into `item`.
     ///
     /// # Panics
     /// If `item` is not as long as a slot.
     pub fn pop(&mut self, item: &mut [u8]) -> Taken<()> {
-        let taken = self.peek(1).map(|bytes| item.copy_from_slice(bytes));
+        let taken = self.peek(1).map(|bytes| bytes.copy_to(item));
         if taken == Taken::Items(()) {
             self.release(1);
         }
@@ -139,9 +175,9 @@ impl Consumer {
             // Up to the ring's end, and the rest from its beginning.
             let first = count.min(self.before_end());
             let (items, rest) = items[..count as usize * size].split_at_mut(first as usize * size);
-            items.copy_from_slice(self.slots.bytes(self.tail, first));
+            self.slots.bytes(self.tail, first).copy_to(items);
             let behind = self.tail.wrapping_add(first);
-            rest.copy_from_slice(self.slots.bytes(behind, count - first));
+            self.slots.bytes(behind, count - first).copy_to(rest);
             self.release(count);
         }
         taken

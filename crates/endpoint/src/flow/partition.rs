@@ -110,7 +110,7 @@ impl Output {
     fn send(&mut self, shape: Shape, bytes: usize) {
         let (at, rows) = (ITEM_HEADER + self.sent, &self.buffer[..bytes]);
         match shape.stores {
-            Stores::Cached => self.producer.slot()[at..at + bytes].copy_from_slice(rows),
+            Stores::Cached => self.producer.slot().write(at, rows),
             Stores::Streaming => self.producer.stream(at, rows),
         }
         self.sent += bytes;
@@ -126,11 +126,11 @@ impl Output {
         }
         self.send(shape, self.fill);
         let rows = (self.sent / shape.row_size) as u32;
-        let slot = self.producer.slot();
-        slot[..4].copy_from_slice(&ITEM_MAGIC);
-        slot[4..8].copy_from_slice(&rows.to_le_bytes());
-        slot[8..ITEM_HEADER].fill(0);
-        slot[ITEM_HEADER + self.sent..].fill(0);
+        let mut slot = self.producer.slot();
+        slot.write(0, &ITEM_MAGIC);
+        slot.write(4, &rows.to_le_bytes());
+        slot.slice(8..ITEM_HEADER).fill(0);
+        slot.slice(ITEM_HEADER + self.sent..).fill(0);
         self.producer.commit(1);
         (self.sent, self.fill, self.fill_max) = (0, 0, shape.combined);
         Ok(())

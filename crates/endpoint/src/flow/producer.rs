@@ -2,7 +2,7 @@
 
 use super::{RingError, RingLayout, WordCell, wait_until};
 use rackweave_base::Block;
-use rackweave_base::memory::WriteSlots;
+use rackweave_base::memory::{SharedBytesMut, WriteSlots};
 use rackweave_verbs::Progress;
 use rackweave_wire::fabric::ring::{
     ITEMS, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD, UnitState, UnitWord,
@@ -21,6 +21,8 @@ pub struct Producer {
     finished: bool,
     /// Whether slots since the last commit were written past the caches.
     streamed: bool,
+    /// An item as [`Self::push_each`] shows it.
+    copy: Vec<u8>,
 }
 
 /// Why an item was not taken.
@@ -66,6 +68,7 @@ impl Producer {
             tail: 0,
             finished: false,
             streamed: false,
+            copy: Vec::new(),
         };
         if let Ok(word) = UnitWord::try_from(producer.unit.load()) {
             producer.head = word.counter;
@@ -90,7 +93,7 @@ impl Producer {
     ///
     /// # Errors
     /// If there is none, or never will be.
-    pub fn reserve(&mut self, items_max: u32) -> Result<&mut [u8], PushError> {
+    pub fn reserve(&mut self, items_max: u32) -> Result<SharedBytesMut<'_>, PushError> {
         if self.finished {
             return Err(PushError::Finished);
         }
@@ -131,11 +134,36 @@ impl Producer {
                 slot,
             });
         }
-        let bytes = self.reserve(1)?;
-        bytes[..item.len()].copy_from_slice(item);
-        bytes[item.len()..].fill(0);
+        let mut bytes = self.reserve(1)?;
+        bytes.write(0, item);
+        bytes.slice(item.len()..).fill(0);
         self.commit(1);
         Ok(())
+    }
+
+    /// Has `fill` make an item for each free slot, at least one and at most `items_max`, and gives
+    /// them to the switch. It gets a slot's length of bytes: zeroes at first, then what it made
+    /// before. Returns how many.
+    ///
+    /// # Errors
+    /// If there is no free slot, or never will be.
+    pub fn push_each(
+        &mut self,
+        items_max: u32,
+        mut fill: impl FnMut(&mut [u8]),
+    ) -> Result<u32, PushError> {
+        let size = self.layout.item_size as usize;
+        let mut copy = core::mem::take(&mut self.copy);
+        copy.resize(size, 0);
+        let pushed = self.reserve(items_max).map(|mut slots| {
+            for mut slot in slots.chunks_exact(size) {
+                fill(&mut copy);
+                slot.copy_from(&copy);
+            }
+            (slots.len() / size) as u32
+        });
+        self.copy = copy;
+        pushed.inspect(|&count| self.commit(count))
     }
 
     /// Copies whole items, one behind the other in `items`, into the ring, as many as there is room
@@ -154,13 +182,9 @@ impl Producer {
         // Up to the ring's end, and the rest from its beginning.
         let first = count.min(self.before_end());
         let (items, rest) = items[..count as usize * size].split_at(first as usize * size);
-        self.slots
-            .bytes_mut(self.head, first)
-            .copy_from_slice(items);
+        self.slots.bytes_mut(self.head, first).copy_from(items);
         let behind = self.head.wrapping_add(first);
-        self.slots
-            .bytes_mut(behind, count - first)
-            .copy_from_slice(rest);
+        self.slots.bytes_mut(behind, count - first).copy_from(rest);
         self.commit(count);
         Ok(count)
     }
@@ -173,7 +197,7 @@ impl Producer {
         &mut self,
         progress: &dyn Progress,
         items_max: u32,
-    ) -> Result<&mut [u8], PushError> {
+    ) -> Result<SharedBytesMut<'_>, PushError> {
         if !self.finished {
             wait_until(progress, || done(self.room(1)))?;
         }
@@ -236,7 +260,7 @@ impl Producer {
     }
 
     /// The next free slot, of which [`Self::reserve`] has said that there is one.
-    pub(super) fn slot(&mut self) -> &mut [u8] {
+    pub(super) fn slot(&mut self) -> SharedBytesMut<'_> {
         self.slots.bytes_mut(self.head, 1)
     }
 

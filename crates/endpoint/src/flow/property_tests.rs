@@ -107,11 +107,11 @@ impl Model {
             }
             Op::Reserve { items, commit } => {
                 let bytes = self.items(items as usize, 0);
-                let Ok(slots) = self.producer.reserve(items) else {
+                let Ok(mut slots) = self.producer.reserve(items) else {
                     return assert_eq!(self.room(), 0);
                 };
                 let len = slots.len();
-                slots.copy_from_slice(&bytes[..len]);
+                slots.copy_from(&bytes[..len]);
                 let commit = commit.min((len / ITEM) as u32);
                 self.producer.commit(commit);
                 self.put(&bytes[..commit as usize * ITEM]);
@@ -139,7 +139,7 @@ impl Model {
                     let count = (bytes.len() / ITEM) as u32;
                     assert!(count > 0 && count <= items);
                     let release = release.min(count);
-                    let bytes = bytes[..release as usize * ITEM].to_vec();
+                    let bytes = bytes.slice(..release as usize * ITEM).to_vec();
                     self.consumer.release(release);
                     self.take(&bytes);
                 }
@@ -213,15 +213,14 @@ proptest! {
         let mut drain = |expect: &mut Vec<VecDeque<Vec<u8>>>| {
             for ((flow, consumer), expect) in flows.iter().zip(&mut consumers).zip(expect) {
                 flow.transfer(u32::MAX);
-                while let Taken::Items(item) = consumer.peek(1) {
+                while let Taken::Items(_) = consumer.take_each(1, |item| {
                     let rows = Partitioner::rows(item, row_size).expect("an item of rows");
                     let used = ITEM_HEADER + rows.map(|row| {
                         assert_eq!(Some(row), expect.pop_front().as_deref());
                         row_size
                     }).sum::<usize>();
                     assert!(item[used..].iter().all(|&byte| byte == 0), "the rest is zero");
-                    consumer.release(1);
-                }
+                }) {}
             }
         };
         for (at, &key) in keys.iter().enumerate() {

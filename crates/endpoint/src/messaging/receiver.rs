@@ -2,13 +2,12 @@
 
 use super::shared::{Closed, ClosedBy, End};
 use rackweave_base::canary::{Canary, planted};
-use rackweave_base::memory::ReadSlots;
+use rackweave_base::memory::{ReadSlots, SharedBytes};
 use rackweave_base::{Instant, Qpn};
 use rackweave_verbs::{Verbs, WorkRequest};
 use rackweave_wire::fabric::message::{
     CloseReason, FLAG_FINISHED, PIECE_HEADER_LEN, PieceHeader, Sequence, Word, piece_span,
 };
-use zerocopy::FromBytes;
 
 /// How much a vector grows ahead of what has arrived of a message: its announced length is only
 /// what the peer says.
@@ -92,8 +91,9 @@ pub struct Piece<'a> {
     pub total: u64,
     /// Bytes of the message before this piece.
     pub offset: u64,
-    /// The bytes, at an address that is a multiple of 32.
-    pub bytes: &'a [u8],
+    /// The bytes, at an address that is a multiple of 32. A peer that does not keep to the protocol
+    /// can change them: what has to be looked at twice is to be copied first.
+    pub bytes: SharedBytes<'a>,
 }
 
 impl Piece<'_> {
@@ -215,7 +215,7 @@ impl Receiver {
                     message: self.number,
                     total: header.total.get(),
                     offset: header.offset.get(),
-                    bytes: &bytes[from..from + peeked.length],
+                    bytes: bytes.slice(from..from + peeked.length),
                 }))
             }
             Err(reason) => Err(self.end.shared.lied(reason)),
@@ -257,7 +257,7 @@ impl Receiver {
         while let Arrived::Piece(piece) = self.peek()? {
             let rest = piece.total - piece.offset;
             target.reserve(rest.min(piece.bytes.len() as u64 + AHEAD) as usize);
-            target.extend_from_slice(piece.bytes);
+            piece.bytes.append_to(target);
             let whole = piece.is_last().then_some(MessageInfo {
                 opcode: piece.opcode,
                 message: piece.message,
@@ -373,10 +373,14 @@ impl Receiver {
     /// The piece at which the package is read, checked; nothing: the sender has finished.
     fn piece(&mut self) -> Result<Option<(PieceHeader, Peeked)>, CloseReason> {
         let length = self.length.expect("a package is there");
-        let package = &self.buffers[self.at].bytes.bytes(0, 1)[..length];
-        let rest = &package[self.read..];
-        let (header, rest) =
-            PieceHeader::read_from_prefix(rest).map_err(|_| CloseReason::BadHeader)?;
+        let package = self.buffers[self.at].bytes.bytes(0, 1);
+        let rest = package.slice(self.read..length);
+        if rest.len() < PIECE_HEADER_LEN {
+            return Err(CloseReason::BadHeader);
+        }
+        // One copy, which is checked and then believed.
+        let header: PieceHeader = zerocopy::transmute!(rest.array::<PIECE_HEADER_LEN>(0));
+        let rest = rest.slice(PIECE_HEADER_LEN..);
         let piece = header.length.get() as usize;
         let (total, offset) = (header.total.get(), header.offset.get());
         if header.flags.get() == FLAG_FINISHED {

@@ -3,7 +3,7 @@
 mod packages;
 
 use super::shared::{Closed, ClosedBy, End, KeyedAddress};
-use rackweave_base::memory::WriteSlots;
+use rackweave_base::memory::{SharedBytesMut, WriteSlots};
 use rackweave_base::{Instant, Qpn};
 use rackweave_verbs::{Region, Segment, Verbs};
 use rackweave_wire::fabric::message::{CloseReason, PIECE_HEADER_LEN, piece_span};
@@ -258,14 +258,17 @@ impl Sender {
 
     /// Where the next bytes of the message begun go, in the send buffer itself. Empty: there is no
     /// room now, or no message.
-    pub fn space(&mut self) -> &mut [u8] {
+    pub fn space(&mut self) -> SharedBytesMut<'_> {
         let remaining = usize::try_from(self.remaining()).unwrap_or(usize::MAX);
-        if remaining == 0 || !self.open(remaining) {
-            return &mut [];
-        }
+        let len = match remaining > 0 && self.open(remaining) {
+            true => remaining.min(self.slot_bytes - self.filled),
+            false => 0,
+        };
         let filled = self.filled;
-        let len = remaining.min(self.slot_bytes - filled);
-        &mut self.slot().bytes.bytes_mut(0, 1)[filled..filled + len]
+        self.slot()
+            .bytes
+            .bytes_mut(0, 1)
+            .into_slice(filled..filled + len)
     }
 
     /// The first `len` bytes of [`Self::space`] have been written.
@@ -288,12 +291,12 @@ impl Sender {
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let mut written = 0;
         loop {
-            let space = self.space();
+            let mut space = self.space();
             let len = space.len().min(bytes.len() - written);
             if len == 0 {
                 return written;
             }
-            space[..len].copy_from_slice(&bytes[written..written + len]);
+            space.write(0, &bytes[written..written + len]);
             self.commit(len);
             written += len;
         }
@@ -357,7 +360,7 @@ impl Sender {
         });
         self.add_header(payload.len(), 0);
         let filled = self.filled;
-        self.slot().bytes.bytes_mut(0, 1)[filled..filled + payload.len()].copy_from_slice(payload);
+        self.slot().bytes.bytes_mut(0, 1).write(filled, payload);
         self.filled += payload.len();
         self.after_bytes(payload.len());
         Ok(true)

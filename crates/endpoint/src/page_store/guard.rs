@@ -2,8 +2,8 @@
 
 use super::Mode;
 use super::pool::{Pool, table::UNFIXING};
-use core::ops::Deref;
-use rackweave_base::memory::{FrameRead, FrameWrite};
+use core::ops::{Deref, Range};
+use rackweave_base::memory::{FrameRead, FrameWrite, SharedBytesMut};
 use rackweave_wire::fabric::page::{FrameState, PageId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -201,18 +201,31 @@ impl PageGuard {
         }
     }
 
-    /// The page's bytes, to be changed.
+    /// The page's bytes, to be written. They are no slice, because the NIC may read them meanwhile
+    /// for a node that asked too late and throws away what it gets.
     ///
     /// # Panics
     /// If the page is fixed shared.
-    pub fn data_mut(&mut self) -> &mut [u8] {
+    pub fn data_mut(&mut self) -> SharedBytesMut<'_> {
         match &mut self.hold {
             Hold::Exclusive(write) => {
                 self.changed = true;
-                write
+                write.bytes_mut()
             }
             _ => panic!("{} is fixed shared and cannot be changed", self.page),
         }
+    }
+
+    /// Changes some of the page's bytes in a copy, which is then written: the shorter the range,
+    /// the less is copied.
+    ///
+    /// # Panics
+    /// If the page is fixed shared, or has not that many bytes.
+    pub fn update<R>(&mut self, range: Range<usize>, change: impl FnOnce(&mut [u8]) -> R) -> R {
+        let mut copy = self.data()[range.clone()].to_vec();
+        let result = change(&mut copy);
+        self.data_mut().write(range.start, &copy);
+        result
     }
 
     /// The log sequence number of the page's last change that was given one, whoever made it, or

@@ -51,7 +51,7 @@ fn shuffle(rack: &EmbeddedRack, items: u32) {
             loop {
                 match consumer.peek(1) {
                     Taken::Items(item) => {
-                        sum += u64::from(u32::from_le_bytes(*item.first_chunk().unwrap()));
+                        sum += u64::from(u32::from_le_bytes(item.array(0)));
                         received += 1;
                         consumer.release(1);
                     }

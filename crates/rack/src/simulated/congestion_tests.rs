@@ -24,14 +24,14 @@ impl Actor for Source {
     fn step(&mut self, _: &mut Context<'_>) -> Step {
         while self.1 > 0 {
             let most = u32::try_from(self.1).unwrap_or(u32::MAX);
-            let slots = match self.0.reserve(most) {
+            let mut slots = match self.0.reserve(most) {
                 Ok(slots) => slots,
                 Err(PushError::Full) => return Step::WaitForPacket,
                 Err(_) => return Step::Done,
             };
             let count = slots.len() / ITEM_SIZE;
-            for slot in slots.chunks_exact_mut(ITEM_SIZE) {
-                slot[..8].copy_from_slice(&self.1.to_le_bytes());
+            for mut slot in slots.chunks_exact(ITEM_SIZE) {
+                slot.write(0, &self.1.to_le_bytes());
                 self.1 -= 1;
             }
             self.0.commit(count as u32);
@@ -49,7 +49,7 @@ impl Actor for Sink {
         loop {
             match self.0.peek(1) {
                 Taken::Items(item) => {
-                    assert_eq!(item.first_chunk(), Some(&self.1.to_le_bytes()));
+                    assert_eq!(item.u64_le(0), self.1);
                     self.1 -= 1;
                     self.2.borrow_mut().push(context.now());
                     self.0.release(1);

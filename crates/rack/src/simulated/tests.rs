@@ -30,7 +30,7 @@ impl Actor for Sink {
         loop {
             match self.0.peek(1) {
                 Taken::Items(item) => {
-                    let number = u64::from_le_bytes(*item.first_chunk().unwrap());
+                    let number = item.u64_le(0);
                     self.1.borrow_mut().push(number);
                     self.0.release(1);
                 }

@@ -188,19 +188,19 @@ impl Input {
         let item_size = consumer.item_size() as usize;
         let rows_per_item = rows_max_of(item_size, ROW).max(1);
         let items_max = u32::try_from(rows_max / rows_per_item).unwrap_or(u32::MAX);
-        let bytes = match consumer.peek(items_max) {
-            Taken::Items(bytes) => bytes,
-            Taken::Empty => return Ok(Batch::Empty),
-            Taken::Ended => return Ok(Batch::Ended),
-            Taken::Aborted => return Err(WorkerError::Aborted { table }),
-        };
-        let (mut rows, items) = (0, bytes.len() / item_size);
-        for item in bytes.chunks_exact(item_size) {
-            rows += item_rows(table, *taken, item, &mut add)?;
-            *taken += 1;
+        let mut rows = Ok(0);
+        let end = consumer.take_each(items_max, |item| {
+            if let Ok(before) = rows {
+                rows = item_rows(table, *taken, item, &mut add).map(|count| before + count);
+                *taken += 1;
+            }
+        });
+        match end {
+            Taken::Items(_) => rows.map(Batch::Rows),
+            Taken::Empty => Ok(Batch::Empty),
+            Taken::Ended => Ok(Batch::Ended),
+            Taken::Aborted => Err(WorkerError::Aborted { table }),
         }
-        consumer.release(items as u32);
-        Ok(Batch::Rows(rows))
     }
 }
 

@@ -87,7 +87,8 @@ impl Inlet for Receiver {
             }
             context.charge(Category::Communication, context.cpu().cache_latency);
             let ring = &mut self.rings[at];
-            let count = sink(&ring.slots.bytes(ring.taken as u32, 1)[..used]);
+            let segment = ring.slots.bytes(ring.taken as u32, 1).slice(..used);
+            let count = sink(&segment.to_vec());
             ring.taken += 1;
             if flags & PHASE_END != 0 {
                 ring.is_ended = true;

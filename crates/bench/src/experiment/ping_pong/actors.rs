@@ -205,7 +205,7 @@ impl Actor for Pinger {
             return Step::Compute(until.max(now).since(now));
         }
         let size = source.ring.item_size() as usize;
-        let slots = match source.ring.reserve(BURST) {
+        let mut slots = match source.ring.reserve(BURST) {
             Ok(slots) => slots,
             Err(PushError::Full) => {
                 look(context);
@@ -220,12 +220,12 @@ impl Actor for Pinger {
         if core::mem::take(&mut self.was_full) {
             schedule.put_off(now);
         }
-        for slot in slots.chunks_exact_mut(size) {
+        for mut slot in slots.chunks_exact(size) {
             let Some((number, due)) = schedule.take(now) else {
                 break;
             };
-            slot[..8].copy_from_slice(&number.to_le_bytes());
-            slot[8..16].copy_from_slice(&due.as_nanos().to_le_bytes());
+            slot.write(0, &number.to_le_bytes());
+            slot.write(8, &due.as_nanos().to_le_bytes());
             source.written += 1;
         }
         let items = u64::from(source.written);
@@ -263,7 +263,7 @@ impl Actor for Echo {
                 return Step::Done;
             }
         };
-        let slots = match source.ring.reserve((items.len() / size) as u32) {
+        let mut slots = match source.ring.reserve((items.len() / size) as u32) {
             Ok(slots) => slots,
             Err(PushError::Full) => {
                 look(context);
@@ -274,7 +274,7 @@ impl Actor for Echo {
                 return Step::Done;
             }
         };
-        slots.copy_from_slice(&items[..slots.len()]);
+        slots.copy_from_shared(items.slice(..slots.len()));
         let count = slots.len() / size;
         (sink.taken, source.written) = (count as u32, count as u32);
         look(context);
@@ -320,16 +320,12 @@ impl Actor for Taker {
         let mut meter = self.meter.borrow_mut();
         let mut round_trips = self.round_trips.borrow_mut();
         for item in items.chunks_exact(size) {
-            let word = |at: usize| {
-                let bytes = item.get(at..at + 8).and_then(|bytes| bytes.first_chunk());
-                u64::from_le_bytes(bytes.copied().unwrap_or_default())
-            };
-            if word(0) != self.items {
+            if item.u64_le(0) != self.items {
                 meter.fail("an item is not the one that was expected");
                 return Step::Done;
             }
             self.items += 1;
-            let due = Instant::from_nanos(word(8));
+            let due = Instant::from_nanos(item.u64_le(8));
             if due >= self.from {
                 round_trips.push(now.since(due).as_nanos());
             }

@@ -52,12 +52,14 @@ impl Actor for Source {
             return Step::Done;
         }
         match self.ring.reserve(1) {
-            Ok(slot) => {
+            Ok(mut slot) => {
                 let stamp = Stamp {
                     producer: self.index,
                     number: self.next,
                 };
-                message::write(slot, stamp, 0, self.seed);
+                let mut item = vec![0; slot.len()];
+                message::write(&mut item, stamp, 0, self.seed);
+                slot.copy_from(&item);
                 self.next += 1;
                 self.is_written = true;
                 let bytes = self.plan.item_bytes.div_ceil(self.plan.cores);
@@ -117,7 +119,7 @@ impl Actor for Sink {
             self.log.borrow_mut().note(context.now(), stamp);
         }
         match self.ring.peek(1) {
-            Taken::Items(item) => match message::read(item, self.seed) {
+            Taken::Items(item) => match message::read(&item.to_vec(), self.seed) {
                 Some((stamp, _)) => {
                     let bytes = (item.len() as u64).div_ceil(u64::from(self.cores));
                     let time = stream_time(context.cpu(), bytes);

@@ -78,15 +78,15 @@ impl ScanFeeder {
                 continue;
             }
             match share.producer.reserve(1) {
-                Ok(slot) => {
+                Ok(mut slot) => {
                     let room = (slot.len() - ITEM_HEADER) / ROW;
                     let end = share.rows.end.min(share.rows.start + room);
                     let bytes = self.rows.bytes(share.rows.start..end);
                     let count = (end - share.rows.start) as u32;
-                    slot[..ITEM_HEADER].fill(0);
-                    slot[..4].copy_from_slice(&ITEM_MAGIC);
-                    slot[4..8].copy_from_slice(&count.to_le_bytes());
-                    slot[ITEM_HEADER..ITEM_HEADER + bytes.len()].copy_from_slice(bytes);
+                    slot.slice(..ITEM_HEADER).fill(0);
+                    slot.write(0, &ITEM_MAGIC);
+                    slot.write(4, &count.to_le_bytes());
+                    slot.write(ITEM_HEADER, bytes);
                     share.rows.start = end;
                     self.written = Some(at);
                     return Ok(Some(ITEM_HEADER + bytes.len()));
@@ -218,7 +218,7 @@ impl QueryTaker {
         for item in bytes.chunks_exact(item_size) {
             rows += report
                 .partial
-                .add_item(item)
+                .add_item(&item.to_vec())
                 .map_err(|error| error.to_string())?;
         }
         self.taken = ((bytes.len() / item_size) as u32, rows * ROW as u64);

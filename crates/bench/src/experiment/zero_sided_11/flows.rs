@@ -207,7 +207,7 @@ impl Actor for Source {
         let size = ITEM_SIZE as usize;
         while self.items < due {
             let most = (due - self.items).min(u64::from(u32::MAX)) as u32;
-            let slots = match self.ring.reserve(most) {
+            let mut slots = match self.ring.reserve(most) {
                 Ok(slots) => slots,
                 Err(PushError::Full) => return Step::WaitForPacket,
                 Err(error) => {
@@ -216,8 +216,8 @@ impl Actor for Source {
                 }
             };
             let count = slots.len() / size;
-            for slot in slots.chunks_exact_mut(size) {
-                slot[..8].copy_from_slice(&self.items.to_le_bytes());
+            for mut slot in slots.chunks_exact(size) {
+                slot.write(0, &self.items.to_le_bytes());
                 self.items += 1;
             }
             self.ring.commit(count as u32);
@@ -254,7 +254,7 @@ impl Actor for Sink {
                 }
             };
             for item in items.chunks_exact(size as usize) {
-                if item.first_chunk() != Some(&(self.bytes / size).to_le_bytes()) {
+                if item.u64_le(0) != self.bytes / size {
                     let wrong = || "an item is not the one that was expected".to_owned();
                     self.failure.borrow_mut().get_or_insert_with(wrong);
                     return Step::Done;

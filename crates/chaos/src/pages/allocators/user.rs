@@ -400,7 +400,7 @@ impl StoreUser {
         // The one half now, the other before it is given back: who reads in between is torn.
         fill_page(&mut self.scratch, stamp, self.shared.seed);
         let half = self.scratch.len() / 2;
-        guard.data_mut()[..half].copy_from_slice(&self.scratch[..half]);
+        guard.data_mut().write(0, &self.scratch[..half]);
         Job::Holds(guard, got, until, Some(stamp))
     }
 
@@ -416,7 +416,7 @@ impl StoreUser {
             return;
         };
         let half = self.scratch.len() / 2;
-        guard.data_mut()[half..].copy_from_slice(&self.scratch[half..]);
+        guard.data_mut().write(half, &self.scratch[half..]);
         let mut history = self.shared.history.borrow_mut();
         history.give_back(self.seat.who, page.number(), Some(stamp));
     }
@@ -512,7 +512,7 @@ impl StoreUser {
             Job::Fixes(fix, _) | Job::LooksAtMap(fix) => worker.abandon(fix),
             // Half of it, which nobody must ever see.
             Job::Holds(mut guard, ..) if guard.mode() == Mode::Exclusive => {
-                guard.data_mut()[0] ^= 0xff;
+                guard.update(0..1, |bytes| bytes[0] ^= 0xff);
             }
             _ => {}
         }

@@ -140,20 +140,16 @@ impl Source {
             }
             return !std::mem::replace(&mut self.finished, true);
         }
-        let size = self.ring.item_size() as usize;
-        let slots = match self.ring.reserve(BATCH.min(left as u32)) {
-            Ok(slots) => slots,
-            Err(PushError::Full | PushError::Aborted) => return false,
+        let number = &mut self.pushed;
+        let filled = self.ring.push_each(BATCH.min(left as u32), |slot| {
+            stamp::fill(slot, from, to, *number, agreement.seed);
+            *number += 1;
+        });
+        match filled {
+            Ok(_) => true,
+            Err(PushError::Full | PushError::Aborted) => false,
             Err(error) => unreachable!("slots are filled before the end: {error}"),
-        };
-        let mut filled = 0;
-        for slot in slots.chunks_exact_mut(size) {
-            stamp::fill(slot, from, to, self.pushed, agreement.seed);
-            self.pushed += 1;
-            filled += 1;
         }
-        self.ring.commit(filled);
-        true
     }
 }
 
@@ -204,15 +200,10 @@ fn judge(agreement: Agreement, index: u16, item_size: usize) -> FlowHistory {
 
 /// Takes items until the stream ends, or the judge has seen enough.
 fn take(ring: &mut Consumer, index: u16, history: &mut FlowHistory, job: &Job) -> StreamEnd {
-    let size = ring.item_size() as usize;
     let mut patience = Patience::new(job.progress());
     loop {
-        match ring.peek(BATCH) {
-            Taken::Items(bytes) => {
-                let items = bytes.chunks_exact(size);
-                let count = items.len() as u32;
-                items.for_each(|item| history.pop(index, item));
-                ring.release(count);
+        match ring.take_each(BATCH, |item| history.pop(index, item)) {
+            Taken::Items(_) => {
                 job.report(history.popped());
                 patience.reset();
                 if history.violation_count() > 0 {

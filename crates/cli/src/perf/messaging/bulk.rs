@@ -143,7 +143,10 @@ impl Bulk {
                 break;
             }
             sound &= piece.offset == read && piece.total == self.places.size as u64;
-            total = total.wrapping_add(sum(piece.bytes, piece.offset));
+            piece.bytes.each_part(|at, part| {
+                total = total.wrapping_add(sum(part, piece.offset + at as u64));
+                true
+            });
             read += piece.bytes.len() as u64;
             if piece.is_last() {
                 sound &= total == self.places.sum_of(messages);

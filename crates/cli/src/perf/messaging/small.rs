@@ -7,6 +7,7 @@ use super::source::{Places, Source};
 use crate::interrupt::Interrupt;
 use crate::outcome::CliError;
 use hdrhistogram::Histogram;
+use rackweave_base::memory::SharedBytes;
 use rackweave_endpoint::messaging::{Arrived, MessageReceiver, MessageSender};
 use rackweave_rack::NodeHandle;
 use rackweave_verbs::Progress as _;
@@ -111,7 +112,7 @@ fn take(
         let is_end = piece.opcode == END;
         if !is_end {
             let at = places.at(messages);
-            sound &= piece.bytes == &source.bytes[at..at + SMALL_BYTES];
+            sound &= piece.bytes == source.bytes[at..at + SMALL_BYTES];
             messages += 1;
         }
         receiver.release().map_err(CliError::run)?;
@@ -157,7 +158,9 @@ fn ask(
         let at = places.at(number);
         let message = &source.bytes[at..at + SMALL_BYTES];
         unit.post(message)?;
-        sound &= unit.next(patience, |opcode, bytes| opcode == DATA && bytes == message)?;
+        sound &= unit.next(patience, |opcode, bytes| {
+            opcode == DATA && bytes == *message
+        })?;
         number += 1;
         // The end of a round trip is the beginning of the next one.
         let now = Instant::now();
@@ -185,10 +188,10 @@ fn echo(
         let mut copy = [0; SMALL_BYTES];
         let is_end = unit.next(patience, |opcode, bytes| {
             // What came is sent back, not what should have come.
-            if let Some(bytes) = bytes.first_chunk() {
-                copy = *bytes;
+            if bytes.len() == SMALL_BYTES {
+                bytes.copy_to(&mut copy);
             }
-            sound &= opcode == END || bytes == expected;
+            sound &= opcode == END || bytes == *expected;
             opcode == END
         })?;
         if is_end {
@@ -217,7 +220,7 @@ impl Unit {
     fn next<R>(
         &mut self,
         patience: Patience,
-        look: impl FnOnce(u32, &[u8]) -> R,
+        look: impl FnOnce(u32, SharedBytes<'_>) -> R,
     ) -> Result<R, CliError> {
         let Self {
             node,

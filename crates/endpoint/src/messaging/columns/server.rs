@@ -213,14 +213,8 @@ impl ColumnServer {
                     found: piece.total,
                 }));
             }
-            if !piece.is_last() {
-                self.partial.extend_from_slice(piece.bytes);
-            } else if self.partial.is_empty() {
-                let request = parse(piece.opcode, piece.bytes)?;
-                self.queue.push_back(request);
-                self.counters.requests += 1;
-            } else {
-                self.partial.extend_from_slice(piece.bytes);
+            piece.bytes.append_to(&mut self.partial);
+            if piece.is_last() {
                 let request = parse(piece.opcode, &self.partial)?;
                 self.partial.clear();
                 self.queue.push_back(request);

@@ -8,7 +8,7 @@ use rackweave_verbs::{Operation, Verbs, WorkRequest};
 use rackweave_wire::fabric::message::{
     CloseReason, FLAG_FINISHED, PIECE_ALIGN, PIECE_HEADER_LEN, PieceHeader, Sequence, Word,
 };
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 /// Bytes that the rest of a package must have beyond a header so that a long message begins there
 /// and not in the next one.
@@ -61,8 +61,8 @@ impl Sender {
             flags: flags.into(),
         };
         let at = self.filled;
-        let bytes = self.slot().bytes.bytes_mut(0, 1);
-        bytes[at..at + PIECE_HEADER_LEN].copy_from_slice(header.as_bytes());
+        let mut bytes = self.slot().bytes.bytes_mut(0, 1);
+        bytes.write(at, header.as_bytes());
         self.open_piece = Some(at);
         self.filled = at + PIECE_HEADER_LEN;
         self.counters.pieces += u64::from(flags == 0);
@@ -71,9 +71,11 @@ impl Sender {
     /// The open piece has `len` bytes more.
     pub(super) fn grow_piece(&mut self, len: usize) {
         let at = self.open_piece.expect("a piece is open");
-        let bytes = &mut self.slot().bytes.bytes_mut(0, 1)[at..at + PIECE_HEADER_LEN];
-        let header = PieceHeader::mut_from_bytes(bytes).expect("a header's length");
+        let mut bytes = self.slot().bytes.bytes_mut(0, 1);
+        let header = bytes.as_shared().array::<PIECE_HEADER_LEN>(at);
+        let mut header: PieceHeader = zerocopy::transmute!(header);
         header.length += len as u32;
+        bytes.write(at, header.as_bytes());
     }
 
     /// The package has `len` bytes more of the message begun.

@@ -162,9 +162,9 @@ fn a_message_is_written_in_place() {
     rig.sender().begin(1, 2500).unwrap();
     let mut spaces = Vec::new();
     while rig.sender().remaining() > 0 {
-        let space = rig.sender().space();
+        let mut space = rig.sender().space();
         let len = space.len().min(600);
-        space[..len].fill(spaces.len() as u8);
+        space.slice(..len).fill(spaces.len() as u8);
         spaces.push(len);
         rig.sender().commit(len);
     }

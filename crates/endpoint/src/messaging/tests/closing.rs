@@ -65,7 +65,7 @@ fn a_peer_that_dies_is_noticed_by_all_who_wait() {
             let Ok(Arrived::Piece(piece)) = rig.receiver().peek() else {
                 panic!("it had arrived");
             };
-            assert_eq!(piece.bytes, b"something");
+            assert_eq!(piece.bytes, *b"something");
         }
     }
 }

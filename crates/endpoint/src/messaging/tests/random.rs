@@ -35,9 +35,9 @@ impl Sending {
             self.begun = true;
         }
         if self.way == 1 {
-            let space = sender.space();
+            let mut space = sender.space();
             let len = space.len().min(self.payload.len() - self.written).min(333);
-            space[..len].copy_from_slice(&self.payload[self.written..self.written + len]);
+            space.write(0, &self.payload[self.written..self.written + len]);
             sender.commit(len);
             self.written += len;
         } else {

@@ -121,7 +121,7 @@ impl Pool {
     }
 
     fn begin_page(&self, write: &mut FrameWrite, page: PageId, version: u64) {
-        write.fill(0);
+        write.bytes_mut().fill(0);
         let header = PageHeader {
             page: page.tag(),
             version,

@@ -58,7 +58,9 @@ impl Freeing {
         let state = Map::parse(&guard, layout, group).map(|map| map.state(at));
         Some(match state {
             Ok(PageState::InUse) => {
-                MapMut::new(guard.data_mut(), layout, group).set(at, PageState::Free);
+                guard.update(0..guard.len(), |bytes| {
+                    MapMut::new(bytes, layout, group).set(at, PageState::Free);
+                });
                 Ok(())
             }
             Ok(_) => Err(AllocateError::NotInUse(self.page)),

@@ -105,7 +105,7 @@ impl Change for Format {
             .pool()
             .set_identity(self.store, self.superblock.identity);
         guard.clear();
-        self.superblock.emit(guard.data_mut());
+        self.superblock.write(guard);
         true
     }
 
@@ -277,7 +277,7 @@ impl Change for MarkOpen {
                     marked: false,
                     ..superblock
                 };
-                superblock.emit(guard.data_mut());
+                superblock.write(guard);
                 true
             }
             _ => false,
@@ -303,7 +303,7 @@ impl Change for MarkDurable {
                     marked,
                     ..superblock
                 };
-                superblock.emit(guard.data_mut());
+                superblock.write(guard);
                 true
             }
             _ => false,
@@ -360,7 +360,7 @@ impl Change for MarkClosed {
             generation: superblock.generation + again,
             ..superblock
         };
-        superblock.emit(guard.data_mut());
+        superblock.write(guard);
         true
     }
 

@@ -88,11 +88,13 @@ impl Change for Reserving<'_> {
         if reservation.pages.is_empty() {
             return false;
         }
-        let mut map = MapMut::new(guard.data_mut(), layout, group);
-        for (at, _) in &reservation.pages {
-            map.set(*at, PageState::InUse);
-        }
-        reservation.stamp = Some(map.stamp(self.who));
+        reservation.stamp = Some(guard.update(0..guard.len(), |bytes| {
+            let mut map = MapMut::new(bytes, layout, group);
+            for (at, _) in &reservation.pages {
+                map.set(*at, PageState::InUse);
+            }
+            map.stamp(self.who)
+        }));
         true
     }
 
@@ -162,9 +164,11 @@ impl Owed {
         if back.is_empty() {
             return;
         }
-        let mut map = MapMut::new(guard.data_mut(), layout, group);
-        for (at, state) in back {
-            map.set(at, state);
-        }
+        guard.update(0..guard.len(), |bytes| {
+            let mut map = MapMut::new(bytes, layout, group);
+            for (at, state) in back {
+                map.set(at, state);
+            }
+        });
     }
 }

@@ -20,6 +20,7 @@
 
 use super::layout::StoreLayout;
 use super::map::{set_word, word};
+use crate::page_store::PageGuard;
 use rackweave_base::checksum::checksum;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RWpages\n");
@@ -90,8 +91,13 @@ impl Superblock {
         })
     }
 
+    /// Writes it into page 0.
+    pub(super) fn write(&self, guard: &mut PageGuard) {
+        guard.update(0..guard.len(), |bytes| self.emit(bytes));
+    }
+
     /// Writes it behind page 0's header.
-    pub(super) fn emit(&self, bytes: &mut [u8]) {
+    fn emit(&self, bytes: &mut [u8]) {
         let state = match (self.clean, self.marked) {
             (true, _) => CLOSED,
             (false, false) => OPENING,

@@ -136,8 +136,8 @@ pub fn counter(bytes: &[u8]) -> u64 {
 
 pub fn increment(guard: &mut PageGuard) -> u64 {
     let next = counter(guard) + 1;
-    for chunk in guard.data_mut().chunks_exact_mut(8) {
-        chunk.copy_from_slice(&next.to_le_bytes());
+    for mut chunk in guard.data_mut().chunks_exact(8) {
+        chunk.copy_from(&next.to_le_bytes());
     }
     next
 }

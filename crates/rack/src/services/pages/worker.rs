@@ -169,8 +169,8 @@ impl PageWorker {
         Ok(read(self.fix(page, Mode::Shared)?.data()))
     }
 
-    /// Changes a page: `change` gets the bytes behind the header, and when this returns nobody sees
-    /// an older version any more.
+    /// Changes a page: `change` gets a copy of the bytes behind the header, which is then written.
+    /// When this returns nobody sees an older version any more.
     ///
     /// # Errors
     /// As for [`PageWorker::fix`], and as for [`PageStore::unfix`]: then the page is changed in
@@ -181,7 +181,7 @@ impl PageWorker {
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R, PageError> {
         let mut guard = self.fix(page, Mode::Exclusive)?;
-        let result = change(guard.data_mut());
+        let result = guard.update(0..guard.len(), change);
         self.unfix(guard)?;
         Ok(result)
     }

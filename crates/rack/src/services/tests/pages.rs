@@ -218,7 +218,7 @@ fn a_node_taken_for_dead_comes_back_with_a_new_pool() {
     assert_eq!(old.change(page, |bytes| bytes[0] = 1), Ok(()));
     assert!(old.flush().is_ok());
     let mut guard = old.fix(page, Mode::Exclusive).expect("nobody has it");
-    guard.data_mut()[0] = 2;
+    guard.data_mut().write(0, &[2]);
     pages.rack().declare_dead(node);
     assert_eq!(old.unfix(guard), Err(FixError::Fenced));
     let fenced = old.fix(page, Mode::Shared).map(|_| ());

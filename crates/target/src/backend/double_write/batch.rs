@@ -3,8 +3,7 @@
 use super::area::{Entry, Header};
 use super::{Bug, DoubleWrite, State, Work};
 use crate::backend::{Backend, Io, IoDone, IoError, IoKind, Place};
-use rackweave_base::checksum::checksum;
-use rackweave_base::memory::ReadSlots;
+use rackweave_base::checksum::checksum_shared;
 
 /// Commands that share a half of the area and a flush.
 #[derive(Debug)]
@@ -29,8 +28,7 @@ impl Batch {
 
 /// The checksum of the data of a write.
 fn sum(sequence: u64, place: &Place, len: usize) -> u64 {
-    let slots = ReadSlots::new(place.block.clone(), place.offset, len, 1);
-    checksum(sequence, slots.bytes(0, 1))
+    checksum_shared(sequence, place.block.bytes(place.offset, len))
 }
 
 fn overlap(a: &Io, b: &Io) -> bool {

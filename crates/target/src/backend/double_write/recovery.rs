@@ -18,7 +18,6 @@ use super::{Bug, DoubleWrite, State, Work};
 use crate::backend::{Backend, Io, IoError, IoKind, Place};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::checksum::checksum;
-use rackweave_base::memory::ReadSlots;
 use rackweave_base::{Block, Memory};
 use std::collections::VecDeque;
 
@@ -107,14 +106,13 @@ impl<B: Backend> DoubleWrite<B> {
         let mut steps = VecDeque::new();
         let mut complete = Vec::new();
         for (half, block) in halves.iter().enumerate() {
-            let slots = ReadSlots::new(block.clone(), 0, self.area.half_bytes(), 1);
-            let bytes = slots.bytes(0, 1);
+            let bytes = block.bytes(0, self.area.half_bytes()).to_vec();
             let header = self.area.parse(&bytes[..self.area.block_size as usize]);
             // A batch that was not complete has used its number, too.
             let sequence = header.as_ref().map_or(0, |header| header.sequence);
             self.sequence = self.sequence.max(sequence + 1);
             let whole = |header: &Header| {
-                self.has(Bug::NoChecksum) || is_complete(&self.area, header, bytes)
+                self.has(Bug::NoChecksum) || is_complete(&self.area, header, &bytes)
             };
             match header.filter(whole) {
                 Some(header) => complete.push((header, half)),

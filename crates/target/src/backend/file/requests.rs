@@ -1,7 +1,7 @@
 //! What both engines make of a request: where its bytes are, what an error means.
 
 use crate::{Io, IoError, Place};
-use rackweave_base::memory::{ReadSlots, WriteSlots};
+use rackweave_base::memory::{SharedBytes, SharedBytesMut};
 use rustix::io::Errno;
 
 /// Zeroes to write where a hole cannot be punched, aligned for `O_DIRECT`.
@@ -16,13 +16,13 @@ pub(super) fn range(io: &Io, block_size: u32) -> (u64, usize) {
 }
 
 /// A view of the `len` bytes at a place, to be filled.
-pub(super) fn filled(place: &Place, len: usize) -> WriteSlots {
-    WriteSlots::new(place.block.clone(), place.offset, len, 1)
+pub(super) fn filled(place: &Place, len: usize) -> SharedBytesMut<'_> {
+    place.block.bytes_mut(place.offset, len)
 }
 
 /// A view of the `len` bytes at a place, to be read.
-pub(super) fn given(place: &Place, len: usize) -> ReadSlots {
-    ReadSlots::new(place.block.clone(), place.offset, len, 1)
+pub(super) fn given(place: &Place, len: usize) -> SharedBytes<'_> {
+    place.block.bytes(place.offset, len)
 }
 
 /// What an error of the system means.

@@ -153,7 +153,7 @@ impl Uring {
                 if let Some(place) = &flight.io.buffer
                     && at < len
                 {
-                    filled(place, len).bytes_mut(0, 1)[at..].fill(0);
+                    filled(place, len).slice(at..).fill(0);
                 }
                 Some(Ok(()))
             }
@@ -224,14 +224,12 @@ fn entry(fd: types::Fd, flight: &Flight, block_size: u32) -> squeue::Entry {
     let left = len - flight.done;
     match (flight.io.kind, &flight.io.buffer) {
         (IoKind::Read, Some(place)) => {
-            let mut slots = filled(place, len);
-            let pointer = slots.bytes_mut(0, 1)[flight.done..].as_mut_ptr();
+            let pointer = filled(place, len).slice(flight.done..).as_mut_ptr();
             let read = opcode::Read::new(fd, pointer, left as u32);
             read.offset(at).build()
         }
         (IoKind::Write, Some(place)) => {
-            let slots = given(place, len);
-            let pointer = slots.bytes(0, 1)[flight.done..].as_ptr();
+            let pointer = given(place, len).slice(flight.done..).as_ptr();
             let write = opcode::Write::new(fd, pointer, left as u32);
             write.offset(at).build()
         }

@@ -52,12 +52,14 @@ impl MultiSender {
         if rest == 0 && sender.is_consumed() {
             return Ok(Step::Done);
         }
-        let space = sender.space();
+        let mut space = sender.space();
         if space.is_empty() {
             return Ok(wait(context, &self.thread.core, self.words));
         }
         let len = space.len();
-        self.thread.data.copy(self.thread.part.start, space);
+        let mut bytes = vec![0; len];
+        self.thread.data.copy(self.thread.part.start, &mut bytes);
+        space.copy_from(&bytes);
         sender.commit(len);
         self.thread.part.start += len as u64;
         if self.thread.rest() == 0 {
@@ -112,7 +114,10 @@ impl MultiTaker {
         };
         let is_right = piece.offset == self.thread.part.start - self.begin
             && piece.total == self.thread.part.end - self.begin
-            && self.thread.data.is(self.thread.part.start, piece.bytes);
+            && self
+                .thread
+                .data
+                .is(self.thread.part.start, &piece.bytes.to_vec());
         if !is_right {
             let (offset, total) = (piece.offset, piece.total);
             return Err(format!("bytes {offset} of {total}: not what was sent"));

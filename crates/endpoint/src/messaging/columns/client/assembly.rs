@@ -3,6 +3,7 @@
 use super::super::{BadAnswer, ColumnData, ColumnError, ColumnHeader, DataError, RequestError};
 use super::pieces::{ColumnPiece, PieceReader};
 use super::{Answer, ColumnClientConfig, Kind, ListedColumn, Pending, Reply, Ticket};
+use rackweave_base::memory::SharedBytes;
 use rackweave_wire::fabric::message::column::{
     COLUMN, COLUMN_HEADER_LEN, Checksum, LIST, LIST_HEADER_LEN, MESSAGE_MIN, REFUSED, Refused,
     UNCHANGED, UNCHANGED_LEN, Unchanged, list_entries,
@@ -71,13 +72,13 @@ impl Assembly {
     /// The next bytes have come.
     pub fn piece(
         &mut self,
-        mut bytes: &[u8],
+        mut bytes: SharedBytes<'_>,
         pending: &mut VecDeque<Pending>,
         config: &ColumnClientConfig,
         reader: &mut dyn PieceReader,
     ) -> Result<(), BadAnswer> {
         if let Self::Short { bytes: so_far, .. } = self {
-            so_far.extend_from_slice(bytes);
+            bytes.append_to(so_far);
             return Ok(());
         }
         if let Self::Head {
@@ -87,9 +88,9 @@ impl Assembly {
         } = self
         {
             let taken = bytes.len().min(COLUMN_HEADER_LEN - *len);
-            head[*len..*len + taken].copy_from_slice(&bytes[..taken]);
+            bytes.slice(..taken).copy_to(&mut head[*len..*len + taken]);
             *len += taken;
-            bytes = &bytes[taken..];
+            bytes = bytes.slice(taken..);
             if *len < COLUMN_HEADER_LEN {
                 return Ok(());
             }
@@ -154,22 +155,30 @@ impl Body {
         })
     }
 
-    fn piece(&mut self, bytes: &[u8], reader: &mut dyn PieceReader) {
+    fn piece(&mut self, bytes: SharedBytes<'_>, reader: &mut dyn PieceReader) {
         match &mut self.target {
             Target::Memory(data) => {
                 let at = self.at as usize;
-                data.bytes_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+                bytes.copy_to(&mut data.bytes_mut()[at..at + bytes.len()]);
             }
             Target::Reader(sum) => {
-                if let Some(sum) = sum {
-                    sum.update(bytes);
+                let mut show = |at: usize, part: &[u8]| {
+                    // Of the copy that the reader sees, whatever the peer does meanwhile.
+                    if let Some(sum) = sum {
+                        sum.update(part);
+                    }
+                    reader.piece(&ColumnPiece {
+                        ticket: Ticket(self.header.request),
+                        header: &self.header,
+                        offset: self.at + at as u64,
+                        bytes: part,
+                    });
+                    true
+                };
+                if bytes.is_empty() {
+                    show(0, &[]);
                 }
-                reader.piece(&ColumnPiece {
-                    ticket: Ticket(self.header.request),
-                    header: &self.header,
-                    offset: self.at,
-                    bytes,
-                });
+                bytes.each_part(show);
             }
             Target::Nowhere(_) => {}
         }

@@ -1,9 +1,9 @@
-//! Columns read where they lie in receive buffers.
+//! Columns read as they come, without being put together.
 
 use super::super::{Buffer, ColumnHeader};
 use super::Ticket;
 
-/// One who reads columns piece by piece, without their being copied.
+/// One who reads columns piece by piece, without their being put together in memory.
 ///
 /// The first piece of a column comes with its header and may be empty. Between the last piece and
 /// the request's end ([`super::Reply::Shown`]) nothing comes; if the request fails, what was shown
