@@ -119,8 +119,9 @@ enum State {
     Open,
     /// A flush has failed: what is read is right, nothing more is written.
     Failed,
-    /// Recovery has failed: what is at home is not known.
-    Lost,
+    /// Recovery has failed at this time: what is at home is not known. Who waited for it fails; a
+    /// later request has it begin anew, since what a medium cannot do now it may do then.
+    Lost(Instant),
 }
 
 /// What tests plant, to prove that they find it.
@@ -240,9 +241,10 @@ impl<B: Backend> DoubleWrite<B> {
         matches!(self.state, State::Open | State::Failed)
     }
 
-    /// Whether writes fail until the medium is opened again: a flush failed, or recovery did.
+    /// Whether writes fail: until the medium is opened again, since a flush failed, or because
+    /// recovery did.
     pub fn is_failed(&self) -> bool {
-        matches!(self.state, State::Failed | State::Lost)
+        matches!(self.state, State::Failed | State::Lost(_))
     }
 
     fn has(&self, bug: Bug) -> bool {
@@ -285,7 +287,7 @@ impl<B: Backend> DoubleWrite<B> {
         let failed = match self.state {
             State::Recovering(_) | State::Open => false,
             State::Failed => io.kind != IoKind::Read,
-            State::Lost => true,
+            State::Lost(_) => true,
         };
         if failed {
             Some(IoError::MediaError)
@@ -362,6 +364,9 @@ impl<B: Backend> Backend for DoubleWrite<B> {
 
     fn submit(&mut self, now: Instant, io: Io) -> Result<(), Io> {
         self.now = now;
+        if matches!(self.state, State::Lost(since) if since < now) {
+            self.state = State::Recovering(Recovery::new(&self.area));
+        }
         if matches!(self.state, State::Recovering(_)) {
             return Err(io);
         }

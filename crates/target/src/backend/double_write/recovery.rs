@@ -80,7 +80,7 @@ impl<B: Backend> DoubleWrite<B> {
             return;
         }
         if recovery.error.is_some() {
-            self.state = State::Lost;
+            self.state = State::Lost(self.now);
             return;
         }
         if let Some(io) = recovery.steps.pop_front() {

@@ -5,7 +5,7 @@ mod power;
 use super::area::{Entry, Header};
 use super::*;
 use crate::{MemoryBackend, Place};
-use rackweave_base::Rng;
+use rackweave_base::{Duration, Rng};
 use std::sync::{Arc, Mutex};
 
 pub(super) const SIZE: u32 = 1024;
@@ -265,6 +265,23 @@ fn errors_fail_whom_they_concern() {
     assert!(double.is_failed() && !double.is_recovered());
     let rest = vec![io(&memory, 15, IoKind::Read, 4, 1), write(16, 4)];
     assert_eq!(run(&mut double, rest), [(15, media), (16, media)]);
+    // Later on it may be read again.
+    let mut at = Instant::ZERO;
+    for is_broken in [true, false] {
+        noting.disk.set_broken(HOMES + 3, is_broken);
+        at += Duration::from_millis(1);
+        let mut read = Some(io(&memory, 17, IoKind::Read, 4, 1));
+        let mut done = Vec::new();
+        while done.is_empty() {
+            if let Some(io) = read.take() {
+                read = double.submit(at, io).err();
+            }
+            double.poll(at, &mut done);
+        }
+        let expect = if is_broken { media } else { Ok(()) };
+        assert_eq!((done[0].tag, done[0].result), (17, expect));
+    }
+    assert!(double.is_recovered());
 }
 
 /// A block that cannot be written is found, and repaired; what was to be written there must not
