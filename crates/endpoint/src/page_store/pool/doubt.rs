@@ -52,6 +52,13 @@ impl Pool {
         Doubt::parse(words).filter(|_| is_whole)
     }
 
+    /// Whether the node has yet to find out about this page, which is in the buffer frame. Its
+    /// version number is about to change.
+    pub(in super::super) fn is_in_doubt(&self, frame: u32, page: PageId) -> bool {
+        let any = self.doubts_pending() || self.doubts.taken.load(Ordering::Acquire);
+        any && self.doubt(frame).is_some_and(|doubt| doubt.page == page)
+    }
+
     /// The node has found out about the doubt of this version.
     pub(in super::super) fn end_doubt(&self, frame: u32, version: u64) {
         let word = self.doubt_word(frame, FOUND_OUT_AT);

@@ -152,6 +152,23 @@ fn what_has_come_home_is_given_up() {
     assert_eq!(stage.state(), FrameState::NOTHING);
 }
 
+/// Its version number changes when the directory hears that the node has it, a little before the
+/// node hears that. Who asks for the page meanwhile must not think that it has an old one.
+#[test]
+fn a_page_in_doubt_is_not_taken_for_old() {
+    for mode in [Shared, Exclusive] {
+        for steps in 0..80 {
+            let mut stage = Stage::new();
+            stage.doubt(FIRST);
+            stage.steps(steps);
+            let guard = stage.bench.fix(0, 1, mode).unwrap();
+            assert_eq!(counter(&guard), 1, "{mode:?} after {steps} steps");
+            drop(guard);
+            assert_eq!(stage.seen_by_the_other(), 1, "{mode:?} after {steps} steps");
+        }
+    }
+}
+
 /// It may have been the newest version, so what the node has may be older.
 #[test]
 fn what_has_a_damaged_home_is_given_up() {

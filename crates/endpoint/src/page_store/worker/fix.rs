@@ -364,6 +364,10 @@ impl<D: Directory> Worker<D> {
             self.pool.let_go(read);
             return Step::Vanish;
         };
+        if self.pool.is_in_doubt(read.frame(), page) {
+            self.pool.let_go(read);
+            return Step::Wait(State::Seek);
+        }
         match self.directory.begin(self.now, verbs, Op::Verify { page }) {
             Some(ticket) => {
                 self.jobs.push((ticket, Job::Fix(key)));
@@ -391,6 +395,9 @@ impl<D: Directory> Worker<D> {
             self.pool.moving.fetch_add(1, Ordering::Relaxed);
         }
         let (page, mode, frame) = (pending.page, pending.mode, write.frame());
+        if have.is_some() && self.pool.is_in_doubt(frame, page) {
+            return Step::Wait(State::Fetch { write, have });
+        }
         // It may have been published anew since.
         let version = || self.pool.table.meta(frame).version.load(Ordering::Acquire);
         let have = have.map(|_| version());
