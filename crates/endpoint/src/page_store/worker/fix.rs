@@ -223,6 +223,9 @@ impl<D: Directory> Worker<D> {
             meta.touch();
             return Step::Vanish;
         }
+        if self.pool.is_in_doubt(frame, page) {
+            return Step::Wait(State::Seek);
+        }
         if pending.mode == Mode::Exclusive {
             return match self.frames.try_write(frame) {
                 Some(write) if meta.has(page) => {
@@ -364,10 +367,6 @@ impl<D: Directory> Worker<D> {
             self.pool.let_go(read);
             return Step::Vanish;
         };
-        if self.pool.is_in_doubt(read.frame(), page) {
-            self.pool.let_go(read);
-            return Step::Wait(State::Seek);
-        }
         match self.directory.begin(self.now, verbs, Op::Verify { page }) {
             Some(ticket) => {
                 self.jobs.push((ticket, Job::Fix(key)));
