@@ -10,6 +10,9 @@
 //! *Shared* memory is a block's: it begins at a word and ends with one. *Own* memory is the
 //! caller's alone.
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86_64;
+
 use core::ops::Range;
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
@@ -33,12 +36,9 @@ const WORD: usize = size_of::<u64>();
 pub(super) unsafe fn load_shared(source: *const u8, target: *mut u8, len: usize) {
     if is_wordwise(source, len) {
         for at in (0..len).step_by(WORD) {
-            // SAFETY: within the ranges, valid by contract, and the word is aligned.
+            // SAFETY: within the ranges, valid by contract, and the shared word is aligned.
             unsafe {
-                let word = AtomicU64::from_ptr(source.cast_mut().add(at).cast());
-                let word = word.load(Ordering::Relaxed);
-                // Of memory that is mapped read-only only relaxed loads are defined.
-                fence(Ordering::Acquire);
+                let word = load_word(source.add(at));
                 target.add(at).cast::<u64>().write_unaligned(word);
             }
         }
@@ -65,10 +65,10 @@ pub(super) unsafe fn load_shared(source: *const u8, target: *mut u8, len: usize)
 pub(super) unsafe fn store_shared(source: *const u8, target: *mut u8, len: usize) {
     if is_wordwise(target, len) {
         for at in (0..len).step_by(WORD) {
-            // SAFETY: within the ranges, valid by contract, and the word is aligned.
+            // SAFETY: within the ranges, valid by contract, and the shared word is aligned.
             unsafe {
                 let word = source.add(at).cast::<u64>().read_unaligned();
-                AtomicU64::from_ptr(target.add(at).cast()).store(word, Ordering::Release);
+                store_word(target.add(at), word);
             }
         }
         return;
@@ -94,12 +94,7 @@ pub(super) unsafe fn copy_shared(source: *const u8, target: *mut u8, len: usize)
     if is_wordwise(source, len) && target.addr().is_multiple_of(WORD) && !overlap {
         for at in (0..len).step_by(WORD) {
             // SAFETY: within the ranges, valid by contract, and both words are aligned.
-            unsafe {
-                let from = AtomicU64::from_ptr(source.cast_mut().add(at).cast());
-                let word = from.load(Ordering::Relaxed);
-                fence(Ordering::Acquire);
-                AtomicU64::from_ptr(target.add(at).cast()).store(word, Ordering::Release);
-            }
+            unsafe { store_word(target.add(at), load_word(source.add(at))) };
         }
         return;
     }
@@ -167,6 +162,29 @@ pub(super) fn fence_streaming() {
 #[inline]
 fn is_wordwise(shared: *const u8, len: usize) -> bool {
     len <= WORDWISE_MAX && (shared.addr() | len).is_multiple_of(WORD)
+}
+
+/// A word of shared memory, with acquire order.
+///
+/// # Safety
+/// `word` must be an aligned word of shared memory.
+#[inline]
+unsafe fn load_word(word: *const u8) -> u64 {
+    // SAFETY: as the caller promises. Of memory that is mapped read-only only relaxed loads are
+    // defined, so the order comes from a fence.
+    let found = unsafe { AtomicU64::from_ptr(word.cast_mut().cast()) }.load(Ordering::Relaxed);
+    fence(Ordering::Acquire);
+    found
+}
+
+/// Sets a word of shared memory, with release order.
+///
+/// # Safety
+/// As for [`load_word`], and writable.
+#[inline]
+unsafe fn store_word(word: *mut u8, value: u64) {
+    // SAFETY: as the caller promises.
+    unsafe { AtomicU64::from_ptr(word.cast()) }.store(value, Ordering::Release);
 }
 
 /// Shows every word that some of `len` bytes of shared memory lie in to `see`: which byte of the
@@ -257,171 +275,6 @@ unsafe fn copy_words(source: *const u8, target: *mut u8, len: usize) {
             store_words(piece.as_ptr(), target.add(at), size);
         }
         done += size;
-    }
-}
-
-/// Assembly, because relaxed accesses are at most eight bytes wide and compilers do not join them.
-/// SSE2 is all that is needed and every x86-64 processor has it, so nothing is detected at run
-/// time; beyond the first-level cache wider ones are no faster.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod x86_64 {
-    use core::arch::asm;
-
-    /// Bytes of a turn of the loops.
-    const TURN: usize = 64;
-
-    /// What [`stream`] stores is a multiple of this many bytes.
-    pub(super) const STREAMED: usize = 16;
-
-    /// Copies `len` bytes; every length ends with a pair of accesses that may overlap.
-    ///
-    /// # Safety
-    /// As for [`super::copy_shared`]; the ranges do not overlap.
-    #[inline]
-    pub(super) unsafe fn copy(source: *const u8, target: *mut u8, len: usize) {
-        // SAFETY: each arm accesses no more than `len` bytes from both pointers on.
-        unsafe {
-            match len {
-                0 => {}
-                1..4 => bytes(source, target, len),
-                4..8 => pair::<4>(source, target, len),
-                8..16 => pair::<8>(source, target, len),
-                16..32 => pair::<16>(source, target, len),
-                32..TURN => pair::<32>(source, target, len),
-                _ => {
-                    turns(source, target, len / TURN * TURN);
-                    let rest = len - TURN;
-                    turns(source.add(rest), target.add(rest), TURN);
-                }
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`copy`], with `len` above zero.
-    #[inline]
-    unsafe fn bytes(source: *const u8, target: *mut u8, len: usize) {
-        // SAFETY: as the caller promises.
-        unsafe {
-            asm!(
-                "2:",
-                "movzx {byte:e}, byte ptr [{source} + {at}]",
-                "mov byte ptr [{target} + {at}], {byte:l}",
-                "inc {at}",
-                "cmp {at}, {len}",
-                "jb 2b",
-                source = in(reg) source, target = in(reg) target, len = in(reg) len,
-                at = inout(reg) 0usize => _, byte = out(reg) _,
-                options(nostack),
-            );
-        }
-    }
-
-    /// The first and the last `N` bytes of `len`, 4, 8, 16 or 32; all is loaded before anything is
-    /// stored.
-    ///
-    /// # Safety
-    /// As for [`copy`], with `len` from `N` to twice `N`.
-    #[inline]
-    unsafe fn pair<const N: usize>(source: *const u8, target: *mut u8, len: usize) {
-        let last = len - N;
-        // SAFETY: as the caller promises.
-        unsafe {
-            match N {
-                4 => asm!(
-                    "mov {a:e}, dword ptr [{source}]",
-                    "mov {b:e}, dword ptr [{source} + {last}]",
-                    "mov dword ptr [{target}], {a:e}",
-                    "mov dword ptr [{target} + {last}], {b:e}",
-                    source = in(reg) source, target = in(reg) target, last = in(reg) last,
-                    a = out(reg) _, b = out(reg) _,
-                    options(nostack, preserves_flags),
-                ),
-                8 => asm!(
-                    "mov {a}, qword ptr [{source}]",
-                    "mov {b}, qword ptr [{source} + {last}]",
-                    "mov qword ptr [{target}], {a}",
-                    "mov qword ptr [{target} + {last}], {b}",
-                    source = in(reg) source, target = in(reg) target, last = in(reg) last,
-                    a = out(reg) _, b = out(reg) _,
-                    options(nostack, preserves_flags),
-                ),
-                16 => asm!(
-                    "movups {a}, xmmword ptr [{source}]",
-                    "movups {b}, xmmword ptr [{source} + {last}]",
-                    "movups xmmword ptr [{target}], {a}",
-                    "movups xmmword ptr [{target} + {last}], {b}",
-                    source = in(reg) source, target = in(reg) target, last = in(reg) last,
-                    a = out(xmm_reg) _, b = out(xmm_reg) _,
-                    options(nostack, preserves_flags),
-                ),
-                32 => asm!(
-                    "movups {a}, xmmword ptr [{source}]",
-                    "movups {b}, xmmword ptr [{source} + 16]",
-                    "movups {c}, xmmword ptr [{source} + {last}]",
-                    "movups {d}, xmmword ptr [{source} + {last} + 16]",
-                    "movups xmmword ptr [{target}], {a}",
-                    "movups xmmword ptr [{target} + 16], {b}",
-                    "movups xmmword ptr [{target} + {last}], {c}",
-                    "movups xmmword ptr [{target} + {last} + 16], {d}",
-                    source = in(reg) source, target = in(reg) target, last = in(reg) last,
-                    a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
-                    options(nostack, preserves_flags),
-                ),
-                _ => unreachable!(),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`copy`], with `len` a multiple of [`TURN`] above zero.
-    #[inline]
-    unsafe fn turns(source: *const u8, target: *mut u8, len: usize) {
-        // SAFETY: as the caller promises.
-        unsafe {
-            asm!(
-                "2:",
-                "movups {a}, xmmword ptr [{source} + {at}]",
-                "movups {b}, xmmword ptr [{source} + {at} + 16]",
-                "movups {c}, xmmword ptr [{source} + {at} + 32]",
-                "movups {d}, xmmword ptr [{source} + {at} + 48]",
-                "movups xmmword ptr [{target} + {at}], {a}",
-                "movups xmmword ptr [{target} + {at} + 16], {b}",
-                "movups xmmword ptr [{target} + {at} + 32], {c}",
-                "movups xmmword ptr [{target} + {at} + 48], {d}",
-                "add {at}, 64",
-                "cmp {at}, {len}",
-                "jb 2b",
-                source = in(reg) source, target = in(reg) target, len = in(reg) len,
-                at = inout(reg) 0usize => _,
-                a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
-                options(nostack),
-            );
-        }
-    }
-
-    /// Copies `len` bytes, a multiple of [`STREAMED`], past the caches.
-    ///
-    /// # Safety
-    /// As for [`copy`], with `target` a multiple of [`STREAMED`].
-    pub(super) unsafe fn stream(source: *const u8, target: *mut u8, len: usize) {
-        if len == 0 {
-            return;
-        }
-        // SAFETY: as the caller promises.
-        unsafe {
-            asm!(
-                "2:",
-                "movups {a}, xmmword ptr [{source} + {at}]",
-                "movntdq xmmword ptr [{target} + {at}], {a}",
-                "add {at}, 16",
-                "cmp {at}, {len}",
-                "jb 2b",
-                source = in(reg) source, target = in(reg) target, len = in(reg) len,
-                at = inout(reg) 0usize => _, a = out(xmm_reg) _,
-                options(nostack),
-            );
-        }
     }
 }
 

@@ -8,7 +8,8 @@
 //!
 //! Bytes of a block are shared with peers by design, as RDMA memory is: somebody may write them at
 //! any time. So all access to them is atomic, in words or by copies ([`SharedBytes`]); ring words
-//! with acquire and release order, which hand over the bulk bytes. A peer that breaks the protocol
+//! with acquire and release order, which hand over the bulk bytes. [`Frames`] alone give slices, of
+//! what a latch protects. A peer that breaks the protocol
 //! damages bytes, never memory safety: addresses are checked at every access, and memory once
 //! obtained from the system stays mapped until the arena is dropped.
 //!

@@ -9,7 +9,7 @@ use super::copy::{copy_shared, fill_shared, load_shared, store_shared};
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
-use core::ops::{Bound, Range, RangeBounds};
+use core::ops::{Bound, Deref, Range, RangeBounds};
 
 /// Bytes that [`SharedBytes::each_part`] shows at once, at most.
 const PART: usize = 4 << 10;
@@ -22,22 +22,14 @@ pub struct SharedBytes<'a> {
     block: PhantomData<&'a Block>,
 }
 
-/// Bytes of a block, to be copied into it.
-pub struct SharedBytesMut<'a> {
-    pointer: *mut u8,
-    len: usize,
-    block: PhantomData<&'a Block>,
-}
+/// Bytes of a block, to be copied into it; what reads them is that of [`SharedBytes`].
+pub struct SharedBytesMut<'a>(SharedBytes<'a>);
 
 // SAFETY: the pointer is to bytes of a block, which outlives the view, and all access to them is
 // atomic.
 unsafe impl Send for SharedBytes<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for SharedBytes<'_> {}
-// SAFETY: as above.
-unsafe impl Send for SharedBytesMut<'_> {}
-// SAFETY: as above.
-unsafe impl Sync for SharedBytesMut<'_> {}
 
 impl Block {
     /// A view of `len` bytes from `offset` on.
@@ -59,11 +51,7 @@ impl Block {
     /// If they are not all in the block.
     #[inline]
     pub fn bytes_mut(&self, offset: usize, len: usize) -> SharedBytesMut<'_> {
-        SharedBytesMut {
-            pointer: self.pointer(offset, len),
-            len,
-            block: PhantomData,
-        }
+        SharedBytesMut(self.bytes(offset, len))
     }
 }
 
@@ -130,7 +118,7 @@ impl<'a> SharedBytes<'a> {
     #[inline]
     pub fn copy_to(&self, target: &mut [u8]) {
         assert_eq!(self.len, target.len(), "a copy needs equal lengths");
-        // SAFETY: the view is of bytes of a living block, and `target` is a distinct Rust slice.
+        // SAFETY: the block outlives the view, and `target` is a distinct Rust slice.
         unsafe { load_shared(self.pointer, target.as_mut_ptr(), self.len) };
     }
 
@@ -138,8 +126,8 @@ impl<'a> SharedBytes<'a> {
     pub fn append_to(&self, target: &mut Vec<u8>) {
         target.reserve(self.len);
         let spare: *mut MaybeUninit<u8> = target.spare_capacity_mut().as_mut_ptr();
-        // SAFETY: the view is of bytes of a living block; there is room for as many behind what is
-        // in `target`, and it is initialised when they are counted.
+        // SAFETY: the block outlives the view. The spare capacity is as long, and the length grows
+        // only after it was initialised.
         unsafe {
             load_shared(self.pointer, spare.cast(), self.len);
             target.set_len(target.len() + self.len);
@@ -182,8 +170,8 @@ impl<'a> SharedBytes<'a> {
         (0..self.len).step_by(PART).all(|at| {
             let part = self.slice(at..self.len.min(at + PART));
             let copy = copy.as_mut_ptr().cast::<u8>();
-            // SAFETY: the view is of bytes of a living block; there is room for a part, and what is
-            // shown of it was written just before.
+            // SAFETY: the block outlives the view. A part is no longer than `copy`; the slice is
+            // of the bytes that were written just before.
             see(at, unsafe {
                 load_shared(part.pointer, copy, part.len);
                 core::slice::from_raw_parts(copy, part.len)
@@ -209,7 +197,7 @@ impl<'a> SharedBytes<'a> {
     /// of the region, nor the kernel.
     #[inline]
     pub unsafe fn as_slice(&self) -> &'a [u8] {
-        // SAFETY: bytes of a living block, all initialised; the caller keeps writers away.
+        // SAFETY: the block outlives the view and is initialised; the caller keeps writers away.
         unsafe { core::slice::from_raw_parts(self.pointer, self.len) }
     }
 }
@@ -241,27 +229,21 @@ impl fmt::Debug for SharedBytes<'_> {
     }
 }
 
+impl<'a> Deref for SharedBytesMut<'a> {
+    type Target = SharedBytes<'a>;
+    fn deref(&self) -> &SharedBytes<'a> {
+        &self.0
+    }
+}
+
 impl<'a> SharedBytesMut<'a> {
-    /// How many.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Some of them.
     ///
     /// # Panics
     /// If the range is not in the view.
     #[inline]
     pub fn slice(&mut self, range: impl RangeBounds<usize>) -> SharedBytesMut<'_> {
-        let whole = SharedBytesMut { ..*self };
-        whole.into_slice(range)
+        SharedBytesMut(self.0.slice(range))
     }
 
     /// [`Self::slice`] of a view that is not needed as a whole any more.
@@ -270,12 +252,7 @@ impl<'a> SharedBytesMut<'a> {
     /// If the range is not in the view.
     #[inline]
     pub fn into_slice(self, range: impl RangeBounds<usize>) -> Self {
-        let range = checked(range, self.len);
-        Self {
-            pointer: self.pointer.wrapping_add(range.start),
-            len: range.len(),
-            block: PhantomData,
-        }
+        Self(self.0.slice(range))
     }
 
     /// Pieces of `size` bytes; a rest that is shorter is left out.
@@ -287,12 +264,7 @@ impl<'a> SharedBytesMut<'a> {
         &mut self,
         size: usize,
     ) -> impl ExactSizeIterator<Item = SharedBytesMut<'_>> {
-        let (pointer, count) = (self.pointer, self.len / size);
-        (0..count).map(move |at| SharedBytesMut {
-            pointer: pointer.wrapping_add(at * size),
-            len: size,
-            block: PhantomData,
-        })
+        self.0.chunks_exact(size).map(SharedBytesMut)
     }
 
     /// Copies `source` to the bytes from `at` on.
@@ -303,14 +275,14 @@ impl<'a> SharedBytesMut<'a> {
     pub fn write(&mut self, at: usize, source: &[u8]) {
         let end = at.checked_add(source.len());
         assert!(
-            end.is_some_and(|end| end <= self.len),
+            end.is_some_and(|end| end <= self.0.len),
             "{} bytes at {at} of a view of {} bytes",
             source.len(),
-            self.len
+            self.0.len
         );
-        // SAFETY: in the view, just checked, which is of bytes of a living block; `source` is a
-        // distinct Rust slice.
-        unsafe { store_shared(source.as_ptr(), self.pointer.add(at), source.len()) };
+        // SAFETY: in the view, just checked; the block outlives it, and `source` is a distinct Rust
+        // slice.
+        unsafe { store_shared(source.as_ptr(), self.as_mut_ptr().add(at), source.len()) };
     }
 
     /// Copies `source` over all of them.
@@ -319,7 +291,7 @@ impl<'a> SharedBytesMut<'a> {
     /// If it is not as long.
     #[inline]
     pub fn copy_from(&mut self, source: &[u8]) {
-        assert_eq!(self.len, source.len(), "a copy needs equal lengths");
+        assert_eq!(self.0.len, source.len(), "a copy needs equal lengths");
         self.write(0, source);
     }
 
@@ -329,32 +301,22 @@ impl<'a> SharedBytesMut<'a> {
     /// If they are not as many.
     #[inline]
     pub fn copy_from_shared(&mut self, source: SharedBytes<'_>) {
-        assert_eq!(self.len, source.len, "a copy needs equal lengths");
-        // SAFETY: both views are of bytes of living blocks.
-        unsafe { copy_shared(source.pointer, self.pointer, self.len) };
+        assert_eq!(self.0.len, source.len, "a copy needs equal lengths");
+        // SAFETY: the blocks outlive the views.
+        unsafe { copy_shared(source.pointer, self.as_mut_ptr(), self.0.len) };
     }
 
     /// Sets all of them to `value`.
     #[inline]
     pub fn fill(&mut self, value: u8) {
-        // SAFETY: the view is of bytes of a living block.
-        unsafe { fill_shared(self.pointer, value, self.len) };
-    }
-
-    /// The same bytes, to be read.
-    #[inline]
-    pub fn as_shared(&self) -> SharedBytes<'_> {
-        SharedBytes {
-            pointer: self.pointer,
-            len: self.len,
-            block: PhantomData,
-        }
+        // SAFETY: the block outlives the view.
+        unsafe { fill_shared(self.as_mut_ptr(), value, self.0.len) };
     }
 
     /// Where they are: what foreign code and the kernel are given.
     #[inline]
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.pointer
+        self.0.pointer.cast_mut()
     }
 
     /// The bytes as a slice.
@@ -364,14 +326,14 @@ impl<'a> SharedBytesMut<'a> {
     /// of the region, nor the kernel.
     #[inline]
     pub unsafe fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: bytes of a living block, all initialised; the caller keeps everybody away.
-        unsafe { core::slice::from_raw_parts_mut(self.pointer, self.len) }
+        // SAFETY: the block outlives the view and is initialised; the caller keeps everybody away.
+        unsafe { core::slice::from_raw_parts_mut(self.as_mut_ptr(), self.0.len) }
     }
 }
 
 impl fmt::Debug for SharedBytesMut<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_shared().fmt(f)
+        self.0.fmt(f)
     }
 }
 

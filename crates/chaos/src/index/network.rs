@@ -40,6 +40,14 @@ pub(super) struct Guided {
     pub switch_restarts: u64,
 }
 
+/// What a reader that asks the network has seen so far.
+pub(super) struct Seen {
+    desk: Rc<Desk>,
+    statistics: ReaderStatistics,
+    /// How often the NIC there lost every packet of a request by chance.
+    unlucky: u64,
+}
+
 impl Guide {
     pub fn new(stage: &mut Stage<'_>) -> Result<Option<Self>, String> {
         let Some(plan) = stage.plan.network else {
@@ -220,13 +228,16 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// What all readers have seen so far that ask the network, by client, and how often the NIC
-    /// there lost every packet of a request by chance.
-    pub fn seen(&mut self) -> Vec<(Rc<Desk>, ReaderStatistics, u64)> {
+    /// What all readers have seen so far that ask the network.
+    pub fn seen(&mut self) -> Vec<Seen> {
         let seen = self.askers().into_iter().map(|desk| {
-            let seen = desk.client.borrow().reader_statistics();
+            let statistics = desk.client.borrow().reader_statistics();
             let unlucky = self.unlucky(desk.node);
-            (desk, seen, unlucky)
+            Seen {
+                desk,
+                statistics,
+                unlucky,
+            }
         });
         seen.collect()
     }
@@ -242,15 +253,16 @@ impl Stage<'_> {
     }
 
     /// Nothing was disturbed since `before`, and everything was read: by way of the network.
-    pub fn check_led(&mut self, before: &[(Rc<Desk>, ReaderStatistics, u64)]) {
-        for (desk, before, unlucky) in before {
+    pub fn check_led(&mut self, before: &[Seen]) {
+        for seen in before {
+            let (desk, before) = (&seen.desk, &seen.statistics);
             let now = desk.client.borrow().reader_statistics();
             let (astray, refused, queries) = (
                 now.network_astray - before.network_astray,
                 now.network_refused - before.network_refused,
                 now.network_queries - before.network_queries,
             );
-            let unlucky = self.unlucky(desk.node) - unlucky;
+            let unlucky = self.unlucky(desk.node) - seen.unlucky;
             if astray > 0 || refused > unlucky || queries == 0 {
                 let what = format!(
                     "client {} after everything was mended: {queries} queries, {astray} led \

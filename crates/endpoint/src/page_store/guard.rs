@@ -222,9 +222,11 @@ impl PageGuard {
     /// # Panics
     /// If the page is fixed shared, or has not that many bytes.
     pub fn update<R>(&mut self, range: Range<usize>, change: impl FnOnce(&mut [u8]) -> R) -> R {
-        let mut copy = self.data()[range.clone()].to_vec();
+        let mut bytes = self.data_mut();
+        let mut copy = vec![0; range.len()];
+        bytes.slice(range.clone()).copy_to(&mut copy);
         let result = change(&mut copy);
-        self.data_mut().write(range.start, &copy);
+        bytes.write(range.start, &copy);
         result
     }
 

@@ -72,7 +72,7 @@ impl Sender {
     pub(super) fn grow_piece(&mut self, len: usize) {
         let at = self.open_piece.expect("a piece is open");
         let mut bytes = self.slot().bytes.bytes_mut(0, 1);
-        let header = bytes.as_shared().array::<PIECE_HEADER_LEN>(at);
+        let header = bytes.array::<PIECE_HEADER_LEN>(at);
         let mut header: PieceHeader = zerocopy::transmute!(header);
         header.length += len as u32;
         bytes.write(at, header.as_bytes());

@@ -76,6 +76,8 @@ pub struct PageHistory {
     pages: BTreeMap<u64, Page>,
     /// Nodes that died or are taken for dead.
     dead: BTreeSet<u16>,
+    /// The directory was made again at least once.
+    is_made_again: bool,
     patience: Duration,
     reads: u64,
     writes: u64,
@@ -89,6 +91,7 @@ impl PageHistory {
         Self {
             pages: BTreeMap::new(),
             dead: BTreeSet::new(),
+            is_made_again: false,
             patience,
             reads: 0,
             writes: 0,
@@ -265,6 +268,7 @@ impl PageHistory {
     /// there.
     pub fn not_taken(&mut self, who: Who, page: u64, version: u64, home_is_damaged: bool) {
         let is_dead = self.dead.contains(&who.node);
+        let is_untold = home_is_damaged && self.is_made_again;
         let entry = self.page(page);
         let newest = entry.newest();
         // Of zeroes nobody was told the version.
@@ -275,7 +279,7 @@ impl PageHistory {
         if is_newest && !was_taken {
             entry.states.pop();
         }
-        if !home_is_damaged && (was_taken || !(is_dead || was_lost)) {
+        if !is_untold && (was_taken || !(is_dead || was_lost)) {
             self.violate(PageViolation::ChangeRefused { page, who, version });
         }
     }
@@ -368,6 +372,7 @@ impl PageHistory {
     /// The directory was lost and made again from what the nodes have; `partial`: of a node that
     /// does not answer, nobody knows what it had, so everything may be lost.
     pub fn made_again(&mut self, partial: bool) {
+        self.is_made_again = true;
         for page in self.pages.values_mut() {
             page.renumber(partial);
         }

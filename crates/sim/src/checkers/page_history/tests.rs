@@ -411,6 +411,22 @@ fn a_change_of_the_living_is_taken() {
 }
 
 #[test]
+fn a_damaged_home_costs_a_change_only_when_the_directory_is_made_again() {
+    for made_again in [true, false] {
+        let mut story = Story::new();
+        story.change(B, v2(), 3);
+        if made_again {
+            story.history.made_again(false);
+        }
+        story.history.not_taken(B, PAGE, 3, true);
+        match made_again {
+            true => story.passes(),
+            false => story.fails(|v| matches!(v, PageViolation::ChangeRefused { version: 3, .. })),
+        }
+    }
+}
+
+#[test]
 fn a_change_may_be_lost_on_its_way_if_a_node_is_silent_and_that_is_reported() {
     for (partial, reported) in [(true, true), (true, false), (false, false)] {
         let mut story = Story::new();
