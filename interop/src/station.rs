@@ -2,7 +2,7 @@
 
 use crate::driver::Machine;
 use rackweave_base::packet::Pool;
-use rackweave_base::{Instant, MacAddr, Memory, Rng};
+use rackweave_base::{Instant, KeyRng, MacAddr, Memory, Rng};
 use rackweave_link::Link;
 use rackweave_nic::{NeighbourConfig, Neighbours, Nic, NicConfig};
 use std::net::Ipv4Addr;
@@ -25,7 +25,12 @@ impl<L: Link> Station<L> {
     pub fn new(ip: Ipv4Addr, mac: MacAddr, link: L, memory: &Memory, rng: Rng) -> Self {
         let pool = Pool::new(1024);
         Self {
-            nic: Nic::new(NicConfig::new(ip, mac), memory.clone(), pool, rng),
+            nic: Nic::new(
+                NicConfig::new(ip, mac),
+                memory.clone(),
+                pool,
+                KeyRng::seeded(rng),
+            ),
             neighbours: Neighbours::new(NeighbourConfig::new(ip, mac)),
             link,
         }

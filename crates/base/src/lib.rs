@@ -22,6 +22,6 @@ pub use ids::{Lkey, MacAddr, NodeId, PortId, Qpn, Rkey};
 pub use memory::{Block, BlockRef, Memory};
 pub use packet::{Packet, Payload};
 pub use psn::Psn;
-pub use rng::Rng;
+pub use rng::{KeyRng, Rng};
 pub use time::{Duration, Instant};
 pub use timers::Timers;

@@ -62,9 +62,61 @@ impl Rng {
     }
 }
 
+/// Where keys, starting packet sequence numbers, tokens and identities come from: numbers that
+/// nobody may guess, however many others he has seen.
+#[derive(Debug)]
+pub struct KeyRng(Source);
+
+#[derive(Debug)]
+enum Source {
+    System,
+    Seeded(Rng),
+}
+
+impl KeyRng {
+    /// The system's generator, which is asked for every number, so that a fork of the process draws
+    /// others.
+    pub fn system() -> Self {
+        Self(Source::System)
+    }
+
+    /// Numbers that repeat with the seed, for simulations and tests: who knows it knows the keys.
+    pub fn seeded(rng: Rng) -> Self {
+        Self(Source::Seeded(rng))
+    }
+
+    /// 64 random bits.
+    ///
+    /// # Panics
+    /// If the system has none to give.
+    pub fn next_u64(&mut self) -> u64 {
+        match &mut self.0 {
+            Source::System => getrandom::u64().expect("the system gives random numbers"),
+            Source::Seeded(rng) => rng.next_u64(),
+        }
+    }
+
+    /// 32 random bits.
+    ///
+    /// # Panics
+    /// As [`Self::next_u64`].
+    pub fn next_u32(&mut self) -> u32 {
+        (self.next_u64() >> 32) as u32
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_repeat_only_with_a_seed() {
+        let seeded = || KeyRng::seeded(Rng::new(7));
+        assert_eq!(seeded().next_u64(), seeded().next_u64());
+        assert_eq!(seeded().next_u32(), Rng::new(7).next_u32());
+        let system = || KeyRng::system().next_u64();
+        assert_ne!(system(), system());
+    }
 
     #[test]
     fn the_same_seed_gives_the_same_numbers() {

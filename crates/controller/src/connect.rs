@@ -52,7 +52,10 @@ impl Controller {
         (b, b_qpn): (NodeId, Qpn),
         attributes: &PairAttributes,
     ) -> Result<(), LaneError> {
-        let (a_psn, b_psn) = (Psn::new(self.rng.next_u32()), Psn::new(self.rng.next_u32()));
+        let (a_psn, b_psn) = (
+            Psn::new(self.keys.next_u32()),
+            Psn::new(self.keys.next_u32()),
+        );
         let nodes = site.nodes();
         let peer = |node: NodeId, qpn: Qpn| {
             nodes

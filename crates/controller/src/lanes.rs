@@ -192,7 +192,7 @@ impl Controller {
 
     /// A PSN that nobody can guess.
     pub(crate) fn random_psn(&mut self) -> Psn {
-        Psn::new(self.rng.next_u32())
+        Psn::new(self.keys.next_u32())
     }
 
     /// Connects `lane` to a queue pair made on `node`, or that it has already.

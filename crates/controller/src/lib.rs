@@ -23,7 +23,7 @@ pub mod topology;
 use flows::FlowBook;
 use forward::HostBook;
 use lanes::LaneBook;
-use rackweave_base::Rng;
+use rackweave_base::KeyRng;
 use sequencer::SequencerBook;
 
 pub use flows::{
@@ -44,7 +44,7 @@ pub use topology::Topology;
 /// The controller of one rack. `switch` is switch 0, at which all lanes end.
 pub struct Controller {
     switch: SwitchAddress,
-    rng: Rng,
+    keys: KeyRng,
     hosts: HostBook,
     lanes: LaneBook,
     flows: FlowBook,
@@ -56,10 +56,16 @@ pub struct Controller {
 impl Controller {
     /// A controller that has connected nothing yet. `lanes`, `threads` and `producers` are the
     /// sizes of the switch's tables.
-    pub fn new(switch: SwitchAddress, lanes: u16, threads: u16, producers: u16, rng: Rng) -> Self {
+    pub fn new(
+        switch: SwitchAddress,
+        lanes: u16,
+        threads: u16,
+        producers: u16,
+        keys: KeyRng,
+    ) -> Self {
         Self {
             switch,
-            rng,
+            keys,
             hosts: HostBook::default(),
             lanes: LaneBook::new(lanes),
             flows: FlowBook::new(threads, producers),

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{SWITCH, pipeline_config, switch_config};
-use rackweave_base::Rng;
 use rackweave_base::{Instant, MacAddr, Memory, NodeId, Packet, Payload, PortId, Psn, Qpn, Rkey};
+use rackweave_base::{KeyRng, Rng};
 use rackweave_controller::{Controller, NodeAddress, RegionError, RegionName, Site};
 use rackweave_programs::Pipeline;
 use rackweave_switch::{Budget, Switch};
@@ -39,7 +39,10 @@ impl Addresses {
             nodes: nodes.collect(),
             switch,
         };
-        (site, Controller::new(SWITCH, 4, 4, 4, Rng::new(1)))
+        (
+            site,
+            Controller::new(SWITCH, 4, 4, 4, KeyRng::seeded(Rng::new(1))),
+        )
     }
 
     fn check(&mut self, port: u16, packet: Packet) -> Result<(u16, Packet), &'static str> {

@@ -2,7 +2,7 @@
 //! endpoints run on.
 
 use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, MacAddr, Memory, Packet, Rng};
+use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, Packet, Rng};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_wire::Headers;
 use std::collections::BTreeMap;
@@ -52,7 +52,12 @@ impl Network {
         let nics = (0..nodes)
             .map(|node| {
                 let rng = rng.fork(&format!("nic {node}"));
-                Nic::new(nic_config(node), memory.clone(), Pool::new(4096), rng)
+                Nic::new(
+                    nic_config(node),
+                    memory.clone(),
+                    Pool::new(4096),
+                    KeyRng::seeded(rng),
+                )
             })
             .collect();
         Self {

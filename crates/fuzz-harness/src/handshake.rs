@@ -2,7 +2,7 @@
 
 use rackweave_base::memory::Block;
 use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, MacAddr, Memory, Psn, Qpn, Rkey, Rng};
+use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, Psn, Qpn, Rkey, Rng};
 use rackweave_endpoint::messaging::handshake::{Dialer, Greeter, Step};
 use rackweave_endpoint::messaging::{MessagingConfig, UnitTerms};
 use rackweave_nic::{Nic, NicConfig};
@@ -64,7 +64,7 @@ fn one_message(data: &[u8]) {
 struct Unit {
     nic: Nic,
     memory: Memory,
-    rng: Rng,
+    keys: KeyRng,
 }
 
 impl Unit {
@@ -79,9 +79,14 @@ impl Unit {
         // Receive buffers of a peer may be larger than this, which is refused.
         let memory = Memory::new(1 << 18);
         Self {
-            nic: Nic::new(config, memory.clone(), Pool::new(1), Rng::new(1)),
+            nic: Nic::new(
+                config,
+                memory.clone(),
+                Pool::new(1),
+                KeyRng::seeded(Rng::new(1)),
+            ),
             memory,
-            rng: Rng::new(2),
+            keys: KeyRng::seeded(Rng::new(2)),
         }
     }
 
@@ -147,14 +152,14 @@ impl Machine {
     }
 
     fn act(&mut self, unit: &mut Unit, now: Instant) {
-        let Unit { nic, memory, rng } = unit;
+        let Unit { nic, memory, keys } = unit;
         let (step, sent) = match &mut self.kind {
             Kind::Dialer(dialer) => {
-                let step = dialer.poll(now, nic, memory, rng);
+                let step = dialer.poll(now, nic, memory, keys);
                 (step, dialer.poll_send())
             }
             Kind::Greeter(greeter) => {
-                let step = greeter.poll(now, nic, memory, rng);
+                let step = greeter.poll(now, nic, memory, keys);
                 (step, greeter.poll_send())
             }
         };

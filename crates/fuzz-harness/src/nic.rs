@@ -3,7 +3,9 @@
 use crate::input::Input;
 use crate::packets::{self, Host, Place, Way};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Block, Duration, Instant, MacAddr, Memory, Packet, Psn, Qpn, Rkey, Rng};
+use rackweave_base::{
+    Block, Duration, Instant, KeyRng, MacAddr, Memory, Packet, Psn, Qpn, Rkey, Rng,
+};
 use rackweave_nic::{Dcqcn, Nic, NicConfig};
 use rackweave_verbs::{
     Access, Completion, CqId, Mtu, Operation, Peer, QpCapabilities, QpModify, QpState,
@@ -109,7 +111,12 @@ impl Fuzzed {
         };
         // A small pool makes READ responses wait for buffers.
         let pool = Pool::new(if setup & 4 == 0 { 64 } else { 2 });
-        let mut nic = Nic::new(config, memory.clone(), pool, Rng::new(u64::from(setup)));
+        let mut nic = Nic::new(
+            config,
+            memory.clone(),
+            pool,
+            KeyRng::seeded(Rng::new(u64::from(setup))),
+        );
         let (pd, other_pd) = (nic.create_pd(), nic.create_pd());
         let cq = nic.create_cq(256).expect("room");
         let mut allocate = |len, pd, access| {

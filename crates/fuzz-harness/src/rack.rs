@@ -3,7 +3,7 @@
 use crate::packets::Host;
 use rackweave_base::packet::Pool;
 use rackweave_base::{
-    Duration, Instant, MacAddr, Memory, NodeId, Packet, Payload, PortId, Rkey, Rng,
+    Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, Payload, PortId, Rkey, Rng,
 };
 use rackweave_controller::{
     Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site, SwitchAddress,
@@ -103,7 +103,7 @@ impl Rack {
                 ..NicConfig::new(ip, mac)
             };
             let rng = rng.fork(&format!("nic {node}"));
-            Nic::new(config, memory.clone(), Pool::new(256), rng)
+            Nic::new(config, memory.clone(), Pool::new(256), KeyRng::seeded(rng))
         });
         let nics = nics.collect();
         let config = pipeline_config(rewrite);
@@ -133,7 +133,13 @@ impl Rack {
         };
         let (lanes, flows) = (config.engine.lanes, config.flows);
         let rng = rng.fork("controller");
-        let mut controller = Controller::new(address, lanes, flows.threads, flows.producers, rng);
+        let mut controller = Controller::new(
+            address,
+            lanes,
+            flows.threads,
+            flows.producers,
+            KeyRng::seeded(rng),
+        );
         controller.install_hosts(&mut rack).expect("room");
         (rack, controller)
     }

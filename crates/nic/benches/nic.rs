@@ -3,7 +3,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, MacAddr, Memory, Psn, Qpn, Rng};
+use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, Psn, Qpn, Rng};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::{
     Access, Completion, CqId, Mtu, Operation, Peer, QpCapabilities, QpModify, ReceiveSide, Region,
@@ -30,7 +30,12 @@ fn node(memory: &Memory, number: u8, check: bool) -> Node {
         ..NicConfig::new(ip, mac)
     };
     let pool = Pool::new(1024);
-    let mut nic = Nic::new(config, memory.clone(), pool, Rng::new(u64::from(number)));
+    let mut nic = Nic::new(
+        config,
+        memory.clone(),
+        pool,
+        KeyRng::seeded(Rng::new(u64::from(number))),
+    );
     let pd = nic.create_pd();
     let cq = nic.create_cq(1024).unwrap();
     let qpn = nic

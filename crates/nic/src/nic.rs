@@ -9,7 +9,7 @@ use crate::table::QpTable;
 use crate::{Counters, DropReason, NicConfig, region_table};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, Memory, Packet, Qpn, Rng};
+use rackweave_base::{Duration, Instant, KeyRng, Memory, Packet, Qpn};
 use rackweave_verbs::QpEvent;
 use rackweave_wire::{Ecn, Headers, Opcode, ParseError, Verdict, icrc};
 
@@ -23,7 +23,7 @@ const PARTITION: u16 = 0x7fff;
 pub struct Nic {
     pub(crate) qps: QpTable,
     pub(crate) core: Core,
-    pub(crate) rng: Rng,
+    pub(crate) keys: KeyRng,
     pub(crate) pds: u32,
     /// When to try again for packets that found no buffer.
     stalled_until: Option<Instant>,
@@ -46,12 +46,12 @@ pub(crate) fn bytes_fixed(config: &NicConfig) -> usize {
 
 impl Nic {
     /// A NIC with empty tables. Values of `config` out of range are moved into it.
-    pub fn new(config: NicConfig, memory: Memory, pool: Pool, rng: Rng) -> Self {
+    pub fn new(config: NicConfig, memory: Memory, pool: Pool, keys: KeyRng) -> Self {
         let config = config.clamped();
         Self {
             qps: QpTable::new(config.qps_max),
             core: Core::new(config, memory, pool),
-            rng,
+            keys,
             pds: 0,
             stalled_until: None,
             ports: None,

@@ -4,7 +4,7 @@
 //! one probe, one range check and one permission check, and it is made for every packet, so that a
 //! region that has been deregistered is out of reach at once.
 
-use rackweave_base::{Block, BlockRef, Lkey, Rkey, Rng};
+use rackweave_base::{Block, BlockRef, KeyRng, Lkey, Rkey};
 use rackweave_verbs::{Access, PdId, Region};
 
 /// The address of the first region.
@@ -136,11 +136,11 @@ impl RegionTable {
         pd: PdId,
         block: Block,
         access: Access,
-        rng: &mut Rng,
+        keys: &mut KeyRng,
     ) -> Option<Region> {
         let at = self.free.pop()?;
-        let lkey = Self::fresh_key(&self.by_lkey, rng);
-        let rkey = Self::fresh_key(&self.by_rkey, rng);
+        let lkey = Self::fresh_key(&self.by_lkey, keys);
+        let rkey = Self::fresh_key(&self.by_rkey, keys);
         let (address, len) = (self.next_address, block.len() as u64);
         self.next_address += len.next_multiple_of(ADDRESS_ALIGNMENT) + ADDRESS_ALIGNMENT;
         self.by_lkey.insert(lkey, at);
@@ -164,9 +164,9 @@ impl RegionTable {
     }
 
     /// Keys are never zero, so that a forgotten key is a wrong one.
-    fn fresh_key(index: &KeyIndex, rng: &mut Rng) -> u32 {
+    fn fresh_key(index: &KeyIndex, keys: &mut KeyRng) -> u32 {
         loop {
-            let key = rng.next_u32();
+            let key = keys.next_u32();
             if key != 0 && index.get(key).is_none() {
                 return key;
             }
@@ -249,7 +249,7 @@ impl RegionTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rackweave_base::Memory;
+    use rackweave_base::{Memory, Rng};
     use std::collections::BTreeMap;
 
     #[test]
@@ -279,20 +279,20 @@ mod tests {
     #[test]
     fn every_access_is_checked() {
         let memory = Memory::new(1 << 20);
-        let mut rng = Rng::new(1);
+        let mut keys = KeyRng::seeded(Rng::new(1));
         let mut table = RegionTable::new(2);
         let pd = PdId(0);
         let access = Access::LOCAL_WRITE | Access::REMOTE_READ;
         let block = memory.allocate(5000).unwrap();
-        let region = table.register(pd, block, access, &mut rng).unwrap();
+        let region = table.register(pd, block, access, &mut keys).unwrap();
         assert_eq!(region.address, ADDRESS_FIRST);
         let other = table
-            .register(pd, memory.allocate(1).unwrap(), access, &mut rng)
+            .register(pd, memory.allocate(1).unwrap(), access, &mut keys)
             .unwrap();
         assert_eq!(other.address, ADDRESS_FIRST + 8192 + 4096);
         assert!(
             table
-                .register(pd, memory.allocate(1).unwrap(), access, &mut rng)
+                .register(pd, memory.allocate(1).unwrap(), access, &mut keys)
                 .is_none()
         );
         let read = |rkey, address, len| table.remote(pd, rkey, address, len, Access::REMOTE_READ);

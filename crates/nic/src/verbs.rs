@@ -51,7 +51,7 @@ impl Verbs for Nic {
         let limit = self.core.config.regions_max;
         let regions = &mut self.core.regions;
         regions
-            .register(pd, block, access, &mut self.rng)
+            .register(pd, block, access, &mut self.keys)
             .ok_or(RegisterError::TooMany { limit })
     }
 

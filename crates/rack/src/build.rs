@@ -4,7 +4,7 @@ use crate::choices;
 pub(crate) use crate::choices::Kind;
 use crate::config::{BudgetName, ConfigError, RackConfig, index_config};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, MacAddr, Memory, NodeId, PortId, Rng};
+use rackweave_base::{Duration, KeyRng, MacAddr, Memory, NodeId, PortId, Rng};
 use rackweave_controller::topology::NodePlace;
 use rackweave_controller::{Controller, FlowSpec, NodeAddress, SwitchAddress, Topology};
 use rackweave_nic::{Dcqcn, Nic, NicConfig};
@@ -245,8 +245,8 @@ pub(crate) fn build(
     let mut nics = Vec::new();
     for (node, _) in Address::of_nodes(config) {
         let nic = nic_config(config, node, kind);
-        let rng = rng.fork(&config.node[usize::from(node.0)].name);
-        nics.push(Nic::new(nic, memory.clone(), pool.clone(), rng));
+        let keys = kind.keys(rng.fork(&config.node[usize::from(node.0)].name));
+        nics.push(Nic::new(nic, memory.clone(), pool.clone(), keys));
     }
     let topology = config.topology()?;
     let mut switches = Vec::new();
@@ -261,7 +261,7 @@ pub(crate) fn build(
         switches.push(load(config, &pipeline, &memory, switch_config)?);
         pipelines.push(pipeline);
     }
-    let controller = build_controller(config, rng.fork("controller"));
+    let controller = build_controller(config, kind.keys(rng.fork("controller")));
     Ok(Parts {
         memory,
         pool,
@@ -312,14 +312,14 @@ fn load(
 }
 
 /// The controller, which has connected nothing yet.
-pub(crate) fn build_controller(config: &RackConfig, rng: Rng) -> Controller {
+pub(crate) fn build_controller(config: &RackConfig, keys: KeyRng) -> Controller {
     let sizes = &config.switch;
     let mut controller = Controller::new(
         Address::SWITCH,
         sizes.lanes,
         sizes.consumer_rings,
         sizes.producer_rings,
-        rng,
+        keys,
     );
     for (at, node) in config.node.iter().enumerate() {
         controller.set_byte_order(NodeId(at as u16), node.byte_order.into());

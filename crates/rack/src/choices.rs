@@ -7,7 +7,7 @@ use crate::config::{
     BudgetName, CheckPolicy, FaultSection, IcrcMethod, LinkKind, NodeConfig, RackConfig, Role,
     TopologyName,
 };
-use rackweave_base::NodeId;
+use rackweave_base::{KeyRng, NodeId, Rng};
 use rackweave_wire::Rewrite;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -29,6 +29,14 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Where the keys of such a rack come from: only those of a simulated one repeat with the seed.
+    pub(crate) fn keys(self, rng: Rng) -> KeyRng {
+        match self {
+            Kind::Simulated => KeyRng::seeded(rng),
+            Kind::Embedded | Kind::Hosted => KeyRng::system(),
+        }
+    }
+
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {

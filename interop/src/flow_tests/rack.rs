@@ -6,7 +6,7 @@ use crate::driver::{Driver, Machine};
 use crate::failure::{Failure, Outcome};
 use crate::guest::{self, Guest};
 use crate::station::{BURST, Station};
-use rackweave_base::{Duration, Instant, MacAddr, Memory, NodeId, PortId, Rkey, Rng};
+use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, NodeId, PortId, Rkey, Rng};
 use rackweave_controller::{
     Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site, SwitchAddress,
 };
@@ -180,7 +180,13 @@ impl Rack {
         };
         let (lanes, flows) = (config.engine.lanes, config.flows);
         let rng = rng.fork("controller");
-        let mut controller = Controller::new(SWITCH, lanes, flows.threads, flows.producers, rng);
+        let mut controller = Controller::new(
+            SWITCH,
+            lanes,
+            flows.threads,
+            flows.producers,
+            KeyRng::seeded(rng),
+        );
         controller.guard_sources(true);
         controller
             .install_hosts(&mut site)

@@ -1,7 +1,7 @@
 //! Two NICs with nothing between them: what tests of the baselines' machines run on.
 
 use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, MacAddr, Memory, Psn, Qpn, Rng};
+use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, Psn, Qpn, Rng};
 use rackweave_endpoint::messaging::KeyedAddress;
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::{
@@ -52,7 +52,7 @@ impl TwoNics {
                 ..NicConfig::new(ip, mac)
             };
             let rng = rng.fork(&format!("nic {node}"));
-            Nic::new(config, memory.clone(), Pool::new(1024), rng)
+            Nic::new(config, memory.clone(), Pool::new(1024), KeyRng::seeded(rng))
         });
         Self {
             nics,

@@ -2,7 +2,7 @@
 //! knows the peer's keys.
 
 use super::mischief::{Mischief, Nonsense};
-use rackweave_base::{Instant, Memory, Rng};
+use rackweave_base::{Instant, KeyRng, Memory};
 use rackweave_endpoint::messaging::{
     Agreed, Connection, KeyedAddress, MessagingConfig, Prepared, QueuePairName, Role, UnitKeys,
     UnitTerms,
@@ -123,7 +123,7 @@ impl Forger {
         now: Instant,
         verbs: &mut dyn Verbs,
         memory: &Memory,
-        rng: &mut Rng,
+        rng: &mut KeyRng,
     ) -> Forged {
         if now >= self.deadline || self.is_said() {
             self.abandon(verbs);
@@ -176,7 +176,12 @@ impl Forger {
         self.agreed = agreed.ok().map(|agreed| (agreed, verbs.create_pd()));
     }
 
-    fn prepare(&mut self, verbs: &mut dyn Verbs, memory: &Memory, rng: &mut Rng) -> Option<Keys> {
+    fn prepare(
+        &mut self,
+        verbs: &mut dyn Verbs,
+        memory: &Memory,
+        rng: &mut KeyRng,
+    ) -> Option<Keys> {
         let (agreed, pd) = self.agreed?;
         let config = MessagingConfig {
             pd: Some(pd),

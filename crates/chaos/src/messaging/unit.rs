@@ -5,7 +5,7 @@ use super::mischief::{Mischief, Nonsense};
 use super::shared::{Call, Shared};
 use super::side::Side;
 use super::stream::{Came, Cut, Stream};
-use rackweave_base::{Duration, Instant, NodeId, Rng};
+use rackweave_base::{Duration, Instant, KeyRng, NodeId, Rng};
 use rackweave_endpoint::messaging::handshake::{
     Dialer, Greeter, HandshakeError, RefusalCode, Step as Shaken,
 };
@@ -28,6 +28,7 @@ pub(super) struct UnitActor {
     config: MessagingConfig,
     terms: UnitTerms,
     rng: Rng,
+    keys: KeyRng,
     handshakes: Vec<Handshake>,
     sides: Vec<Side>,
 }
@@ -70,6 +71,7 @@ impl UnitActor {
                 Role::Storage => Unit::Storage,
             },
             rng: rng.fork("unit"),
+            keys: KeyRng::seeded(rng.fork("keys")),
             shared,
             node,
             role,
@@ -139,7 +141,7 @@ impl UnitActor {
             }
         }
         let gives_up = hands.until.is_some_and(|until| until <= now);
-        let (rng, memory) = (&mut self.rng, &self.shared.memory);
+        let (keys, memory) = (&mut self.keys, &self.shared.memory);
         let (outcome, sends, ends) = match &mut hands.machine {
             Machine::Dialer(dialer) if gives_up => {
                 dialer.abandon(nic);
@@ -150,15 +152,15 @@ impl UnitActor {
                 (Ok(None), greeter.poll_send(), true)
             }
             Machine::Dialer(dialer) => {
-                let shaken = dialer.poll(now, nic, memory, rng);
+                let shaken = dialer.poll(now, nic, memory, keys);
                 (settle(shaken), dialer.poll_send(), false)
             }
             Machine::Greeter(greeter) => {
-                let shaken = greeter.poll(now, nic, memory, rng);
+                let shaken = greeter.poll(now, nic, memory, keys);
                 (settle(shaken), greeter.poll_send(), false)
             }
             Machine::Forger(forger) => {
-                let forged = forger.poll(now, nic, memory, rng);
+                let forged = forger.poll(now, nic, memory, keys);
                 if let Some(bytes) = forger.poll_send() {
                     hands.stream.write(now, self.unit, &bytes);
                 }

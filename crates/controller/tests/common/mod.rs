@@ -4,7 +4,7 @@
 
 use rackweave_base::packet::Pool;
 use rackweave_base::{
-    Block, Duration, Instant, MacAddr, Memory, NodeId, Packet, PortId, Rkey, Rng,
+    Block, Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, PortId, Rkey, Rng,
 };
 use rackweave_controller::{
     Controller, FlowRings, LocalRegions, NodeAddress, RegionError, RegionName, Ring, Site,
@@ -121,7 +121,7 @@ impl TestRack {
                     nic,
                     memory.clone(),
                     pool.clone(),
-                    rng.fork(&format!("nic {node}")),
+                    KeyRng::seeded(rng.fork(&format!("nic {node}"))),
                 )
             })
             .collect();
@@ -148,8 +148,13 @@ impl TestRack {
             config.flows.threads,
             config.flows.producers,
         );
-        let mut controller =
-            Controller::new(SWITCH, sizes.0, sizes.1, sizes.2, rng.fork("controller"));
+        let mut controller = Controller::new(
+            SWITCH,
+            sizes.0,
+            sizes.1,
+            sizes.2,
+            KeyRng::seeded(rng.fork("controller")),
+        );
         controller.install_hosts(&mut rack).unwrap();
         (rack, controller)
     }

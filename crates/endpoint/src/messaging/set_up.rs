@@ -7,7 +7,7 @@ use super::sender::{Sender, SenderPlaces};
 use super::shared::{End, KeyedAddress, SPARE_REQUESTS, Shared};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::memory::MemoryError;
-use rackweave_base::{Duration, Instant, Memory, Psn, Qpn, Rng};
+use rackweave_base::{Duration, Instant, KeyRng, Memory, Psn, Qpn};
 use rackweave_verbs::{
     Access, CqError, CqId, ModifyError, PdId, Peer, QpCapabilities, QpError, QpModify, ReceiveSide,
     Region, RegisterError, SendSide, Verbs,
@@ -159,7 +159,7 @@ impl Prepared {
         memory: &Memory,
         config: &MessagingConfig,
         agreed: &Agreed,
-        rng: &mut Rng,
+        rng: &mut KeyRng,
     ) -> Result<Self, SetUpError> {
         let parts = divide(config, agreed);
         let pd = config.pd.unwrap_or_else(|| verbs.create_pd());
@@ -223,7 +223,7 @@ impl Prepared {
         &mut self,
         verbs: &mut dyn Verbs,
         pd: PdId,
-        rng: &mut Rng,
+        rng: &mut KeyRng,
     ) -> Result<(), SetUpError> {
         let (outgoing, incoming) = (self.agreed.outgoing(), self.agreed.incoming());
         let sending = self.parts.iter().map(|part| 2 * part.slots as u32);

@@ -2,7 +2,7 @@
 
 use crate::packets::Host;
 use rackweave_base::packet::Pool;
-use rackweave_base::{Block, Duration, MacAddr, Memory, Psn, Qpn, Rng};
+use rackweave_base::{Block, Duration, KeyRng, MacAddr, Memory, Psn, Qpn, Rng};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::{
     Access, CqId, Mtu, Peer, QpCapabilities, QpModify, ReceiveSide, Region, SendSide, Verbs,
@@ -75,7 +75,12 @@ impl Side {
             ..NicConfig::new(host.ip, host.mac)
         };
         let pool = Pool::new(if setup & 0x10 == 0 { 256 } else { 3 });
-        let mut nic = Nic::new(config, memory.clone(), pool, Rng::new(u64::from(number)));
+        let mut nic = Nic::new(
+            config,
+            memory.clone(),
+            pool,
+            KeyRng::seeded(Rng::new(u64::from(number))),
+        );
         let pd = nic.create_pd();
         let [send_cq, receive_cq] = [0; 2].map(|_| nic.create_cq(512).expect("room"));
         let qpn = nic

@@ -1,7 +1,7 @@
 //! Two NICs joined by a channel that a test programs, under a virtual clock.
 
 use rackweave_base::packet::Pool;
-use rackweave_base::{Block, Duration, Instant, MacAddr, Memory, Packet, Psn, Qpn, Rng};
+use rackweave_base::{Block, Duration, Instant, KeyRng, MacAddr, Memory, Packet, Psn, Qpn, Rng};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::{
     Access, Completion, CompletionStatus, CqId, Mtu, Operation, PdId, Peer, QpCapabilities,
@@ -123,7 +123,7 @@ impl Node {
         (setup.config)(&mut config);
         let pool = Pool::new(setup.pool);
         let rng = Rng::new(u64::from(number));
-        let mut nic = Nic::new(config.clone(), memory.clone(), pool, rng);
+        let mut nic = Nic::new(config.clone(), memory.clone(), pool, KeyRng::seeded(rng));
         let pd = nic.create_pd();
         let cq = nic.create_cq(4096).unwrap();
         let qpn = nic.create_qp(pd, cq, cq, setup.capabilities).unwrap();

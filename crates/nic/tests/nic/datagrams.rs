@@ -3,7 +3,7 @@
 use crate::common::{Pair, write_to};
 use proptest::prelude::*;
 use rackweave_base::packet::Pool;
-use rackweave_base::{Instant, MacAddr, Memory, Packet, Payload, Rng};
+use rackweave_base::{Instant, KeyRng, MacAddr, Memory, Packet, Payload, Rng};
 use rackweave_nic::{DropReason, Nic, NicConfig};
 use rackweave_verbs::{BindError, DatagramError, Datagrams, Verbs};
 use rackweave_wire::{Datagram, Ethernet, Ipv4, arp};
@@ -28,7 +28,12 @@ fn nic(number: u8) -> Nic {
         datagram_queue_max: 20,
         ..NicConfig::new(ip(number), mac(number))
     };
-    Nic::new(config, Memory::new(1 << 20), Pool::new(64), Rng::new(9))
+    Nic::new(
+        config,
+        Memory::new(1 << 20),
+        Pool::new(64),
+        KeyRng::seeded(Rng::new(9)),
+    )
 }
 
 /// Carries packets between two NICs until there are none; returns how many were datagrams.

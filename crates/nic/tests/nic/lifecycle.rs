@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, MacAddr, Memory, Qpn, Rng};
+use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, Qpn, Rng};
 use rackweave_nic::{Nic, NicConfig, QPS_MAX};
 use rackweave_verbs::CompletionStatus::*;
 use rackweave_verbs::*;
@@ -16,7 +16,12 @@ fn nic(change: impl FnOnce(&mut NicConfig)) -> (Nic, Memory) {
     config.queue_entries_max = 100;
     change(&mut config);
     (
-        Nic::new(config, memory.clone(), Pool::new(8), Rng::new(3)),
+        Nic::new(
+            config,
+            memory.clone(),
+            Pool::new(8),
+            KeyRng::seeded(Rng::new(3)),
+        ),
         memory,
     )
 }

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use rackweave_base::packet::{Payload, Pool};
-use rackweave_base::{Instant, Qpn, Rng};
+use rackweave_base::{Instant, KeyRng, Qpn, Rng};
 use rackweave_nic::Nic;
 use rackweave_verbs::CompletionStatus::Success;
 use rackweave_verbs::*;
@@ -163,7 +163,7 @@ fn many(count: u32) -> (Nic, Vec<Qpn>, Region) {
         pair.a.config.clone(),
         pair.memory.clone(),
         Pool::new(8),
-        Rng::new(1),
+        KeyRng::seeded(Rng::new(1)),
     );
     let pd = nic.create_pd();
     let cq = nic.create_cq(100).unwrap();

@@ -12,7 +12,7 @@ use crate::build::{self, Kind, RackError};
 use crate::config::RackConfig;
 use crate::pages::{self, PageEnds, TargetOptions};
 use crate::statistics::{Described, Observed, RackObserver};
-use rackweave_base::{Instant, Memory, NodeId};
+use rackweave_base::{Instant, KeyRng, Memory, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::{
     Controller, FlowError, FlowId, FlowSpec, FlowState, LaneError, Loss, LostPage, PageNode,
@@ -39,6 +39,7 @@ pub struct EmbeddedRack {
     drivers: Drivers,
     config: RackConfig,
     observed: Arc<Observed>,
+    identity: u64,
     /// Held while the rack gets its pages.
     pub(crate) page_set_up: Mutex<()>,
 }
@@ -69,6 +70,8 @@ impl EmbeddedRack {
             drivers,
             config: config.clone(),
             observed: Arc::new(observed),
+            // Zero would mean any rack.
+            identity: KeyRng::system().next_u64().max(1),
             page_set_up: Mutex::new(()),
         })
     }
@@ -81,6 +84,11 @@ impl EmbeddedRack {
     /// The configuration.
     pub fn config(&self) -> &RackConfig {
         &self.config
+    }
+
+    /// What units say to each other to show that they are of this rack: nobody else knows it.
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
     }
 
     /// The arena of all regions.

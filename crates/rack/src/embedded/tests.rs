@@ -142,6 +142,19 @@ fn one_sided_operations_go_from_node_to_node() {
 }
 
 #[test]
+fn keys_of_equal_racks_differ() {
+    let config = RackConfig::default();
+    let keys = || {
+        let rack = EmbeddedRack::new(&config).unwrap();
+        let keys: Vec<_> = (0..4).map(|at| region(&rack, NodeId(at)).0.rkey).collect();
+        (keys, rack.identity())
+    };
+    let (first, second) = (keys(), keys());
+    assert_ne!(first.0, second.0, "every key of both racks");
+    assert_ne!(first.1, second.1);
+}
+
+#[test]
 fn a_crash_breaks_the_flow_off_and_tells_the_others() {
     let rack = rack(1, FaultSection::default());
     let flow = rack

@@ -110,16 +110,5 @@ pub(crate) fn security(hosted: &HostedSection, name: &str) -> Result<Security, H
     })
 }
 
-/// A seed that nobody can guess: keys and packet numbers come from it.
-fn entropy() -> Result<u64, HostedError> {
-    let mut seed = [0; 8];
-    let failed = |error: rustix::io::Errno| HostedError::System {
-        what: "the system gives no random numbers",
-        error: error.into(),
-    };
-    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty()).map_err(failed)?;
-    Ok(u64::from_ne_bytes(seed))
-}
-
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use super::HostedError;
 use super::runtime::Runtime;
 use crate::config::{FaultSection, LinkKind, RackConfig};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Instant, Memory, NodeId, Packet, Rng};
+use rackweave_base::{Instant, KeyRng, Memory, NodeId, Packet, Rng};
 use rackweave_link::packet_socket::PacketSocket;
 use rackweave_link::shared_memory::{Handover, SharedMemory, handover};
 use rackweave_link::udp::{Hub, HubConfig, PeerRule};
@@ -138,6 +138,12 @@ impl NodeEnd {
     }
 }
 
+/// Nobody waits for the other side of a handover for longer than [`HANDOVER_LIMIT`].
+pub(super) fn limit(channel: &UnixStream) -> std::io::Result<()> {
+    channel.set_read_timeout(Some(HANDOVER_LIMIT))?;
+    channel.set_write_timeout(Some(HANDOVER_LIMIT))
+}
+
 /// Gives the switch this node's memory, and gets the rings from it.
 fn attach(place: &NodePlace<'_>, token: &str) -> Result<(UnixStream, Box<dyn Link>), String> {
     let path = place.runtime.handover();
@@ -149,8 +155,7 @@ fn attach(place: &NodePlace<'_>, token: &str) -> Result<(UnixStream, Box<dyn Lin
         )
     })?;
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let limit = Some(HANDOVER_LIMIT);
-    channel.set_read_timeout(limit).map_err(|e| text(&e))?;
+    limit(&channel).map_err(|e| text(&e))?;
     let own = place
         .memory
         .descriptor()
@@ -214,12 +219,12 @@ pub(super) fn with_faults(
     link: Box<dyn Link>,
     faults: FaultSection,
     memory: &Memory,
-    rng: &mut Rng,
 ) -> Result<Box<dyn Link>, HostedError> {
     if !faults.any() {
         return Ok(link);
     }
-    let fault = Fault::new(link, faults.to_links(), rng.fork("faults"), memory.clone());
+    let rng = Rng::new(KeyRng::system().next_u64());
+    let fault = Fault::new(link, faults.to_links(), rng, memory.clone());
     Ok(Box::new(fault.map_err(crate::build::RackError::from)?))
 }
 

@@ -110,9 +110,9 @@ impl Dialing {
             Came::Nothing => {}
         }
         let Unit {
-            node, memory, rng, ..
+            node, memory, keys, ..
         } = &mut self.unit;
-        let step = node.with(|nic| self.dialer.poll(now, nic, memory, rng));
+        let step = node.with(|nic| self.dialer.poll(now, nic, memory, keys));
         if let Some(bytes) = self.dialer.poll_send() {
             stream.send(&bytes);
         }

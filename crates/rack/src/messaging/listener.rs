@@ -289,9 +289,9 @@ impl Listener {
             Came::Nothing => {}
         }
         let Unit {
-            node, memory, rng, ..
+            node, memory, keys, ..
         } = &mut self.unit;
-        let step = node.with(|nic| greeter.poll(now, nic, memory, rng));
+        let step = node.with(|nic| greeter.poll(now, nic, memory, keys));
         match step {
             Step::Waiting => {
                 if let Some(bytes) = greeter.poll_send() {

@@ -24,10 +24,9 @@ mod tests;
 
 use crate::build::Address;
 use crate::{EmbeddedRack, NodeHandle};
-use rackweave_base::{Duration, Memory, NodeId, Rng};
+use rackweave_base::{Duration, KeyRng, Memory, NodeId};
 use rackweave_endpoint::messaging::{MessagingConfig, Role, UnitTerms};
-use rackweave_verbs::{Mtu, NodeAccess};
-use std::sync::Arc;
+use rackweave_verbs::Mtu;
 
 pub use connection::EmbeddedConnection;
 pub use dialing::{Dialing, dial};
@@ -44,7 +43,7 @@ pub const PENDING_MAX: usize = 64;
 struct Unit {
     node: NodeHandle,
     memory: Memory,
-    rng: Rng,
+    keys: KeyRng,
     config: MessagingConfig,
     terms: UnitTerms,
 }
@@ -63,30 +62,14 @@ impl Unit {
         config.check(role)?;
         let address = Address::of_node(node);
         let mtu = Mtu::from_bytes(rack.config().nic.mtu).unwrap_or(Mtu::B4096);
-        let terms = UnitTerms::new(&config, fabric(rack), address.ip, address.mac, mtu);
+        let terms = UnitTerms::new(&config, rack.identity(), address.ip, address.mac, mtu);
         let node = rack.node(node);
-        // Starting PSNs differ from one unit to the next, whatever the seed.
-        let started = node.now().as_nanos();
         Ok(Self {
             memory: rack.memory().clone(),
-            rng: Rng::new(rack.config().seed ^ started).fork(&role.to_string()),
+            keys: KeyRng::system(),
             config,
             terms,
             node,
         })
     }
-}
-
-/// A number that tells this rack from all others, in this process and elsewhere: its configuration,
-/// its process, its place in memory.
-fn fabric(rack: &EmbeddedRack) -> u64 {
-    let place = Arc::as_ptr(&rack.progress()).cast::<()>().addr() as u64;
-    let process = u64::from(std::process::id());
-    let parts = [rack.config().agreement(), process, place];
-    let bytes = parts.iter().flat_map(|part| part.to_le_bytes());
-    // FNV-1a: it guards against mistakes, not against malice. Zero would mean any rack.
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    hash.max(1)
 }

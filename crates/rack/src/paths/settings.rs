@@ -20,11 +20,11 @@ pub(super) fn describe(config: &RackConfig, kind: Kind, paths: &mut Vec<Path>) {
 
 pub(super) fn describe_seed(config: &RackConfig, paths: &mut Vec<Path>) {
     let why = match config.hosted {
-        None => "all that is random comes from it",
-        Some(_) => {
-            "in embedded and simulated racks all that is random comes from it; hosted racks draw \
-             from the system"
+        None => {
+            "all that is random comes from it, save the keys of an embedded rack, which are the \
+             system's"
         }
+        Some(_) => "of an embedded or simulated rack; hosted racks draw from the system",
     };
     let of = (None, Group::Setting, "seed");
     let seed = Choice::new(config.seed, why);

@@ -435,7 +435,7 @@ impl SimulatedRack {
             config,
             self.memory.clone(),
             self.pool.clone(),
-            self.rng.fork("revived"),
+            Kind::Simulated.keys(self.rng.fork("revived")),
         );
         self.world.revive(node, nic)
     }

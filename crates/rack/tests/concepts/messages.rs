@@ -4,7 +4,7 @@ use super::capture::Recording;
 use super::guide;
 use super::places::Places;
 use super::story::{Scene, Teller};
-use rackweave_base::{Duration, NodeId, Rng};
+use rackweave_base::{Duration, KeyRng, NodeId, Rng};
 use rackweave_endpoint::messaging::{
     Agreed, Connection, MessagingConfig, Prepared, Receiver, Role, Sender, UnitTerms,
 };
@@ -66,7 +66,7 @@ fn connect(rack: &mut SimulatedRack, places: &mut Places) -> Vec<Connection> {
         let address = Address::of_node(node);
         UnitTerms::new(&config, 0, address.ip, address.mac, Mtu::B4096)
     });
-    let (mut rng, memory) = (Rng::new(1), rack.memory().clone());
+    let (mut rng, memory) = (KeyRng::seeded(Rng::new(1)), rack.memory().clone());
     let prepared = [0, 1].map(|at| {
         let (node, role) = UNITS[at];
         let agreed = Agreed::new(role, terms[at], terms[1 - at]).unwrap();

@@ -4,7 +4,9 @@
 #![allow(dead_code)]
 
 use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, MacAddr, Memory, NodeId, Packet, PortId, Psn, Qpn, Rng};
+use rackweave_base::{
+    Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, PortId, Psn, Qpn, Rng,
+};
 use rackweave_nic::{Dcqcn, Nic, NicConfig};
 use rackweave_sim::{Actor, Context, Step, Stop, SwitchModel, World, WorldConfig};
 use rackweave_switch::{Budget, DropReason, Ledger, Pass, Program, Switch};
@@ -109,7 +111,7 @@ pub fn nic(node: usize, seed: u64, settings: NicSettings, memory: &Memory) -> Ni
         ..NicConfig::new(ip(node), mac(node))
     };
     let rng = Rng::new(seed).fork(&format!("nic{node}"));
-    Nic::new(config, memory.clone(), Pool::new(4096), rng)
+    Nic::new(config, memory.clone(), Pool::new(4096), KeyRng::seeded(rng))
 }
 
 /// A rack as `config` says, with one region on every node.

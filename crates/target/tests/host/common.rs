@@ -4,7 +4,9 @@
 //! it but the wire formats.
 
 use rackweave_base::packet::Pool;
-use rackweave_base::{Block, Duration, Instant, MacAddr, Memory, Packet, Psn, Qpn, Rkey, Rng};
+use rackweave_base::{
+    Block, Duration, Instant, KeyRng, MacAddr, Memory, Packet, Psn, Qpn, Rkey, Rng,
+};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_target::{Backend, MemoryBackend, Target, TargetConfig};
 use rackweave_verbs::{
@@ -86,7 +88,7 @@ pub struct Rig {
 fn nic(memory: &Memory, number: u8) -> Nic {
     let config = config(number);
     let rng = Rng::new(number.into());
-    Nic::new(config, memory.clone(), Pool::new(4096), rng)
+    Nic::new(config, memory.clone(), Pool::new(4096), KeyRng::seeded(rng))
 }
 
 fn config(number: u8) -> NicConfig {

@@ -6,7 +6,7 @@ use crate::baseline::raw_writer::{REQUESTS_PER_PACKAGE, RawTarget, RawWriter};
 use crate::baseline::single_buffer::{NOTICE_BYTES, SEND_REQUESTS, SingleBuffer};
 use crate::experiment::ExperimentError;
 use crate::experiment::drive::failed;
-use rackweave_base::{Duration, Instant, Memory, NodeId, Qpn, Rng};
+use rackweave_base::{Duration, Instant, KeyRng, Memory, NodeId, Qpn, Rng};
 use rackweave_controller::LaneError;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::messaging::{
@@ -223,7 +223,7 @@ fn multi(
     seed: u64,
 ) -> Result<Ends, ExperimentError> {
     let units = [(STORAGE, Role::Storage), (COMPUTE, Role::Compute)];
-    let mut rng = Rng::new(seed).fork("messaging");
+    let mut rng = KeyRng::seeded(Rng::new(seed).fork("messaging"));
     let terms = units.map(|(node, role)| {
         let address = Address::of_node(node);
         let config = messaging(role, shape);

@@ -4,7 +4,7 @@ use super::keys::{keys_from_wire, keys_to_wire, terms_from_wire, terms_to_wire};
 use super::talk::Talk;
 use super::{HandshakeError, Kind, RefusalCode, Step};
 use crate::messaging::{Agreed, Connection, MessagingConfig, Prepared, Role, UnitTerms};
-use rackweave_base::{Instant, Memory, Rng};
+use rackweave_base::{Instant, KeyRng, Memory};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::message::handshake::{Keys, Message, Terms};
 
@@ -76,7 +76,7 @@ impl Dialer {
         now: Instant,
         verbs: &mut dyn Verbs,
         memory: &Memory,
-        rng: &mut Rng,
+        rng: &mut KeyRng,
     ) -> Step {
         match self.advance(now, verbs, memory, rng) {
             Ok(None) => Step::Waiting,
@@ -110,7 +110,7 @@ impl Dialer {
         now: Instant,
         verbs: &mut dyn Verbs,
         memory: &Memory,
-        rng: &mut Rng,
+        rng: &mut KeyRng,
     ) -> Result<Option<Connection>, HandshakeError> {
         match &self.state {
             State::Over => Ok(None),
@@ -132,7 +132,7 @@ impl Dialer {
         theirs: &Terms,
         verbs: &mut dyn Verbs,
         memory: &Memory,
-        rng: &mut Rng,
+        rng: &mut KeyRng,
     ) -> Result<(), HandshakeError> {
         let theirs = terms_from_wire(theirs);
         let agreed = Agreed::new(Role::Compute, self.mine, theirs)

@@ -4,7 +4,7 @@ use super::keys::{keys_from_wire, keys_to_wire, terms_from_wire, terms_to_wire};
 use super::talk::Talk;
 use super::{HandshakeError, Kind, RefusalCode, Step};
 use crate::messaging::{Agreed, Connection, MessagingConfig, Prepared, Role, UnitTerms};
-use rackweave_base::{Instant, Memory, Rng};
+use rackweave_base::{Instant, KeyRng, Memory};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::message::handshake::{Keys, Message};
 
@@ -71,7 +71,7 @@ impl Greeter {
         now: Instant,
         verbs: &mut dyn Verbs,
         memory: &Memory,
-        rng: &mut Rng,
+        rng: &mut KeyRng,
     ) -> Step {
         match self.advance(now, verbs, memory, rng) {
             Ok(None) => Step::Waiting,
@@ -91,7 +91,7 @@ impl Greeter {
         now: Instant,
         verbs: &mut dyn Verbs,
         memory: &Memory,
-        rng: &mut Rng,
+        rng: &mut KeyRng,
     ) -> Result<Option<Connection>, HandshakeError> {
         if self.talk.is_over() {
             return Ok(None);
@@ -119,7 +119,7 @@ impl Greeter {
         now: Instant,
         agreed: &Agreed,
         theirs: &Keys,
-        (verbs, memory, rng): (&mut dyn Verbs, &Memory, &mut Rng),
+        (verbs, memory, rng): (&mut dyn Verbs, &Memory, &mut KeyRng),
     ) -> Result<Connection, HandshakeError> {
         let theirs = keys_from_wire(theirs, agreed)
             .map_err(|cause| HandshakeError::Keys { peer: PEER, cause })?;

@@ -5,7 +5,7 @@ use crate::messaging::{
     Sender, UnitKeys, UnitTerms,
 };
 use crate::test_network::{Network, nic_config};
-use rackweave_base::{Duration, Rng};
+use rackweave_base::{Duration, KeyRng, Rng};
 use rackweave_verbs::Mtu;
 
 /// The node of the compute unit.
@@ -52,7 +52,7 @@ impl Rig {
             config.check(role).unwrap();
         }
         let terms = [terms(COMPUTE, compute), terms(STORAGE, storage)];
-        let mut rng = Rng::new(seed).fork("keys");
+        let mut rng = KeyRng::seeded(Rng::new(seed).fork("keys"));
         let mut prepare = |node: usize| {
             let agreed = Agreed::new(roles[node], terms[node], terms[1 - node]).unwrap();
             let nic = &mut network.nics[node];

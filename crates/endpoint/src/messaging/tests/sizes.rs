@@ -5,7 +5,7 @@ use crate::messaging::{
     Agreed, ConfigError, MessagingConfig, Prepared, Refusal, Role, SetUpError, UnitTerms,
 };
 use crate::test_network::Network;
-use rackweave_base::{Duration, Rng};
+use rackweave_base::{Duration, KeyRng, Rng};
 
 #[test]
 fn sizes_are_free_and_differ_by_side() {
@@ -149,7 +149,7 @@ fn what_cannot_be_made_leaves_nothing_behind() {
         ..small()
     };
     let agreed = Agreed::new(Role::Storage, terms(0, &config), terms(1, &config)).unwrap();
-    let mut rng = Rng::new(1);
+    let mut rng = KeyRng::seeded(Rng::new(1));
     let nic = &mut network.nics[0];
     let made = Prepared::new(nic, &network.memory, &config, &agreed, &mut rng);
     let Err(SetUpError::Memory { what, error }) = made else {

@@ -7,7 +7,7 @@ mod shared;
 use super::ports::{self, NodeEnd};
 use super::pump::Pump;
 use super::runtime::Runtime;
-use super::{HostedError, entropy, security};
+use super::{HostedError, security};
 use crate::build::{self, Kind};
 use crate::config::nearest::nearest;
 use crate::config::{LinkKind, RackConfig};
@@ -15,7 +15,7 @@ use crate::hosted::messages::{NodeHello, NodeWelcome, PURPOSE_NODE};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
-use rackweave_base::{Memory, NodeId, Rng};
+use rackweave_base::{KeyRng, Memory, NodeId};
 use rackweave_control::{Connection, ControlError, Introduction, Security};
 use rackweave_nic::Nic;
 use std::net::SocketAddr;
@@ -69,7 +69,6 @@ pub enum NodeEvent {
 pub struct NodeProcess {
     pub(super) core: Arc<NodeCore>,
     config: RackConfig,
-    name: String,
     controller: SocketAddr,
     security: Security,
     runtime: Runtime,
@@ -123,7 +122,6 @@ impl NodeProcess {
             controller: controller.unwrap_or(hosted.control),
             security: security(&hosted, &name)?,
             config,
-            name,
             runtime,
         })
     }
@@ -183,7 +181,6 @@ impl NodeProcess {
 
     /// Connects, says hello, and makes this end of the link.
     fn join(&self) -> Result<(Connection, Option<UnixStream>), HostedError> {
-        let mut rng = Rng::new(entropy()?);
         let pool = Pool::new(self.config.payload_buffers as usize);
         let place = ports::NodePlace {
             config: &self.config,
@@ -213,10 +210,10 @@ impl NodeProcess {
         self.core.memory.set_origin(Origin(welcome.origin));
         let channel = end.complete(&place, &welcome.token)?;
         let faults = self.config.faults_of(self.core.id);
-        let link = ports::with_faults(end.into_link(), faults, &self.core.memory, &mut rng)?;
+        let link = ports::with_faults(end.into_link(), faults, &self.core.memory)?;
         let config = build::nic_config(&self.config, self.core.id, Kind::Hosted);
         let memory = self.core.memory.clone();
-        let nic = || Nic::new(config, memory, pool, rng.fork(&self.name));
+        let nic = || Nic::new(config, memory, pool, KeyRng::system());
         self.core.plug(link, nic);
         Ok((connection, channel))
     }

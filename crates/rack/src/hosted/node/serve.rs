@@ -15,9 +15,6 @@ use std::time::{Duration as Time, Instant};
 /// How often one who waits for a question looks whether to stop.
 const LOOK_EVERY: Time = Time::from_millis(50);
 
-/// How long the memory of another node may take to come.
-const HANDOVER_LIMIT: Time = Time::from_secs(2);
-
 /// A node that serves its controller.
 pub(super) struct Serving<'a> {
     core: &'a Arc<NodeCore>,
@@ -182,8 +179,6 @@ impl<'a> Serving<'a> {
     /// Maps the memory of another node, which the switch passes on.
     fn import(&mut self, origin: Origin) -> Result<(), String> {
         let channel = self.channel.as_mut().ok_or("this link shares no memory")?;
-        let limit = Some(HANDOVER_LIMIT);
-        channel.set_read_timeout(limit).map_err(|e| e.to_string())?;
         let (_, fds) = handover::receive(channel).map_err(|error| error.to_string())?;
         let fd = fds.into_iter().next().ok_or("no memory came along")?;
         let imported = self.core.memory.import(origin, fd);

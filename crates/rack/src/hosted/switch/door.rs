@@ -10,8 +10,8 @@ use crate::hosted::messages::{
 };
 use crate::hosted::ports::{self, HANDOVER_LIMIT, NodePlace};
 use core::sync::atomic::{AtomicBool, Ordering};
-use rackweave_base::NodeId;
 use rackweave_base::memory::Origin;
+use rackweave_base::{KeyRng, NodeId};
 use rackweave_control::{Hello, Incoming, Listener, Pending};
 use rackweave_link::shared_memory::handover;
 use rackweave_link::{Link, rdma_mtu};
@@ -98,24 +98,29 @@ impl Door<'_> {
         }
     }
 
-    /// Takes the descriptors of nodes that come to the Unix socket.
-    pub fn take_handovers(&self) {
+    /// Takes the descriptors of nodes that come to the Unix socket, of each by a thread of its own:
+    /// one that says nothing holds up nobody.
+    pub fn take_handovers<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         while !self.core.is_stopped() {
-            let Ok((channel, _)) = self.handovers.accept() else {
-                std::thread::sleep(Time::from_millis(5));
-                continue;
-            };
-            let ready = channel
-                .set_nonblocking(false)
-                .and_then(|()| channel.set_read_timeout(Some(HANDOVER_LIMIT)));
-            let came = ready.ok().and_then(|()| handover::receive(&channel).ok());
-            let Some((token, fds)) = came else {
-                self.core.count_refused("bad_handover");
-                continue;
-            };
-            if let (Ok(token), Some(memory)) = (String::from_utf8(token), fds.into_iter().next()) {
-                self.waiting.put(token, channel, memory);
+            match self.handovers.accept() {
+                Ok((channel, _)) => {
+                    scope.spawn(move || self.take_handover(channel));
+                }
+                Err(_) => std::thread::sleep(Time::from_millis(5)),
             }
+        }
+    }
+
+    fn take_handover(&self, channel: UnixStream) {
+        let ready = channel
+            .set_nonblocking(false)
+            .and_then(|()| ports::limit(&channel));
+        let came = ready.ok().and_then(|()| handover::receive(&channel).ok());
+        let Some((token, fds)) = came else {
+            return self.core.count_refused("bad_handover");
+        };
+        if let (Ok(token), Some(memory)) = (String::from_utf8(token), fds.into_iter().next()) {
+            self.waiting.put(token, channel, memory);
         }
     }
 
@@ -236,14 +241,9 @@ impl Door<'_> {
                 }
             }
         };
-        let (origin, token) = {
-            let mut rng = core.rng();
-            let origin = core.origins.fetch_add(1, Ordering::Relaxed) % (SWITCH_ORIGIN.0 - 1) + 1;
-            (
-                origin,
-                format!("{:016x}{:016x}", rng.next_u64(), rng.next_u64()),
-            )
-        };
+        let origin = core.origins.fetch_add(1, Ordering::Relaxed) % (SWITCH_ORIGIN.0 - 1) + 1;
+        let mut keys = KeyRng::system();
+        let token = format!("{:016x}{:016x}", keys.next_u64(), keys.next_u64());
         let welcome = NodeWelcome {
             controller: core.instance,
             origin,
@@ -323,10 +323,9 @@ impl Door<'_> {
             }
             *place = Some(member.clone());
         }
-        let mut rng = core.rng().fork("link");
         let faults = core.config.faults_of(node);
-        let link = ports::with_faults(link, faults, &core.memory, &mut rng)
-            .map_err(|error| error.to_string())?;
+        let link =
+            ports::with_faults(link, faults, &core.memory).map_err(|error| error.to_string())?;
         self.introduce(member)?;
         // The port's guard stands before the port opens.
         core.control(|controller, site| controller.install_host(site, node))

@@ -13,14 +13,14 @@ mod site;
 use super::ports::Unplugged;
 use super::pump::{Pump, Station};
 use super::runtime::{Runtime, SwitchLock};
-use super::{Counters, HostedError, entropy, security};
+use super::{Counters, HostedError, security};
 use crate::build::{self, Kind};
 use crate::config::{LinkKind, RackConfig};
 use crate::station::SwitchStation;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
-use rackweave_base::{Instant, Memory, NodeId, PortId, Rng};
+use rackweave_base::{Instant, KeyRng, Memory, NodeId, PortId};
 use rackweave_control::{CONTROLLER_NAME, Listener};
 use rackweave_controller::{Controller, Site};
 use rackweave_link::Link;
@@ -28,7 +28,7 @@ use rackweave_link::udp::{Hub, HubConfig};
 use rackweave_switch::{SwitchConfig, Tap};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration as Time;
 
 pub(super) use members::Member;
@@ -151,7 +151,6 @@ pub(super) struct SwitchCore {
     instance: u64,
     origins: AtomicU16,
     jobs: AtomicU64,
-    rng: Mutex<Rng>,
     refused: Mutex<Counters>,
     /// Held while nodes exchange their memory, so that none misses another's.
     introductions: Mutex<()>,
@@ -181,10 +180,6 @@ impl SwitchCore {
         let place = self.members.get(usize::from(node.0))?;
         let member = place.lock().expect("no holder panics").clone();
         member.filter(|member| member.is_alive())
-    }
-
-    fn rng(&self) -> MutexGuard<'_, Rng> {
-        self.rng.lock().expect("no holder of this lock panics")
     }
 
     pub fn is_stopped(&self) -> bool {
@@ -244,11 +239,11 @@ impl SwitchProcess {
         } else {
             None
         };
-        let mut rng = Rng::new(entropy()?);
-        let (instance, first_job) = (rng.next_u64(), rng.next_u64() >> 1);
+        let mut keys = KeyRng::system();
+        let (instance, first_job) = (keys.next_u64(), keys.next_u64() >> 1);
         let (switch, _) =
             build::build_switch(&config, Kind::Hosted, &memory, SwitchConfig::default())?;
-        let mut controller = build::build_controller(&config, rng.fork("controller"));
+        let mut controller = build::build_controller(&config, keys);
         controller.guard_sources(true);
         let nodes = config.node.len();
         let news = Arc::new(News::default());
@@ -282,7 +277,6 @@ impl SwitchProcess {
             origins: AtomicU16::new(0),
             // Nodes may still run jobs of an earlier process.
             jobs: AtomicU64::new(first_job),
-            rng: Mutex::new(rng),
             refused: Mutex::default(),
             introductions: Mutex::new(()),
             stop: AtomicBool::new(false),
@@ -330,7 +324,7 @@ impl SwitchProcess {
         std::thread::scope(|scope| {
             scope.spawn(|| core.pump.run());
             scope.spawn(|| core.mind());
-            scope.spawn(|| door.take_handovers());
+            scope.spawn(|| door.take_handovers(scope));
             door.run(scope, stop);
             core.stop.store(true, Ordering::Relaxed);
             core.pump.stop();

@@ -1,6 +1,7 @@
 //! Peers that are no units, or units of elsewhere, or too many.
 
 use super::*;
+use rackweave_verbs::NodeAccess;
 
 /// The listener works as before: a unit can connect.
 fn check_alive(rack: &EmbeddedRack, listener: &mut Listener) {

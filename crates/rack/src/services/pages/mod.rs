@@ -12,8 +12,7 @@ pub use options::{BLOCK, PageOptions, Prepare, StoreInfo, StoreMedium, StoreStat
 pub use worker::PageWorker;
 
 use crate::EmbeddedRack;
-use core::hash::{BuildHasher, Hasher};
-use rackweave_base::{Duration, NodeId};
+use rackweave_base::{Duration, KeyRng, NodeId};
 use rackweave_controller::PageNode;
 use rackweave_endpoint::page_store::directory::{Channel, ChannelParts};
 use rackweave_endpoint::page_store::{
@@ -148,7 +147,8 @@ impl PageService {
             let format = FormatOptions {
                 store: store.number,
                 capacity: store.pages,
-                identity: random(),
+                // Not from the rack's seed: two racks may have the same.
+                identity: KeyRng::system().next_u64(),
             };
             let done = match how {
                 Prepare::Format => worker.format(format).map(|()| StoreState::Formatted),
@@ -338,10 +338,4 @@ fn worker_pool(
         parts: ends.channels.into_iter().rev().collect(),
         resting: Vec::new(),
     })
-}
-
-/// A number by which a new store is told from others: not from the rack's seed, since two racks may
-/// have the same.
-fn random() -> u64 {
-    std::hash::RandomState::new().build_hasher().finish()
 }

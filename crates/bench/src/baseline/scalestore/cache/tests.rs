@@ -3,7 +3,7 @@
 use super::*;
 use rackweave_base::memory::Memory;
 use rackweave_base::packet::Pool;
-use rackweave_base::{MacAddr, Rng};
+use rackweave_base::{KeyRng, MacAddr, Rng};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::{Access, Verbs};
 
@@ -22,7 +22,12 @@ const WRITER: Waiter = Waiter {
 fn cache(frames: u32) -> Cache {
     let memory = Memory::new(1 << 20);
     let config = NicConfig::new([10, 0, 0, 1].into(), MacAddr([2, 0, 0, 0, 0, 1]));
-    let mut nic = Nic::new(config, memory.clone(), Pool::new(1), Rng::new(1));
+    let mut nic = Nic::new(
+        config,
+        memory.clone(),
+        Pool::new(1),
+        KeyRng::seeded(Rng::new(1)),
+    );
     let pd = nic.create_pd();
     let block = memory.allocate(Frames::bytes(frames, PAGE_SIZE)).unwrap();
     let region = nic.register(pd, block, Access::all()).unwrap();

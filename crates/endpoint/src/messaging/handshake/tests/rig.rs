@@ -4,7 +4,7 @@ use super::super::{Dialer, Greeter, HandshakeError, Step};
 use super::counting::{Counting, Held};
 use crate::messaging::{Connection, MessagingConfig, Role, UnitTerms};
 use rackweave_base::packet::Pool;
-use rackweave_base::{Duration, Instant, MacAddr, Memory, Qpn, Rng};
+use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, Qpn, Rng};
 use rackweave_nic::{Nic, NicConfig};
 use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::message::handshake::{Keys, Message, Refusal, Terms};
@@ -20,7 +20,7 @@ pub const START: Instant = Instant::from_nanos(1_000_000);
 pub struct Unit {
     pub verbs: Counting,
     pub memory: Memory,
-    pub rng: Rng,
+    pub keys: KeyRng,
     pub config: MessagingConfig,
     pub terms: UnitTerms,
 }
@@ -69,7 +69,12 @@ impl Unit {
         config.check(role).expect("a test has sound units");
         let memory = Memory::new(bytes);
         let mut rng = Rng::new(seed);
-        let nic = Nic::new(nic, memory.clone(), Pool::new(256), rng.fork("nic"));
+        let nic = Nic::new(
+            nic,
+            memory.clone(),
+            Pool::new(256),
+            KeyRng::seeded(rng.fork("nic")),
+        );
         Self {
             verbs: Counting {
                 nic,
@@ -77,7 +82,7 @@ impl Unit {
                 modifies_left: u32::MAX,
             },
             memory,
-            rng,
+            keys: KeyRng::seeded(rng),
             terms: UnitTerms::new(&config, 7, ip, mac, Mtu::B1024),
             config,
         }
@@ -124,7 +129,7 @@ macro_rules! machine {
             }
 
             fn act(&mut self, now: Instant, unit: &mut Unit) -> Step {
-                self.poll(now, &mut unit.verbs, &unit.memory, &mut unit.rng)
+                self.poll(now, &mut unit.verbs, &unit.memory, &mut unit.keys)
             }
 
             fn timeout(&self) -> Option<Instant> {
