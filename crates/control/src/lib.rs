@@ -51,7 +51,8 @@
 //! not want. Where TLS fails, there is an alert instead.
 //!
 //! **Time.** The server gives TLS and hello together one deadline, however the bytes dribble in. It
-//! has at most [`HALF_OPEN_MAX`] such strangers at a time; others wait in the kernel's queue.
+//! has at most [`HALF_OPEN_MAX`] such strangers at a time; one more takes the place of the oldest
+//! from the address that has most of them.
 //!
 //! **End.** Under TLS the side that ends sends `close_notify`; then, as without TLS, it closes its
 //! sending half, and waits for a moment for the other side to do the same.

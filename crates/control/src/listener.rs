@@ -12,11 +12,12 @@ use crate::{
 use serde_json::Value;
 use std::fmt::{self, Display};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// How many connections of one listener can be between accept and the end of their handshake.
+/// How many connections of one listener can be between accept and the end of their handshake. One
+/// more takes the place of the oldest from the address that has most of them.
 pub const HALF_OPEN_MAX: usize = 64;
 
 /// How long a client may take to accept our answer to its hello.
@@ -27,7 +28,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 pub struct Listener {
     socket: TcpListener,
     security: Security,
-    slots: Arc<Slots>,
+    half_open: Arc<HalfOpen>,
 }
 
 impl Listener {
@@ -56,7 +57,7 @@ impl Listener {
         Ok(Listener {
             socket,
             security,
-            slots: Arc::default(),
+            half_open: Arc::default(),
         })
     }
 
@@ -68,42 +69,46 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// Waits up to `timeout` for somebody to connect. None: nobody came, or [`HALF_OPEN_MAX`]
-    /// connections are half open.
+    /// Waits up to `timeout` for somebody to connect. None: nobody came.
     ///
     /// # Errors
     /// What the system says, such as too many open files; wait a while before the next call.
     pub fn accept(&self, timeout: Duration) -> io::Result<Option<Incoming>> {
         let deadline = after(timeout);
-        let Some(slot) = Slots::take(&self.slots, deadline) else {
-            return Ok(None);
-        };
         if !wait_incoming(&self.socket, deadline)? {
             return Ok(None);
         }
         match self.socket.accept() {
-            Ok((socket, addr)) => Ok(Some(Incoming {
-                socket,
-                addr,
-                security: self.security.clone(),
-                _slot: slot,
-            })),
+            Ok((socket, addr)) => {
+                let socket = Arc::new(socket);
+                Ok(Some(Incoming {
+                    _place: HalfOpen::enter(&self.half_open, &socket, addr.ip()),
+                    socket,
+                    addr,
+                    security: self.security.clone(),
+                }))
+            }
             // It gave up while it waited.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(None),
             Err(error) if is_passing(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
+
+    /// How many were cut off before their handshake ended, because too many were half open.
+    pub fn evicted(&self) -> u64 {
+        self.half_open.lock().evicted
+    }
 }
 
 /// Somebody who has connected and said nothing yet.
 #[derive(Debug)]
 pub struct Incoming {
-    socket: TcpStream,
+    socket: Arc<TcpStream>,
     addr: SocketAddr,
     security: Security,
     // Until the end of `handshake`, also where that is to turn it away.
-    _slot: Slot,
+    _place: Place,
 }
 
 impl Incoming {
@@ -279,38 +284,81 @@ fn refuse(mut stream: Stream, reason: &str, remedy: &str) {
     }
 }
 
-/// Counts the half-open connections of a listener.
+/// The half-open connections of a listener.
 #[derive(Debug, Default)]
-struct Slots {
-    used: Mutex<usize>,
-    freed: Condvar,
+struct HalfOpen(Mutex<Places>);
+
+#[derive(Debug, Default)]
+struct Places {
+    /// In the order in which they came.
+    taken: Vec<Taken>,
+    /// How many have come.
+    came: u64,
+    evicted: u64,
+}
+
+#[derive(Debug)]
+struct Taken {
+    number: u64,
+    ip: IpAddr,
+    socket: Weak<TcpStream>,
 }
 
 /// The place of one half-open connection.
 #[derive(Debug)]
-struct Slot(Arc<Slots>);
+struct Place {
+    all: Arc<HalfOpen>,
+    number: u64,
+}
 
-impl Slots {
-    /// Waits for a free slot until `deadline`.
-    fn take(slots: &Arc<Slots>, deadline: Instant) -> Option<Slot> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let used = slots.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut used, _) = slots
-            .freed
-            .wait_timeout_while(used, left, |used| *used >= HALF_OPEN_MAX)
-            .unwrap_or_else(PoisonError::into_inner);
-        if *used >= HALF_OPEN_MAX {
-            return None;
+impl HalfOpen {
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(all: &Arc<Self>, socket: &Arc<TcpStream>, ip: IpAddr) -> Place {
+        let mut places = all.lock();
+        if places.taken.len() >= HALF_OPEN_MAX {
+            places.evict();
         }
-        *used += 1;
-        Some(Slot(slots.clone()))
+        let number = places.came;
+        places.came += 1;
+        places.taken.push(Taken {
+            number,
+            ip: ip.to_canonical(),
+            socket: Arc::downgrade(socket),
+        });
+        Place {
+            all: all.clone(),
+            number,
+        }
     }
 }
 
-impl Drop for Slot {
+impl Places {
+    /// Cuts off the oldest of the address that has most. Whoever means to join takes milliseconds
+    /// over it, so it is hardly he who has waited longest.
+    fn evict(&mut self) {
+        let count = |ip| self.taken.iter().filter(|other| other.ip == ip).count();
+        let most = self.taken.iter().map(|taken| count(taken.ip)).max();
+        let oldest = self
+            .taken
+            .iter()
+            .position(|taken| Some(count(taken.ip)) == most);
+        if let Some(at) = oldest {
+            self.evicted += 1;
+            if let Some(socket) = self.taken.remove(at).socket.upgrade() {
+                // Its thread finds the end, and goes.
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+        }
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        *self.0.used.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.freed.notify_one();
+        let number = self.number;
+        self.all.lock().taken.retain(|taken| taken.number != number);
     }
 }
 

@@ -58,12 +58,16 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(socket: TcpStream, tls: Option<rustls::Connection>) -> io::Result<Stream> {
+    pub(crate) fn new(
+        socket: impl Into<Arc<TcpStream>>,
+        tls: Option<rustls::Connection>,
+    ) -> io::Result<Stream> {
+        let socket = socket.into();
         socket.set_nonblocking(true)?;
         // Messages are small and answered: waiting for more to send with them costs time.
         socket.set_nodelay(true)?;
         Ok(Stream {
-            socket: Arc::new(socket),
+            socket,
             tls: tls.map(Box::new),
         })
     }

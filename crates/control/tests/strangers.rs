@@ -9,6 +9,8 @@ use rackweave_control::{
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 /// The two sides' errors when `client` connects to `server`.
@@ -237,35 +239,49 @@ fn who_dribbles_is_cut_off_at_the_deadline() {
     }
 }
 
+/// As of a server with a thread for each who comes.
+fn serve_all<'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    listener: &'scope Listener,
+    stop: &'scope AtomicBool,
+    welcomed: &'scope AtomicUsize,
+) {
+    scope.spawn(move || {
+        while !stop.load(Relaxed) {
+            let Some(incoming) = listener.accept(SHORT).expect("works") else {
+                continue;
+            };
+            scope.spawn(move || {
+                if let Ok((_, pending)) = incoming.handshake(Instant::now() + LONG) {
+                    pending.welcome(json!(null)).expect("it is there");
+                    welcomed.fetch_add(1, Relaxed);
+                }
+            });
+        }
+    });
+}
+
 #[test]
-fn strangers_have_only_so_many_places() {
+fn silent_strangers_lose_their_places_and_keep_nobody_out() {
     let (listener, addr) = listen(plain(CONTROLLER_NAME));
-    let sockets: Vec<_> = (0..=HALF_OPEN_MAX)
-        .map(|_| TcpStream::connect(addr).expect("it listens"))
-        .collect();
-    let mut incoming: Vec<_> = (0..HALF_OPEN_MAX)
-        .map(|_| {
-            listener
-                .accept(LONG)
-                .expect("works")
-                .expect("a place is left")
-        })
-        .collect();
-    assert!(
-        listener.accept(SHORT).expect("works").is_none(),
-        "all places are taken"
-    );
-    // A place that falls free is given to the one that waits.
+    let (stop, welcomed) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| listener.accept(LONG));
-        drop(incoming.pop());
-        let next = waiting.join().unwrap().expect("works").expect("the last");
-        let last = sockets
-            .last()
-            .expect("many")
-            .local_addr()
-            .expect("a socket");
-        assert_eq!(next.peer_addr(), last);
+        serve_all(scope, &listener, &stop, &welcomed);
+        let mut silent = Vec::new();
+        for round in 0..20 {
+            silent.extend((0..16).map(|_| TcpStream::connect(addr).expect("it listens")));
+            // As many have a minute each: without eviction, nobody would come in before.
+            let member = connect(addr, &plain("n0"));
+            assert!(member.is_ok(), "round {round}: {member:?}");
+        }
+        let waited = Instant::now();
+        let evicted = || listener.evicted() + HALF_OPEN_MAX as u64 >= 20 * 16;
+        while !(evicted() && welcomed.load(Relaxed) == 20) && waited.elapsed() < LONG {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        stop.store(true, Relaxed);
+        assert!(evicted(), "{}", listener.evicted());
+        assert_eq!(welcomed.load(Relaxed), 20);
     });
 }
 
