@@ -335,17 +335,19 @@ impl HalfOpen {
     }
 }
 
+/// Who is to go where too many wait: the first from the address that has most of them. Whoever means
+/// to come in takes milliseconds over it, so it is hardly he who has waited longest.
+pub fn oldest_of_most(addresses: &[IpAddr]) -> Option<usize> {
+    let count = |ip: &IpAddr| addresses.iter().filter(|&other| other == ip).count();
+    let most = addresses.iter().map(count).max()?;
+    addresses.iter().position(|ip| count(ip) == most)
+}
+
 impl Places {
-    /// Cuts off the oldest of the address that has most. Whoever means to join takes milliseconds
-    /// over it, so it is hardly he who has waited longest.
+    /// Cuts off the oldest of the address that has most.
     fn evict(&mut self) {
-        let count = |ip| self.taken.iter().filter(|other| other.ip == ip).count();
-        let most = self.taken.iter().map(|taken| count(taken.ip)).max();
-        let oldest = self
-            .taken
-            .iter()
-            .position(|taken| Some(count(taken.ip)) == most);
-        if let Some(at) = oldest {
+        let addresses: Vec<_> = self.taken.iter().map(|taken| taken.ip).collect();
+        if let Some(at) = oldest_of_most(&addresses) {
             self.evicted += 1;
             if let Some(socket) = self.taken.remove(at).socket.upgrade() {
                 // Its thread finds the end, and goes.

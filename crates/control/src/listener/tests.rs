@@ -9,6 +9,21 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
+#[test]
+fn the_oldest_of_the_most_frequent_goes() {
+    let of = |addresses: &[u8]| {
+        let addresses: Vec<_> = addresses
+            .iter()
+            .map(|&low| IpAddr::from([10, 0, 0, low]))
+            .collect();
+        oldest_of_most(&addresses)
+    };
+    assert_eq!(of(&[]), None);
+    assert_eq!(of(&[1, 2, 3]), Some(0));
+    assert_eq!(of(&[1, 2, 3, 2]), Some(1));
+    assert_eq!(of(&[1, 2, 2, 1]), Some(0));
+}
+
 const LONG: Duration = Duration::from_secs(60);
 
 fn keys(test: &str) -> PathBuf {

@@ -5,6 +5,7 @@ use super::stream::{Came, Stream};
 use super::{AcceptError, ListenError, PATIENCE, PENDING_MAX, Unit};
 use crate::EmbeddedRack;
 use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_control::oldest_of_most;
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::handshake::{Greeter, HandshakeError, RefusalCode, Step};
 use rackweave_endpoint::messaging::{CloseReason, MessagingConfig, Role};
@@ -42,7 +43,7 @@ pub struct ListenerCounters {
     pub came: u64,
     /// Of these: became connections.
     pub connected: u64,
-    /// Were turned away at once, as too many were there already.
+    /// Were turned away, as too many were there.
     pub busy: u64,
     /// Were refused by this unit, for what they are or sent, or for want of room.
     pub refused: u64,
@@ -131,6 +132,7 @@ pub struct Listener {
     address: SocketAddr,
     unit: Unit,
     patience: Duration,
+    /// In the order in which they came.
     pending: Vec<Pending>,
     leaving: Vec<Leaving>,
     ready: VecDeque<EmbeddedConnection>,
@@ -254,8 +256,8 @@ impl Listener {
                 continue;
             };
             let (config, terms) = (self.unit.config.clone(), self.unit.terms);
-            let mut greeter = Greeter::new(now, config, terms, now + self.patience);
-            if self.pending.len() + self.ready.len() < PENDING_MAX {
+            let greeter = Greeter::new(now, config, terms, now + self.patience);
+            if self.pending.len() + self.ready.len() < PENDING_MAX || self.evict(now) {
                 self.pending.push(Pending {
                     stream,
                     peer,
@@ -263,17 +265,37 @@ impl Listener {
                 });
                 continue;
             }
-            self.counters.busy += 1;
-            self.counters.count_code(RefusalCode::Busy);
-            let why = format!("{PENDING_MAX} are about to connect already");
-            greeter.refuse(RefusalCode::Busy, &why);
-            self.leave(stream, &mut greeter, now);
+            self.turn_away(stream, greeter, now);
         }
         happened
     }
 
-    /// Goes on with a handshake, if anything happened. One that is over makes room for another at
-    /// its place.
+    /// Turns away one who has not shown that he is of this rack, if there is such.
+    fn evict(&mut self, now: Instant) -> bool {
+        let strangers = |pending: &(usize, &Pending)| !pending.1.greeter.is_known();
+        let (places, addresses): (Vec<_>, Vec<_>) = (self.pending.iter().enumerate())
+            .filter(strangers)
+            .map(|(at, pending)| (at, pending.peer.ip()))
+            .unzip();
+        let oldest = oldest_of_most(&addresses);
+        if let Some(at) = oldest {
+            let Pending {
+                stream, greeter, ..
+            } = self.pending.remove(places[at]);
+            self.turn_away(stream, greeter, now);
+        }
+        oldest.is_some()
+    }
+
+    fn turn_away(&mut self, stream: Stream, mut greeter: Greeter, now: Instant) {
+        self.counters.busy += 1;
+        self.counters.count_code(RefusalCode::Busy);
+        let why = format!("{PENDING_MAX} are about to connect already");
+        greeter.refuse(RefusalCode::Busy, &why);
+        self.leave(stream, &mut greeter, now);
+    }
+
+    /// Goes on with a handshake, if anything happened. The next takes the place of one that is over.
     fn advance(&mut self, at: usize, now: Instant) -> Option<Advanced> {
         let Pending {
             stream,
@@ -316,7 +338,7 @@ impl Listener {
             stream,
             mut greeter,
             ..
-        } = self.pending.swap_remove(at);
+        } = self.pending.remove(at);
         self.leave(stream, &mut greeter, now);
         Some(Advanced::Over)
     }

@@ -59,6 +59,11 @@ impl Greeter {
         self.talk.is_over()
     }
 
+    /// Whether the peer has shown that it is a unit of this rack.
+    pub fn is_known(&self) -> bool {
+        self.agreed.is_some()
+    }
+
     /// Ends it with a reason of the unit's own, such as that it stops.
     pub fn refuse(&mut self, code: RefusalCode, why: &str) {
         self.talk.refuse(code, why);

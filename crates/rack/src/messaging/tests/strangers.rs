@@ -1,7 +1,9 @@
 //! Peers that are no units, or units of elsewhere, or too many.
 
 use super::*;
+use rackweave_endpoint::messaging::handshake::Dialer;
 use rackweave_verbs::NodeAccess;
+use std::collections::VecDeque;
 
 /// The listener works as before: a unit can connect.
 fn check_alive(rack: &EmbeddedRack, listener: &mut Listener) {
@@ -77,40 +79,57 @@ fn a_server_of_another_protocol_is_recognised() {
     assert!(error.to_string().contains("`HTTP/1.1 400 Bad`"), "{error}");
 }
 
-/// Seventy open a stream and say nothing: 64 are waited for, the others hear that it is busy, and
-/// when the first are gone there is room again.
+/// Ten thousand open a stream and say nothing. 64 are waited for, and the oldest hears that it is
+/// busy when one more comes: a unit comes in meanwhile, and when they are gone nothing is left.
 #[test]
-fn half_open_streams_hold_up_nobody_for_long() {
+fn half_open_streams_keep_nobody_out() {
+    const STRANGERS: u64 = 10_000;
     let rack = rack();
     let mut listener = listener(&rack);
-    let address = listener.local_addr();
-    let open = || TcpStream::connect(address).expect("it listens");
-    let mut silent: Vec<_> = (0..PENDING_MAX).map(|_| open()).collect();
-    poll_until(&mut listener, |listener| listener.pending() == PENDING_MAX);
-    for _ in 0..6 {
-        let mut late = open();
-        let refusal = hear_refusal(&mut listener, &mut late);
-        assert_eq!(refusal.code, RefusalCode::Busy);
+    let held = rack.memory().bytes_held();
+    let mut silent = VecDeque::new();
+    for at in 0..STRANGERS {
+        let came = TcpStream::connect(listener.local_addr()).expect("it listens");
+        silent.push_back(came);
+        poll_until(&mut listener, |listener| listener.counters().came > at);
+        assert!(listener.pending() <= PENDING_MAX);
+        if silent.len() > 2 * PENDING_MAX {
+            let mut first = silent.pop_front().expect("many");
+            let refusal = hear_refusal(&mut listener, &mut first);
+            assert_eq!(refusal.code, RefusalCode::Busy);
+        }
     }
-    let mut unit = dialing(&rack, &listener);
-    let error = finish(&mut listener, &mut unit).expect_err("it is busy");
-    assert!(
-        error
-            .to_string()
-            .contains("64 are about to connect already"),
-        "{error}"
+    let turned_away = STRANGERS - PENDING_MAX as u64;
+    assert_eq!(listener.counters().busy, turned_away);
+    assert_eq!(
+        listener.counters().refused_with(RefusalCode::Busy),
+        turned_away
     );
-    let counters = listener.counters();
-    assert_eq!((counters.came, counters.busy), (71, 7));
-    assert_eq!(counters.refused_with(RefusalCode::Busy), 7);
-
-    silent.truncate(10);
-    poll_until(&mut listener, |listener| listener.pending() == 10);
+    assert_eq!(rack.memory().bytes_held(), held, "strangers get no memory");
     check_alive(&rack, &mut listener);
-    assert_eq!(listener.counters().ended, 54);
     drop(silent);
     poll_until(&mut listener, |listener| listener.pending() == 0);
-    assert_eq!(listener.counters().ended, 64);
+    assert_eq!(listener.counters().ended, PENDING_MAX as u64 - 1);
+}
+
+/// Those who have shown that they are of this rack keep their places.
+#[test]
+fn units_that_are_known_are_not_turned_away() {
+    let rack = rack();
+    let mut listener = listener(&rack);
+    let greeted: Vec<_> = (0..PENDING_MAX)
+        .map(|_| greet(&rack, &mut listener))
+        .collect();
+    let mut late = TcpStream::connect(listener.local_addr()).expect("it listens");
+    let refusal = hear_refusal(&mut listener, &mut late);
+    assert_eq!(refusal.code, RefusalCode::Busy);
+    assert_eq!(
+        (listener.pending(), listener.counters().busy),
+        (PENDING_MAX, 1)
+    );
+    drop(greeted);
+    poll_until(&mut listener, |listener| listener.pending() == 0);
+    check_alive(&rack, &mut listener);
 }
 
 #[test]
@@ -127,46 +146,41 @@ fn who_says_nothing_is_told_that_time_is_over() {
     check_alive(&rack, &mut listener);
 }
 
+/// What a unit of this rack says first.
+fn hello(rack: &EmbeddedRack) -> Vec<u8> {
+    let unit = Unit::new(rack, COMPUTE, Role::Compute, config()).expect("a sound unit");
+    let now = unit.node.now();
+    let (config, terms) = (unit.config.clone(), unit.terms);
+    let mut dialer = Dialer::new(now, config, terms, now + AMPLE);
+    dialer.poll_send().expect("it begins")
+}
+
+/// One who has said a sound Hello, and heard an Offer.
+fn greet(rack: &EmbeddedRack, listener: &mut Listener) -> TcpStream {
+    let mut stream = TcpStream::connect(listener.local_addr()).expect("it listens");
+    stream.write_all(&hello(rack)).expect("it is there");
+    stream.set_nonblocking(true).expect("a stream");
+    let mut offer = [0; 52];
+    poll_until(listener, |_| {
+        stream.peek(&mut offer).is_ok_and(|len| len == 52)
+    });
+    stream.read_exact(&mut offer).expect("it is all there");
+    let said = Message::take(&offer);
+    assert!(matches!(said, Ok(Some((Message::Offer(_), 52)))));
+    stream
+}
+
 /// A sound Hello, and then nonsense, nothing or the end.
 #[test]
 fn who_says_hello_and_no_more_leaves_nothing() {
     let rack = rack();
     let mut listener = listener(&rack);
     let held = rack.memory().bytes_held();
-    // As a unit of this rack would say it.
-    let unit = Unit::new(&rack, COMPUTE, Role::Compute, config()).expect("a sound unit");
-    let now = unit.node.now();
-    let hello = || {
-        let config = unit.config.clone();
-        let mut dialer = rackweave_endpoint::messaging::handshake::Dialer::new(
-            now,
-            config,
-            unit.terms,
-            now + AMPLE,
-        );
-        dialer.poll_send().expect("it begins")
-    };
-    let greet = |listener: &mut Listener| {
-        let mut stream = TcpStream::connect(listener.local_addr()).expect("it listens");
-        stream.write_all(&hello()).expect("it is there");
-        poll_until(listener, |listener| listener.pending() == 1);
-        stream.set_nonblocking(true).expect("a stream");
-        let mut offer = [0; 52];
-        poll_until(listener, |_| {
-            stream.peek(&mut offer).is_ok_and(|len| len == 52)
-        });
-        stream.read_exact(&mut offer).expect("it is all there");
-        assert!(matches!(
-            Message::take(&offer),
-            Ok(Some((Message::Offer(_), 52)))
-        ));
-        stream
-    };
-    let mut stream = greet(&mut listener);
-    stream.write_all(&hello()).expect("it is there");
+    let mut stream = greet(&rack, &mut listener);
+    stream.write_all(&hello(&rack)).expect("it is there");
     let refusal = hear_refusal(&mut listener, &mut stream);
     assert_eq!(refusal.code, RefusalCode::OutOfOrder);
-    drop(greet(&mut listener));
+    drop(greet(&rack, &mut listener));
     poll_until(&mut listener, |listener| listener.pending() == 0);
     assert_eq!(listener.counters().ended, 1);
     assert_eq!(rack.memory().bytes_held(), held);
