@@ -335,8 +335,8 @@ impl HalfOpen {
     }
 }
 
-/// Who is to go where too many wait: the first from the address that has most of them. Whoever means
-/// to come in takes milliseconds over it, so it is hardly he who has waited longest.
+/// Who is to go where too many wait: the first from the address that has most of them. Whoever
+/// means to come in takes milliseconds over it, so it is hardly he who has waited longest.
 pub fn oldest_of_most(addresses: &[IpAddr]) -> Option<usize> {
     let count = |ip: &IpAddr| addresses.iter().filter(|&other| other == ip).count();
     let most = addresses.iter().map(count).max()?;

@@ -9,19 +9,26 @@
 //! endpoints must not fragment (RFC 7348 4.3): datagrams are sent with "do not fragment", and a
 //! peer behind too narrow a way is refused where the system knows of it.
 //!
+//! Packets may be [sealed](Hub::sealed_port), for whoever can send with another's address could
+//! otherwise send in its name.
+//!
 //! Ports may be polled by several threads, as whoever finds a datagram leaves it where its port
 //! looks. But who *sleeps* on a port must poll all the others of its hub too, for one socket wakes
 //! them all.
 
+mod challenge;
 mod error;
 mod port;
+mod seal;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod vxlan_device_tests;
 
+pub use challenge::Token;
 pub use error::UdpError;
 pub use port::Port;
+pub use seal::{SEAL_LEN, SealKeys};
 
 use crate::bytes::{ETHERNET_MAX, ReceiveCounters};
 use crate::outbox::SendCounters;
@@ -30,6 +37,7 @@ use rackweave_base::{Memory, Packet};
 use rackweave_wire::vxlan::{self, Vxlan, VxlanError};
 use rackweave_wire::{ethernet, ipv4, udp};
 use rustix::net::sockopt;
+use seal::{Opener, Unsealed};
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -45,7 +53,7 @@ const INBOX_MAX: usize = 512;
 const SOCKET_BYTES: usize = 4 << 20;
 
 /// The largest Ethernet payload: a UDP datagram over IPv4 has at most 65507 bytes.
-const MTU_MAX: usize = 65_507 - vxlan::LEN - ETHERNET_MAX;
+const MTU_MAX: usize = 65_507 - vxlan::LEN - ETHERNET_MAX - SEAL_LEN;
 
 /// What a hub is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +91,10 @@ pub struct UdpCounters {
     pub no_vni: u64,
     /// Datagrams of peers dropped because their network identifier is another.
     pub wrong_vni: u64,
+    /// Datagrams dropped because they are not sealed with the port's key.
+    pub forged: u64,
+    /// Datagrams dropped because their like has come before.
+    pub replayed: u64,
     /// Packets dropped because their port had not looked for long.
     pub inbox_full: u64,
 }
@@ -106,11 +118,19 @@ struct Shared {
 /// What the ports share. The lock is held for a batch at most.
 #[derive(Debug)]
 struct State {
-    inboxes: HashMap<Key, VecDeque<Packet>>,
+    inboxes: HashMap<Key, Inbox>,
     /// Where a datagram is received: one byte more than the longest that is taken, so that a
     /// longer one shows.
     buffer: Vec<u8>,
     counters: UdpCounters,
+}
+
+/// What came for a port.
+#[derive(Debug, Default)]
+struct Inbox {
+    packets: VecDeque<Packet>,
+    /// If only what is sealed is taken.
+    opener: Option<Opener>,
 }
 
 /// By what a peer's datagrams are known. Addresses are in their plain form, not IPv4 in IPv6.
@@ -148,7 +168,7 @@ impl Hub {
             pool,
             state: Mutex::new(State {
                 inboxes: HashMap::new(),
-                buffer: vec![0; vxlan::LEN + ETHERNET_MAX + mtu + 1],
+                buffer: vec![0; vxlan::LEN + ETHERNET_MAX + mtu + SEAL_LEN + 1],
                 counters: UdpCounters::default(),
             }),
         })))
@@ -162,19 +182,35 @@ impl Hub {
     /// If the address can be no peer of this hub, there is a port for it, or the way there carries
     /// no RDMA packet at all.
     pub fn port(&self, peer: SocketAddr, rule: PeerRule) -> Result<Port, UdpError> {
+        self.open(peer, rule, None)
+    }
+
+    /// [`Self::port`] for a peer that seals what it sends, and to which all is sealed that is sent.
+    /// Its MTU is [`SEAL_LEN`] less.
+    ///
+    /// # Errors
+    /// As [`Self::port`].
+    pub fn sealed_port(
+        &self,
+        peer: SocketAddr,
+        rule: PeerRule,
+        keys: &SealKeys,
+    ) -> Result<Port, UdpError> {
+        self.open(peer, rule, Some(keys))
+    }
+
+    fn open(
+        &self,
+        peer: SocketAddr,
+        rule: PeerRule,
+        keys: Option<&SealKeys>,
+    ) -> Result<Port, UdpError> {
+        let to = self.peer(peer)?;
+        let mtu = self.mtu_to(peer)? - keys.map_or(0, |_| SEAL_LEN);
+        if crate::rdma_mtu(mtu).is_none() {
+            return Err(UdpError::BadMtu { mtu });
+        }
         let ip = peer.ip().to_canonical();
-        if ip.is_unspecified() || ip.is_multicast() || peer.port() == 0 {
-            return Err(UdpError::BadPeer { peer });
-        }
-        let to = self.reachable(peer)?;
-        let mut mtu = self.0.mtu;
-        if let Some(path) = path_mtu(SocketAddr::new(ip, peer.port())) {
-            mtu = mtu.min(path.saturating_sub(overhead(ip)));
-            if crate::rdma_mtu(mtu).is_none() {
-                let needed = crate::MTU_MIN + overhead(ip);
-                return Err(UdpError::PathMtu { peer, path, needed });
-            }
-        }
         let key = match rule {
             PeerRule::Exact => Key::Exact(ip, peer.port()),
             PeerRule::AnyPort => Key::AnyPort(ip),
@@ -183,9 +219,31 @@ impl Hub {
         if state.inboxes.contains_key(&key) {
             return Err(UdpError::PeerTaken { peer });
         }
-        state.inboxes.insert(key, VecDeque::new());
+        let inbox = Inbox {
+            packets: VecDeque::new(),
+            opener: keys.map(Opener::new),
+        };
+        state.inboxes.insert(key, inbox);
         drop(state);
-        Ok(Port::new(self.0.clone(), to, key, mtu))
+        Ok(Port::new(self.0.clone(), to, key, mtu, keys))
+    }
+
+    /// The MTU of a port to `peer` that is not sealed.
+    ///
+    /// # Errors
+    /// If the address can be no peer of this hub, or the way there carries no RDMA packet at all.
+    pub fn mtu_to(&self, peer: SocketAddr) -> Result<usize, UdpError> {
+        self.peer(peer)?;
+        let ip = peer.ip().to_canonical();
+        let mut mtu = self.0.mtu;
+        if let Some(path) = path_mtu(SocketAddr::new(ip, peer.port())) {
+            mtu = mtu.min(path.saturating_sub(overhead(ip)));
+            if crate::rdma_mtu(mtu).is_none() {
+                let needed = crate::MTU_MIN + overhead(ip);
+                return Err(UdpError::PathMtu { peer, path, needed });
+            }
+        }
+        Ok(mtu)
     }
 
     /// The address and port of the socket.
@@ -198,8 +256,12 @@ impl Hub {
         self.0.lock().counters
     }
 
-    /// The peer's address as the socket's family writes it.
-    fn reachable(&self, peer: SocketAddr) -> Result<SocketAddr, UdpError> {
+    /// The peer's address as the socket's family writes it, if it can be a peer.
+    fn peer(&self, peer: SocketAddr) -> Result<SocketAddr, UdpError> {
+        let ip = peer.ip().to_canonical();
+        if ip.is_unspecified() || ip.is_multicast() || peer.port() == 0 {
+            return Err(UdpError::BadPeer { peer });
+        }
         match (self.0.local, peer) {
             (SocketAddr::V6(_), SocketAddr::V4(v4)) => {
                 Ok((v4.ip().to_ipv6_mapped(), v4.port()).into())
@@ -253,11 +315,19 @@ impl Shared {
             Err(VxlanError::Truncated) => return counters.truncated += 1,
             Err(VxlanError::NoVni) => return counters.no_vni += 1,
         };
-        let Some(inbox) = inboxes.get_mut(&key).filter(|all| all.len() < INBOX_MAX) else {
-            counters.inbox_full += 1;
-            return;
+        let inbox = inboxes.get_mut(&key).expect("found above");
+        let frame = match inbox.opener.as_mut().map(|opener| opener.open(frame)) {
+            None => frame,
+            Some(Ok(packet)) => packet,
+            Some(Err(Unsealed::Forged)) => return counters.forged += 1,
+            Some(Err(Unsealed::Replayed)) => return counters.replayed += 1,
         };
-        inbox.extend(counters.receive.take(frame, self.mtu, &self.pool));
+        if inbox.packets.len() >= INBOX_MAX {
+            return counters.inbox_full += 1;
+        }
+        inbox
+            .packets
+            .extend(counters.receive.take(frame, self.mtu, &self.pool));
     }
 }
 

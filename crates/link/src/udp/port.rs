@@ -1,6 +1,7 @@
 //! One port of a hub: the link to one peer.
 
-use super::{Key, Shared};
+use super::seal::Sealer;
+use super::{Key, SealKeys, Shared};
 use crate::outbox::Outbox;
 use crate::{Link, Properties};
 use rackweave_base::{Instant, Packet};
@@ -18,13 +19,21 @@ pub struct Port {
     key: Key,
     mtu: usize,
     outbox: Outbox,
+    sealer: Option<Sealer>,
 }
 
 impl Port {
     /// The port whose inbox is at `key` and that sends packets of up to `mtu` to `to`.
-    pub(super) fn new(shared: Arc<Shared>, to: SocketAddr, key: Key, mtu: usize) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        to: SocketAddr,
+        key: Key,
+        mtu: usize,
+        keys: Option<&SealKeys>,
+    ) -> Self {
         Self {
             outbox: Outbox::new(mtu, shared.memory.clone()),
+            sealer: keys.map(Sealer::new),
             mtu,
             shared,
             to,
@@ -34,10 +43,10 @@ impl Port {
 }
 
 impl Shared {
-    /// Hands a packet to the system, behind its VXLAN header.
-    fn send_to(&self, to: SocketAddr, frame: &[u8]) -> io::Result<()> {
+    /// Hands a packet to the system, behind its VXLAN header and before its seal.
+    pub(super) fn send_to(&self, to: SocketAddr, frame: &[u8], seal: &[u8]) -> io::Result<()> {
         let header = self.vxlan.emit();
-        let parts = [IoSlice::new(&header), IoSlice::new(frame)];
+        let parts = [&header, frame, seal].map(IoSlice::new);
         let mut no_control = SendAncillaryBuffer::default();
         sendmsg_addr(
             &self.socket,
@@ -50,26 +59,39 @@ impl Shared {
     }
 }
 
+fn offer(
+    shared: &Shared,
+    to: SocketAddr,
+    sealer: &mut Option<Sealer>,
+    frame: &[u8],
+) -> io::Result<()> {
+    match sealer {
+        Some(sealer) => shared.send_to(to, frame, &sealer.seal(frame)),
+        None => shared.send_to(to, frame, &[]),
+    }
+}
+
 impl Link for Port {
     fn send(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
-        let (shared, to) = (&self.shared, self.to);
+        let (shared, to, sealer) = (&self.shared, self.to, &mut self.sealer);
         let counters = &mut shared.lock().counters.send;
-        self.outbox
-            .send(now, packet, counters, |frame| shared.send_to(to, frame))
+        self.outbox.send(now, packet, counters, |frame| {
+            offer(shared, to, sealer, frame)
+        })
     }
 
     fn receive(&mut self, now: Instant) -> Option<Packet> {
-        let (shared, to) = (&self.shared, self.to);
+        let (shared, to, sealer) = (&self.shared, self.to, &mut self.sealer);
         let mut state = shared.lock();
         let counters = &mut state.counters.send;
         self.outbox
-            .flush(now, counters, |frame| shared.send_to(to, frame));
-        let packet = state.inboxes.get_mut(&self.key)?.pop_front();
+            .flush(now, counters, |frame| offer(shared, to, sealer, frame));
+        let packet = state.inboxes.get_mut(&self.key)?.packets.pop_front();
         if packet.is_some() {
             return packet;
         }
         shared.pull(&mut state);
-        state.inboxes.get_mut(&self.key)?.pop_front()
+        state.inboxes.get_mut(&self.key)?.packets.pop_front()
     }
 
     fn room(&self) -> usize {
@@ -98,7 +120,7 @@ impl Link for Port {
         state
             .inboxes
             .get(&self.key)
-            .is_none_or(|all| all.is_empty())
+            .is_none_or(|inbox| inbox.packets.is_empty())
     }
 }
 

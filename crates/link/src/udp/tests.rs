@@ -277,3 +277,79 @@ fn bad_configurations_are_refused_with_a_remedy() {
     assert!(peer("224.0.0.1:5").contains("can be no peer"));
     assert!(peer("[::1]:5").contains("`[::]` for both kinds"));
 }
+
+fn sealed(hub: &Hub, peer: SocketAddr, keys: &SealKeys) -> Port {
+    hub.sealed_port(peer, PeerRule::Exact, keys).unwrap()
+}
+
+#[test]
+fn a_sealed_link_conforms() {
+    conformance::run_lossy(|memory| {
+        let (a, b) = (hub(memory), hub(memory));
+        let keys = SealKeys {
+            sending: [7; 16],
+            receiving: [9; 16],
+        };
+        let port = sealed(&a, b.local_addr(), &keys);
+        (port, sealed(&b, a.local_addr(), &keys.of_peer()))
+    });
+}
+
+/// Who can send with the address of a peer, here by its very socket, cannot send in its name.
+#[test]
+fn spoofed_and_replayed_datagrams_are_dropped_by_name() {
+    let memory = Memory::new(1 << 20);
+    let (switch, node) = (hub(&memory), hub(&memory));
+    // Listens to what the node sends.
+    let tap = UdpSocket::bind("127.0.0.1:0").unwrap();
+    tap.set_read_timeout(Some(std::time::Duration::from_secs(10)))
+        .unwrap();
+    let keys = SealKeys {
+        sending: [1; 16],
+        receiving: [2; 16],
+    };
+    let mut port = sealed(&switch, node.local_addr(), &keys);
+    let mut end = sealed(&node, tap.local_addr().unwrap(), &keys.of_peer());
+    let spoof = |bytes: &[u8]| {
+        node.0.socket.send_to(bytes, switch.local_addr()).unwrap();
+    };
+    let mut came = vec![0; 5000];
+    let mut sent = Vec::new();
+    for number in 0..3 {
+        end.send(Instant::ZERO, packet(&memory, number)).unwrap();
+        let len = tap.recv(&mut came).unwrap();
+        sent.push(came[..len].to_vec());
+    }
+    // Of no key, with a byte that is another, without its seal, and twice.
+    spoof(&datagram(&memory, 9));
+    let mut altered = sent[0].clone();
+    altered[60] ^= 1;
+    spoof(&altered);
+    spoof(&sent[0][..sent[0].len() - SEAL_LEN]);
+    for number in [1, 0, 1, 2, 0] {
+        spoof(&sent[number]);
+    }
+    for number in [1, 0, 2] {
+        assert_eq!(receive(&mut port), Some(number));
+    }
+    assert_eq!(next(&mut port), None);
+    let counters = switch.counters();
+    assert_eq!((counters.forged, counters.replayed), (3, 2));
+    assert_eq!(counters.receive.received, 3);
+}
+
+#[test]
+fn a_token_comes_to_who_is_there_alone() {
+    let memory = Memory::new(1 << 20);
+    let (switch, node, other) = (hub(&memory), hub(&memory), hub(&memory));
+    let limit = std::time::Duration::from_secs(10);
+    let none = std::time::Duration::ZERO;
+    other.challenge(node.local_addr(), &[1; 16]).unwrap();
+    let noise = Vxlan::new(VNI + 1).unwrap().emit();
+    switch.0.socket.send_to(&noise, node.local_addr()).unwrap();
+    switch.challenge(node.local_addr(), &[2; 16]).unwrap();
+    let heard = node.hear_challenge(switch.local_addr(), limit).unwrap();
+    assert_eq!(heard, Some([2; 16]));
+    let none = other.hear_challenge(switch.local_addr(), none).unwrap();
+    assert_eq!(none, None);
+}

@@ -71,6 +71,9 @@ pub struct HostedSection {
     pub udp: SocketAddr,
     /// The VXLAN network identifier, 24 bits.
     pub vni: u32,
+    /// Whether packets in UDP bear a code that only their sender can make; if not said, wherever
+    /// others than this machine can send some.
+    pub authenticate: Option<bool>,
     /// Milliseconds between two signs of life.
     pub heartbeat_ms: u64,
     /// Milliseconds without a sign of life after which a peer counts as dead.
@@ -89,6 +92,7 @@ impl Default for HostedSection {
             // The port that RFC 7348, section 5, gives to VXLAN.
             udp: SocketAddr::from(([127, 0, 0, 1], 4789)),
             vni: 7471,
+            authenticate: None,
             heartbeat_ms: 200,
             dead_after_ms: 2000,
         }
@@ -115,6 +119,11 @@ impl HostedSection {
         self.keys
             .clone()
             .unwrap_or_else(|| self.directory().join("keys"))
+    }
+
+    /// Whether packets in UDP bear a code that only their sender can make.
+    pub fn authenticates(&self) -> bool {
+        self.authenticate.unwrap_or(!self.udp.ip().is_loopback())
     }
 
     /// Time between two signs of life.

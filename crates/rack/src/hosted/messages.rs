@@ -7,6 +7,7 @@ use crate::config::LinkKind;
 use rackweave_base::{Lkey, NodeId, Qpn, Rkey};
 use rackweave_controller::{FlowRings, RegionName, Ring};
 use rackweave_endpoint::flow::RingLayout;
+use rackweave_link::udp::{SealKeys, Token};
 use rackweave_verbs::{
     Access, CqError, CqId, ModifyError, Mtu, PdId, QpCapabilities, QpError, QpModify,
 };
@@ -29,7 +30,7 @@ pub(super) struct NodeHello {
     /// Bytes of Ethernet payload that its end of the link carries; unknown before a link that the
     /// switch makes.
     pub mtu: Option<usize>,
-    /// Where its VXLAN packets come from.
+    /// Where it says that its VXLAN packets come from, which it has to prove.
     pub udp: Option<SocketAddr>,
     pub pid: u32,
 }
@@ -43,12 +44,41 @@ pub(super) struct NodeWelcome {
     pub origin: u16,
     /// What the node shows on the Unix socket of the switch, to get its end of a link.
     pub token: String,
+    /// The keys of the node's end, if its link is UDP and packets bear codes.
+    pub seal: Option<Seal>,
+}
+
+/// Keys of the codes in packets.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Seal {
+    sending: [u8; 16],
+    receiving: [u8; 16],
+}
+
+impl std::fmt::Debug for Seal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Seal(..)")
+    }
+}
+
+impl From<SealKeys> for Seal {
+    fn from(SealKeys { sending, receiving }: SealKeys) -> Self {
+        Self { sending, receiving }
+    }
+}
+
+impl From<Seal> for SealKeys {
+    fn from(Seal { sending, receiving }: Seal) -> Self {
+        Self { sending, receiving }
+    }
 }
 
 /// What the controller asks of a node.
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) enum NodeRequest {
     Ping,
+    /// Before its end of a link in UDP is made: what was the token that came there?
+    Prove,
     /// The switch process ends in good order.
     Farewell,
     CreatePd,
@@ -121,6 +151,8 @@ pub(super) enum NodeReply {
         /// The node is about to leave.
         leaving: bool,
     },
+    /// To `Prove`; nothing if none has come.
+    Token(Option<Token>),
     Done,
     Pd(PdId),
     Cq(Result<CqId, CqError>),

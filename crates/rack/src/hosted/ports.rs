@@ -1,13 +1,15 @@
 //! Both ends of a node's link: how they are made, and how they find each other.
 
 use super::HostedError;
+use super::messages::{NodeReply, NodeRequest, NodeWelcome};
 use super::runtime::Runtime;
 use crate::config::{FaultSection, LinkKind, RackConfig};
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, KeyRng, Memory, NodeId, Packet, Rng};
+use rackweave_control::Connection;
 use rackweave_link::packet_socket::PacketSocket;
 use rackweave_link::shared_memory::{Handover, SharedMemory, handover};
-use rackweave_link::udp::{Hub, HubConfig, PeerRule};
+use rackweave_link::udp::{Hub, HubConfig, PeerRule, Port, SealKeys, UdpError};
 use rackweave_link::unix::UnixDatagram;
 use rackweave_link::{Fault, Link, Properties};
 use std::net::SocketAddr;
@@ -18,6 +20,9 @@ use std::time::Duration as Time;
 
 /// How long the other side may take to hand its memory over.
 pub(super) const HANDOVER_LIMIT: Time = Time::from_secs(2);
+
+/// How long a node looks for a token before it says that none has come.
+pub(super) const CHALLENGE_LIMIT: Time = Time::from_millis(100);
 
 /// Bytes of Ethernet payload on links that have no bound of their own.
 const MTU: usize = rackweave_link::in_process::MTU;
@@ -36,7 +41,8 @@ pub(super) struct NodeEnd {
     kind: LinkKind,
     /// None while the switch has not handed it over.
     link: Option<Box<dyn Link>>,
-    udp: Option<SocketAddr>,
+    /// Its socket, if packets go in UDP.
+    hub: Option<Hub>,
 }
 
 /// The sockets of a Unix datagram link: the node's and the switch's.
@@ -67,7 +73,7 @@ impl NodeEnd {
         let kind = node.link_kind(&hosted);
         let failed = |problem: String| trouble(kind, &node.name, problem);
         let (memory, pool) = (place.memory.clone(), place.pool.clone());
-        let mut udp = None;
+        let mut socket = None;
         let link: Option<Box<dyn Link>> = match kind {
             LinkKind::SharedMemory => None,
             LinkKind::Unix => {
@@ -90,9 +96,8 @@ impl NodeEnd {
                 };
                 let hub =
                     Hub::bind(config, memory, pool).map_err(|error| failed(error.to_string()))?;
-                udp = Some(hub.local_addr());
-                let port = hub.port(hosted.udp, PeerRule::Exact);
-                Some(Box::new(port.map_err(|error| failed(error.to_string()))?))
+                socket = Some(hub);
+                None
             }
             LinkKind::Packet => {
                 let interface = node.interface.as_deref().unwrap_or_default();
@@ -100,17 +105,47 @@ impl NodeEnd {
                 Some(Box::new(link.map_err(|error| failed(error.to_string()))?))
             }
         };
-        Ok(Self { kind, link, udp })
+        Ok(Self {
+            kind,
+            link,
+            hub: socket,
+        })
     }
 
-    /// Bytes of Ethernet payload that it carries, if it is made.
-    pub fn mtu(&self) -> Option<usize> {
-        self.link.as_ref().map(|link| link.properties().mtu)
+    /// Bytes of Ethernet payload that it carries, if that is known before the switch is asked.
+    pub fn mtu(&self, place: &NodePlace<'_>) -> Result<Option<usize>, HostedError> {
+        if let Some(hub) = &self.hub {
+            let mtu = hub.mtu_to(place.config.hosted().udp);
+            return mtu
+                .map(Some)
+                .map_err(|p| trouble(self.kind, place.name(), p));
+        }
+        Ok(self.link.as_ref().map(|link| link.properties().mtu))
     }
 
     /// Where its packets come from, if they are in UDP.
     pub fn udp(&self) -> Option<SocketAddr> {
-        self.udp
+        self.hub.as_ref().map(Hub::local_addr)
+    }
+
+    /// Shows the switch that this end is where it says, if packets go in UDP.
+    fn prove(&self, place: &NodePlace<'_>, connection: &mut Connection) -> Result<(), HostedError> {
+        let Some(hub) = &self.hub else {
+            return Ok(());
+        };
+        let switch = place.config.hosted().udp;
+        loop {
+            let asked = connection.receive::<NodeRequest>(HANDOVER_LIMIT)?;
+            let Some(NodeRequest::Prove) = asked else {
+                return Err(HostedError::BadAnswer);
+            };
+            let heard = hub.hear_challenge(switch, CHALLENGE_LIMIT);
+            let heard = heard.map_err(|p| trouble(self.kind, place.name(), p))?;
+            connection.send(&NodeReply::Token(heard))?;
+            if heard.is_some() {
+                return Ok(());
+            }
+        }
     }
 
     /// Fetches what the switch makes. Returns the channel on which descriptors of other nodes'
@@ -118,13 +153,21 @@ impl NodeEnd {
     pub fn complete(
         &mut self,
         place: &NodePlace<'_>,
-        token: &str,
+        welcome: &mut NodeWelcome,
+        connection: &mut Connection,
     ) -> Result<Option<UnixStream>, HostedError> {
+        self.prove(place, connection)?;
+        if let Some(hub) = &self.hub {
+            let keys = welcome.seal.take().map(SealKeys::from);
+            let port = udp_port(hub, place.config.hosted().udp, keys.as_ref());
+            let port = port.map_err(|p| trouble(self.kind, place.name(), p))?;
+            self.link = Some(Box::new(port));
+        }
         if self.link.is_some() {
             return Ok(None);
         }
         let (channel, link) =
-            attach(place, token).map_err(|p| trouble(self.kind, place.name(), p))?;
+            attach(place, &welcome.token).map_err(|p| trouble(self.kind, place.name(), p))?;
         self.link = Some(link);
         Ok(Some(channel))
     }
@@ -135,6 +178,18 @@ impl NodeEnd {
     /// If it is not complete.
     pub fn into_link(self) -> Box<dyn Link> {
         self.link.expect("the link is complete")
+    }
+}
+
+/// The link to `peer`, sealed if there are keys.
+pub(super) fn udp_port(
+    hub: &Hub,
+    peer: SocketAddr,
+    keys: Option<&SealKeys>,
+) -> Result<Port, UdpError> {
+    match keys {
+        Some(keys) => hub.sealed_port(peer, PeerRule::Exact, keys),
+        None => hub.port(peer, PeerRule::Exact),
     }
 }
 
@@ -168,12 +223,8 @@ fn attach(place: &NodePlace<'_>, token: &str) -> Result<(UnixStream, Box<dyn Lin
     Ok((channel, Box::new(link.map_err(|e| text(&e))?)))
 }
 
-/// The switch's end of a node's link, without descriptors to hand over.
-pub(super) fn open_switch_end(
-    place: &NodePlace<'_>,
-    hub: Option<&Hub>,
-    udp: Option<SocketAddr>,
-) -> Result<Box<dyn Link>, HostedError> {
+/// The switch's end of a node's link, if it is made before the node is let in.
+pub(super) fn open_switch_end(place: &NodePlace<'_>) -> Result<Box<dyn Link>, HostedError> {
     let hosted = place.config.hosted();
     let node = &place.config.node[usize::from(place.node.0)];
     let kind = node.link_kind(&hosted);
@@ -181,16 +232,11 @@ pub(super) fn open_switch_end(
     let (memory, pool) = (place.memory.clone(), place.pool.clone());
     Ok(match kind {
         LinkKind::SharedMemory => unreachable!("descriptors are handed over, see `share`"),
+        LinkKind::Udp => unreachable!("a node proves first where it is, see `udp_port`"),
         LinkKind::Unix => {
             let (peer, own) = unix_paths(place.runtime, &node.name);
             let link = UnixDatagram::bind(&own, &peer, MTU, memory, pool);
             Box::new(link.map_err(|error| failed(error.to_string()))?)
-        }
-        LinkKind::Udp => {
-            let peer = udp.ok_or_else(|| failed("the node did not say its UDP address".into()))?;
-            let hub = hub.ok_or_else(|| failed("the switch has no UDP socket".into()))?;
-            let port = hub.port(peer, PeerRule::Exact);
-            Box::new(port.map_err(|error| failed(error.to_string()))?)
         }
         LinkKind::Packet => {
             let interface = node.switch_interface.as_deref().unwrap_or_default();

@@ -295,7 +295,7 @@ impl Listener {
         self.leave(stream, &mut greeter, now);
     }
 
-    /// Goes on with a handshake, if anything happened. The next takes the place of one that is over.
+    /// Goes on with a handshake, if anything happened. The next takes the place of one that ends.
     fn advance(&mut self, at: usize, now: Instant) -> Option<Advanced> {
         let Pending {
             stream,

@@ -193,7 +193,7 @@ impl NodeProcess {
         let mut end = NodeEnd::open(&place)?;
         let hello = NodeHello {
             link: self.link_kind(),
-            mtu: end.mtu(),
+            mtu: end.mtu(&place)?,
             udp: end.udp(),
             pid: std::process::id(),
         };
@@ -202,13 +202,13 @@ impl NodeProcess {
             rack: format!("{:016x}", self.config.agreement()),
             body: serde_json::to_value(hello).expect("a hello has a JSON form"),
         };
-        let (connection, welcome) =
+        let (mut connection, welcome) =
             Connection::connect(self.controller, &self.security, introduction, CONNECT_LIMIT)?;
-        let welcome: NodeWelcome =
+        let mut welcome: NodeWelcome =
             serde_json::from_value(welcome).map_err(|_| HostedError::BadAnswer)?;
         self.core.meet(welcome.controller);
         self.core.memory.set_origin(Origin(welcome.origin));
-        let channel = end.complete(&place, &welcome.token)?;
+        let channel = end.complete(&place, &mut welcome, &mut connection)?;
         let faults = self.config.faults_of(self.core.id);
         let link = ports::with_faults(end.into_link(), faults, &self.core.memory)?;
         let config = build::nic_config(&self.config, self.core.id, Kind::Hosted);

@@ -86,6 +86,8 @@ impl<'a> Serving<'a> {
         match request {
             NodeRequest::Ping => NodeReply::Pong { leaving: false },
             NodeRequest::Farewell => NodeReply::Done,
+            // It has joined: no token is waited for.
+            NodeRequest::Prove => NodeReply::Token(None),
             NodeRequest::CreatePd => match self.core.domain() {
                 Some(pd) => NodeReply::Pd(pd),
                 None => NodeReply::Done,

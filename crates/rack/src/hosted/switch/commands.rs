@@ -306,6 +306,8 @@ impl SwitchCore {
                 ("udp_no_vni", udp.no_vni),
                 ("udp_wrong_vni", udp.wrong_vni),
                 ("udp_malformed", udp.receive.malformed),
+                ("udp_forged", udp.forged),
+                ("udp_replayed", udp.replayed),
             ] {
                 refused.insert(reason.into(), count);
             }

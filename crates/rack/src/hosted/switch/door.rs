@@ -12,11 +12,13 @@ use crate::hosted::ports::{self, HANDOVER_LIMIT, NodePlace};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::{KeyRng, NodeId};
-use rackweave_control::{Hello, Incoming, Listener, Pending};
+use rackweave_control::{Connection, Hello, Incoming, Listener, Pending};
 use rackweave_link::shared_memory::handover;
+use rackweave_link::udp::{Hub, SealKeys};
 use rackweave_link::{Link, rdma_mtu};
 use rackweave_verbs::Mtu;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Condvar, Mutex};
@@ -68,6 +70,16 @@ pub(super) struct Door<'a> {
     pub handovers: &'a UnixListener,
     pub waiting: Waiting,
     pub watch: &'a (dyn Fn(SwitchEvent) + Sync),
+}
+
+/// The switch's end of a node's link, before the node is let in.
+enum End<'a> {
+    /// Is made.
+    Open(Box<dyn Link>),
+    /// Is made when the node has shown that it is there.
+    Udp(&'a Hub, SocketAddr),
+    /// Is made of the node's memory.
+    Shared,
 }
 
 /// Why somebody is not let in, and what he can do.
@@ -222,7 +234,6 @@ impl Door<'_> {
         };
         let failed =
             |why: &dyn std::fmt::Display| self.refuse(format!("{name:?} at {from}: {why}"));
-        let shares = hello.link == LinkKind::SharedMemory;
         // A node that bound no address in particular is where its control connection comes from.
         let udp = hello.udp.map(|mut at| {
             if at.ip().is_unspecified() {
@@ -230,34 +241,47 @@ impl Door<'_> {
             }
             at
         });
-        let own = if shares {
-            None
-        } else {
-            match ports::open_switch_end(&place, core.hub.as_ref(), udp) {
-                Ok(link) => Some(link),
-                Err(error) => {
-                    failed(&error);
-                    return pending.refuse(&error.to_string(), "see the switch's configuration");
-                }
+        let end = match hello.link {
+            LinkKind::SharedMemory => Ok(End::Shared),
+            LinkKind::Udp => self.check_udp(udp).map(|(hub, at)| End::Udp(hub, at)),
+            LinkKind::Unix | LinkKind::Packet => ports::open_switch_end(&place)
+                .map(End::Open)
+                .map_err(|error| error.to_string()),
+        };
+        let end = match end {
+            Ok(end) => end,
+            Err(why) => {
+                failed(&why);
+                return pending.refuse(&why, "see the switch's configuration");
             }
         };
         let origin = core.origins.fetch_add(1, Ordering::Relaxed) % (SWITCH_ORIGIN.0 - 1) + 1;
         let mut keys = KeyRng::system();
         let token = format!("{:016x}{:016x}", keys.next_u64(), keys.next_u64());
+        let seal = (hello.link == LinkKind::Udp && core.config.hosted().authenticates())
+            .then(|| seal_keys(&mut keys));
         let welcome = NodeWelcome {
             controller: core.instance,
             origin,
             token: token.clone(),
+            seal: seal.map(|keys| keys.of_peer().into()),
         };
         let welcome = serde_json::to_value(welcome).expect("a welcome has a JSON form");
-        let connection = match pending.welcome(welcome) {
+        let mut connection = match pending.welcome(welcome) {
             Ok(connection) => connection,
             Err(error) => return failed(&error),
         };
         let mut shared = None;
-        let link = match own {
-            Some(link) => link,
-            None => match self.share(&place, &token, Origin(origin)) {
+        let link = match end {
+            End::Open(link) => link,
+            End::Udp(hub, at) => match self.prove(hub, at, seal.as_ref(), &mut connection) {
+                Ok(link) => link,
+                Err(why) => {
+                    core.count_refused("udp_unproven");
+                    return failed(&why);
+                }
+            },
+            End::Shared => match self.share(&place, &token, Origin(origin)) {
                 Ok((link, made)) => {
                     shared = Some(made);
                     link
@@ -287,6 +311,51 @@ impl Door<'_> {
             link: hello.link,
         });
         core.keep(&member, self.watch);
+    }
+
+    /// The switch's socket, and where a node says that it is, if it can be there.
+    fn check_udp(&self, said: Option<SocketAddr>) -> Result<(&Hub, SocketAddr), String> {
+        let hub = self
+            .core
+            .hub
+            .as_ref()
+            .ok_or("the switch has no UDP socket")?;
+        let at = said.ok_or("the node did not say its UDP address")?;
+        hub.mtu_to(at).map_err(|error| error.to_string())?;
+        Ok((hub, at))
+    }
+
+    /// The end of a node's link in UDP, once it has shown that it is there: only who takes packets
+    /// at an address learns the token that is sent there. So nobody has the switch send to others,
+    /// or takes the address of another.
+    fn prove(
+        &self,
+        hub: &Hub,
+        at: SocketAddr,
+        seal: Option<&SealKeys>,
+        connection: &mut Connection,
+    ) -> Result<Box<dyn Link>, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let patience = self.core.config.hosted().dead_after();
+        let token = {
+            let mut keys = KeyRng::system();
+            (u128::from(keys.next_u64()) << 64 | u128::from(keys.next_u64())).to_be_bytes()
+        };
+        let until = Instant::now() + HANDOVER_LIMIT;
+        loop {
+            hub.challenge(at, &token).map_err(|e| text(&e))?;
+            match connection
+                .request(&NodeRequest::Prove, patience)
+                .map_err(|e| text(&e))?
+            {
+                NodeReply::Token(Some(heard)) if heard == token => break,
+                // Datagrams get lost.
+                NodeReply::Token(None) if Instant::now() < until => {}
+                _ => return Err(format!("it is not at {at} for UDP, as it says")),
+            }
+        }
+        let port = ports::udp_port(hub, at, seal).map_err(|e| text(&e))?;
+        Ok(Box::new(port))
     }
 
     /// Takes a node's memory and hands it its end of the rings.
@@ -352,6 +421,18 @@ impl Door<'_> {
             let _ = give(&other, shared, own);
         }
         Ok(())
+    }
+}
+
+/// Keys of the switch's end of a link.
+fn seal_keys(keys: &mut KeyRng) -> SealKeys {
+    let mut key = || {
+        let halves = [keys.next_u64(), keys.next_u64()].map(u64::to_be_bytes);
+        halves.as_flattened().try_into().expect("two halves")
+    };
+    SealKeys {
+        sending: key(),
+        receiving: key(),
     }
 }
 

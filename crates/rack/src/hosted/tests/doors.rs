@@ -1,6 +1,8 @@
 //! Who is let in, and whose packets.
 
 use super::*;
+use messages::{NodeHello, NodeReply, NodeRequest, PURPOSE_NODE};
+use rackweave_control::{Connection, Introduction};
 
 #[test]
 fn with_keys_only_those_of_the_rack_come_in() {
@@ -75,35 +77,91 @@ fn tunnelled(source: rackweave_controller::NodeAddress, vni: u32) -> Vec<u8> {
     bytes
 }
 
+/// Says that it is node b, whose packets come from `udp`.
+fn join_at(rack: &Rack, udp: SocketAddr) -> Connection {
+    let hello = NodeHello {
+        link: LinkKind::Udp,
+        mtu: Some(9000),
+        udp: Some(udp),
+        pid: 0,
+    };
+    let introduction = Introduction {
+        purpose: PURPOSE_NODE.into(),
+        rack: format!("{:016x}", rack.config.agreement()),
+        body: serde_json::to_value(hello).unwrap(),
+    };
+    let security = Security::Plain { name: "b".into() };
+    let control = rack.config.hosted().control;
+    let made = Connection::connect(control, &security, introduction, Time::from_secs(5));
+    made.unwrap().0
+}
+
+/// Answers the question for a token.
+fn prove(connection: &mut Connection, token: [u8; 16]) {
+    let asked = connection.receive(Time::from_secs(10)).unwrap();
+    assert!(matches!(asked, Some(NodeRequest::Prove)), "{asked:?}");
+    connection.send(&NodeReply::Token(Some(token))).unwrap();
+}
+
+/// The token that comes to a socket: the end of the datagram.
+fn token_at(socket: &UdpSocket) -> [u8; 16] {
+    let mut datagram = [0; 100];
+    socket.set_read_timeout(Some(Time::from_secs(10))).unwrap();
+    let len = socket.recv(&mut datagram).unwrap();
+    datagram[len - 16..len].try_into().unwrap()
+}
+
+#[test]
+fn a_claimed_address_has_to_be_proven() {
+    let rack = Rack::new("claims", LinkKind::Udp);
+    while_running(run_switch(&rack), || {
+        // Where node b will be says b: so far somebody else is there, who says nothing.
+        let victim = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let at = victim.local_addr().unwrap();
+        for guess in [[0; 16], [0xff; 16]] {
+            let mut liar = join_at(&rack, at);
+            prove(&mut liar, guess);
+            let cut = liar.receive::<NodeRequest>(Time::from_secs(10));
+            assert!(cut.is_err(), "{cut:?}");
+        }
+        // He says so himself, and is let in.
+        let mut connection = join_at(&rack, at);
+        let (first, second) = (token_at(&victim), token_at(&victim));
+        assert_ne!(first, second, "each has a token of its own");
+        prove(&mut connection, token_at(&victim));
+        let pinged = connection
+            .receive::<NodeRequest>(Time::from_secs(10))
+            .unwrap();
+        assert!(matches!(pinged, Some(NodeRequest::Ping)), "{pinged:?}");
+        let mut client = HostedRack::connect(&rack.config).unwrap();
+        assert_eq!(client.status().unwrap().refused["udp_unproven"], 2);
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+#[test]
+fn a_flow_runs_over_packets_that_are_authenticated() {
+    let mut rack = Rack::new("sealed", LinkKind::Udp);
+    rack.config.hosted.as_mut().unwrap().authenticate = Some(true);
+    rack.run(|_| {
+        let mut client = HostedRack::connect(&rack.config).unwrap();
+        client.wait_for_nodes(Time::from_secs(10)).unwrap();
+        run_flow(&mut client, 1000);
+        let refused = client.status().unwrap().refused;
+        assert_eq!((refused["udp_forged"], refused["udp_replayed"]), (0, 0));
+    });
+}
+
 #[test]
 fn strangers_and_impostors_on_udp_are_dropped_and_counted() {
-    use messages::{NodeHello, NodeReply, NodeRequest, PURPOSE_NODE};
     let rack = Rack::new("impostors", LinkKind::Udp);
     let hosted = rack.config.hosted();
     while_running(run_switch(&rack), || {
         while_running(run_node(&rack, "a"), || {
             // Node b is one that lies.
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-            let hello = NodeHello {
-                link: LinkKind::Udp,
-                mtu: Some(9000),
-                udp: Some(socket.local_addr().unwrap()),
-                pid: 0,
-            };
-            let introduction = rackweave_control::Introduction {
-                purpose: PURPOSE_NODE.into(),
-                rack: format!("{:016x}", rack.config.agreement()),
-                body: serde_json::to_value(hello).unwrap(),
-            };
-            let security = Security::Plain { name: "b".into() };
-            let limit = Time::from_secs(5);
-            let (mut connection, _) = rackweave_control::Connection::connect(
-                hosted.control,
-                &security,
-                introduction,
-                limit,
-            )
-            .unwrap();
+            let mut connection = join_at(&rack, socket.local_addr().unwrap());
+            prove(&mut connection, token_at(&socket));
             let lie = move |stop: &AtomicBool| {
                 while !stop.load(Ordering::Relaxed) {
                     let asked = connection.receive::<NodeRequest>(Time::from_millis(20));
