@@ -98,6 +98,18 @@ pub(crate) struct Place<S> {
 /// rounds.
 const ATTENDED: u64 = 500_000;
 
+/// What a mutex guards, unless somebody has it.
+///
+/// # Panics
+/// If somebody panicked who had it: without him it would look busy for ever.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Poisoned(_)) => panic!("what panicked is not to be trusted"),
+    }
+}
+
 impl<S> Place<S> {
     pub fn new(station: S) -> Self {
         Self {
@@ -123,13 +135,7 @@ impl<S> Place<S> {
 
     /// The machine, unless somebody has it: he is driving it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, S>> {
-        match self.station.try_lock() {
-            Ok(station) => Some(station),
-            Err(TryLockError::WouldBlock) => None,
-            Err(TryLockError::Poisoned(_)) => {
-                panic!("a machine that panicked is not to be trusted")
-            }
-        }
+        try_lock(&self.station)
     }
 
     /// It has moved much just now.

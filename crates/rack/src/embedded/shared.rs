@@ -6,7 +6,7 @@
 //! whoever holds it is driving that machine. The controller takes one lock at a time; nobody holds
 //! two machines.
 
-use crate::awake::{Credit, NEVER, Place, span};
+use crate::awake::{Credit, NEVER, Place, span, try_lock};
 use crate::build::{self, Kind, Parts, RackError};
 use crate::config::{FaultSection, RackConfig};
 use crate::station::{NodeStation, SwitchStation, SwitchStations};
@@ -132,7 +132,7 @@ impl Shared {
         &self,
         act: impl FnOnce(&mut Controller, &mut dyn Site) -> R,
     ) -> Option<R> {
-        let mut controller = self.controller.try_lock().ok()?;
+        let mut controller = try_lock(&self.controller)?;
         Some(act(&mut controller, &mut &*self))
     }
 
@@ -288,7 +288,7 @@ impl Shared {
     }
 
     fn tell_controller(&self) {
-        if let Ok(mut controller) = self.controller.try_lock() {
+        if let Some(mut controller) = try_lock(&self.controller) {
             self.news.store(false, Ordering::Relaxed);
             controller.handle_digests(&mut &*self);
             if self.page_alarm.swap(false, Ordering::AcqRel) {

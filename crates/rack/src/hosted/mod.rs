@@ -110,5 +110,21 @@ pub(crate) fn security(hosted: &HostedSection, name: &str) -> Result<Security, H
     })
 }
 
+/// Runs a thread of a process. If it panics, so does the whole process: one that went on without it
+/// would hold its name, its locks and the trust of others, and whoever watches over it would not
+/// start another.
+fn all_or_nothing<R>(act: impl FnOnce() -> R) -> R {
+    struct Guard;
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                std::process::abort();
+            }
+        }
+    }
+    let _guard = Guard;
+    act()
+}
+
 #[cfg(test)]
 mod tests;

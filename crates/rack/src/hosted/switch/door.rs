@@ -4,11 +4,11 @@ use super::members::Shared;
 use super::{Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
 use crate::build::Address;
 use crate::config::LinkKind;
-use crate::hosted::OPERATOR_NAME;
 use crate::hosted::messages::{
     NodeHello, NodeReply, NodeRequest, NodeWelcome, PURPOSE_COMMAND, PURPOSE_NODE,
 };
 use crate::hosted::ports::{self, HANDOVER_LIMIT, NodePlace};
+use crate::hosted::{OPERATOR_NAME, all_or_nothing};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::{KeyRng, NodeId};
@@ -101,7 +101,7 @@ impl Door<'_> {
         while !stop.load(Ordering::Relaxed) {
             match self.listener.accept(LOOK_EVERY) {
                 Ok(Some(incoming)) => {
-                    scope.spawn(move || self.meet(incoming));
+                    scope.spawn(move || all_or_nothing(|| self.meet(incoming)));
                 }
                 Ok(None) => {}
                 // Too many open files, or the like: it may pass.
@@ -116,7 +116,7 @@ impl Door<'_> {
         while !self.core.is_stopped() {
             match self.handovers.accept() {
                 Ok((channel, _)) => {
-                    scope.spawn(move || self.take_handover(channel));
+                    scope.spawn(move || all_or_nothing(|| self.take_handover(channel)));
                 }
                 Err(_) => std::thread::sleep(Time::from_millis(5)),
             }

@@ -13,7 +13,7 @@ mod site;
 use super::ports::Unplugged;
 use super::pump::{Pump, Station};
 use super::runtime::{Runtime, SwitchLock};
-use super::{Counters, HostedError, security};
+use super::{Counters, HostedError, all_or_nothing, security};
 use crate::build::{self, Kind};
 use crate::config::{LinkKind, RackConfig};
 use crate::station::SwitchStation;
@@ -322,10 +322,10 @@ impl SwitchProcess {
             watch,
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| core.pump.run());
-            scope.spawn(|| core.mind());
-            scope.spawn(|| door.take_handovers(scope));
-            door.run(scope, stop);
+            scope.spawn(|| all_or_nothing(|| core.pump.run()));
+            scope.spawn(|| all_or_nothing(|| core.mind()));
+            scope.spawn(|| all_or_nothing(|| door.take_handovers(scope)));
+            all_or_nothing(|| door.run(scope, stop));
             core.stop.store(true, Ordering::Relaxed);
             core.pump.stop();
         });

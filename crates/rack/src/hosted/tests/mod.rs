@@ -3,6 +3,7 @@
 
 mod doors;
 mod flows;
+mod panics;
 
 use super::*;
 use crate::config::{LinkKind, NodeConfig, RackConfig, Role};
