@@ -112,10 +112,18 @@ impl LocalRegions {
         }
     }
 
-    /// Writes a little-endian word at once and gives what was there.
-    pub fn swap(&self, node: NodeId, rkey: Rkey, offset: u64, word: u64) -> Option<u64> {
+    /// Writes the second of two little-endian words where the first is, and gives what was there.
+    pub fn compare_swap(
+        &self,
+        node: NodeId,
+        rkey: Rkey,
+        offset: u64,
+        (compare, swap): (u64, u64),
+    ) -> Option<u64> {
         let place = self.word(node, rkey, offset)?;
-        Some(u64::from_le(place.swap(word.to_le(), Ordering::AcqRel)))
+        let (compare, swap) = (compare.to_le(), swap.to_le());
+        let found = place.compare_exchange(compare, swap, Ordering::AcqRel, Ordering::Acquire);
+        Some(u64::from_le(found.unwrap_or_else(|found| found)))
     }
 
     /// Every region there is.

@@ -55,10 +55,36 @@ pub trait Site {
     fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]>;
     /// Writes eight bytes at once. A dead node needs nothing.
     fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]);
-    /// Writes eight bytes at once and gives what was there, as one step among the atomics of peers;
-    /// nothing if the node is dead, or where the site cannot do that.
-    fn swap_word(&mut self, _node: NodeId, _rkey: Rkey, _offset: u64, _word: u64) -> Option<u64> {
+    /// Writes the second of two little-endian words where the first is, and gives what was there,
+    /// as one step among the atomics of peers; nothing if the node is dead, or where the site
+    /// cannot do that.
+    fn compare_swap_word(
+        &mut self,
+        _node: NodeId,
+        _rkey: Rkey,
+        _offset: u64,
+        _words: (u64, u64),
+    ) -> Option<u64> {
         None
+    }
+    /// Has a little-endian word that peers may change at any moment become what `change` makes of
+    /// it, and gives what it was; nothing if the node is dead.
+    fn update_word(
+        &mut self,
+        node: NodeId,
+        rkey: Rkey,
+        offset: u64,
+        change: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> Option<u64> {
+        let mut word = u64::from_le_bytes(self.load_word(node, rkey, offset)?);
+        while let Some(next) = change(word) {
+            let found = self.compare_swap_word(node, rkey, offset, (word, next))?;
+            if found == word {
+                break;
+            }
+            word = found;
+        }
+        Some(word)
     }
     /// Acts on the NVMe target of a node and its NIC. False if there is none; then `act` is not
     /// called.

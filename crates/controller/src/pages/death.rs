@@ -126,52 +126,48 @@ impl Controller {
         dropped
     }
 
-    /// Opens a dead node's latches in the server's memory.
+    /// Opens a dead node's latches in the server's memory. Its own queue pairs there are gone;
+    /// those of the living go on meanwhile, so every word is changed from what it is then.
     pub(super) fn fallback_died(&mut self, site: &mut dyn Site, node: u16, death: &mut NodeDeath) {
         let Some(book) = &self.pages else { return };
         let Some(server) = book.server else { return };
-        let stores: Vec<_> = book.fallback.iter().zip(&book.spec.stores).collect();
-        let mut changed = Vec::new();
+        let stores = book.fallback.iter().zip(&book.spec.stores);
         for (store, (region, spec)) in (0u8..).zip(stores) {
             for index in 0..spec.pages {
                 let offset = index * fallback::ENTRY_LEN;
-                let mut load = |offset| {
-                    let bytes = site.load_word(server, region.rkey, offset);
-                    bytes.map(u64::from_le_bytes)
-                };
-                let (Some(latch), Some(place)) = (load(offset), load(offset + 8)) else {
+                let latch = site.load_word(server, region.rkey, offset);
+                let Some(latch) = latch.map(|word| FallbackLatch(u64::from_le_bytes(word))) else {
                     return;
                 };
-                let (latch, place) = (FallbackLatch(latch), Place(place));
-                let Some(page) = PageId::new(store, index) else {
+                let Some(page) = PageId::new(store, index).filter(|_| !latch.is_indexed()) else {
                     continue;
                 };
-                if latch.is_indexed() {
-                    continue;
-                }
-                let is_holder = latch.anyone() == Some(node);
                 // Who writes a page home is its place here, so the mark is the dead node's.
-                let was_there = place.cached().is_some_and(|(at, _)| at == node);
-                let after = match was_there {
+                let was_there = |place: Place| place.cached().is_some_and(|(at, _)| at == node);
+                let after = |place: Place| match was_there(place) {
                     true => place.died(node).not_writing(),
                     false => place,
                 };
-                if after.is_lost() && (was_there || is_holder) {
+                let is_holder = latch.anyone() == Some(node);
+                let place = site.update_word(server, region.rkey, offset + 8, &mut |word| {
+                    Some(after(Place(word)).0).filter(|&next| next != word)
+                });
+                let Some(place) = place.map(Place) else {
+                    return;
+                };
+                if after(place).is_lost() && (was_there(place) || is_holder) {
                     let version = latch.latch().version();
                     death.lost.push(LostPage { page, version });
                 }
-                if after != place {
-                    changed.push((region.rkey, offset + 8, after.0));
-                }
-                if is_holder {
-                    let open = FallbackLatch::new(latch.latch().released(), None);
+                let opened = site.update_word(server, region.rkey, offset, &mut |word| {
+                    let latch = FallbackLatch(word);
+                    let is_holder = latch.anyone() == Some(node);
+                    is_holder.then(|| FallbackLatch::new(latch.latch().released(), None).0)
+                });
+                if opened.is_some_and(|word| FallbackLatch(word).anyone() == Some(node)) {
                     death.released.push(page);
-                    changed.push((region.rkey, offset, open.0));
                 }
             }
-        }
-        for (rkey, offset, word) in changed {
-            site.store_word(server, rkey, offset, word.to_le_bytes());
         }
     }
 

@@ -1,5 +1,6 @@
 //! Pages whose newest version is lost.
 
+use super::fallback;
 use super::set_up::with_pages;
 use crate::{Controller, Site};
 use rackweave_programs::pages::{EntryState, LostPage};
@@ -22,31 +23,38 @@ impl Controller {
         if state.place.is_lost() && state.latch.is_locked() {
             return false;
         }
-        if let Some(book) = &mut self.pages {
-            book.lost.retain(|lost| lost.page != page);
-        }
-        if !state.place.is_lost() {
-            return false;
-        }
-        // Copies of what is given up must not come back should the directory be lost.
-        if let Some(book) = &mut self.pages {
-            book.accepted.insert(page, state.latch.version() + 1);
-        }
         let latch = state.latch.changed();
         let place = state.place.accepted();
+        let is_lost = state.place.is_lost();
         let indexed = with_pages(site, |pages| {
-            pages.change(page, |state| EntryState {
-                latch,
-                place,
-                ..state
+            pages.change(page, |state| match is_lost {
+                true => EntryState {
+                    latch,
+                    place,
+                    ..state
+                },
+                false => state,
             })
         });
-        if let (false, Some((server, rkey, offset))) = (indexed, self.fallback_entry(page)) {
-            let latch = FallbackLatch::new(latch, None);
-            site.store_word(server, rkey, offset + 8, place.0.to_le_bytes());
-            site.store_word(server, rkey, offset, latch.0.to_le_bytes());
+        if let (true, false, Some((server, rkey, offset))) =
+            (is_lost, indexed, self.fallback_entry(page))
+        {
+            // Whoever latches it now comes first.
+            let words = (fallback::word(&state).0, FallbackLatch::new(latch, None).0);
+            if site.compare_swap_word(server, rkey, offset, words) != Some(words.0) {
+                return false;
+            }
+            let lost = &mut |word| (Place(word) == state.place).then_some(place.0);
+            site.update_word(server, rkey, offset + 8, lost);
         }
-        true
+        if let Some(book) = &mut self.pages {
+            book.lost.retain(|lost| lost.page != page);
+            if is_lost {
+                // Copies of what is given up must not come back should the directory be lost.
+                book.accepted.insert(page, state.latch.version() + 1);
+            }
+        }
+        is_lost
     }
 
     /// Forgets losses that were undone: who had such a page latched has published it. Nothing shows

@@ -37,15 +37,16 @@ impl Controller {
         if full {
             return false;
         }
-        let indexed = FallbackLatch::INDEXED.0;
-        let Some(latch) = site.swap_word(server, rkey, offset, indexed) else {
+        let mark = &mut |word| {
+            let is_here = !FallbackLatch(word).is_indexed();
+            is_here.then_some(FallbackLatch::INDEXED.0)
+        };
+        let latch = site.update_word(server, rkey, offset, mark);
+        let latch = latch.map(FallbackLatch).filter(|word| !word.is_indexed());
+        let Some(latch) = latch else {
             return false;
         };
-        let latch = FallbackLatch(latch);
-        if latch.is_indexed() {
-            return false;
-        }
-        let place = site.swap_word(server, rkey, offset + 8, TAKEN);
+        let place = site.update_word(server, rkey, offset + 8, &mut |_| Some(TAKEN));
         let place = Place(place.unwrap_or_default());
         let state = EntryState {
             latch: latch.latch(),

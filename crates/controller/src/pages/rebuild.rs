@@ -115,13 +115,13 @@ impl Controller {
         for (region, spec) in book.fallback.iter().zip(&book.spec.stores) {
             for index in 0..spec.pages {
                 let at = index * super::fallback::ENTRY_LEN;
-                let mut load = |at| site.load_word(server, region.rkey, at);
-                let (latch, place) = (load(at), load(at + 8));
-                let place = Place(place.map_or(0, u64::from_le_bytes));
+                let latch = site.load_word(server, region.rkey, at);
                 let latch = FallbackLatch(latch.map_or(0, u64::from_le_bytes));
-                if !latch.is_indexed() && place.is_writing() {
-                    let word = place.not_writing().0.to_le_bytes();
-                    site.store_word(server, region.rkey, at + 8, word);
+                if !latch.is_indexed() {
+                    site.update_word(server, region.rkey, at + 8, &mut |word| {
+                        let place = Place(word);
+                        place.is_writing().then_some(place.not_writing().0)
+                    });
                 }
             }
         }

@@ -469,8 +469,14 @@ impl Site for &Shared {
         }
     }
 
-    fn swap_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, word: u64) -> Option<u64> {
-        self.regions().swap(node, rkey, offset, word)
+    fn compare_swap_word(
+        &mut self,
+        node: NodeId,
+        rkey: Rkey,
+        offset: u64,
+        words: (u64, u64),
+    ) -> Option<u64> {
+        self.regions().compare_swap(node, rkey, offset, words)
     }
 
     fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {

@@ -1,5 +1,6 @@
 //! The page directory end to end: requests of a channel, the switch, an NVMe target.
 
+mod races;
 mod restarts;
 
 use super::*;
