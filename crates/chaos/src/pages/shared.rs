@@ -92,9 +92,8 @@ impl Shared {
     pub fn tell_losses(&self, who: Who, worker: &Worker<Channel>) {
         for loss in worker.losses() {
             if Store::is_judged(loss.page) {
-                let home_is_damaged = self.damaged.borrow().contains(&loss.page);
                 let mut history = self.history.borrow_mut();
-                history.not_taken(who, loss.page.number(), loss.version, home_is_damaged);
+                history.not_taken(who, loss.page.number(), loss.version);
             }
         }
     }

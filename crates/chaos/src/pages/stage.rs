@@ -237,7 +237,9 @@ impl<'a> Stage<'a> {
 
     fn made_again(&self, is_partial: bool, is_blind: bool) {
         let mut history = self.shared.history.borrow_mut();
-        history.made_again(is_partial);
+        let damaged = self.shared.damaged.borrow();
+        let is_damaged = |page| damaged.iter().any(|other| other.number() == page);
+        history.made_again(is_partial, is_damaged);
         if is_blind {
             history.in_doubt();
         }

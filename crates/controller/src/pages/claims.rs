@@ -201,13 +201,14 @@ impl Controller {
         match self.home_of(site, page) {
             Home::Unseen => Settled::Doubted(claim),
             Home::Has(version) if version < claim.state.content_version() => Settled::Newest(claim),
-            // Who reads a damaged one hears of it.
-            Home::Has(_) | Home::Damaged => Settled::Certain(EntryState {
+            Home::Has(_) => Settled::Certain(EntryState {
                 latch: LatchWord::open(survey.version),
                 holder: None,
                 doubted: false,
                 place: Place::HOME,
             }),
+            // A write from before may yet end there, and make it an older version that is whole.
+            Home::Damaged => Settled::Lost,
         }
     }
 
@@ -279,7 +280,7 @@ enum Settled {
     Doubted(Claim),
     /// This one is.
     Newest(Claim),
-    /// A node that does not answer may have had the newest version.
+    /// A node that does not answer may have had the newest version, or a home that is damaged.
     Lost,
 }
 

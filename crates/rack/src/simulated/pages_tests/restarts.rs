@@ -218,7 +218,8 @@ fn a_late_report_of_a_movement_that_failed_harms_no_other() {
     assert_eq!(answer, served(Source::Memory, true));
 }
 
-/// It may have been newer than what a node says it has: nobody must take that for the newest.
+/// It may have been newer than what a node says it has: nobody must take that for the newest, nor
+/// what comes home late.
 #[test]
 fn a_restart_believes_no_node_whose_page_has_a_damaged_home() {
     for zeroed in [false, true] {
@@ -235,6 +236,16 @@ fn a_restart_believes_no_node_whose_page_has_a_damaged_home() {
         }
         bench.rack.restart_switch().unwrap();
         bench.void(1, 0);
+        let answers = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
+        assert_eq!(answers, [Answer::Lost], "{zeroed}");
+        assert!(
+            bench
+                .rack
+                .lost_pages()
+                .iter()
+                .any(|lost| lost.page == page(5))
+        );
+        assert!(bench.rack.accept_loss(page(5)));
         let answers = bench.answers(1, &[fetch(5, Mode::Shared, 0)]);
         assert_eq!(answers, [served(Source::Storage, true)], "{zeroed}");
     }

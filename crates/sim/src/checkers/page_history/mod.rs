@@ -76,8 +76,6 @@ pub struct PageHistory {
     pages: BTreeMap<u64, Page>,
     /// Nodes that died or are taken for dead.
     dead: BTreeSet<u16>,
-    /// The directory was made again at least once.
-    is_made_again: bool,
     patience: Duration,
     reads: u64,
     writes: u64,
@@ -91,7 +89,6 @@ impl PageHistory {
         Self {
             pages: BTreeMap::new(),
             dead: BTreeSet::new(),
-            is_made_again: false,
             patience,
             reads: 0,
             writes: 0,
@@ -263,12 +260,10 @@ impl PageHistory {
         }
     }
 
-    /// The store did not take a change: it takes the writer's node for dead, or found the page's
-    /// home damaged when its directory was made again, and cannot tell whether a newer version was
-    /// there.
-    pub fn not_taken(&mut self, who: Who, page: u64, version: u64, home_is_damaged: bool) {
+    /// The store did not take a change: it takes the writer's node for dead, or the change was lost
+    /// on its way and reported.
+    pub fn not_taken(&mut self, who: Who, page: u64, version: u64) {
         let is_dead = self.dead.contains(&who.node);
-        let is_untold = home_is_damaged && self.is_made_again;
         let entry = self.page(page);
         let newest = entry.newest();
         // Of zeroes nobody was told the version.
@@ -279,7 +274,7 @@ impl PageHistory {
         if is_newest && !was_taken {
             entry.states.pop();
         }
-        if !is_untold && (was_taken || !(is_dead || was_lost)) {
+        if was_taken || !(is_dead || was_lost) {
             self.violate(PageViolation::ChangeRefused { page, who, version });
         }
     }
@@ -370,11 +365,11 @@ impl PageHistory {
     }
 
     /// The directory was lost and made again from what the nodes have; `partial`: of a node that
-    /// does not answer, nobody knows what it had, so everything may be lost.
-    pub fn made_again(&mut self, partial: bool) {
-        self.is_made_again = true;
-        for page in self.pages.values_mut() {
-            page.renumber(partial);
+    /// does not answer, nobody knows what it had, so everything may be lost. So may a page whose
+    /// home `is_damaged`: nobody knows which version was there.
+    pub fn made_again(&mut self, partial: bool, is_damaged: impl Fn(u64) -> bool) {
+        for (&number, page) in &mut self.pages {
+            page.renumber(partial || is_damaged(number));
         }
     }
 

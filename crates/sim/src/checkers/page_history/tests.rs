@@ -396,7 +396,7 @@ fn what_a_node_taken_for_dead_gives_back_does_not_count() {
     story.crash(B.node);
     story.hold(C, v2());
     story.history.give_back(B, PAGE, Some(stamp(3, B)));
-    story.history.not_taken(B, PAGE, 3, false);
+    story.history.not_taken(B, PAGE, 3);
     story.history.give_back(C, PAGE, None);
     story.read(A, v2());
     story.passes();
@@ -406,22 +406,30 @@ fn what_a_node_taken_for_dead_gives_back_does_not_count() {
 fn a_change_of_the_living_is_taken() {
     let mut story = Story::new();
     story.change(B, v2(), 3);
-    story.history.not_taken(B, PAGE, 3, false);
+    story.history.not_taken(B, PAGE, 3);
     story.fails(|v| matches!(v, PageViolation::ChangeRefused { version: 3, .. }));
 }
 
 #[test]
-fn a_damaged_home_costs_a_change_only_when_the_directory_is_made_again() {
-    for made_again in [true, false] {
+fn a_damaged_home_may_cost_a_change_when_the_directory_is_made_again_and_that_is_reported() {
+    for (damaged, reported) in [(true, true), (true, false), (false, true)] {
         let mut story = Story::new();
         story.change(B, v2(), 3);
-        if made_again {
-            story.history.made_again(false);
+        story
+            .history
+            .made_again(false, |page| damaged && page == PAGE);
+        if reported {
+            story.history.lost(PAGE, 3);
         }
-        story.history.not_taken(B, PAGE, 3, true);
-        match made_again {
-            true => story.passes(),
-            false => story.fails(|v| matches!(v, PageViolation::ChangeRefused { version: 3, .. })),
+        if damaged {
+            story.history.not_taken(B, PAGE, 3);
+        }
+        match (damaged, reported) {
+            (true, true) => story.passes(),
+            (true, false) => {
+                story.fails(|v| matches!(v, PageViolation::ChangeRefused { version: 3, .. }));
+            }
+            _ => story.fails(|v| matches!(v, PageViolation::LostWithoutCause { .. })),
         }
     }
 }
@@ -431,11 +439,11 @@ fn a_change_may_be_lost_on_its_way_if_a_node_is_silent_and_that_is_reported() {
     for (partial, reported) in [(true, true), (true, false), (false, false)] {
         let mut story = Story::new();
         story.change(B, v2(), 3);
-        story.history.made_again(partial);
+        story.history.made_again(partial, |_| false);
         if reported {
             story.history.lost(PAGE, 3);
         }
-        story.history.not_taken(B, PAGE, 3, false);
+        story.history.not_taken(B, PAGE, 3);
         match partial && reported {
             true => story.passes(),
             false => story.fails(|v| matches!(v, PageViolation::ChangeRefused { version: 3, .. })),
@@ -450,7 +458,7 @@ fn what_was_lost_with_a_directory_stays_lost_when_its_writer_dies() {
         story.change(B, v2(), 3);
         story.read(C, got(3, Some(stamp(3, B))));
         story.flush(B.node);
-        story.history.made_again(true);
+        story.history.made_again(true, |_| false);
         if reported {
             story.history.lost(PAGE, 3);
         }
@@ -469,7 +477,7 @@ fn who_dies_before_it_has_answered_takes_a_newer_home_with_it() {
         let mut story = Story::new();
         story.change(B, v2(), 3);
         story.read(C, got(3, Some(stamp(3, B))));
-        story.history.made_again(false);
+        story.history.made_again(false, |_| false);
         if in_doubt {
             story.history.in_doubt();
         }
@@ -486,7 +494,7 @@ fn who_dies_before_it_has_answered_takes_a_newer_home_with_it() {
 fn a_page_that_somebody_got_is_in_doubt_no_more() {
     let mut story = Story::new();
     story.change(B, v2(), 3);
-    story.history.made_again(false);
+    story.history.made_again(false, |_| false);
     story.history.in_doubt();
     story.read(C, got(9, Some(stamp(3, B))));
     story.crash(A.node);
