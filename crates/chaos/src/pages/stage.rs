@@ -240,6 +240,9 @@ impl<'a> Stage<'a> {
         let damaged = self.shared.damaged.borrow();
         let is_damaged = |page| damaged.iter().any(|other| other.number() == page);
         history.made_again(is_partial, is_damaged);
+        if let Some(store) = self.shared.store.as_ref().filter(|_| !damaged.is_empty()) {
+            store.may_lose();
+        }
         if is_blind {
             history.in_doubt();
         }

@@ -178,7 +178,8 @@ struct Users {
     closing: Option<Closer>,
     /// A user left the store without giving back or flushing everything: it is not closed any more.
     is_left: bool,
-    /// A node has died, or was taken for dead, so that pages may be lost.
+    /// A node has died, or was taken for dead, or homes were damaged when the directory was made
+    /// again, so that pages may be lost.
     may_lose: bool,
 }
 
@@ -212,6 +213,11 @@ impl Store {
     /// have.
     pub fn is_judged(page: PageId) -> bool {
         page.store() != STORE || page.index() >= FIRST
+    }
+
+    /// Pages may be lost from now on.
+    pub fn may_lose(&self) {
+        self.users.borrow_mut().may_lose = true;
     }
 
     /// A node dies or is taken for dead.
