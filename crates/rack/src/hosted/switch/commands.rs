@@ -2,6 +2,7 @@
 //! cleared away.
 
 use super::SwitchCore;
+use super::members::Asking;
 use crate::build::{self, Kind};
 use crate::hosted::messages::{
     CommandReply, CommandRequest, FlowStatus, HostedFlow, JobStatus, NodeReply, NodeRequest,
@@ -233,7 +234,7 @@ impl SwitchCore {
         );
         (spec.producer_slots, spec.consumer_slots) = (source.slots, target.slots);
         spec.mtu = self.mtu(&[producers, consumers].concat(), spec.mtu);
-        let mut site = self;
+        let mut site = Asking::new(self);
         let (left, gone): (Vec<&Ring>, Vec<&Ring>) =
             rings.all().partition(|ring| ring.is_there(&mut site));
         if let Some(first) = gone.first() {

@@ -1,6 +1,6 @@
 //! The door: who comes in, and what he must show.
 
-use super::members::Shared;
+use super::members::{Asking, Shared};
 use super::{Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
 use crate::build::Address;
 use crate::config::LinkKind;
@@ -412,13 +412,14 @@ impl Door<'_> {
         let Some(own) = &newcomer.shared else {
             return Ok(());
         };
+        let asking = Asking::new(core);
         for other in core.others(newcomer.node) {
             let Some(shared) = &other.shared else {
                 continue;
             };
-            give(newcomer, own, shared)?;
+            give(&asking, (newcomer, own), shared)?;
             // One who does not take it is about to be found dead.
-            let _ = give(&other, shared, own);
+            let _ = give(&asking, (&other, shared), own);
         }
         Ok(())
     }
@@ -437,12 +438,16 @@ fn seal_keys(keys: &mut KeyRng) -> SealKeys {
 }
 
 /// Gives `member`, who has `place`, the memory of `other`.
-fn give(member: &Member, place: &Shared, other: &Shared) -> Result<(), String> {
+fn give(
+    asking: &Asking<'_>,
+    (member, place): (&Member, &Shared),
+    other: &Shared,
+) -> Result<(), String> {
     use std::os::fd::AsFd;
     handover::send(&place.channel, b"memory", &[other.descriptor.as_fd()])
         .map_err(|error| error.to_string())?;
     let origin = other.origin.0;
-    match member.ask(&NodeRequest::Import { origin }) {
+    match asking.ask(member, &NodeRequest::Import { origin }) {
         Some(NodeReply::Imported(done)) => done,
         _ => Err("it does not answer".into()),
     }

@@ -1,8 +1,10 @@
 //! Nodes that have joined: asking them, hearing their heartbeats, and what happens when one goes.
 
 use super::{SwitchCore, SwitchEvent};
+use crate::awake::try_lock;
 use crate::build::Address;
 use crate::hosted::messages::{NodeReply, NodeRequest};
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::NodeId;
 use rackweave_base::memory::Origin;
@@ -10,8 +12,11 @@ use rackweave_control::{Closer, Connection};
 use rackweave_verbs::Mtu;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex};
-use std::time::Duration as Time;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration as Time, Instant};
+
+/// How often somebody looks whether another has his answer.
+const LOOK_EVERY: Time = Time::from_millis(1);
 
 /// A node that has joined.
 pub(in crate::hosted) struct Member {
@@ -25,6 +30,54 @@ pub(in crate::hosted) struct Member {
     alive: AtomicBool,
     /// How long an answer may take.
     patience: Time,
+    owed: Mutex<Owed>,
+    /// Why this side has ended the connection, if it has.
+    blamed: OnceLock<String>,
+}
+
+/// For how long a node has kept others waiting who held a lock meanwhile, and when it last did. It
+/// is forgiven a quarter of the time that passes.
+struct Owed {
+    total: Time,
+    at: Instant,
+}
+
+/// Asks nodes while a lock is held, so that others wait. All questions together may take as long
+/// as one may otherwise, and a node that is slow at many is taken for dead.
+pub(in crate::hosted) struct Asking<'a> {
+    pub core: &'a SwitchCore,
+    spent: Cell<Time>,
+}
+
+impl<'a> Asking<'a> {
+    pub fn new(core: &'a SwitchCore) -> Self {
+        Self {
+            core,
+            spent: Cell::new(Time::ZERO),
+        }
+    }
+
+    /// Asks a node. Nothing if it does not answer in time, or has been slow for too long: then it
+    /// counts as dead.
+    pub fn ask(&self, member: &Member, request: &NodeRequest) -> Option<NodeReply> {
+        let (asked, was_alive) = (Instant::now(), member.is_alive());
+        // Others may have used up the time: those who are well need little.
+        let left = member.patience.saturating_sub(self.spent.get());
+        let limit = left.max(member.patience / 4);
+        let reply = member.ask_within(request, limit);
+        let took = asked.elapsed();
+        self.spent.set(self.spent.get() + took);
+        let why = match &reply {
+            Err(why) if was_alive => Some(why.clone()),
+            Ok(_) if member.charge(took) => Some("it was slow at too many questions".into()),
+            _ => None,
+        };
+        if let Some(why) = why {
+            let _first = member.blamed.set(why);
+            member.cut();
+        }
+        reply.ok()
+    }
 }
 
 /// A node's shared memory.
@@ -52,6 +105,11 @@ impl Member {
             connection: Mutex::new(connection),
             alive: AtomicBool::new(true),
             patience,
+            owed: Mutex::new(Owed {
+                total: Time::ZERO,
+                at: Instant::now(),
+            }),
+            blamed: OnceLock::new(),
         }
     }
 
@@ -68,12 +126,48 @@ impl Member {
         if !self.is_alive() {
             return Err("it has gone".into());
         }
-        let mut connection = self.connection.lock().expect("no holder panics");
-        let reply = connection.request(request, self.patience);
-        reply.map_err(|error| {
+        let connection = self.connection.lock().expect("no holder panics");
+        self.exchange(connection, request, self.patience)
+    }
+
+    /// Asks within `limit`, also if somebody else waits for an answer.
+    fn ask_within(&self, request: &NodeRequest, limit: Time) -> Result<NodeReply, String> {
+        let until = Instant::now() + limit;
+        while self.is_alive() {
+            if let Some(connection) = try_lock(&self.connection) {
+                let left = until.saturating_duration_since(Instant::now());
+                return self.exchange(connection, request, left);
+            }
+            if Instant::now() >= until {
+                self.cut();
+                return Err("it has not answered another question".into());
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Err("it has gone".into())
+    }
+
+    fn exchange(
+        &self,
+        mut connection: MutexGuard<'_, Connection>,
+        request: &NodeRequest,
+        limit: Time,
+    ) -> Result<NodeReply, String> {
+        connection.request(request, limit).map_err(|error| {
             self.alive.store(false, Ordering::Relaxed);
             error.to_string()
         })
+    }
+
+    /// Somebody has waited for this node so long. True if that was too much.
+    fn charge(&self, took: Time) -> bool {
+        let mut owed = self.owed.lock().expect("no holder panics");
+        let forgiven = owed.at.elapsed() / 4;
+        // What any answer may take on a busy machine.
+        let slow = took.saturating_sub(self.patience / 64);
+        owed.total = owed.total.saturating_sub(forgiven) + slow;
+        owed.at = Instant::now();
+        owed.total > self.patience
     }
 
     /// No more questions: the connection ends now.
@@ -97,7 +191,7 @@ impl SwitchCore {
                 Ok(NodeReply::Pong { leaving: false }) => {}
                 Ok(NodeReply::Pong { leaving: true }) => break None,
                 Ok(_) => break Some("it answered something else than it was asked".to_owned()),
-                Err(why) => break Some(why),
+                Err(why) => break Some(member.blamed.get().cloned().unwrap_or(why)),
             }
             std::thread::sleep(heartbeat);
         };
@@ -132,8 +226,9 @@ impl SwitchCore {
             let _held = self.introductions.lock().expect("no holder panics");
             self.memory.forget(shared.origin);
             let origin = shared.origin.0;
+            let asking = Asking::new(self);
             for other in self.others(member.node) {
-                let _ = other.ask(&NodeRequest::Forget { origin });
+                let _ = asking.ask(&other, &NodeRequest::Forget { origin });
             }
         }
         let place = &self.members[usize::from(member.node.0)];

@@ -31,6 +31,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration as Time;
 
+use members::Asking;
 pub(super) use members::Member;
 
 /// How often the minder looks whether to stop.
@@ -173,7 +174,7 @@ impl SwitchCore {
             .controller
             .lock()
             .expect("the controller does not panic");
-        act(&mut controller, &mut &*self)
+        act(&mut controller, &mut Asking::new(self))
     }
 
     pub fn member(&self, node: NodeId) -> Option<Arc<Member>> {

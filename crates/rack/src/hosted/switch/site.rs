@@ -1,6 +1,7 @@
 //! The rack as the controller sees it: a switch here, nodes elsewhere that are asked.
 
-use super::{Member, SwitchCore};
+use super::Member;
+use super::members::Asking;
 use crate::build::Address;
 use crate::hosted::messages::{NodeReply, NodeRequest};
 use rackweave_base::{Block, Instant, NodeId, Qpn, Rkey};
@@ -13,20 +14,20 @@ use rackweave_verbs::{
 };
 use std::sync::Arc;
 
-impl Site for &SwitchCore {
+impl Site for Asking<'_> {
     fn now(&self) -> Instant {
-        self.pump.now()
+        self.core.pump.now()
     }
 
     fn nodes(&self) -> Vec<(NodeId, NodeAddress)> {
-        Address::of_nodes(&self.config)
+        Address::of_nodes(&self.core.config)
     }
 
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
-        let Some(member) = self.member(node) else {
+        let Some(member) = self.core.member(node) else {
             return false;
         };
-        act(&mut RemoteVerbs(member));
+        act(&mut RemoteVerbs(self, member));
         true
     }
 
@@ -37,8 +38,8 @@ impl Site for &SwitchCore {
         len: u64,
         access: Access,
     ) -> Result<RegionName, RegionError> {
-        let member = self.member(node).ok_or(RegionError::NoNode)?;
-        match member.ask(&NodeRequest::MakeRegion { pd, len, access }) {
+        let member = self.core.member(node).ok_or(RegionError::NoNode)?;
+        match self.ask(&member, &NodeRequest::MakeRegion { pd, len, access }) {
             Some(NodeReply::Region(Ok(region))) => Ok(region.into()),
             Some(NodeReply::Region(Err(error))) => Err(RegionError::Remote(error)),
             _ => Err(RegionError::NoNode),
@@ -47,43 +48,53 @@ impl Site for &SwitchCore {
 
     fn remove_region(&mut self, node: NodeId, name: &RegionName) {
         let region = (*name).into();
-        if let Some(member) = self.member(node) {
-            let _ = member.ask(&NodeRequest::RemoveRegion { region });
+        if let Some(member) = self.core.member(node) {
+            let _ = self.ask(&member, &NodeRequest::RemoveRegion { region });
         }
     }
 
     fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
-        let member = self.member(node)?;
-        match member.ask(&NodeRequest::LoadWord { rkey, offset }) {
+        let member = self.core.member(node)?;
+        match self.ask(&member, &NodeRequest::LoadWord { rkey, offset }) {
             Some(NodeReply::Word(word)) => word,
             _ => None,
         }
     }
 
     fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
-        if let Some(member) = self.member(node) {
-            let _ = member.ask(&NodeRequest::StoreWord {
-                rkey,
-                offset,
-                bytes,
-            });
+        if let Some(member) = self.core.member(node) {
+            let _ = self.ask(
+                &member,
+                &NodeRequest::StoreWord {
+                    rkey,
+                    offset,
+                    bytes,
+                },
+            );
         }
     }
 
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
-        let now = self.pump.now();
-        self.pump
+        let now = self.core.pump.now();
+        self.core
+            .pump
             .with(|machine| act(now, &mut machine.station.switch));
     }
 }
 
 /// A node's NIC, by question and answer. What touches memory is the node's own business and is
 /// refused here.
-struct RemoteVerbs(Arc<Member>);
+struct RemoteVerbs<'a>(&'a Asking<'a>, Arc<Member>);
 
-impl Verbs for RemoteVerbs {
+impl RemoteVerbs<'_> {
+    fn ask(&self, request: &NodeRequest) -> Option<NodeReply> {
+        self.0.ask(&self.1, request)
+    }
+}
+
+impl Verbs for RemoteVerbs<'_> {
     fn create_pd(&mut self) -> PdId {
-        match self.0.ask(&NodeRequest::CreatePd) {
+        match self.ask(&NodeRequest::CreatePd) {
             Some(NodeReply::Pd(pd)) => pd,
             // The next verb will say that the node does not answer.
             _ => PdId(u32::MAX),
@@ -100,7 +111,7 @@ impl Verbs for RemoteVerbs {
     }
 
     fn create_cq(&mut self, capacity: u32) -> Result<CqId, CqError> {
-        match self.0.ask(&NodeRequest::CreateCq { capacity }) {
+        match self.ask(&NodeRequest::CreateCq { capacity }) {
             Some(NodeReply::Cq(made)) => made,
             _ => Err(CqError::NoAnswer),
         }
@@ -123,14 +134,14 @@ impl Verbs for RemoteVerbs {
             receive_cq,
             capabilities,
         };
-        match self.0.ask(&request) {
+        match self.ask(&request) {
             Some(NodeReply::Qp(made)) => made,
             _ => Err(QpError::NoAnswer),
         }
     }
 
     fn modify_qp(&mut self, qpn: Qpn, modify: QpModify) -> Result<(), ModifyError> {
-        match self.0.ask(&NodeRequest::ModifyQp { qpn, modify }) {
+        match self.ask(&NodeRequest::ModifyQp { qpn, modify }) {
             Some(NodeReply::Modified(done)) => done,
             _ => Err(ModifyError::NoAnswer),
         }
@@ -141,14 +152,14 @@ impl Verbs for RemoteVerbs {
     }
 
     fn destroy_qp(&mut self, qpn: Qpn) -> Result<(), QpError> {
-        match self.0.ask(&NodeRequest::DestroyQp { qpn }) {
+        match self.ask(&NodeRequest::DestroyQp { qpn }) {
             Some(NodeReply::Destroyed(done)) => done,
             _ => Err(QpError::NoAnswer),
         }
     }
 
     fn read_by_reference(&mut self, qpn: Qpn) {
-        let _ = self.0.ask(&NodeRequest::ReadByReference { qpn });
+        let _ = self.ask(&NodeRequest::ReadByReference { qpn });
     }
 
     fn post_send(&mut self, qpn: Qpn, _: WorkRequest) -> Result<(), PostError> {

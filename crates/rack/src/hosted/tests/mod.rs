@@ -4,6 +4,7 @@
 mod doors;
 mod flows;
 mod panics;
+mod slow;
 
 use super::*;
 use crate::config::{LinkKind, NodeConfig, RackConfig, Role};
