@@ -175,6 +175,13 @@ pub struct KeygenArgs {
     /// Where the keys lie; without it, hosted.keys, or `keys` in hosted.directory
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
+    /// How long new certificates last; those that end within a third of it are renewed
+    #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36500))]
+    pub days: u32,
+    /// Take this name's key back, and make a new one: the old one is put on the list `revoked`,
+    /// which the switch reads again on SIGHUP
+    #[arg(long, value_name = "NAME")]
+    pub revoke: Option<String>,
 }
 
 /// Settings of the rack that have a flag. They go over the configuration file.

@@ -1,43 +1,70 @@
 //! Ctrl-C, SIGTERM or SIGHUP: the first asks the command to stop in an orderly way, the second
-//! stops it at once.
+//! stops it at once. A command with files to read again takes SIGHUP as the wish to do that.
 
 use crate::outcome::CliError;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the user wants the command to stop. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt(Arc<Flags>);
+
+#[derive(Debug, Default)]
+struct Flags {
+    stop: AtomicBool,
+    /// SIGHUP does not stop the command.
+    reads_again: AtomicBool,
+    read_again: AtomicBool,
+}
 
 impl Interrupt {
-    /// Listens for Ctrl-C from now on.
+    /// Listens for signals from now on.
     ///
     /// # Errors
     /// If the system does not allow it.
     pub fn install() -> Result<Self, CliError> {
+        let failed = |error| CliError::run(format!("cannot listen for Ctrl-C: {error}"));
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
         let interrupt = Self::default();
-        let flag = interrupt.0.clone();
-        ctrlc::set_handler(move || {
-            if flag.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
+        let flags = interrupt.0.clone();
+        let listen = move || {
+            for signal in signals.forever() {
+                if signal == SIGHUP && flags.reads_again.load(Ordering::Relaxed) {
+                    flags.read_again.store(true, Ordering::Relaxed);
+                } else if flags.stop.swap(true, Ordering::Relaxed) {
+                    std::process::exit(130);
+                }
             }
-        })
-        .map_err(|error| CliError::run(format!("cannot listen for Ctrl-C: {error}")))?;
+        };
+        let thread = std::thread::Builder::new().name("signals".into());
+        thread.spawn(listen).map_err(failed)?;
         Ok(interrupt)
+    }
+
+    /// From now on SIGHUP is the wish to read files again.
+    pub fn read_again_at_hangup(&self) {
+        self.0.reads_again.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether files should be read again. They are, with this.
+    pub fn take_read_again(&self) -> bool {
+        self.0.read_again.swap(false, Ordering::Relaxed)
     }
 
     /// Whether the user wants the command to stop.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.stop.load(Ordering::Relaxed)
     }
 
     /// The same, for those who know no commands.
     pub fn flag(&self) -> &AtomicBool {
-        &self.0
+        &self.0.stop
     }
 
     /// Asks the command to stop, as the user would.
     pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.stop.store(true, Ordering::Relaxed);
     }
 }

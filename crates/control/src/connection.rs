@@ -1,7 +1,7 @@
 //! A control connection that stands, and how a client makes one.
 
 use crate::hello::{MAGIC, Reply, one_line};
-use crate::identity::{Security, server_name};
+use crate::identity::{Credential, Security, server_name};
 use crate::message::{EncodeError, MessageReader, encode};
 use crate::stream::{Stream, Trouble};
 use crate::{
@@ -78,6 +78,11 @@ impl Closer {
             let _ = socket.shutdown(Shutdown::Both);
         }
     }
+
+    /// Whether the connection is gone.
+    pub fn is_gone(&self) -> bool {
+        self.socket.strong_count() == 0
+    }
 }
 
 impl Connection {
@@ -116,6 +121,7 @@ impl Connection {
         let mut stream = Stream::new(socket, client_tls(security, &peer)?).map_err(unreachable)?;
         let mut inbound = MessageReader::new(MESSAGE_LEN_MAX);
         let reply = exchange(&mut stream, &mut inbound, &hello, &peer, deadline)?;
+        check_key(&stream, security, &peer)?;
         match serde_json::from_slice(&reply) {
             Ok(Reply::Welcome { version, body })
                 if (PROTOCOL_VERSION_MIN..=PROTOCOL_VERSION).contains(&version) =>
@@ -225,6 +231,11 @@ impl Connection {
     /// The version of the protocol that both sides speak.
     pub fn version(&self) -> u16 {
         self.version
+    }
+
+    /// What the other side has shown of itself.
+    pub fn credential(&self) -> Credential {
+        Credential(self.stream.peer_certificate().cloned())
     }
 
     /// A handle that ends this connection from another thread.
@@ -377,6 +388,23 @@ fn dial(
         }
     }
     Err(unreachable(last_error))
+}
+
+/// Under TLS, checks that the key that was shown still counts.
+pub(crate) fn check_key(
+    stream: &Stream,
+    security: &Security,
+    peer: &str,
+) -> Result<(), ControlError> {
+    let Security::Tls(identity) = security else {
+        return Ok(());
+    };
+    match stream.peer_certificate() {
+        Some(certificate) if !identity.has_revoked(certificate) => Ok(()),
+        _ => Err(ControlError::Revoked {
+            peer: peer.to_string(),
+        }),
+    }
 }
 
 fn client_tls(security: &Security, peer: &str) -> Result<Option<rustls::Connection>, ControlError> {

@@ -70,6 +70,16 @@ pub enum KeyError {
         /// Its permissions.
         mode: u32,
     },
+    /// A certificate that has expired.
+    #[error(
+        "{} has expired: run `rackweave keygen --config FILE`, and copy the new one here if that \
+         was another machine",
+        path.display()
+    )]
+    Expired {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file that does not hold what it should, or does not belong to the others.
     #[error("{} {detail}: {remedy}", path.display())]
     Damaged {
@@ -140,6 +150,12 @@ pub enum ControlError {
         reason: String,
         /// What to do, in its words.
         remedy: String,
+    },
+    /// The other side's key was revoked.
+    #[error("{peer} shows a key that was revoked: make a new one with `rackweave keygen`")]
+    Revoked {
+        /// The other side.
+        peer: String,
     },
     /// Certificates that do not go together; either side's view.
     #[error(

@@ -1,17 +1,18 @@
 //! Who this process is: its certificate and key, and the authority whose certificates it takes.
 
 use crate::error::KeyError;
-use crate::keys::{self, Files};
+use crate::keys::{self, Files, Fingerprint};
 use rustls::client::{Resumption, verify_server_cert_signed_by_trust_anchor, verify_server_name};
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{CertificateError, ClientConfig, RootCertStore, ServerConfig};
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What all names in certificates end with.
 const DNS_SUFFIX: &str = "node.rackweave";
@@ -39,7 +40,21 @@ impl Security {
             Security::Plain { name } => name,
         }
     }
+
+    /// Whether what the other side of a connection has shown counts, as of now. Without keys
+    /// everything does.
+    pub fn accepts(&self, shown: &Credential) -> bool {
+        match (self, &shown.0) {
+            (Security::Tls(identity), Some(certificate)) => identity.accepts(certificate),
+            (Security::Tls(_), None) => false,
+            (Security::Plain { .. }, _) => true,
+        }
+    }
 }
+
+/// What the other side of a connection has shown of itself.
+#[derive(Clone, Debug)]
+pub struct Credential(pub(crate) Option<CertificateDer<'static>>);
 
 /// A name with its certificate and key, checked, and ready for either side of a connection.
 #[derive(Clone)]
@@ -47,6 +62,9 @@ pub struct Identity {
     name: String,
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
+    certificate: CertificateDer<'static>,
+    roots: Arc<RootCertStore>,
+    revoked: Arc<BTreeSet<Fingerprint>>,
 }
 
 /// Shows the name, and nothing of the key.
@@ -87,28 +105,35 @@ impl Identity {
             .map_err(|_| damaged(&files.key, "holds no private key", &remake))?;
         let certificate = CertificateDer::from_pem_slice(&keys::read(&files.certificate)?)
             .map_err(|_| damaged(&files.certificate, "holds no certificate", &remake))?;
-        Identity::assemble(name, authority, certificate, key)
-            .map_err(|detail| damaged(&files.certificate, &detail, &remake))
+        let made = Identity::assemble(name, authority, certificate, key);
+        let mut identity = made.map_err(|unfit| match unfit {
+            Unfit::Expired => KeyError::Expired {
+                path: files.certificate.clone(),
+            },
+            Unfit::Other(detail) => damaged(&files.certificate, &detail, &remake),
+        })?;
+        identity.revoked = Arc::new(keys::revoked(dir)?);
+        Ok(identity)
     }
 
     /// Puts an identity together of its parts.
     ///
     /// # Errors
-    /// What is wrong with the certificate, in words that follow its name.
+    /// What is wrong with the certificate.
     pub(crate) fn assemble(
         name: &str,
         authority: CertificateDer<'static>,
         certificate: CertificateDer<'static>,
         key: PrivateKeyDer<'static>,
-    ) -> Result<Identity, String> {
+    ) -> Result<Identity, Unfit> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut roots = RootCertStore::empty();
         roots
             .add(authority)
             .map_err(|error| format!("cannot be checked, for authority.crt is bad ({error})"))?;
-        check_own(name, &certificate, &roots, &provider)?;
+        check_own(name, &certificate, &roots)?;
         let roots = Arc::new(roots);
-        let chain = vec![certificate];
+        let chain = vec![certificate.clone()];
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
             .build()
             .map_err(|error| format!("cannot be used with authority.crt ({error})"))?;
@@ -124,7 +149,7 @@ impl Identity {
         let mut client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(unfit)?
-            .with_root_certificates(roots)
+            .with_root_certificates(roots.clone())
             .with_client_auth_cert(chain, key)
             .map_err(unfit)?;
         client.resumption = Resumption::disabled();
@@ -132,12 +157,31 @@ impl Identity {
             name: name.to_string(),
             client: Arc::new(client),
             server: Arc::new(server),
+            certificate,
+            roots,
+            revoked: Arc::default(),
         })
     }
 
     /// The name that the certificate bears.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether its certificate still counts after `more`.
+    pub(crate) fn lasts(&self, more: Duration) -> bool {
+        signed(&self.certificate, &self.roots, more).is_ok()
+    }
+
+    /// Whether a certificate that was shown counts, as of now.
+    fn accepts(&self, certificate: &CertificateDer<'_>) -> bool {
+        signed(certificate, &self.roots, Duration::ZERO).is_ok() && !self.has_revoked(certificate)
+    }
+
+    /// Whether the key in a certificate counts no more.
+    pub(crate) fn has_revoked(&self, certificate: &CertificateDer<'_>) -> bool {
+        // What has no fingerprint is no certificate that anybody could have shown.
+        keys::fingerprint(certificate).is_none_or(|key| self.revoked.contains(&key))
     }
 
     pub(crate) fn client_config(&self) -> Arc<ClientConfig> {
@@ -198,22 +242,47 @@ pub(crate) fn certificate_names(certificate: &CertificateDer<'_>, name: &str) ->
     }
 }
 
+/// Why a certificate is not fit to be shown.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// It has expired.
+    Expired,
+    /// In words that follow its name.
+    Other(String),
+}
+
+impl From<String> for Unfit {
+    fn from(detail: String) -> Self {
+        Unfit::Other(detail)
+    }
+}
+
+/// Checks that `certificate` is one of the authority in `roots`, and is still so after `more`.
+fn signed(
+    certificate: &CertificateDer<'_>,
+    roots: &RootCertStore,
+    more: Duration,
+) -> Result<(), rustls::Error> {
+    let parsed = ParsedCertificate::try_from(certificate)?;
+    let then = UnixTime::since_unix_epoch(Duration::from_secs(UnixTime::now().as_secs()) + more);
+    let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms;
+    verify_server_cert_signed_by_trust_anchor(&parsed, roots, &[], then, algorithms.all)
+}
+
 /// Checks that `certificate` is one of the authority in `roots` for `name`.
 fn check_own(
     name: &str,
     certificate: &CertificateDer<'_>,
     roots: &RootCertStore,
-    provider: &CryptoProvider,
-) -> Result<(), String> {
-    let parsed = ParsedCertificate::try_from(certificate)
-        .map_err(|error| format!("holds no good certificate ({error})"))?;
-    let algorithms = provider.signature_verification_algorithms.all;
-    verify_server_cert_signed_by_trust_anchor(&parsed, roots, &[], UnixTime::now(), algorithms)
-        .map_err(|error| format!("is not signed by the authority.crt beside it ({error})"))?;
-    if certificate_names(certificate, name) {
-        Ok(())
-    } else {
-        Err(format!("does not name `{name}`"))
+) -> Result<(), Unfit> {
+    use CertificateError::{Expired, ExpiredContext};
+    signed(certificate, roots, Duration::ZERO).map_err(|error| match error {
+        rustls::Error::InvalidCertificate(Expired | ExpiredContext { .. }) => Unfit::Expired,
+        error => format!("is not signed by the authority.crt beside it ({error})").into(),
+    })?;
+    match certificate_names(certificate, name) {
+        true => Ok(()),
+        false => Err(format!("does not name `{name}`").into()),
     }
 }
 

@@ -5,10 +5,12 @@
 //! | `authority.crt` | the certificate of the rack's authority | everyone |
 //! | `authority.key` | its private key | only who runs [`keygen`] |
 //! | `NAME.crt`, `NAME.key` | certificate and private key of NAME | only where NAME runs |
+//! | `revoked` | the keys that count no more, a line for each | everyone, above all the controller |
 //!
-//! All are PEM texts, keys are ECDSA P-256 in PKCS #8. Certificates hold for a hundred years: a
-//! rack withdraws a key by removing all files and making new ones. The authority has a fixed
+//! All but the last are PEM texts, keys are ECDSA P-256 in PKCS #8. The authority has a fixed
 //! distinguished name, so that a later [`keygen`] needs nothing but its key to sign for more names.
+//! It lasts a hundred years; a name's certificate as long as [`keygen`] is told, and is renewed,
+//! for the same key, when a third of that is left.
 
 use crate::error::KeyError;
 use crate::identity::{Identity, dns_name};
@@ -18,13 +20,25 @@ use rcgen::{
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::ParsedCertificate;
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// The longest name that can have a key, in bytes.
 pub const NAME_LEN_MAX: usize = 60;
+
+/// How long a certificate lasts unless somebody says otherwise.
+pub const LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// By how much clocks may differ: a certificate is good from before it is made.
+const CLOCKS: Duration = Duration::from_secs(24 * 3600);
+
+/// The list of keys that count no more.
+const REVOKED_FILE: &str = "revoked";
 
 /// The name of the authority's files, which no owner of a key may bear.
 const AUTHORITY_FILE: &str = "authority";
@@ -51,10 +65,15 @@ pub enum Outcome {
     Made,
     /// Both were there, in order, and were not touched.
     Kept,
+    /// Both were there, and the certificate was about to expire or had: there is a new one for the
+    /// same key.
+    Renewed,
 }
 
 /// Makes the authority of a rack and a key for each of `names`, in `dir`, which is made if missing
 /// (mode 0700). What is there is kept. Private keys have mode 0600.
+///
+/// Certificates last for [`LIFETIME`] from now on.
 ///
 /// Every file appears whole or not at all, a key before its certificate: after a crash, run it
 /// again. Two at a time in one directory wait for each other.
@@ -63,39 +82,133 @@ pub enum Outcome {
 /// A bad name; a directory that others may write in; a file that cannot be read or written, or that
 /// is there and not in order.
 pub fn keygen(dir: &Path, names: &[&str]) -> Result<KeygenReport, KeyError> {
+    keygen_for(dir, names, LIFETIME)
+}
+
+/// [`keygen`] with certificates that last for `lifetime` from now on; of those that are there, the
+/// ones that end within a third of it are renewed.
+///
+/// # Errors
+/// As for [`keygen`].
+pub fn keygen_for(
+    dir: &Path,
+    names: &[&str],
+    lifetime: Duration,
+) -> Result<KeygenReport, KeyError> {
     for name in names {
         check_name(name)?;
     }
-    let unwritable = |error| KeyError::Unwritable {
-        path: dir.to_path_buf(),
-        error,
-    };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(unwritable)?;
-    let lock = File::open(dir).map_err(unwritable)?;
-    let mode = lock.metadata().map_err(unwritable)?.mode() & 0o7777;
-    if mode & 0o022 != 0 {
-        return Err(KeyError::OpenDirectory {
-            path: dir.to_path_buf(),
-            mode,
-        });
-    }
-    // Goes when `lock` is dropped, however the process ends.
-    lock.lock().map_err(unwritable)?;
-
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|error| unwritable(dir, error))?;
+    let _lock = lock(dir)?;
     let (authority, outcome) = Authority::load_or_make(dir)?;
     let mut report = KeygenReport {
         authority: outcome,
         names: Vec::new(),
     };
     for name in names {
-        let outcome = authority.make(dir, name)?;
+        let outcome = authority.make(dir, name, lifetime)?;
         report.names.push((name.to_string(), outcome));
     }
     Ok(report)
+}
+
+/// Takes the key of `name` back: it goes into the list `revoked`, and its files are removed, so
+/// that the next [`keygen`] makes new ones.
+///
+/// # Errors
+/// A bad name; no certificate of it here; a file that cannot be read or written.
+pub fn revoke(dir: &Path, name: &str) -> Result<(), KeyError> {
+    check_name(name)?;
+    let _lock = lock(dir)?;
+    let files = Files::new(dir, name);
+    let certificate = CertificateDer::from_pem_slice(&read(&files.certificate)?)
+        .ok()
+        .and_then(|certificate| fingerprint(&certificate));
+    let Some(fingerprint) = certificate else {
+        return Err(KeyError::Damaged {
+            path: files.certificate,
+            detail: "holds no certificate".to_string(),
+            remedy: "add the fingerprint of its key to `revoked` by hand".to_string(),
+        });
+    };
+    let path = dir.join(REVOKED_FILE);
+    let mut text = match exists(&path)? {
+        true => String::from_utf8_lossy(&read(&path)?).into_owned(),
+        false => "# Keys that count no more: SHA-256 of the public key, and whose it was.\n".into(),
+    };
+    let hex: String = fingerprint
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    text.push_str(&format!("{hex} {name}\n"));
+    write_file(&path, &text, 0o644)?;
+    for path in [files.certificate, files.key] {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(KeyError::Unwritable { path, error });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What tells a public key from others.
+pub(crate) type Fingerprint = [u8; 32];
+
+/// Of the key in a certificate.
+pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> Option<Fingerprint> {
+    let parsed = ParsedCertificate::try_from(certificate).ok()?;
+    let key = parsed.subject_public_key_info();
+    let digest = ring::digest::digest(&ring::digest::SHA256, &key);
+    digest.as_ref().try_into().ok()
+}
+
+/// The keys in the list of `dir` that count no more; none if there is no list.
+pub(crate) fn revoked(dir: &Path) -> Result<BTreeSet<Fingerprint>, KeyError> {
+    let path = dir.join(REVOKED_FILE);
+    if !exists(&path)? {
+        return Ok(BTreeSet::new());
+    }
+    let text = String::from_utf8_lossy(&read(&path)?).into_owned();
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let all = lines.map(|line| parse_fingerprint(line.split(' ').next().unwrap_or_default()));
+    all.collect::<Option<_>>().ok_or(KeyError::Damaged {
+        path,
+        detail: "has a line that begins with no fingerprint of 64 hexadecimal digits".to_string(),
+        remedy: "correct it; until then no key of this rack is taken".to_string(),
+    })
+}
+
+fn parse_fingerprint(hex: &str) -> Option<Fingerprint> {
+    let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(byte).collect();
+    bytes?.try_into().ok()
+}
+
+fn unwritable(path: &Path, error: io::Error) -> KeyError {
+    KeyError::Unwritable {
+        path: path.to_path_buf(),
+        error,
+    }
+}
+
+/// Only one at a time changes the keys of a directory, in which nobody else may write. The lock
+/// goes when it is dropped, however the process ends.
+fn lock(dir: &Path) -> Result<File, KeyError> {
+    let lock = File::open(dir).map_err(|error| unwritable(dir, error))?;
+    let metadata = lock.metadata().map_err(|error| unwritable(dir, error))?;
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        return Err(KeyError::OpenDirectory {
+            path: dir.to_path_buf(),
+            mode,
+        });
+    }
+    lock.lock().map_err(|error| unwritable(dir, error))?;
+    Ok(lock)
 }
 
 /// The two files of an owner of a key.
@@ -125,8 +238,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), KeyError> {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     let rule = if !is_good {
         "1 to 60 letters, digits, - and _ are allowed"
-    } else if name == AUTHORITY_FILE {
-        "the rack's authority has it"
+    } else if name == AUTHORITY_FILE || name == REVOKED_FILE {
+        "the rack's own files have it"
     } else {
         return Ok(());
     };
@@ -216,12 +329,18 @@ impl Authority {
     }
 
     /// Sees to it that `name` has a key and a certificate.
-    fn make(&self, dir: &Path, name: &str) -> Result<Outcome, KeyError> {
+    fn make(&self, dir: &Path, name: &str, lifetime: Duration) -> Result<Outcome, KeyError> {
         let files = Files::new(dir, name);
+        let mut outcome = Outcome::Made;
         let key = match (exists(&files.certificate)?, exists(&files.key)?) {
             (true, true) => {
-                Identity::load(dir, name)?;
-                return Ok(Outcome::Kept);
+                match Identity::load(dir, name) {
+                    Ok(identity) if identity.lasts(lifetime / 3) => return Ok(Outcome::Kept),
+                    Ok(_) | Err(KeyError::Expired { .. }) => outcome = Outcome::Renewed,
+                    Err(error) => return Err(error),
+                }
+                read_private(&files.key)?;
+                load_key(&files.key)?
             }
             (true, false) => {
                 return Err(KeyError::Damaged {
@@ -233,7 +352,7 @@ impl Authority {
             (false, true) => load_key(&files.key)?,
             (false, false) => make_key(&files.key)?,
         };
-        let certificate = owner_params(name)
+        let certificate = owner_params(name, lifetime)
             .and_then(|params| params.signed_by(&key, &self.issuer))
             .map_err(library)?;
         let der =
@@ -242,12 +361,13 @@ impl Authority {
             })?;
         // Before it is written: authority.key may not be the key of authority.crt.
         let authority = self.certificate.clone();
-        Identity::assemble(name, authority, certificate.der().clone(), der).map_err(|_| {
+        let whole = Identity::assemble(name, authority, certificate.der().clone(), der);
+        whole.map_err(|_| {
             let path = Files::authority(dir).certificate;
             authority_damaged(&path, "does not belong to authority.key")
         })?;
         write_file(&files.certificate, &certificate.pem(), 0o644)?;
-        Ok(Outcome::Made)
+        Ok(outcome)
     }
 }
 
@@ -263,7 +383,7 @@ fn authority_params() -> CertificateParams {
     params
 }
 
-fn owner_params(name: &str) -> Result<CertificateParams, rcgen::Error> {
+fn owner_params(name: &str, lifetime: Duration) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(vec![dns_name(name)])?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
@@ -272,7 +392,9 @@ fn owner_params(name: &str) -> Result<CertificateParams, rcgen::Error> {
         ExtendedKeyUsagePurpose::ServerAuth,
         ExtendedKeyUsagePurpose::ClientAuth,
     ];
-    (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2120, 1, 1));
+    let now = SystemTime::now();
+    params.not_before = (now - CLOCKS).into();
+    params.not_after = (now + lifetime).into();
     Ok(params)
 }
 

@@ -69,7 +69,7 @@ mod stream;
 pub use connection::{Closer, Connection, Introduction, MESSAGE_GRACE, SEND_LIMIT};
 pub use error::{ControlError, KeyError};
 pub use hello::Hello;
-pub use identity::{Identity, Security, dns_name};
+pub use identity::{Credential, Identity, Security, dns_name};
 pub use listener::{HALF_OPEN_MAX, Incoming, Listener, Pending, oldest_of_most};
 pub use message::{HELLO_LEN_MAX, MESSAGE_LEN_MAX};
 

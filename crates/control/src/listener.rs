@@ -1,8 +1,8 @@
 //! The server's side: listening, and telling strangers from clients without being held up.
 
-use crate::connection::{after, encode_error, first_body, is_loopback};
+use crate::connection::{after, check_key, encode_error, first_body, is_loopback};
 use crate::hello::{Reply, one_line};
-use crate::identity::{Security, certificate_names};
+use crate::identity::{Credential, Security, certificate_names};
 use crate::message::{MessageReader, encode};
 use crate::stream::{Stream, Trouble, is_passing, wait_incoming};
 use crate::{
@@ -27,7 +27,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
-    security: Security,
+    security: Mutex<Security>,
     half_open: Arc<HalfOpen>,
 }
 
@@ -56,7 +56,7 @@ impl Listener {
         socket.set_nonblocking(true).map_err(failed)?;
         Ok(Listener {
             socket,
-            security,
+            security: Mutex::new(security),
             half_open: Arc::default(),
         })
     }
@@ -85,7 +85,7 @@ impl Listener {
                     _place: HalfOpen::enter(&self.half_open, &socket, addr.ip()),
                     socket,
                     addr,
-                    security: self.security.clone(),
+                    security: self.security().clone(),
                 }))
             }
             // It gave up while it waited.
@@ -93,6 +93,20 @@ impl Listener {
             Err(error) if is_passing(&error) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whoever comes from now on is met with this: keys that were made anew, or revoked.
+    pub fn set_security(&self, security: Security) {
+        *self.security() = security;
+    }
+
+    /// Whether what somebody has shown counts, as of now.
+    pub fn accepts(&self, shown: &Credential) -> bool {
+        self.security().accepts(shown)
+    }
+
+    fn security(&self) -> MutexGuard<'_, Security> {
+        self.security.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many were cut off before their handshake ended, because too many were half open.
@@ -143,7 +157,10 @@ impl Incoming {
             .map_err(broken)
             .and_then(|()| first_body(&mut stream, &mut inbound, &peer, deadline))
             .and_then(|body| Hello::parse(&body, &peer))
-            .and_then(|hello| check_name(&stream, &peer, hello));
+            .and_then(|hello| {
+                check_key(&stream, &self.security, &peer)?;
+                check_name(&stream, &peer, hello)
+            });
         match hello {
             Ok((hello, version)) => {
                 inbound.set_limit(MESSAGE_LEN_MAX);
@@ -256,6 +273,11 @@ fn turn_away(stream: Stream, error: &ControlError) {
             stream,
             "the certificate shown does not bear the name in the hello",
             "use the key that `rackweave keygen` made for this name",
+        ),
+        ControlError::Revoked { .. } => refuse(
+            stream,
+            "the key shown was revoked",
+            "run `rackweave keygen`, and copy the new key of this name to where it runs",
         ),
         ControlError::Malformed { detail, .. } => refuse(
             stream,

@@ -3,11 +3,12 @@
 mod common;
 
 use common::*;
-use rackweave_control::keys::{KeygenReport, Outcome, keygen};
-use rackweave_control::{CONTROLLER_NAME, Identity, KeyError};
+use rackweave_control::keys::{KeygenReport, Outcome, keygen, keygen_for, revoke};
+use rackweave_control::{CONTROLLER_NAME, ControlError, Identity, KeyError};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path)
@@ -93,6 +94,88 @@ fn a_second_run_keeps_and_adds() {
     client.send(&1).expect("sent");
     assert_eq!(server.receive(LONG).expect("received"), Some(1));
     assert_eq!(server.peer_name(), "n1");
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+#[test]
+fn certificates_that_end_soon_are_renewed_for_the_same_key() {
+    let dir = dir("renewed");
+    let of_n0 = |lifetime| {
+        keygen_for(&dir, &["n0"], lifetime)
+            .expect("they are good")
+            .names[0]
+            .1
+    };
+    assert_eq!(of_n0(30 * DAY), Outcome::Made);
+    let files = contents(&dir);
+    assert_eq!(of_n0(80 * DAY), Outcome::Kept, "more than a third is left");
+    assert_eq!(contents(&dir), files);
+    assert_eq!(of_n0(100 * DAY), Outcome::Renewed);
+    let renewed = contents(&dir);
+    assert_eq!(files.len(), renewed.len());
+    let mut changed = renewed.iter().filter(|file| !files.contains(file));
+    assert_eq!(changed.next().expect("one").0, "n0.crt");
+    assert!(changed.next().is_none());
+    assert_eq!(of_n0(100 * DAY), Outcome::Kept);
+}
+
+#[test]
+fn an_expired_certificate_is_told_and_renewed() {
+    let dir = dir("expired");
+    keygen(&dir, &[CONTROLLER_NAME]).expect("keys are made");
+    keygen_for(&dir, &["n0"], Duration::from_secs(1)).expect("keys are made");
+    let early = tls(&dir, "n0");
+    let (listener, addr) = listen(tls(&dir, CONTROLLER_NAME));
+    while Identity::load(&dir, "n0").is_ok() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    check_load(&dir, "n0", &["n0.crt has expired", "rackweave keygen"]);
+    // One that was loaded when it was good is not let in any more.
+    let server = serve_one(listener, LONG);
+    connect(addr, &early).expect_err("too old");
+    let error = server.join().unwrap().expect_err("too old");
+    assert!(matches!(error, ControlError::WrongKey { .. }), "{error}");
+    let report = keygen(&dir, &["n0"]).expect("it is renewed");
+    assert_eq!(report.names[0].1, Outcome::Renewed);
+    pair(tls(&dir, CONTROLLER_NAME), &tls(&dir, "n0"));
+}
+
+#[test]
+fn a_revoked_key_opens_nothing_and_the_next_one_does() {
+    let dir = keys("revoked");
+    let (old, other) = (tls(&dir, "n0"), tls(&dir, "N_1"));
+    // Renewed: it is the key that is revoked, whatever certificates there are for it.
+    keygen_for(&dir, &["n0"], 5000 * DAY).expect("it is renewed");
+    let (mut client, mut server) = pair(tls(&dir, CONTROLLER_NAME), &old);
+    let shown = server.credential();
+    assert!(tls(&dir, CONTROLLER_NAME).accepts(&shown));
+    revoke(&dir, "n0").expect("it is there");
+    let controller = tls(&dir, CONTROLLER_NAME);
+    assert!(
+        !controller.accepts(&shown),
+        "who is in is known to be wrong"
+    );
+    client.send(&1).expect("nobody cuts it off here");
+    assert_eq!(server.receive(LONG).expect("received"), Some(1));
+    let (listener, addr) = listen(controller);
+    let server = serve_one(listener, LONG);
+    let error = connect(addr, &old).expect_err("it is revoked").to_string();
+    assert!(error.contains("the key shown was revoked"), "{error}");
+    let error = server.join().unwrap().expect_err("it is revoked");
+    assert!(matches!(error, ControlError::Revoked { .. }), "{error}");
+    pair(tls(&dir, CONTROLLER_NAME), &other);
+    let report = keygen(&dir, &["n0"]).expect("a new one is made");
+    assert_eq!(report.names[0].1, Outcome::Made);
+    pair(tls(&dir, CONTROLLER_NAME), &tls(&dir, "n0"));
+    // A controller's key is one like any other.
+    revoke(&dir, CONTROLLER_NAME).expect("it is there");
+    let error = revoke(&dir, CONTROLLER_NAME).expect_err("it has gone");
+    assert!(matches!(error, KeyError::Missing { .. }), "{error}");
+    let list = fs::read_to_string(dir.join("revoked")).expect("made");
+    assert_eq!(list.lines().count(), 3, "{list}");
+    fs::write(dir.join("revoked"), "nonsense\n").expect("ours");
+    check_load(&dir, "n0", &["revoked", "64 hexadecimal digits"]);
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub enum What {
     Lost { why: String },
     /// The process has ended as it was told.
     Ended,
+    /// The switch has read its keys again, and cut off those whose keys were revoked.
+    KeysRead { cut: Vec<String> },
     /// `up` has made keys.
     KeysMade {
         directory: String,
@@ -107,6 +109,10 @@ impl fmt::Display for What {
             What::Joined { link } => write!(f, "joined over {link}"),
             What::Lost { why } => write!(f, "lost the switch: {why}"),
             What::Ended => f.write_str("ended"),
+            What::KeysRead { cut } if cut.is_empty() => f.write_str("read the keys again"),
+            What::KeysRead { cut } => {
+                write!(f, "read the keys again, and cut off {}", cut.join(", "))
+            }
             What::KeysMade { directory, names } => {
                 write!(f, "made keys in {directory} for {}", names.join(", "))
             }

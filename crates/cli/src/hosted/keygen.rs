@@ -11,6 +11,7 @@ use rackweave_rack::hosted::OPERATOR_NAME;
 use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What was made.
 #[derive(Serialize)]
@@ -37,10 +38,15 @@ pub fn run(args: &KeygenArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Some(directory) => directory.clone(),
         None => config.hosted().keys(),
     };
-    let made = make(&config, &directory)?;
+    if let Some(name) = &args.revoke {
+        keys::revoke(&directory, name)?;
+    }
+    let lifetime = Duration::from_secs(args.days.into()) * 24 * 3600;
+    let made = make(&config, &directory, lifetime)?;
     let word = |outcome: Outcome| match outcome {
         Outcome::Made => "made",
         Outcome::Kept => "kept",
+        Outcome::Renewed => "renewed",
     };
     let keys = made.names.into_iter().map(|(name, outcome)| Key {
         name,
@@ -60,10 +66,14 @@ pub fn run(args: &KeygenArgs, globals: &Globals) -> Result<Verdict, CliError> {
 ///
 /// # Errors
 /// As for [`keys::keygen`].
-pub fn make(config: &RackConfig, directory: &Path) -> Result<KeygenReport, KeyError> {
+pub fn make(
+    config: &RackConfig,
+    directory: &Path,
+    lifetime: Duration,
+) -> Result<KeygenReport, KeyError> {
     let mut names = vec![CONTROLLER_NAME, OPERATOR_NAME];
     names.extend(config.node.iter().map(|node| node.name.as_str()));
-    keys::keygen(directory, &names)
+    keys::keygen_for(directory, &names, lifetime)
 }
 
 impl fmt::Display for Report {
@@ -71,11 +81,11 @@ impl fmt::Display for Report {
         writeln!(f, "keys in {}:", self.directory.display())?;
         writeln!(
             f,
-            "  {:<5} authority (authority.crt, authority.key)",
+            "  {:<7} authority (authority.crt, authority.key)",
             self.authority
         )?;
         for Key { name, outcome } in &self.keys {
-            writeln!(f, "  {outcome:<5} {name}")?;
+            writeln!(f, "  {outcome:<7} {name}")?;
         }
         writeln!(
             f,

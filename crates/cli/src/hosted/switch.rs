@@ -5,8 +5,28 @@ use super::leash;
 use crate::args::SwitchArgs;
 use crate::capture::Recording;
 use crate::globals::Globals;
+use crate::interrupt::Interrupt;
 use crate::outcome::{CliError, Verdict};
 use rackweave_rack::hosted::{SwitchOptions, SwitchProcess};
+use std::time::Duration;
+
+/// How often it is looked whether keys are to be read again.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Reads the keys again at every SIGHUP until the command is to stop.
+fn read_keys_again(process: &SwitchProcess, interrupt: &Interrupt, speaker: &Speaker) {
+    while !interrupt.is_set() {
+        if interrupt.take_read_again() {
+            speaker.say(match process.read_keys() {
+                Ok(cut) => What::KeysRead { cut },
+                Err(error) => What::Error {
+                    text: format!("the keys stay as they were: {error}"),
+                },
+            });
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
 
 /// Runs the command.
 ///
@@ -31,7 +51,14 @@ pub fn run(args: &SwitchArgs, globals: &Globals) -> Result<Verdict, CliError> {
     speaker.say(What::Listening {
         address: address.to_string(),
     });
-    process.run(globals.interrupt.flag(), &|event| speaker.say(event));
+    let interrupt = &globals.interrupt;
+    interrupt.read_again_at_hangup();
+    std::thread::scope(|scope| {
+        scope.spawn(|| read_keys_again(&process, interrupt, &speaker));
+        process.run(interrupt.flag(), &|event| speaker.say(event));
+        // Nobody else does if it ends by itself.
+        interrupt.set();
+    });
     process.set_tap(None);
     if let Some(recording) = recording {
         recording.finish()?;

@@ -7,7 +7,7 @@ use super::supervisor::{End, Supervisor};
 use crate::args::UpArgs;
 use crate::globals::Globals;
 use crate::outcome::{CliError, Verdict};
-use rackweave_control::keys::Outcome;
+use rackweave_control::keys::{LIFETIME, Outcome};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::SecurityKind;
 use std::path::Path;
@@ -48,8 +48,8 @@ fn make_keys(config: &RackConfig, speaker: &Speaker) -> Result<(), CliError> {
     if hosted.security == SecurityKind::Plain || came {
         return Ok(());
     }
-    let made = keygen::make(config, &directory)?;
-    let is_new = |(name, outcome)| (outcome == Outcome::Made).then_some(name);
+    let made = keygen::make(config, &directory, LIFETIME)?;
+    let is_new = |(name, outcome)| (outcome != Outcome::Kept).then_some(name);
     let names: Vec<String> = made.names.into_iter().filter_map(is_new).collect();
     if !names.is_empty() {
         speaker.say(What::KeysMade {

@@ -2,6 +2,7 @@
 //! disturbed.
 
 use crate::rack::{Place, command, refused};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -236,4 +237,40 @@ fn keygen_makes_what_is_missing_and_keeps_the_rest() {
     let help = command(&["keygen", "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     assert!(help.contains("authority.key stays here"), "{help}");
+}
+
+/// A key is taken back while the rack runs: who is in with it is cut off, who has a copy of it
+/// stays out, the others notice nothing, and the new key opens.
+#[test]
+fn a_revoked_key_is_out_from_the_next_hangup_on() {
+    let place = Place::new("", "");
+    assert_eq!(place.run(&["keygen"]).status.code(), Some(0));
+    let switch = place.start(&["switch"]);
+    switch.await_line("listening at");
+    let nodes = ["storage0", "storage1"].map(|name| place.start(&["node", name]));
+    for node in &nodes {
+        node.await_line("joined over");
+    }
+    // Somebody has copied a key.
+    let keys = place.folder.join("run/keys");
+    let thief = Place::new("", "");
+    std::fs::copy(&place.config, &thief.config).unwrap();
+    let stolen = thief.folder.join("run/keys");
+    std::fs::create_dir_all(&stolen).unwrap();
+    for file in ["storage0.key", "storage0.crt", "authority.crt"] {
+        std::fs::copy(keys.join(file), stolen.join(file)).unwrap();
+    }
+    let revoked = place.run(&["keygen", "--revoke", "storage0"]);
+    assert_eq!(revoked.status.code(), Some(0));
+    switch.signal(Signal::HUP);
+    switch.await_line("read the keys again, and cut off storage0");
+    nodes[0].await_line("lost the switch");
+    refused(
+        &thief.run(&["node", "storage0"]),
+        "the key shown was revoked",
+    );
+    let info = place.await_info("storage0 with its new key", |info| {
+        info["nodes"][0]["joins"] == 2
+    });
+    assert_eq!(info["nodes"][1]["joins"], 1, "{info:#}");
 }

@@ -6,6 +6,7 @@ use crate::hosted::jobs::stamped::VIOLATION_MARK;
 use crate::hosted::keygen;
 use crate::hosted::supervisor::END_LIMIT;
 use crate::outcome::CliError;
+use rackweave_control::keys::LIFETIME;
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{HostedSection, SecurityKind};
 use rustix::process::Signal;
@@ -63,7 +64,7 @@ impl Stage {
         config.node.iter_mut().for_each(|node| node.udp = None);
         let hosted = config.hosted();
         if hosted.security == SecurityKind::Tls {
-            keygen::make(&config, &hosted.keys())?;
+            keygen::make(&config, &hosted.keys(), LIFETIME)?;
         }
         let path = folder.join("rack.toml");
         std::fs::write(&path, config.to_toml())

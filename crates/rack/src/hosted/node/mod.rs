@@ -179,6 +179,12 @@ impl NodeProcess {
         self.config.node[usize::from(self.core.id.0)].link_kind(&self.config.hosted())
     }
 
+    /// Its keys as they are now: they may have been renewed.
+    fn security(&self) -> Security {
+        let now = security(&self.config.hosted(), self.security.name());
+        now.unwrap_or_else(|_| self.security.clone())
+    }
+
     /// Connects, says hello, and makes this end of the link.
     fn join(&self) -> Result<(Connection, Option<UnixStream>), HostedError> {
         let pool = Pool::new(self.config.payload_buffers as usize);
@@ -202,8 +208,12 @@ impl NodeProcess {
             rack: format!("{:016x}", self.config.agreement()),
             body: serde_json::to_value(hello).expect("a hello has a JSON form"),
         };
-        let (mut connection, welcome) =
-            Connection::connect(self.controller, &self.security, introduction, CONNECT_LIMIT)?;
+        let (mut connection, welcome) = Connection::connect(
+            self.controller,
+            &self.security(),
+            introduction,
+            CONNECT_LIMIT,
+        )?;
         let mut welcome: NodeWelcome =
             serde_json::from_value(welcome).map_err(|_| HostedError::BadAnswer)?;
         self.core.meet(welcome.controller);
@@ -234,6 +244,7 @@ fn may_pass(
         }
         HostedError::Control(
             ControlError::WrongKey { .. }
+            | ControlError::Revoked { .. }
             | ControlError::Version { .. }
             | ControlError::NotOurProtocol { .. }
             | ControlError::PlainNotLoopback { .. },

@@ -1,7 +1,7 @@
 //! The door: who comes in, and what he must show.
 
 use super::members::{Asking, Shared};
-use super::{Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
+use super::{Guest, Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
 use crate::build::Address;
 use crate::config::LinkKind;
 use crate::hosted::messages::{
@@ -172,7 +172,10 @@ impl Door<'_> {
                 turn_away(pending, refusal(reason, remedy));
             }
             PURPOSE_COMMAND => match pending.welcome(serde_json::Value::Null) {
-                Ok(connection) => self.core.serve_command(connection),
+                Ok(connection) => {
+                    self.remember(&name, &connection);
+                    self.core.serve_command(connection);
+                }
                 Err(error) => self.refuse(error.to_string()),
             },
             PURPOSE_NODE => match self.check_node(&hello) {
@@ -186,6 +189,23 @@ impl Door<'_> {
                     refusal(reason, "run the same release on both sides"),
                 );
             }
+        }
+    }
+
+    /// Should the key of one who was let in be revoked, his connection is cut.
+    fn remember(&self, name: &str, connection: &Connection) {
+        let guest = Guest {
+            name: name.into(),
+            credential: connection.credential(),
+            closer: connection.closer(),
+        };
+        let mut guests = self.core.guests.lock().expect("no holder panics");
+        guests.retain(|guest| !guest.closer.is_gone());
+        // The list may have been read again since he showed it.
+        if self.listener.accepts(&guest.credential) {
+            guests.push(guest);
+        } else {
+            guest.closer.close();
         }
     }
 
@@ -271,6 +291,7 @@ impl Door<'_> {
             Ok(connection) => connection,
             Err(error) => return failed(&error),
         };
+        self.remember(&name, &connection);
         let mut shared = None;
         let link = match end {
             End::Open(link) => link,

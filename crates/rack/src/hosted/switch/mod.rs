@@ -21,7 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, KeyRng, Memory, NodeId, PortId};
-use rackweave_control::{CONTROLLER_NAME, Listener};
+use rackweave_control::{CONTROLLER_NAME, Closer, Credential, Listener};
 use rackweave_controller::{Controller, Site};
 use rackweave_link::Link;
 use rackweave_link::udp::{Hub, HubConfig};
@@ -153,10 +153,19 @@ pub(super) struct SwitchCore {
     origins: AtomicU16,
     jobs: AtomicU64,
     refused: Mutex<Counters>,
+    /// Whoever was let in, and what he showed.
+    guests: Mutex<Vec<Guest>>,
     /// Held while nodes exchange their memory, so that none misses another's.
     introductions: Mutex<()>,
     pub stop: AtomicBool,
     started: std::time::Instant,
+}
+
+/// Somebody who was let in.
+struct Guest {
+    name: String,
+    credential: Credential,
+    closer: Closer,
 }
 
 /// A switch's process.
@@ -279,6 +288,7 @@ impl SwitchProcess {
             // Nodes may still run jobs of an earlier process.
             jobs: AtomicU64::new(first_job),
             refused: Mutex::default(),
+            guests: Mutex::default(),
             introductions: Mutex::new(()),
             stop: AtomicBool::new(false),
             started: std::time::Instant::now(),
@@ -298,6 +308,28 @@ impl SwitchProcess {
     /// What the system says.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// Reads its keys again, and the list of those that were revoked: whoever comes from now on is
+    /// met with them. Returns the names of those who were let in with keys that count no more, and
+    /// whose connections are cut for it.
+    ///
+    /// # Errors
+    /// A file is missing or not in order; then all is as before.
+    pub fn read_keys(&self) -> Result<Vec<String>, HostedError> {
+        let security = security(&self.core.config.hosted(), CONTROLLER_NAME)?;
+        self.listener.set_security(security);
+        let mut cut = Vec::new();
+        let mut guests = self.core.guests.lock().expect("no holder panics");
+        guests.retain(|guest| {
+            let counts = self.listener.accepts(&guest.credential);
+            if !counts {
+                guest.closer.close();
+                cut.push(guest.name.clone());
+            }
+            counts && !guest.closer.is_gone()
+        });
+        Ok(cut)
     }
 
     /// Has `tap` see every packet at the switch.

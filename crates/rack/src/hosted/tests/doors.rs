@@ -32,6 +32,41 @@ fn with_keys_only_those_of_the_rack_come_in() {
 }
 
 #[test]
+fn whose_key_is_revoked_is_cut_off_and_nobody_else() {
+    let mut rack = Rack::new("revoked", LinkKind::SharedMemory);
+    rack.config.hosted.as_mut().unwrap().security = SecurityKind::Tls;
+    let keys = rack.config.hosted().keys();
+    let names = ["a", "b", OPERATOR_NAME, rackweave_control::CONTROLLER_NAME];
+    rackweave_control::keys::keygen(&keys, &names).unwrap();
+    let switch = rack.switch();
+    let run = |stop: &AtomicBool| switch.run(stop, &|event| println!("switch: {event:?}"));
+    while_running(run, || {
+        while_running(run_node(&rack, "a"), || {
+            let node = rack.node("b").unwrap();
+            let run =
+                move |stop: &AtomicBool| drop(node.run(stop, &|event| println!("b: {event:?}")));
+            while_running(run, || {
+                let mut client = HostedRack::connect(&rack.config).unwrap();
+                client.wait_for_nodes(Time::from_secs(10)).unwrap();
+                assert!(switch.read_keys().unwrap().is_empty());
+                rackweave_control::keys::revoke(&keys, "b").unwrap();
+                assert_eq!(switch.read_keys().unwrap(), ["b"]);
+                let joined = |client: &mut HostedRack| {
+                    let nodes = client.status().unwrap().nodes;
+                    nodes.iter().map(|node| node.joined).collect::<Vec<_>>()
+                };
+                eventually("b has gone", || joined(&mut client) == [true, false]);
+                // With files that are not in order all stays as it was.
+                std::fs::write(keys.join("revoked"), "nonsense").unwrap();
+                assert!(switch.read_keys().is_err());
+                assert_eq!(joined(&mut client), [true, false]);
+            });
+        });
+    });
+    std::fs::remove_dir_all(&rack.folder).unwrap();
+}
+
+#[test]
 fn a_name_is_taken_once_and_a_foreign_configuration_refused() {
     let rack = Rack::new("names", LinkKind::Unix);
     rack.run(|stop| {
