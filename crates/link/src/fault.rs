@@ -223,8 +223,14 @@ impl<L: Link> Fault<L> {
         }
     }
 
-    /// Flips one random bit behind the Ethernet header, unless an earlier link has damaged the
-    /// packet.
+    /// Flips one random bit behind the Ethernet header, unless that would make a packet sound that
+    /// an earlier link has damaged.
+    ///
+    /// A second flip of the same bit does that, though a switch that did not know the damaged packet
+    /// for what it is has done something else with it, or has overwritten the field in between:
+    /// with one flip a packet that would happen once in as many packets as a packet has bits, where
+    /// a check of 32 bits promises once in 2^32. At the error rates of real links, one packet in a
+    /// million or fewer, that does not matter; here one in twenty may be damaged.
     ///
     /// A packet without check value gets one first: it comes from a link that promised integrity,
     /// and whoever sends on to a link that does not must seal it.
@@ -233,7 +239,6 @@ impl<L: Link> Fault<L> {
             return;
         };
         packet.payload = Payload::copied(&bytes);
-        let is_damaged = is_damaged(packet, &self.memory);
         crate::seal_if_missing(packet, &self.memory);
         let skipped = ethernet::parse(packet.header()).map_or(0, |ethernet| ethernet.len);
         let header_len = packet.header().len() - skipped;
@@ -245,22 +250,17 @@ impl<L: Link> Fault<L> {
         }
         let bit = self.corrupt.below(bits) as usize;
         count(&self.shared.corrupted);
-        if !is_damaged {
-            flip(packet, bytes, skipped, bit);
+        let before = packet.clone();
+        flip(packet, bytes, skipped, bit);
+        if !is_sound(&before, &self.memory) && is_sound(packet, &self.memory) {
+            *packet = before;
         }
     }
 }
 
-/// Whether whoever receives `packet` would see that it is damaged.
-///
-/// Such a packet is left as it is. A second flip of the same bit would make its check value fit
-/// again, though a switch has overwritten the field in between: with one flip a packet that would
-/// happen once in as many packets as a packet has bits, where a check of 32 bits promises once in
-/// 2^32. At the error rates of real links, one packet in a million or fewer, that does not matter;
-/// here one in twenty may be damaged. Any other second flip changes nothing: damage it is.
-fn is_damaged(packet: &Packet, memory: &Memory) -> bool {
-    // What is not RoCEv2 has no such value, and no switch overwrites anything in it.
-    Headers::of(packet).is_ok() && icrc::verify(packet, memory) == icrc::Verdict::Wrong
+/// Whether `packet` is one of RoCEv2 in which a receiver sees no damage.
+fn is_sound(packet: &Packet, memory: &Memory) -> bool {
+    Headers::of(packet).is_ok() && icrc::verify(packet, memory) != icrc::Verdict::Wrong
 }
 
 /// Flips bit `bit` of `packet`, counted from `skipped` header bytes on, over payload, pad and

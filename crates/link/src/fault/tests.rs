@@ -196,12 +196,13 @@ fn what_one_link_has_damaged_another_does_not_repair() {
         let sent = packet(&memory, number, Payload::Empty);
         first.send(Instant::ZERO, sent.clone()).unwrap();
         let harmed = between.receive(Instant::ZERO).unwrap();
+        // Not so in the bytes that switches may change, which the check is not over.
         let is_noticed =
-            Headers::of(&harmed).is_ok() && icrc::verify(&harmed, &memory) == Verdict::Wrong;
+            Headers::of(&harmed).is_err() || icrc::verify(&harmed, &memory) == Verdict::Wrong;
         second.send(Instant::ZERO, harmed).unwrap();
         let arrived = end.receive(Instant::ZERO).unwrap();
         let bits = differing_bits(&sent, &arrived, &memory);
-        assert!(bits == 1 || !is_noticed, "{number}: {bits} bits");
+        assert!(bits > 0 || !is_noticed, "{number}: {bits} bits");
     }
     assert_eq!(second.counters().corrupted, u64::from(PACKETS));
 }
