@@ -5,18 +5,19 @@
 //! | `authority.crt` | the certificate of the rack's authority | everyone |
 //! | `authority.key` | its private key | only who runs [`keygen`] |
 //! | `NAME.crt`, `NAME.key` | certificate and private key of NAME | only where NAME runs |
-//! | `revoked` | the keys that count no more, a line for each | everyone, above all the controller |
+//! | `revoked` | the revoked keys, a line for each | everyone, above all the controller |
 //!
 //! All but the last are PEM texts, keys are ECDSA P-256 in PKCS #8. The authority has a fixed
 //! distinguished name, so that a later [`keygen`] needs nothing but its key to sign for more names.
-//! It lasts a hundred years; a name's certificate as long as [`keygen`] is told, and is renewed,
-//! for the same key, when a third of that is left.
+//! Its certificate is valid until 2120. The certificate of a name is valid for [`LIFETIME`], or as
+//! long as the caller of [`keygen_for`] asks, and is renewed with the same key when a third of that
+//! is left.
 
 use crate::error::KeyError;
 use crate::identity::{Identity, dns_name};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
+    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, date_time_ymd,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -31,23 +32,27 @@ use std::time::{Duration, SystemTime};
 /// The longest name that can have a key, in bytes.
 pub const NAME_LEN_MAX: usize = 60;
 
-/// How long a certificate lasts unless somebody says otherwise.
+/// Default validity of a certificate.
 pub const LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// By how much clocks may differ: a certificate is good from before it is made.
-const CLOCKS: Duration = Duration::from_secs(24 * 3600);
+/// How long before it is made a certificate becomes valid, as the clocks of machines differ.
+const CLOCK_SKEW_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// The list of keys that count no more.
+/// The list of revoked keys.
 const REVOKED_FILE: &str = "revoked";
 
-/// The name of the authority's files, which no owner of a key may bear.
+/// The name of the authority's files.
 const AUTHORITY_FILE: &str = "authority";
+
+/// The names of files that belong to the rack, and so to no owner of a key.
+pub const NAMES_RESERVED: [&str; 2] = [AUTHORITY_FILE, REVOKED_FILE];
 
 /// The distinguished name of every authority.
 const AUTHORITY_COMMON_NAME: &str = "Rackweave rack authority";
 
-/// The longest key file that is read, in bytes; ours have some 700.
-const FILE_LEN_MAX: u64 = 64 << 10;
+/// The longest file that is read, in bytes. Keys have some 700, a list of ten thousand revoked keys
+/// less than this.
+const FILE_LEN_MAX: u64 = 1 << 20;
 
 /// What [`keygen`] did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,8 +118,8 @@ pub fn keygen_for(
     Ok(report)
 }
 
-/// Takes the key of `name` back: it goes into the list `revoked`, and its files are removed, so
-/// that the next [`keygen`] makes new ones.
+/// Revokes the key of `name`: adds it to the list `revoked` and removes its files, so that the next
+/// [`keygen`] makes a new key. Also after a crash in between.
 ///
 /// # Errors
 /// A bad name; no certificate of it here; a file that cannot be read or written.
@@ -135,7 +140,9 @@ pub fn revoke(dir: &Path, name: &str) -> Result<(), KeyError> {
     let path = dir.join(REVOKED_FILE);
     let mut text = match exists(&path)? {
         true => String::from_utf8_lossy(&read(&path)?).into_owned(),
-        false => "# Keys that count no more: SHA-256 of the public key, and whose it was.\n".into(),
+        false => {
+            "# Revoked keys: SHA-256 of the public key, and the name that it was for.\n".into()
+        }
     };
     let hex: String = fingerprint
         .iter()
@@ -143,29 +150,24 @@ pub fn revoke(dir: &Path, name: &str) -> Result<(), KeyError> {
         .collect();
     text.push_str(&format!("{hex} {name}\n"));
     write_file(&path, &text, 0o644)?;
-    for path in [files.certificate, files.key] {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(KeyError::Unwritable { path, error });
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    files.remove()
 }
 
-/// What tells a public key from others.
+/// SHA-256 of a public key (the DER of its SubjectPublicKeyInfo).
 pub(crate) type Fingerprint = [u8; 32];
 
-/// Of the key in a certificate.
+/// The fingerprint of the key in a certificate.
 pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> Option<Fingerprint> {
     let parsed = ParsedCertificate::try_from(certificate).ok()?;
-    let key = parsed.subject_public_key_info();
-    let digest = ring::digest::digest(&ring::digest::SHA256, &key);
+    digest(&parsed.subject_public_key_info())
+}
+
+fn digest(public_key: &[u8]) -> Option<Fingerprint> {
+    let digest = ring::digest::digest(&ring::digest::SHA256, public_key);
     digest.as_ref().try_into().ok()
 }
 
-/// The keys in the list of `dir` that count no more; none if there is no list.
+/// The revoked keys in the list of `dir`; none if there is no list.
 pub(crate) fn revoked(dir: &Path) -> Result<BTreeSet<Fingerprint>, KeyError> {
     let path = dir.join(REVOKED_FILE);
     if !exists(&path)? {
@@ -183,6 +185,10 @@ pub(crate) fn revoked(dir: &Path) -> Result<BTreeSet<Fingerprint>, KeyError> {
 }
 
 fn parse_fingerprint(hex: &str) -> Option<Fingerprint> {
+    // The parser of numbers takes signs.
+    if !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
     let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
     let bytes: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(byte).collect();
     bytes?.try_into().ok()
@@ -228,6 +234,18 @@ impl Files {
     pub(crate) fn authority(dir: &Path) -> Files {
         Files::new(dir, AUTHORITY_FILE)
     }
+
+    fn remove(&self) -> Result<(), KeyError> {
+        for path in [&self.certificate, &self.key] {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(unwritable(path, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Checks that `name` can name files and a certificate.
@@ -238,7 +256,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), KeyError> {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     let rule = if !is_good {
         "1 to 60 letters, digits, - and _ are allowed"
-    } else if name == AUTHORITY_FILE || name == REVOKED_FILE {
+    } else if NAMES_RESERVED.contains(&name) {
         "the rack's own files have it"
     } else {
         return Ok(());
@@ -285,9 +303,12 @@ fn read_with(
     let file = File::open(path).map_err(unreadable)?;
     check_mode(file.metadata().map_err(unreadable)?.mode())?;
     let mut bytes = Vec::new();
-    file.take(FILE_LEN_MAX)
+    file.take(FILE_LEN_MAX + 1)
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;
+    if bytes.len() as u64 > FILE_LEN_MAX {
+        return Err(unreadable(io::Error::other("longer than 1 MiB")));
+    }
     Ok(bytes)
 }
 
@@ -331,6 +352,10 @@ impl Authority {
     /// Sees to it that `name` has a key and a certificate.
     fn make(&self, dir: &Path, name: &str, lifetime: Duration) -> Result<Outcome, KeyError> {
         let files = Files::new(dir, name);
+        // Left by a revocation that was interrupted.
+        if exists(&files.key)? && is_revoked(dir, &load_key(&files.key)?)? {
+            files.remove()?;
+        }
         let mut outcome = Outcome::Made;
         let key = match (exists(&files.certificate)?, exists(&files.key)?) {
             (true, true) => {
@@ -393,7 +418,7 @@ fn owner_params(name: &str, lifetime: Duration) -> Result<CertificateParams, rcg
         ExtendedKeyUsagePurpose::ClientAuth,
     ];
     let now = SystemTime::now();
-    params.not_before = (now - CLOCKS).into();
+    params.not_before = (now - CLOCK_SKEW_MAX).into();
     params.not_after = (now + lifetime).into();
     Ok(params)
 }
@@ -416,6 +441,11 @@ fn load_key(path: &Path) -> Result<KeyPair, KeyError> {
                      `rackweave keygen` again, and if it is the authority's remove all others too"
                 .to_string(),
         })
+}
+
+fn is_revoked(dir: &Path, key: &KeyPair) -> Result<bool, KeyError> {
+    let list = revoked(dir)?;
+    Ok(digest(&key.subject_public_key_info()).is_some_and(|key| list.contains(&key)))
 }
 
 fn authority_damaged(path: &Path, detail: &str) -> KeyError {

@@ -174,8 +174,47 @@ fn a_revoked_key_opens_nothing_and_the_next_one_does() {
     assert!(matches!(error, KeyError::Missing { .. }), "{error}");
     let list = fs::read_to_string(dir.join("revoked")).expect("made");
     assert_eq!(list.lines().count(), 3, "{list}");
-    fs::write(dir.join("revoked"), "nonsense\n").expect("ours");
-    check_load(&dir, "n0", &["revoked", "64 hexadecimal digits"]);
+}
+
+#[test]
+fn a_list_of_revoked_keys_is_read_whole_or_not_at_all() {
+    let dir = keys("revoked_list");
+    let revoked = dir.join("revoked");
+    for line in ["nonsense", &"0".repeat(62), &"+f".repeat(32)] {
+        fs::write(&revoked, format!("{line}\n")).expect("ours");
+        check_load(&dir, "n0", &["revoked", "64 hexadecimal digits"]);
+    }
+    fs::remove_file(&revoked).expect("ours");
+    let old = tls(&dir, "n0");
+    revoke(&dir, "n0").expect("it is there");
+    let last = fs::read_to_string(&revoked).expect("made");
+    let others = format!("{} somebody\n", "0".repeat(64)).repeat(2000);
+    fs::write(&revoked, format!("{others}{last}")).expect("ours");
+    let (listener, addr) = listen(tls(&dir, CONTROLLER_NAME));
+    let server = serve_one(listener, LONG);
+    connect(addr, &old).expect_err("it is revoked");
+    server.join().unwrap().expect_err("it is revoked");
+    fs::write(&revoked, others.repeat(10)).expect("ours");
+    check_load(&dir, CONTROLLER_NAME, &["revoked", "longer than 1 MiB"]);
+}
+
+#[test]
+fn an_interrupted_revocation_leaves_no_key_that_nobody_accepts() {
+    let dir = keys("revoked_in_part");
+    let [key, certificate] = ["n0.key", "n0.crt"].map(|name| dir.join(name));
+    for keeps_certificate in [true, false] {
+        let [key_bytes, certificate_bytes] =
+            [&key, &certificate].map(|path| fs::read(path).expect("made"));
+        revoke(&dir, "n0").expect("it is there");
+        fs::write(&key, key_bytes).expect("ours");
+        set_mode(&key, 0o600);
+        if keeps_certificate {
+            fs::write(&certificate, certificate_bytes).expect("ours");
+        }
+        let report = keygen(&dir, &["n0"]).expect("a new one is made");
+        assert_eq!(report.names[0].1, Outcome::Made);
+        pair(tls(&dir, CONTROLLER_NAME), &tls(&dir, "n0"));
+    }
 }
 
 #[test]

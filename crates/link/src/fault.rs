@@ -226,11 +226,11 @@ impl<L: Link> Fault<L> {
     /// Flips one random bit behind the Ethernet header, unless that would make a packet sound that
     /// an earlier link has damaged.
     ///
-    /// A second flip of the same bit does that, though a switch that did not know the damaged packet
-    /// for what it is has done something else with it, or has overwritten the field in between:
-    /// with one flip a packet that would happen once in as many packets as a packet has bits, where
-    /// a check of 32 bits promises once in 2^32. At the error rates of real links, one packet in a
-    /// million or fewer, that does not matter; here one in twenty may be damaged.
+    /// A second flip of the same bit would. In between a switch may have overwritten the field, or
+    /// have taken the damaged packet for another kind of packet. With one flip a packet, that would
+    /// happen once in as many packets as a packet has bits, where a check of 32 bits promises once
+    /// in 2^32. At the error rates of real links, one packet in a million or fewer, that does not
+    /// matter; here one in twenty may be damaged.
     ///
     /// A packet without check value gets one first: it comes from a link that promised integrity,
     /// and whoever sends on to a link that does not must seal it.

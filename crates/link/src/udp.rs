@@ -9,8 +9,8 @@
 //! endpoints must not fragment (RFC 7348 4.3): datagrams are sent with "do not fragment", and a
 //! peer behind too narrow a way is refused where the system knows of it.
 //!
-//! Packets may be [sealed](Hub::sealed_port), for whoever can send with another's address could
-//! otherwise send in its name.
+//! Packets may be [sealed](Hub::sealed_port). Without that, a sender that can spoof a port's
+//! address can send packets as that port.
 //!
 //! Ports may be polled by several threads, as whoever finds a datagram leaves it where its port
 //! looks. But who *sleeps* on a port must poll all the others of its hub too, for one socket wakes

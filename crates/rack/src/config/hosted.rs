@@ -3,6 +3,9 @@
 
 use super::check::{ConfigError, rule};
 use super::{NodeConfig, RackConfig};
+use crate::hosted::OPERATOR_NAME;
+use rackweave_control::CONTROLLER_NAME;
+use rackweave_control::keys::NAMES_RESERVED;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -191,12 +194,14 @@ impl NodeConfig {
             &self.name,
             "in a hosted rack at most 48 characters are allowed",
         )?;
-        let taken = ["controller", "authority", "operator"].contains(&&*self.name);
+        let name = &*self.name;
+        let is_reserved =
+            [CONTROLLER_NAME, OPERATOR_NAME].contains(&name) || NAMES_RESERVED.contains(&name);
         rule(
-            !taken,
+            !is_reserved,
             "node.name",
-            &self.name,
-            "in a hosted rack the keys named controller, authority and operator are no node's",
+            name,
+            "in a hosted rack controller, operator, authority and revoked are reserved",
         )
     }
 }

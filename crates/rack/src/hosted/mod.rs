@@ -110,10 +110,10 @@ pub(crate) fn security(hosted: &HostedSection, name: &str) -> Result<Security, H
     })
 }
 
-/// Runs a thread of a process. If it panics, so does the whole process: one that went on without it
-/// would hold its name, its locks and the trust of others, and whoever watches over it would not
-/// start another.
-fn all_or_nothing<R>(act: impl FnOnce() -> R) -> R {
+/// Runs `act`, the work of a thread without which the process is of no use, and aborts the process
+/// if it panics. Otherwise the process would keep its name in the rack and its locks, and its
+/// supervisor would not restart it.
+fn abort_on_panic<R>(act: impl FnOnce() -> R) -> R {
     struct Guard;
     impl Drop for Guard {
         fn drop(&mut self) {

@@ -7,7 +7,7 @@ mod shared;
 use super::ports::{self, NodeEnd};
 use super::pump::Pump;
 use super::runtime::Runtime;
-use super::{HostedError, all_or_nothing, security};
+use super::{HostedError, abort_on_panic, security};
 use crate::build::{self, Kind};
 use crate::config::nearest::nearest;
 use crate::config::{LinkKind, RackConfig};
@@ -133,8 +133,8 @@ impl NodeProcess {
     /// If the controller refuses this node for good.
     pub fn run(&self, stop: &AtomicBool, watch: &dyn Fn(NodeEvent)) -> Result<(), HostedError> {
         std::thread::scope(|scope| {
-            scope.spawn(|| all_or_nothing(|| self.core.pump.run()));
-            let result = all_or_nothing(|| self.belong(stop, watch));
+            scope.spawn(|| abort_on_panic(|| self.core.pump.run()));
+            let result = abort_on_panic(|| self.belong(stop, watch));
             self.core.end();
             result
         })

@@ -1,14 +1,14 @@
 //! The door: who comes in, and what he must show.
 
 use super::members::{Asking, Shared};
-use super::{Guest, Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
+use super::{Admitted, Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
 use crate::build::Address;
 use crate::config::LinkKind;
 use crate::hosted::messages::{
     NodeHello, NodeReply, NodeRequest, NodeWelcome, PURPOSE_COMMAND, PURPOSE_NODE,
 };
 use crate::hosted::ports::{self, HANDOVER_LIMIT, NodePlace};
-use crate::hosted::{OPERATOR_NAME, all_or_nothing};
+use crate::hosted::{OPERATOR_NAME, abort_on_panic};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::memory::Origin;
 use rackweave_base::{KeyRng, NodeId};
@@ -101,7 +101,7 @@ impl Door<'_> {
         while !stop.load(Ordering::Relaxed) {
             match self.listener.accept(LOOK_EVERY) {
                 Ok(Some(incoming)) => {
-                    scope.spawn(move || all_or_nothing(|| self.meet(incoming)));
+                    scope.spawn(move || abort_on_panic(|| self.meet(incoming)));
                 }
                 Ok(None) => {}
                 // Too many open files, or the like: it may pass.
@@ -116,7 +116,7 @@ impl Door<'_> {
         while !self.core.is_stopped() {
             match self.handovers.accept() {
                 Ok((channel, _)) => {
-                    scope.spawn(move || all_or_nothing(|| self.take_handover(channel)));
+                    scope.spawn(move || abort_on_panic(|| self.take_handover(channel)));
                 }
                 Err(_) => std::thread::sleep(Time::from_millis(5)),
             }
@@ -173,7 +173,7 @@ impl Door<'_> {
             }
             PURPOSE_COMMAND => match pending.welcome(serde_json::Value::Null) {
                 Ok(connection) => {
-                    self.remember(&name, &connection);
+                    self.note_admitted(&name, &connection);
                     self.core.serve_command(connection);
                 }
                 Err(error) => self.refuse(error.to_string()),
@@ -192,20 +192,20 @@ impl Door<'_> {
         }
     }
 
-    /// Should the key of one who was let in be revoked, his connection is cut.
-    fn remember(&self, name: &str, connection: &Connection) {
-        let guest = Guest {
+    /// Keeps what it takes to close the connection if its key is revoked.
+    fn note_admitted(&self, name: &str, connection: &Connection) {
+        let peer = Admitted {
             name: name.into(),
             credential: connection.credential(),
             closer: connection.closer(),
         };
-        let mut guests = self.core.guests.lock().expect("no holder panics");
-        guests.retain(|guest| !guest.closer.is_gone());
-        // The list may have been read again since he showed it.
-        if self.listener.accepts(&guest.credential) {
-            guests.push(guest);
+        let mut admitted = self.core.admitted.lock().expect("no holder panics");
+        admitted.retain(|peer| !peer.closer.is_gone());
+        // The list of revoked keys may have been read again since the handshake.
+        if self.listener.accepts(&peer.credential) {
+            admitted.push(peer);
         } else {
-            guest.closer.close();
+            peer.closer.close();
         }
     }
 
@@ -291,7 +291,7 @@ impl Door<'_> {
             Ok(connection) => connection,
             Err(error) => return failed(&error),
         };
-        self.remember(&name, &connection);
+        self.note_admitted(&name, &connection);
         let mut shared = None;
         let link = match end {
             End::Open(link) => link,

@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration as Time, Instant};
 
-/// How often somebody looks whether another has his answer.
+/// Interval at which a waiting thread checks whether another's question is answered.
 const LOOK_EVERY: Time = Time::from_millis(1);
 
 /// A node that has joined.
@@ -30,20 +30,20 @@ pub(in crate::hosted) struct Member {
     alive: AtomicBool,
     /// How long an answer may take.
     patience: Time,
-    owed: Mutex<Owed>,
-    /// Why this side has ended the connection, if it has.
-    blamed: OnceLock<String>,
+    delays: Mutex<Delays>,
+    /// Why this side has closed the connection, if it has.
+    cause: OnceLock<String>,
 }
 
-/// For how long a node has kept others waiting who held a lock meanwhile, and when it last did. It
-/// is forgiven a quarter of the time that passes.
-struct Owed {
+/// For how long a node's answers have delayed others, since a lock was held meanwhile, and until
+/// when that was counted. A quarter of the time that passes is deducted.
+struct Delays {
     total: Time,
     at: Instant,
 }
 
-/// Asks nodes while a lock is held, so that others wait. All questions together may take as long
-/// as one may otherwise, and a node that is slow at many is taken for dead.
+/// Asks nodes while a lock is held, so that others wait. All questions together may take no longer
+/// than a single one may otherwise, and a node that is slow at many of them counts as dead.
 pub(in crate::hosted) struct Asking<'a> {
     pub core: &'a SwitchCore,
     spent: Cell<Time>,
@@ -61,7 +61,7 @@ impl<'a> Asking<'a> {
     /// counts as dead.
     pub fn ask(&self, member: &Member, request: &NodeRequest) -> Option<NodeReply> {
         let (asked, was_alive) = (Instant::now(), member.is_alive());
-        // Others may have used up the time: those who are well need little.
+        // Other nodes may have used up the time. One that is well needs little.
         let left = member.patience.saturating_sub(self.spent.get());
         let limit = left.max(member.patience / 4);
         let reply = member.ask_within(request, limit);
@@ -73,7 +73,7 @@ impl<'a> Asking<'a> {
             _ => None,
         };
         if let Some(why) = why {
-            let _first = member.blamed.set(why);
+            let _first = member.cause.set(why);
             member.cut();
         }
         reply.ok()
@@ -105,11 +105,11 @@ impl Member {
             connection: Mutex::new(connection),
             alive: AtomicBool::new(true),
             patience,
-            owed: Mutex::new(Owed {
+            delays: Mutex::new(Delays {
                 total: Time::ZERO,
                 at: Instant::now(),
             }),
-            blamed: OnceLock::new(),
+            cause: OnceLock::new(),
         }
     }
 
@@ -159,15 +159,15 @@ impl Member {
         })
     }
 
-    /// Somebody has waited for this node so long. True if that was too much.
+    /// Counts a delay. Returns whether the node's delays have become too long.
     fn charge(&self, took: Time) -> bool {
-        let mut owed = self.owed.lock().expect("no holder panics");
-        let forgiven = owed.at.elapsed() / 4;
-        // What any answer may take on a busy machine.
+        let mut delays = self.delays.lock().expect("no holder panics");
+        let deducted = delays.at.elapsed() / 4;
+        // Any answer may take so long on a busy machine.
         let slow = took.saturating_sub(self.patience / 64);
-        owed.total = owed.total.saturating_sub(forgiven) + slow;
-        owed.at = Instant::now();
-        owed.total > self.patience
+        delays.total = delays.total.saturating_sub(deducted) + slow;
+        delays.at = Instant::now();
+        delays.total > self.patience
     }
 
     /// No more questions: the connection ends now.
@@ -191,7 +191,7 @@ impl SwitchCore {
                 Ok(NodeReply::Pong { leaving: false }) => {}
                 Ok(NodeReply::Pong { leaving: true }) => break None,
                 Ok(_) => break Some("it answered something else than it was asked".to_owned()),
-                Err(why) => break Some(member.blamed.get().cloned().unwrap_or(why)),
+                Err(why) => break Some(member.cause.get().cloned().unwrap_or(why)),
             }
             std::thread::sleep(heartbeat);
         };

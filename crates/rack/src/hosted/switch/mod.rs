@@ -13,7 +13,7 @@ mod site;
 use super::ports::Unplugged;
 use super::pump::{Pump, Station};
 use super::runtime::{Runtime, SwitchLock};
-use super::{Counters, HostedError, all_or_nothing, security};
+use super::{Counters, HostedError, abort_on_panic, security};
 use crate::build::{self, Kind};
 use crate::config::{LinkKind, RackConfig};
 use crate::station::SwitchStation;
@@ -153,16 +153,16 @@ pub(super) struct SwitchCore {
     origins: AtomicU16,
     jobs: AtomicU64,
     refused: Mutex<Counters>,
-    /// Whoever was let in, and what he showed.
-    guests: Mutex<Vec<Guest>>,
+    /// Connections that were admitted, to be closed if their keys are revoked.
+    admitted: Mutex<Vec<Admitted>>,
     /// Held while nodes exchange their memory, so that none misses another's.
     introductions: Mutex<()>,
     pub stop: AtomicBool,
     started: std::time::Instant,
 }
 
-/// Somebody who was let in.
-struct Guest {
+/// A connection that was admitted.
+struct Admitted {
     name: String,
     credential: Credential,
     closer: Closer,
@@ -288,7 +288,7 @@ impl SwitchProcess {
             // Nodes may still run jobs of an earlier process.
             jobs: AtomicU64::new(first_job),
             refused: Mutex::default(),
-            guests: Mutex::default(),
+            admitted: Mutex::default(),
             introductions: Mutex::new(()),
             stop: AtomicBool::new(false),
             started: std::time::Instant::now(),
@@ -310,26 +310,26 @@ impl SwitchProcess {
         self.listener.local_addr()
     }
 
-    /// Reads its keys again, and the list of those that were revoked: whoever comes from now on is
-    /// met with them. Returns the names of those who were let in with keys that count no more, and
-    /// whose connections are cut for it.
+    /// Reads its keys and the list of revoked ones again. New connections are checked against them,
+    /// and existing ones whose keys are revoked or have expired are closed. Returns the names of
+    /// the peers of those.
     ///
     /// # Errors
-    /// A file is missing or not in order; then all is as before.
+    /// A file is missing or not in order. Nothing has changed then.
     pub fn read_keys(&self) -> Result<Vec<String>, HostedError> {
         let security = security(&self.core.config.hosted(), CONTROLLER_NAME)?;
         self.listener.set_security(security);
-        let mut cut = Vec::new();
-        let mut guests = self.core.guests.lock().expect("no holder panics");
-        guests.retain(|guest| {
-            let counts = self.listener.accepts(&guest.credential);
-            if !counts {
-                guest.closer.close();
-                cut.push(guest.name.clone());
+        let mut closed = Vec::new();
+        let mut admitted = self.core.admitted.lock().expect("no holder panics");
+        admitted.retain(|peer| {
+            let is_good = self.listener.accepts(&peer.credential);
+            if !is_good {
+                peer.closer.close();
+                closed.push(peer.name.clone());
             }
-            counts && !guest.closer.is_gone()
+            is_good && !peer.closer.is_gone()
         });
-        Ok(cut)
+        Ok(closed)
     }
 
     /// Has `tap` see every packet at the switch.
@@ -355,10 +355,10 @@ impl SwitchProcess {
             watch,
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| all_or_nothing(|| core.pump.run()));
-            scope.spawn(|| all_or_nothing(|| core.mind()));
-            scope.spawn(|| all_or_nothing(|| door.take_handovers(scope)));
-            all_or_nothing(|| door.run(scope, stop));
+            scope.spawn(|| abort_on_panic(|| core.pump.run()));
+            scope.spawn(|| abort_on_panic(|| core.mind()));
+            scope.spawn(|| abort_on_panic(|| door.take_handovers(scope)));
+            abort_on_panic(|| door.run(scope, stop));
             core.stop.store(true, Ordering::Relaxed);
             core.pump.stop();
         });

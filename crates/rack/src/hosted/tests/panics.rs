@@ -1,4 +1,4 @@
-//! Processes that panic end, for whoever watches over them to start them again.
+//! A process of which a thread panics ends, so that its supervisor restarts it.
 
 use super::*;
 use std::os::unix::process::ExitStatusExt;
