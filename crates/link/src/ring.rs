@@ -220,7 +220,10 @@ mod tests {
         for (asked, given) in [(0, 1), (1, 1), (3, 4), (64, 64)] {
             assert_eq!(ring::<u8>(asked).0.capacity(), given);
         }
-        assert_eq!(ring::<()>(usize::MAX).0.capacity(), CAPACITY_MAX);
+        // Miri would take minutes to free so many slots.
+        if !cfg!(miri) {
+            assert_eq!(ring::<()>(usize::MAX).0.capacity(), CAPACITY_MAX);
+        }
     }
 
     #[test]
@@ -254,7 +257,7 @@ mod tests {
 
     #[test]
     fn two_threads_pass_items_in_order() {
-        const ITEMS: u64 = 200_000;
+        const ITEMS: u64 = if cfg!(miri) { 200 } else { 200_000 };
         let (mut producer, mut consumer) = ring(8);
         let thread = std::thread::spawn(move || {
             for item in 0..ITEMS {

@@ -4,6 +4,7 @@
 //! without these seals is refused: a mapping of sealed length can never fault because the file
 //! became shorter. When the last process that has it goes, however it goes, so does the memory.
 
+use super::copy;
 use core::ptr::{self, NonNull};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -41,6 +42,7 @@ pub enum OpenError {
 pub struct Mapping {
     pointer: NonNull<u8>,
     len: usize,
+    access: Access,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread; what may be done with its bytes is up
@@ -105,7 +107,11 @@ impl Mapping {
         // SAFETY: the system chooses a place where nothing is mapped yet.
         let pointer = unsafe { rustix::mm::mmap(ptr::null_mut(), len, protection, flags, fd, 0) }?;
         let pointer = NonNull::new(pointer.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { pointer, len })
+        Ok(Self {
+            pointer,
+            len,
+            access,
+        })
     }
 
     /// Where it begins: at the start of a page.
@@ -117,6 +123,40 @@ impl Mapping {
     #[expect(clippy::len_without_is_empty, reason = "a mapping is never empty")]
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Copies the bytes from `at` on, which other processes may write meanwhile.
+    ///
+    /// # Panics
+    /// If they are not all in the mapping.
+    #[inline]
+    pub fn read(&self, at: usize, target: &mut [u8]) {
+        let source = self.range(at, target.len());
+        // SAFETY: checked above, and `target` is the caller's alone.
+        unsafe { copy::load_shared(source, target.as_mut_ptr(), target.len()) };
+    }
+
+    /// Sets the bytes from `at` on, which other processes may read or write meanwhile. A word that
+    /// is only partly in the range is loaded and stored whole.
+    ///
+    /// # Panics
+    /// If they are not all in the mapping, or it was mapped for loads only.
+    #[inline]
+    pub fn write(&self, at: usize, source: &[u8]) {
+        assert!(self.access == Access::ReadWrite, "it is mapped for loads");
+        let target = self.range(at, source.len());
+        // SAFETY: checked above, and `source` is borrowed.
+        unsafe { copy::store_shared(source.as_ptr(), target, source.len()) };
+    }
+
+    #[inline]
+    fn range(&self, at: usize, len: usize) -> *mut u8 {
+        assert!(
+            at <= self.len && len <= self.len - at,
+            "outside of the mapping"
+        );
+        // SAFETY: within the mapping. Its pages are whole, and so are its words.
+        unsafe { self.pointer().add(at) }
     }
 }
 

@@ -471,7 +471,8 @@ impl Drop for Arena {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+// Miri has no memfd.
+#[cfg(all(test, target_os = "linux", not(miri)))]
 mod shared_tests;
 #[cfg(test)]
 mod tests;

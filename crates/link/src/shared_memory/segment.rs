@@ -14,7 +14,7 @@ use super::AttachError;
 use super::descriptor::{DESCRIPTOR_LEN, Descriptor};
 use super::protocol::Words;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use rackweave_base::memory::mapping::{self, Access, Mapping};
 use rackweave_base::packet::PAYLOAD_MAX;
 use std::hash::{BuildHasher, RandomState};
@@ -191,36 +191,25 @@ impl Segment {
     #[inline]
     pub(super) fn write(&self, way: Way, index: u32, descriptor: &[u8], payload: &[u8]) {
         assert!(descriptor.len() <= DESCRIPTOR_LEN && payload.len() <= PAYLOAD_MAX);
-        let slot = self.descriptor(way, index);
-        // SAFETY: a descriptor of the mapping, checked against its length just above.
-        unsafe { slot.copy_from_nonoverlapping(descriptor.as_ptr(), descriptor.len()) };
-        if !payload.is_empty() {
-            let place = self.payload(way, index);
-            // SAFETY: a payload of the mapping, checked against its length just above.
-            unsafe { place.copy_from_nonoverlapping(payload.as_ptr(), payload.len()) };
-        }
+        self.mapping
+            .write(self.descriptor_at(way, index), descriptor);
+        self.mapping.write(self.payload_at(way, index), payload);
     }
 
     /// The descriptor in slot `index`, read once: what is judged is what is used, even if the other
     /// end writes meanwhile.
     #[inline]
     pub(super) fn read(&self, way: Way, index: u32) -> Descriptor {
-        let slot = self.descriptor(way, index).cast::<u64>();
         let mut bytes = [0; DESCRIPTOR_LEN];
-        for (at, word) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            // SAFETY: within a descriptor of the mapping, aligned to eight.
-            let shared = unsafe { AtomicU64::from_ptr(slot.add(at)) };
-            *word = shared.load(Ordering::Relaxed).to_ne_bytes();
-        }
+        self.mapping
+            .read(self.descriptor_at(way, index), &mut bytes);
         Descriptor(bytes)
     }
 
     /// Copies the payload beside slot `index`, of at most [`PAYLOAD_MAX`] bytes.
     pub(super) fn read_payload(&self, way: Way, index: u32, target: &mut [u8]) {
         assert!(target.len() <= PAYLOAD_MAX);
-        let place = self.payload(way, index);
-        // SAFETY: a payload of the mapping, checked against its length just above.
-        unsafe { place.copy_to_nonoverlapping(target.as_mut_ptr(), target.len()) };
+        self.mapping.read(self.payload_at(way, index), target);
     }
 
     fn slot(&self, way: Way, index: u32) -> usize {
@@ -228,15 +217,11 @@ impl Segment {
         way as usize * self.capacity as usize + index as usize
     }
 
-    fn descriptor(&self, way: Way, index: u32) -> *mut u8 {
-        let at = DESCRIPTORS_AT + self.slot(way, index) * DESCRIPTOR_STRIDE;
-        // SAFETY: within the mapping: its length was checked against the capacity.
-        unsafe { self.mapping.pointer().add(at) }
+    fn descriptor_at(&self, way: Way, index: u32) -> usize {
+        DESCRIPTORS_AT + self.slot(way, index) * DESCRIPTOR_STRIDE
     }
 
-    fn payload(&self, way: Way, index: u32) -> *mut u8 {
-        let at = payloads_at(self.capacity as usize) + self.slot(way, index) * PAYLOAD_MAX;
-        // SAFETY: as above.
-        unsafe { self.mapping.pointer().add(at) }
+    fn payload_at(&self, way: Way, index: u32) -> usize {
+        payloads_at(self.capacity as usize) + self.slot(way, index) * PAYLOAD_MAX
     }
 }
