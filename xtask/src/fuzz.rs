@@ -10,7 +10,14 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Targets; `crates/fuzz-harness` says what each does.
-const TARGETS: [&str; 5] = ["parse", "nic", "nic_ops", "switch", "handshake"];
+const TARGETS: [&str; 6] = [
+    "parse",
+    "nic",
+    "nic_ops",
+    "switch",
+    "handshake",
+    "tree_node",
+];
 const SECONDS: u32 = 60;
 /// Longer inputs teach nothing that shorter ones do not.
 const INPUT_MAX: u32 = 1536;

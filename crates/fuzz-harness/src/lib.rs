@@ -3,9 +3,11 @@
 //! Each target is a function of bytes that must return, whatever the bytes are: [`parse`] the
 //! parser, [`nic`] packets to one NIC, [`nic_ops`] operations on two connected NICs, [`switch`]
 //! packets and faults to a switch that runs flows, [`handshake()`] a stream to both machines of the
-//! messaging handshake. They assert what must hold besides: a parsed packet is a fixpoint of
-//! emitting and parsing, protected bytes never change, a stranger's packet changes nothing but a
-//! counter of drops, no item is lost, repeated or out of order, a handshake ends and holds nothing.
+//! messaging handshake, [`tree_node()`] the memory of a B+tree to its readers. They assert what must
+//! hold besides: a parsed packet is a fixpoint of emitting and parsing, protected bytes never
+//! change, a stranger's packet changes nothing but a counter of drops, no item is lost, repeated or
+//! out of order, a handshake ends and holds nothing, a walk through a tree ends, reads nothing
+//! outside of the tree, and finds what a sound tree holds.
 //!
 //! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
 //! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
@@ -22,12 +24,14 @@ mod parse;
 mod rack;
 pub mod seeds;
 mod switch;
+mod tree_node;
 
 pub use handshake::handshake;
 pub use nic::nic;
 pub use nic_ops::nic_ops;
 pub use parse::parse;
 pub use switch::switch;
+pub use tree_node::tree_node;
 
 /// A fuzz target: its name, which is also that of its corpus, and what it runs.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +45,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     Target {
         name: "parse",
         run: parse,
@@ -66,5 +70,10 @@ pub const TARGETS: [Target; 5] = [
         name: "handshake",
         run: handshake,
         seeds: handshake::seeds,
+    },
+    Target {
+        name: "tree_node",
+        run: tree_node,
+        seeds: tree_node::seeds,
     },
 ];

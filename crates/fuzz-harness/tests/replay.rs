@@ -127,6 +127,11 @@ fn handshake() {
     check("handshake");
 }
 
+#[test]
+fn tree_node() {
+    check("tree_node");
+}
+
 /// The corpora hold what they started with, so that they can be made again from nothing.
 #[test]
 fn the_starting_inputs_are_in_the_corpora() {

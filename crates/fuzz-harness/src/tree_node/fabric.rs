@@ -1,0 +1,173 @@
+//! A NIC and the memory that it reads: READs are answered at once.
+
+use super::memory::{NODE_BYTES, SOUND, VALUE_MAX};
+use rackweave_base::{Block, Lkey, Memory, Qpn, Rkey};
+use rackweave_endpoint::index::{Found, Query, Reader, ReaderConfig, RemoteTree};
+use rackweave_verbs::{
+    Access, Completion, CompletionOpcode, CompletionStatus, CqError, CqId, ModifyError, Operation,
+    PdId, PostError, QpCapabilities, QpError, QpModify, QpState, ReceiveRequest, Region,
+    RegisterError, Verbs, WorkRequest,
+};
+use std::collections::VecDeque;
+
+pub(super) const VERSION: u64 = 7;
+
+const TREE_ADDRESS: u64 = 0x1_0000_0000;
+const TREE_KEY: Rkey = Rkey(1);
+const VERSION_ADDRESS: u64 = 0x2_0000_0000;
+const VERSION_KEY: Rkey = Rkey(2);
+/// No walk takes as many READs: every leaf of the tree, by ways that begin anew as often as they
+/// may.
+const READS_MAX: u32 = 50_000;
+
+/// The NIC, and the memory of the other side.
+pub(super) struct Fabric {
+    pub bytes: Vec<u8>,
+    /// The tree node that the network answers with.
+    leads: u32,
+    local: Option<Block>,
+    version: u64,
+    completions: VecDeque<Completion>,
+    reads: u32,
+}
+
+impl Fabric {
+    pub fn new(bytes: Vec<u8>, leads: u32) -> Self {
+        Self {
+            bytes,
+            leads: leads % SOUND.superblock.tree_nodes,
+            local: None,
+            version: VERSION,
+            completions: VecDeque::new(),
+            reads: 0,
+        }
+    }
+
+    pub fn reader(&mut self, choice: u8) -> Reader {
+        let remote = RemoteTree {
+            tree: SOUND.superblock.tree,
+            layout: SOUND.layout,
+            tree_nodes: SOUND.superblock.tree_nodes,
+            root: SOUND.root,
+            heap_bytes: SOUND.superblock.heap_bytes,
+            value_max: VALUE_MAX,
+            address: TREE_ADDRESS,
+            rkey: TREE_KEY,
+            version_address: VERSION_ADDRESS,
+            version_rkey: VERSION_KEY,
+        };
+        let config = ReaderConfig {
+            walks: 1,
+            cache_bytes: if choice & 4 == 0 { 0 } else { 8 << 10 },
+            records: 2,
+            torn_max: 2,
+            restarts_max: 6,
+            network: choice & 8 != 0,
+            ..ReaderConfig::default()
+        };
+        let memory = Memory::new(1 << 20);
+        Reader::new(self, &memory, PdId(0), remote, config).expect("the configuration is sound")
+    }
+
+    pub fn walk(&mut self, reader: &mut Reader, query: Query) -> Found {
+        self.reads = 0;
+        assert!(reader.begin(self, 5, query, VERSION), "a walk is free");
+        for _ in 0..READS_MAX {
+            if let Some((tag, found)) = reader.poll(self) {
+                assert_eq!((tag, reader.under_way()), (5, 0));
+                return found;
+            }
+        }
+        panic!("a walk without end");
+    }
+
+    /// What lies at an address of the other side; nothing outside of its regions.
+    fn remote(&self, address: u64, rkey: Rkey, len: usize) -> Option<Vec<u8>> {
+        let (bytes, base) = match rkey {
+            TREE_KEY => (&self.bytes[..], TREE_ADDRESS),
+            VERSION_KEY => (&self.version.to_le_bytes()[..], VERSION_ADDRESS),
+            // The key is in the place of the address.
+            Rkey(0) => (&self.bytes[self.leads as usize * NODE_BYTES..], address),
+            _ => return None,
+        };
+        let from = usize::try_from(address.checked_sub(base)?).ok()?;
+        Some(bytes.get(from..from.checked_add(len)?)?.to_vec())
+    }
+}
+
+impl Verbs for Fabric {
+    fn create_pd(&mut self) -> PdId {
+        PdId(0)
+    }
+
+    fn register(&mut self, pd: PdId, block: Block, _: Access) -> Result<Region, RegisterError> {
+        self.local = Some(block.clone());
+        Ok(Region {
+            block,
+            address: 0,
+            lkey: Lkey(1),
+            rkey: Rkey(9),
+            pd,
+        })
+    }
+
+    fn deregister(&mut self, _: &Region) -> bool {
+        true
+    }
+
+    fn create_cq(&mut self, _: u32) -> Result<CqId, CqError> {
+        Ok(CqId(0))
+    }
+
+    fn destroy_cq(&mut self, _: CqId) -> Result<(), CqError> {
+        Ok(())
+    }
+
+    fn create_qp(&mut self, _: PdId, _: CqId, _: CqId, _: QpCapabilities) -> Result<Qpn, QpError> {
+        Ok(Qpn(2))
+    }
+
+    fn modify_qp(&mut self, _: Qpn, _: QpModify) -> Result<(), ModifyError> {
+        Ok(())
+    }
+
+    fn qp_state(&self, _: Qpn) -> Option<QpState> {
+        Some(QpState::ReadyToSend)
+    }
+
+    fn destroy_qp(&mut self, _: Qpn) -> Result<(), QpError> {
+        Ok(())
+    }
+
+    fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
+        let Operation::Read { address, rkey } = request.operation else {
+            panic!("a reader only reads: {request:?}");
+        };
+        let segment = request.segments()[0];
+        let bytes = self.remote(address, rkey, segment.length as usize);
+        let bytes = bytes.unwrap_or_else(|| panic!("a READ beyond the region: {request:?}"));
+        let local = self.local.as_ref().expect("the reader registered it");
+        local.write(segment.address as usize, &bytes);
+        self.reads += 1;
+        assert!(self.reads < READS_MAX, "a walk without end");
+        self.completions.push_back(Completion {
+            id: request.id,
+            qpn,
+            status: CompletionStatus::Success,
+            opcode: CompletionOpcode::Read,
+            length: segment.length,
+            immediate: None,
+        });
+        Ok(())
+    }
+
+    fn post_receive(&mut self, _: Qpn, _: ReceiveRequest) -> Result<(), PostError> {
+        Ok(())
+    }
+
+    fn poll_cq(&mut self, _: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize {
+        let count = limit.min(self.completions.len());
+        completions.extend(self.completions.drain(..count));
+        count
+    }
+}
