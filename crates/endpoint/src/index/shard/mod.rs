@@ -323,7 +323,8 @@ impl Shard {
 
     /// Shows `page` the entries from `low` to `last` as far as they are owned, until it says false.
     /// Returns the key to go on from: of the entry that was refused, or where the owned keys end;
-    /// nothing if that was all. If keys change hands meanwhile, it begins anew, after `again`.
+    /// nothing if that was all. `again` is called when it begins, and when it begins anew because keys
+    /// change hands meanwhile.
     ///
     /// # Errors
     /// If the key at the near end belongs to another endpoint.
@@ -336,6 +337,8 @@ impl Shard {
         mut visit: impl FnMut(&mut P, u64, &[u8]) -> bool,
     ) -> Result<Option<u64>, Denied> {
         if low > last {
+            // An empty page begins as any other.
+            again(page);
             return Ok(None);
         }
         let first = match direction {

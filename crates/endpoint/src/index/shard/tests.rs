@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::btree::TreeConfig;
+use crate::index::message::{self, Outcome, Page, Request};
 use crate::index::mover::{Move, MoveError, Moved, Mover, Progress};
 use crate::index::server::IndexServer;
 use crate::rpc::{Service, Status, Writer};
@@ -361,7 +362,7 @@ fn bad_requests_are_refused_and_do_no_harm() {
     let shard = Arc::new(Shard::new(&memory, LEFT, tree, whole).unwrap());
     shard.put(1, &[0; 1000]).unwrap();
     let mut scan = Vec::new();
-    crate::index::message::Request::Scan {
+    Request::Scan {
         low: 0,
         last: 9,
         direction: Direction::Forward,
@@ -369,10 +370,7 @@ fn bad_requests_are_refused_and_do_no_harm() {
     }
     .encode(&mut scan);
     let (_, answer) = ask(&mut IndexServer::new(shard), 6, &scan);
-    assert_eq!(
-        answer,
-        [crate::index::message::Outcome::ValueTooLarge as u8]
-    );
+    assert_eq!(answer, [Outcome::ValueTooLarge as u8]);
 }
 
 #[test]
@@ -445,4 +443,28 @@ fn threads_write_and_read_while_ranges_move() {
             .collect();
         assert_eq!(contents(&shards), model);
     });
+}
+
+#[test]
+fn a_scan_that_ends_before_it_begins_has_an_empty_page() {
+    let map = PartitionMap::whole(2, LEFT).unwrap();
+    let mut server = IndexServer::new(shard(LEFT, &map));
+    let mut scan = Vec::new();
+    let (low, last) = (9, 8);
+    for direction in [Direction::Forward, Direction::Backward] {
+        scan.clear();
+        let request = Request::Scan {
+            low,
+            last,
+            direction,
+            limit: 3,
+        };
+        request.encode(&mut scan);
+        let (status, answer) = ask(&mut server, request.method() as u16, &scan);
+        assert_eq!(status, Status::OK);
+        let (outcome, rest) = message::reply(&answer).expect("an outcome");
+        assert_eq!(outcome, Outcome::Done);
+        let page = Page::decode(rest).expect("a page");
+        assert_eq!((page.next, page.entries.bytes()), (None, &[][..]));
+    }
 }
