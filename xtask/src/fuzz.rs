@@ -10,13 +10,14 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Targets; `crates/fuzz-harness` says what each does.
-const TARGETS: [&str; 6] = [
+const TARGETS: [&str; 7] = [
     "parse",
     "nic",
     "nic_ops",
     "switch",
     "handshake",
     "tree_node",
+    "rpc",
 ];
 const SECONDS: u32 = 60;
 /// Longer inputs teach nothing that shorter ones do not.

@@ -3,11 +3,12 @@
 //! Each target is a function of bytes that must return, whatever the bytes are: [`parse`] the
 //! parser, [`nic`] packets to one NIC, [`nic_ops`] operations on two connected NICs, [`switch`]
 //! packets and faults to a switch that runs flows, [`handshake()`] a stream to both machines of the
-//! messaging handshake, [`tree_node()`] the memory of a B+tree to its readers. They assert what must
-//! hold besides: a parsed packet is a fixpoint of emitting and parsing, protected bytes never
-//! change, a stranger's packet changes nothing but a counter of drops, no item is lost, repeated or
-//! out of order, a handshake ends and holds nothing, a walk through a tree ends, reads nothing
-//! outside of the tree, and finds what a sound tree holds.
+//! messaging handshake, [`tree_node()`] the memory of a B+tree to its readers, [`rpc()`] messages
+//! above the transport and requests to an index server. They assert what must hold besides: a
+//! parsed packet or message is a fixpoint of emitting and parsing, protected bytes never change, a
+//! stranger's packet changes nothing but a counter of drops, no item is lost, repeated or out of
+//! order, a handshake ends and holds nothing, a walk through a tree ends, reads nothing outside of
+//! the tree, and finds what a sound tree holds, an index server answers as a model does.
 //!
 //! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
 //! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
@@ -22,6 +23,7 @@ mod nic_ops;
 mod packets;
 mod parse;
 mod rack;
+mod rpc;
 pub mod seeds;
 mod switch;
 mod tree_node;
@@ -30,6 +32,7 @@ pub use handshake::handshake;
 pub use nic::nic;
 pub use nic_ops::nic_ops;
 pub use parse::parse;
+pub use rpc::rpc;
 pub use switch::switch;
 pub use tree_node::tree_node;
 
@@ -45,7 +48,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target {
         name: "parse",
         run: parse,
@@ -75,5 +78,10 @@ pub const TARGETS: [Target; 6] = [
         name: "tree_node",
         run: tree_node,
         seeds: tree_node::seeds,
+    },
+    Target {
+        name: "rpc",
+        run: rpc,
+        seeds: rpc::seeds,
     },
 ];

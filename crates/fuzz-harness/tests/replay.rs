@@ -132,6 +132,11 @@ fn tree_node() {
     check("tree_node");
 }
 
+#[test]
+fn rpc() {
+    check("rpc");
+}
+
 /// The corpora hold what they started with, so that they can be made again from nothing.
 #[test]
 fn the_starting_inputs_are_in_the_corpora() {
