@@ -323,8 +323,8 @@ impl Shard {
 
     /// Shows `page` the entries from `low` to `last` as far as they are owned, until it says false.
     /// Returns the key to go on from: of the entry that was refused, or where the owned keys end;
-    /// nothing if that was all. `again` is called when it begins, and when it begins anew because keys
-    /// change hands meanwhile.
+    /// nothing if that was all. `again` is called when it begins, and when it begins anew because
+    /// keys change hands meanwhile.
     ///
     /// # Errors
     /// If the key at the near end belongs to another endpoint.
