@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Targets; `crates/fuzz-harness` says what each does.
-const TARGETS: [&str; 7] = [
+const TARGETS: [&str; 8] = [
     "parse",
     "nic",
     "nic_ops",
@@ -18,6 +18,7 @@ const TARGETS: [&str; 7] = [
     "handshake",
     "tree_node",
     "rpc",
+    "superblock",
 ];
 const SECONDS: u32 = 60;
 /// Longer inputs teach nothing that shorter ones do not.

@@ -4,11 +4,12 @@
 //! parser, [`nic`] packets to one NIC, [`nic_ops`] operations on two connected NICs, [`switch`]
 //! packets and faults to a switch that runs flows, [`handshake()`] a stream to both machines of the
 //! messaging handshake, [`tree_node()`] the memory of a B+tree to its readers, [`rpc()`] messages
-//! above the transport and requests to an index server. They assert what must hold besides: a
-//! parsed packet or message is a fixpoint of emitting and parsing, protected bytes never change, a
-//! stranger's packet changes nothing but a counter of drops, no item is lost, repeated or out of
-//! order, a handshake ends and holds nothing, a walk through a tree ends, reads nothing outside of
-//! the tree, and finds what a sound tree holds, an index server answers as a model does.
+//! above the transport and requests to an index server, [`superblock()`] page 0 of a page store.
+//! They assert what must hold besides: a parsed packet or message is a fixpoint of emitting and
+//! parsing, protected bytes never change, a stranger's packet changes nothing but a counter of
+//! drops, no item is lost, repeated or out of order, a handshake ends and holds nothing, a walk
+//! through a tree ends, reads nothing outside of the tree, and finds what a sound tree holds, an
+//! index server answers as a model does, a superblock with one wrong bit is refused.
 //!
 //! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
 //! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
@@ -25,6 +26,7 @@ mod parse;
 mod rack;
 mod rpc;
 pub mod seeds;
+mod superblock;
 mod switch;
 mod tree_node;
 
@@ -33,6 +35,7 @@ pub use nic::nic;
 pub use nic_ops::nic_ops;
 pub use parse::parse;
 pub use rpc::rpc;
+pub use superblock::superblock;
 pub use switch::switch;
 pub use tree_node::tree_node;
 
@@ -48,7 +51,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target {
         name: "parse",
         run: parse,
@@ -83,5 +86,10 @@ pub const TARGETS: [Target; 7] = [
         name: "rpc",
         run: rpc,
         seeds: rpc::seeds,
+    },
+    Target {
+        name: "superblock",
+        run: superblock,
+        seeds: superblock::seeds,
     },
 ];

@@ -137,6 +137,11 @@ fn rpc() {
     check("rpc");
 }
 
+#[test]
+fn superblock() {
+    check("superblock");
+}
+
 /// The corpora hold what they started with, so that they can be made again from nothing.
 #[test]
 fn the_starting_inputs_are_in_the_corpora() {

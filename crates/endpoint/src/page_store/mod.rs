@@ -43,7 +43,7 @@ pub use pool::{Loss, Pool, RedoLog};
 pub use stats::Statistics;
 pub use store::{
     AllocateError, Allocator, CloseError, Closing, FormatOptions, Formatting, Freeing, MapError,
-    NodeAccess, OpenError, Opening, PageState, PageStore, StoreLayout, Superblock, Usage,
+    NodeAccess, OpenError, Opening, PageState, PageStore, StoreLayout, Superblock, Unfit, Usage,
 };
 pub use worker::{Fix, Flush, Flushed, Peek, Validation, Worker};
 

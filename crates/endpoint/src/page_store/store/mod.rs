@@ -29,7 +29,7 @@ pub use free::Freeing;
 pub use layout::StoreLayout;
 pub use map::PageState;
 pub use open::{Closing, FormatOptions, Formatting, Opening};
-pub use superblock::Superblock;
+pub use superblock::{Superblock, Unfit};
 pub use usage::Usage;
 
 use super::directory::{Directory, Mode};

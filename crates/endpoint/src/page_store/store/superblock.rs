@@ -52,16 +52,23 @@ pub struct Superblock {
 
 /// What is wrong with bytes that should be a superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unfit {
+pub enum Unfit {
+    /// They are all zero.
     Blank,
+    /// They begin with something else.
     Magic(u64),
+    /// They are of another version of the format.
     Format(u32),
+    /// The checksum does not fit, or they are too few.
     Damaged,
 }
 
 impl Superblock {
     /// The superblock in the bytes behind page 0's header.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Unfit> {
+    ///
+    /// # Errors
+    /// If they are none of this version.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Unfit> {
         let head = bytes.get(..LEN + 8).ok_or(Unfit::Damaged)?;
         let word = |at: usize| word(head, at);
         if head.iter().all(|byte| *byte == 0) {
@@ -96,8 +103,11 @@ impl Superblock {
         guard.update(0..guard.len(), |bytes| self.emit(bytes));
     }
 
-    /// Writes it behind page 0's header.
-    fn emit(&self, bytes: &mut [u8]) {
+    /// Writes it behind page 0's header, and zeroes behind it.
+    ///
+    /// # Panics
+    /// If there are fewer than 72 bytes.
+    pub fn emit(&self, bytes: &mut [u8]) {
         let state = match (self.clean, self.marked) {
             (true, _) => CLOSED,
             (false, false) => OPENING,
