@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Targets; `crates/fuzz-harness` says what each does.
-const TARGETS: [&str; 8] = [
+const TARGETS: [&str; 9] = [
     "parse",
     "nic",
     "nic_ops",
@@ -19,6 +19,7 @@ const TARGETS: [&str; 8] = [
     "tree_node",
     "rpc",
     "superblock",
+    "config",
 ];
 const SECONDS: u32 = 60;
 /// Longer inputs teach nothing that shorter ones do not.

@@ -4,12 +4,13 @@
 //! parser, [`nic`] packets to one NIC, [`nic_ops`] operations on two connected NICs, [`switch`]
 //! packets and faults to a switch that runs flows, [`handshake()`] a stream to both machines of the
 //! messaging handshake, [`tree_node()`] the memory of a B+tree to its readers, [`rpc()`] messages
-//! above the transport and requests to an index server, [`superblock()`] page 0 of a page store.
-//! They assert what must hold besides: a parsed packet or message is a fixpoint of emitting and
-//! parsing, protected bytes never change, a stranger's packet changes nothing but a counter of
-//! drops, no item is lost, repeated or out of order, a handshake ends and holds nothing, a walk
-//! through a tree ends, reads nothing outside of the tree, and finds what a sound tree holds, an
-//! index server answers as a model does, a superblock with one wrong bit is refused.
+//! above the transport and requests to an index server, [`superblock()`] page 0 of a page store,
+//! [`config()`] the text of a configuration. They assert what must hold besides: a parsed packet or
+//! message is a fixpoint of emitting and parsing, protected bytes never change, a stranger's packet
+//! changes nothing but a counter of drops, no item is lost, repeated or out of order, a handshake
+//! ends and holds nothing, a walk through a tree ends, reads nothing outside of the tree, and finds
+//! what a sound tree holds, an index server answers as a model does, a superblock with one wrong
+//! bit is refused, a configuration is the same when it is written again.
 //!
 //! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
 //! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
@@ -17,6 +18,7 @@
 //!
 //! Only the seams are used: no machine is opened to be fuzzed.
 
+mod config;
 mod handshake;
 mod input;
 mod nic;
@@ -30,6 +32,7 @@ mod superblock;
 mod switch;
 mod tree_node;
 
+pub use config::config;
 pub use handshake::handshake;
 pub use nic::nic;
 pub use nic_ops::nic_ops;
@@ -51,7 +54,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target {
         name: "parse",
         run: parse,
@@ -91,5 +94,10 @@ pub const TARGETS: [Target; 8] = [
         name: "superblock",
         run: superblock,
         seeds: superblock::seeds,
+    },
+    Target {
+        name: "config",
+        run: config,
+        seeds: config::seeds,
     },
 ];

@@ -142,6 +142,11 @@ fn superblock() {
     check("superblock");
 }
 
+#[test]
+fn config() {
+    check("config");
+}
+
 /// The corpora hold what they started with, so that they can be made again from nothing.
 #[test]
 fn the_starting_inputs_are_in_the_corpora() {

@@ -157,9 +157,11 @@ const ARROWS: [(&str, &[&str], &str); 22] = [
             "switch",
             "programs",
             "controller",
+            "target",
             "endpoint",
+            "rack",
         ],
-        "the harness drives the machines by their seams",
+        "the harness drives the machines by their seams, and reads a configuration as a rack does",
     ),
     (
         "capi",
