@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Targets; `crates/fuzz-harness` says what each does.
-const TARGETS: [&str; 9] = [
+const TARGETS: [&str; 10] = [
     "parse",
     "nic",
     "nic_ops",
@@ -20,6 +20,7 @@ const TARGETS: [&str; 9] = [
     "rpc",
     "superblock",
     "config",
+    "nvme",
 ];
 const SECONDS: u32 = 60;
 /// Longer inputs teach nothing that shorter ones do not.

@@ -5,12 +5,14 @@
 //! packets and faults to a switch that runs flows, [`handshake()`] a stream to both machines of the
 //! messaging handshake, [`tree_node()`] the memory of a B+tree to its readers, [`rpc()`] messages
 //! above the transport and requests to an index server, [`superblock()`] page 0 of a page store,
-//! [`config()`] the text of a configuration. They assert what must hold besides: a parsed packet or
-//! message is a fixpoint of emitting and parsing, protected bytes never change, a stranger's packet
-//! changes nothing but a counter of drops, no item is lost, repeated or out of order, a handshake
-//! ends and holds nothing, a walk through a tree ends, reads nothing outside of the tree, and finds
-//! what a sound tree holds, an index server answers as a model does, a superblock with one wrong
-//! bit is refused, a configuration is the same when it is written again.
+//! [`config()`] the text of a configuration, [`nvme()`] capsules to an NVMe-oF target. They assert
+//! what must hold besides: a parsed packet or message is a fixpoint of emitting and parsing,
+//! protected bytes never change, a stranger's packet changes nothing but a counter of drops, no
+//! item is lost, repeated or out of order, a handshake ends and holds nothing, a walk through a
+//! tree ends, reads nothing outside of the tree, and finds what a sound tree holds, an index server
+//! answers as a model does, a superblock with one wrong bit is refused, a configuration is the same
+//! when it is written again, every command has exactly one response and touches no memory that it
+//! has not named.
 //!
 //! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
 //! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
@@ -23,6 +25,7 @@ mod handshake;
 mod input;
 mod nic;
 mod nic_ops;
+mod nvme;
 mod packets;
 mod parse;
 mod rack;
@@ -36,6 +39,7 @@ pub use config::config;
 pub use handshake::handshake;
 pub use nic::nic;
 pub use nic_ops::nic_ops;
+pub use nvme::nvme;
 pub use parse::parse;
 pub use rpc::rpc;
 pub use superblock::superblock;
@@ -54,7 +58,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     Target {
         name: "parse",
         run: parse,
@@ -99,5 +103,10 @@ pub const TARGETS: [Target; 9] = [
         name: "config",
         run: config,
         seeds: config::seeds,
+    },
+    Target {
+        name: "nvme",
+        run: nvme,
+        seeds: nvme::seeds,
     },
 ];

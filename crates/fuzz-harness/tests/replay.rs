@@ -147,6 +147,11 @@ fn config() {
     check("config");
 }
 
+#[test]
+fn nvme() {
+    check("nvme");
+}
+
 /// The corpora hold what they started with, so that they can be made again from nothing.
 #[test]
 fn the_starting_inputs_are_in_the_corpora() {
