@@ -128,10 +128,26 @@ pub(super) fn rule(
     } else {
         Err(ConfigError::Value {
             setting,
-            value: value.to_string(),
+            value: one_line(&value.to_string()),
             rule,
         })
     }
+}
+
+/// A text of the user's as it may stand in a message of one line: control characters, which may
+/// also be meant for a terminal, as TOML writes them.
+pub(super) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => line.push_str("\\n"),
+            '\r' => line.push_str("\\r"),
+            '\t' => line.push_str("\\t"),
+            c if c.is_control() => line.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => line.push(c),
+        }
+    }
+    line
 }
 
 /// Whether it can be the name of a node or a store.

@@ -270,3 +270,28 @@ fn stores_are_checked() {
         check(&text, expected);
     }
 }
+
+#[test]
+fn what_a_message_quotes_is_one_line_too() {
+    let store = "node = 'a'\nbytes = 65536\nmedium = 'file'\npath = \"x\\ny\"\n";
+    for (text, expected) in [
+        (
+            "[[node]]\nname = 's'\nrole = \"ota\\rge\"".to_owned(),
+            "rack.toml:3:8: unknown variant `ota\\rge`; known ones: compute, memory, storage, dpu",
+        ),
+        (
+            "\"se\\u001bed\" = 1".to_owned(),
+            "rack.toml:1:1: unknown setting `se\\u001Bed`; did you mean `seed`?",
+        ),
+        (
+            "[[node]]\nname = \"a\\nb\"\nrole = 'compute'".to_owned(),
+            "rack.toml:2:8: node.name is a\\nb: letters, digits, - and _ are allowed",
+        ),
+        (
+            format!("{NODES}[[store]]\nname = 's'\n{store}[[store]]\nname = 't'\n{store}"),
+            "store \"t\": another store lies in x\\ny, too; give each a file of its own",
+        ),
+    ] {
+        check(&text, expected);
+    }
+}

@@ -1,7 +1,7 @@
 //! How a text is refused: where, what, and what was probably meant.
 
 use super::RackConfig;
-use super::check::ConfigError;
+use super::check::{ConfigError, one_line};
 use super::nearest::{hint, nearest};
 use toml::de::{DeTable, DeValue};
 
@@ -20,7 +20,7 @@ pub(super) fn refusal(text: &str, name: &str, error: &toml::de::Error) -> Config
         name: name.into(),
         line,
         column,
-        message,
+        message: one_line(&message),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What stores must hold to.
 
-use super::super::check::{ConfigError, is_name, rule};
+use super::super::check::{ConfigError, is_name, one_line, rule};
 use super::super::nearest::hint;
 use super::super::{RackConfig, Role};
 use super::{Medium, StoreConfig};
@@ -58,7 +58,7 @@ impl RackConfig {
             {
                 return Err(ConfigError::SharedFile {
                     store: store.name.clone(),
-                    path: path.display().to_string(),
+                    path: one_line(&path.display().to_string()),
                 });
             }
         }
