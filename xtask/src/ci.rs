@@ -178,8 +178,8 @@ fn loom() -> Result<(), Failure> {
 /// The compiler with Miri: one that is known to pass.
 const NIGHTLY: &str = "nightly-2026-05-20";
 
-/// The tests that reach the code with `unsafe` in them, and that Miri can run in a minute or two. It
-/// knows neither memfd nor the sockets of links.
+/// The tests that reach the code with `unsafe` in them, and that Miri can run in a minute or two.
+/// It knows neither memfd nor the sockets of links.
 fn miri() -> Result<(), Failure> {
     if in_root("rustup").arg("--version").output().is_err() {
         println!("rustup is not installed, and Miri comes with it");
