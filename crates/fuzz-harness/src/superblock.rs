@@ -1,4 +1,4 @@
-//! Page 0 of a page store, and the header of any page, as whoever opens a store finds them.
+//! Parses page 0 of a page store, and the header of any page, from arbitrary bytes.
 
 use rackweave_base::checksum::checksum;
 use rackweave_endpoint::page_store::{StoreLayout, Superblock, Unfit};
@@ -84,7 +84,7 @@ fn pages(layout: &StoreLayout, number: u64) {
         }
     }
     let per_map = StoreLayout::pages_per_map(layout.page_size);
-    // Numbers come from whoever counts pages of the store: no more than it has.
+    // Callers of `nth` count pages of the store, so a number beyond its capacity is not valid.
     if number < layout.capacity.min(1 << 40)
         && let Some(page) = layout.nth(number)
     {

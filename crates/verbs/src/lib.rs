@@ -12,6 +12,7 @@ mod datagrams;
 mod error;
 mod qp;
 mod region;
+pub mod scripted;
 mod traits;
 mod work;
 

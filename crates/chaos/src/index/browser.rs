@@ -22,14 +22,14 @@ use std::rc::Rc;
 /// Rounds of a step at most: time stands still meanwhile, so that each must bring it further.
 const ROUNDS_MAX: u32 = 10_000;
 
-/// How often one who must succeed tries again.
+/// Attempts of an operation that must succeed.
 const TRIES_MAX: u32 = 100;
 
-/// How long one waits who was told that an endpoint is gone.
+/// Pause after a client was told that an endpoint is gone.
 const GONE_PAUSE: Duration = Duration::from_micros(20);
 
-/// A client's place. The harness connects it, its actor uses it.
-pub(super) struct Desk {
+/// A client of the index: the harness connects it, and its actor uses it.
+pub(super) struct ClientSlot {
     /// Its number for the checker.
     pub who: u32,
     pub node: NodeId,
@@ -82,7 +82,7 @@ impl Job {
 /// A client at work.
 pub(super) struct Browser {
     shared: Rc<Shared>,
-    desk: Rc<Desk>,
+    slot: Rc<ClientSlot>,
     work: Work,
     todo: Todo,
     /// If it must succeed: how often it may still try again.
@@ -91,7 +91,7 @@ pub(super) struct Browser {
     next_at: Instant,
 }
 
-impl Desk {
+impl ClientSlot {
     pub fn new(plan: &Plan, client: &ClientPlan, who: u32, pd: PdId, map: PartitionMap) -> Self {
         let mut rng = Rng::new(plan.seed ^ u64::from(who)).fork("client");
         let operations = plan.habits.at_once as u16;
@@ -143,8 +143,8 @@ impl Desk {
 }
 
 impl Browser {
-    pub fn new(shared: Rc<Shared>, desk: Rc<Desk>, script: Script, seed: u64) -> Self {
-        let rng = Rng::new(seed ^ u64::from(desk.who) << 8).fork("browser");
+    pub fn new(shared: Rc<Shared>, slot: Rc<ClientSlot>, script: Script, seed: u64) -> Self {
+        let rng = Rng::new(seed ^ u64::from(slot.who) << 8).fork("browser");
         let work = Work::new(&shared, rng);
         let tries = matches!(script, Script::ReadAll).then_some(TRIES_MAX);
         let todo = match script {
@@ -153,7 +153,7 @@ impl Browser {
         };
         Self {
             shared,
-            desk,
+            slot,
             work,
             todo,
             tries,
@@ -182,14 +182,14 @@ impl Browser {
 
     /// Begins what is next, if it is time. True if it did.
     fn begin(&mut self, now: Instant) -> bool {
-        if now < self.next_at || self.desk.client.borrow().free() == 0 {
+        if now < self.next_at || self.slot.client.borrow().free() == 0 {
             return false;
         }
         let Some(task) = self.next_task() else {
             return false;
         };
-        let desk = self.desk.clone();
-        let (client, shared) = (&mut *desk.client.borrow_mut(), self.shared.clone());
+        let slot = self.slot.clone();
+        let (client, shared) = (&mut *slot.client.borrow_mut(), self.shared.clone());
         let mut history = shared.history.borrow_mut();
         let (began, job) = match task {
             Task::Point {
@@ -204,7 +204,7 @@ impl Browser {
                     Operation::Put(_) => Op::Put { key, value },
                     Operation::Remove => Op::Delete { key },
                 };
-                let id = history.begin(now, desk.who, key, operation);
+                let id = history.begin(now, slot.who, key, operation);
                 let job = Job::Point { id, key, operation };
                 (client.begin(&op), job)
             }
@@ -220,7 +220,7 @@ impl Browser {
                     direction,
                     limit,
                 };
-                let id = history.begin_scan(now, desk.who, low..=last, order(direction));
+                let id = history.begin_scan(now, slot.who, low..=last, order(direction));
                 let job = Job::Scan {
                     id,
                     direction,
@@ -231,7 +231,7 @@ impl Browser {
         };
         match began {
             Ok(ticket) => _ = self.jobs.insert(ticket, job),
-            Err(error) => self.shared.wrong(format!("client {}: {error}", desk.who)),
+            Err(error) => self.shared.wrong(format!("client {}: {error}", slot.who)),
         }
         if self.tries.is_none() {
             let most = self.shared.habits.pause_max.as_nanos();
@@ -242,7 +242,7 @@ impl Browser {
 
     fn ended(&mut self, now: Instant, reply: Reply) {
         let Some(job) = self.jobs.remove(&reply.ticket) else {
-            let who = self.desk.who;
+            let who = self.slot.who;
             let what = format!("client {who}: an end without a beginning, {reply:?}");
             return self.shared.wrong(what);
         };
@@ -270,7 +270,7 @@ impl Browser {
                 }
             }
             (_, Ok(answer)) => {
-                let who = self.desk.who;
+                let who = self.slot.who;
                 shared.wrong(format!("client {who}: {answer:?} to another question"));
             }
             (job, Err(error)) => self.failed(now, job, error),
@@ -278,7 +278,7 @@ impl Browser {
     }
 
     fn failed(&mut self, now: Instant, job: Job, error: IndexError) {
-        let who = self.desk.who;
+        let who = self.slot.who;
         let severe = matches!(
             error,
             IndexError::Refused(_)
@@ -350,13 +350,13 @@ impl Actor for Browser {
         let now = context.now();
         for round in 0.. {
             if round == ROUNDS_MAX {
-                let who = self.desk.who;
+                let who = self.slot.who;
                 let what = format!("client {who} does not come to rest at {now:?}");
                 self.shared.wrong(what);
                 return Step::Done;
             }
-            let desk = self.desk.clone();
-            let reply = desk.client.borrow_mut().poll(now, context.nic());
+            let slot = self.slot.clone();
+            let reply = slot.client.borrow_mut().poll(now, context.nic());
             let mut happened = reply.is_some();
             if let Some(reply) = reply {
                 self.ended(now, reply);
@@ -369,7 +369,7 @@ impl Actor for Browser {
         if self.jobs.is_empty() && !self.has_more() {
             return Step::Done;
         }
-        let client = self.desk.client.borrow();
+        let client = self.slot.client.borrow();
         let can_begin = client.free() > 0 && self.has_more();
         let next = can_begin.then_some(self.next_at);
         match next.into_iter().chain(client.poll_timeout()).min() {

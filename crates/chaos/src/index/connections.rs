@@ -1,6 +1,6 @@
 //! Who is connected with whom: clients and the coordinator with the endpoints that are up.
 
-use super::browser::Desk;
+use super::browser::ClientSlot;
 use super::coordinator::{Chair, CoordinatorActor};
 use super::endpoint::{Accepted, Seat};
 use super::stage::Stage;
@@ -11,48 +11,48 @@ use rackweave_verbs::Verbs;
 impl Stage<'_> {
     /// Connects whoever has no way to an endpoint that is up.
     pub fn connect(&mut self) -> Result<(), String> {
-        for desk in self.desks.clone() {
+        for slot in self.slots.clone() {
             for at in 0..self.plan.endpoints.len() {
                 let seat = self.seats[at].clone();
-                let gone = desk.client.borrow().is_gone(seat.endpoint);
-                if gone && !desk.is_dead.get() && seat.is_up() {
-                    self.attach(&desk, &seat)?;
+                let gone = slot.client.borrow().is_gone(seat.endpoint);
+                if gone && !slot.is_dead.get() && seat.is_up() {
+                    self.attach(&slot, &seat)?;
                 }
             }
         }
         self.seat_coordinator()
     }
 
-    fn attach(&mut self, desk: &Desk, seat: &Seat) -> Result<(), String> {
+    fn attach(&mut self, slot: &ClientSlot, seat: &Seat) -> Result<(), String> {
         let at = seat.endpoint.index();
         let memory = self.rack.memory().clone();
         let remote = seat.remote().ok_or("the endpoint is down")?;
-        let former = desk.ends.borrow_mut()[at].take();
+        let former = slot.ends.borrow_mut()[at].take();
         self.remove(at, former);
         let there = self
             .rack
             .nic_mut(seat.node)
             .ok_or("the endpoint's node is dead")?;
-        let accepted = seat.accept(there, desk.reads())?;
-        desk.ends.borrow_mut()[at] = Some((accepted, self.starts[at]));
+        let accepted = seat.accept(there, slot.reads())?;
+        slot.ends.borrow_mut()[at] = Some((accepted, self.starts[at]));
         if let Some(qpn) = accepted.reader {
-            self.enter_pair(desk, at, qpn)?;
+            self.enter_pair(slot, at, qpn)?;
         }
         let asks_again = self.asks_again();
         let here = self
             .rack
-            .nic_mut(desk.node)
+            .nic_mut(slot.node)
             .ok_or("the client's node is dead")?;
-        let mut client = desk.client.borrow_mut();
-        let ends = client.attach(here, &memory, desk.pd, seat.endpoint, remote);
+        let mut client = slot.client.borrow_mut();
+        let ends = client.attach(here, &memory, slot.pd, seat.endpoint, remote);
         let ends = ends.map_err(|error| error.to_string())?;
         if asks_again {
             client.set_network(true);
         }
         drop(client);
-        self.join((desk.node, ends.rpc), (seat.node, accepted.rpc))?;
+        self.join((slot.node, ends.rpc), (seat.node, accepted.rpc))?;
         if let (Some(ours), Some(theirs)) = (ends.reader, accepted.reader) {
-            self.join((desk.node, ours), (seat.node, theirs))?;
+            self.join((slot.node, ours), (seat.node, theirs))?;
         }
         Ok(())
     }

@@ -282,8 +282,8 @@ impl<'a, 'b> Campaign<'a, 'b> {
         let (mut stage, report) = (self.stage, self.report);
         let guided = stage.judge_network();
         (report.loads, report.switch_restarts) = (guided.loads, guided.switch_restarts);
-        for desk in &stage.desks {
-            let seen = desk.client.borrow().reader_statistics();
+        for slot in &stage.slots {
+            let seen = slot.client.borrow().reader_statistics();
             report.torn += seen.torn + seen.records_torn;
             report.stale += seen.stale + seen.records_stale;
             report.queries += seen.network_queries;

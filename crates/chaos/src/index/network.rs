@@ -1,7 +1,7 @@
 //! The index in the network at work: what the switches know of the trees, loaded again and again,
 //! and what must hold for those who are led by them.
 
-use super::browser::Desk;
+use super::browser::ClientSlot;
 use super::stage::Stage;
 use super::switches::{Switches, breaks_connections};
 use rackweave_base::{Instant, NodeId, Qpn, Rng};
@@ -42,7 +42,7 @@ pub(super) struct Guided {
 
 /// What a reader that asks the network has seen so far.
 pub(super) struct Seen {
-    desk: Rc<Desk>,
+    slot: Rc<ClientSlot>,
     statistics: ReaderStatistics,
     /// How often the NIC there lost every packet of a request by chance.
     unlucky: u64,
@@ -94,8 +94,8 @@ impl Stage<'_> {
     }
 
     /// Queries may come by this queue pair of an endpoint.
-    pub fn enter_pair(&mut self, desk: &Desk, at: usize, qpn: Qpn) -> Result<(), String> {
-        let Some(guide) = self.guide.as_mut().filter(|_| desk.asks_network()) else {
+    pub fn enter_pair(&mut self, slot: &ClientSlot, at: usize, qpn: Qpn) -> Result<(), String> {
+        let Some(guide) = self.guide.as_mut().filter(|_| slot.asks_network()) else {
             return Ok(());
         };
         let endpoint = self.seats[at].endpoint;
@@ -195,26 +195,26 @@ impl Stage<'_> {
     }
 
     /// Clients that ask the network and live.
-    fn askers(&self) -> Vec<Rc<Desk>> {
-        let desks = self.desks.iter();
-        let askers = desks.filter(|desk| desk.asks_network() && !desk.is_dead.get());
+    fn askers(&self) -> Vec<Rc<ClientSlot>> {
+        let slots = self.slots.iter();
+        let askers = slots.filter(|slot| slot.asks_network() && !slot.is_dead.get());
         askers.cloned().collect()
     }
 
     /// All that ask the network may do so again, by ways that are not broken.
     pub fn renew_ways(&mut self) -> Result<(), String> {
         let now = self.rack.now();
-        for desk in self.askers() {
-            let Some(nic) = self.rack.nic_mut(desk.node) else {
+        for slot in self.askers() {
+            let Some(nic) = self.rack.nic_mut(slot.node) else {
                 continue;
             };
-            let mut client = desk.client.borrow_mut();
+            let mut client = slot.client.borrow_mut();
             // What broke when nobody looked.
             if let Some(reply) = client.poll(now, nic) {
-                let what = format!("client {}: {reply:?} for nobody", desk.who);
+                let what = format!("client {}: {reply:?} for nobody", slot.who);
                 self.shared.wrong(what);
             }
-            let ends = desk.ends.borrow();
+            let ends = slot.ends.borrow();
             for ((ends, start), at) in ends.iter().zip(&self.starts).zip(0..) {
                 if ends.is_none_or(|(_, of)| of != *start) {
                     client.detach(nic, EndpointId(at));
@@ -222,19 +222,19 @@ impl Stage<'_> {
             }
         }
         self.connect()?;
-        for desk in self.askers() {
-            desk.client.borrow_mut().set_network(true);
+        for slot in self.askers() {
+            slot.client.borrow_mut().set_network(true);
         }
         Ok(())
     }
 
     /// What all readers have seen so far that ask the network.
     pub fn seen(&mut self) -> Vec<Seen> {
-        let seen = self.askers().into_iter().map(|desk| {
-            let statistics = desk.client.borrow().reader_statistics();
-            let unlucky = self.unlucky(desk.node);
+        let seen = self.askers().into_iter().map(|slot| {
+            let statistics = slot.client.borrow().reader_statistics();
+            let unlucky = self.unlucky(slot.node);
             Seen {
-                desk,
+                slot,
                 statistics,
                 unlucky,
             }
@@ -255,19 +255,19 @@ impl Stage<'_> {
     /// Nothing was disturbed since `before`, and everything was read: by way of the network.
     pub fn check_led(&mut self, before: &[Seen]) {
         for seen in before {
-            let (desk, before) = (&seen.desk, &seen.statistics);
-            let now = desk.client.borrow().reader_statistics();
+            let (slot, before) = (&seen.slot, &seen.statistics);
+            let now = slot.client.borrow().reader_statistics();
             let (astray, refused, queries) = (
                 now.network_astray - before.network_astray,
                 now.network_refused - before.network_refused,
                 now.network_queries - before.network_queries,
             );
-            let unlucky = self.unlucky(desk.node) - seen.unlucky;
+            let unlucky = self.unlucky(slot.node) - seen.unlucky;
             if astray > 0 || refused > unlucky || queries == 0 {
                 let what = format!(
                     "client {} after everything was mended: {queries} queries, {astray} led \
                      astray, {refused} ways refused",
-                    desk.who
+                    slot.who
                 );
                 self.shared.wrong(what);
             }
@@ -276,7 +276,7 @@ impl Stage<'_> {
 
     /// What must hold for a whole run, and what became of it.
     pub fn judge_network(&mut self) -> Guided {
-        let nodes: BTreeSet<NodeId> = self.desks.iter().map(|desk| desk.node).collect();
+        let nodes: BTreeSet<NodeId> = self.slots.iter().map(|slot| slot.node).collect();
         let unlucky: u64 = nodes.into_iter().map(|node| self.unlucky(node)).sum();
         let Some(guide) = &mut self.guide else {
             return Guided::default();
@@ -284,8 +284,8 @@ impl Stage<'_> {
         let mut counted = guide.network.counters(&mut self.rack);
         counted += &guide.counted;
         let mut seen = ReaderStatistics::default();
-        for desk in &self.desks {
-            seen += desk.client.borrow().reader_statistics();
+        for slot in &self.slots {
+            seen += slot.client.borrow().reader_statistics();
         }
         let is_calm = guide.plan.is_calm;
         let is_whole = is_calm && !breaks_connections(&self.plan.disturbances);

@@ -1,6 +1,6 @@
 //! A rack with an index on it, and those who use it.
 
-use super::browser::{Browser, Desk, Script};
+use super::browser::{Browser, ClientSlot, Script};
 use super::coordinator::{Chair, Orders};
 use super::endpoint::{Seat, ServerActor};
 use super::local::Local;
@@ -36,7 +36,7 @@ pub(super) struct Stage<'a> {
     down: Vec<Option<Down>>,
     /// By compute node: how often it has come back.
     lives: Vec<u32>,
-    pub desks: Vec<Rc<Desk>>,
+    pub slots: Vec<Rc<ClientSlot>>,
     /// Who moves ranges.
     pub chair: Option<Rc<Chair>>,
     pub coordinators: u32,
@@ -73,7 +73,7 @@ impl<'a> Stage<'a> {
             starts: vec![0; plan.endpoints.len()],
             down: plan.endpoints.iter().map(|_| None).collect(),
             lives: vec![0; plan.compute.len()],
-            desks: Vec::new(),
+            slots: Vec::new(),
             chair: None,
             coordinators: 0,
             guide: None,
@@ -161,8 +161,8 @@ impl<'a> Stage<'a> {
                 let nic = self.rack.nic_mut(node).ok_or("the client's node is dead")?;
                 let pd = nic.create_pd();
                 let who = number + LIFE * self.lives[at];
-                let desk = Desk::new(self.plan, client, who, pd, map.clone());
-                self.desks.push(Rc::new(desk));
+                let slot = ClientSlot::new(self.plan, client, who, pd, map.clone());
+                self.slots.push(Rc::new(slot));
             }
         }
         Ok(())
@@ -170,9 +170,9 @@ impl<'a> Stage<'a> {
 
     /// The clients of a node follow a script.
     pub fn spawn_clients(&mut self, node: NodeId, script: impl Fn() -> Script) {
-        for desk in self.desks.clone() {
-            if desk.node == node && !desk.is_dead.get() {
-                let browser = Browser::new(self.shared.clone(), desk, script(), self.plan.seed);
+        for slot in self.slots.clone() {
+            if slot.node == node && !slot.is_dead.get() {
+                let browser = Browser::new(self.shared.clone(), slot, script(), self.plan.seed);
                 self.rack.spawn(node, Box::new(browser));
             }
         }
@@ -215,8 +215,8 @@ impl<'a> Stage<'a> {
     /// A node with clients dies.
     pub fn crash(&mut self, node: NodeId) -> bool {
         let mut any = false;
-        for desk in self.desks.iter().filter(|desk| desk.node == node) {
-            any |= !desk.is_dead.replace(true);
+        for slot in self.slots.iter().filter(|slot| slot.node == node) {
+            any |= !slot.is_dead.replace(true);
         }
         if any {
             self.rack.crash_node_silently(node);
@@ -228,8 +228,8 @@ impl<'a> Stage<'a> {
     }
 
     pub fn is_dead(&self, node: NodeId) -> bool {
-        let mut desks = self.desks.iter().filter(|desk| desk.node == node);
-        desks.all(|desk| desk.is_dead.get())
+        let mut slots = self.slots.iter().filter(|slot| slot.node == node);
+        slots.all(|slot| slot.is_dead.get())
     }
 
     /// A node is there again, with new clients.
@@ -237,9 +237,9 @@ impl<'a> Stage<'a> {
         if !self.rack.revive_node(node) {
             return Err(format!("{node:?} could not be revived"));
         }
-        for desk in self.desks.clone() {
-            let ends = if desk.is_dead.get() {
-                desk.ends.take()
+        for slot in self.slots.clone() {
+            let ends = if slot.is_dead.get() {
+                slot.ends.take()
             } else {
                 Vec::new()
             };

@@ -1,13 +1,13 @@
 //! A host of the target, and the NIC between them: what is posted is carried out at once.
 
-use rackweave_base::{Block, Lkey, Qpn, Rkey};
+use rackweave_base::{Qpn, Rkey};
+use rackweave_verbs::scripted::{ScriptedNic, Tables};
 use rackweave_verbs::{
-    Access, Completion, CompletionOpcode, CompletionStatus, CqError, CqId, ModifyError, Operation,
-    PdId, PostError, QpCapabilities, QpError, QpModify, QpState, ReceiveRequest, Region,
-    RegisterError, Segment, Verbs, WorkRequest,
+    CompletionOpcode, CompletionStatus, Operation, PostError, QpModify, QpState, ReceiveRequest,
+    WorkRequest,
 };
 use rackweave_wire::nvme::{Cqe, Sgl, Sqe, Status, cqe, sqe};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Where the host's memory is for the target, and the only key of it.
 pub(super) const ADDRESS: u64 = 0x4000_0000;
@@ -16,6 +16,9 @@ pub(super) const BYTES: usize = 16 << 10;
 
 /// The command that may be held for ever: Asynchronous Event Request (Base 5.2).
 const EVENT_REQUEST: u8 = 0x0c;
+/// Set in the ids of such commands and in no others, so that an id says whether a missing response
+/// is one to wait for.
+const EVENT_ID: u16 = 1 << 8;
 
 /// A command that has no response yet.
 struct Outstanding {
@@ -28,28 +31,22 @@ struct Outstanding {
 struct Queue {
     receives: VecDeque<ReceiveRequest>,
     outstanding: Vec<Outstanding>,
-    /// The ids of commands that may be held for ever.
-    holdable: Vec<u16>,
     broken: bool,
 }
 
 pub(super) struct Host {
     memory: Vec<u8>,
-    /// The target's.
-    regions: Vec<Region>,
+    /// The target's regions and completions.
+    tables: Tables,
     queues: BTreeMap<u32, Queue>,
-    completions: VecDeque<Completion>,
-    last: u32,
 }
 
 impl Host {
     pub fn new() -> Self {
         Self {
             memory: (0..BYTES).map(|at| at as u8).collect(),
-            regions: Vec::new(),
+            tables: Tables::default(),
             queues: BTreeMap::new(),
-            completions: VecDeque::new(),
-            last: 0,
         }
     }
 
@@ -61,10 +58,21 @@ impl Host {
         let Some(request) = queue.receives.pop_front().filter(|_| !queue.broken) else {
             return false;
         };
-        let mut rest = capsule;
+        let mut capsule = capsule.to_vec();
+        if let [opcode, _, _, id_high, ..] = &mut capsule[..] {
+            let id = u16::from(*id_high) << 8 & !EVENT_ID;
+            let event = if *opcode == EVENT_REQUEST {
+                EVENT_ID
+            } else {
+                0
+            };
+            *id_high = ((id | event) >> 8) as u8;
+        }
+        let mut rest = &capsule[..];
         for &segment in request.segments() {
             let (piece, behind) = rest.split_at(rest.len().min(segment.length as usize));
-            place(&self.regions, segment, |block, at| block.write(at, piece));
+            let (block, at) = self.tables.local(segment);
+            block.write(at, piece);
             rest = behind;
         }
         let capsule = &capsule[..capsule.len() - rest.len()];
@@ -82,12 +90,10 @@ impl Host {
             _ => None,
         };
         queue.outstanding.push(Outstanding { id, memory });
-        if sqe.is_some_and(|sqe| sqe.opcode == EVENT_REQUEST) {
-            queue.holdable.push(id);
-        }
+        let (opcode, status) = (CompletionOpcode::Receive, CompletionStatus::Success);
         let length = capsule.len() as u32;
-        let opcode = CompletionOpcode::Receive;
-        self.complete(request.id, qpn, CompletionStatus::Success, opcode, length);
+        self.tables
+            .complete(qpn, request.id, opcode, status, length);
         true
     }
 
@@ -99,37 +105,20 @@ impl Host {
         queue.broken = true;
         let flushed = CompletionStatus::Flushed;
         for request in core::mem::take(&mut queue.receives) {
-            self.complete(request.id, qpn, flushed, CompletionOpcode::Receive, 0);
+            let opcode = CompletionOpcode::Receive;
+            self.tables.complete(qpn, request.id, opcode, flushed, 0);
         }
     }
 
     /// Every command of a queue that works has its response, but for those that may be held.
     pub fn check_answered(&self) {
         for queue in self.queues.values().filter(|queue| !queue.broken) {
+            let mut held = BTreeSet::new();
             for Outstanding { id, .. } in &queue.outstanding {
-                let left = queue.outstanding.iter().filter(|it| it.id == *id);
-                let holdable = queue.holdable.iter().filter(|it| *it == id);
-                assert!(left.count() <= holdable.count(), "{id} has no answer");
+                let is_held = id & EVENT_ID != 0 && held.insert(id);
+                assert!(is_held, "command {id:#x} has no answer");
             }
         }
-    }
-
-    fn complete(
-        &mut self,
-        id: u64,
-        qpn: Qpn,
-        status: CompletionStatus,
-        opcode: CompletionOpcode,
-        length: u32,
-    ) {
-        self.completions.push_back(Completion {
-            id,
-            qpn,
-            status,
-            opcode,
-            length,
-            immediate: None,
-        });
     }
 
     /// The place of an access to the host's memory, which a command of the queue must have named.
@@ -165,59 +154,22 @@ impl Host {
     }
 }
 
-/// Acts on the place of a segment, which must lie in a region of the target.
-fn place<R>(regions: &[Region], segment: Segment, act: impl FnOnce(&Block, usize) -> R) -> R {
-    let region = regions.iter().find(|region| region.lkey == segment.lkey);
-    let region = region.expect("a region of the target");
-    let at = (segment.address - region.address) as usize;
-    assert!(at + segment.length as usize <= region.block.len());
-    act(&region.block, at)
-}
-
-impl Verbs for Host {
-    fn create_pd(&mut self) -> PdId {
-        PdId(0)
+impl ScriptedNic for Host {
+    fn tables(&mut self) -> &mut Tables {
+        &mut self.tables
     }
 
-    fn register(&mut self, pd: PdId, block: Block, _: Access) -> Result<Region, RegisterError> {
-        let key = self.regions.len() as u32 + 1;
-        let region = Region {
-            block,
-            address: 0,
-            lkey: Lkey(key),
-            rkey: Rkey(key),
-            pd,
-        };
-        self.regions.push(region.clone());
-        Ok(region)
+    fn on_create(&mut self, qpn: Qpn) {
+        self.queues.insert(qpn.0, Queue::default());
     }
 
-    fn deregister(&mut self, _: &Region) -> bool {
-        true
-    }
-
-    fn create_cq(&mut self, _: u32) -> Result<CqId, CqError> {
-        Ok(CqId(0))
-    }
-
-    fn destroy_cq(&mut self, _: CqId) -> Result<(), CqError> {
-        Ok(())
-    }
-
-    fn create_qp(&mut self, _: PdId, _: CqId, _: CqId, _: QpCapabilities) -> Result<Qpn, QpError> {
-        self.last += 1;
-        self.queues.insert(self.last, Queue::default());
-        Ok(Qpn(self.last))
-    }
-
-    fn modify_qp(&mut self, qpn: Qpn, modify: QpModify) -> Result<(), ModifyError> {
+    fn on_modify(&mut self, qpn: Qpn, modify: QpModify) {
         if matches!(modify, QpModify::Error) {
             self.break_off(qpn);
         }
-        Ok(())
     }
 
-    fn qp_state(&self, qpn: Qpn) -> Option<QpState> {
+    fn state(&self, qpn: Qpn) -> Option<QpState> {
         let queue = self.queues.get(&qpn.0)?;
         Some(match queue.broken {
             true => QpState::Error,
@@ -225,13 +177,11 @@ impl Verbs for Host {
         })
     }
 
-    fn destroy_qp(&mut self, qpn: Qpn) -> Result<(), QpError> {
+    fn on_destroy(&mut self, qpn: Qpn) {
         self.queues.remove(&qpn.0);
-        self.completions.retain(|completion| completion.qpn != qpn);
-        Ok(())
     }
 
-    fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
+    fn on_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
         let opcode = match request.operation {
             Operation::Send { .. } => CompletionOpcode::Send,
             Operation::Write { .. } => CompletionOpcode::Write,
@@ -249,30 +199,30 @@ impl Verbs for Host {
             let mut bytes = vec![0; len];
             match request.operation {
                 Operation::Write { address, rkey, .. } => {
-                    place(&self.regions, segment, |block, at| {
-                        block.read(at, &mut bytes)
-                    });
+                    let (block, at) = self.tables.local(segment);
+                    block.read(at, &mut bytes);
                     match self.remote(qpn, address, rkey, len) {
                         Some(at) => self.memory[at..at + len].copy_from_slice(&bytes),
                         None => status = CompletionStatus::RemoteAccess,
                     }
                 }
                 Operation::Read { address, rkey } => match self.remote(qpn, address, rkey, len) {
-                    Some(at) => place(&self.regions, segment, |block, to| {
+                    Some(at) => {
+                        let (block, to) = self.tables.local(segment);
                         block.write(to, &self.memory[at..at + len]);
-                    }),
+                    }
                     None => status = CompletionStatus::RemoteAccess,
                 },
                 _ => {
-                    place(&self.regions, segment, |block, at| {
-                        block.read(at, &mut bytes)
-                    });
+                    let (block, at) = self.tables.local(segment);
+                    block.read(at, &mut bytes);
                     self.answered(qpn, &bytes);
                 }
             }
         }
         if request.signaled || status != CompletionStatus::Success {
-            self.complete(request.id, qpn, status, opcode, segment.length);
+            self.tables
+                .complete(qpn, request.id, opcode, status, segment.length);
         }
         if status == CompletionStatus::RemoteAccess {
             self.break_off(qpn);
@@ -280,7 +230,7 @@ impl Verbs for Host {
         Ok(())
     }
 
-    fn post_receive(&mut self, qpn: Qpn, request: ReceiveRequest) -> Result<(), PostError> {
+    fn on_receive(&mut self, qpn: Qpn, request: ReceiveRequest) {
         let length: u32 = request
             .segments()
             .iter()
@@ -291,15 +241,8 @@ impl Verbs for Host {
             Some(queue) if !queue.broken => queue.receives.push_back(request),
             _ => {
                 let (flushed, receive) = (CompletionStatus::Flushed, CompletionOpcode::Receive);
-                self.complete(request.id, qpn, flushed, receive, 0);
+                self.tables.complete(qpn, request.id, receive, flushed, 0);
             }
         }
-        Ok(())
-    }
-
-    fn poll_cq(&mut self, _: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize {
-        let count = limit.min(self.completions.len());
-        completions.extend(self.completions.drain(..count));
-        count
     }
 }

@@ -1,4 +1,4 @@
-//! Capsules into an NVMe-oF target, from hosts that say anything.
+//! Arbitrary capsules sent to an NVMe-oF target.
 
 mod host;
 
@@ -15,7 +15,7 @@ const QUEUES: usize = 3;
 const NOW: Instant = Instant::from_nanos(1_000);
 
 /// Bit 0 of the first byte: two queues are connected already, one for commands of the
-/// administrator and one for blocks. Then steps: see [`Story::step`].
+/// administrator and one for blocks. Then steps: see `Story::step`.
 ///
 /// # Panics
 /// If the target is wrong.

@@ -1,4 +1,4 @@
-//! An index server beside a model of its keys.
+//! An index server, compared with a model of its keys.
 
 use rackweave_base::{Instant, Memory};
 use rackweave_endpoint::btree::{Direction, Tree, TreeConfig};
@@ -12,7 +12,7 @@ type Model = BTreeMap<u64, Vec<u8>>;
 
 pub(super) struct Index {
     server: IndexServer,
-    /// What the server holds, as long as no range of keys changes hands.
+    /// The server's entries; none once a range of keys has been moved.
     model: Option<Model>,
 }
 
@@ -21,7 +21,7 @@ impl Index {
         let memory = Memory::new(1 << 20);
         let config = TreeConfig::for_keys(64, 512, 64).with_fan_out(4);
         let config = TreeConfig {
-            // Little enough to be filled.
+            // Small, so that an input can fill it.
             heap_bytes: 4096,
             ..config
         };
@@ -36,15 +36,15 @@ impl Index {
         }
     }
 
-    /// Asks once; the reply may have so many bytes.
-    pub fn ask(&mut self, method: u16, request: &[u8], reply_max: usize) {
+    /// Serves one request, and compares reply and model. The reply has at most `reply_max` bytes.
+    pub fn serve(&mut self, method: u16, request: &[u8], reply_max: usize) {
         let mut bytes = b"before".to_vec();
         let mut reply = Writer::new(&mut bytes, reply_max);
         let status = self
             .server
             .serve(Instant::from_nanos(1), 0, method, request, &mut reply);
         let overflowed = reply.has_overflowed();
-        assert_eq!(bytes[..6], b"before"[..], "what is in the message stays");
+        assert_eq!(bytes[..6], b"before"[..], "the bytes before the reply stay");
         let bytes = &bytes[6..];
         assert!(bytes.len() <= reply_max);
         let request = match Request::decode(method, request) {
@@ -62,14 +62,14 @@ impl Index {
         assert_eq!(status, Status::OK, "{request:?}");
         let answer = message::reply(bytes).filter(|_| !overflowed);
         match &answer {
-            Some((outcome, rest)) => self.judge(&request, *outcome, rest),
+            Some((outcome, rest)) => self.check_answer(&request, *outcome, rest),
             None => assert!(overflowed, "{request:?}: {bytes:?}"),
         }
-        self.follow(&request, answer.map(|(outcome, _)| outcome));
+        self.apply(&request, answer.map(|(outcome, _)| outcome));
     }
 
-    /// Whether that is the answer to this request.
-    fn judge(&self, request: &Request<'_>, outcome: Outcome, rest: &[u8]) {
+    /// Panics unless this is a correct answer to the request.
+    fn check_answer(&self, request: &Request<'_>, outcome: Outcome, rest: &[u8]) {
         let Some(model) = &self.model else {
             return;
         };
@@ -104,8 +104,8 @@ impl Index {
         }
     }
 
-    /// The model changes as the server says that it has.
-    fn follow(&mut self, request: &Request<'_>, outcome: Option<Outcome>) {
+    /// Applies to the model what the server says that it has done.
+    fn apply(&mut self, request: &Request<'_>, outcome: Option<Outcome>) {
         let Some(model) = &mut self.model else {
             return;
         };
@@ -130,15 +130,15 @@ impl Index {
             Request::Load { entries } if done => {
                 model.extend(entries.iter().map(|(key, value)| (key, value.to_vec())));
             }
-            // Denied: nothing has changed.
+            // Refused: nothing has changed.
             Request::Insert { .. } | Request::Update { .. } | Request::Put { .. }
                 if outcome.is_some() => {}
-            // Some of it is done, or it is not known what is, or keys change hands.
+            // Part of it may have been done, or keys move to another server.
             _ => self.model = None,
         }
     }
 
-    /// The tree holds together, and holds what the model does.
+    /// The tree is valid, and its entries are those of the model.
     pub fn check(&self) {
         let tree = self.server.shard().tree();
         let summary = tree.check().expect("the tree is sound");

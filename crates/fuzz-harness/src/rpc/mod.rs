@@ -1,5 +1,5 @@
-//! Calls and messages above the transport: their parsers under any bytes, and an index server that
-//! is asked anything.
+//! Messages above the transport: their parsers on arbitrary bytes, and an index server that gets
+//! arbitrary requests.
 
 mod index;
 mod parsers;
@@ -15,9 +15,9 @@ use rackweave_wire::fabric::message::column::{
 };
 use rackweave_wire::fabric::rpc::{CallHeader, CallId, MessageHeader, MessageKind};
 
-/// All bytes are taken for a message of every kind. Then they are requests to an index server: a
-/// byte with the method, one with the length, one with the bytes that the reply may have in units
-/// of 16, and the request.
+/// Every parser gets all bytes. Then the bytes are requests to an index server, each of them one
+/// byte with the method, one with the request's length, one with the maximum length of the reply in
+/// units of 16 bytes, and the request.
 ///
 /// # Panics
 /// If a parser, the server or its tree is wrong.
@@ -25,9 +25,10 @@ pub fn rpc(data: &[u8]) {
     parsers::all(data);
     let mut input = Input::new(data);
     let mut index = Index::new();
-    while let (Some(method), Some(len), Some(room)) = (input.byte(), input.byte(), input.byte()) {
+    while let (Some(method), Some(len), Some(units)) = (input.byte(), input.byte(), input.byte()) {
         let request = input.bytes(usize::from(len));
-        index.ask(u16::from(method), request, usize::from(room) * 16);
+        let reply_max = usize::from(units) * 16;
+        index.serve(u16::from(method), request, reply_max);
     }
     index.check();
 }

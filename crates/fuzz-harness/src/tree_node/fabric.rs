@@ -1,14 +1,12 @@
 //! A NIC and the memory that it reads: READs are answered at once.
 
 use super::memory::{NODE_BYTES, SOUND, VALUE_MAX};
-use rackweave_base::{Block, Lkey, Memory, Qpn, Rkey};
+use rackweave_base::{Memory, Qpn, Rkey};
 use rackweave_endpoint::index::{Found, Query, Reader, ReaderConfig, RemoteTree};
+use rackweave_verbs::scripted::{ScriptedNic, Tables};
 use rackweave_verbs::{
-    Access, Completion, CompletionOpcode, CompletionStatus, CqError, CqId, ModifyError, Operation,
-    PdId, PostError, QpCapabilities, QpError, QpModify, QpState, ReceiveRequest, Region,
-    RegisterError, Verbs, WorkRequest,
+    CompletionOpcode, CompletionStatus, Operation, PdId, PostError, WorkRequest,
 };
-use std::collections::VecDeque;
 
 pub(super) const VERSION: u64 = 7;
 
@@ -25,9 +23,8 @@ pub(super) struct Fabric {
     pub bytes: Vec<u8>,
     /// The tree node that the network answers with.
     leads: u32,
-    local: Option<Block>,
+    tables: Tables,
     version: u64,
-    completions: VecDeque<Completion>,
     reads: u32,
 }
 
@@ -36,9 +33,8 @@ impl Fabric {
         Self {
             bytes,
             leads: leads % SOUND.superblock.tree_nodes,
-            local: None,
+            tables: Tables::default(),
             version: VERSION,
-            completions: VecDeque::new(),
             reads: 0,
         }
     }
@@ -95,79 +91,25 @@ impl Fabric {
     }
 }
 
-impl Verbs for Fabric {
-    fn create_pd(&mut self) -> PdId {
-        PdId(0)
+impl ScriptedNic for Fabric {
+    fn tables(&mut self) -> &mut Tables {
+        &mut self.tables
     }
 
-    fn register(&mut self, pd: PdId, block: Block, _: Access) -> Result<Region, RegisterError> {
-        self.local = Some(block.clone());
-        Ok(Region {
-            block,
-            address: 0,
-            lkey: Lkey(1),
-            rkey: Rkey(9),
-            pd,
-        })
-    }
-
-    fn deregister(&mut self, _: &Region) -> bool {
-        true
-    }
-
-    fn create_cq(&mut self, _: u32) -> Result<CqId, CqError> {
-        Ok(CqId(0))
-    }
-
-    fn destroy_cq(&mut self, _: CqId) -> Result<(), CqError> {
-        Ok(())
-    }
-
-    fn create_qp(&mut self, _: PdId, _: CqId, _: CqId, _: QpCapabilities) -> Result<Qpn, QpError> {
-        Ok(Qpn(2))
-    }
-
-    fn modify_qp(&mut self, _: Qpn, _: QpModify) -> Result<(), ModifyError> {
-        Ok(())
-    }
-
-    fn qp_state(&self, _: Qpn) -> Option<QpState> {
-        Some(QpState::ReadyToSend)
-    }
-
-    fn destroy_qp(&mut self, _: Qpn) -> Result<(), QpError> {
-        Ok(())
-    }
-
-    fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
+    fn on_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
         let Operation::Read { address, rkey } = request.operation else {
             panic!("a reader only reads: {request:?}");
         };
         let segment = request.segments()[0];
         let bytes = self.remote(address, rkey, segment.length as usize);
         let bytes = bytes.unwrap_or_else(|| panic!("a READ beyond the region: {request:?}"));
-        let local = self.local.as_ref().expect("the reader registered it");
-        local.write(segment.address as usize, &bytes);
+        let (local, at) = self.tables.local(segment);
+        local.write(at, &bytes);
         self.reads += 1;
         assert!(self.reads < READS_MAX, "a walk without end");
-        self.completions.push_back(Completion {
-            id: request.id,
-            qpn,
-            status: CompletionStatus::Success,
-            opcode: CompletionOpcode::Read,
-            length: segment.length,
-            immediate: None,
-        });
+        let (opcode, status) = (CompletionOpcode::Read, CompletionStatus::Success);
+        self.tables
+            .complete(qpn, request.id, opcode, status, segment.length);
         Ok(())
-    }
-
-    fn post_receive(&mut self, _: Qpn, _: ReceiveRequest) -> Result<(), PostError> {
-        Ok(())
-    }
-
-    fn poll_cq(&mut self, _: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize {
-        let count = limit.min(self.completions.len());
-        completions.extend(self.completions.drain(..count));
-        count
     }
 }

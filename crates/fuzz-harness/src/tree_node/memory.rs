@@ -1,4 +1,4 @@
-//! The memory of a sound tree, and how somebody writes into it.
+//! The memory of a valid tree, and the changes that an input makes to it.
 
 use crate::input::Input;
 use rackweave_base::{Block, Memory};
@@ -15,7 +15,7 @@ pub(super) const VALUE_MAX: u32 = 100;
 const KEYS: u64 = 120;
 const STEP: u64 = 3;
 pub(super) const LAST: u64 = 1000;
-/// The sound tree: its bytes, and what readers are told of it.
+/// The tree before any change: its bytes, and the description that a remote reader is given.
 pub(super) struct Sound {
     pub bytes: Vec<u8>,
     pub superblock: Superblock,

@@ -1,4 +1,4 @@
-//! A B+tree whose memory somebody has written into, as remote readers and its owner find it.
+//! Remote readers and the owner of a B+tree whose memory has been overwritten.
 
 mod fabric;
 mod memory;
@@ -11,7 +11,7 @@ use rackweave_endpoint::index::{Found, Query};
 use rackweave_wire::fabric::tree::{Image, LATCH_WORD, LOW_WORD, NodePointer, ROOT, Value};
 
 /// The first byte says how the tree is read, three more what is looked for, another where the
-/// network leads. Then changes of the memory follow: see [`memory`].
+/// network leads. Then changes of the memory follow: see `memory::change`.
 ///
 /// # Panics
 /// If a parser, the reader or the tree is wrong.

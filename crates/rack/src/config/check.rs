@@ -134,17 +134,14 @@ pub(super) fn rule(
     }
 }
 
-/// A text of the user's as it may stand in a message of one line: control characters, which may
-/// also be meant for a terminal, as TOML writes them.
+/// Escapes control characters in a text of the user's that a message quotes: a message is one line,
+/// and must not control the terminal.
 pub(super) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
-        match c {
-            '\n' => line.push_str("\\n"),
-            '\r' => line.push_str("\\r"),
-            '\t' => line.push_str("\\t"),
-            c if c.is_control() => line.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => line.push(c),
+        match c.is_control() {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
         }
     }
     line

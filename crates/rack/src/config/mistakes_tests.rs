@@ -281,7 +281,7 @@ fn what_a_message_quotes_is_one_line_too() {
         ),
         (
             "\"se\\u001bed\" = 1".to_owned(),
-            "rack.toml:1:1: unknown setting `se\\u001Bed`; did you mean `seed`?",
+            "rack.toml:1:1: unknown setting `se\\u{1b}ed`; did you mean `seed`?",
         ),
         (
             "[[node]]\nname = \"a\\nb\"\nrole = 'compute'".to_owned(),

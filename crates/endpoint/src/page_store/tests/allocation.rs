@@ -519,7 +519,7 @@ fn run(seed: u64, plan: Plan) -> Sum {
 }
 
 fn check(seeds: std::ops::Range<u64>, plan: Plan) -> Sum {
-    // For longer runs at a desk.
+    // For longer runs by hand.
     let more = std::env::var("PAGE_STORE_SEEDS");
     let more: u64 = more.ok().and_then(|more| more.parse().ok()).unwrap_or(0);
     let mut sum = Sum::default();

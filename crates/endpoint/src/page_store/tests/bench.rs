@@ -2,8 +2,9 @@
 
 use super::played::{Played, Rack};
 use crate::page_store::{Fix, FixError, Mode, PageGuard, Pool, PoolConfig, Statistics, Worker};
-use rackweave_base::{Block, Duration, Instant, Memory, Qpn, Rng};
-use rackweave_verbs::*;
+use rackweave_base::{Duration, Instant, Memory, Qpn, Rng};
+use rackweave_verbs::scripted::{ScriptedNic, Tables};
+use rackweave_verbs::{PostError, WorkRequest};
 use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
 
@@ -145,41 +146,12 @@ pub fn increment(guard: &mut PageGuard) -> u64 {
 /// Nobody posts anything on a played rack.
 pub struct NoVerbs;
 
-impl Verbs for NoVerbs {
-    fn create_pd(&mut self) -> PdId {
+impl ScriptedNic for NoVerbs {
+    fn tables(&mut self) -> &mut Tables {
         unreachable!()
     }
-    fn register(&mut self, _: PdId, _: Block, _: Access) -> Result<Region, RegisterError> {
-        unreachable!()
-    }
-    fn deregister(&mut self, _: &Region) -> bool {
-        unreachable!()
-    }
-    fn create_cq(&mut self, _: u32) -> Result<CqId, CqError> {
-        unreachable!()
-    }
-    fn destroy_cq(&mut self, _: CqId) -> Result<(), CqError> {
-        unreachable!()
-    }
-    fn create_qp(&mut self, _: PdId, _: CqId, _: CqId, _: QpCapabilities) -> Result<Qpn, QpError> {
-        unreachable!()
-    }
-    fn modify_qp(&mut self, _: Qpn, _: QpModify) -> Result<(), ModifyError> {
-        unreachable!()
-    }
-    fn qp_state(&self, _: Qpn) -> Option<QpState> {
-        unreachable!()
-    }
-    fn destroy_qp(&mut self, _: Qpn) -> Result<(), QpError> {
-        unreachable!()
-    }
-    fn post_send(&mut self, _: Qpn, _: WorkRequest) -> Result<(), PostError> {
-        unreachable!()
-    }
-    fn post_receive(&mut self, _: Qpn, _: ReceiveRequest) -> Result<(), PostError> {
-        unreachable!()
-    }
-    fn poll_cq(&mut self, _: CqId, _: usize, _: &mut Vec<Completion>) -> usize {
+
+    fn on_send(&mut self, _: Qpn, _: WorkRequest) -> Result<(), PostError> {
         unreachable!()
     }
 }

@@ -159,7 +159,7 @@ fn reopen(bench: &mut Bench, changes: &HashMap<u64, u64>, plan: Plan) {
 
 fn check(seeds: std::ops::Range<u64>, plan: Plan) -> Statistics {
     let mut sum = Statistics::default();
-    // For longer runs at a desk.
+    // For longer runs by hand.
     let more = std::env::var("PAGE_STORE_SEEDS")
         .ok()
         .and_then(|more| more.parse().ok());

@@ -1,12 +1,12 @@
 //! The switch's process: the switch on a thread of its own, the controller, and the control
 //! connections of nodes and commands.
 //!
-//! Threads: the *pump* drives the switch and never waits for anybody; the *minder* takes the
-//! switch's news to the controller, who may wait for nodes; the *door* lets processes in; and every
-//! node and every command has one thread that asks or answers.
+//! Threads: the *pump* drives the switch and never blocks; the *minder* gives the switch's events
+//! to the controller, which may wait for nodes; the *acceptor* accepts connections; and every node
+//! and every command has a thread for its requests.
 
+mod acceptor;
 mod commands;
-mod door;
 mod members;
 mod site;
 
@@ -347,18 +347,18 @@ impl SwitchProcess {
     /// Serves the rack until `stop`; then says farewell to all nodes. `watch` hears what happens.
     pub fn run(&self, stop: &AtomicBool, watch: &(dyn Fn(SwitchEvent) + Sync)) {
         let core = &self.core;
-        let door = door::Door {
+        let acceptor = acceptor::Acceptor {
             core,
             listener: &self.listener,
             handovers: &self.handovers,
-            waiting: door::Waiting::default(),
+            waiting: acceptor::Waiting::default(),
             watch,
         };
         std::thread::scope(|scope| {
             scope.spawn(|| abort_on_panic(|| core.pump.run()));
             scope.spawn(|| abort_on_panic(|| core.mind()));
-            scope.spawn(|| abort_on_panic(|| door.take_handovers(scope)));
-            abort_on_panic(|| door.run(scope, stop));
+            scope.spawn(|| abort_on_panic(|| acceptor.take_handovers(scope)));
+            abort_on_panic(|| acceptor.run(scope, stop));
             core.stop.store(true, Ordering::Relaxed);
             core.pump.stop();
         });

@@ -2,11 +2,10 @@
 //! tree changes. What is not a READ is lost. Switches between them, if there are any, answer
 //! queries: READs with rkey 0.
 
-use rackweave_base::{Block, Qpn, Rkey, Rng};
+use rackweave_base::{Qpn, Rkey, Rng};
+use rackweave_verbs::scripted::{ScriptedNic, Tables};
 use rackweave_verbs::{
-    Access, Completion, CompletionOpcode, CompletionStatus, CqError, CqId, ModifyError, Operation,
-    PdId, PostError, QpCapabilities, QpError, QpModify, QpState, ReceiveRequest, Region,
-    RegisterError, Verbs, WorkRequest,
+    CompletionOpcode, CompletionStatus, Operation, PostError, Region, WorkRequest,
 };
 use std::collections::VecDeque;
 
@@ -32,12 +31,8 @@ pub struct Played {
     /// Without one a query gets to the endpoint, where no region has its key.
     pub network: Option<Network>,
 
-    regions: Vec<Region>,
+    tables: Tables,
     reads: VecDeque<Read>,
-    /// By queue pair, its completion queue for what is sent.
-    queues: Vec<CqId>,
-    completions: VecDeque<(CqId, Completion)>,
-    cqs: u32,
     pub rng: Rng,
     room: usize,
     broken: bool,
@@ -47,11 +42,8 @@ impl Played {
     pub fn new(seed: u64, room: usize) -> Self {
         Self {
             network: None,
-            regions: Vec::new(),
+            tables: Tables::default(),
             reads: VecDeque::new(),
-            queues: Vec::new(),
-            completions: VecDeque::new(),
-            cqs: 0,
             rng: Rng::new(seed),
             room,
             broken: false,
@@ -77,30 +69,17 @@ impl Played {
             let Some(read) = self.reads.pop_front() else {
                 break;
             };
-            let segment = read.request.segments()[0];
-            let local = self
-                .regions
-                .iter()
-                .find(|r| r.lkey == segment.lkey)
-                .unwrap();
-            let offset = (segment.address - local.address) as usize;
-            local.block.write(offset, &read.bytes);
+            let (local, offset) = self.tables.local(read.request.segments()[0]);
+            local.write(offset, &read.bytes);
             self.complete(read.qpn, &read.request, CompletionStatus::Success);
         }
         true
     }
 
     fn complete(&mut self, qpn: Qpn, request: &WorkRequest, status: CompletionStatus) {
-        let completion = Completion {
-            id: request.id,
-            qpn,
-            status,
-            opcode: CompletionOpcode::Read,
-            length: request.segments()[0].length,
-            immediate: None,
-        };
-        let queue = self.queues[qpn.0 as usize];
-        self.completions.push_back((queue, completion));
+        let (opcode, length) = (CompletionOpcode::Read, request.segments()[0].length);
+        self.tables
+            .complete(qpn, request.id, opcode, status, length);
     }
 
     /// Queue pairs that are made from now on work, whatever became of those before.
@@ -117,61 +96,12 @@ impl Played {
     }
 }
 
-impl Verbs for Played {
-    fn create_pd(&mut self) -> PdId {
-        PdId(0)
+impl ScriptedNic for Played {
+    fn tables(&mut self) -> &mut Tables {
+        &mut self.tables
     }
 
-    fn register(&mut self, pd: PdId, block: Block, _: Access) -> Result<Region, RegisterError> {
-        let key = self.regions.len() as u32 + 1;
-        let region = Region {
-            block,
-            address: u64::from(key) << 32,
-            lkey: rackweave_base::Lkey(key),
-            rkey: Rkey(key),
-            pd,
-        };
-        self.regions.push(region.clone());
-        Ok(region)
-    }
-
-    fn deregister(&mut self, _: &Region) -> bool {
-        true
-    }
-
-    fn create_cq(&mut self, _: u32) -> Result<CqId, CqError> {
-        self.cqs += 1;
-        Ok(CqId(self.cqs))
-    }
-
-    fn destroy_cq(&mut self, _: CqId) -> Result<(), CqError> {
-        Ok(())
-    }
-
-    fn create_qp(
-        &mut self,
-        _: PdId,
-        send: CqId,
-        _: CqId,
-        _: QpCapabilities,
-    ) -> Result<Qpn, QpError> {
-        self.queues.push(send);
-        Ok(Qpn(self.queues.len() as u32 - 1))
-    }
-
-    fn modify_qp(&mut self, _: Qpn, _: QpModify) -> Result<(), ModifyError> {
-        Ok(())
-    }
-
-    fn qp_state(&self, _: Qpn) -> Option<QpState> {
-        Some(QpState::ReadyToSend)
-    }
-
-    fn destroy_qp(&mut self, _: Qpn) -> Result<(), QpError> {
-        Ok(())
-    }
-
-    fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
+    fn on_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
         if self.broken {
             self.complete(qpn, &request, CompletionStatus::Flushed);
             return Ok(());
@@ -185,12 +115,12 @@ impl Verbs for Played {
         let (address, rkey) = match &mut self.network {
             Some(network) if rkey == Rkey(0) => {
                 let (rkey, offset) = network(address);
-                let region = self.regions.iter().find(|r| r.rkey == rkey).unwrap();
+                let region = self.tables.region(rkey).unwrap();
                 (region.address + offset, rkey)
             }
             _ => (address, rkey),
         };
-        let Some(remote) = self.regions.iter().find(|r| r.rkey == rkey) else {
+        let Some(remote) = self.tables.region(rkey) else {
             self.complete(qpn, &request, CompletionStatus::RemoteAccess);
             self.break_off();
             return Ok(());
@@ -209,21 +139,5 @@ impl Verbs for Played {
             request,
         });
         Ok(())
-    }
-
-    fn post_receive(&mut self, _: Qpn, _: ReceiveRequest) -> Result<(), PostError> {
-        Ok(())
-    }
-
-    fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize {
-        let before = completions.len();
-        self.completions.retain(|&(of, completion)| {
-            let takes = of == cq && completions.len() - before < limit;
-            if takes {
-                completions.push(completion);
-            }
-            !takes
-        });
-        completions.len() - before
     }
 }

@@ -1,7 +1,7 @@
 //! The cache, step by step.
 
 use super::super::*;
-use super::desk::{Desk, numbers};
+use super::setup::{Setup, numbers};
 
 /// A column of so many lines of 64 bytes.
 fn lines(first: i64, lines: u64) -> ColumnData {
@@ -189,8 +189,8 @@ fn what_changes_while_it_comes_is_not_kept() {
 
 #[test]
 fn a_client_fills_it() {
-    let mut desk = Desk::new();
-    desk.serve("a", &lines(1, 100));
+    let mut setup = Setup::new();
+    setup.serve("a", &lines(1, 100));
     let cache = ColumnCache::new(1 << 20);
     // Two workers of a unit share a connection here; the second one joins.
     let Look::Miss(fetch) = cache.look("a") else {
@@ -199,7 +199,7 @@ fn a_client_fills_it() {
     let Look::Joined(waiter) = cache.look("a") else {
         panic!("it is coming");
     };
-    match desk.ask(fetch.name()) {
+    match setup.ask(fetch.name()) {
         Ok(Reply::Column(data)) => drop(fetch.complete(data)),
         other => panic!("{other:?}"),
     }
@@ -207,8 +207,8 @@ fn a_client_fills_it() {
     assert_eq!(*pinned, lines(1, 100));
     // The storage unit says whether it is still right.
     let version = pinned.version();
-    let ticket = desk.client.ask("a", Some(version)).unwrap();
-    assert_eq!(desk.answer(ticket), Ok(Reply::Unchanged { version }));
-    assert_eq!(desk.server.counters().columns, 1);
-    desk.destroy();
+    let ticket = setup.client.ask("a", Some(version)).unwrap();
+    assert_eq!(setup.answer(ticket), Ok(Reply::Unchanged { version }));
+    assert_eq!(setup.server.counters().columns, 1);
+    setup.destroy();
 }

@@ -1,7 +1,7 @@
 //! The cache and threads.
 
 use super::super::*;
-use super::desk::numbers;
+use super::setup::numbers;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rackweave_base::Rng;
 use std::sync::Barrier;

@@ -1,57 +1,61 @@
 //! Connections that end.
 
 use super::super::*;
-use super::desk::{Desk, numbers, wide};
+use super::setup::{Setup, numbers, wide};
 use crate::messaging::tests::rig::{COMPUTE, STORAGE};
 use crate::messaging::{CloseReason, ClosedBy};
 
 #[test]
 fn who_finishes_gets_all_answers_first() {
-    let mut desk = Desk::new();
-    desk.serve("c", &numbers(0, 5000));
+    let mut setup = Setup::new();
+    setup.serve("c", &numbers(0, 5000));
     for _ in 0..3 {
-        desk.client.ask("c", None).unwrap();
+        setup.client.ask("c", None).unwrap();
     }
-    desk.client.finish();
-    assert_eq!(desk.client.ask("c", None), Err(AskError::Finished));
-    desk.until(|desk| desk.client.is_finished());
-    assert_eq!(desk.answers.len(), 3);
-    assert!(desk.answers.iter().all(|answer| answer.result.is_ok()));
-    desk.until(|desk| desk.server.is_finished(&desk.rig.units[STORAGE].senders[0]));
-    assert_eq!(desk.closed, [None, None]);
-    desk.destroy();
+    setup.client.finish();
+    assert_eq!(setup.client.ask("c", None), Err(AskError::Finished));
+    setup.until(|setup| setup.client.is_finished());
+    assert_eq!(setup.answers.len(), 3);
+    assert!(setup.answers.iter().all(|answer| answer.result.is_ok()));
+    setup.until(|setup| {
+        setup
+            .server
+            .is_finished(&setup.rig.units[STORAGE].senders[0])
+    });
+    assert_eq!(setup.closed, [None, None]);
+    setup.destroy();
 }
 
 #[test]
 fn a_unit_that_stops_refuses_what_it_has_not_begun() {
-    let mut desk = Desk::new();
-    desk.serve("c", &numbers(0, 20_000));
-    desk.client.ask("c", None).unwrap();
-    desk.until(|desk| desk.server.counters().columns == 1);
-    desk.server.stop();
-    desk.client.ask("c", None).unwrap();
-    desk.until(|desk| desk.answers.len() == 2);
-    assert!(desk.answers[0].result.is_ok());
-    match &desk.answers[1].result {
+    let mut setup = Setup::new();
+    setup.serve("c", &numbers(0, 20_000));
+    setup.client.ask("c", None).unwrap();
+    setup.until(|setup| setup.server.counters().columns == 1);
+    setup.server.stop();
+    setup.client.ask("c", None).unwrap();
+    setup.until(|setup| setup.answers.len() == 2);
+    assert!(setup.answers[0].result.is_ok());
+    match &setup.answers[1].result {
         Err(RequestError::Refused { code, .. }) => assert_eq!(*code, RefusalCode::STOPS),
         other => panic!("{other:?}"),
     }
-    desk.destroy();
+    setup.destroy();
 }
 
 #[test]
 fn every_request_ends_when_the_connection_does() {
-    let mut desk = Desk::new();
-    desk.serve("c", &numbers(0, 50_000));
+    let mut setup = Setup::new();
+    setup.serve("c", &numbers(0, 50_000));
     for _ in 0..4 {
-        desk.client.ask("c", None).unwrap();
+        setup.client.ask("c", None).unwrap();
     }
-    desk.until(|desk| desk.server.counters().columns == 1);
-    let now = desk.rig.network.now;
-    let nic = &mut desk.rig.network.nics[STORAGE];
-    desk.rig.units[STORAGE].close(now, nic, CloseReason::UnitStops);
-    desk.until(|desk| desk.answers.len() == 4);
-    for answer in &desk.answers {
+    setup.until(|setup| setup.server.counters().columns == 1);
+    let now = setup.rig.network.now;
+    let nic = &mut setup.rig.network.nics[STORAGE];
+    setup.rig.units[STORAGE].close(now, nic, CloseReason::UnitStops);
+    setup.until(|setup| setup.answers.len() == 4);
+    for answer in &setup.answers {
         match &answer.result {
             Err(RequestError::Closed(closed)) => {
                 assert_eq!(
@@ -63,35 +67,35 @@ fn every_request_ends_when_the_connection_does() {
         }
     }
     assert!(matches!(
-        desk.client.ask("c", None),
+        setup.client.ask("c", None),
         Err(AskError::Broken(_))
     ));
     // The storage unit lets go of the column though nobody destroys the connection.
-    let removal = desk.catalogue.remove("c").unwrap();
-    desk.until(|_| removal.is_done());
+    let removal = setup.catalogue.remove("c").unwrap();
+    setup.until(|_| removal.is_done());
     drop(removal);
-    desk.destroy();
+    setup.destroy();
 }
 
 #[test]
 fn a_peer_that_vanishes_is_an_error() {
-    let mut desk = Desk::new();
-    desk.serve("c", &numbers(0, 50_000));
-    desk.client.ask("c", None).unwrap();
-    desk.until(|desk| desk.server.counters().columns == 1);
-    desk.rig.network.dead = vec![STORAGE];
-    desk.awake[STORAGE] = false;
-    desk.until(|desk| desk.answers.len() == 1);
-    let Err(RequestError::Closed(closed)) = &desk.answers[0].result else {
+    let mut setup = Setup::new();
+    setup.serve("c", &numbers(0, 50_000));
+    setup.client.ask("c", None).unwrap();
+    setup.until(|setup| setup.server.counters().columns == 1);
+    setup.rig.network.dead = vec![STORAGE];
+    setup.awake[STORAGE] = false;
+    setup.until(|setup| setup.answers.len() == 1);
+    let Err(RequestError::Closed(closed)) = &setup.answers[0].result else {
         panic!("not closed");
     };
     assert_eq!(closed.by, ClosedBy::Transport);
-    desk.awake[STORAGE] = true;
-    desk.until(|desk| desk.closed[STORAGE].is_some());
-    let removal = desk.catalogue.remove("c").unwrap();
-    desk.until(|_| removal.is_done());
+    setup.awake[STORAGE] = true;
+    setup.until(|setup| setup.closed[STORAGE].is_some());
+    let removal = setup.catalogue.remove("c").unwrap();
+    setup.until(|_| removal.is_done());
     drop(removal);
-    desk.destroy();
+    setup.destroy();
 }
 
 #[test]
@@ -102,11 +106,11 @@ fn messages_that_hold_no_refusal_are_no_use() {
     };
     for asleep in [COMPUTE, STORAGE] {
         let (client, server) = Default::default();
-        let mut desk = Desk::of(&config, 1, client, server);
-        desk.awake[asleep] = false;
-        desk.until(|desk| desk.closed[1 - asleep].is_some());
-        let closed = desk.closed[1 - asleep].unwrap();
+        let mut setup = Setup::of(&config, 1, client, server);
+        setup.awake[asleep] = false;
+        setup.until(|setup| setup.closed[1 - asleep].is_some());
+        let closed = setup.closed[1 - asleep].unwrap();
         assert_eq!(closed.reason, CloseReason::MessageTooLong);
-        desk.destroy();
+        setup.destroy();
     }
 }

@@ -1,44 +1,44 @@
 //! Peers that send what makes no sense.
 
 use super::super::*;
-use super::desk::{Desk, numbers, texts};
+use super::setup::{Setup, numbers, texts};
 use crate::messaging::tests::rig::{COMPUTE, STORAGE};
 use crate::messaging::{CloseReason, ClosedBy};
 use rackweave_wire::fabric::message::column::{
     ASK, ASK_LIST, Ask, COLUMN, LIST, ListHeader, REFUSED, UNCHANGED, Unchanged,
 };
 
-/// A desk with a client that verifies and that has asked for a column in memory, for one whose
+/// A setup with a client that verifies and that has asked for a column in memory, for one whose
 /// version 7 it knows, for one in place and for the list, in this order; nobody answers.
-fn asking() -> Desk {
+fn asking() -> Setup {
     let client = ColumnClientConfig {
         verify: true,
         ..ColumnClientConfig::default()
     };
-    let config = super::desk::wide();
-    let mut desk = Desk::of(&config, 1, client, ColumnServerConfig::default());
-    desk.awake[STORAGE] = false;
-    desk.client.ask("a", None).unwrap();
-    desk.client.ask("b", Some(7)).unwrap();
-    desk.client.ask_in_place("c").unwrap();
-    desk.client.ask_list().unwrap();
-    desk
+    let config = super::setup::wide();
+    let mut setup = Setup::of(&config, 1, client, ColumnServerConfig::default());
+    setup.awake[STORAGE] = false;
+    setup.client.ask("a", None).unwrap();
+    setup.client.ask("b", Some(7)).unwrap();
+    setup.client.ask_in_place("c").unwrap();
+    setup.client.ask_list().unwrap();
+    setup
 }
 
 /// Sends a message from a unit as it is.
-fn send(desk: &mut Desk, node: usize, opcode: u32, message: &[u8]) {
-    let sender = &mut desk.rig.units[node].senders[0];
+fn send(setup: &mut Setup, node: usize, opcode: u32, message: &[u8]) {
+    let sender = &mut setup.rig.units[node].senders[0];
     sender.begin(opcode, message.len() as u64).unwrap();
     let mut sent = 0;
     for _ in 0..1000 {
-        let unit = &mut desk.rig.units[node];
+        let unit = &mut setup.rig.units[node];
         sent += unit.senders[0].write(&message[sent..]);
         unit.senders[0].flush();
-        let _ = unit.poll(desk.rig.network.now, &mut desk.rig.network.nics[node]);
+        let _ = unit.poll(setup.rig.network.now, &mut setup.rig.network.nics[node]);
         if sent == message.len() {
             return;
         }
-        desk.step(&mut ());
+        setup.step(&mut ());
     }
     panic!("the message was not taken");
 }
@@ -46,17 +46,20 @@ fn send(desk: &mut Desk, node: usize, opcode: u32, message: &[u8]) {
 /// The client gets a message; the connection is closed at both ends, and all requests but those
 /// answered before have ended.
 fn check_client(opcode: u32, message: &[u8], expect: BadAnswer) {
-    let mut desk = asking();
-    send(&mut desk, STORAGE, opcode, message);
-    expect_bad(desk, expect, 4);
+    let mut setup = asking();
+    send(&mut setup, STORAGE, opcode, message);
+    expect_bad(setup, expect, 4);
 }
 
-fn expect_bad(mut desk: Desk, expect: BadAnswer, ended: usize) {
-    desk.until(|desk| desk.closed[COMPUTE].is_some());
-    desk.awake[STORAGE] = true;
-    desk.until(|desk| desk.closed[STORAGE].is_some());
-    assert_eq!(desk.client.broken(), Some(&RequestError::BadAnswer(expect)));
-    let [compute, storage] = desk.closed.map(|closed| closed.unwrap());
+fn expect_bad(mut setup: Setup, expect: BadAnswer, ended: usize) {
+    setup.until(|setup| setup.closed[COMPUTE].is_some());
+    setup.awake[STORAGE] = true;
+    setup.until(|setup| setup.closed[STORAGE].is_some());
+    assert_eq!(
+        setup.client.broken(),
+        Some(&RequestError::BadAnswer(expect))
+    );
+    let [compute, storage] = setup.closed.map(|closed| closed.unwrap());
     assert_eq!(
         (compute.by, compute.reason),
         (ClosedBy::Local, CloseReason::BadMessage)
@@ -65,11 +68,11 @@ fn expect_bad(mut desk: Desk, expect: BadAnswer, ended: usize) {
         (storage.by, storage.reason),
         (ClosedBy::Peer, CloseReason::BadMessage)
     );
-    let failed = desk.answers.iter().filter(|answer| answer.result.is_err());
+    let failed = setup.answers.iter().filter(|answer| answer.result.is_err());
     assert_eq!(failed.count(), ended);
-    let counters = desk.client.counters();
+    let counters = setup.client.counters();
     assert_eq!((counters.bad_answers, counters.broken), (1, ended as u64));
-    desk.destroy();
+    setup.destroy();
 }
 
 fn column(request: u32, data: &ColumnData) -> Vec<u8> {
@@ -128,10 +131,10 @@ fn bytes_that_do_not_belong_to_their_version_are_found() {
         let mut message = column(request, &data);
         let last = message.len() - 1;
         message[last] ^= 0x10;
-        let mut desk = asking();
-        send(&mut desk, STORAGE, COLUMN, &message);
-        desk.until(|desk| desk.client.broken().is_some());
-        let Some(RequestError::BadAnswer(bad)) = desk.client.broken().cloned() else {
+        let mut setup = asking();
+        send(&mut setup, STORAGE, COLUMN, &message);
+        setup.until(|setup| setup.client.broken().is_some());
+        let Some(RequestError::BadAnswer(bad)) = setup.client.broken().cloned() else {
             panic!("not bad");
         };
         let expected = data.version();
@@ -140,7 +143,7 @@ fn bytes_that_do_not_belong_to_their_version_are_found() {
                 if r == request && e == expected && found != expected),
             "{bad}"
         );
-        expect_bad(desk, bad, 4);
+        expect_bad(setup, bad, 4);
     }
 }
 
@@ -154,20 +157,20 @@ fn a_version_said_to_be_known_must_not_come_again() {
 #[test]
 fn an_answer_comes_once() {
     let data = numbers(0, 10);
-    let mut desk = asking();
-    send(&mut desk, STORAGE, COLUMN, &column(0, &data));
-    desk.until(|desk| desk.answers.len() == 1);
-    send(&mut desk, STORAGE, COLUMN, &column(0, &data));
-    expect_bad(desk, BadAnswer::UnknownRequest { request: 0 }, 3);
+    let mut setup = asking();
+    send(&mut setup, STORAGE, COLUMN, &column(0, &data));
+    setup.until(|setup| setup.answers.len() == 1);
+    send(&mut setup, STORAGE, COLUMN, &column(0, &data));
+    expect_bad(setup, BadAnswer::UnknownRequest { request: 0 }, 3);
 }
 
 #[test]
 fn a_server_must_not_end_before_it_has_answered() {
-    let mut desk = asking();
-    desk.rig.units[STORAGE].senders[0].finish().unwrap();
-    let now = desk.rig.network.now;
-    let _ = desk.rig.units[STORAGE].poll(now, &mut desk.rig.network.nics[STORAGE]);
-    expect_bad(desk, BadAnswer::Ended { missing: 4 }, 4);
+    let mut setup = asking();
+    setup.rig.units[STORAGE].senders[0].finish().unwrap();
+    let now = setup.rig.network.now;
+    let _ = setup.rig.units[STORAGE].poll(now, &mut setup.rig.network.nics[STORAGE]);
+    expect_bad(setup, BadAnswer::Ended { missing: 4 }, 4);
 }
 
 #[test]
@@ -180,15 +183,15 @@ fn requests_that_make_no_sense_close_the_connection() {
     };
     ask.emit(&mut good).unwrap();
     let check = |opcode: u32, message: &[u8], expect: ColumnError| {
-        let mut desk = Desk::new();
-        desk.awake[COMPUTE] = false;
-        send(&mut desk, COMPUTE, opcode, message);
-        desk.until(|desk| desk.closed[STORAGE].is_some());
-        desk.awake[COMPUTE] = true;
-        desk.until(|desk| desk.closed[COMPUTE].is_some());
-        assert_eq!(desk.server.malformed(), Some(expect));
-        assert_eq!(desk.server_counters(), [("malformed", 1)]);
-        let [compute, storage] = desk.closed.map(|closed| closed.unwrap());
+        let mut setup = Setup::new();
+        setup.awake[COMPUTE] = false;
+        send(&mut setup, COMPUTE, opcode, message);
+        setup.until(|setup| setup.closed[STORAGE].is_some());
+        setup.awake[COMPUTE] = true;
+        setup.until(|setup| setup.closed[COMPUTE].is_some());
+        assert_eq!(setup.server.malformed(), Some(expect));
+        assert_eq!(setup.server_counters(), [("malformed", 1)]);
+        let [compute, storage] = setup.closed.map(|closed| closed.unwrap());
         assert_eq!(
             (compute.by, compute.reason),
             (ClosedBy::Peer, CloseReason::BadMessage)
@@ -197,7 +200,7 @@ fn requests_that_make_no_sense_close_the_connection() {
             (storage.by, storage.reason),
             (ClosedBy::Local, CloseReason::BadMessage)
         );
-        desk.destroy();
+        setup.destroy();
     };
     let length = |expected, found| ColumnError::Length { expected, found };
     check(COLUMN, &good, ColumnError::Opcode { opcode: COLUMN });

@@ -3,7 +3,7 @@
 mod cache;
 mod cache_threads;
 mod closing;
-mod desk;
 mod lies;
 mod random;
 mod serve;
+mod setup;

@@ -1,7 +1,7 @@
 //! Random columns and requests over a network that loses, doubles and delays packets.
 
 use super::super::*;
-use super::desk::{Desk, numbers, texts};
+use super::setup::{Setup, numbers, texts};
 use crate::messaging::MessagingConfig;
 use crate::test_network::Faults;
 use rackweave_base::Rng;
@@ -25,13 +25,13 @@ fn run(seed: u64) {
         queue_max: 1 + rng.below(5) as u16,
         lent_max: rng.below(4) as u16,
     };
-    let mut desk = Desk::of(&config, seed, client, server);
-    desk.rig.network.faults = Faults {
+    let mut setup = Setup::of(&config, seed, client, server);
+    setup.rig.network.faults = Faults {
         loss: 0.02,
         duplicate: 0.02,
         delay: 0.05,
     };
-    let memory = desk.rig.network.memory.clone();
+    let memory = setup.rig.network.memory.clone();
     let mut removals = Vec::new();
     let mut versions: HashMap<u64, ColumnData> = HashMap::new();
     let mut asked = 0;
@@ -45,16 +45,16 @@ fn run(seed: u64) {
                 } else {
                     texts(rng.next_u64(), rng.below(2000))
                 };
-                removals.extend(desk.catalogue.replace(&memory, &name, &data).unwrap());
+                removals.extend(setup.catalogue.replace(&memory, &name, &data).unwrap());
                 versions.insert(data.version(), data);
             }
-            1 if rng.below(4) == 0 => removals.extend(desk.catalogue.remove(&name)),
-            2 => asked += u32::from(desk.client.ask_in_place(&name).is_ok()),
-            3 => asked += u32::from(desk.client.ask_list().is_ok()),
-            _ => asked += u32::from(desk.client.ask(&name, None).is_ok()),
+            1 if rng.below(4) == 0 => removals.extend(setup.catalogue.remove(&name)),
+            2 => asked += u32::from(setup.client.ask_in_place(&name).is_ok()),
+            3 => asked += u32::from(setup.client.ask_list().is_ok()),
+            _ => asked += u32::from(setup.client.ask(&name, None).is_ok()),
         }
         for _ in 0..rng.below(30) {
-            desk.step(&mut |piece: &ColumnPiece<'_>| {
+            setup.step(&mut |piece: &ColumnPiece<'_>| {
                 shown
                     .entry(piece.ticket)
                     .or_default()
@@ -62,16 +62,16 @@ fn run(seed: u64) {
             });
         }
     }
-    desk.client.finish();
+    setup.client.finish();
     let mut reader = |piece: &ColumnPiece<'_>| {
         shown
             .entry(piece.ticket)
             .or_default()
             .extend_from_slice(piece.bytes);
     };
-    desk.until_with(&mut reader, |desk| desk.client.is_finished());
-    assert_eq!(desk.answers.len(), asked as usize, "seed {seed}");
-    for answer in &desk.answers {
+    setup.until_with(&mut reader, |setup| setup.client.is_finished());
+    assert_eq!(setup.answers.len(), asked as usize, "seed {seed}");
+    for answer in &setup.answers {
         match &answer.result {
             Ok(Reply::Column(data)) => assert_eq!(data, &versions[&data.version()]),
             Ok(Reply::Shown(header)) => {
@@ -88,10 +88,10 @@ fn run(seed: u64) {
             other => panic!("seed {seed}: {other:?}"),
         }
     }
-    desk.rest();
+    setup.rest();
     assert!(removals.iter().all(Removal::is_done), "seed {seed}");
     drop(removals);
-    desk.destroy();
+    setup.destroy();
 }
 
 #[test]

@@ -1,19 +1,19 @@
 //! What is asked for comes.
 
 use super::super::*;
-use super::desk::{Desk, numbers, texts, wide};
+use super::setup::{Setup, numbers, texts, wide};
 use crate::messaging::tests::rig::STORAGE;
 use rackweave_verbs::{Access, Verbs};
 
 #[test]
 fn a_column_comes_as_it_is_served() {
-    let mut desk = Desk::new();
+    let mut setup = Setup::new();
     let (keys, names) = (numbers(5, 3000), texts(1, 2000));
-    desk.serve("keys", &keys);
-    desk.serve("names", &names);
+    setup.serve("keys", &keys);
+    setup.serve("names", &names);
     for column in [&keys, &names] {
         let name = if column == &keys { "keys" } else { "names" };
-        let Ok(Reply::Column(found)) = desk.ask(name) else {
+        let Ok(Reply::Column(found)) = setup.ask(name) else {
             panic!("no column");
         };
         assert_eq!(&found, column);
@@ -24,40 +24,40 @@ fn a_column_comes_as_it_is_served() {
     assert_eq!(names.buffer(Buffer::Offsets).len(), 4 * 2001);
     let bytes = keys.shape().bytes() + names.shape().bytes();
     let expect = [("requests", 2), ("columns", 2), ("bytes", bytes)];
-    assert_eq!(desk.client_counters(), expect);
+    assert_eq!(setup.client_counters(), expect);
     let registrations = ("registrations", 2);
     assert_eq!(
-        desk.server_counters(),
+        setup.server_counters(),
         [&expect[..], &[registrations]].concat()
     );
-    desk.destroy();
+    setup.destroy();
 }
 
 #[test]
 fn a_column_without_rows_has_a_header() {
-    let mut desk = Desk::new();
-    desk.serve("none", &numbers(0, 0));
-    desk.serve("no texts", &texts(0, 0));
-    assert_eq!(desk.ask("none"), Ok(Reply::Column(numbers(0, 0))));
-    assert_eq!(desk.ask("no texts"), Ok(Reply::Column(texts(0, 0))));
-    desk.destroy();
+    let mut setup = Setup::new();
+    setup.serve("none", &numbers(0, 0));
+    setup.serve("no texts", &texts(0, 0));
+    assert_eq!(setup.ask("none"), Ok(Reply::Column(numbers(0, 0))));
+    assert_eq!(setup.ask("no texts"), Ok(Reply::Column(texts(0, 0))));
+    setup.destroy();
 }
 
 #[test]
 fn many_requests_are_under_way_and_no_more_than_the_window() {
-    let mut desk = Desk::new();
+    let mut setup = Setup::new();
     for at in 0..5 {
-        desk.serve(&format!("c{at}"), &numbers(at, 700));
+        setup.serve(&format!("c{at}"), &numbers(at, 700));
     }
     let mut tickets = Vec::new();
     let window = ColumnClientConfig::default().window;
     for at in 0..window {
-        tickets.push(desk.client.ask(&format!("c{}", at % 6), None).unwrap());
+        tickets.push(setup.client.ask(&format!("c{}", at % 6), None).unwrap());
     }
     let full = Err(AskError::WindowFull { window });
-    assert_eq!(desk.client.ask("c0", None), full);
-    desk.until(|desk| desk.answers.len() == usize::from(window));
-    for (at, (answer, ticket)) in desk.answers.iter().zip(tickets).enumerate() {
+    assert_eq!(setup.client.ask("c0", None), full);
+    setup.until(|setup| setup.answers.len() == usize::from(window));
+    for (at, (answer, ticket)) in setup.answers.iter().zip(tickets).enumerate() {
         assert_eq!(answer.ticket, ticket);
         match &answer.result {
             Ok(Reply::Column(column)) => assert_eq!(column, &numbers(at as i64 % 6, 700)),
@@ -67,11 +67,11 @@ fn many_requests_are_under_way_and_no_more_than_the_window() {
             other => panic!("{other:?}"),
         }
     }
-    assert!(desk.client.ask("c0", None).is_ok());
+    assert!(setup.client.ask("c0", None).is_ok());
     // Each column was registered once.
-    assert_eq!(desk.server.counters().registrations, 5);
-    desk.until(|desk| desk.answers.len() > usize::from(window));
-    desk.destroy();
+    assert_eq!(setup.server.counters().registrations, 5);
+    setup.until(|setup| setup.answers.len() > usize::from(window));
+    setup.destroy();
 }
 
 #[test]
@@ -84,62 +84,66 @@ fn requests_wait_where_there_is_room() {
         window: 500,
         ..ColumnClientConfig::default()
     };
-    let mut desk = Desk::of(&wide(), 1, client, server);
+    let mut setup = Setup::of(&wide(), 1, client, server);
     for name in ["a", "b", "c"] {
-        desk.serve(name, &numbers(1, 2000));
+        setup.serve(name, &numbers(1, 2000));
     }
     for at in 0..500 {
         let name = ["a", "b", "c"][at % 3];
-        desk.client.ask(name, None).unwrap();
+        setup.client.ask(name, None).unwrap();
     }
     let mut waiting = 0;
-    desk.until(|desk| {
-        waiting = waiting.max(desk.server.waiting());
-        desk.answers.len() == 500
+    setup.until(|setup| {
+        waiting = waiting.max(setup.server.waiting());
+        setup.answers.len() == 500
     });
     // Those in the queue and the one under way.
     assert_eq!(waiting, 3);
-    assert_eq!(desk.server.counters().columns, 500);
+    assert_eq!(setup.server.counters().columns, 500);
     // What arrived is taken back but for one.
-    desk.rest();
+    setup.rest();
     let mut left = 0;
-    for column in desk.catalogue.columns() {
+    for column in setup.catalogue.columns() {
         let name = column.name().to_owned();
         drop(column);
-        left += u32::from(!desk.catalogue.remove(&name).unwrap().is_done());
+        left += u32::from(!setup.catalogue.remove(&name).unwrap().is_done());
     }
     assert_eq!(left, 1);
-    desk.rest();
-    desk.destroy();
+    setup.rest();
+    setup.destroy();
 }
 
 #[test]
 fn a_version_that_is_known_does_not_come_again() {
-    let mut desk = Desk::new();
+    let mut setup = Setup::new();
     let (old, new) = (numbers(1, 1000), numbers(2, 1000));
-    desk.serve("c", &old);
+    setup.serve("c", &old);
     let version = old.version();
-    let ticket = desk.client.ask("c", Some(version)).unwrap();
-    assert_eq!(desk.answer(ticket), Ok(Reply::Unchanged { version }));
-    let memory = desk.rig.network.memory.clone();
-    let removal = desk.catalogue.replace(&memory, "c", &new).unwrap().unwrap();
+    let ticket = setup.client.ask("c", Some(version)).unwrap();
+    assert_eq!(setup.answer(ticket), Ok(Reply::Unchanged { version }));
+    let memory = setup.rig.network.memory.clone();
+    let removal = setup
+        .catalogue
+        .replace(&memory, "c", &new)
+        .unwrap()
+        .unwrap();
     assert!(removal.is_done());
-    let ticket = desk.client.ask("c", Some(version)).unwrap();
-    assert_eq!(desk.answer(ticket), Ok(Reply::Column(new)));
+    let ticket = setup.client.ask("c", Some(version)).unwrap();
+    assert_eq!(setup.answer(ticket), Ok(Reply::Column(new)));
     drop(removal);
-    desk.destroy();
+    setup.destroy();
 }
 
 #[test]
 fn the_list_says_what_there_is() {
-    let mut desk = Desk::new();
-    let ticket = desk.client.ask_list().unwrap();
-    assert_eq!(desk.answer(ticket), Ok(Reply::List(Vec::new())));
+    let mut setup = Setup::new();
+    let ticket = setup.client.ask_list().unwrap();
+    assert_eq!(setup.answer(ticket), Ok(Reply::List(Vec::new())));
     let mut expect = Vec::new();
     for at in 0..16 {
         let name = format!("{at:02} {}", "x".repeat(240));
         let data = texts(at, at * 10);
-        desk.serve(&name, &data);
+        setup.serve(&name, &data);
         expect.push(ListedColumn {
             name,
             version: data.version(),
@@ -147,9 +151,9 @@ fn the_list_says_what_there_is() {
         });
     }
     // It is longer than a receive buffer.
-    let ticket = desk.client.ask_list().unwrap();
-    assert_eq!(desk.answer(ticket), Ok(Reply::List(expect)));
-    desk.destroy();
+    let ticket = setup.client.ask_list().unwrap();
+    assert_eq!(setup.answer(ticket), Ok(Reply::List(expect)));
+    setup.destroy();
 }
 
 #[test]
@@ -160,10 +164,10 @@ fn a_column_is_shown_where_it_lies() {
         column_max: 0,
         ..ColumnClientConfig::default()
     };
-    let mut desk = Desk::of(&wide(), 1, client, ColumnServerConfig::default());
+    let mut setup = Setup::of(&wide(), 1, client, ColumnServerConfig::default());
     let data = texts(7, 5000);
-    desk.serve("t", &data);
-    let ticket = desk.client.ask_in_place("t").unwrap();
+    setup.serve("t", &data);
+    let ticket = setup.client.ask_in_place("t").unwrap();
     let mut seen: [Vec<u8>; 3] = Default::default();
     let (mut end, mut pieces) = (0, 0);
     let mut reader = |piece: &ColumnPiece<'_>| {
@@ -178,8 +182,8 @@ fn a_column_is_shown_where_it_lies() {
             }
         }
     };
-    desk.until_with(&mut reader, |desk| !desk.answers.is_empty());
-    let Ok(Reply::Shown(header)) = desk.answers.remove(0).result else {
+    setup.until_with(&mut reader, |setup| !setup.answers.is_empty());
+    let Ok(Reply::Shown(header)) = setup.answers.remove(0).result else {
         panic!("not shown");
     };
     assert_eq!(header.version, data.version());
@@ -189,7 +193,7 @@ fn a_column_is_shown_where_it_lies() {
     );
     assert_eq!(end, data.shape().bytes());
     assert!(pieces > 5, "{pieces}");
-    desk.destroy();
+    setup.destroy();
 }
 
 #[test]
@@ -198,21 +202,21 @@ fn what_is_too_long_or_too_large_is_refused_and_nothing_else() {
         column_max: 8192,
         ..ColumnClientConfig::default()
     };
-    let mut desk = Desk::of(&wide(), 1, client, ColumnServerConfig::default());
-    desk.serve("long", &numbers(0, 1 << 17));
-    desk.serve("large", &numbers(0, 1025));
-    desk.serve("right", &numbers(0, 1024));
-    let Err(RequestError::Refused { code, text }) = desk.ask("long") else {
+    let mut setup = Setup::of(&wide(), 1, client, ColumnServerConfig::default());
+    setup.serve("long", &numbers(0, 1 << 17));
+    setup.serve("large", &numbers(0, 1025));
+    setup.serve("right", &numbers(0, 1024));
+    let Err(RequestError::Refused { code, text }) = setup.ask("long") else {
         panic!("not refused");
     };
     assert_eq!(code, RefusalCode::TOO_LONG);
     assert!(text.contains("1048640 bytes; at most 1048576"), "{text}");
     let (bytes, max) = (8256, 8192);
     assert_eq!(
-        desk.ask("large"),
+        setup.ask("large"),
         Err(RequestError::TooLarge { bytes, max })
     );
-    assert_eq!(desk.ask("right"), Ok(Reply::Column(numbers(0, 1024))));
+    assert_eq!(setup.ask("right"), Ok(Reply::Column(numbers(0, 1024))));
     let counters = [
         ("requests", 3),
         ("columns", 1),
@@ -220,64 +224,64 @@ fn what_is_too_long_or_too_large_is_refused_and_nothing_else() {
         ("refused", 1),
         ("dropped", 1),
     ];
-    assert_eq!(desk.client_counters(), counters);
-    desk.destroy();
+    assert_eq!(setup.client_counters(), counters);
+    setup.destroy();
 }
 
 #[test]
 fn a_nic_that_takes_no_more_regions_is_a_refusal() {
-    let mut desk = Desk::new();
-    desk.serve("c", &numbers(0, 10));
+    let mut setup = Setup::new();
+    setup.serve("c", &numbers(0, 10));
     let (nic, memory) = (
-        &mut desk.rig.network.nics[STORAGE],
-        &desk.rig.network.memory,
+        &mut setup.rig.network.nics[STORAGE],
+        &setup.rig.network.memory,
     );
     let pd = nic.create_pd();
     let mut regions = Vec::new();
     while let Ok(region) = nic.register(pd, memory.allocate(64).unwrap(), Access::empty()) {
         regions.push(region);
     }
-    let Err(RequestError::Refused { code, .. }) = desk.ask("c") else {
+    let Err(RequestError::Refused { code, .. }) = setup.ask("c") else {
         panic!("not refused");
     };
     assert_eq!(code, RefusalCode::NO_MEMORY);
     for region in regions {
-        desk.rig.network.nics[STORAGE].deregister(&region);
+        setup.rig.network.nics[STORAGE].deregister(&region);
     }
-    assert_eq!(desk.ask("c"), Ok(Reply::Column(numbers(0, 10))));
-    desk.destroy();
+    assert_eq!(setup.ask("c"), Ok(Reply::Column(numbers(0, 10))));
+    setup.destroy();
 }
 
 #[test]
 fn removal_waits_for_what_is_being_sent() {
-    let mut desk = Desk::new();
-    desk.serve("c", &numbers(0, 20_000));
-    desk.serve("d", &numbers(0, 10));
+    let mut setup = Setup::new();
+    setup.serve("c", &numbers(0, 20_000));
+    setup.serve("d", &numbers(0, 10));
     for name in ["c", "c", "d"] {
-        desk.client.ask(name, None).unwrap();
+        setup.client.ask(name, None).unwrap();
     }
-    desk.until(|desk| desk.server.counters().columns == 1);
-    let removal = desk.catalogue.remove("c").unwrap();
+    setup.until(|setup| setup.server.counters().columns == 1);
+    let removal = setup.catalogue.remove("c").unwrap();
     assert!(!removal.is_done());
     assert!(removal.column().is_removed());
     // The one under way is sent to its end, the one that waits is refused.
-    desk.until(|desk| desk.answers.len() == 3);
+    setup.until(|setup| setup.answers.len() == 3);
     assert_eq!(
-        desk.answers[0].result,
+        setup.answers[0].result,
         Ok(Reply::Column(numbers(0, 20_000)))
     );
-    assert!(desk.answers[1].result.is_err());
-    assert_eq!(desk.answers[2].result, Ok(Reply::Column(numbers(0, 10))));
-    desk.rest();
+    assert!(setup.answers[1].result.is_err());
+    assert_eq!(setup.answers[2].result, Ok(Reply::Column(numbers(0, 10))));
+    setup.rest();
     assert!(removal.is_done());
     drop(removal);
-    desk.destroy();
+    setup.destroy();
 }
 
 #[test]
 fn catalogues_say_what_is_wrong() {
-    let desk = Desk::new();
-    let memory = &desk.rig.network.memory;
+    let setup = Setup::new();
+    let memory = &setup.rig.network.memory;
     let data = numbers(0, 8);
     let long = "n".repeat(NAME_MAX + 1);
     let name = |found| CatalogueError::Column(ColumnError::Name { found });

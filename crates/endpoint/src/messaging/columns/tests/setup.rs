@@ -6,7 +6,7 @@ use crate::messaging::{Closed, MessagingConfig};
 use rackweave_base::{Duration, Rng};
 use std::sync::Arc;
 
-pub struct Desk {
+pub struct Setup {
     pub rig: Rig,
     pub catalogue: Arc<Catalogue>,
     pub server: ColumnServer,
@@ -56,7 +56,7 @@ pub fn texts(seed: u64, rows: u64) -> ColumnData {
     ColumnData::new(shape, &validity, &offsets, &values).unwrap()
 }
 
-impl Desk {
+impl Setup {
     pub fn new() -> Self {
         let (client, server) = Default::default();
         Self::of(&wide(), 1, client, server)
@@ -141,7 +141,7 @@ impl Desk {
 
     /// The only answer under way.
     pub fn answer(&mut self, ticket: Ticket) -> Result<Reply, RequestError> {
-        self.until(|desk| !desk.answers.is_empty());
+        self.until(|setup| !setup.answers.is_empty());
         assert_eq!(self.answers.len(), 1);
         let answer = self.answers.remove(0);
         assert_eq!(answer.ticket, ticket);

@@ -1,4 +1,4 @@
-//! The door: who comes in, and what he must show.
+//! Accepts connections of nodes and commands, and decides which of them may join the rack.
 
 use super::members::{Asking, Shared};
 use super::{Admitted, Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
@@ -25,10 +25,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::Scope;
 use std::time::{Duration as Time, Instant};
 
-/// How often the door looks whether to stop.
+/// How often the acceptor checks whether to stop.
 const LOOK_EVERY: Time = Time::from_millis(50);
 
-/// How long a stranger has to become known.
+/// Time limit for a connection to authenticate itself.
 const HANDSHAKE_LIMIT: Time = Time::from_secs(2);
 
 /// Nodes that have come for their end of a shared-memory link, by the token that they showed.
@@ -63,8 +63,8 @@ impl Waiting {
     }
 }
 
-/// The door of a switch's process.
-pub(super) struct Door<'a> {
+/// The acceptor of a switch process.
+pub(super) struct Acceptor<'a> {
     pub core: &'a Arc<SwitchCore>,
     pub listener: &'a Listener,
     pub handovers: &'a UnixListener,
@@ -95,7 +95,7 @@ fn refusal(reason: impl Into<String>, remedy: &'static str) -> Refusal {
     }
 }
 
-impl Door<'_> {
+impl Acceptor<'_> {
     /// Lets processes in until `stop`.
     pub fn run<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
