@@ -10,11 +10,12 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Targets; `crates/fuzz-harness` says what each does.
-const TARGETS: [&str; 10] = [
+const TARGETS: [&str; 11] = [
     "parse",
     "nic",
     "nic_ops",
     "switch",
+    "programs",
     "handshake",
     "tree_node",
     "rpc",

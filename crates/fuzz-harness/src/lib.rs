@@ -2,7 +2,8 @@
 //!
 //! Each target is a function of bytes that must return, whatever the bytes are: [`parse`] the
 //! parser, [`nic`] packets to one NIC, [`nic_ops`] operations on two connected NICs, [`switch`]
-//! packets and faults to a switch that runs flows, [`handshake()`] a stream to both machines of the
+//! packets and faults to a switch that runs flows, [`programs()`] to one with pages and sequencers,
+//! [`handshake()`] a stream to both machines of the
 //! messaging handshake, [`tree_node()`] the memory of a B+tree to its readers, [`rpc()`] messages
 //! above the transport and requests to an index server, [`superblock()`] page 0 of a page store,
 //! [`config()`] the text of a configuration, [`nvme()`] capsules to an NVMe-oF target. They assert
@@ -28,6 +29,7 @@ mod nic_ops;
 mod nvme;
 mod packets;
 mod parse;
+mod programs;
 mod rack;
 mod rpc;
 pub mod seeds;
@@ -41,6 +43,7 @@ pub use nic::nic;
 pub use nic_ops::nic_ops;
 pub use nvme::nvme;
 pub use parse::parse;
+pub use programs::programs;
 pub use rpc::rpc;
 pub use superblock::superblock;
 pub use switch::switch;
@@ -58,7 +61,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     Target {
         name: "parse",
         run: parse,
@@ -78,6 +81,11 @@ pub const TARGETS: [Target; 10] = [
         name: "switch",
         run: switch,
         seeds: seeds::switch,
+    },
+    Target {
+        name: "programs",
+        run: programs,
+        seeds: seeds::programs,
     },
     Target {
         name: "handshake",

@@ -1,9 +1,11 @@
 //! Four soft NICs around a switch, in one thread, with a hand on every packet.
 
-use crate::packets::Host;
+use crate::input::Input;
+use crate::packets::{self, Host, Place, Way};
 use rackweave_base::packet::Pool;
 use rackweave_base::{
-    Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, Payload, PortId, Rkey, Rng,
+    Duration, Instant, KeyRng, MacAddr, Memory, NodeId, Packet, Payload, PortId, Psn, Qpn, Rkey,
+    Rng,
 };
 use rackweave_controller::{
     Controller, LocalRegions, NodeAddress, RegionError, RegionName, Site, SwitchAddress,
@@ -13,8 +15,9 @@ use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, Switch, SwitchConfig};
-use rackweave_verbs::{Access, PdId, Verbs};
-use rackweave_wire::Rewrite;
+use rackweave_target::Target;
+use rackweave_verbs::{Access, PdId, Service, Verbs};
+use rackweave_wire::{Headers, Rewrite};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
@@ -51,6 +54,8 @@ pub struct Rack {
     pub regions: LocalRegions,
     pub nics: Vec<Nic>,
     pub switch: Switch<Pipeline>,
+    /// An NVMe-oF target and its node.
+    pub target: Option<(usize, Target)>,
     pub now: Instant,
     config: PipelineConfig,
     /// What befalls the next packets, and how many pass unharmed before each.
@@ -66,7 +71,7 @@ pub fn host(node: usize) -> Host {
     }
 }
 
-fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
+pub fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
     PipelineConfig {
         ip: SWITCH.ip,
         engine: EngineConfig {
@@ -91,7 +96,7 @@ fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
 }
 
 impl Rack {
-    pub fn new(rewrite: Rewrite) -> (Self, Controller) {
+    pub fn new(config: PipelineConfig) -> (Self, Controller) {
         let mut rng = Rng::new(1);
         let memory = Memory::new(4 << 20);
         let nics = (0..NODES).map(|node| {
@@ -106,7 +111,6 @@ impl Rack {
             Nic::new(config, memory.clone(), Pool::new(256), KeyRng::seeded(rng))
         });
         let nics = nics.collect();
-        let config = pipeline_config(rewrite);
         let size = SwitchConfig {
             ports: NODES as u16,
             egress_packets: 256,
@@ -115,12 +119,13 @@ impl Rack {
             ..SwitchConfig::default()
         };
         let pipeline = Pipeline::new(&config, memory.clone());
-        let switch = Switch::load(pipeline, Budget::Tofino1, size).expect("it fits");
+        let switch = Switch::load(pipeline, Budget::Tofino2, size).expect("it fits");
         let mut rack = Self {
             regions: LocalRegions::new(memory.clone()),
             memory,
             nics,
             switch,
+            target: None,
             now: Instant::ZERO,
             config,
             fates: VecDeque::new(),
@@ -154,7 +159,7 @@ impl Rack {
 
     /// Lets everything that can happen now happen, then moves time to what comes next.
     pub fn step(&mut self) {
-        while self.move_packets() {}
+        while self.move_packets() || self.poll_target() {}
         let timeouts = self.nics.iter().map(Nic::poll_timeout);
         let next = timeouts.chain([self.switch.poll_timeout()]).flatten().min();
         let soon = self.now + Duration::from_micros(1);
@@ -164,6 +169,12 @@ impl Rack {
         }
         let now = self.now;
         self.watched(|switch| switch.handle_timeout(now));
+    }
+
+    fn poll_target(&mut self) -> bool {
+        let now = self.now;
+        let target = self.target.as_mut();
+        target.is_some_and(|(node, target)| target.poll(now, &mut self.nics[*node]))
     }
 
     fn move_packets(&mut self) -> bool {
@@ -248,6 +259,84 @@ impl Rack {
         );
     }
 
+    /// Adds a fault of the input's choice, after `before` packets that pass unharmed.
+    pub fn disturb(&mut self, before: u8, input: &mut Input<'_>) -> Option<()> {
+        let fate = match input.below(4)? {
+            0 => Fate::Lose,
+            1 => Fate::Duplicate,
+            2 => Fate::Delay(input.byte()? & 31),
+            _ => Fate::Damage(input.half()?),
+        };
+        self.fates.push_back((before, fate));
+        Some(())
+    }
+
+    /// An earlier packet arrives once more.
+    pub fn replay(&mut self, which: u8) {
+        let count = self.remembered.len().max(1);
+        let packet = self.remembered.get(usize::from(which) % count).cloned();
+        if let Some((to, packet)) = packet {
+            self.arrive(to, packet);
+        }
+    }
+
+    /// An earlier packet to the switch with a few bytes changed, and the node that sent it.
+    pub fn mutated(&self, input: &mut Input<'_>) -> Option<(usize, Packet)> {
+        let (which, changes) = (input.byte()?, input.below(4)?);
+        let to_switch = self.remembered.iter().filter_map(|(to, packet)| match to {
+            To::Switch(node) => Some((*node, packet)),
+            To::Node(_) => None,
+        });
+        let to_switch: Vec<_> = to_switch.collect();
+        let (node, packet) = to_switch.get(usize::from(which) % to_switch.len().max(1))?;
+        let (node, mut packet) = (*node, (*packet).clone());
+        for _ in 0..changes {
+            let (at, value) = (usize::from(input.byte()?), input.byte()?);
+            let header = packet.header_mut();
+            header[at % header.len()] ^= value;
+        }
+        // Checksums and lengths as the changed fields say, where that can be.
+        if let Ok((headers, _)) = Headers::parse(packet.header()) {
+            headers.write_to(&mut packet);
+        }
+        packets::seal(&mut packet, &self.memory);
+        Some((node, packet))
+    }
+
+    /// A packet of the input's making from `node`, to a queue pair of the switch or to one that an
+    /// earlier packet was for.
+    pub fn forged(&self, node: usize, places: &[Place], input: &mut Input<'_>) -> Option<Packet> {
+        let to_node = input.byte()?;
+        let (target, target_qp) = match to_node {
+            0..=199 => (SWITCH, Qpn(u32::from(input.half()?))),
+            _ => (host(usize::from(to_node) % NODES), self.some_qp(input)?),
+        };
+        let way = Way {
+            source: host(node),
+            target,
+            target_qp,
+        };
+        let base = self.remembered.back();
+        let base = base.and_then(|(_, packet)| Headers::parse(packet.header()).ok());
+        let base = base.map_or(Psn::new(0), |(headers, _)| headers.bth.psn);
+        let near = |_, near: i8| match near {
+            0.. => base.add(near.unsigned_abs().into()),
+            _ => base.sub(near.unsigned_abs().into()),
+        };
+        let mut packet = way.build(input, places, near)?;
+        packets::seal(&mut packet, &self.memory);
+        Some(packet)
+    }
+
+    /// The queue pair that an earlier packet was for.
+    fn some_qp(&self, input: &mut Input<'_>) -> Option<Qpn> {
+        let which = input.byte()?;
+        let count = self.remembered.len().max(1);
+        let (_, packet) = self.remembered.get(usize::from(which) % count)?;
+        let (headers, _) = Headers::parse(packet.header()).ok()?;
+        Some(headers.bth.target_qp)
+    }
+
     /// The packet as a link that leaves the process would carry it.
     pub fn copied(&self, packet: &Packet) -> Packet {
         let mut copy = packet.clone();
@@ -292,6 +381,26 @@ impl Site for Rack {
             None => return false,
         }
         true
+    }
+
+    fn compare_swap_word(
+        &mut self,
+        node: NodeId,
+        rkey: Rkey,
+        offset: u64,
+        words: (u64, u64),
+    ) -> Option<u64> {
+        self.regions.compare_swap(node, rkey, offset, words)
+    }
+
+    fn target(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Target, &mut dyn Verbs)) -> bool {
+        match &mut self.target {
+            Some((at, target)) if *at == usize::from(node.0) => {
+                act(target, &mut self.nics[*at]);
+                true
+            }
+            _ => false,
+        }
     }
 
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {

@@ -298,3 +298,43 @@ pub fn switch() -> Vec<(String, Vec<u8>)> {
     }
     seeds
 }
+
+/// Stories of the page directory and the sequencers.
+pub fn programs() -> Vec<(String, Vec<u8>)> {
+    let mut seeds = Vec::new();
+    let request = |slot: u8, operation: u8, argument: u8, frame: u8, page: u8| {
+        [0x08 | slot << 4, operation, argument, frame, page, 0]
+    };
+    for operation in 1..=16 {
+        let story: [&[u8]; 5] = [
+            &request(0, 2, 0, 1, 3),
+            &[0xf0, 0xf0],
+            &request(0, operation, 1, 1, 3),
+            &[0xf0, 0x35, operation, 0xf0],
+            &[0x24, 0x32, 0xf0],
+        ];
+        seeds.push(named(&format!("operation-{operation:02}"), &story));
+    }
+    let stories: [(&str, &[u8]); 8] = [
+        ("numbers", &[0x07, 0, 5, 0, 0, 0, 0x30, 0x44]),
+        ("wrong-key", &[0x07, 0x80, 5, 0, 0, 0, 0x30, 0x44]),
+        ("too-many", &[0x07, 0x40, 255, 255, 255, 255, 0x30, 0x44]),
+        ("lost", &[0x03, 0, 0x44, 0x13, 0, 0x35, 1, 0x44]),
+        (
+            "stolen-packet",
+            &[0x44, 0x0c, 3, 0, 0x35, 1, 0x0c, 9, 1, 60, 1, 0x44],
+        ),
+        ("replay", &[0x44, 0x0f, 1, 0x0f, 9, 0x35, 2, 0x0f, 12, 0x44]),
+        ("unknown-slot", &[0xf8, 2, 0, 1, 3, 0, 0x30, 0x35, 2]),
+        ("foreign-frame", &[0x08, 2, 0, 0xff, 3, 0, 0x30, 0x35, 2]),
+    ];
+    for (name, bytes) in stories {
+        seeds.push(named(name, &[bytes]));
+    }
+    for lane in (62..86).step_by(3) {
+        let forged = [0x0d, 0, lane, 0, 16, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4];
+        let name = format!("forged-{lane}");
+        seeds.push(named(&name, &[&[0x44, 0x35, 1], &forged, &[0x30, 0x44]]));
+    }
+    seeds
+}

@@ -5,9 +5,9 @@
 //! nor touch memory that is in no ring.
 
 use crate::input::Input;
-use crate::packets::{self, Place, Way};
-use crate::rack::{Fate, NODES, Rack, SWITCH, To, host};
-use rackweave_base::{Block, Duration, NodeId, Packet, PortId, Psn, Qpn};
+use crate::packets::{self, Place};
+use crate::rack::{self, NODES, Rack, SWITCH, To, host};
+use rackweave_base::{Block, Duration, NodeId, PortId};
 use rackweave_controller::{Controller, FlowId, FlowShape, FlowSpec, FlowState, Ring};
 use rackweave_endpoint::flow::{Consumer, Producer, RingLayout, Taken};
 use rackweave_switch::DropReason;
@@ -93,7 +93,7 @@ impl Fuzzed {
     fn new(input: &mut Input<'_>) -> Option<Self> {
         let (setup, more) = (input.byte()?, input.byte()?);
         let rewrite = [Rewrite::Update, Rewrite::Balance][usize::from(setup >> 7)];
-        let (mut rack, mut controller) = Rack::new(rewrite);
+        let (mut rack, mut controller) = Rack::new(rack::pipeline_config(rewrite));
         if more & 1 != 0 {
             controller.set_byte_order(NodeId(1), ByteOrder::Big);
         }
@@ -150,16 +150,10 @@ impl Fuzzed {
             2 | 3 => self.pop(usize::from(value & 1), usize::from(value >> 1)),
             4..=6 => (0..=value).for_each(|_| self.rack.step()),
             7 | 8 => {
-                let fate = match input.below(4)? {
-                    0 => Fate::Lose,
-                    1 => Fate::Duplicate,
-                    2 => Fate::Delay(input.byte()? & 31),
-                    _ => Fate::Damage(input.half()?),
-                };
                 self.faults += 1;
-                self.rack.fates.push_back((value, fate));
+                self.rack.disturb(value, input)?;
             }
-            9 => self.replay(input.byte()?),
+            9 => self.rack.replay(input.byte()?),
             10 | 11 => self.strange(usize::from(value), input)?,
             12 => self.forge_mutated(input)?,
             13 => self.forge_built(usize::from(value), input)?,
@@ -228,49 +222,9 @@ impl Fuzzed {
         }
     }
 
-    /// A packet of the past arrives once more.
-    fn replay(&mut self, which: u8) {
-        let count = self.rack.remembered.len().max(1);
-        if let Some((to, packet)) = self
-            .rack
-            .remembered
-            .get(usize::from(which) % count)
-            .cloned()
-        {
-            self.rack.arrive(to, packet);
-        }
-    }
-
-    /// A packet of the past that had been for the switch, with a few bytes changed.
-    fn mutated(&mut self, input: &mut Input<'_>) -> Option<(usize, Packet)> {
-        let (which, changes) = (input.byte()?, input.below(4)?);
-        let ours: Vec<_> = self
-            .rack
-            .remembered
-            .iter()
-            .filter_map(|(to, packet)| match to {
-                To::Switch(node) => Some((*node, packet)),
-                To::Node(_) => None,
-            })
-            .collect();
-        let (node, packet) = ours.get(usize::from(which) % ours.len().max(1))?;
-        let (node, mut packet) = (*node, (*packet).clone());
-        for _ in 0..changes {
-            let (at, value) = (usize::from(input.byte()?), input.byte()?);
-            let header = packet.header_mut();
-            header[at % header.len()] ^= value;
-        }
-        // Checksums and lengths as the changed fields say, where that can be.
-        if let Ok((headers, _)) = Headers::parse(packet.header()) {
-            headers.write_to(&mut packet);
-        }
-        packets::seal(&mut packet, &self.rack.memory);
-        Some((node, packet))
-    }
-
     /// A node speaks for another one to the switch. It changes nothing.
     fn strange(&mut self, port: usize, input: &mut Input<'_>) -> Option<()> {
-        let Some((node, packet)) = self.mutated(input) else {
+        let Some((node, packet)) = self.rack.mutated(input) else {
             return Some(());
         };
         let port = port % NODES;
@@ -303,7 +257,7 @@ impl Fuzzed {
 
     /// A node says what is not so about a connection of its own.
     fn forge_mutated(&mut self, input: &mut Input<'_>) -> Option<()> {
-        if let Some((node, packet)) = self.mutated(input) {
+        if let Some((node, packet)) = self.rack.mutated(input) {
             self.forged = true;
             self.rack.arrive(To::Switch(node), packet);
         }
@@ -312,37 +266,10 @@ impl Fuzzed {
 
     fn forge_built(&mut self, node: usize, input: &mut Input<'_>) -> Option<()> {
         let node = node % NODES;
-        let to_node = input.byte()?;
-        let (target, target_qp) = match to_node {
-            0..=199 => (SWITCH, Qpn(u32::from(input.half()?))),
-            _ => (host(usize::from(to_node) % NODES), self.some_qp(input)?),
-        };
-        let way = Way {
-            source: host(node),
-            target,
-            target_qp,
-        };
-        let base = self.rack.remembered.back();
-        let base = base.and_then(|(_, packet)| Headers::parse(packet.header()).ok());
-        let base = base.map_or(Psn::new(0), |(headers, _)| headers.bth.psn);
-        let near = |_, near: i8| match near {
-            0.. => base.add(near.unsigned_abs().into()),
-            _ => base.sub(near.unsigned_abs().into()),
-        };
-        let mut packet = way.build(input, &self.places, near)?;
-        packets::seal(&mut packet, &self.rack.memory);
+        let packet = self.rack.forged(node, &self.places, input)?;
         self.forged = true;
         self.rack.arrive(To::Switch(node), packet);
         Some(())
-    }
-
-    /// A queue pair that a packet of the past was for.
-    fn some_qp(&self, input: &mut Input<'_>) -> Option<Qpn> {
-        let which = input.byte()?;
-        let count = self.rack.remembered.len().max(1);
-        let (_, packet) = self.rack.remembered.get(usize::from(which) % count)?;
-        let (headers, _) = Headers::parse(packet.header()).ok()?;
-        Some(headers.bth.target_qp)
     }
 
     /// Without further faults the flow comes to its end, with every item.

@@ -123,6 +123,11 @@ fn switch() {
 }
 
 #[test]
+fn programs() {
+    check("programs");
+}
+
+#[test]
 fn handshake() {
     check("handshake");
 }

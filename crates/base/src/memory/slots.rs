@@ -2,7 +2,21 @@
 //!
 //! The ring protocol says which slots an end may touch: a producer those that the tail has freed, a
 //! consumer those that the head has published. While it holds them nobody else has reason to touch
-//! them; a peer that does so all the same changes what the views show, and nothing else.
+//! them; a peer that does so all the same changes what the views show, and nothing else. Two ends
+//! over the same slots are possible, so neither gives out slices:
+//!
+//! ```compile_fail,E0308
+//! # use rackweave_base::memory::WriteSlots;
+//! fn fill(slots: &mut WriteSlots) -> &mut [u8] {
+//!     slots.bytes_mut(0, 1)
+//! }
+//! ```
+//! ```compile_fail,E0308
+//! # use rackweave_base::memory::ReadSlots;
+//! fn look(slots: &ReadSlots) -> &[u8] {
+//!     slots.bytes(0, 1)
+//! }
+//! ```
 
 use super::copy::{fence_streaming, stream_shared};
 use super::{Block, SharedBytes, SharedBytesMut};

@@ -3,6 +3,50 @@
 //! A `&[u8]` promises that nobody writes meanwhile and a `&mut [u8]` that nobody even reads; a peer
 //! that has the key of a region keeps neither promise. [`SharedBytes`] and [`SharedBytesMut`]
 //! promise nothing: what they copy is what was there, and the next copy may find something else.
+//!
+//! ```
+//! # use rackweave_base::Memory;
+//! let block = Memory::new(4096).allocate(64).expect("the memory is large enough");
+//! let (mut one, mut other) = (block.bytes_mut(0, 8), block.bytes_mut(0, 8));
+//! one.write(0, b"abcdefgh");
+//! other.fill(b'x');
+//! assert_eq!(block.bytes(0, 8), *b"xxxxxxxx");
+//! ```
+//!
+//! A view is no slice, neither to read nor to write:
+//!
+//! ```compile_fail,E0308
+//! # use rackweave_base::Block;
+//! fn read(block: &Block) -> &[u8] {
+//!     block.bytes(0, 8)
+//! }
+//! ```
+//! ```compile_fail,E0308
+//! # use rackweave_base::Block;
+//! fn write(block: &Block) -> &mut [u8] {
+//!     block.bytes_mut(0, 8)
+//! }
+//! ```
+//!
+//! Whoever knows more than the compiler says so:
+//!
+//! ```compile_fail,E0133
+//! # use rackweave_base::Block;
+//! fn read(block: &Block) -> &[u8] {
+//!     block.bytes(0, 8).as_slice()
+//! }
+//! ```
+//!
+//! A view does not outlive its block:
+//!
+//! ```compile_fail,E0505
+//! # use rackweave_base::Block;
+//! fn late(block: Block) -> Vec<u8> {
+//!     let view = block.bytes(0, 8);
+//!     drop(block);
+//!     view.to_vec()
+//! }
+//! ```
 
 use super::Block;
 use super::copy::{copy_shared, fill_shared, load_shared, store_shared};

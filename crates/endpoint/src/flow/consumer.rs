@@ -80,6 +80,17 @@ impl Consumer {
     /// Neighbouring items, at least one and at most `items_max`, oldest first. The switch leaves
     /// them alone until they are released; a peer that does not can change them all the same, so
     /// what has to be looked at twice is to be copied first.
+    ///
+    /// A released item is out of reach:
+    ///
+    /// ```compile_fail,E0499
+    /// # use rackweave_endpoint::flow::{Consumer, Taken};
+    /// fn late(consumer: &mut Consumer) -> Vec<u8> {
+    ///     let Taken::Items(items) = consumer.peek(1) else { return Vec::new() };
+    ///     consumer.release(1);
+    ///     items.to_vec()
+    /// }
+    /// ```
     pub fn peek(&mut self, items_max: u32) -> Taken<SharedBytes<'_>> {
         let ready = self.ready(1);
         ready.map(|ready| {

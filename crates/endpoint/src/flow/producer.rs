@@ -91,6 +91,17 @@ impl Producer {
     /// Neighbouring free slots, at least one and at most `items_max`, to be filled and then
     /// committed.
     ///
+    /// Committed slots are the switch's, and out of reach:
+    ///
+    /// ```compile_fail,E0499
+    /// # use rackweave_endpoint::flow::Producer;
+    /// fn late(producer: &mut Producer) {
+    ///     let Ok(mut items) = producer.reserve(1) else { return };
+    ///     producer.commit(1);
+    ///     items.fill(0);
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// If there is none, or never will be.
     pub fn reserve(&mut self, items_max: u32) -> Result<SharedBytesMut<'_>, PushError> {

@@ -185,6 +185,15 @@ impl Receiver {
 
     /// The oldest piece that has not been released. It stays where it is until then.
     ///
+    /// ```compile_fail,E0499
+    /// # use rackweave_endpoint::messaging::{Arrived, Receiver};
+    /// fn late(receiver: &mut Receiver) -> Option<u64> {
+    ///     let Ok(Arrived::Piece(piece)) = receiver.peek() else { return None };
+    ///     receiver.release();
+    ///     Some(piece.total)
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// If the connection is closed and everything that arrived before has been released.
     pub fn peek(&mut self) -> Result<Arrived<'_>, Closed> {

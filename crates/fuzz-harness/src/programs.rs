@@ -1,0 +1,409 @@
+//! A switch with a page directory and sequencers, and a node that attacks them.
+//!
+//! Node 0 is the attacker: it sends whatever the input says, on its own port. Node 1 uses pages and
+//! a sequencer as it should; node 2 has the NVMe target. Whatever node 0 sends, node 1's requests
+//! are answered, no number is handed out twice, and no memory changes that node 0 may not write.
+
+use crate::input::Input;
+use crate::packets::{self, Place};
+use crate::rack::{self, NODES, Rack, To};
+use rackweave_base::{Block, Duration, NodeId, Qpn, Rkey};
+use rackweave_controller::connect::PairAttributes;
+use rackweave_controller::pages::{PageChannel, PageNode, PagePool, PageSpec, PageStoreSpec};
+use rackweave_controller::{Controller, SequencerPlace, SequencerSpec, Site};
+use rackweave_programs::PipelineConfig;
+use rackweave_programs::flows::FlowConfig;
+use rackweave_programs::pages::PagesConfig;
+use rackweave_programs::sequencer::{STAGE_BEHIND_ALL, SequencerConfig};
+use rackweave_target::{MemoryBackend, Target, TargetConfig};
+use rackweave_verbs::{
+    Access, Completion, CompletionStatus, CqId, Operation, QpCapabilities, Region, Segment, Verbs,
+    WorkRequest,
+};
+use rackweave_wire::Rewrite;
+use rackweave_wire::fabric::page::PageId;
+use rackweave_wire::fabric::page::control;
+use rackweave_wire::fabric::page::request::{self, RESPONSE_LEN, Request, Response};
+
+const ATTACKER: usize = 0;
+const USER: usize = 1;
+const TARGET: usize = 2;
+const PAGE_SIZE: u32 = 4096;
+const PAGES: u64 = 8;
+const FRAMES: u32 = 8;
+/// Buffer frames that node 1 has pages brought to; into the others nobody writes.
+const USED_FRAMES: u32 = 2;
+const SLOTS: u16 = 2;
+/// Faults that the retries of switch and NICs surely outlast.
+const FAULTS_HARMLESS: u32 = 7;
+/// Steps until a request is answered.
+const STEPS_MAX: usize = 5_000;
+
+/// What a node has to send requests with.
+struct Client {
+    node: usize,
+    /// Where answers of sequencers go.
+    region: Region,
+    cq: CqId,
+    qpn: Qpn,
+    place: SequencerPlace,
+    channel: PageChannel,
+    pool: PagePool,
+}
+
+struct Fuzzed {
+    rack: Rack,
+    controller: Controller,
+    attacker: Client,
+    user: Client,
+    /// Registered at node 1, for nobody.
+    guard: Block,
+    places: Vec<Place>,
+    /// No number below this is free.
+    next: u64,
+    faults: u32,
+}
+
+/// `data` is a sequence of steps: requests of both nodes, faults, and packets of the attacker's.
+///
+/// # Panics
+/// If the switch, a NIC or the controller is wrong.
+pub fn programs(data: &[u8]) {
+    let mut input = Input::new(data);
+    let mut fuzzed = Fuzzed::new();
+    while fuzzed.act(&mut input).is_some() {
+        fuzzed.controller.handle_digests(&mut fuzzed.rack);
+    }
+    fuzzed.finish();
+}
+
+fn config() -> PipelineConfig {
+    PipelineConfig {
+        pages: PagesConfig {
+            entries: 64,
+            channels: 2,
+            slots: 2 * SLOTS,
+            stores: 1,
+            nodes: NODES as u16,
+            page_size: PAGE_SIZE,
+            promote_at: 0,
+        },
+        sequencer: SequencerConfig {
+            sequencers: 2,
+            clients: 2,
+            first_stage: STAGE_BEHIND_ALL,
+        },
+        // On their stages is the page directory.
+        flows: FlowConfig {
+            threads: 0,
+            producers: 0,
+        },
+        ..rack::pipeline_config(Rewrite::Update)
+    }
+}
+
+impl Client {
+    fn new(rack: &mut Rack, node: usize, controller: &Controller) -> Self {
+        let block = rack.memory.allocate(64).expect("room");
+        let nic = &mut rack.nics[node];
+        let pd = nic.create_pd();
+        let region = nic.register(pd, block, Access::LOCAL_WRITE);
+        let cq = nic.create_cq(64).expect("room");
+        let qpn = nic.create_qp(pd, cq, cq, QpCapabilities::default());
+        let id = NodeId(node as u16);
+        let (pool, channels) = controller.page_node(id).expect("it has pages");
+        Self {
+            node,
+            region: region.expect("room"),
+            cq,
+            qpn: qpn.expect("room"),
+            place: SequencerPlace {
+                address: 0,
+                rkey: Rkey(0),
+            },
+            channel: channels[0].clone(),
+            pool,
+        }
+    }
+
+    /// Requests `count` numbers.
+    fn add(&self, rack: &mut Rack, place: SequencerPlace, count: u64) {
+        let SequencerPlace { address, rkey } = place;
+        let operation = Operation::FetchAdd {
+            address,
+            rkey,
+            add: count,
+        };
+        let segment = Segment {
+            address: self.region.address,
+            length: 8,
+            lkey: self.region.lkey,
+        };
+        let request = WorkRequest::new(0, operation, &[segment]);
+        // A queue pair that the attacker's own packets have broken takes none.
+        let _broken = rack.nics[self.node].post_send(self.qpn, request);
+    }
+
+    /// Sends a request to the page directory.
+    fn page(&self, rack: &mut Rack, address: u64, rkey: Rkey) {
+        let slot = u64::from(rkey.0 >> 24) % u64::from(SLOTS);
+        let segment = Segment {
+            address: self.channel.control.address + self.response_at(slot),
+            length: RESPONSE_LEN,
+            lkey: self.channel.control.lkey,
+        };
+        let operation = Operation::Read { address, rkey };
+        let request = WorkRequest::new(1, operation, &[segment]);
+        let _broken = rack.nics[self.node].post_send(self.channel.requests, request);
+    }
+
+    fn response_at(&self, slot: u64) -> u64 {
+        16 * (u64::from(SLOTS) + slot)
+    }
+
+    fn poll(&self, rack: &mut Rack, cq: CqId) -> Vec<Completion> {
+        let mut completions = Vec::new();
+        rack.nics[self.node].poll_cq(cq, 64, &mut completions);
+        completions
+    }
+}
+
+impl Fuzzed {
+    fn new() -> Self {
+        let (mut rack, mut controller) = Rack::new(config());
+        let target = TargetConfig {
+            queues_max: 8,
+            buffers: 2,
+            transfer_max: PAGE_SIZE,
+            ..TargetConfig::default()
+        };
+        let disk = MemoryBackend::new(512, PAGES * u64::from(PAGE_SIZE) / 512);
+        let nic = &mut rack.nics[TARGET];
+        let target = Target::new(target, nic, &rack.memory, vec![Box::new(disk)]);
+        rack.target = Some((TARGET, target.expect("the configuration is valid")));
+        let node = |node: usize| PageNode {
+            node: NodeId(node as u16),
+            frames: FRAMES,
+            workers: 1,
+            slots: SLOTS,
+        };
+        let spec = PageSpec {
+            page_size: PAGE_SIZE,
+            nodes: vec![node(ATTACKER), node(USER)],
+            stores: vec![PageStoreSpec {
+                target: NodeId(TARGET as u16),
+                nsid: 1,
+                block_size: 512,
+                pages: PAGES,
+            }],
+            fallback: None,
+            standbys: Vec::new(),
+            indexed: PAGES,
+            timeout: Duration::from_millis(1),
+        };
+        controller.create_pages(&mut rack, spec).expect("room");
+        let sequencer = SequencerSpec {
+            first: 0,
+            block: 1 << 20,
+        };
+        let sequencer = controller.create_sequencer(&mut rack, sequencer);
+        let sequencer = sequencer.expect("room");
+        let clients = [ATTACKER, USER].map(|node| {
+            let mut client = Client::new(&mut rack, node, &controller);
+            let (attributes, pair) = (PairAttributes::default(), (NodeId(node as u16), client.qpn));
+            let place = controller.attach_sequencer(&mut rack, sequencer, pair, &attributes);
+            client.place = place.expect("room");
+            client
+        });
+        let guard = rack.memory.allocate(4096).expect("room");
+        let nic = &mut rack.nics[USER];
+        let pd = nic.create_pd();
+        let guarded = nic.register(pd, guard.clone(), Access::all());
+        let guarded = guarded.expect("room");
+        let mut places = vec![Place {
+            address: guarded.address,
+            rkey: guarded.rkey,
+        }];
+        for client in &clients {
+            for name in [client.pool.region, client.channel.control] {
+                places.push(Place {
+                    address: name.address,
+                    rkey: name.rkey,
+                });
+            }
+            places.push(Place {
+                address: client.place.address,
+                rkey: client.place.rkey,
+            });
+        }
+        let [attacker, user] = clients;
+        Self {
+            rack,
+            controller,
+            attacker,
+            user,
+            guard,
+            places,
+            next: 0,
+            faults: 0,
+        }
+    }
+
+    /// One step: its kind in bits 0 to 3 of its first byte.
+    fn act(&mut self, input: &mut Input<'_>) -> Option<()> {
+        let control = input.byte()?;
+        let value = control >> 4;
+        match control & 15 {
+            0..=2 => (0..=value).for_each(|_| self.rack.step()),
+            3 => {
+                self.faults += 1;
+                self.rack.disturb(value, input)?;
+            }
+            4 => self.use_numbers(u64::from(value)),
+            5 | 6 => {
+                let operation = input.byte()?;
+                self.use_page(operation, value);
+            }
+            // Requests that are well-formed, and mostly about what there is.
+            7 => {
+                let mut place = self.attacker.place;
+                let (wrong, count) = (input.byte()?, u64::from(input.word()?));
+                place.address ^= u64::from(wrong & 0x0f) << 1;
+                place.rkey.0 ^= u32::from(wrong >> 7);
+                let count = if wrong & 0x40 == 0 {
+                    count
+                } else {
+                    count << 32
+                };
+                self.attacker.add(&mut self.rack, place, count);
+            }
+            8..=11 => {
+                let (operation, argument) = (input.byte()? & 31, input.byte()?);
+                let (frame, page) = (input.byte()?, u64::from(input.half()?));
+                let page = match page & 0x8000 {
+                    0 => page % (PAGES + 1),
+                    _ => page << 33,
+                };
+                let frame = match frame {
+                    0..=0xdf => u32::from(frame) % (FRAMES + 2),
+                    _ => u32::from(frame) << 16,
+                };
+                let address = u64::from(operation) << 56 | u64::from(argument) << 48;
+                let rkey = Rkey(u32::from(value) << 24 | frame);
+                let page = page & ((1 << PageId::BITS) - 1);
+                self.attacker.page(&mut self.rack, address | page, rkey);
+            }
+            12 => {
+                if let Some((_, packet)) = self.rack.mutated(input) {
+                    self.rack.arrive(To::Switch(ATTACKER), packet);
+                }
+            }
+            13 => {
+                let packet = self.rack.forged(ATTACKER, &self.places, input)?;
+                self.rack.arrive(To::Switch(ATTACKER), packet);
+            }
+            14 => {
+                let len = usize::from(input.half()?);
+                let packet = packets::raw(input.bytes(len));
+                self.rack.arrive(To::Switch(ATTACKER), packet);
+            }
+            _ => self.rack.replay(input.byte()?),
+        }
+        Some(())
+    }
+
+    /// Runs the rack until node 1's request is answered.
+    fn answered(&mut self, cq: CqId) -> CompletionStatus {
+        for _ in 0..STEPS_MAX {
+            if let [completion, ..] = self.user.poll(&mut self.rack, cq)[..] {
+                return completion.status;
+            }
+            self.rack.step();
+            self.controller.handle_digests(&mut self.rack);
+        }
+        panic!("node 1 gets no answer: {:?}", self.rack.switch.counters());
+    }
+
+    /// Whether a request of node 1's succeeded; only faults may make it fail.
+    fn succeeded(&mut self, cq: CqId) -> bool {
+        let status = self.answered(cq);
+        let is_done = status == CompletionStatus::Success;
+        assert!(
+            is_done || self.faults > FAULTS_HARMLESS,
+            "node 1 is told {status:?}"
+        );
+        is_done
+    }
+
+    /// Node 1 requests numbers, and nobody had them before.
+    fn use_numbers(&mut self, count: u64) {
+        let place = self.user.place;
+        self.user.add(&mut self.rack, place, count + 1);
+        if self.succeeded(self.user.cq) {
+            let mut first = [0; 8];
+            self.user.region.block.read(0, &mut first);
+            let first = u64::from_le_bytes(first);
+            assert!(first >= self.next, "number {first} is handed out twice");
+            self.next = first + count + 1;
+        }
+    }
+
+    /// Node 1 sends a request about a page, with a buffer frame that it uses.
+    fn use_page(&mut self, operation: u8, value: u8) {
+        let Some(operation) = request::Operation::from_number(operation % 17) else {
+            return;
+        };
+        let slot = value >> 3;
+        let request = Request {
+            operation,
+            page: PageId::new(0, u64::from(value) % PAGES).expect("it is in the store"),
+            argument: 0,
+            slot,
+            frame: u32::from(value & 1) % USED_FRAMES,
+        };
+        let (address, rkey) = (request.address(), Rkey(request.rkey()));
+        self.user.page(&mut self.rack, address, rkey);
+        if self.succeeded(self.user.channel.cq) {
+            let at = self.user.response_at(u64::from(slot));
+            let node = NodeId(USER as u16);
+            let control = self.user.channel.control.rkey;
+            let word = |offset| {
+                let bytes = self.rack.regions.load(node, control, at + offset);
+                u64::from_le_bytes(bytes.expect("the control region"))
+            };
+            let response = Response::parse(word(0), word(8));
+            assert!(response.is_some(), "{request:?}: no response");
+        }
+    }
+
+    /// Without further faults node 1 is served, and nothing else of its memory has changed.
+    fn finish(mut self) {
+        self.rack.fates.clear();
+        for count in 0..2 {
+            self.use_numbers(count);
+        }
+        for value in 0..PAGES as u8 {
+            self.use_page(request::Operation::Verify as u8, value);
+        }
+        let mut bytes = vec![0; 4096];
+        self.guard.read(0, &mut bytes);
+        assert!(bytes.iter().all(|&byte| byte == 0), "the guard has changed");
+        let pool = self.user.pool.region.rkey;
+        let frames = self.rack.regions.block(NodeId(USER as u16), pool);
+        let frames = frames.expect("node 1's buffer frames");
+        let (from, to) = (USED_FRAMES * PAGE_SIZE, (FRAMES + 1) * PAGE_SIZE);
+        let mut bytes = vec![0; (to - from) as usize];
+        frames.read(from as usize, &mut bytes);
+        assert!(
+            bytes.iter().all(|&byte| byte == 0),
+            "a buffer frame that node 1 has not named has changed"
+        );
+        let generation = control::generation_at(SLOTS);
+        let control = self.user.channel.control.rkey;
+        let word = self
+            .rack
+            .load_word(NodeId(USER as u16), control, generation);
+        let word = word.map(u64::from_le_bytes);
+        assert_eq!(word, Some(self.user.channel.generation));
+    }
+}
