@@ -2,7 +2,8 @@
 //!
 //! Node 0 is the attacker: it sends whatever the input says, on its own port. Node 1 uses pages and
 //! a sequencer as it should; node 2 has the NVMe target. Whatever node 0 sends, node 1's requests
-//! are answered, no number is handed out twice, and no memory changes that node 0 may not write.
+//! are answered, no number is handed out twice, a latch of node 1's stays its own, and no memory
+//! changes that node 0 may not write.
 
 use crate::input::Input;
 use crate::packets::{self, Place};
@@ -21,9 +22,10 @@ use rackweave_verbs::{
     WorkRequest,
 };
 use rackweave_wire::Rewrite;
-use rackweave_wire::fabric::page::PageId;
 use rackweave_wire::fabric::page::control;
 use rackweave_wire::fabric::page::request::{self, RESPONSE_LEN, Request, Response};
+use rackweave_wire::fabric::page::{LatchWord, PageId};
+use std::collections::BTreeMap;
 
 const ATTACKER: usize = 0;
 const USER: usize = 1;
@@ -61,6 +63,8 @@ struct Fuzzed {
     places: Vec<Place>,
     /// No number below this is free.
     next: u64,
+    /// Pages whose latch node 1 has, and the latch words.
+    held: BTreeMap<PageId, LatchWord>,
     faults: u32,
 }
 
@@ -204,7 +208,9 @@ impl Fuzzed {
         controller.create_pages(&mut rack, spec).expect("room");
         let sequencer = SequencerSpec {
             first: 0,
-            block: 1 << 20,
+            // So many that node 0 cannot use a block up before the controller enters the next one:
+            // until then the switch refuses everybody.
+            block: 1 << 48,
         };
         let sequencer = controller.create_sequencer(&mut rack, sequencer);
         let sequencer = sequencer.expect("room");
@@ -245,6 +251,7 @@ impl Fuzzed {
             guard,
             places,
             next: 0,
+            held: BTreeMap::new(),
             faults: 0,
         }
     }
@@ -372,7 +379,27 @@ impl Fuzzed {
                 u64::from_le_bytes(bytes.expect("the control region"))
             };
             let response = Response::parse(word(0), word(8));
-            assert!(response.is_some(), "{request:?}: no response");
+            let response = response.unwrap_or_else(|| panic!("{request:?}: no response"));
+            self.check_latch(&request, response);
+        }
+    }
+
+    /// A latch that node 1 has stays as it is until node 1 gives it back.
+    fn check_latch(&mut self, request: &Request, response: Response) {
+        let (page, latch) = (request.page, response.latch);
+        if let Some(&held) = self.held.get(&page) {
+            match request.operation {
+                request::Operation::Unfix | request::Operation::Release => {
+                    let status = response.status;
+                    assert_eq!(status, request::Status::Current, "{request:?}");
+                    self.held.remove(&page);
+                }
+                request::Operation::Verify => assert_eq!(latch, held, "{page}"),
+                _ => {}
+            }
+        } else if request.operation.is_exclusive() && response.granted {
+            assert!(latch.is_locked());
+            self.held.insert(page, latch);
         }
     }
 

@@ -315,7 +315,7 @@ pub fn programs() -> Vec<(String, Vec<u8>)> {
         ];
         seeds.push(named(&format!("operation-{operation:02}"), &story));
     }
-    let stories: [(&str, &[u8]); 8] = [
+    let stories: [(&str, &[u8]); 10] = [
         ("numbers", &[0x07, 0, 5, 0, 0, 0, 0x30, 0x44]),
         ("wrong-key", &[0x07, 0x80, 5, 0, 0, 0, 0x30, 0x44]),
         ("too-many", &[0x07, 0x40, 255, 255, 255, 255, 0x30, 0x44]),
@@ -323,6 +323,16 @@ pub fn programs() -> Vec<(String, Vec<u8>)> {
         (
             "stolen-packet",
             &[0x44, 0x0c, 3, 0, 0x35, 1, 0x0c, 9, 1, 60, 1, 0x44],
+        ),
+        (
+            "stolen-latch",
+            &[
+                0x35, 2, 0x08, 7, 0, 1, 3, 0, 0x08, 6, 0, 1, 3, 0, 0x30, 0x35, 5,
+            ],
+        ),
+        (
+            "released",
+            &[0x35, 2, 0x35, 5, 0x35, 7, 0x35, 2, 0x35, 6, 0x35, 5],
         ),
         ("replay", &[0x44, 0x0f, 1, 0x0f, 9, 0x35, 2, 0x0f, 12, 0x44]),
         ("unknown-slot", &[0xf8, 2, 0, 1, 3, 0, 0x30, 0x35, 2]),
