@@ -38,6 +38,8 @@ const USED_FRAMES: u32 = 2;
 const SLOTS: u16 = 2;
 /// Faults that the retries of switch and NICs surely outlast.
 const FAULTS_HARMLESS: u32 = 7;
+/// Requests until a slot is free.
+const SLOT_TRIES_MAX: usize = 2_000;
 /// Steps until a request is answered.
 const STEPS_MAX: usize = 5_000;
 
@@ -269,7 +271,7 @@ impl Fuzzed {
             4 => self.use_numbers(u64::from(value)),
             5 | 6 => {
                 let operation = input.byte()?;
-                self.use_page(operation, value);
+                let _status = self.use_page(operation, value);
             }
             // Requests that are well-formed, and mostly about what there is.
             7 => {
@@ -356,10 +358,8 @@ impl Fuzzed {
     }
 
     /// Node 1 sends a request about a page, with a buffer frame that it uses.
-    fn use_page(&mut self, operation: u8, value: u8) {
-        let Some(operation) = request::Operation::from_number(operation % 17) else {
-            return;
-        };
+    fn use_page(&mut self, operation: u8, value: u8) -> Option<request::Status> {
+        let operation = request::Operation::from_number(operation % 17)?;
         let slot = value >> 3;
         let request = Request {
             operation,
@@ -370,23 +370,41 @@ impl Fuzzed {
         };
         let (address, rkey) = (request.address(), Rkey(request.rkey()));
         self.user.page(&mut self.rack, address, rkey);
-        if self.succeeded(self.user.channel.cq) {
-            let at = self.user.response_at(u64::from(slot));
-            let node = NodeId(USER as u16);
-            let control = self.user.channel.control.rkey;
-            let word = |offset| {
-                let bytes = self.rack.regions.load(node, control, at + offset);
-                u64::from_le_bytes(bytes.expect("the control region"))
-            };
-            let response = Response::parse(word(0), word(8));
-            let response = response.unwrap_or_else(|| panic!("{request:?}: no response"));
-            self.check_latch(&request, response);
+        if !self.succeeded(self.user.channel.cq) {
+            return None;
         }
+        let at = self.user.response_at(u64::from(slot));
+        let node = NodeId(USER as u16);
+        let control = self.user.channel.control.rkey;
+        let word = |offset| {
+            let bytes = self.rack.regions.load(node, control, at + offset);
+            u64::from_le_bytes(bytes.expect("the control region"))
+        };
+        let response = Response::parse(word(0), word(8));
+        let response = response.unwrap_or_else(|| panic!("{request:?}: no response"));
+        self.check_latch(&request, response);
+        Some(response.status)
+    }
+
+    /// Whatever is under way in a slot of node 1's ends, and the slot takes another request.
+    fn await_slot(&mut self, slot: u8) {
+        for _ in 0..SLOT_TRIES_MAX {
+            match self.use_page(request::Operation::ReadHome as u8, slot << 3) {
+                Some(request::Status::Busy) => self.rack.step(),
+                Some(_) => return,
+                None => break,
+            }
+        }
+        let faults = self.faults;
+        assert!(faults > FAULTS_HARMLESS, "slot {slot} stays busy");
     }
 
     /// A latch that node 1 has stays as it is until node 1 gives it back.
     fn check_latch(&mut self, request: &Request, response: Response) {
         let (page, latch) = (request.page, response.latch);
+        if response.status == request::Status::Busy {
+            return;
+        }
         if let Some(&held) = self.held.get(&page) {
             match request.operation {
                 request::Operation::Unfix | request::Operation::Release => {
@@ -410,7 +428,10 @@ impl Fuzzed {
             self.use_numbers(count);
         }
         for value in 0..PAGES as u8 {
-            self.use_page(request::Operation::Verify as u8, value);
+            let _status = self.use_page(request::Operation::Verify as u8, value);
+        }
+        for slot in 0..SLOTS as u8 {
+            self.await_slot(slot);
         }
         let mut bytes = vec![0; 4096];
         self.guard.read(0, &mut bytes);

@@ -31,7 +31,7 @@ pub(in crate::hosted) struct Member {
     /// How long an answer may take.
     patience: Time,
     delays: Mutex<Delays>,
-    /// Why this side has closed the connection, if it has.
+    /// Why it is no longer asked, if that is so.
     cause: OnceLock<String>,
 }
 
@@ -60,21 +60,17 @@ impl<'a> Asking<'a> {
     /// Asks a node. Nothing if it does not answer in time, or has been slow for too long: then it
     /// counts as dead.
     pub fn ask(&self, member: &Member, request: &NodeRequest) -> Option<NodeReply> {
-        let (asked, was_alive) = (Instant::now(), member.is_alive());
+        let asked = Instant::now();
         // Other nodes may have used up the time. One that is well needs little.
         let left = member.patience.saturating_sub(self.spent.get());
         let limit = left.max(member.patience / 4);
         let reply = member.ask_within(request, limit);
         let took = asked.elapsed();
         self.spent.set(self.spent.get() + took);
-        let why = match &reply {
-            Err(why) if was_alive => Some(why.clone()),
-            Ok(_) if member.charge(took) => Some("it was slow at too many questions".into()),
-            _ => None,
-        };
-        if let Some(why) = why {
-            let _first = member.cause.set(why);
-            member.cut();
+        match &reply {
+            Ok(_) if member.charge(took) => member.cut_because("it was slow at too many questions"),
+            Ok(_) => {}
+            Err(_) => member.cut(),
         }
         reply.ok()
     }
@@ -139,8 +135,9 @@ impl Member {
                 return self.exchange(connection, request, left);
             }
             if Instant::now() >= until {
-                self.cut();
-                return Err("it has not answered another question".into());
+                let why = "it has not answered another question";
+                self.cut_because(why);
+                return Err(why.into());
             }
             std::thread::sleep(LOOK_EVERY);
         }
@@ -154,8 +151,10 @@ impl Member {
         limit: Time,
     ) -> Result<NodeReply, String> {
         connection.request(request, limit).map_err(|error| {
+            let why = error.to_string();
+            let _first = self.cause.set(why.clone());
             self.alive.store(false, Ordering::Relaxed);
-            error.to_string()
+            why
         })
     }
 
@@ -168,6 +167,12 @@ impl Member {
         delays.total = delays.total.saturating_sub(deducted) + slow;
         delays.at = Instant::now();
         delays.total > self.patience
+    }
+
+    /// As [`Self::cut`]. The cause comes first: who waits for an answer sees the end at once.
+    fn cut_because(&self, why: &str) {
+        let _first = self.cause.set(why.to_owned());
+        self.cut();
     }
 
     /// No more questions: the connection ends now.
