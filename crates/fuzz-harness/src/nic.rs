@@ -118,11 +118,11 @@ impl Fuzzed {
             KeyRng::seeded(Rng::new(u64::from(setup))),
         );
         let (pd, other_pd) = (nic.create_pd(), nic.create_pd());
-        let cq = nic.create_cq(256).expect("room");
+        let cq = nic.create_cq(256).expect("capacity");
         let mut allocate = |len, pd, access| {
-            let block = memory.allocate(len).expect("room");
+            let block = memory.allocate(len).expect("capacity");
             block.write(0, &pattern(len));
-            nic.register(pd, block, access).expect("room")
+            nic.register(pd, block, access).expect("capacity")
         };
         let open = allocate(OPEN_LEN, pd, Access::all());
         let regions = [
@@ -143,7 +143,7 @@ impl Fuzzed {
             address: open.address,
             rkey: Rkey(0),
         });
-        let mut qp = |capabilities| nic.create_qp(pd, cq, cq, capabilities).expect("room");
+        let mut qp = |capabilities| nic.create_qp(pd, cq, cq, capabilities).expect("capacity");
         let qpn = qp(QpCapabilities::default());
         let other_qpn = qp(QpCapabilities::default());
         let mtu = Mtu::ALL[usize::from(setup >> 3) % 5];

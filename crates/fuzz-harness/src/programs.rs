@@ -7,15 +7,16 @@
 
 use crate::input::Input;
 use crate::packets::{self, Place};
-use crate::rack::{self, NODES, Rack, To};
-use rackweave_base::{Block, Duration, NodeId, Qpn, Rkey};
+use crate::rack::{self, FAULTS_HARMLESS, NODES, Rack, To};
+use rackweave_base::{Duration, NodeId, Qpn, Rkey};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::pages::{PageChannel, PageNode, PagePool, PageSpec, PageStoreSpec};
-use rackweave_controller::{Controller, SequencerPlace, SequencerSpec, Site};
+use rackweave_controller::{Controller, SequencerId, SequencerPlace, SequencerSpec, Site};
 use rackweave_programs::PipelineConfig;
 use rackweave_programs::flows::FlowConfig;
 use rackweave_programs::pages::PagesConfig;
 use rackweave_programs::sequencer::{STAGE_BEHIND_ALL, SequencerConfig};
+use rackweave_switch::Budget;
 use rackweave_target::{MemoryBackend, Target, TargetConfig};
 use rackweave_verbs::{
     Access, Completion, CompletionStatus, CqId, Operation, QpCapabilities, Region, Segment, Verbs,
@@ -36,8 +37,6 @@ const FRAMES: u32 = 8;
 /// Buffer frames that node 1 has pages brought to; into the others nobody writes.
 const USED_FRAMES: u32 = 2;
 const SLOTS: u16 = 2;
-/// Faults that the retries of switch and NICs surely outlast.
-const FAULTS_HARMLESS: u32 = 7;
 /// Requests until a slot is free.
 const SLOT_TRIES_MAX: usize = 2_000;
 /// Steps until a request is answered.
@@ -60,8 +59,8 @@ struct Fuzzed {
     controller: Controller,
     attacker: Client,
     user: Client,
-    /// Registered at node 1, for nobody.
-    guard: Block,
+    /// At node 1.
+    guard: Region,
     places: Vec<Place>,
     /// No number below this is free.
     next: u64,
@@ -109,24 +108,28 @@ fn config() -> PipelineConfig {
 }
 
 impl Client {
-    fn new(rack: &mut Rack, node: usize, controller: &Controller) -> Self {
-        let block = rack.memory.allocate(64).expect("room");
+    /// Attached to the page directory and to the sequencer.
+    fn new(
+        rack: &mut Rack,
+        controller: &mut Controller,
+        (node, sequencer): (usize, SequencerId),
+    ) -> Self {
+        let block = rack.memory.allocate(64).expect("capacity");
         let nic = &mut rack.nics[node];
         let pd = nic.create_pd();
         let region = nic.register(pd, block, Access::LOCAL_WRITE);
-        let cq = nic.create_cq(64).expect("room");
+        let cq = nic.create_cq(64).expect("capacity");
         let qpn = nic.create_qp(pd, cq, cq, QpCapabilities::default());
-        let id = NodeId(node as u16);
+        let (qpn, id) = (qpn.expect("capacity"), NodeId(node as u16));
+        let attributes = PairAttributes::default();
+        let place = controller.attach_sequencer(rack, sequencer, (id, qpn), &attributes);
         let (pool, channels) = controller.page_node(id).expect("it has pages");
         Self {
             node,
-            region: region.expect("room"),
+            region: region.expect("capacity"),
             cq,
-            qpn: qpn.expect("room"),
-            place: SequencerPlace {
-                address: 0,
-                rkey: Rkey(0),
-            },
+            qpn,
+            place: place.expect("capacity"),
             channel: channels[0].clone(),
             pool,
         }
@@ -176,7 +179,7 @@ impl Client {
 
 impl Fuzzed {
     fn new() -> Self {
-        let (mut rack, mut controller) = Rack::new(config());
+        let (mut rack, mut controller) = Rack::new(config(), Budget::Tofino2);
         let target = TargetConfig {
             queues_max: 8,
             buffers: 2,
@@ -207,7 +210,7 @@ impl Fuzzed {
             indexed: PAGES,
             timeout: Duration::from_millis(1),
         };
-        controller.create_pages(&mut rack, spec).expect("room");
+        controller.create_pages(&mut rack, spec).expect("capacity");
         let sequencer = SequencerSpec {
             first: 0,
             // So many that node 0 cannot use a block up before the controller enters the next one:
@@ -215,22 +218,13 @@ impl Fuzzed {
             block: 1 << 48,
         };
         let sequencer = controller.create_sequencer(&mut rack, sequencer);
-        let sequencer = sequencer.expect("room");
-        let clients = [ATTACKER, USER].map(|node| {
-            let mut client = Client::new(&mut rack, node, &controller);
-            let (attributes, pair) = (PairAttributes::default(), (NodeId(node as u16), client.qpn));
-            let place = controller.attach_sequencer(&mut rack, sequencer, pair, &attributes);
-            client.place = place.expect("room");
-            client
-        });
-        let guard = rack.memory.allocate(4096).expect("room");
-        let nic = &mut rack.nics[USER];
-        let pd = nic.create_pd();
-        let guarded = nic.register(pd, guard.clone(), Access::all());
-        let guarded = guarded.expect("room");
+        let sequencer = sequencer.expect("capacity");
+        let clients =
+            [ATTACKER, USER].map(|node| Client::new(&mut rack, &mut controller, (node, sequencer)));
+        let guard = rack.guard(USER);
         let mut places = vec![Place {
-            address: guarded.address,
-            rkey: guarded.rkey,
+            address: guard.address,
+            rkey: guard.rkey,
         }];
         for client in &clients {
             for name in [client.pool.region, client.channel.control] {
@@ -339,7 +333,7 @@ impl Fuzzed {
         let is_done = status == CompletionStatus::Success;
         assert!(
             is_done || self.faults > FAULTS_HARMLESS,
-            "node 1 is told {status:?}"
+            "node 1's request ends with {status:?}"
         );
         is_done
     }
@@ -433,24 +427,16 @@ impl Fuzzed {
         for slot in 0..SLOTS as u8 {
             self.await_slot(slot);
         }
-        let mut bytes = vec![0; 4096];
-        self.guard.read(0, &mut bytes);
-        assert!(bytes.iter().all(|&byte| byte == 0), "the guard has changed");
-        let pool = self.user.pool.region.rkey;
-        let frames = self.rack.regions.block(NodeId(USER as u16), pool);
+        assert!(rack::is_untouched(&self.guard), "the guard has changed");
+        let node = NodeId(USER as u16);
+        let frames = self.rack.regions.block(node, self.user.pool.region.rkey);
         let frames = frames.expect("node 1's buffer frames");
         let (from, to) = (USED_FRAMES * PAGE_SIZE, (FRAMES + 1) * PAGE_SIZE);
-        let mut bytes = vec![0; (to - from) as usize];
-        frames.read(from as usize, &mut bytes);
-        assert!(
-            bytes.iter().all(|&byte| byte == 0),
-            "a buffer frame that node 1 has not named has changed"
-        );
+        let unused = frames.bytes(from as usize, (to - from) as usize);
+        assert!(unused.is_all(0), "an unused buffer frame has changed");
         let generation = control::generation_at(SLOTS);
         let control = self.user.channel.control.rkey;
-        let word = self
-            .rack
-            .load_word(NodeId(USER as u16), control, generation);
+        let word = self.rack.load_word(node, control, generation);
         let word = word.map(u64::from_le_bytes);
         assert_eq!(word, Some(self.user.channel.generation));
     }

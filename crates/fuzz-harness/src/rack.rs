@@ -16,7 +16,7 @@ use rackweave_programs::{Pipeline, PipelineConfig};
 use rackweave_switch::transfer::EngineConfig;
 use rackweave_switch::{Budget, Switch, SwitchConfig};
 use rackweave_target::Target;
-use rackweave_verbs::{Access, PdId, Service, Verbs};
+use rackweave_verbs::{Access, PdId, Region, Service, Verbs};
 use rackweave_wire::{Headers, Rewrite};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -30,6 +30,9 @@ pub const SWITCH: Host = Host {
 const EGRESS_MAX: u64 = 256;
 /// Packets remembered, to be sent again much later.
 const REMEMBERED: usize = 64;
+/// Faults that the retries of switch and NICs outlast.
+pub const FAULTS_HARMLESS: u32 = 7;
+const GUARD_BYTES: usize = 4096;
 
 /// Which way a packet goes on a node's link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,8 +98,13 @@ pub fn pipeline_config(rewrite: Rewrite) -> PipelineConfig {
     }
 }
 
+/// Whether nothing has been written to a [`Rack::guard`].
+pub fn is_untouched(guard: &Region) -> bool {
+    guard.block.bytes(0, GUARD_BYTES).is_all(0)
+}
+
 impl Rack {
-    pub fn new(config: PipelineConfig) -> (Self, Controller) {
+    pub fn new(config: PipelineConfig, budget: Budget) -> (Self, Controller) {
         let mut rng = Rng::new(1);
         let memory = Memory::new(4 << 20);
         let nics = (0..NODES).map(|node| {
@@ -119,7 +127,7 @@ impl Rack {
             ..SwitchConfig::default()
         };
         let pipeline = Pipeline::new(&config, memory.clone());
-        let switch = Switch::load(pipeline, Budget::Tofino2, size).expect("it fits");
+        let switch = Switch::load(pipeline, budget, size).expect("it fits");
         let mut rack = Self {
             regions: LocalRegions::new(memory.clone()),
             memory,
@@ -145,7 +153,7 @@ impl Rack {
             flows.producers,
             KeyRng::seeded(rng),
         );
-        controller.install_hosts(&mut rack).expect("room");
+        controller.install_hosts(&mut rack).expect("capacity");
         (rack, controller)
     }
 
@@ -257,6 +265,15 @@ impl Rack {
             sent <= EGRESS_MAX,
             "one event made the switch send {sent} packets"
         );
+    }
+
+    /// Registers memory at a node that nobody is given the key of, and that must not change.
+    pub fn guard(&mut self, node: usize) -> Region {
+        let block = self.memory.allocate(GUARD_BYTES).expect("enough memory");
+        let nic = &mut self.nics[node];
+        let pd = nic.create_pd();
+        nic.register(pd, block, Access::all())
+            .expect("a free entry")
     }
 
     /// Adds a fault of the input's choice, after `before` packets that pass unharmed.

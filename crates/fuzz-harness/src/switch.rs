@@ -6,20 +6,17 @@
 
 use crate::input::Input;
 use crate::packets::{self, Place};
-use crate::rack::{self, NODES, Rack, SWITCH, To, host};
-use rackweave_base::{Block, Duration, NodeId, PortId};
+use crate::rack::{self, FAULTS_HARMLESS, NODES, Rack, SWITCH, To, host};
+use rackweave_base::{Duration, NodeId, PortId};
 use rackweave_controller::{Controller, FlowId, FlowShape, FlowSpec, FlowState, Ring};
 use rackweave_endpoint::flow::{Consumer, Producer, RingLayout, Taken};
-use rackweave_switch::DropReason;
-use rackweave_verbs::{Access, Mtu};
+use rackweave_switch::{Budget, DropReason};
+use rackweave_verbs::{Mtu, Region};
 use rackweave_wire::fabric::ring::ByteOrder;
 use rackweave_wire::{Headers, Rewrite, ethernet};
 
-/// Faults that the retries of switch and NICs surely outlast.
-const FAULTS_HARMLESS: u32 = 7;
 /// Steps until a flow that nobody disturbs any more must have ended.
 const STEPS_MAX: usize = 20_000;
-const GUARD_LEN: usize = 4096;
 
 struct Fuzzed {
     rack: Rack,
@@ -29,7 +26,7 @@ struct Fuzzed {
     producers: Vec<Vec<(Producer, u64, u64)>>,
     consumers: Vec<(Consumer, bool)>,
     /// Registered, but in no ring.
-    guards: Vec<Block>,
+    guards: Vec<Region>,
     places: Vec<Place>,
     faults: u32,
     forged: bool,
@@ -93,20 +90,11 @@ impl Fuzzed {
     fn new(input: &mut Input<'_>) -> Option<Self> {
         let (setup, more) = (input.byte()?, input.byte()?);
         let rewrite = [Rewrite::Update, Rewrite::Balance][usize::from(setup >> 7)];
-        let (mut rack, mut controller) = Rack::new(rack::pipeline_config(rewrite));
+        let (mut rack, mut controller) = Rack::new(rack::pipeline_config(rewrite), Budget::Tofino1);
         if more & 1 != 0 {
             controller.set_byte_order(NodeId(1), ByteOrder::Big);
         }
-        let memory = rack.memory.clone();
-        let guards = rack.nics.iter_mut().map(|nic| {
-            let nic: &mut dyn rackweave_verbs::Verbs = nic;
-            let pd = nic.create_pd();
-            let block = memory.allocate(GUARD_LEN).expect("room");
-            nic.register(pd, block.clone(), Access::all())
-                .expect("room");
-            block
-        });
-        let guards = guards.collect();
+        let guards = (0..NODES).map(|node| rack.guard(node)).collect();
         let created = controller.create_flow(&mut rack, spec(setup, more));
         let (flow, rings) = created.expect("the specification is sound and there is room");
         let block = |ring: &Ring| {
@@ -313,14 +301,8 @@ impl Fuzzed {
     }
 
     fn check_guards(&self) {
-        for guard in &self.guards {
-            let mut bytes = vec![0; GUARD_LEN];
-            guard.read(0, &mut bytes);
-            assert!(
-                bytes.iter().all(|&byte| byte == 0),
-                "memory outside every ring has changed"
-            );
-        }
+        let untouched = self.guards.iter().all(rack::is_untouched);
+        assert!(untouched, "memory outside every ring has changed");
         for port in 0..NODES {
             assert!(self.rack.switch.egress_len(PortId(port as u16)) <= 256);
         }

@@ -25,7 +25,7 @@ const ROUNDS_MAX: u32 = 10_000;
 /// Attempts of an operation that must succeed.
 const TRIES_MAX: u32 = 100;
 
-/// Pause after a client was told that an endpoint is gone.
+/// Pause after an answer that an endpoint is gone.
 const GONE_PAUSE: Duration = Duration::from_micros(20);
 
 /// A client of the index: the harness connects it, and its actor uses it.

@@ -82,13 +82,13 @@ impl Side {
             KeyRng::seeded(Rng::new(u64::from(number))),
         );
         let pd = nic.create_pd();
-        let [send_cq, receive_cq] = [0; 2].map(|_| nic.create_cq(512).expect("room"));
+        let [send_cq, receive_cq] = [0; 2].map(|_| nic.create_cq(512).expect("capacity"));
         let qpn = nic
             .create_qp(pd, send_cq, receive_cq, QpCapabilities::default())
-            .expect("room");
+            .expect("capacity");
         let mut region = |len, access| {
-            let block = memory.allocate(len).expect("room");
-            nic.register(pd, block, access).expect("room")
+            let block = memory.allocate(len).expect("capacity");
+            nic.register(pd, block, access).expect("capacity")
         };
         let source = region(2 * PLACE, Access::REMOTE_READ);
         source.block.write(0, &pattern(number));
@@ -101,7 +101,7 @@ impl Side {
             receive_cq,
             source,
             target,
-            guard: memory.allocate(PLACE).expect("room"),
+            guard: memory.allocate(PLACE).expect("capacity"),
             requests: Vec::new(),
             open: VecDeque::new(),
             receives_posted: 0,

@@ -1,9 +1,9 @@
-//! A client that reads by READs, at an endpoint whose NIC and switches are played.
+//! A client that reads by READs, at an endpoint with a fake NIC and fake switches.
 
 use super::*;
 use crate::btree::{Tree, TreeConfig};
 use crate::index::op::{Answer, IndexError};
-use crate::index::reader::tests::played::Played;
+use crate::index::reader::tests::fake_nic::FakeNic;
 use crate::index::shard::Shard;
 use crate::index::{Direction, Value};
 use rackweave_base::Rkey;
@@ -14,8 +14,8 @@ const HOST: EndpointId = EndpointId(0);
 const STEP: u64 = 7;
 const KEYS: u64 = 3000;
 
-struct Stage {
-    played: Played,
+struct Fixture {
+    nic: FakeNic,
     memory: Memory,
     shard: Shard,
     remote: RemoteTree,
@@ -29,7 +29,7 @@ fn in_network() -> IndexClientConfig {
     }
 }
 
-impl Stage {
+impl Fixture {
     fn new(config: IndexClientConfig) -> Self {
         let memory = Memory::new(64 << 20);
         let tree = TreeConfig::for_keys(2 * KEYS, 512, 8).with_fan_out(16);
@@ -41,34 +41,34 @@ impl Stage {
         shard
             .bulk_load(keys.map(|key| (key, key.to_le_bytes())))
             .unwrap();
-        let mut played = Played::new(1, 1000);
+        let mut nic = FakeNic::new(1, 1000);
         let mut register = |block: &rackweave_base::Block| {
-            let region = played.register(PdId(0), block.clone(), Permission::REMOTE_READ);
+            let region = nic.register(PdId(0), block.clone(), Permission::REMOTE_READ);
             region.unwrap()
         };
         let tree = register(shard.tree().block());
         let version = register(shard.version_block());
         let remote = shard.remote(&tree, &version);
-        let mut stage = Self {
+        let mut fixture = Self {
             client: IndexClient::new(map, config),
-            played,
+            nic,
             memory,
             shard,
             remote,
         };
-        stage.attach().unwrap();
-        stage
+        fixture.attach().unwrap();
+        fixture
     }
 
     fn attach(&mut self) -> Result<ClientEnds, AttachError> {
         let Self {
             client,
-            played,
+            nic,
             memory,
             remote,
             ..
         } = self;
-        client.attach(played, memory, PdId(0), HOST, *remote)
+        client.attach(nic, memory, PdId(0), HOST, *remote)
     }
 
     /// The switches know all leaves.
@@ -78,7 +78,7 @@ impl Stage {
         let leaves: Vec<_> = leaves.flat_map(|node| node.children.clone()).collect();
         let (rkey, layout) = (self.remote.rkey, self.remote.layout);
         assert_ne!(rkey, Rkey(0));
-        self.played.network = Some(Box::new(move |key| {
+        self.nic.network = Some(Box::new(move |key| {
             let at = leaves.partition_point(|(low, _)| *low <= key) - 1;
             (rkey, layout.offset(leaves[at].1.index))
         }));
@@ -87,8 +87,8 @@ impl Stage {
     fn run(&mut self, op: &Op<'_>, access: Access) -> Result<Answer, IndexError> {
         let ticket = self.client.begin_by(op, access).unwrap();
         for _ in 0..100_000 {
-            self.played.step();
-            if let Some(reply) = self.client.poll(Instant::ZERO, &mut self.played) {
+            self.nic.step();
+            if let Some(reply) = self.client.poll(Instant::ZERO, &mut self.nic) {
                 assert_eq!(reply.ticket, ticket);
                 return reply.result;
             }
@@ -112,11 +112,11 @@ fn there(key: u64) -> Result<Answer, IndexError> {
 #[test]
 fn a_scan_in_parts_gives_each_key_once_and_in_order() {
     for parts in [0, 1, 2, 5, 200] {
-        let mut stage = Stage::new(IndexClientConfig {
+        let mut fixture = Fixture::new(IndexClientConfig {
             scan_parts: parts,
             ..in_network()
         });
-        stage.lead();
+        fixture.lead();
         let ranges = [
             (0, 20_000),
             (5000, 5000),
@@ -133,7 +133,7 @@ fn a_scan_in_parts_gives_each_key_once_and_in_order() {
                         direction,
                         limit,
                     };
-                    let found = stage.run(&op, Access::InNetwork);
+                    let found = fixture.run(&op, Access::InNetwork);
                     let keys = (0..KEYS).map(|at| at * STEP);
                     let mut keys: Vec<u64> =
                         keys.filter(|key| (low..=last).contains(key)).collect();
@@ -150,19 +150,19 @@ fn a_scan_in_parts_gives_each_key_once_and_in_order() {
                 }
             }
         }
-        assert_eq!(stage.client.under_way(), 0);
-        assert_eq!(stage.client.reader_statistics().network_astray, 0);
+        assert_eq!(fixture.client.under_way(), 0);
+        assert_eq!(fixture.client.reader_statistics().network_astray, 0);
     }
 }
 
 #[test]
 fn each_part_asks_the_network_where_it_begins() {
     for (parts, last, asked) in [(1, 20_000, 1), (4, 20_000, 4), (4, u64::MAX, 1)] {
-        let mut stage = Stage::new(IndexClientConfig {
+        let mut fixture = Fixture::new(IndexClientConfig {
             scan_parts: parts,
             ..in_network()
         });
-        stage.lead();
+        fixture.lead();
         let (direction, limit) = (Direction::Forward, 50);
         let op = Op::Scan {
             low: 100,
@@ -170,25 +170,25 @@ fn each_part_asks_the_network_where_it_begins() {
             direction,
             limit,
         };
-        assert!(stage.run(&op, Access::InNetwork).is_ok());
-        assert_eq!(stage.client.reader_statistics().network_queries, asked);
+        assert!(fixture.run(&op, Access::InNetwork).is_ok());
+        assert_eq!(fixture.client.reader_statistics().network_queries, asked);
         // By other ways nobody is asked.
-        assert!(stage.run(&op, Access::OneSided).is_ok());
-        assert_eq!(stage.client.reader_statistics().network_queries, asked);
+        assert!(fixture.run(&op, Access::OneSided).is_ok());
+        assert_eq!(fixture.client.reader_statistics().network_queries, asked);
     }
 }
 
 #[test]
 fn parts_that_find_the_keys_elsewhere_are_one_operation() {
-    let mut stage = Stage::new(IndexClientConfig {
+    let mut fixture = Fixture::new(IndexClientConfig {
         scan_parts: 4,
         ..in_network()
     });
-    stage.lead();
+    fixture.lead();
     // The client's map is newer than the endpoint's.
     let map = PartitionMap::whole(1, HOST).unwrap().with_restart(HOST);
-    stage.client = IndexClient::new(map, *stage.client.config());
-    stage.attach().unwrap();
+    fixture.client = IndexClient::new(map, *fixture.client.config());
+    fixture.attach().unwrap();
     let (direction, limit) = (Direction::Backward, 50);
     let op = Op::Scan {
         low: 100,
@@ -196,39 +196,39 @@ fn parts_that_find_the_keys_elsewhere_are_one_operation() {
         direction,
         limit,
     };
-    stage.client.begin(&op).unwrap();
+    fixture.client.begin(&op).unwrap();
     for _ in 0..10_000 {
-        stage.played.step();
-        assert_eq!(stage.client.poll(Instant::ZERO, &mut stage.played), None);
+        fixture.nic.step();
+        assert_eq!(fixture.client.poll(Instant::ZERO, &mut fixture.nic), None);
     }
-    assert_eq!(stage.client.reader_statistics().moved, 4);
-    assert_eq!(stage.client.statistics().moved, 1);
-    assert_eq!(stage.client.under_way(), 1);
+    assert_eq!(fixture.client.reader_statistics().moved, 4);
+    assert_eq!(fixture.client.statistics().moved, 1);
+    assert_eq!(fixture.client.under_way(), 1);
 }
 
 #[test]
 fn without_a_switch_that_answers_it_reads_one_sided_from_then_on() {
-    let mut stage = Stage::new(in_network());
-    assert!(stage.client.asks_network(HOST));
-    assert_eq!(stage.get(STEP), Err(IndexError::Gone(HOST)));
-    assert!(stage.client.is_gone(HOST));
-    let refused = |stage: &Stage| stage.client.reader_statistics().network_refused;
-    let queries = |stage: &Stage| stage.client.reader_statistics().network_queries;
-    assert_eq!((refused(&stage), queries(&stage)), (1, 1));
+    let mut fixture = Fixture::new(in_network());
+    assert!(fixture.client.asks_network(HOST));
+    assert_eq!(fixture.get(STEP), Err(IndexError::Gone(HOST)));
+    assert!(fixture.client.is_gone(HOST));
+    let refused = |fixture: &Fixture| fixture.client.reader_statistics().network_refused;
+    let queries = |fixture: &Fixture| fixture.client.reader_statistics().network_queries;
+    assert_eq!((refused(&fixture), queries(&fixture)), (1, 1));
     // With a new way to the endpoint.
-    stage.played.mend();
-    stage.attach().unwrap();
-    assert!(!stage.client.asks_network(HOST) && !stage.client.is_gone(HOST));
-    assert_eq!(stage.get(STEP), there(STEP));
-    assert_eq!((refused(&stage), queries(&stage)), (1, 1));
+    fixture.nic.mend();
+    fixture.attach().unwrap();
+    assert!(!fixture.client.asks_network(HOST) && !fixture.client.is_gone(HOST));
+    assert_eq!(fixture.get(STEP), there(STEP));
+    assert_eq!((refused(&fixture), queries(&fixture)), (1, 1));
     // Until somebody knows better.
-    stage.client.set_network(true);
-    stage.lead();
-    assert_eq!(stage.get(2 * STEP), there(2 * STEP));
-    assert_eq!((refused(&stage), queries(&stage)), (1, 2));
-    stage.client.set_network(false);
-    assert_eq!(stage.get(3 * STEP), there(3 * STEP));
-    assert_eq!((refused(&stage), queries(&stage)), (1, 2));
+    fixture.client.set_network(true);
+    fixture.lead();
+    assert_eq!(fixture.get(2 * STEP), there(2 * STEP));
+    assert_eq!((refused(&fixture), queries(&fixture)), (1, 2));
+    fixture.client.set_network(false);
+    assert_eq!(fixture.get(3 * STEP), there(3 * STEP));
+    assert_eq!((refused(&fixture), queries(&fixture)), (1, 2));
 }
 
 #[test]
@@ -238,21 +238,24 @@ fn a_client_asks_the_network_if_it_was_configured_to() {
         (Access::InNetwork, false, 0),
         (Access::OneSided, true, 0),
     ] {
-        let mut stage = Stage::new(IndexClientConfig {
+        let mut fixture = Fixture::new(IndexClientConfig {
             access,
             network,
             ..IndexClientConfig::default()
         });
-        stage.lead();
-        assert_eq!(stage.get(STEP), there(STEP));
-        assert_eq!(stage.get(STEP + 1), Ok(Answer::Value(None)));
-        assert_eq!(stage.client.reader_statistics().network_queries, 2 * asked);
+        fixture.lead();
+        assert_eq!(fixture.get(STEP), there(STEP));
+        assert_eq!(fixture.get(STEP + 1), Ok(Answer::Value(None)));
+        assert_eq!(
+            fixture.client.reader_statistics().network_queries,
+            2 * asked
+        );
     }
 }
 
 #[test]
 fn tree_nodes_that_need_several_packets_are_refused() {
-    let mut stage = Stage::new(in_network());
+    let mut fixture = Fixture::new(in_network());
     let config = |access| IndexClientConfig {
         access,
         reader: ReaderConfig {
@@ -261,35 +264,35 @@ fn tree_nodes_that_need_several_packets_are_refused() {
         },
         ..IndexClientConfig::default()
     };
-    let map = stage.client.map().clone();
-    stage.client = IndexClient::new(map.clone(), config(Access::InNetwork));
-    let error = stage.attach().unwrap_err();
+    let map = fixture.client.map().clone();
+    fixture.client = IndexClient::new(map.clone(), config(Access::InNetwork));
+    let error = fixture.attach().unwrap_err();
     let (node_size, mtu) = (512, 256);
     let expect = ReaderError::NodeTooLarge { node_size, mtu };
     assert_eq!(error, AttachError::Reader(expect));
-    assert!(stage.client.is_gone(HOST));
-    stage.client = IndexClient::new(map, config(Access::OneSided));
-    stage.attach().unwrap();
-    assert_eq!(stage.get(STEP), there(STEP));
+    assert!(fixture.client.is_gone(HOST));
+    fixture.client = IndexClient::new(map, config(Access::OneSided));
+    fixture.attach().unwrap();
+    assert_eq!(fixture.get(STEP), there(STEP));
 }
 
 #[test]
 fn it_remembers_what_it_reads() {
-    let mut stage = Stage::new(IndexClientConfig {
+    let mut fixture = Fixture::new(IndexClientConfig {
         sample: SampleConfig {
             every: 2,
             most: 100,
         },
         ..in_network()
     });
-    stage.lead();
+    fixture.lead();
     for at in 0..100 {
-        stage.get(at * STEP).unwrap();
+        fixture.get(at * STEP).unwrap();
     }
     let mut keys = Vec::new();
-    stage.client.take_sample(&mut keys);
+    fixture.client.take_sample(&mut keys);
     assert!((48..=52).contains(&keys.len()), "{}", keys.len());
     assert!(keys.is_sorted_by(|a, b| a < b) && keys.iter().all(|key| *key < 100 * STEP));
-    stage.client.take_sample(&mut keys);
+    fixture.client.take_sample(&mut keys);
     assert!(keys.len() <= 52);
 }

@@ -1,14 +1,14 @@
 //! Walks over a tree that changes under them.
 
+pub(in crate::index) mod fake_nic;
 mod network;
-pub(in crate::index) mod played;
 
 use super::*;
 use crate::btree::{Direction, Tree, TreeConfig};
 use crate::index::map::{EndpointId, PartitionMap};
 use crate::index::op::Value;
 use crate::index::shard::Shard;
-use played::Played;
+use fake_nic::FakeNic;
 use std::collections::{BTreeMap, HashMap};
 
 const KEYS: u64 = 1500;
@@ -42,8 +42,8 @@ impl Past {
     }
 }
 
-struct Stage {
-    played: Played,
+struct Fixture {
+    nic: FakeNic,
     shard: Shard,
     reader: Reader,
     past: Past,
@@ -53,7 +53,7 @@ struct Stage {
     lengths: &'static [usize],
 }
 
-impl Stage {
+impl Fixture {
     fn new(seed: u64, cache_bytes: u64, lengths: &'static [usize]) -> Self {
         Self::with(seed, cache_bytes, lengths, false)
     }
@@ -67,10 +67,9 @@ impl Stage {
         let tree = Tree::create(block, &config).unwrap();
         let map = PartitionMap::whole(2, EndpointId(0)).unwrap();
         let shard = Shard::new(&memory, EndpointId(0), tree, map).unwrap();
-        let mut played = Played::new(seed, 6);
+        let mut nic = FakeNic::new(seed, 6);
         let mut register = |block: &rackweave_base::Block| {
-            played
-                .register(PdId(0), block.clone(), Access::REMOTE_READ)
+            nic.register(PdId(0), block.clone(), Access::REMOTE_READ)
                 .unwrap()
         };
         let tree = register(shard.tree().block());
@@ -83,9 +82,9 @@ impl Stage {
             network,
             ..ReaderConfig::default()
         };
-        let reader = Reader::new(&mut played, &memory, PdId(0), remote, config).unwrap();
+        let reader = Reader::new(&mut nic, &memory, PdId(0), remote, config).unwrap();
         Self {
-            played,
+            nic,
             shard,
             reader,
             past: Past::default(),
@@ -98,7 +97,7 @@ impl Stage {
 
     fn change(&mut self) {
         self.now += 1;
-        let rng = &mut self.played.rng;
+        let rng = &mut self.nic.rng;
         // Waves of inserts and removals, so that tree nodes split, are merged, and used again.
         let growing = (self.now / 1500).is_multiple_of(2);
         let key = rng.below(KEYS);
@@ -113,7 +112,7 @@ impl Stage {
     }
 
     fn begin(&mut self) {
-        let rng = &mut self.played.rng;
+        let rng = &mut self.nic.rng;
         let key = rng.below(KEYS);
         let query = match rng.chance(0.2) {
             false => Query::Get { key },
@@ -125,13 +124,13 @@ impl Stage {
             },
         };
         self.tags += 1;
-        if self.reader.begin(&mut self.played, self.tags, query, 1) {
+        if self.reader.begin(&mut self.nic, self.tags, query, 1) {
             self.under_way.insert(self.tags, (query, self.now));
         }
     }
 
     fn take(&mut self) {
-        while let Some((tag, found)) = self.reader.poll(&mut self.played) {
+        while let Some((tag, found)) = self.reader.poll(&mut self.nic) {
             let (query, begun) = self.under_way.remove(&tag).expect("it ends once");
             self.check(query, (begun, self.now), &found);
         }
@@ -201,31 +200,31 @@ impl Stage {
 
 #[track_caller]
 fn check_history(seed: u64, cache_bytes: u64, lengths: &'static [usize]) -> ReaderStatistics {
-    let mut stage = Stage::new(seed, cache_bytes, lengths);
-    run_history(&mut stage, seed, |_, _| {})
+    let mut fixture = Fixture::new(seed, cache_bytes, lengths);
+    run_history(&mut fixture, seed, |_, _| {})
 }
 
 /// Changes and walks at the same time; `also` is called before each step.
 #[track_caller]
 fn run_history(
-    stage: &mut Stage,
+    fixture: &mut Fixture,
     seed: u64,
-    mut also: impl FnMut(&mut Stage, u32),
+    mut also: impl FnMut(&mut Fixture, u32),
 ) -> ReaderStatistics {
     for step in 0..60_000 {
-        also(stage, step);
-        match stage.played.rng.below(40) {
-            0..4 => stage.change(),
-            4..7 => stage.begin(),
-            7..12 => stage.take(),
-            _ => drop(stage.played.step()),
+        also(fixture, step);
+        match fixture.nic.rng.below(40) {
+            0..4 => fixture.change(),
+            4..7 => fixture.begin(),
+            7..12 => fixture.take(),
+            _ => drop(fixture.nic.step()),
         }
     }
-    while !stage.under_way.is_empty() {
-        stage.played.step();
-        stage.take();
+    while !fixture.under_way.is_empty() {
+        fixture.nic.step();
+        fixture.take();
     }
-    let seen = stage.reader.statistics();
+    let seen = fixture.reader.statistics();
     assert!(seen.lookups > 300, "seed {seed}: {seen:?}");
     assert!(seen.given_up * 20 < seen.lookups, "seed {seed}: {seen:?}");
     seen
@@ -250,17 +249,17 @@ fn whatever_changes_under_it_a_walk_finds_what_was_there() {
 
 #[test]
 fn a_map_version_that_is_another_makes_absence_unbelievable() {
-    let mut stage = Stage::new(1, 0, &[8]);
-    stage.shard.put(5, b"12345678").unwrap();
+    let mut fixture = Fixture::new(1, 0, &[8]);
+    fixture.shard.put(5, b"12345678").unwrap();
     let mut ask = |key: u64, version: u64| {
         assert!(
-            stage
+            fixture
                 .reader
-                .begin(&mut stage.played, 0, Query::Get { key }, version)
+                .begin(&mut fixture.nic, 0, Query::Get { key }, version)
         );
         loop {
-            stage.played.step();
-            if let Some((_, found)) = stage.reader.poll(&mut stage.played) {
+            fixture.nic.step();
+            if let Some((_, found)) = fixture.reader.poll(&mut fixture.nic) {
                 return found;
             }
         }
@@ -274,31 +273,34 @@ fn a_map_version_that_is_another_makes_absence_unbelievable() {
 
 #[test]
 fn a_walk_ends_when_the_endpoint_is_gone() {
-    let mut stage = Stage::new(1, 0, &[8]);
+    let mut fixture = Fixture::new(1, 0, &[8]);
     for _ in 0..5 {
-        stage.begin();
+        fixture.begin();
     }
-    stage.played.step();
-    stage.played.break_off();
+    fixture.nic.step();
+    fixture.nic.break_off();
     let mut gone = 0;
-    while let Some((_, found)) = stage.reader.poll(&mut stage.played) {
+    while let Some((_, found)) = fixture.reader.poll(&mut fixture.nic) {
         gone += u32::from(found == Found::Gone);
     }
-    assert_eq!(gone as usize, stage.under_way.len());
-    assert!(stage.reader.is_broken());
+    assert_eq!(gone as usize, fixture.under_way.len());
+    assert!(fixture.reader.is_broken());
     assert!(
-        stage
+        fixture
             .reader
-            .begin(&mut stage.played, 9, Query::Get { key: 1 }, 1)
+            .begin(&mut fixture.nic, 9, Query::Get { key: 1 }, 1)
     );
-    assert_eq!(stage.reader.poll(&mut stage.played), Some((9, Found::Gone)));
+    assert_eq!(
+        fixture.reader.poll(&mut fixture.nic),
+        Some((9, Found::Gone))
+    );
 }
 
 #[test]
 fn a_reader_that_makes_no_sense_is_refused() {
     let memory = Memory::new(1 << 20);
-    let mut stage = Stage::new(1, 0, &[8]);
-    let remote = *stage.reader.remote();
+    let mut fixture = Fixture::new(1, 0, &[8]);
+    let remote = *fixture.reader.remote();
     for (config, expect) in [
         (
             ReaderConfig {
@@ -324,7 +326,7 @@ fn a_reader_that_makes_no_sense_is_refused() {
              make the tree with smaller ones (node_size), or read one-sided",
         ),
     ] {
-        let reader = Reader::new(&mut stage.played, &memory, PdId(0), remote, config);
+        let reader = Reader::new(&mut fixture.nic, &memory, PdId(0), remote, config);
         assert_eq!(reader.unwrap_err().to_string(), expect);
     }
 }

@@ -9,12 +9,12 @@ use std::rc::Rc;
 type Known = Rc<RefCell<BTreeMap<u64, u32>>>;
 
 /// Has the switches lead by what they know, or to anything if they know nothing of the key.
-fn lead_by(stage: &mut Stage) -> Known {
+fn lead_by(fixture: &mut Fixture) -> Known {
     let known = Known::default();
-    let (mine, layout) = (known.clone(), stage.reader.remote.layout);
-    let (rkey, places) = (stage.reader.remote.rkey, stage.reader.remote.tree_nodes);
-    let mut rng = rackweave_base::Rng::new(stage.now);
-    stage.played.network = Some(Box::new(move |key| {
+    let (mine, layout) = (known.clone(), fixture.reader.remote.layout);
+    let (rkey, places) = (fixture.reader.remote.rkey, fixture.reader.remote.tree_nodes);
+    let mut rng = rackweave_base::Rng::new(fixture.now);
+    fixture.nic.network = Some(Box::new(move |key| {
         let known = mine.borrow();
         let index = known.range(..=key).next_back().map(|(_, index)| *index);
         let index = index.unwrap_or_else(|| rng.below(places.into()) as u32);
@@ -24,12 +24,12 @@ fn lead_by(stage: &mut Stage) -> Known {
 }
 
 /// Tree nodes of all levels with their low fences, some of them.
-fn places(stage: &mut Stage) -> Vec<(NodePointer, u64)> {
-    let outline = stage.shard.tree().outline(usize::MAX);
+fn places(fixture: &mut Fixture) -> Vec<(NodePointer, u64)> {
+    let outline = fixture.shard.tree().outline(usize::MAX);
     let children = outline.iter().flat_map(|node| &node.children);
     let mut places: Vec<_> = children.map(|&(low, child)| (child, low)).collect();
-    places.retain(|_| stage.played.rng.chance(0.6));
-    let root = stage.reader.remote.root;
+    places.retain(|_| fixture.nic.rng.chance(0.6));
+    let root = fixture.reader.remote.root;
     places.insert(0, (root, 0));
     places
 }
@@ -43,15 +43,15 @@ fn learn(known: &Known, places: &[(NodePointer, u64)]) {
 /// Pins come and go with what the switches know: what they knew before stays pinned for as long as
 /// a READ may be under way.
 fn check_pinned(seed: u64, cache_bytes: u64) -> ReaderStatistics {
-    let mut stage = Stage::with(seed, cache_bytes, &[8, 60], true);
-    let known = lead_by(&mut stage);
+    let mut fixture = Fixture::with(seed, cache_bytes, &[8, 60], true);
+    let known = lead_by(&mut fixture);
     let mut bank = 0;
-    run_history(&mut stage, seed, |stage, step| {
+    run_history(&mut fixture, seed, |fixture, step| {
         if step % 3000 == 0 {
             bank = 1 - bank;
-            let tree = stage.shard.tree().clone();
+            let tree = fixture.shard.tree().clone();
             tree.unpin(bank);
-            let mut places = places(stage);
+            let mut places = places(fixture);
             for failed in tree.pin(bank, &places).into_iter().rev() {
                 places.remove(failed);
             }
@@ -89,12 +89,12 @@ fn what_is_out_of_date_or_wrong_costs_time_and_nothing_else() {
     let mut all = ReaderStatistics::default();
     for seed in 1..4 {
         for wrong in [false, true] {
-            let mut stage = Stage::with(seed, 0, &[8], true);
-            let known = lead_by(&mut stage);
+            let mut fixture = Fixture::with(seed, 0, &[8], true);
+            let known = lead_by(&mut fixture);
             // With `wrong` they know nothing, and lead anywhere.
-            all += run_history(&mut stage, seed, |stage, step| {
+            all += run_history(&mut fixture, seed, |fixture, step| {
                 if step % 20_000 == 10_000 && !wrong {
-                    let places = places(stage);
+                    let places = places(fixture);
                     learn(&known, &places);
                 }
             });
@@ -105,13 +105,13 @@ fn what_is_out_of_date_or_wrong_costs_time_and_nothing_else() {
 }
 
 /// The end of one lookup, and what it counted.
-fn ask(stage: &mut Stage, query: Query) -> (Found, ReaderStatistics) {
-    let before = stage.reader.statistics();
-    assert!(stage.reader.begin(&mut stage.played, 0, query, 1));
+fn ask(fixture: &mut Fixture, query: Query) -> (Found, ReaderStatistics) {
+    let before = fixture.reader.statistics();
+    assert!(fixture.reader.begin(&mut fixture.nic, 0, query, 1));
     loop {
-        stage.played.step();
-        if let Some((_, found)) = stage.reader.poll(&mut stage.played) {
-            let now = stage.reader.statistics().list().map(|(_, value)| value);
+        fixture.nic.step();
+        if let Some((_, found)) = fixture.reader.poll(&mut fixture.nic) {
+            let now = fixture.reader.statistics().list().map(|(_, value)| value);
             let before = before.list().map(|(_, value)| value);
             let more: Vec<u64> = now.zip(before).map(|(now, before)| now - before).collect();
             return (
@@ -124,19 +124,19 @@ fn ask(stage: &mut Stage, query: Query) -> (Found, ReaderStatistics) {
 
 #[test]
 fn a_lookup_costs_one_read_if_the_network_knows_the_leaf() {
-    let mut stage = Stage::with(1, 0, &[8], true);
-    let known = lead_by(&mut stage);
+    let mut fixture = Fixture::with(1, 0, &[8], true);
+    let known = lead_by(&mut fixture);
     for key in 0..600_u64 {
-        stage.shard.put(key, &key.to_le_bytes()).unwrap();
+        fixture.shard.put(key, &key.to_le_bytes()).unwrap();
     }
-    let tree = stage.shard.tree().clone();
+    let tree = fixture.shard.tree().clone();
     let outline = tree.outline(usize::MAX);
     let levels = outline[0].level;
     assert!(levels >= 2);
     let there = |key: u64| Found::Value(Some((&key.to_le_bytes()[..]).into()));
     // By the root, then by one tree node of each level.
-    learn(&known, &[(stage.reader.remote.root, 0)]);
-    let (found, seen) = ask(&mut stage, Query::Get { key: 300 });
+    learn(&known, &[(fixture.reader.remote.root, 0)]);
+    let (found, seen) = ask(&mut fixture, Query::Get { key: 300 });
     assert_eq!((found, seen.reads), (there(300), u64::from(levels) + 1));
     assert_eq!(
         (
@@ -153,7 +153,7 @@ fn a_lookup_costs_one_read_if_the_network_knows_the_leaf() {
     });
     for (level, child, low) in children {
         learn(&known, &[(child, low)]);
-        let (found, seen) = ask(&mut stage, Query::Get { key: low });
+        let (found, seen) = ask(&mut fixture, Query::Get { key: low });
         assert_eq!((found, seen.reads), (there(low), u64::from(level) + 1));
         assert_eq!(seen.network_levels[usize::from(level)], 1);
     }
@@ -163,14 +163,14 @@ fn a_lookup_costs_one_read_if_the_network_knows_the_leaf() {
         panic!("an inner tree node has two children");
     };
     learn(&known, &[(left, low)]);
-    let (found, seen) = ask(&mut stage, Query::Get { key: right_low });
+    let (found, seen) = ask(&mut fixture, Query::Get { key: right_low });
     assert_eq!(
         (found, seen.reads, seen.network_followed),
         (there(right_low), 2, 1)
     );
     // A leaf to the right, and one that is free: all levels more.
     *known.borrow_mut() = BTreeMap::from([(0, leaves[0].children[1].1.index)]);
-    let (found, seen) = ask(&mut stage, Query::Get { key: 0 });
+    let (found, seen) = ask(&mut fixture, Query::Get { key: 0 });
     let reads = u64::from(levels) + 2;
     assert_eq!(
         (found, seen.reads, seen.network_astray),
@@ -178,7 +178,7 @@ fn a_lookup_costs_one_read_if_the_network_knows_the_leaf() {
     );
     for nowhere in [0, tree.superblock().tree_nodes - 1] {
         *known.borrow_mut() = BTreeMap::from([(0, nowhere)]);
-        let (found, seen) = ask(&mut stage, Query::Get { key: 5 });
+        let (found, seen) = ask(&mut fixture, Query::Get { key: 5 });
         assert_eq!(
             (found, seen.reads, seen.network_astray),
             (there(5), reads, 1)
@@ -188,12 +188,12 @@ fn a_lookup_costs_one_read_if_the_network_knows_the_leaf() {
 
 #[test]
 fn scans_begin_where_the_network_leads() {
-    let mut stage = Stage::with(1, 0, &[8], true);
-    let known = lead_by(&mut stage);
+    let mut fixture = Fixture::with(1, 0, &[8], true);
+    let known = lead_by(&mut fixture);
     for key in 0..600_u64 {
-        stage.shard.put(key, &key.to_le_bytes()).unwrap();
+        fixture.shard.put(key, &key.to_le_bytes()).unwrap();
     }
-    let outline = stage.shard.tree().outline(usize::MAX);
+    let outline = fixture.shard.tree().outline(usize::MAX);
     let children = outline.iter().flat_map(|node| &node.children);
     let places: Vec<_> = children.map(|&(low, child)| (child, low)).collect();
     learn(&known, &places);
@@ -204,7 +204,7 @@ fn scans_begin_where_the_network_leads() {
             direction,
             limit: u32::MAX,
         };
-        let (found, seen) = ask(&mut stage, query);
+        let (found, seen) = ask(&mut fixture, query);
         let Found::Entries(entries, _) = found else {
             panic!("{found:?}");
         };
@@ -229,18 +229,18 @@ fn scans_begin_where_the_network_leads() {
 
 #[test]
 fn keys_of_another_endpoint_are_elsewhere() {
-    let mut stage = Stage::with(1, 0, &[8], true);
-    let known = lead_by(&mut stage);
+    let mut fixture = Fixture::with(1, 0, &[8], true);
+    let known = lead_by(&mut fixture);
     for key in 0..600_u64 {
-        stage.shard.put(key, &key.to_le_bytes()).unwrap();
+        fixture.shard.put(key, &key.to_le_bytes()).unwrap();
     }
-    let outline = stage.shard.tree().outline(usize::MAX);
+    let outline = fixture.shard.tree().outline(usize::MAX);
     let (_, last) = *outline.last().unwrap().children.last().unwrap();
     // The endpoint gives away all but a few keys.
-    stage.shard.tree().shrink(0, 20).unwrap();
+    fixture.shard.tree().shrink(0, 20).unwrap();
     for (lead, astray) in [(ROOT, 0), (last.index, 1)] {
         *known.borrow_mut() = BTreeMap::from([(0, lead)]);
-        let (found, seen) = ask(&mut stage, Query::Get { key: 500 });
+        let (found, seen) = ask(&mut fixture, Query::Get { key: 500 });
         assert_eq!(
             (found, seen.network_astray, seen.moved),
             (Found::Moved, astray, 1)
@@ -250,25 +250,25 @@ fn keys_of_another_endpoint_are_elsewhere() {
 
 #[test]
 fn a_torn_answer_is_asked_for_again_and_then_done_without() {
-    let mut stage = Stage::with(1, 0, &[8], true);
-    let known = lead_by(&mut stage);
+    let mut fixture = Fixture::with(1, 0, &[8], true);
+    let known = lead_by(&mut fixture);
     for key in 0..600_u64 {
-        stage.shard.put(key, &key.to_le_bytes()).unwrap();
+        fixture.shard.put(key, &key.to_le_bytes()).unwrap();
     }
-    let outline = stage.shard.tree().outline(usize::MAX);
+    let outline = fixture.shard.tree().outline(usize::MAX);
     let (low, leaf) = outline.last().unwrap().children[0];
     learn(&known, &[(leaf, low)]);
     // An entry of a leaf that the plain walk does not come to; its check does not fit any more.
     let (other_low, _) = outline.last().unwrap().children[1];
-    let at = stage.reader.remote.layout.offset(leaf.index) as usize;
-    let word = stage.shard.tree().block().word(at + 80);
+    let at = fixture.reader.remote.layout.offset(leaf.index) as usize;
+    let word = fixture.shard.tree().block().word(at + 80);
     word.fetch_xor(1, core::sync::atomic::Ordering::Relaxed);
-    let (found, seen) = ask(&mut stage, Query::Get { key: other_low });
+    let (found, seen) = ask(&mut fixture, Query::Get { key: other_low });
     assert_eq!(
         found,
         Found::Value(Some((&other_low.to_le_bytes()[..]).into()))
     );
-    let torn_max = u64::from(stage.reader.config.torn_max);
+    let torn_max = u64::from(fixture.reader.config.torn_max);
     assert_eq!(
         (seen.torn, seen.network_queries),
         (torn_max + 1, torn_max + 1)
@@ -278,26 +278,37 @@ fn a_torn_answer_is_asked_for_again_and_then_done_without() {
 
 #[test]
 fn a_query_that_no_switch_answers_breaks_the_way_and_is_counted() {
-    let mut stage = Stage::with(1, 0, &[8], true);
-    stage.shard.put(5, &[5; 8]).unwrap();
+    let mut fixture = Fixture::with(1, 0, &[8], true);
+    fixture.shard.put(5, &[5; 8]).unwrap();
     let query = Query::Get { key: 5 };
     // Those that were to do without are lost with it.
-    assert!(stage.reader.begin_by(&mut stage.played, 1, query, 1, false));
-    assert!(!stage.reader.is_refused());
-    assert!(stage.reader.begin(&mut stage.played, 2, query, 1));
+    assert!(
+        fixture
+            .reader
+            .begin_by(&mut fixture.nic, 1, query, 1, false)
+    );
+    assert!(!fixture.reader.is_refused());
+    assert!(fixture.reader.begin(&mut fixture.nic, 2, query, 1));
     let mut ends = Vec::new();
-    while let Some((tag, found)) = stage.reader.poll(&mut stage.played) {
+    while let Some((tag, found)) = fixture.reader.poll(&mut fixture.nic) {
         assert_eq!(found, Found::Gone);
         ends.push(tag);
     }
     ends.sort_unstable();
     assert_eq!(ends, [1, 2]);
-    assert!(stage.reader.is_broken() && stage.reader.is_refused());
-    assert_eq!(stage.reader.statistics().network_refused, 1);
+    assert!(fixture.reader.is_broken() && fixture.reader.is_refused());
+    assert_eq!(fixture.reader.statistics().network_refused, 1);
     // A way that breaks otherwise was not refused.
-    let mut stage = Stage::with(1, 0, &[8], true);
-    assert!(stage.reader.begin_by(&mut stage.played, 1, query, 1, false));
-    stage.played.break_off();
-    assert_eq!(stage.reader.poll(&mut stage.played), Some((1, Found::Gone)));
-    assert!(stage.reader.is_broken() && !stage.reader.is_refused());
+    let mut fixture = Fixture::with(1, 0, &[8], true);
+    assert!(
+        fixture
+            .reader
+            .begin_by(&mut fixture.nic, 1, query, 1, false)
+    );
+    fixture.nic.break_off();
+    assert_eq!(
+        fixture.reader.poll(&mut fixture.nic),
+        Some((1, Found::Gone))
+    );
+    assert!(fixture.reader.is_broken() && !fixture.reader.is_refused());
 }

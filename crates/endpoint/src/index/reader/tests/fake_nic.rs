@@ -1,6 +1,6 @@
-//! A NIC that the tests play: READs bring their cache lines one at a time, in any order, while the
-//! tree changes. What is not a READ is lost. Switches between them, if there are any, answer
-//! queries: READs with rkey 0.
+//! A fake NIC of both ends: READs bring their cache lines one at a time, in any order, while the
+//! tree changes. What is not a READ is lost. Fake switches, if there are any, answer queries: READs
+//! with rkey 0.
 
 use rackweave_base::{Qpn, Rkey, Rng};
 use rackweave_verbs::scripted::{ScriptedNic, Tables};
@@ -27,7 +27,7 @@ struct Read {
 pub type Network = Box<dyn FnMut(u64) -> (Rkey, u64)>;
 
 /// Both ends' NIC.
-pub struct Played {
+pub struct FakeNic {
     /// Without one a query gets to the endpoint, where no region has its key.
     pub network: Option<Network>,
 
@@ -38,7 +38,7 @@ pub struct Played {
     broken: bool,
 }
 
-impl Played {
+impl FakeNic {
     pub fn new(seed: u64, room: usize) -> Self {
         Self {
             network: None,
@@ -96,7 +96,7 @@ impl Played {
     }
 }
 
-impl ScriptedNic for Played {
+impl ScriptedNic for FakeNic {
     fn tables(&mut self) -> &mut Tables {
         &mut self.tables
     }
