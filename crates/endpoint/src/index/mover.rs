@@ -8,11 +8,14 @@
 //! | sealing | the taker, whether all has come | committing |
 //! | committing | the giver, to give the range away | adopting |
 //! | adopting | the taker, to own it | the end |
+//! | aborting | the giver, to refuse a commit that is still on its way | discarding |
 //! | discarding, releasing | the taker, then the giver, to stay as they were | the end |
 //!
 //! A refusal before the commit makes both stay as they were. From the commit on there is no way
 //! back. A mover that loses a connection ends in between; [`Mover::resume`] makes another one take
-//! up what the shards say is under way.
+//! up what the shards say is under way. It cannot know whether the former one has sent the commit,
+//! so it aborts the move first. The giver is released last: a taker that had all may own the range
+//! if the giver dies, so nobody writes to it before the taker has discarded it.
 
 use super::map::{EndpointId, PartitionMap};
 use super::message::{Entries, Numbers, Outcome, Page, Request, reply};
@@ -93,6 +96,7 @@ enum Phase {
     Sealing,
     Committing,
     Adopting,
+    Aborting(MoveError),
     Discarding(MoveError),
     Releasing(MoveError),
     Ended,
@@ -140,8 +144,7 @@ impl Mover {
     }
 
     /// Takes up a move that another mover has left, from what both shards say of it, and from the
-    /// newest map. Nothing if there is nothing to take up. A move that was not committed is undone:
-    /// by the giver, and when that does not give any more, by the taker.
+    /// newest map. Nothing if there is nothing to take up. A move that was not committed is undone.
     pub fn resume(
         (from, giver): (EndpointId, &ShardState),
         (to, taker): (EndpointId, &ShardState),
@@ -152,7 +155,7 @@ impl Mover {
         let decided = |(_, keys, _): &(_, Marked, _)| map.owner(keys.low) == to;
         let ((id, keys, entries), phase) = match (taker.getting, giver.giving) {
             (Some(got), _) if decided(&got) => (got, Phase::Adopting),
-            (_, Some((id, keys))) => ((id, keys, 0), Phase::Releasing(interrupted)),
+            (_, Some((id, keys))) => ((id, keys, 0), Phase::Aborting(interrupted)),
             (Some(got), None) => (got, Phase::Discarding(interrupted)),
             (None, None) => return None,
         };
@@ -217,6 +220,7 @@ impl Mover {
                 let map = self.next.clone()?;
                 (Side::Taker, Request::Adopt { id, map })
             }
+            Phase::Aborting(_) => (Side::Giver, Request::Abort { id }),
             Phase::Discarding(_) => (Side::Taker, Request::Discard { id }),
             Phase::Releasing(_) => (Side::Giver, Request::Release { id }),
             Phase::Ended => return None,
@@ -279,6 +283,7 @@ impl Mover {
                     map: self.next.take()?,
                 })));
             }
+            Phase::Aborting(error) => Phase::Discarding(error),
             Phase::Discarding(error) => Phase::Releasing(error),
             Phase::Releasing(error) => {
                 self.phase = Phase::Ended;
@@ -295,6 +300,11 @@ impl Mover {
         let error = MoveError::Refused { endpoint, outcome };
         self.phase = match self.phase {
             Phase::Marking => {
+                self.phase = Phase::Ended;
+                return Progress::End(Err(error));
+            }
+            // It has been decided meanwhile.
+            Phase::Aborting(error) => {
                 self.phase = Phase::Ended;
                 return Progress::End(Err(error));
             }

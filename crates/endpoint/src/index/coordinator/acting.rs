@@ -232,8 +232,7 @@ fn newest(states: &[Option<ShardState>]) -> usize {
 }
 
 /// Something that another has left, to be ended: what was decided first, since keys have no owner
-/// until then. What was not is released by its giver before its taker discards it: if the commit is
-/// still on its way, it is refused from then on, or was in time, and then the taker is asked again.
+/// until then.
 fn left_over(states: &[(EndpointId, &ShardState)], map: &PartitionMap) -> Option<Mover> {
     let got = |to: &&(EndpointId, &ShardState)| {
         let got = to.1.getting;
@@ -242,11 +241,18 @@ fn left_over(states: &[(EndpointId, &ShardState)], map: &PartitionMap) -> Option
     let decided = states.iter().find(got);
     let gives = states.iter().find(|from| from.1.giving.is_some());
     let gets = states.iter().find(|to| to.1.getting.is_some());
-    // Only one side is asked, so the other one may be anybody.
+    // A side that has nothing to end may be anybody.
     let other = |than: EndpointId| states.iter().find(|other| other.0 != than);
+    let taker = |id| {
+        let mut takers = states.iter();
+        takers.find(|to| to.1.getting.is_some_and(|got| got.0 == id))
+    };
     let (from, to) = match (decided, gives) {
         (Some(to), _) => (other(to.0)?, to),
-        (None, Some(from)) => (from, other(from.0)?),
+        (None, Some(from)) => {
+            let (id, _) = from.1.giving?;
+            (from, taker(id).or_else(|| other(from.0))?)
+        }
         (None, None) => gets.and_then(|to| Some((other(to.0)?, to)))?,
     };
     Mover::resume(*from, *to, map)

@@ -133,6 +133,7 @@ impl<'a> Request<'a> {
                 entries: n.word()?,
             },
             Method::Adopt => Self::Adopt { id, map: n.map()? },
+            Method::Abort => Self::Abort { id },
             _ => return None,
         })
     }
@@ -159,6 +160,7 @@ impl<'a> Request<'a> {
             Self::Discard { .. } => Method::Discard,
             Self::Seal { .. } => Method::Seal,
             Self::Adopt { .. } => Method::Adopt,
+            Self::Abort { .. } => Method::Abort,
         }
     }
 
@@ -208,7 +210,7 @@ impl<'a> Request<'a> {
                 word(id.0);
                 word(*number);
             }
-            Self::Release { id } | Self::Discard { id } => word(id.0),
+            Self::Release { id } | Self::Discard { id } | Self::Abort { id } => word(id.0),
             Self::Commit { id, map } | Self::Adopt { id, map } => {
                 word(id.0);
                 bytes.extend(map.encode());

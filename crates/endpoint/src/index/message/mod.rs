@@ -56,6 +56,8 @@ pub enum Method {
     Seal = 18,
     /// Owns the range from now on.
     Adopt = 19,
+    /// Will not give the range away.
+    Abort = 20,
 }
 
 impl Method {
@@ -170,6 +172,9 @@ pub enum Request<'a> {
     Adopt {
         id: MoveId,
         map: PartitionMap,
+    },
+    Abort {
+        id: MoveId,
     },
 }
 

@@ -56,6 +56,7 @@ fn requests<'a>(numbers: [u64; 4], bytes: &'a [u8], entries: &'a [u8]) -> Vec<Re
         Request::Discard { id },
         Request::Seal { id, entries: d },
         Request::Adopt { id, map },
+        Request::Abort { id },
     ]
 }
 

@@ -173,6 +173,7 @@ impl IndexServer {
                 .mark(*id, *to, (*low, *last), *entries_max, map)
                 .map(|marked| vec![marked.low, marked.last]),
             Request::Export { id, from } => return self.export(*id, *from, reply),
+            Request::Abort { id } => shard.abort(*id).map(|()| Vec::new()),
             Request::Release { id } => {
                 shard.release(*id);
                 Ok(Vec::new())

@@ -42,7 +42,12 @@ impl Shard {
         if map.with_move(self.me, to, range.low, range.last).is_err() {
             return Err(HandoverError::Range { low, last });
         }
-        control.giving = Some(Giving { id, to, range });
+        control.giving = Some(Giving {
+            id,
+            to,
+            range,
+            aborted: false,
+        });
         self.ownership.change(self.owned().keys, range);
         Ok(Marked {
             low: range.low,
@@ -105,6 +110,16 @@ impl Shard {
         Ok(refused)
     }
 
+    /// Refuses the commit from now on. Writes still wait: until it discards the range, the taker
+    /// may own it if this endpoint dies.
+    ///
+    /// # Errors
+    /// If there is no such move: it may have been committed.
+    pub fn abort(&self, id: MoveId) -> Result<(), HandoverError> {
+        self.control().giving(id)?.aborted = true;
+        Ok(())
+    }
+
     /// Does not give the range away: writes go on. Nothing happens if no such move is under way.
     pub fn release(&self, id: MoveId) {
         let mut control = self.control();
@@ -125,6 +140,9 @@ impl Shard {
             return Ok(());
         }
         let giving = *control.giving(id)?;
+        if giving.aborted {
+            return Err(HandoverError::Aborted);
+        }
         let range = giving.range;
         let next = control
             .map

@@ -9,7 +9,8 @@
 //! | commit | owns less; the tree's bounds and its tree nodes are cut back | |
 //! | adopt | | owns more |
 //!
-//! Until the commit either side can go back. The commit decides: after it the range is with the
+//! Until the commit either side can go back: the giver aborts the move, if a commit may be on its
+//! way; the taker discards the range, and then the giver releases it to writers. The commit decides: after it the range is with the
 //! taker, who owns it from the adoption on. In between nobody owns it, and requests for it wait.
 //! If the giver dies after the seal, the taker may own the range, whether or not it was committed
 //! ([`Shard::begin_anew`]): there is no other copy.
@@ -196,8 +197,8 @@ impl Shard {
 }
 
 impl Control {
-    fn giving(&self, id: MoveId) -> Result<&Giving, HandoverError> {
-        let giving = self.giving.as_ref().ok_or(HandoverError::Unknown)?;
+    fn giving(&mut self, id: MoveId) -> Result<&mut Giving, HandoverError> {
+        let giving = self.giving.as_mut().ok_or(HandoverError::Unknown)?;
         let same = giving.id == id;
         same.then_some(giving).ok_or(HandoverError::Other)
     }

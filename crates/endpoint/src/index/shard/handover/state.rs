@@ -14,6 +14,8 @@ pub(in crate::index::shard) struct Giving {
     pub id: MoveId,
     pub to: EndpointId,
     pub range: Span,
+    /// It will not be committed.
+    pub aborted: bool,
 }
 
 /// A range that is coming.
@@ -110,6 +112,9 @@ pub enum HandoverError {
     /// There is no such move.
     #[error("the shard is not taking part in this move")]
     Unknown,
+    /// The move will not be committed.
+    #[error("the move was aborted")]
+    Aborted,
     /// The range cannot go from here, or come here.
     #[error("keys {low} to {last} are not at an end of what the shard has, next to the taker's")]
     Range {

@@ -110,34 +110,53 @@ fn a_move_among_others_that_was_not_committed_is_refused() {
 
 #[test]
 fn a_commit_that_is_late_is_refused_or_was_in_time() {
-    for in_time in [false, true] {
+    // The steps of an heir that has asked both, before the commit comes.
+    for steps in 0..=3 {
         let (start, shards) = three();
         let shards = both(&shards);
         let mut servers = servers(&shards);
         let before = contents(&shards);
         let mut mover = Mover::new(MoveId(1), a_move(450, 499, 1000), start.clone());
         run_until(&mut mover, &mut servers, Method::Commit);
-        // An heir asks both; the commit comes before it does anything, or when it has begun.
+        let heir = |map: &PartitionMap| {
+            let states = [shards[0].state(), shards[1].state()];
+            Mover::resume((LEFT, &states[0]), (RIGHT, &states[1]), map)
+        };
+        let mut first = heir(&start).expect("a move");
+        let mut end = run(&mut first, &mut servers, steps, || {});
+        assert!(run(&mut mover, &mut servers, 1, || {}).is_none());
+        let in_time = steps == 0;
+        assert_eq!(newest(&shards).owner(450) == RIGHT, in_time);
+        if end.is_none() {
+            end = run(&mut first, &mut servers, 100, || {});
+        }
+        assert_eq!(end, Some(Err(MoveError::Interrupted(LEFT))));
+        let map = newest(&shards);
+        let end = heir(&map).map(|mut heir| run(&mut heir, &mut servers, 100, || {}));
+        assert_eq!(end.is_some_and(|end| end.unwrap().is_ok()), in_time);
+        assert!(heir(&newest(&shards)).is_none());
+        assert_eq!(newest(&shards), map);
+        assert_eq!(contents(&shards), before);
+    }
+}
+
+#[test]
+fn a_giver_that_writes_again_leaves_nothing_to_its_taker() {
+    let mut written = 0;
+    for steps in 0..4 {
+        let (start, shards) = three();
+        let mut servers = servers(&both(&shards));
+        let mut mover = Mover::new(MoveId(1), a_move(450, 499, 1000), start.clone());
+        run_until(&mut mover, &mut servers, Method::Commit);
         let states = [shards[0].state(), shards[1].state()];
         let mut heir =
             Mover::resume((LEFT, &states[0]), (RIGHT, &states[1]), &start).expect("a move");
-        if in_time {
-            assert!(run(&mut mover, &mut servers, 1, || {}).is_none());
-            assert_eq!(newest(&shards).owner(450), RIGHT);
-        }
-        let end = run(&mut heir, &mut servers, 100, || {}).unwrap();
-        assert_eq!(end, Err(MoveError::Interrupted(LEFT)));
-        if !in_time {
-            assert!(run(&mut mover, &mut servers, 1, || {}).is_none());
-        }
-        let states = [shards[0].state(), shards[1].state()];
-        let map = newest(&shards);
-        let mut heir =
-            Mover::resume((LEFT, &states[0]), (RIGHT, &states[1]), &map).expect("a move");
-        let end = run(&mut heir, &mut servers, 100, || {}).unwrap();
-        assert_eq!(end.is_ok(), in_time);
-        let owner = newest(&shards).owner(450);
-        assert_eq!(owner, if in_time { RIGHT } else { LEFT });
-        assert_eq!(contents(&shards), before);
+        run(&mut heir, &mut servers, steps, || {});
+        let is_newer = shards[0].put(470, b"new").is_ok();
+        written += u32::from(is_newer);
+        let map = Shard::begin_anew(&shards[1..], &start, LEFT).unwrap();
+        // The value is the last one, or it is gone with the giver.
+        assert!(!is_newer || map.owner(470) == LEFT, "after {steps} steps");
     }
+    assert!(written > 0, "the heir gives the range back");
 }
