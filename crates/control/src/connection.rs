@@ -2,7 +2,7 @@
 
 use crate::hello::{MAGIC, Reply, one_line};
 use crate::identity::{Credential, Security, server_name};
-use crate::message::{EncodeError, MessageReader, encode};
+use crate::message::{EncodeError, MessageReader, decode, encode};
 use crate::stream::{Stream, Trouble};
 use crate::{
     CONTROLLER_NAME, ControlError, HELLO_LEN_MAX, Hello, MESSAGE_LEN_MAX, PROTOCOL_VERSION,
@@ -122,29 +122,10 @@ impl Connection {
         let mut inbound = MessageReader::new(MESSAGE_LEN_MAX);
         let reply = exchange(&mut stream, &mut inbound, &hello, &peer, deadline)?;
         check_key(&stream, security, &peer)?;
-        match serde_json::from_slice(&reply) {
-            Ok(Reply::Welcome { version, body })
-                if (PROTOCOL_VERSION_MIN..=PROTOCOL_VERSION).contains(&version) =>
-            {
-                let name = CONTROLLER_NAME.to_string();
-                let connection = Connection::new(stream, inbound, name, peer_addr, version);
-                Ok((connection, body))
-            }
-            Ok(Reply::Welcome { version, .. }) => Err(ControlError::Version {
-                peer,
-                min: version,
-                max: version,
-            }),
-            Ok(Reply::Refused { reason, remedy }) => Err(ControlError::Refused {
-                by: peer,
-                reason: one_line(&reason),
-                remedy: one_line(&remedy),
-            }),
-            Err(_) => Err(ControlError::NotOurProtocol {
-                peer,
-                detail: "its answer to our hello is none".to_string(),
-            }),
-        }
+        let (version, body) = Reply::parse(&reply, &peer)?;
+        let name = CONTROLLER_NAME.to_string();
+        let connection = Connection::new(stream, inbound, name, peer_addr, version);
+        Ok((connection, body))
     }
 
     pub(crate) fn new(
@@ -192,12 +173,7 @@ impl Connection {
         let Some(body) = self.receive_body(after(limit))? else {
             return Ok(None);
         };
-        serde_json::from_slice(&body)
-            .map(Some)
-            .map_err(|error| ControlError::Malformed {
-                peer: self.peer(),
-                detail: error.to_string(),
-            })
+        decode(&body, &self.peer()).map(Some)
     }
 
     /// Sends `question` and waits up to `limit` for the next message, its answer. The other side

@@ -37,9 +37,21 @@ struct HelloHead {
 /// The server's answer to a hello.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Reply {
-    Welcome { version: u16, body: Value },
-    Refused { reason: String, remedy: String },
+pub enum Reply {
+    /// The client may go on.
+    Welcome {
+        /// The version to speak.
+        version: u16,
+        /// More from the layer above.
+        body: Value,
+    },
+    /// The server closes.
+    Refused {
+        /// Why.
+        reason: String,
+        /// What to do.
+        remedy: String,
+    },
 }
 
 impl Hello {
@@ -48,7 +60,7 @@ impl Hello {
     /// # Errors
     /// [`ControlError::NotOurProtocol`] without the magic, [`ControlError::Version`] without a
     /// common version, [`ControlError::Malformed`] if the rest is not as this version has it.
-    pub(crate) fn parse(body: &[u8], peer: &str) -> Result<(Hello, u16), ControlError> {
+    pub fn parse(body: &[u8], peer: &str) -> Result<(Hello, u16), ControlError> {
         let head = serde_json::from_slice::<HelloHead>(body)
             .ok()
             .filter(|head| head.magic == MAGIC)
@@ -70,6 +82,39 @@ impl Hello {
             detail: format!("its hello: {error}"),
         })?;
         Ok((hello, version))
+    }
+}
+
+impl Reply {
+    /// Reads the answer to our hello from the body of `peer`'s first message. Returns the version
+    /// to speak and the body of the welcome.
+    ///
+    /// # Errors
+    /// [`ControlError::Refused`], [`ControlError::Version`] with a version that this side does not
+    /// speak, [`ControlError::NotOurProtocol`] if it is no answer.
+    pub fn parse(body: &[u8], peer: &str) -> Result<(u16, Value), ControlError> {
+        let peer = peer.to_string();
+        match serde_json::from_slice(body) {
+            Ok(Reply::Welcome { version, body })
+                if (PROTOCOL_VERSION_MIN..=PROTOCOL_VERSION).contains(&version) =>
+            {
+                Ok((version, body))
+            }
+            Ok(Reply::Welcome { version, .. }) => Err(ControlError::Version {
+                peer,
+                min: version,
+                max: version,
+            }),
+            Ok(Reply::Refused { reason, remedy }) => Err(ControlError::Refused {
+                by: peer,
+                reason: one_line(&reason),
+                remedy: one_line(&remedy),
+            }),
+            Err(_) => Err(ControlError::NotOurProtocol {
+                peer,
+                detail: "its answer to our hello is none".to_string(),
+            }),
+        }
     }
 }
 

@@ -73,6 +73,13 @@ pub use identity::{Credential, Identity, Security, dns_name};
 pub use listener::{HALF_OPEN_MAX, Incoming, Listener, Pending, oldest_of_most};
 pub use message::{HELLO_LEN_MAX, MESSAGE_LEN_MAX};
 
+/// The parts of the protocol that know no socket, to be driven by a fuzzer.
+#[doc(hidden)]
+pub mod parts {
+    pub use crate::hello::Reply;
+    pub use crate::message::{EncodeError, MessageReader, TooLong, decode, encode};
+}
+
 /// The newest version of the protocol that this side speaks.
 pub const PROTOCOL_VERSION: u16 = 1;
 

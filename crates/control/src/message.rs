@@ -1,6 +1,8 @@
 //! Messages as bytes: a length and a JSON text. No sockets here.
 
+use crate::ControlError;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// The longest body of a message, in bytes.
 pub const MESSAGE_LEN_MAX: usize = 1 << 20;
@@ -13,7 +15,7 @@ const PREFIX_LEN: usize = 4;
 
 /// A body of more than the limit.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooLong {
+pub struct TooLong {
     /// Its length, in bytes.
     pub len: usize,
     /// What was allowed, in bytes.
@@ -22,7 +24,7 @@ pub(crate) struct TooLong {
 
 /// Why a value did not become a message.
 #[derive(Debug)]
-pub(crate) enum EncodeError {
+pub enum EncodeError {
     /// The body is above the limit.
     TooLong(TooLong),
     /// The value has no JSON form.
@@ -30,7 +32,10 @@ pub(crate) enum EncodeError {
 }
 
 /// The bytes of `value` as one message, its body at most `limit` bytes.
-pub(crate) fn encode<T: Serialize>(value: &T, limit: usize) -> Result<Vec<u8>, EncodeError> {
+///
+/// # Errors
+/// If the body is longer, or the value has no JSON form.
+pub fn encode<T: Serialize>(value: &T, limit: usize) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = vec![0; PREFIX_LEN];
     serde_json::to_writer(&mut bytes, value).map_err(EncodeError::Json)?;
     let len = bytes.len() - PREFIX_LEN;
@@ -43,19 +48,30 @@ pub(crate) fn encode<T: Serialize>(value: &T, limit: usize) -> Result<Vec<u8>, E
     }
 }
 
+/// The value that the body of a message from `peer` says.
+///
+/// # Errors
+/// [`ControlError::Malformed`] if it says no `T`.
+pub fn decode<T: DeserializeOwned>(body: &[u8], peer: &str) -> Result<T, ControlError> {
+    serde_json::from_slice(body).map_err(|error| ControlError::Malformed {
+        peer: peer.to_string(),
+        detail: error.to_string(),
+    })
+}
+
 /// Takes bytes as they come, gives bodies as they are complete.
 ///
 /// It holds what was handed in and not yet given out, and never sets memory aside for bytes that
 /// have only been announced.
 #[derive(Debug)]
-pub(crate) struct MessageReader {
+pub struct MessageReader {
     bytes: Vec<u8>,
     limit: usize,
 }
 
 impl MessageReader {
     /// A reader of bodies of at most `limit` bytes.
-    pub(crate) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self {
             bytes: Vec::new(),
             limit,
@@ -63,12 +79,12 @@ impl MessageReader {
     }
 
     /// From here on bodies may have `limit` bytes.
-    pub(crate) fn set_limit(&mut self, limit: usize) {
+    pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
     /// Takes the next bytes of the stream.
-    pub(crate) fn handle_bytes(&mut self, bytes: &[u8]) {
+    pub fn handle_bytes(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -76,7 +92,7 @@ impl MessageReader {
     ///
     /// # Errors
     /// As soon as the length is known to be above the limit; the stream is of no use after that.
-    pub(crate) fn poll_body(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
+    pub fn poll_body(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
         let Some(prefix) = self.bytes.first_chunk::<PREFIX_LEN>() else {
             return Ok(None);
         };
@@ -97,7 +113,7 @@ impl MessageReader {
     }
 
     /// Whether part of a message is here.
-    pub(crate) fn has_begun(&self) -> bool {
+    pub fn has_begun(&self) -> bool {
         !self.bytes.is_empty()
     }
 }
