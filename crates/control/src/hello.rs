@@ -79,7 +79,7 @@ impl Hello {
         }
         let hello = serde_json::from_slice(body).map_err(|error| ControlError::Malformed {
             peer: peer.to_string(),
-            detail: format!("its hello: {error}"),
+            detail: one_line(&format!("its hello: {error}")),
         })?;
         Ok((hello, version))
     }

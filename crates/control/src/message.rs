@@ -1,6 +1,7 @@
 //! Messages as bytes: a length and a JSON text. No sockets here.
 
 use crate::ControlError;
+use crate::hello::one_line;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -55,7 +56,8 @@ pub fn encode<T: Serialize>(value: &T, limit: usize) -> Result<Vec<u8>, EncodeEr
 pub fn decode<T: DeserializeOwned>(body: &[u8], peer: &str) -> Result<T, ControlError> {
     serde_json::from_slice(body).map_err(|error| ControlError::Malformed {
         peer: peer.to_string(),
-        detail: error.to_string(),
+        // It quotes what came.
+        detail: one_line(&error.to_string()),
     })
 }
 

@@ -117,3 +117,19 @@ fn the_limit_is_the_longest_that_passes() {
     assert_eq!(reader.poll_body(), Ok(None));
     assert!(reader.has_begun());
 }
+
+#[test]
+fn what_is_wrong_with_a_message_is_said_in_one_short_line() {
+    #[derive(Debug, serde::Deserialize)]
+    enum Answer {
+        #[expect(dead_code, reason = "no message here says it")]
+        Yes,
+    }
+    let names = ["N\\no".to_string(), "\\u001b[2J".to_string(), "n".repeat(9000)];
+    for name in names {
+        let body = format!("\"{name}\"");
+        let error = decode::<Answer>(body.as_bytes(), "p").expect_err("no answer");
+        let text = error.to_string();
+        assert!(!text.contains(char::is_control) && text.len() < 1000, "{text:?}");
+    }
+}
