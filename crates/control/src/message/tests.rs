@@ -82,6 +82,14 @@ proptest! {
             .collect();
         prop_assert_eq!(decoded, texts);
     }
+
+    #[test]
+    fn numbers_arrive_as_they_were_sent(
+        number in proptest::num::f64::NORMAL | proptest::num::f64::SUBNORMAL
+    ) {
+        let stream = encode(&number, MESSAGE_LEN_MAX).expect("short enough");
+        prop_assert_eq!(decode::<f64>(&stream[PREFIX_LEN..], "p").expect("a number"), number);
+    }
 }
 
 #[test]
@@ -125,11 +133,18 @@ fn what_is_wrong_with_a_message_is_said_in_one_short_line() {
         #[expect(dead_code, reason = "no message here says it")]
         Yes,
     }
-    let names = ["N\\no".to_string(), "\\u001b[2J".to_string(), "n".repeat(9000)];
+    let names = [
+        "N\\no".to_string(),
+        "\\u001b[2J".to_string(),
+        "n".repeat(9000),
+    ];
     for name in names {
         let body = format!("\"{name}\"");
         let error = decode::<Answer>(body.as_bytes(), "p").expect_err("no answer");
         let text = error.to_string();
-        assert!(!text.contains(char::is_control) && text.len() < 1000, "{text:?}");
+        assert!(
+            !text.contains(char::is_control) && text.len() < 1000,
+            "{text:?}"
+        );
     }
 }
