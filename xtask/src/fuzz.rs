@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Targets; `crates/fuzz-harness` says what each does.
-const TARGETS: [&str; 11] = [
+const TARGETS: [&str; 12] = [
     "parse",
     "nic",
     "nic_ops",
@@ -22,6 +22,7 @@ const TARGETS: [&str; 11] = [
     "superblock",
     "config",
     "nvme",
+    "control",
 ];
 const SECONDS: u32 = 60;
 /// Longer inputs teach nothing that shorter ones do not.

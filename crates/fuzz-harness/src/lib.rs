@@ -6,14 +6,16 @@
 //! [`handshake()`] a stream to both machines of the
 //! messaging handshake, [`tree_node()`] the memory of a B+tree to its readers, [`rpc()`] messages
 //! above the transport and requests to an index server, [`superblock()`] page 0 of a page store,
-//! [`config()`] the text of a configuration, [`nvme()`] capsules to an NVMe-oF target. They assert
+//! [`config()`] the text of a configuration, [`nvme()`] capsules to an NVMe-oF target,
+//! [`control()`] a stream of control messages. They assert
 //! what must hold besides: a parsed packet or message is a fixpoint of emitting and parsing,
 //! protected bytes never change, a stranger's packet changes nothing but a counter of drops, no
 //! item is lost, repeated or out of order, a handshake ends and holds nothing, a walk through a
 //! tree ends, reads nothing outside of the tree, and finds what a sound tree holds, an index server
 //! answers as a model does, a superblock with one wrong bit is refused, a configuration is the same
 //! when it is written again, every command has exactly one response and touches no memory that it
-//! has not named.
+//! has not named, a stream gives the same messages wherever it is cut, and an error about one is a
+//! line.
 //!
 //! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
 //! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
@@ -22,6 +24,7 @@
 //! Only the seams are used: no machine is opened to be fuzzed.
 
 mod config;
+mod control;
 mod handshake;
 mod input;
 mod nic;
@@ -38,6 +41,7 @@ mod switch;
 mod tree_node;
 
 pub use config::config;
+pub use control::control;
 pub use handshake::handshake;
 pub use nic::nic;
 pub use nic_ops::nic_ops;
@@ -61,7 +65,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     Target {
         name: "parse",
         run: parse,
@@ -116,5 +120,10 @@ pub const TARGETS: [Target; 11] = [
         name: "nvme",
         run: nvme,
         seeds: nvme::seeds,
+    },
+    Target {
+        name: "control",
+        run: control,
+        seeds: control::seeds,
     },
 ];

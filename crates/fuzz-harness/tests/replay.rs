@@ -157,6 +157,11 @@ fn nvme() {
     check("nvme");
 }
 
+#[test]
+fn control() {
+    check("control");
+}
+
 /// The corpora hold what they started with, so that they can be made again from nothing.
 #[test]
 fn the_starting_inputs_are_in_the_corpora() {

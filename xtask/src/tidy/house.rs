@@ -159,6 +159,7 @@ const ARROWS: [(&str, &[&str], &str); 22] = [
             "controller",
             "target",
             "endpoint",
+            "control",
             "rack",
         ],
         "the harness drives the machines by their seams, and reads a configuration as a rack does",
