@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Targets; `crates/fuzz-harness` says what each does.
-const TARGETS: [&str; 12] = [
+const TARGETS: [&str; 13] = [
     "parse",
     "nic",
     "nic_ops",
@@ -23,6 +23,7 @@ const TARGETS: [&str; 12] = [
     "config",
     "nvme",
     "control",
+    "shared_memory",
 ];
 const SECONDS: u32 = 60;
 /// Longer inputs teach nothing that shorter ones do not.

@@ -20,6 +20,11 @@ impl<'a> Input<'a> {
         Some(u16::from_le_bytes(self.array()?))
     }
 
+    /// A half word as a signed number.
+    pub fn signed_half(&mut self) -> Option<i64> {
+        Some(i16::from_le_bytes(self.array()?).into())
+    }
+
     pub fn word(&mut self) -> Option<u32> {
         Some(u32::from_le_bytes(self.array()?))
     }

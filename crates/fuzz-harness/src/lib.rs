@@ -7,15 +7,16 @@
 //! messaging handshake, [`tree_node()`] the memory of a B+tree to its readers, [`rpc()`] messages
 //! above the transport and requests to an index server, [`superblock()`] page 0 of a page store,
 //! [`config()`] the text of a configuration, [`nvme()`] capsules to an NVMe-oF target,
-//! [`control()`] a stream of control messages. They assert
+//! [`control()`] a stream of control messages, [`shared_memory()`] the segment of a link, the arena
+//! and the handover of a hostile process. They assert
 //! what must hold besides: a parsed packet or message is a fixpoint of emitting and parsing,
 //! protected bytes never change, a stranger's packet changes nothing but a counter of drops, no
 //! item is lost, repeated or out of order, a handshake ends and holds nothing, a walk through a
 //! tree ends, reads nothing outside of the tree, and finds what a sound tree holds, an index server
 //! answers as a model does, a superblock with one wrong bit is refused, a configuration is the same
 //! when it is written again, every command has exactly one response and touches no memory that it
-//! has not named, a stream gives the same messages wherever it is cut, and an error about one is a
-//! line.
+//! has not named, a stream gives the same messages wherever it is cut, an error about one is a line,
+//! and what a link hands on is what the segment says or is refused, while another link goes on.
 //!
 //! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
 //! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
@@ -36,6 +37,7 @@ mod programs;
 mod rack;
 mod rpc;
 pub mod seeds;
+mod shared_memory;
 mod superblock;
 mod switch;
 mod tree_node;
@@ -49,6 +51,7 @@ pub use nvme::nvme;
 pub use parse::parse;
 pub use programs::programs;
 pub use rpc::rpc;
+pub use shared_memory::shared_memory;
 pub use superblock::superblock;
 pub use switch::switch;
 pub use tree_node::tree_node;
@@ -65,7 +68,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     Target {
         name: "parse",
         run: parse,
@@ -125,5 +128,10 @@ pub const TARGETS: [Target; 12] = [
         name: "control",
         run: control,
         seeds: control::seeds,
+    },
+    Target {
+        name: "shared_memory",
+        run: shared_memory,
+        seeds: shared_memory::seeds,
     },
 ];

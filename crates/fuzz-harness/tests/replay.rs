@@ -162,6 +162,11 @@ fn control() {
     check("control");
 }
 
+#[test]
+fn shared_memory() {
+    check("shared_memory");
+}
+
 /// The corpora hold what they started with, so that they can be made again from nothing.
 #[test]
 fn the_starting_inputs_are_in_the_corpora() {

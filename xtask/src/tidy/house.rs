@@ -158,6 +158,7 @@ const ARROWS: [(&str, &[&str], &str); 22] = [
             "programs",
             "controller",
             "target",
+            "link",
             "endpoint",
             "control",
             "rack",
