@@ -179,8 +179,13 @@ impl Victim {
             Content::Reference(reference) => {
                 let bytes = self.resolve(reference);
                 assert_eq!(found.payload.to_vec(&self.memory), bytes, "{reference:?}");
-                // The first word is what a switch looks at.
-                let word = bytes.as_ref().and_then(|bytes| bytes.first_chunk());
+                // The first word is what a switch looks at; the others may be nowhere.
+                let first = Reference {
+                    len: 8,
+                    ..*reference
+                };
+                let word = self.resolve(&first).filter(|_| reference.len >= 8);
+                let word = word.as_ref().and_then(|bytes| bytes.first_chunk());
                 let word = word.map(|word| u64::from_le_bytes(*word));
                 assert_eq!(found.payload.first_word(&self.memory), word);
             }
