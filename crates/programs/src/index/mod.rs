@@ -268,6 +268,10 @@ impl Index {
             return Err(DropReason::IndexForged);
         }
         let progress = query::detach(packet).map_err(|_| DropReason::Malformed)?;
+        let is_at_root = (progress.node, progress.slot) == (ROOT, NO_SLOT);
+        if !progress.fat_root_met && !is_at_root {
+            return Err(DropReason::Malformed);
+        }
         if progress.is_lookup {
             let asked = Start::of(packet).ok_or(DropReason::Malformed)?;
             return Ok((Asked::Lookup(asked), progress));

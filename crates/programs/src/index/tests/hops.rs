@@ -183,6 +183,22 @@ fn damaged_headers_are_dropped() {
     assert_eq!(core.counters(), IndexCounters::default());
 }
 
+/// The fuzz target `index`: the walk took for granted that before the fat root a query is at the
+/// root. The check value of the header lets one damaged header in 65,536 through.
+#[test]
+fn a_header_that_is_below_the_root_before_the_fat_root_is_dropped() {
+    let [mut edge, mut core] = edge_and_core();
+    let up = hand_on(&mut edge, 1, query_to(SERVER, 150), UPLINK);
+    let sound = progress_of(&up);
+    for wrong in [Progress { node: 7, ..sound }, Progress { slot: 5, ..sound }] {
+        let mut packet = query_to(SERVER, 150);
+        query::attach(&mut packet, &wrong).unwrap();
+        assert!(core.send(UPLINK, packet).is_none());
+    }
+    assert_eq!(core.drops(DropReason::Malformed), 2);
+    assert_eq!(core.counters(), IndexCounters::default());
+}
+
 #[test]
 fn a_way_up_to_nowhere_ends() {
     // Both think that the other one has the fat root.
