@@ -130,7 +130,6 @@ fn the_limit_is_the_longest_that_passes() {
 fn what_is_wrong_with_a_message_is_said_in_one_short_line() {
     #[derive(Debug, serde::Deserialize)]
     enum Answer {
-        #[expect(dead_code, reason = "no message here says it")]
         Yes,
     }
     let names = [
