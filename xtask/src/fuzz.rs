@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Targets; `crates/fuzz-harness` says what each does.
-const TARGETS: [&str; 13] = [
+const TARGETS: [&str; 14] = [
     "parse",
     "nic",
     "nic_ops",
@@ -24,6 +24,7 @@ const TARGETS: [&str; 13] = [
     "nvme",
     "control",
     "shared_memory",
+    "index",
 ];
 const SECONDS: u32 = 60;
 /// Longer inputs teach nothing that shorter ones do not.

@@ -3,20 +3,21 @@
 //! Each target is a function of bytes that must return, whatever the bytes are: [`parse`] the
 //! parser, [`nic`] packets to one NIC, [`nic_ops`] operations on two connected NICs, [`switch`]
 //! packets and faults to a switch that runs flows, [`programs()`] to one with pages and sequencers,
-//! [`handshake()`] a stream to both machines of the
-//! messaging handshake, [`tree_node()`] the memory of a B+tree to its readers, [`rpc()`] messages
-//! above the transport and requests to an index server, [`superblock()`] page 0 of a page store,
-//! [`config()`] the text of a configuration, [`nvme()`] capsules to an NVMe-oF target,
-//! [`control()`] a stream of control messages, [`shared_memory()`] the segment of a link, the arena
-//! and the handover of a hostile process. They assert
-//! what must hold besides: a parsed packet or message is a fixpoint of emitting and parsing,
-//! protected bytes never change, a stranger's packet changes nothing but a counter of drops, no
-//! item is lost, repeated or out of order, a handshake ends and holds nothing, a walk through a
-//! tree ends, reads nothing outside of the tree, and finds what a sound tree holds, an index server
-//! answers as a model does, a superblock with one wrong bit is refused, a configuration is the same
-//! when it is written again, every command has exactly one response and touches no memory that it
-//! has not named, a stream gives the same messages wherever it is cut, an error about one is a line,
-//! and what a link hands on is what the segment says or is refused, while another link goes on.
+//! [`handshake()`] a stream to both machines of the messaging handshake, [`tree_node()`] the memory
+//! of a B+tree to its readers, [`rpc()`] messages above the transport and requests to an index
+//! server, [`superblock()`] page 0 of a page store, [`config()`] the text of a configuration,
+//! [`nvme()`] capsules to an NVMe-oF target, [`control()`] a stream of control messages,
+//! [`shared_memory()`] the segment of a link, the arena and the handover of a hostile process,
+//! [`index()`] queries to a switch that leads them. They assert what must hold besides: a parsed
+//! packet or message is a fixpoint of emitting and parsing, protected bytes never change, a
+//! stranger's packet changes nothing but a counter of drops, no item is lost, repeated or out of
+//! order, a handshake ends and holds nothing, a walk through a tree ends, reads nothing outside of
+//! the tree, and finds what a sound tree holds, an index server answers as a model does, a
+//! superblock with one wrong bit is refused, a configuration is the same when it is written again,
+//! every command has exactly one response and touches no memory that it has not named, a stream
+//! gives the same messages wherever it is cut, an error about one is a line, what a link hands on
+//! is what the segment says or is refused, while another link goes on, and each query is led to the
+//! tree node that a model finds, or dropped for its reason.
 //!
 //! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
 //! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
@@ -27,6 +28,7 @@
 mod config;
 mod control;
 mod handshake;
+mod index;
 mod input;
 mod nic;
 mod nic_ops;
@@ -45,6 +47,7 @@ mod tree_node;
 pub use config::config;
 pub use control::control;
 pub use handshake::handshake;
+pub use index::index;
 pub use nic::nic;
 pub use nic_ops::nic_ops;
 pub use nvme::nvme;
@@ -68,7 +71,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     Target {
         name: "parse",
         run: parse,
@@ -133,5 +136,10 @@ pub const TARGETS: [Target; 13] = [
         name: "shared_memory",
         run: shared_memory,
         seeds: shared_memory::seeds,
+    },
+    Target {
+        name: "index",
+        run: index,
+        seeds: index::seeds,
     },
 ];

@@ -167,6 +167,11 @@ fn shared_memory() {
     check("shared_memory");
 }
 
+#[test]
+fn index() {
+    check("index");
+}
+
 /// The corpora hold what they started with, so that they can be made again from nothing.
 #[test]
 fn the_starting_inputs_are_in_the_corpora() {

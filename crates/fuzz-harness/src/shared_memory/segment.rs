@@ -181,7 +181,7 @@ impl Segment {
             Content::Bytes(bytes) => bytes.len(),
             Content::Reference(reference) => reference.len as usize,
         };
-        let fragments = if fragment == 0 { 1 } else { len / fragment };
+        let fragments = len.checked_div(fragment).unwrap_or(1);
         let is_train = fragments * fragment == len && (2..=TRAIN_MAX as usize).contains(&fragments);
         let first = if fragment == 0 { len } else { fragment };
         let can_be =
