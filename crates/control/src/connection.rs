@@ -2,7 +2,7 @@
 
 use crate::hello::{MAGIC, Reply, one_line};
 use crate::identity::{Credential, Security, server_name};
-use crate::message::{EncodeError, MessageReader, decode, encode};
+use crate::message::{MessageReader, decode, encode};
 use crate::stream::{Stream, Trouble};
 use crate::{
     CONTROLLER_NAME, ControlError, HELLO_LEN_MAX, Hello, MESSAGE_LEN_MAX, PROTOCOL_VERSION,
@@ -111,7 +111,7 @@ impl Connection {
             rack: introduction.rack,
             body: introduction.body,
         };
-        let hello = encode(&hello, HELLO_LEN_MAX).map_err(|error| encode_error(error, &peer))?;
+        let hello = encode(&hello, HELLO_LEN_MAX, &peer)?;
         let socket = dial(&addr, security, deadline)?;
         let unreachable = |error| ControlError::Unreachable {
             addr: addr.to_string(),
@@ -152,8 +152,7 @@ impl Connection {
     /// ended or is stuck.
     pub fn send<T: Serialize>(&mut self, message: &T) -> Result<(), ControlError> {
         self.check_whole()?;
-        let bytes =
-            encode(message, MESSAGE_LEN_MAX).map_err(|error| encode_error(error, &self.peer()))?;
+        let bytes = encode(message, MESSAGE_LEN_MAX, &self.peer())?;
         self.stream
             .write_all(&bytes, after(SEND_LIMIT))
             .map_err(|trouble| self.broken(trouble, "to take a message", true))
@@ -317,21 +316,6 @@ pub(crate) fn first_body(
             Ok(len) => inbound.handle_bytes(&chunk[..len]),
             Err(trouble) => return Err(trouble.about(peer, "over its first message", has_begun)),
         }
-    }
-}
-
-pub(crate) fn encode_error(error: EncodeError, peer: &str) -> ControlError {
-    let peer = peer.to_string();
-    match error {
-        EncodeError::TooLong(error) => ControlError::TooLong {
-            peer,
-            len: error.len,
-            limit: error.limit,
-        },
-        EncodeError::Json(error) => ControlError::Malformed {
-            peer,
-            detail: format!("it cannot be written: {error}"),
-        },
     }
 }
 

@@ -77,7 +77,7 @@ pub use message::{HELLO_LEN_MAX, MESSAGE_LEN_MAX};
 #[doc(hidden)]
 pub mod parts {
     pub use crate::hello::Reply;
-    pub use crate::message::{EncodeError, MessageReader, TooLong, decode, encode};
+    pub use crate::message::{MessageReader, TooLong, decode, encode};
 }
 
 /// The newest version of the protocol that this side speaks.

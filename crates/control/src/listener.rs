@@ -1,6 +1,6 @@
 //! The server's side: listening, and telling strangers from clients without being held up.
 
-use crate::connection::{after, check_key, encode_error, first_body, is_loopback};
+use crate::connection::{after, check_key, first_body, is_loopback};
 use crate::hello::{Reply, one_line};
 use crate::identity::{Credential, Security, certificate_names};
 use crate::message::{MessageReader, encode};
@@ -215,7 +215,7 @@ impl Pending {
             version: self.version,
             body,
         };
-        let bytes = encode(&reply, MESSAGE_LEN_MAX).map_err(|error| encode_error(error, &peer))?;
+        let bytes = encode(&reply, MESSAGE_LEN_MAX, &peer)?;
         self.stream
             .write_all(&bytes, after(ANSWER_LIMIT))
             .map_err(|trouble| trouble.about(&peer, "to take our welcome", true))?;
@@ -299,7 +299,7 @@ fn refuse(mut stream: Stream, reason: &str, remedy: &str) {
         reason: one_line(reason),
         remedy: one_line(remedy),
     };
-    if let Ok(bytes) = encode(&reply, MESSAGE_LEN_MAX)
+    if let Ok(bytes) = encode(&reply, MESSAGE_LEN_MAX, "the client")
         && stream.write_all(&bytes, after(ANSWER_LIMIT)).is_ok()
     {
         stream.close();

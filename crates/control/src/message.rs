@@ -23,29 +23,24 @@ pub struct TooLong {
     pub limit: usize,
 }
 
-/// Why a value did not become a message.
-#[derive(Debug)]
-pub enum EncodeError {
-    /// The body is above the limit.
-    TooLong(TooLong),
-    /// The value has no JSON form.
-    Json(serde_json::Error),
-}
-
-/// The bytes of `value` as one message, its body at most `limit` bytes.
+/// The bytes of `value` as one message to `peer`, its body at most `limit` bytes.
 ///
 /// # Errors
-/// If the body is longer, or the value has no JSON form.
-pub fn encode<T: Serialize>(value: &T, limit: usize) -> Result<Vec<u8>, EncodeError> {
+/// [`ControlError::TooLong`], or [`ControlError::Malformed`] if the value has no JSON form.
+pub fn encode<T: Serialize>(value: &T, limit: usize, peer: &str) -> Result<Vec<u8>, ControlError> {
+    let peer = peer.to_string();
     let mut bytes = vec![0; PREFIX_LEN];
-    serde_json::to_writer(&mut bytes, value).map_err(EncodeError::Json)?;
+    if let Err(error) = serde_json::to_writer(&mut bytes, value) {
+        let detail = format!("it cannot be written: {error}");
+        return Err(ControlError::Malformed { peer, detail });
+    }
     let len = bytes.len() - PREFIX_LEN;
     match u32::try_from(len) {
         Ok(prefix) if len <= limit => {
             bytes[..PREFIX_LEN].copy_from_slice(&prefix.to_be_bytes());
             Ok(bytes)
         }
-        _ => Err(EncodeError::TooLong(TooLong { len, limit })),
+        _ => Err(ControlError::TooLong { peer, len, limit }),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The stream of control messages under any bytes, cut anywhere.
 
 use crate::input::Input;
-use rackweave_control::parts::{EncodeError, MessageReader, Reply, TooLong, decode, encode};
+use rackweave_control::parts::{MessageReader, Reply, TooLong, decode, encode};
 use rackweave_control::{
     ControlError, HELLO_LEN_MAX, Hello, MESSAGE_LEN_MAX, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN,
 };
@@ -154,13 +154,14 @@ fn message<T: DeserializeOwned + Serialize + PartialEq + Debug>(body: &[u8]) {
 
 /// The body of the message that says `value`, by way of the stream. One byte less is refused.
 fn again<T: Serialize>(value: &T) -> Vec<u8> {
-    let stream = encode(value, MESSAGE_LEN_MAX).expect("it came in a shorter one");
+    let stream = encode(value, MESSAGE_LEN_MAX, PEER).expect("it came in a shorter one");
     let (mut bodies, error) = read(&stream, &[6], (MESSAGE_LEN_MAX, 0));
     assert_eq!((bodies.len(), error), (1, None));
     let body = bodies.remove(0);
-    let (len, limit) = (body.len(), body.len() - 1);
-    let refused = encode(value, limit);
-    assert!(matches!(refused, Err(EncodeError::TooLong(error)) if error == TooLong { len, limit }));
+    let refused = encode(value, body.len() - 1, PEER).expect_err("it is longer");
+    check_error(&refused);
+    let said = (body.len(), body.len() - 1);
+    assert!(matches!(refused, ControlError::TooLong { len, limit, .. } if (len, limit) == said));
     body
 }
 
@@ -187,38 +188,44 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
     let rack = r#"{"pid":17,"up_seconds":0.1,"nodes":[{"name":"n0","joined":true,
         "link":"shared-memory","mtu":4096,"pid":18,"joins":1}],"switch_counters":{"drops":2},
         "refused":{},"lanes_used":4}"#;
-    let bodies = [
-        ("hello", hello),
-        ("hello-of-version-7", &hello.replace(":1,", ":7,")),
-        ("hello-without-name", &hello.replace("name", "nome")),
+    let lines: [(&str, &[&str]); 5] = [
         (
-            "welcome",
-            r#"{"welcome":{"version":1,"body":[1.5e-7,-0,{"a":"\u00e9"}]}}"#,
+            "hello",
+            &[
+                hello,
+                &hello.replace(":1,", ":7,"),
+                &hello.replace("name", "nome"),
+            ],
         ),
         (
-            "welcome-of-version-2",
-            r#"{"welcome":{"version":2,"body":null}}"#,
+            "answer",
+            &[
+                r#"{"welcome":{"version":1,"body":[1.5e-7,-0,{"a":"\u00e9"}]}}"#,
+                r#"{"welcome":{"version":2,"body":null}}"#,
+                r#"{"refused":{"reason":"the name\nis taken","remedy":"\u001b[2J"}}"#,
+            ],
         ),
         (
-            "refused",
-            r#"{"refused":{"reason":"the name\nis taken","remedy":"\u001b[2J"}}"#,
+            "flow",
+            &[&flow, r#"{"Aborted":{"reason":"its node died"}}"#],
         ),
-        ("flow", &flow),
-        ("rack", rack),
-        ("flow-running", r#""Running""#),
-        ("flow-aborted", r#"{"Aborted":{"reason":"its node died"}}"#),
         (
             "job",
-            r#"{"Done":{"result":[18446744073709551615,5.1781077819716435e-219]}}"#,
+            &[
+                r#"{"Done":{"result":[18446744073709551615,5.1781077819716435e-219]}}"#,
+                r#""Run\nning""#,
+            ],
         ),
-        ("unknown-variant", r#""Run\nning""#),
-        ("nested", &"[".repeat(200)),
-        ("http", "GET / HTTP/1.1\r\n\r\n"),
+        ("rack", &[rack, &"[".repeat(200), "GET / HTTP/1.1\r"]),
     ];
     let mut seeds = Vec::new();
-    for (name, body) in bodies {
-        let line = body.replace("\n        ", "");
-        seeds.push((name.to_owned(), [&[0x04], line.as_bytes()].concat()));
+    for (name, bodies) in lines {
+        let bodies: Vec<_> = bodies
+            .iter()
+            .map(|body| body.replace("\n        ", ""))
+            .collect();
+        let stream = bodies.join("\n");
+        seeds.push((name.to_owned(), [&[0x04], stream.as_bytes()].concat()));
     }
     let two = [framed(b"\"Running\""), framed(b"{}")].concat();
     let raw: [(&str, u8, &[u8]); 4] = [

@@ -72,7 +72,7 @@ proptest! {
     ) {
         let stream: Vec<u8> = texts
             .iter()
-            .flat_map(|text| encode(text, MESSAGE_LEN_MAX).expect("short enough"))
+            .flat_map(|text| encode(text, MESSAGE_LEN_MAX, "p").expect("short enough"))
             .collect();
         let (bodies, error) = read(&stream, &cuts, MESSAGE_LEN_MAX);
         prop_assert_eq!(error, None);
@@ -87,28 +87,32 @@ proptest! {
     fn numbers_arrive_as_they_were_sent(
         number in proptest::num::f64::NORMAL | proptest::num::f64::SUBNORMAL
     ) {
-        let stream = encode(&number, MESSAGE_LEN_MAX).expect("short enough");
+        let stream = encode(&number, MESSAGE_LEN_MAX, "p").expect("short enough");
         prop_assert_eq!(decode::<f64>(&stream[PREFIX_LEN..], "p").expect("a number"), number);
     }
 }
 
 #[test]
 fn bytes_on_the_wire() {
-    let bytes = encode(&serde_json::json!({"a": [1, true]}), 100).expect("short enough");
+    let bytes = encode(&serde_json::json!({"a": [1, true]}), 100, "p").expect("short enough");
     assert_eq!(bytes, b"\x00\x00\x00\x0e{\"a\":[1,true]}");
 }
 
 #[test]
 fn the_limit_is_the_longest_that_passes() {
     // A text of n letters has two quotes more.
-    assert_eq!(encode(&"x".repeat(98), 100).expect("just fits").len(), 104);
-    let error = encode(&"x".repeat(99), 100);
+    assert_eq!(
+        encode(&"x".repeat(98), 100, "p").expect("just fits").len(),
+        104
+    );
+    let error = encode(&"x".repeat(99), 100, "p");
     assert!(matches!(
         error,
-        Err(EncodeError::TooLong(TooLong {
+        Err(ControlError::TooLong {
             len: 101,
-            limit: 100
-        }))
+            limit: 100,
+            ..
+        })
     ));
 
     let mut reader = MessageReader::new(100);
