@@ -1,4 +1,4 @@
-//! The tree that the switch leads through: two servers, a fat root of two ranges, and one tree node.
+//! The tree that the switch leads through: two servers, a fat root of two ranges, one tree node.
 
 use super::SERVER;
 use crate::rack::host;
