@@ -10,10 +10,10 @@
 //! | adopt | | owns more |
 //!
 //! Until the commit either side can go back: the giver aborts the move, if a commit may be on its
-//! way; the taker discards the range, and then the giver releases it to writers. The commit decides: after it the range is with the
-//! taker, who owns it from the adoption on. In between nobody owns it, and requests for it wait.
-//! If the giver dies after the seal, the taker may own the range, whether or not it was committed
-//! ([`Shard::begin_anew`]): there is no other copy.
+//! way; the taker discards the range, and then the giver releases it to writers. The commit
+//! decides: after it the range is with the taker, who owns it from the adoption on. In between
+//! nobody owns it, and requests for it wait. If the giver dies after the seal, the taker may own
+//! the range, whether or not it was committed ([`Shard::begin_anew`]): there is no other copy.
 //!
 //! Each step may be repeated. A step with another [`MoveId`] than that of the move under way is
 //! refused, so that a coordinator that was given up for dead does no harm.
