@@ -8,8 +8,7 @@ use rackweave_base::packet::{PAYLOAD_MAX, Pool};
 use rackweave_base::{Block, Instant, Memory, Packet, Payload};
 use rackweave_link::shared_memory::protocol::Nonsense;
 use rackweave_link::{Link, SharedMemory, wait};
-use rustix::event::{EventfdFlags, eventfd};
-use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
 
 /// By which others know the victim's arena.
 pub const OWN_NAME: u16 = 1;
@@ -61,11 +60,10 @@ impl Victim {
     pub fn attacher(mut segment: Segment) -> Option<Self> {
         let memory = arena();
         let fd = segment.fd.try_clone().expect("a descriptor is free");
-        let wake = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let wake = || -> OwnedFd { wake().expect("a descriptor is free") };
+        let (to_maker, to_us) = UnixDatagram::pair().expect("descriptors are free");
         let handover = rackweave_link::shared_memory::Handover {
             segment: fd,
-            wake: [wake(), wake()],
+            wake: [to_maker.into(), to_us.into()],
         };
         let sound = segment.sound_capacity();
         let attached = SharedMemory::attach(handover, memory.clone(), Pool::new(1));

@@ -11,6 +11,10 @@
 //! in an orderly way says so itself. What the other end writes is not trusted: an end that writes
 //! [`Nonsense`] is taken for gone.
 //!
+//! An end is woken by a datagram on a pair of sockets, one pair each way. Every call says that it
+//! must not wait: flags of an open file belong to whoever has a descriptor of it, and the other end
+//! has one.
+//!
 //! Reading order: [`protocol`] (counters and waking), `descriptor` (packets), `segment` (bytes).
 
 mod descriptor;
@@ -24,7 +28,8 @@ use protocol::{Nonsense, ReceiveEnd, SendEnd};
 use rackweave_base::memory::mapping::OpenError;
 use rackweave_base::packet::Pool;
 use rackweave_base::{Instant, Memory, Packet};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{recv, send, socketpair};
 use segment::{RingWords, Segment, Way};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -33,6 +38,9 @@ use std::sync::Arc;
 pub use descriptor::TRAIN_MAX;
 pub use handover::Handover;
 pub use segment::CAPACITY_MAX;
+
+/// The most datagrams read after a sleep: more than a sound peer sends meanwhile.
+const WAKES_MAX: usize = 16;
 
 /// One end of a link in shared memory.
 pub struct SharedMemory {
@@ -135,9 +143,10 @@ impl SharedMemory {
         let capacity = capacity.clamp(1, CAPACITY_MAX).next_power_of_two() as u32;
         let make = || {
             let (fd, segment) = Segment::create(capacity)?;
-            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-            let wake = [eventfd(0, flags)?, eventfd(0, flags)?];
-            let own = [wake[0].try_clone()?, wake[1].try_clone()?];
+            let (ours, to_us) = wake_sockets()?;
+            let (theirs, to_them) = wake_sockets()?;
+            let own = [ours, to_them];
+            let wake = [to_us, theirs];
             let handover = Handover { segment: fd, wake };
             Ok((Self::new(segment, Way::Out, own, memory, pool), handover))
         };
@@ -218,8 +227,12 @@ impl SharedMemory {
     /// Makes the other end's descriptor readable.
     #[cold]
     fn wake_peer(&self) {
-        // It can only fail with a counter that is full: then it is readable anyway.
-        let _full = rustix::io::write(&self.wake_peer, &1_u64.to_ne_bytes());
+        // It can only fail if much lies unread, which wakes too, or if nobody is there.
+        let _full = send(
+            &self.wake_peer,
+            &[0],
+            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+        );
     }
 
     /// Takes the oldest packet out of the ring; nothing if there is none, or the pool is empty.
@@ -237,6 +250,18 @@ impl SharedMemory {
         }
         Ok(packet)
     }
+}
+
+/// What an end sleeps on, and what wakes it.
+fn wake_sockets() -> io::Result<(OwnedFd, OwnedFd)> {
+    // Datagrams: a pair of streams would be readable for good once the peer has closed its end.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socketpair(
+        AddressFamily::UNIX,
+        SocketType::DGRAM,
+        flags,
+        None,
+    )?)
 }
 
 /// Whether others can resolve references into `memory`.
@@ -346,9 +371,12 @@ impl Link for SharedMemory {
     fn end_sleep(&mut self) {
         self.back.end_sleep();
         self.out.end_sleep();
-        let mut count = [0; 8];
-        // Nothing to read is as good as something.
-        let _empty = rustix::io::read(&self.wake, &mut count);
+        // Nothing to read is as good as something. A peer that sends more wakes us once more.
+        for _ in 0..WAKES_MAX {
+            if recv(&self.wake, &mut [0; 1], RecvFlags::DONTWAIT).is_err() {
+                break;
+            }
+        }
     }
 
     #[inline]

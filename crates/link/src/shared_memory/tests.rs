@@ -222,6 +222,25 @@ fn a_sender_without_room_sleeps_until_there_is_some() {
     );
 }
 
+/// Flags belong to an open file, which the peer has too: what it has set must not make us wait.
+#[test]
+fn a_peer_that_has_its_descriptors_wait_holds_nobody_up() {
+    let (mut end, handover) = SharedMemory::create(2, arena(1), Pool::new(1)).unwrap();
+    for fd in &handover.wake {
+        let flags = rustix::fs::fcntl_getfl(fd).unwrap();
+        rustix::fs::fcntl_setfl(fd, flags - rustix::fs::OFlags::NONBLOCK).unwrap();
+    }
+    let (done, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        end.end_sleep();
+        for _ in 0..1000 {
+            end.wake_peer();
+        }
+        done.send(()).unwrap();
+    });
+    heard.recv_timeout(Duration::from_secs(10)).unwrap();
+}
+
 /// A segment of a fresh link with `bytes` written over it at `at`, and its wake descriptors.
 fn tampered(at: u64, bytes: &[u8]) -> Handover {
     let (end, handover) = SharedMemory::create(2, arena(1), Pool::new(1)).unwrap();
