@@ -1,4 +1,4 @@
-//! Chaos on hosted racks: each seed starts a rack of processes of its own, kills, stops and
+//! Chaos on hosted racks: each seed starts a rack of processes of its own, kills, stops, slows and
 //! restarts them while rounds of a shuffle run, and then demands a round without fault.
 //!
 //! A round may fail, with an error that says what happened. It must never deliver anything wrong,
@@ -6,6 +6,7 @@
 //! processes do follows from the seed, but when the system lets them do it does not: a seed repeats
 //! its plan, not every packet.
 
+mod hinder;
 mod plan;
 mod report;
 mod round;
@@ -179,6 +180,14 @@ fn act(
                 report.restarts += 1;
                 sleep(absent, stage)?;
                 stage.revive(victim)?;
+            }
+            Deed::Stall(other) => {
+                hinder::run(victim, other, None, stage, report, globals)?;
+                report.stalls += 1;
+            }
+            Deed::Slow(other, stopped) => {
+                hinder::run(victim, other, Some(stopped), stage, report, globals)?;
+                report.slow_nodes += 1;
             }
         }
         report.switch_faults += u64::from(victim == Victim::Switch);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Signs of life come more often than by default, so that a seed takes seconds.
 const HEARTBEAT_MS: u64 = 50;
-const DEAD_AFTER_MS: u64 = 1000;
+pub const DEAD_AFTER_MS: u64 = 1000;
 
 /// Faults of a seed at most.
 const FAULTS_MAX: u64 = 3;
@@ -21,6 +21,13 @@ const STOP_MS: (u64, u64) = (50, 2200);
 
 /// Milliseconds for which a process is absent.
 const ABSENT_MS: (u64, u64) = (0, 400);
+
+/// Probability that a fault of a node is that it hinders others.
+const HINDERS: f64 = 0.5;
+
+/// Milliseconds for which a slow node is stopped at a time: it answers just before it counts as
+/// dead.
+const SLOW_MS: (u64, u64) = (700, 900);
 
 /// The kinds of links that need no rights.
 const LINKS: [LinkKind; 3] = [LinkKind::SharedMemory, LinkKind::Unix, LinkKind::Udp];
@@ -49,6 +56,18 @@ pub enum Deed {
     Stop(Duration),
     /// Told to end, and started again after a while.
     Restart(Duration),
+    /// SIGSTOP, and SIGCONT only when another node has been killed, started again and is of use.
+    Stall(Bystander),
+    /// The same, but in turns stopped for so long and let go on for a moment.
+    Slow(Bystander, Duration),
+}
+
+/// A node that is well, but is killed and started again while another hinders the rack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bystander {
+    pub node: usize,
+    /// How long it is absent.
+    pub absent: Duration,
 }
 
 /// One fault.
@@ -118,16 +137,25 @@ impl Fault {
     fn drawn(rng: &mut Rng, nodes: u64) -> Self {
         let mut span = |(low, high)| Duration::from_millis(rng.between(low, high));
         let (after, stopped, absent) = (span(GAP_MS), span(STOP_MS), span(ABSENT_MS));
+        let slow = span(SLOW_MS);
         let victim = match rng.below(nodes + nodes.div_ceil(2)) {
             at if at < nodes => Victim::Node(at as usize),
             _ => Victim::Switch,
         };
-        let deed = *rng.pick(&[
-            Deed::Kill(absent),
-            Deed::Kill(absent),
-            Deed::Stop(stopped),
-            Deed::Restart(absent),
-        ]);
+        let deed = match victim {
+            Victim::Node(at) if nodes > 1 && rng.chance(HINDERS) => {
+                let others = rng.between(1, nodes - 1);
+                let node = (at + others as usize) % nodes as usize;
+                let bystander = Bystander { node, absent };
+                *rng.pick(&[Deed::Stall(bystander), Deed::Slow(bystander, slow)])
+            }
+            _ => *rng.pick(&[
+                Deed::Kill(absent),
+                Deed::Kill(absent),
+                Deed::Stop(stopped),
+                Deed::Restart(absent),
+            ]),
+        };
         Self {
             after,
             victim,
@@ -154,20 +182,27 @@ impl fmt::Display for Plan {
             deed,
         } in &self.faults
         {
+            let name = |at: usize| self.config.node[at].name.as_str();
             let whom = match *victim {
                 Victim::Switch => "the switch",
-                Victim::Node(at) => &self.config.node[at].name,
+                Victim::Node(at) => name(at),
             };
             let (what, then, span) = match *deed {
-                Deed::Kill(span) => ("kill", "start", span),
-                Deed::Stop(span) => ("stop", "continue", span),
-                Deed::Restart(span) => ("end", "start", span),
+                Deed::Kill(span) => (format!("kill {whom}"), "start", span),
+                Deed::Stop(span) => (format!("stop {whom}"), "continue", span),
+                Deed::Restart(span) => (format!("end {whom}"), "start", span),
+                Deed::Stall(Bystander { node, absent }) => {
+                    let what = format!("stall {whom} and kill {}", name(node));
+                    (what, "start it", absent)
+                }
+                Deed::Slow(Bystander { node, absent }, stopped) => {
+                    let stopped = stopped.as_millis();
+                    let what = format!("slow {whom} by {stopped} ms and kill {}", name(node));
+                    (what, "start it", absent)
+                }
             };
             let (after, span) = (after.as_millis(), span.as_millis());
-            write!(
-                f,
-                "; after {after} ms {what} {whom}, {then} after {span} ms"
-            )?;
+            write!(f, "; after {after} ms {what}, {then} after {span} ms")?;
         }
         Ok(())
     }
@@ -190,6 +225,8 @@ mod tests {
             "kill",
             "stop",
             "end",
+            "stall",
+            "slow",
             "the switch",
             "TLS",
         ] {
@@ -199,7 +236,14 @@ mod tests {
             );
         }
         for seed in 0..200 {
-            Plan::new(seed, None).config.check().unwrap();
+            let plan = Plan::new(seed, None);
+            plan.config.check().unwrap();
+            for fault in plan.faults {
+                if let Deed::Stall(other) | Deed::Slow(other, _) = fault.deed {
+                    assert_ne!(fault.victim, Victim::Node(other.node));
+                    assert_ne!(fault.victim, Victim::Switch);
+                }
+            }
         }
     }
 

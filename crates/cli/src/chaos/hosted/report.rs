@@ -1,5 +1,6 @@
 //! What a campaign on hosted racks found.
 
+use super::hinder::WAIT_MS_LIMIT;
 use super::plan::Plan;
 use super::round::RoundEnd;
 use serde::Serialize;
@@ -12,6 +13,22 @@ const ERRORS_MAX: usize = 20;
 
 /// Violations of one seed reported in full.
 const VIOLATIONS_MAX: usize = 10;
+
+/// The longest that nodes which were well took while another hindered them; nothing if none did.
+#[derive(Clone, Copy, Default, Serialize)]
+pub struct Slowest {
+    /// From the start of a process until its node had joined.
+    pub join_ms_max: Option<u64>,
+    /// From then until a flow with it had been made and closed.
+    pub recovery_ms_max: Option<u64>,
+}
+
+impl Slowest {
+    pub fn merge(&mut self, other: Self) {
+        self.join_ms_max = self.join_ms_max.max(other.join_ms_max);
+        self.recovery_ms_max = self.recovery_ms_max.max(other.recovery_ms_max);
+    }
+}
 
 /// What one seed did.
 pub struct SeedReport {
@@ -29,6 +46,11 @@ pub struct SeedReport {
     pub restarts: u64,
     /// How many of those befell the switch.
     pub switch_faults: u64,
+    /// Nodes that were stopped, and that were slow, while another joined.
+    pub stalls: u64,
+    pub slow_nodes: u64,
+    /// How long others took meanwhile.
+    pub slowest: Slowest,
     pub violations: Vec<String>,
     pub last_words: Vec<String>,
     /// The user ended it: it was not run to its end.
@@ -49,6 +71,9 @@ impl SeedReport {
             stops: 0,
             restarts: 0,
             switch_faults: 0,
+            stalls: 0,
+            slow_nodes: 0,
+            slowest: Slowest::default(),
             violations: Vec::new(),
             last_words: Vec::new(),
             interrupted: false,
@@ -90,6 +115,13 @@ pub struct CampaignReport {
     pub stops: u64,
     pub restarts: u64,
     pub switch_faults: u64,
+    /// Nodes that were stopped, and that were slow, while another joined.
+    pub stalls: u64,
+    pub slow_nodes: u64,
+    #[serde(flatten)]
+    pub slowest: Slowest,
+    /// What they may take.
+    pub wait_ms_limit: u64,
     /// Seeds by kind of link.
     pub links: BTreeMap<&'static str, u64>,
     /// How rounds failed, and how often.
@@ -130,6 +162,10 @@ impl CampaignReport {
             stops: 0,
             restarts: 0,
             switch_faults: 0,
+            stalls: 0,
+            slow_nodes: 0,
+            slowest: Slowest::default(),
+            wait_ms_limit: WAIT_MS_LIMIT,
             links: BTreeMap::new(),
             errors: BTreeMap::new(),
             failures: Vec::new(),
@@ -148,6 +184,9 @@ impl CampaignReport {
         self.stops += seed.stops;
         self.restarts += seed.restarts;
         self.switch_faults += seed.switch_faults;
+        self.stalls += seed.stalls;
+        self.slow_nodes += seed.slow_nodes;
+        self.slowest.merge(seed.slowest);
         *self.links.entry(seed.link).or_default() += 1;
         for error in seed.failed {
             if self.errors.len() < ERRORS_MAX || self.errors.contains_key(&error) {
@@ -213,10 +252,25 @@ impl fmt::Display for CampaignReport {
             ("stops", self.stops),
             ("restarts", self.restarts),
             ("of the switch", self.switch_faults),
-            ("violations", self.violations),
+            ("stalled nodes", self.stalls),
+            ("slow nodes", self.slow_nodes),
         ] {
             writeln!(f, "  {what:<24} {value:>8}")?;
         }
+        let Slowest {
+            join_ms_max,
+            recovery_ms_max,
+        } = self.slowest;
+        for (what, value) in [
+            ("slowest join (ms)", join_ms_max),
+            ("slowest recovery (ms)", recovery_ms_max),
+        ] {
+            if let Some(value) = value {
+                let limit = self.wait_ms_limit;
+                writeln!(f, "  {what:<24} {value:>8} of {limit}")?;
+            }
+        }
+        writeln!(f, "  {:<24} {:>8}", "violations", self.violations)?;
         write!(f, "verified: {}", self.verified)
     }
 }

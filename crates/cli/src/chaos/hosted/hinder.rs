@@ -1,0 +1,197 @@
+//! A node that is stopped, or slow at every question, while another is killed and started again.
+//!
+//! The controller asks nodes, and one that does not answer, or answers late, must not keep the
+//! others waiting for longer than it takes to find it dead. A rack that was whole before is judged
+//! by that: the other node joins within `dead_after` and a second from the start of its process,
+//! and within as much time again a flow with it is made and closed.
+
+use super::await_whole;
+use super::plan::{Bystander, DEAD_AFTER_MS, Victim};
+use super::report::{SeedReport, Slowest};
+use super::stage::Stage;
+use super::{AGAIN_AFTER, LOOK_EVERY, WHOLE_LIMIT};
+use crate::globals::Globals;
+use crate::outcome::CliError;
+use rackweave_base::NodeId;
+use rackweave_rack::RackConfig;
+use rackweave_rack::hosted::{HostedError, HostedRack};
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+/// Milliseconds that a join may take, and a recovery.
+pub const WAIT_MS_LIMIT: u64 = DEAD_AFTER_MS + 1000;
+
+/// How long a slow node goes on between two stops.
+const ANSWERS_FOR: Duration = Duration::from_millis(100);
+
+/// Bytes of an item and of a ring of the flow that shows that the rack has recovered.
+const ITEM_BYTES: u32 = 64;
+const RING_BYTES: u32 = 4096;
+
+/// Hinders the rack with `victim` until `other` has gone, come back and been of use. A slow victim
+/// is `stopped` for so long at a time, a stalled one throughout.
+///
+/// # Errors
+/// What the system says.
+pub fn run(
+    victim: Victim,
+    other: Bystander,
+    stopped: Option<Duration>,
+    stage: &mut Stage,
+    report: &mut SeedReport,
+    globals: &Globals,
+) -> Result<(), CliError> {
+    // Whoever an earlier fault keeps away is not what is judged here.
+    await_whole(stage, report, globals)?;
+    let config = stage.config.clone();
+    let (Victim::Node(slow), Bystander { node, absent }) = (victim, other) else {
+        unreachable!("the switch hinders nobody");
+    };
+    let mut hindrance = Hindrance::start(victim, stopped, stage);
+    stage.kill(Victim::Node(node));
+    let until = Instant::now() + absent;
+    hindrance.keep_up(stage, || Instant::now() >= until)?;
+    let started = Instant::now();
+    stage.revive(Victim::Node(node))?;
+    let pid = stage.node_pids()[node];
+    // The other node and a third one, if there is one.
+    let third = (0..config.node.len()).find(|&at| at != slow && at != node);
+    let ends = [node, third.unwrap_or(node)].map(|at| NodeId(at as u16));
+    let waits = Waits {
+        config: &config,
+        is_interrupted: &|| globals.interrupt.is_set(),
+    };
+    let (slowest, late) = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| waits.watch(node, pid, started, ends));
+        hindrance.keep_up(stage, || watcher.is_finished())?;
+        Ok::<_, CliError>(watcher.join().expect("the watcher does not panic"))
+    })?;
+    stage.signal(victim, Signal::CONT);
+    report.slowest.merge(slowest);
+    report.violations.extend(late);
+    Ok(())
+}
+
+/// Stops a node, for good or in turns.
+struct Hindrance {
+    victim: Victim,
+    stopped: Option<Duration>,
+    is_stopped: bool,
+    since: Instant,
+}
+
+impl Hindrance {
+    fn start(victim: Victim, stopped: Option<Duration>, stage: &mut Stage) -> Self {
+        stage.signal(victim, Signal::STOP);
+        Self {
+            victim,
+            stopped,
+            is_stopped: true,
+            since: Instant::now(),
+        }
+    }
+
+    /// Goes on until it is `over`, and looks after the processes.
+    fn keep_up(&mut self, stage: &mut Stage, over: impl Fn() -> bool) -> Result<(), CliError> {
+        while !over() {
+            stage.look()?;
+            if let Some(stopped) = self.stopped {
+                let (span, next) = match self.is_stopped {
+                    true => (stopped, Signal::CONT),
+                    false => (ANSWERS_FOR, Signal::STOP),
+                };
+                if self.since.elapsed() >= span {
+                    stage.signal(self.victim, next);
+                    self.is_stopped = !self.is_stopped;
+                    self.since = Instant::now();
+                }
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+}
+
+/// Measures how long the rack keeps others waiting.
+struct Waits<'a> {
+    config: &'a RackConfig,
+    is_interrupted: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Waits<'_> {
+    /// How long a node takes to join with a process that was `started` then, and a flow from the
+    /// first of `ends` to the second after that; and what was too late.
+    fn watch(
+        &self,
+        node: usize,
+        pid: Option<u32>,
+        started: Instant,
+        [from, to]: [NodeId; 2],
+    ) -> (Slowest, Vec<String>) {
+        let mut late = Vec::new();
+        let name = &self.config.node[node].name;
+        let joined = self.measure(started, || {
+            let status = HostedRack::connect(self.config)?.status()?;
+            if status.nodes[node].pid == pid {
+                Ok(())
+            } else {
+                Err(HostedError::Failed("it has not joined".into()))
+            }
+        });
+        let join_ms_max = judge(&format!("the join of {name}"), joined, &mut late);
+        let made = join_ms_max.and_then(|_| {
+            let made = self.measure(Instant::now(), || {
+                let mut rack = HostedRack::connect(self.config)?;
+                let flow = rack.create_flow(&[from], &[to], ITEM_BYTES, RING_BYTES)?;
+                rack.close_flow(flow.id)
+            });
+            judge(&format!("a flow from {name}"), made, &mut late)
+        });
+        let slowest = Slowest {
+            join_ms_max,
+            recovery_ms_max: made,
+        };
+        (slowest, late)
+    }
+
+    /// Tries something until it works. Returns how long after `since` it did, or why not at last;
+    /// nothing after an interruption.
+    fn measure(
+        &self,
+        since: Instant,
+        attempt: impl Fn() -> Result<(), HostedError>,
+    ) -> Option<Result<Duration, String>> {
+        loop {
+            match attempt() {
+                Ok(()) => return Some(Ok(since.elapsed())),
+                Err(_) if (self.is_interrupted)() => return None,
+                Err(error) if since.elapsed() >= WHOLE_LIMIT => {
+                    return Some(Err(error.to_string()));
+                }
+                Err(_) => std::thread::sleep(AGAIN_AFTER),
+            }
+        }
+    }
+}
+
+/// The milliseconds of what was measured, if it came about.
+fn judge(
+    what: &str,
+    measured: Option<Result<Duration, String>>,
+    late: &mut Vec<String>,
+) -> Option<u64> {
+    let measured = measured?.map(|took| took.as_millis() as u64);
+    match &measured {
+        Ok(took) if *took <= WAIT_MS_LIMIT => {}
+        Ok(took) => late.push(format!(
+            "{what} took {took} ms beside a node that hinders; the limit is {WAIT_MS_LIMIT} ms"
+        )),
+        Err(why) => {
+            let limit = WHOLE_LIMIT.as_secs();
+            late.push(format!(
+                "{what} did not come about within {limit} s beside a node that hinders: {why}"
+            ));
+        }
+    }
+    measured.ok()
+}
