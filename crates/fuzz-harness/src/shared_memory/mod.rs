@@ -17,7 +17,7 @@ use handover::handover;
 /// By which the victim knows the hostile process's arena.
 const PEER_NAME: u16 = 2;
 
-/// Bit 0 of the first byte: the rest goes to [`handover`]. Bit 1: the victim attaches to a segment
+/// Bit 0 of the first byte: the rest goes to `handover`. Bit 1: the victim attaches to a segment
 /// that the hostile process made, instead of making one. Bits 2 and 3: the logarithm of its
 /// capacity. Then steps, each a byte with its kind in bits 0 to 3.
 ///
