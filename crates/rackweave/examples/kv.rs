@@ -86,8 +86,7 @@ impl Kv {
     /// The value of a key as a node sees it, 0 at first.
     pub fn get(&mut self, node: usize, key: u64) -> Result<u64> {
         let (page, at) = place(key);
-        let value = self.workers[node].read(page, |bytes| take_word(&mut &bytes[at..]))?;
-        Ok(value.unwrap_or(0))
+        Ok(self.workers[node].read(page, |bytes| bytes.u64_le(at))?)
     }
 
     /// Gives these keys these values; none of them if this fails or the process dies meanwhile.
@@ -107,7 +106,7 @@ impl Kv {
             let (at, len) = if is_first { (0, DATA_BYTES) } else { (at, 8) };
             let head = [self.last_lsn, page.number(), at as u64, len as u64];
             record.extend(head.into_iter().flat_map(u64::to_le_bytes));
-            record.extend_from_slice(&guard[at..at + len]);
+            guard.data().slice(at..at + len).append_to(&mut record);
         }
         let mut tail = self.log.tail.lock().expect("not poisoned");
         let head = [record.len() as u64, crc32(&record)];

@@ -3,7 +3,7 @@
 //! The first changes a page, and the change is in its memory. The second fixes the page: the switch
 //! knows where the newest version is and moves it from there, without the first node's cores.
 
-use rackweave::pages::{Mode, PageError, PageOptions, PageService};
+use rackweave::pages::{Mode, PageError, PageGuard, PageOptions, PageService};
 use rackweave::{Duration, EmbeddedRack, RackConfig};
 use std::error::Error;
 use std::sync::Arc;
@@ -54,6 +54,6 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(&bytes[..12]).unwrap_or("no text")
+fn text(page: &PageGuard) -> String {
+    String::from_utf8_lossy(&page.data().array::<12>(0)).into_owned()
 }

@@ -22,7 +22,7 @@
 //! // A shared guard is a version that stays readable; whether it is the newest can be asked.
 //! let guard = there.fix(page, Mode::Shared)?;
 //! here.change(page, |bytes| bytes[0] = 2)?;
-//! assert_eq!(guard[0], 1);
+//! assert_eq!(guard.data().slice(..1), [1]);
 //! assert!(!there.validate(&guard)?);
 //! drop(guard);
 //!

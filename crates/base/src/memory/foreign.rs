@@ -3,6 +3,7 @@
 use super::mapping::Mapping;
 use super::shared::{self, ImportError};
 use super::{BlockRef, Origin};
+use core::sync::atomic::{Ordering, fence};
 use std::os::fd::OwnedFd;
 use std::sync::{PoisonError, RwLock};
 
@@ -36,15 +37,19 @@ impl Imports {
         }
     }
 
-    /// What `read` makes of the referenced bytes, or nothing if they are not there. They stay
-    /// mapped while it runs.
-    pub(super) fn with<R>(
-        &self,
-        reference: BlockRef,
-        read: impl FnOnce(*const u8) -> R,
-    ) -> Option<R> {
+    /// Shows the referenced bytes to `read`; they stay mapped while it runs. False if they are not
+    /// there, or went meanwhile.
+    pub(super) fn with(&self, reference: BlockRef, read: impl FnOnce(*const u8)) -> bool {
         let imports = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let mapping = imports.get(usize::from(reference.origin.0))?.as_ref()?;
-        shared::resolve(mapping, reference).map(read)
+        let mapping = imports.get(usize::from(reference.origin.0));
+        let Some(mapping) = mapping.and_then(Option::as_ref) else {
+            return false;
+        };
+        let Some(pointer) = shared::resolve(mapping, reference) else {
+            return false;
+        };
+        read(pointer);
+        fence(Ordering::Acquire);
+        shared::resolve(mapping, reference).is_some()
     }
 }

@@ -1,24 +1,30 @@
 //! Buffer frames: pieces of equal size of a block that a NIC reads and writes, with a latch each.
 //!
-//! This view is where shared bytes become Rust slices under latches: a [`FrameRead`] and a
-//! [`FrameWrite`] give `&[u8]`. What is written goes through [`FrameWrite::bytes_mut`], a view: the
-//! NIC may read a frame for another node, and a thread without a latch may
-//! [peek](Frames::peek), while somebody changes it; both throw away what they then read, but that
-//! they read it must be defined. The first bytes of a frame, its *head*, are never in a slice: they
-//! are accessed as words, by anyone at any time.
+//! A latch keeps the threads that use these frames apart. It keeps nobody else away: a NIC reads
+//! and writes a frame for whoever has the key of its region, and the block's other owners know no
+//! latches. So a [`FrameRead`] and a [`FrameWrite`] give views of the bytes, not slices:
 //!
-//! The latch keeps this process's threads apart. The NIC knows no latches: that it *writes* only
-//! into a frame whose [`FrameWrite`] is held and not looked at is what the page protocol promises.
-//! The slices rest on that promise, which the switch keeps, to whom alone the key of a pool's
-//! region is given.
+//! ```compile_fail,E0308
+//! # use rackweave_base::memory::FrameRead;
+//! fn look(frame: &FrameRead) -> &[u8] {
+//!     frame.bytes()
+//! }
+//! ```
+//!
+//! Where the page protocol is kept, nobody writes a frame while it is read: the switch alone has
+//! the key of a pool's region, and writes only where somebody holds the [`FrameWrite`] and waits.
+//! Whoever trusts the switch, and lets nothing else write to the block, may have the slice that
+//! [`SharedBytes::as_slice`] gives.
+//!
+//! The first bytes of a frame, its *head*, are in no view: they are accessed as words, by anyone at
+//! any time.
 //!
 //! A *latch word* has readers (bits 0–15), a writer (16), whether a writer waits (17), whether the
 //! frame is *retired* (18), and from bit 24 on a number that grows whenever a writer leaves, by
 //! which an optimistic reader sees that the bytes may have changed. Nobody latches a retired frame
 //! anew; it comes back by [`Frames::claim`]. At the beginning all frames are retired.
 
-use super::{Block, SharedBytesMut};
-use core::ops::Deref;
+use super::{Block, SharedBytes, SharedBytesMut};
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::Arc;
 
@@ -237,10 +243,10 @@ impl Shared {
         frame as usize * self.frame_size
     }
 
-    /// Where the bytes behind the head are, and how many.
-    fn bytes(&self, frame: u32) -> (*mut u8, usize) {
-        let len = self.frame_size - self.head;
-        (self.block.pointer(self.start(frame) + self.head, len), len)
+    /// Where the bytes behind the head are in the block, and how many.
+    #[inline]
+    fn range(&self, frame: u32) -> (usize, usize) {
+        (self.start(frame) + self.head, self.frame_size - self.head)
     }
 }
 
@@ -270,6 +276,13 @@ impl FrameRead {
         self.leave()
     }
 
+    /// The bytes behind the head.
+    #[inline]
+    pub fn bytes(&self) -> SharedBytes<'_> {
+        let (at, len) = self.frames.0.range(self.frame);
+        self.frames.0.block.bytes(at, len)
+    }
+
     #[inline]
     fn leave(&self) -> bool {
         let latch = self.frames.0.latch(self.frame);
@@ -283,16 +296,6 @@ impl Drop for FrameRead {
         if self.held {
             self.leave();
         }
-    }
-}
-
-impl Deref for FrameRead {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        let (pointer, len) = self.frames.0.bytes(self.frame);
-        // SAFETY: in range and never unmapped while `frames` lives. The latch keeps writers of this
-        // process away, and the page protocol (module head) keeps the NIC from writing.
-        unsafe { core::slice::from_raw_parts(pointer, len) }
     }
 }
 
@@ -310,14 +313,18 @@ impl FrameWrite {
         self.frame
     }
 
+    /// The bytes behind the head.
+    #[inline]
+    pub fn bytes(&self) -> SharedBytes<'_> {
+        let (at, len) = self.frames.0.range(self.frame);
+        self.frames.0.block.bytes(at, len)
+    }
+
     /// The bytes behind the head, to be changed.
     #[inline]
     pub fn bytes_mut(&mut self) -> SharedBytesMut<'_> {
-        let shared = &self.frames.0;
-        let len = shared.frame_size - shared.head;
-        shared
-            .block
-            .bytes_mut(shared.start(self.frame) + shared.head, len)
+        let (at, len) = self.frames.0.range(self.frame);
+        self.frames.0.block.bytes_mut(at, len)
     }
 
     /// Goes on as a reader; no writer comes in between.
@@ -355,17 +362,6 @@ impl Drop for FrameWrite {
         if self.held {
             self.leave(0);
         }
-    }
-}
-
-impl Deref for FrameWrite {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        let (pointer, len) = self.frames.0.bytes(self.frame);
-        // SAFETY: in range and never unmapped while `frames` lives. The latch is this one's alone,
-        // and `&self` keeps its views away; the page protocol (module head) keeps the NIC from
-        // writing while the holder looks.
-        unsafe { core::slice::from_raw_parts(pointer, len) }
     }
 }
 

@@ -8,8 +8,7 @@
 //!
 //! Bytes of a block are shared with peers by design, as RDMA memory is: somebody may write them at
 //! any time. So all access to them is atomic, in words or by copies ([`SharedBytes`]); ring words
-//! with acquire and release order, which hand over the bulk bytes. [`Frames`] alone give slices, of
-//! what a latch protects. A peer that breaks the protocol
+//! with acquire and release order, which hand over the bulk bytes. A peer that breaks the protocol
 //! damages bytes, never memory safety: addresses are checked at every access, and memory once
 //! obtained from the system stays mapped until the arena is dropped.
 //!
@@ -30,7 +29,9 @@ mod slots;
 mod view;
 
 use copy::{copy_shared, fill_shared, load_shared, store_shared};
-use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{
+    AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 #[cfg(target_os = "linux")]
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -283,14 +284,22 @@ impl Memory {
     }
 
     /// What `read` makes of the referenced bytes, in whichever arena they are; they stay mapped
-    /// while it runs. False if they are gone.
+    /// while it runs. False if they are gone, even if only since it began: then it may have seen
+    /// bytes of the block that came after.
     #[inline]
     fn with_source(&self, source: BlockRef, read: impl FnOnce(*const u8)) -> bool {
         if source.origin == Origin::OWN {
-            return self.resolve(source).map(|pointer| read(pointer)).is_some();
+            let Some(pointer) = self.resolve(source) else {
+                return false;
+            };
+            read(pointer);
+            // Pairs with the fence in `next_generation`: what was read of a later block implies
+            // that its generation is seen.
+            fence(Ordering::Acquire);
+            return self.resolve(source).is_some();
         }
         #[cfg(target_os = "linux")]
-        return self.0.imports.with(source, read).is_some();
+        return self.0.imports.with(source, read);
         #[cfg(not(target_os = "linux"))]
         false
     }
@@ -311,7 +320,8 @@ impl Memory {
     }
 
     /// Copies `source` over the referenced bytes, of the same length. False if the block is gone
-    /// or not of this arena.
+    /// or not of this arena. The caller keeps the block alive meanwhile, as a NIC does whose table
+    /// of regions has it: else the bytes may land in the block that comes after it.
     #[must_use]
     pub fn write(&self, target: BlockRef, source: &[u8]) -> bool {
         assert_eq!(
@@ -328,7 +338,9 @@ impl Memory {
     }
 
     /// Copies referenced bytes over referenced bytes of the same length; they may overlap.
-    /// False if either block is gone, or the target is not of this arena.
+    /// False if either block is gone, or the target is not of this arena. If the source went
+    /// meanwhile, the target may have been written to. The caller keeps the target alive, as for
+    /// [`Self::write`].
     #[must_use]
     pub fn copy(&self, source: BlockRef, target: BlockRef) -> bool {
         assert_eq!(source.len, target.len, "a copy needs equal lengths");
@@ -448,6 +460,9 @@ impl Arena {
         if let Some(segment) = &self.segment {
             segment.set_generation(index, generation);
         }
+        // Whoever reads a byte that is written from now on, and looks at the generation then, sees
+        // this one (`Memory::with_source`).
+        fence(Ordering::Release);
         generation
     }
 }

@@ -22,6 +22,22 @@ fn a_reference_outlives_its_block_harmlessly() {
 }
 
 #[test]
+fn a_block_that_goes_while_it_is_read_was_not_read() {
+    let memory = Memory::new(1 << 16);
+    let block = memory.allocate(64).unwrap();
+    let reference = block.reference(0, 64).unwrap();
+    assert!(memory.with_source(reference, |_| {}));
+    let mut next = None;
+    let read = memory.with_source(reference, |_| {
+        drop(block);
+        next = Some(memory.allocate(64).unwrap());
+    });
+    assert!(!read, "what was read is of the block that came after");
+    let reference = next.as_ref().unwrap().reference(0, 64).unwrap();
+    assert!(memory.with_source(reference, |_| {}));
+}
+
+#[test]
 fn ranges_are_checked() {
     let memory = Memory::new(1 << 20);
     let block = memory.allocate(16).unwrap();

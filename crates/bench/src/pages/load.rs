@@ -37,7 +37,9 @@ pub(super) fn load(
             return Err(PagesError::NoHeap { page });
         }
         let mut guard = first.fix(page, Mode::Exclusive)?;
-        guard.update(0..guard.len(), |bytes| heap.emit(number, false, bytes));
+        guard.update(0..guard.data().len(), |bytes| {
+            heap.emit(number, false, bytes)
+        });
     }
     first.settle()?;
     first.flush()?;
@@ -78,7 +80,9 @@ fn finish(crew: &mut Crew, heap: &Heap) -> Result<(), PagesError> {
     // The first page says that the others are there, and so comes last.
     for number in (0..heap.catalogue_pages()).rev() {
         let mut guard = store.fix(catalogue_page(page_size, number), Mode::Exclusive)?;
-        guard.update(0..guard.len(), |bytes| heap.emit(number, true, bytes));
+        guard.update(0..guard.data().len(), |bytes| {
+            heap.emit(number, true, bytes)
+        });
         drop(guard);
         if number <= 1 {
             store.settle()?;
@@ -114,7 +118,7 @@ fn fill(
     let mut sequence = 0;
     let writer = seat.number as u16;
     let mut write = |at: u64, mut guard: PageGuard| -> Result<(), RecordError> {
-        guard.update(0..guard.len(), |data| {
+        guard.update(0..guard.data().len(), |data| {
             for key in heap.layout.records_of(at, heap.loaded) {
                 let bytes = data.get_mut(place(&heap.layout, key)).unwrap_or_default();
                 write_record(bytes, key, 0, Stamp { writer, sequence })?;
@@ -207,12 +211,11 @@ fn catalogue(
     capacity: u64,
 ) -> Result<Heap, PagesError> {
     let page = catalogue_page(options.page_size, 0);
-    let none = PagesError::NoHeap { page };
+    let none = || PagesError::NoHeap { page };
     let guard = seat.store.fix(page, Mode::Shared)?;
-    let Some(head) = CatalogueHead::parse(&guard).filter(|head| head.number == 0) else {
-        return Err(none);
-    };
+    let head = CatalogueHead::parse(&guard.data().to_vec()).filter(|head| head.number == 0);
     drop(guard);
+    let head = head.ok_or_else(none)?;
     if head.loaded == 0 {
         return Err(PagesError::Unfinished);
     }
@@ -233,17 +236,17 @@ fn catalogue(
     }
     let layout = Heap::layout(options)?;
     if head.pages_max > capacity || layout.pages(head.loaded) > head.pages_max {
-        return Err(none);
+        return Err(none());
     }
     let heap = Heap::new(layout, head.loaded, head.pages_max);
     for number in 0..heap.catalogue_pages() {
         let page = catalogue_page(options.page_size, number);
         let guard = seat.store.fix(page, Mode::Shared)?;
-        let other = CatalogueHead::parse(&guard);
+        let other = CatalogueHead::parse(&guard.data().to_vec());
         if other.is_none_or(|other| other.number != number) {
             return Err(PagesError::NoHeap { page });
         }
-        heap.take(number, &guard);
+        heap.take(number, &guard.data().to_vec());
     }
     Ok(heap)
 }
@@ -370,8 +373,7 @@ fn look_at(
         Err(other) => return Err(other),
     };
     for key in keys {
-        let bytes = guard.get(place(layout, key)).unwrap_or_default();
-        match verify_record(bytes, key) {
+        match verify_record(&guard.data().slice(place(layout, key)).to_vec(), key) {
             Ok(view) => run.expectations.reset(key, view.version),
             Err(RecordError::Unwritten { .. }) => found.end = found.end.min(key),
             Err(error) => {

@@ -4,6 +4,7 @@ use super::session::{Session, Stepped};
 use crate::ycsb::Kind;
 use core::ops::Range;
 use rackweave_base::Instant;
+use rackweave_base::memory::SharedBytes;
 use rackweave_endpoint::page_store::directory::Directory;
 use rackweave_endpoint::page_store::{Fix, FixError, Mode, PageGuard, Worker};
 use rackweave_wire::fabric::page::PageId;
@@ -221,7 +222,7 @@ impl Session {
     ) -> bool {
         match result {
             Ok(guard) => {
-                self.judge(key, page, floor, &guard, stepped);
+                self.judge(key, page, floor, guard.data(), stepped);
                 true
             }
             Err(error) => {
@@ -244,7 +245,7 @@ impl Session {
         match result {
             Ok(guard) => {
                 for (key, floor) in here.clone().zip(floors) {
-                    self.judge(key, page, *floor, &guard, stepped);
+                    self.judge(key, page, *floor, guard.data(), stepped);
                 }
                 Some(here.end)
             }
@@ -271,7 +272,7 @@ impl Session {
                 return false;
             }
         };
-        let Some(version) = self.judge(key, page, floor, &guard, stepped) else {
+        let Some(version) = self.judge(key, page, floor, guard.data(), stepped) else {
             self.cancel(key, page);
             return true;
         };
@@ -329,12 +330,12 @@ impl Session {
         key: u64,
         page: PageId,
         floor: Floor,
-        data: &[u8],
+        data: SharedBytes<'_>,
         stepped: &mut Stepped,
     ) -> Option<u64> {
         let place = self.place(key);
         stepped.bytes += place.len() as u64;
-        let view = match verify_record(data.get(place).unwrap_or_default(), key) {
+        let view = match verify_record(&data.slice(place).to_vec(), key) {
             Ok(view) => view,
             Err(error) => {
                 self.run.note(key, page, error);

@@ -114,7 +114,7 @@ impl Browser {
     fn got(&self, guard: &PageGuard) -> Got {
         Got {
             version: guard.version(),
-            content: check_page(guard.data(), self.shared.seed),
+            content: check_page(&guard.data().to_vec(), self.shared.seed),
         }
     }
 

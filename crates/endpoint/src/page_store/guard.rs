@@ -2,8 +2,8 @@
 
 use super::Mode;
 use super::pool::{Pool, table::UNFIXING};
-use core::ops::{Deref, Range};
-use rackweave_base::memory::{FrameRead, FrameWrite, SharedBytesMut};
+use core::ops::Range;
+use rackweave_base::memory::{FrameRead, FrameWrite, SharedBytes, SharedBytesMut};
 use rackweave_wire::fabric::page::{FrameState, PageId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -188,16 +188,18 @@ impl PageGuard {
         // The pool has given it a header, and it has no checksum before it is written.
         let header = self.pool().header(frame);
         let is_new = header.page == self.page.tag() && header.checksum == 0;
-        is_new && self.data().iter().all(|byte| *byte == 0)
+        is_new && self.data().is_all(0)
     }
 
-    /// The page's bytes behind the header.
+    /// The page's bytes behind the header: a view, since the memory is registered with a NIC and
+    /// the latch keeps only those away who keep the protocol. Where that is known of everybody,
+    /// [`SharedBytes::as_slice`] gives them without a copy.
     #[inline]
-    pub fn data(&self) -> &[u8] {
+    pub fn data(&self) -> SharedBytes<'_> {
         match &self.hold {
-            Hold::Shared(read) => read,
-            Hold::Exclusive(write) => write,
-            Hold::Nothing => &[],
+            Hold::Shared(read) => read.bytes(),
+            Hold::Exclusive(write) => write.bytes(),
+            Hold::Nothing => unreachable!("a guard has its frame until it is dropped"),
         }
     }
 
@@ -268,13 +270,6 @@ impl PageGuard {
         self.local.pool.set_lsn(write.frame(), lsn);
         self.changed = true;
         self.given_lsn = lsn;
-    }
-}
-
-impl Deref for PageGuard {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        self.data()
     }
 }
 

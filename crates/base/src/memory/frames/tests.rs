@@ -44,11 +44,11 @@ fn many_read_or_one_writes() {
     assert!(frames.try_read(0).is_none() && frames.try_write(0).is_none());
     assert!(frames.is_written(0));
     write.bytes_mut().fill(7);
-    assert_eq!(write.len(), SIZE - HEAD);
+    assert_eq!(write.bytes().len(), SIZE - HEAD);
     let read = write.downgrade();
     assert!(frames.try_write(0).is_none() && frames.try_read(0).is_some());
-    assert!(read.iter().all(|byte| *byte == 7));
-    assert!(other.iter().all(|byte| *byte == 0));
+    assert!(read.bytes().is_all(7));
+    assert!(other.bytes().is_all(0));
     drop((read, other));
     assert!(frames.is_idle(0) && frames.is_idle(1));
 }
@@ -107,7 +107,7 @@ fn heads_are_no_part_of_the_bytes() {
     let frames = in_use(2);
     frames.header_word(1, 24).store(9, Ordering::Relaxed);
     let mut write = frames.try_write(1).unwrap();
-    assert!(write.iter().all(|byte| *byte == 0));
+    assert!(write.bytes().is_all(0));
     write.bytes_mut().fill(1);
     assert_eq!(frames.header_word(1, 24).load(Ordering::Relaxed), 9);
     assert_eq!(frames.block().word(SIZE + 24).load(Ordering::Relaxed), 9);
@@ -165,7 +165,8 @@ fn threads_keep_out_of_each_others_way() {
                     }
                     _ => {
                         if let Some(guard) = frames.try_read(frame) {
-                            assert_eq!(guard[..64], [guard[0]; 64], "seed {seed}: torn");
+                            let bytes = guard.bytes().array::<64>(0);
+                            assert_eq!(bytes, [bytes[0]; 64], "seed {seed}: torn");
                             read += 1;
                             let _ = guard.release();
                         }

@@ -378,7 +378,7 @@ impl StoreUser {
     fn got(&self, guard: &PageGuard) -> Got {
         Got {
             version: guard.version(),
-            content: check_page(guard.data(), self.shared.seed),
+            content: check_page(&guard.data().to_vec(), self.shared.seed),
         }
     }
 
@@ -461,7 +461,7 @@ impl StoreUser {
             Ok(guard) => {
                 let first = PageId::new(STORE, FIRST).map_or(0, PageId::number);
                 let mut page_use = self.store().page_use.borrow_mut();
-                let available = page_use.judge_map(first, guard.data());
+                let available = page_use.judge_map(first, &guard.data().to_vec());
                 drop(page_use);
                 self.available = Some(available);
                 Job::Rests

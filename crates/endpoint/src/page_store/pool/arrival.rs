@@ -3,8 +3,8 @@
 use super::{CHECKSUM_AT, EPOCH_AT, LSN_AT, PAGE_AT, Pool, STORE_AT, VERSION_AT};
 use crate::page_store::FixError;
 use rackweave_base::canary::{Canary, planted};
-use rackweave_base::checksum::checksum;
-use rackweave_base::memory::{FrameRead, FrameWrite};
+use rackweave_base::checksum::{checksum, checksum_shared};
+use rackweave_base::memory::{FrameRead, FrameWrite, SharedBytes};
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{PageHeader, PageId, Source};
 use std::sync::atomic::Ordering;
@@ -75,7 +75,7 @@ impl Pool {
             self.set_header(write.frame(), header);
         }
         // A header of zeroes before anything else is damage.
-        let is_zero = || write.iter().all(|byte| *byte == 0);
+        let is_zero = || write.bytes().is_all(0);
         let looked_at = planted(Canary::PagesDamageIsBlank) || is_zero();
         let blank = header == PageHeader::default() && looked_at;
         if from_storage && blank {
@@ -97,7 +97,7 @@ impl Pool {
         // looked at, its checksum tells them to do that themselves.
         let as_stored = from_storage || header.checksum != 0;
         if as_stored && self.config.checksums {
-            let expected = page_checksum(&header, write);
+            let expected = page_checksum(&header, write.bytes());
             if header.checksum != expected {
                 return Err(FixError::Corrupt {
                     page,
@@ -137,7 +137,7 @@ impl Pool {
     pub(in super::super) fn seal(&self, read: &FrameRead) {
         let header = self.header(read.frame());
         if self.config.checksums && header.checksum == 0 {
-            let sum = page_checksum(&header, read);
+            let sum = page_checksum(&header, read.bytes());
             let cell = self.frames.header_word(read.frame(), CHECKSUM_AT);
             cell.store(sum.to_le(), Ordering::Release);
         }
@@ -159,11 +159,11 @@ impl Pool {
 
 /// The checksum of a page: of its header from the store's identity on, and the bytes behind it.
 /// Never zero.
-fn page_checksum(header: &PageHeader, bytes: &[u8]) -> u64 {
+fn page_checksum(header: &PageHeader, bytes: SharedBytes<'_>) -> u64 {
     let mut words = [0; 16];
     words[..8].copy_from_slice(&header.lsn.to_le_bytes());
     words[8..].copy_from_slice(&header.epoch.to_le_bytes());
-    checksum(checksum(header.store, bytes), &words)
+    checksum(checksum_shared(header.store, bytes), &words)
 }
 
 #[cfg(test)]
@@ -177,18 +177,15 @@ mod tests {
             lsn: 9,
             ..PageHeader::default()
         };
-        let whole = page_checksum(&header, &[1; 64]);
+        let block = rackweave_base::Memory::new(4096).allocate(64).unwrap();
+        block.bytes_mut(0, 64).fill(1);
+        let bytes = block.bytes(0, 64);
+        let whole = page_checksum(&header, bytes);
         for bit in 0..64 {
             let store = header.store ^ 1 << bit;
-            assert_ne!(
-                whole,
-                page_checksum(&PageHeader { store, ..header }, &[1; 64])
-            );
+            assert_ne!(whole, page_checksum(&PageHeader { store, ..header }, bytes));
             let lsn = header.lsn ^ 1 << bit;
-            assert_ne!(
-                whole,
-                page_checksum(&PageHeader { lsn, ..header }, &[1; 64])
-            );
+            assert_ne!(whole, page_checksum(&PageHeader { lsn, ..header }, bytes));
         }
     }
 }

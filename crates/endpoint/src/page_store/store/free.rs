@@ -55,10 +55,10 @@ impl Freeing {
             Ok(guard) => guard,
             Err(error) => return Some(Err(error.into())),
         };
-        let state = Map::parse(&guard, layout, group).map(|map| map.state(at));
+        let state = Map::parse(&guard.data().to_vec(), layout, group).map(|map| map.state(at));
         Some(match state {
             Ok(PageState::InUse) => {
-                guard.update(0..guard.len(), |bytes| {
+                guard.update(0..guard.data().len(), |bytes| {
                     MapMut::new(bytes, layout, group).set(at, PageState::Free);
                 });
                 Ok(())

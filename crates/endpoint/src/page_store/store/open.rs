@@ -91,7 +91,7 @@ impl Formatting {
 
 impl Change for Format {
     fn make(&mut self, guard: &mut PageGuard) -> bool {
-        let before = Superblock::parse(guard.data()).ok();
+        let before = Superblock::parse(&guard.data().to_vec()).ok();
         if let Some(before) = before.filter(|_| !self.is_made)
             && before.identity == self.superblock.identity
         {
@@ -241,7 +241,7 @@ impl Opening {
 /// The superblock, if it is of a store that fits the pool.
 fn look(store: u8, guard: &PageGuard) -> Result<Superblock, OpenError> {
     let config = guard.pool().config();
-    let superblock = Superblock::parse(guard.data()).map_err(|unfit| match unfit {
+    let superblock = Superblock::parse(&guard.data().to_vec()).map_err(|unfit| match unfit {
         Unfit::Blank if guard.is_blank() => OpenError::Blank(store),
         Unfit::Magic(found) => OpenError::NoStore { store, found },
         Unfit::Format(found) => OpenError::Format { store, found },
@@ -270,7 +270,7 @@ struct MarkOpen;
 
 impl Change for MarkOpen {
     fn make(&mut self, guard: &mut PageGuard) -> bool {
-        match Superblock::parse(guard.data()) {
+        match Superblock::parse(&guard.data().to_vec()) {
             Ok(superblock) if superblock.clean || !superblock.marked => {
                 let superblock = Superblock {
                     clean: false,
@@ -296,7 +296,7 @@ struct MarkDurable;
 
 impl Change for MarkDurable {
     fn make(&mut self, guard: &mut PageGuard) -> bool {
-        match Superblock::parse(guard.data()) {
+        match Superblock::parse(&guard.data().to_vec()) {
             Ok(superblock) if !superblock.clean => {
                 let marked = true;
                 let superblock = Superblock {
@@ -350,7 +350,7 @@ struct MarkClosed;
 
 impl Change for MarkClosed {
     fn make(&mut self, guard: &mut PageGuard) -> bool {
-        let Ok(superblock) = Superblock::parse(guard.data()) else {
+        let Ok(superblock) = Superblock::parse(&guard.data().to_vec()) else {
             return false;
         };
         let again = u64::from(!superblock.clean);

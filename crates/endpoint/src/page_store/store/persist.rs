@@ -111,7 +111,7 @@ impl Persist {
                     Err(error) => Err(Failure::Flush(error)),
                 },
                 Step::Look(fix) => match worker.take(fix)? {
-                    Ok(guard) if change.is_in(&guard) => return Some(Ok(true)),
+                    Ok(guard) if change.is_in(&guard.data().to_vec()) => return Some(Ok(true)),
                     Ok(_) => self.again(worker),
                     Err(error) => Err(Failure::Fix(error)),
                 },

@@ -64,7 +64,8 @@ impl Change for Reserving<'_> {
     fn make(&mut self, guard: &mut PageGuard) -> bool {
         let (layout, reservation) = (&self.layout, &mut *self.reservation);
         let group = reservation.group;
-        let Ok(map) = Map::parse(guard.data(), layout, group) else {
+        let bytes = guard.data().to_vec();
+        let Ok(map) = Map::parse(&bytes, layout, group) else {
             reservation.is_damaged = true;
             return false;
         };
@@ -78,7 +79,8 @@ impl Change for Reserving<'_> {
             reservation.pages.clear();
         }
         self.owed.repay(layout, group, guard);
-        let Ok(map) = Map::parse(guard.data(), layout, group) else {
+        let bytes = guard.data().to_vec();
+        let Ok(map) = Map::parse(&bytes, layout, group) else {
             return false;
         };
         let share = map.available(self.size * SHARE) / SHARE;
@@ -88,7 +90,7 @@ impl Change for Reserving<'_> {
         if reservation.pages.is_empty() {
             return false;
         }
-        reservation.stamp = Some(guard.update(0..guard.len(), |bytes| {
+        reservation.stamp = Some(guard.update(0..guard.data().len(), |bytes| {
             let mut map = MapMut::new(bytes, layout, group);
             for (at, _) in &reservation.pages {
                 map.set(*at, PageState::InUse);
@@ -152,7 +154,7 @@ impl Owed {
     /// Gives back what is owed to a group.
     pub fn repay(&mut self, layout: &StoreLayout, group: u64, guard: &mut PageGuard) {
         let mut back = Vec::new();
-        if let Ok(map) = Map::parse(guard.data(), layout, group) {
+        if let Ok(map) = Map::parse(&guard.data().to_vec(), layout, group) {
             for debt in self.0.iter().filter(|debt| debt.group == group) {
                 if debt.stamp.is_none_or(|stamp| map.has(stamp)) {
                     back.extend_from_slice(&debt.pages);
@@ -164,7 +166,7 @@ impl Owed {
         if back.is_empty() {
             return;
         }
-        guard.update(0..guard.len(), |bytes| {
+        guard.update(0..guard.data().len(), |bytes| {
             let mut map = MapMut::new(bytes, layout, group);
             for (at, state) in back {
                 map.set(at, state);

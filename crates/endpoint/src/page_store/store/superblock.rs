@@ -85,7 +85,8 @@ impl Superblock {
         if word(1) as u32 != FORMAT {
             return Err(Unfit::Format(word(1) as u32));
         }
-        if word(WORDS) != checksum(0, &head[..LEN]) || word(5) > OPEN {
+        let reserved = word(6) | word(7);
+        if word(WORDS) != checksum(0, &head[..LEN]) || word(5) > OPEN || reserved != 0 {
             return Err(Unfit::Damaged);
         }
         Ok(Self {
@@ -100,7 +101,7 @@ impl Superblock {
 
     /// Writes it into page 0.
     pub(super) fn write(&self, guard: &mut PageGuard) {
-        guard.update(0..guard.len(), |bytes| self.emit(bytes));
+        guard.update(0..guard.data().len(), |bytes| self.emit(bytes));
     }
 
     /// Writes it behind page 0's header, and zeroes behind it.
@@ -174,6 +175,16 @@ mod tests {
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
         assert_eq!(Superblock::parse(&bytes[..64]), Err(Unfit::Damaged));
+    }
+
+    #[test]
+    fn reserved_words_are_zero() {
+        let mut bytes = vec![0; 4064];
+        SUPERBLOCK.emit(&mut bytes);
+        bytes[48] = 1;
+        let sum = checksum(0, &bytes[..LEN]);
+        bytes[LEN..LEN + 8].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(Superblock::parse(&bytes), Err(Unfit::Damaged));
     }
 
     #[test]

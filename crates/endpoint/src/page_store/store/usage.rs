@@ -30,7 +30,7 @@ impl<D: Directory> PageStore<D> {
         let mut usage = Usage::default();
         for group in 0..layout.groups() {
             let count = match self.fix(layout.map(group), Mode::Shared) {
-                Ok(guard) => Map::parse(&guard, &layout, group)
+                Ok(guard) => Map::parse(&guard.data().to_vec(), &layout, group)
                     .ok()
                     .map(|map| map.count()),
                 Err(_) => None,
@@ -60,7 +60,8 @@ impl<D: Directory> PageStore<D> {
         let (group, at) = place.ok_or(AllocateError::NoSuchPage(page, layout.capacity))?;
         let map = layout.map(group);
         let guard = self.fix(map, Mode::Shared)?;
-        let parsed = Map::parse(&guard, &layout, group);
+        let bytes = guard.data().to_vec();
+        let parsed = Map::parse(&bytes, &layout, group);
         let state = parsed.map(|map| map.state(at));
         state.map_err(|_| AllocateError::Damaged(map))
     }

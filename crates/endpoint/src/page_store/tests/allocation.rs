@@ -217,7 +217,7 @@ impl World {
                 None => Job::Looks(fix),
                 Some(Ok(guard)) => {
                     let page = guard.page();
-                    let is_zero = guard.iter().all(|byte| *byte == 0);
+                    let is_zero = guard.data().is_all(0);
                     assert!(is_zero || actor.is_mistaken, "{page} is not zero");
                     drop(guard);
                     Job::Writes(actor.worker.fix(page, Exclusive))
@@ -479,7 +479,8 @@ impl World {
     fn check_maps(&mut self) -> u64 {
         let fix = self.actors[0].worker.fix(page(1), Shared);
         let guard = self.wait(|world| world.actors[0].worker.take(fix));
-        self.page_use.judge_map(page(2).number(), &guard.unwrap())
+        self.page_use
+            .judge_map(page(2).number(), &guard.unwrap().data().to_vec())
     }
 
     /// Everything that the map says is there can be had.

@@ -125,13 +125,11 @@ pub fn page(number: u64) -> PageId {
 }
 
 /// The counter of a page, after looking whether the page is whole: every word says the same.
-pub fn counter(bytes: &[u8]) -> u64 {
-    let word = |chunk: &[u8]| u64::from_le_bytes(chunk.try_into().unwrap());
-    let first = word(&bytes[..8]);
-    assert!(
-        bytes.chunks_exact(8).all(|chunk| word(chunk) == first),
-        "a torn page"
-    );
+pub fn counter(guard: &PageGuard) -> u64 {
+    let bytes = guard.data();
+    let first = bytes.u64_le(0);
+    let mut chunks = bytes.chunks_exact(8);
+    assert!(chunks.all(|chunk| chunk.u64_le(0) == first), "a torn page");
     first
 }
 

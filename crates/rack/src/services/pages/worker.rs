@@ -4,6 +4,7 @@ use super::{PageError, PageService};
 use crate::NodeHandle;
 use crate::services::wait_within;
 use core::ops::{Deref, DerefMut};
+use rackweave_base::memory::SharedBytes;
 use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{
@@ -165,7 +166,11 @@ impl PageWorker {
     ///
     /// # Errors
     /// As for [`PageWorker::fix`].
-    pub fn read<R>(&mut self, page: PageId, read: impl FnOnce(&[u8]) -> R) -> Result<R, PageError> {
+    pub fn read<R>(
+        &mut self,
+        page: PageId,
+        read: impl FnOnce(SharedBytes<'_>) -> R,
+    ) -> Result<R, PageError> {
         Ok(read(self.fix(page, Mode::Shared)?.data()))
     }
 
@@ -181,7 +186,7 @@ impl PageWorker {
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R, PageError> {
         let mut guard = self.fix(page, Mode::Exclusive)?;
-        let result = guard.update(0..guard.len(), change);
+        let result = guard.update(0..guard.data().len(), change);
         self.unfix(guard)?;
         Ok(result)
     }

@@ -33,7 +33,7 @@ fn what_one_node_changes_another_one_reads() {
     let written = here.change(page, |bytes| bytes[..5].copy_from_slice(b"hello"));
     assert_eq!(written, Ok(()));
     assert_eq!(
-        there.read(page, |bytes| bytes[..5].to_vec()),
+        there.read(page, |bytes| bytes.slice(..5).to_vec()),
         Ok(b"hello".to_vec())
     );
 }
@@ -80,7 +80,7 @@ fn a_node_without_threads_is_asked_what_it_has() {
     drop(here);
     let mut there = pages.hire(COMPUTE[1]).expect("there are workers");
     pages.rack().restart_switch().expect("it fits as before");
-    assert_eq!(there.read(page, |bytes| bytes[0]), Ok(7));
+    assert_eq!(there.read(page, |bytes| bytes.array(0)), Ok([7]));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_node_taken_for_dead_comes_back_with_a_new_pool() {
     assert_eq!(fenced, Err(PageError::Fix(FixError::Fenced)));
     // The old one need not be dropped before.
     let mut new = pages.hire(node).expect("the node comes back");
-    assert_eq!(new.read(page, |bytes| bytes[0]), Ok(1));
+    assert_eq!(new.read(page, |bytes| bytes.array(0)), Ok([1]));
     assert!(new.pool().log().is_some());
     drop(old);
     let none = pages.hire(node).map(|_| ());
@@ -233,7 +233,7 @@ fn a_node_taken_for_dead_comes_back_with_a_new_pool() {
     assert_eq!(new.change(page, |bytes| bytes[0] = 3), Ok(()));
     drop(new);
     let mut there = pages.hire(COMPUTE[1]).expect("there is one");
-    assert_eq!(there.read(page, |bytes| bytes[0]), Ok(3));
+    assert_eq!(there.read(page, |bytes| bytes.array(0)), Ok([3]));
     drop(there);
     assert_eq!(pages.close(), Ok(()));
 }
@@ -270,7 +270,7 @@ fn a_store_in_a_file_is_there_again_in_the_next_rack() {
     let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is opened");
     assert_eq!(pages.stores()[0].found, StoreState::Closed);
     let mut worker = pages.hire(COMPUTE[1]).expect("there is one");
-    assert_eq!(worker.read(page, |bytes| bytes[0]), Ok(7));
+    assert_eq!(worker.read(page, |bytes| bytes.array(0)), Ok([7]));
     let next = worker.allocate().expect("a page is free");
     assert_ne!(next, page, "what is in use is not given out again");
     // As after a power cut.
