@@ -15,6 +15,7 @@ pub mod memory;
 pub mod packet;
 mod psn;
 mod rng;
+pub mod text;
 mod time;
 mod timers;
 

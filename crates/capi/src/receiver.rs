@@ -8,7 +8,7 @@ use crate::pointer::{Out, slice, space};
 use crate::rack::Rack;
 use crate::status::Status;
 use crate::wait::wait;
-use ::rackweave_rack::NodeHandle;
+use ::rackweave_rack::Node;
 use rackweave_endpoint::messaging::{Arrived, MessageReceiver};
 use rackweave_endpoint::page_store::NodeAccess;
 
@@ -54,7 +54,7 @@ struct ReceivingEnd {
     receiver: MessageReceiver,
     has_peeked: bool,
     empty_looks: u32,
-    node: NodeHandle,
+    node: Node,
     rack: Rack,
 }
 
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn rackweave_receiver_create(
                 empty_looks: 0,
                 node: connection
                     .rack
-                    .node(connection.rack.node_id(connection.node())?),
+                    .node_at(connection.rack.node_id(connection.node())?),
                 rack: connection.rack.clone(),
             })
         })?;

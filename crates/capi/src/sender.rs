@@ -9,7 +9,7 @@ use crate::rack::Rack;
 use crate::region::{SharedRegion, rackweave_region};
 use crate::status::Status;
 use crate::wait::wait;
-use ::rackweave_rack::NodeHandle;
+use ::rackweave_rack::Node;
 use rackweave_endpoint::messaging::{MessageSender, SendError};
 use rackweave_endpoint::page_store::NodeAccess;
 
@@ -23,7 +23,7 @@ struct SendingEnd {
     sender: MessageSender,
     /// Regions that messages under way are sent from.
     pinned: Vec<SharedRegion>,
-    node: NodeHandle,
+    node: Node,
     number: u16,
     rack: Rack,
 }
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn rackweave_sender_create(
             Ok(SendingEnd {
                 sender: connection.take_sender(channel)?,
                 pinned: Vec::new(),
-                node: connection.rack.node(connection.rack.node_id(number)?),
+                node: connection.rack.node_at(connection.rack.node_id(number)?),
                 number,
                 rack: connection.rack.clone(),
             })

@@ -3,9 +3,10 @@
 use crate::{Controller, LaneError, Site};
 use rackweave_base::{Duration, NodeId, Psn, Qpn};
 use rackweave_verbs::{Access, Mtu, Peer, QpModify, ReceiveSide, SendSide};
+use serde::{Deserialize, Serialize};
 
 /// What two ends of a connection agree on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PairAttributes {
     /// The path MTU.
     pub mtu: Mtu,

@@ -16,9 +16,10 @@ use rackweave_verbs::{
     ReceiveSide, SendSide,
 };
 use rackweave_wire::{Ecn, Ethernet, Ipv4, Udp};
+use serde::{Deserialize, Serialize};
 
 /// Why a lane could not be connected.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum LaneError {
     /// The switch has no lanes left in one piece.
     #[error(

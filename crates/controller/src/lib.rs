@@ -9,6 +9,7 @@
 //! It knows verbs and the tables of programs. It must not know how packets travel, which kind of
 //! rack it serves, or what time it is: it acts when called.
 
+pub mod ask;
 pub mod connect;
 pub mod flows;
 pub mod forward;

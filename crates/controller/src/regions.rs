@@ -7,10 +7,11 @@ use core::sync::atomic::Ordering;
 use rackweave_base::memory::MemoryError;
 use rackweave_base::{Block, Lkey, Memory, NodeId, Rkey};
 use rackweave_verbs::{Access, PdId, Region, RegisterError, Verbs};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A region on a node, as seen from afar.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RegionName {
     /// The address of the first byte.
     pub address: u64,
@@ -31,7 +32,7 @@ impl From<&Region> for RegionName {
 }
 
 /// Why a node could not make a region.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum RegionError {
     /// Its memory is used up.
     #[error(transparent)]

@@ -17,6 +17,7 @@ use crate::connect::PairAttributes;
 use crate::lanes::{Connected, Wanted};
 use crate::{Controller, LaneError, NodeAddress, Site};
 use rackweave_base::canary::{Canary, planted};
+use rackweave_base::text::Text;
 use rackweave_base::{NodeId, Qpn, Rkey};
 use rackweave_programs::sequencer::{
     SequencerChannel, SequencerDigest, SequencerEntry, Sequencers,
@@ -25,15 +26,16 @@ use rackweave_switch::table::TableError;
 use rackweave_switch::transfer::{LaneId, LaneKind};
 use rackweave_verbs::{Access, QpModify};
 use rackweave_wire::fabric::sequencer::{NUMBERS_END, address_of};
+use serde::{Deserialize, Serialize};
 
 pub use rackweave_wire::fabric::sequencer::SequencerPlace;
 
 /// A sequencer in the switch. No two of one controller have the same.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct SequencerId(pub u32);
 
 /// What a sequencer is to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SequencerSpec {
     /// The first number.
     pub first: u64,
@@ -55,27 +57,31 @@ impl Default for SequencerSpec {
 }
 
 /// Why a sequencer was not set up, or a client not attached.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum SequencerSetUpError {
     /// The switch has no more room.
     #[error("the switch has room for {has} {what}, all in use; raise {setting}")]
     NoRoom {
         /// For what.
-        what: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        what: Text,
         /// How many.
         has: usize,
         /// What to raise.
-        setting: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        setting: Text,
     },
     /// A number of the specification is out of range.
     #[error("{what}: {number} is out of range, {range}")]
     OutOfRange {
         /// Which.
-        what: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        what: Text,
         /// Its value.
         number: u64,
         /// What it may be.
-        range: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        range: Text,
     },
     /// There is no such sequencer.
     #[error("there is no sequencer {}, or not any more", .0.0)]

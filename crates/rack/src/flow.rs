@@ -1,4 +1,4 @@
-//! A flow whose rings are all in this process, with its ends.
+//! A flow and its ends at the nodes that are here.
 
 use rackweave_base::{Block, NodeId, Rkey};
 use rackweave_controller::{FlowId, FlowRings, Ring};
@@ -9,9 +9,10 @@ use rackweave_endpoint::flow::{Consumer, Doorbell, Producer, RingError, RingLayo
 pub struct Flow {
     /// Its number at the controller.
     pub id: FlowId,
-    consumers: Vec<LocalRing>,
+    /// Nothing for those that are elsewhere.
+    consumers: Vec<Option<LocalRing>>,
     /// As in [`FlowRings::producers`].
-    producers: Vec<Vec<LocalRing>>,
+    producers: Vec<Vec<Option<LocalRing>>>,
 }
 
 /// A ring in the memory of this process.
@@ -23,20 +24,16 @@ struct LocalRing {
 }
 
 impl LocalRing {
-    fn new<'a>(ring: &Ring, block: impl Fn(NodeId, Rkey) -> Option<&'a Block>) -> Self {
-        let block = block(ring.node, ring.region.rkey);
+    /// Nothing if its memory is elsewhere, or gone because the flow has ended meanwhile.
+    fn new(ring: &Ring, block: impl Fn(NodeId, Rkey) -> Option<Block>) -> Option<Self> {
         let region = &ring.region;
-        Self {
-            block: block.expect("the controller just made this ring").clone(),
+        Some(Self {
+            block: block(ring.node, region.rkey)?,
             layout: layout(ring),
             bell: ring
                 .bell
                 .map(|bell| Doorbell::new(bell.qpn, region.address, region.lkey)),
-        }
-    }
-
-    fn producer(&self) -> Result<Producer, RingError> {
-        Producer::new(&self.block, self.layout)
+        })
     }
 }
 
@@ -49,11 +46,11 @@ fn layout(ring: &Ring) -> RingLayout {
 }
 
 impl Flow {
-    /// A flow whose rings are all in this process; `block` finds their memory.
-    pub(crate) fn local<'a>(
+    /// A flow; `block` finds the memory of rings that are here.
+    pub(crate) fn new(
         id: FlowId,
         rings: &FlowRings,
-        block: impl Fn(NodeId, Rkey) -> Option<&'a Block>,
+        block: impl Fn(NodeId, Rkey) -> Option<Block>,
     ) -> Self {
         let local = |ring: &Ring| LocalRing::new(ring, &block);
         Self {
@@ -68,19 +65,19 @@ impl Flow {
     }
 
     /// Enters a consumer that has joined.
-    pub(crate) fn joined_consumer<'a>(
+    pub(crate) fn joined_consumer(
         &mut self,
         ring: &Ring,
-        block: impl Fn(NodeId, Rkey) -> Option<&'a Block>,
+        block: impl Fn(NodeId, Rkey) -> Option<Block>,
     ) {
         self.consumers.push(LocalRing::new(ring, block));
     }
 
     /// Enters a producer that has joined.
-    pub(crate) fn joined_producer<'a>(
+    pub(crate) fn joined_producer(
         &mut self,
         rings: &[Ring],
-        block: impl Fn(NodeId, Rkey) -> Option<&'a Block>,
+        block: impl Fn(NodeId, Rkey) -> Option<Block>,
     ) {
         for (all, ring) in self.producers.iter_mut().zip(rings) {
             all.push(LocalRing::new(ring, &block));
@@ -90,10 +87,14 @@ impl Flow {
     /// The producing ends of producer `index`: one per consumer in a shuffle, else one.
     ///
     /// # Errors
-    /// If a ring does not fit its block, which the controller's checks rule out.
+    /// If there is no such producer, or it is at a node that is not here.
     pub fn producers(&self, index: usize) -> Result<Vec<Producer>, RingError> {
-        let rings = self.producers.iter();
-        rings.map(|rings| rings[index].producer()).collect()
+        let rings = self.producers.iter().map(|rings| {
+            let ring = rings.get(index).and_then(Option::as_ref);
+            let ring = ring.ok_or(RingError::NotHere)?;
+            Producer::new(&ring.block, ring.layout)
+        });
+        rings.collect()
     }
 
     /// The consuming end of consumer `index`.
@@ -101,21 +102,22 @@ impl Flow {
     /// # Errors
     /// As for [`Flow::producers`].
     pub fn consumer(&self, index: usize) -> Result<Consumer, RingError> {
-        let ring = &self.consumers[index];
+        let ring = self.consumers.get(index).and_then(Option::as_ref);
+        let ring = ring.ok_or(RingError::NotHere)?;
         Consumer::new(&ring.block, ring.layout)
     }
 
     /// The doorbells of the rings of producer `index`, in the order of [`Flow::producers`]; none
-    /// if the flow has no doorbells.
+    /// if the flow has no doorbells, or the producer is elsewhere.
     pub fn producer_bells(&self, index: usize) -> Option<Vec<Doorbell>> {
-        self.producers
-            .iter()
-            .map(|rings| rings[index].bell)
+        let bells = self.producers.iter();
+        bells
+            .map(|rings| rings.get(index)?.as_ref()?.bell)
             .collect()
     }
 
-    /// The doorbell of consumer `index`, if the flow has doorbells.
+    /// The doorbell of consumer `index`, if the flow has doorbells and the consumer is here.
     pub fn consumer_bell(&self, index: usize) -> Option<Doorbell> {
-        self.consumers[index].bell
+        self.consumers.get(index)?.as_ref()?.bell
     }
 }

@@ -20,6 +20,7 @@ mod mesh_tests;
 pub mod messaging;
 mod pages;
 pub mod paths;
+mod rack;
 pub mod services;
 mod simulated;
 mod station;
@@ -27,12 +28,13 @@ pub mod statistics;
 
 pub use build::{Address, RackError, pipeline_config, switch_config_of};
 pub use config::{ConfigError, RackConfig};
-pub use embedded::{EmbeddedRack, NodeHandle};
+pub use embedded::EmbeddedRack;
 pub use flow::Flow;
 pub use index::network::{
-    BRANCHES, Controlled, IndexCounters, IndexNetwork, IndexNetworkError, IndexNetworkSpec,
-    LoadProgress, NetworkSummary,
+    BRANCHES, IndexCounters, IndexNetwork, IndexNetworkError, IndexNetworkSpec, LoadProgress,
+    NetworkSummary,
 };
 pub use index::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec, SharedServer};
 pub use pages::{PageEnds, TargetOptions};
+pub use rack::{Backend, Node, NodeError, Rack};
 pub use simulated::{RunEnd, SimulatedRack, SsdBackend, SsdStall};

@@ -1,7 +1,7 @@
-//! What a page store is made of, where all nodes are in this process.
+//! What a page store is made of.
 
 use rackweave_base::{Block, Duration, NodeId, Rkey};
-use rackweave_controller::{Controller, PageNode, PageSpec, PageStoreSpec};
+use rackweave_controller::{PageChannel, PageNode, PagePool, PageSpec, PageStoreSpec};
 use rackweave_endpoint::page_store::directory::{ChannelParts, FallbackParts, Owed};
 use rackweave_target::TargetConfig;
 
@@ -55,23 +55,22 @@ impl TargetOptions {
     }
 }
 
-/// A node's ends, as the controller has made them; nothing if the node is dead.
-pub(crate) fn ends<'a>(
-    controller: &Controller,
-    node: NodeId,
+/// A node's ends, as the controller has made them; nothing if their memory is gone.
+pub(crate) fn ends(
+    pool: PagePool,
+    channels: &[PageChannel],
     alarm: &Arc<AtomicBool>,
-    block: impl Fn(NodeId, Rkey) -> Option<&'a Block>,
+    block: impl Fn(Rkey) -> Option<Block>,
 ) -> Option<PageEnds> {
-    let (pool, channels) = controller.page_node(node)?;
     let owed = Owed::default();
     let channels = channels.iter().map(|channel| {
         let fallback = channel.fallback.iter();
         Some(ChannelParts {
-            node: node.0,
+            node: channel.node.0,
             requests: channel.requests,
             cq: channel.cq,
             slots: channel.slots,
-            control: block(node, channel.control.rkey)?.clone(),
+            control: block(channel.control.rkey)?,
             control_address: channel.control.address,
             control_lkey: channel.control.lkey,
             frames: pool.frames,
@@ -89,7 +88,7 @@ pub(crate) fn ends<'a>(
         })
     });
     Some(PageEnds {
-        frames: block(node, pool.region.rkey)?.clone(),
+        frames: block(pool.region.rkey)?,
         count: pool.frames,
         channels: channels.collect::<Option<_>>()?,
     })

@@ -87,4 +87,4 @@ pub mod verbs;
 
 pub use rackweave_base::{Duration, Instant, NodeId};
 pub use rackweave_rack::services::{FOREVER, TIME_LIMIT, wait_within};
-pub use rackweave_rack::{EmbeddedRack, NodeHandle, RackConfig};
+pub use rackweave_rack::{EmbeddedRack, Node, RackConfig};

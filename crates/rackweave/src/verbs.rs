@@ -2,7 +2,7 @@
 //!
 //! A program needs little of it. [`Progress`] is how one who waits helps: he drives the rack, and
 //! rests when nothing happens. [`NodeAccess`] is that at one node, and the node's [`Verbs`]; a
-//! [`NodeHandle`](crate::NodeHandle) is one. Machines that never wait, such as [`rpc`](crate::rpc)
+//! [`Node`](crate::Node) is one. Machines that never wait, such as [`rpc`](crate::rpc)
 //! clients, are polled with these verbs. [`EmbeddedRack::connect`](crate::EmbeddedRack::connect)
 //! connects two queue pairs. The names and rules are those of the InfiniBand Architecture
 //! Specification 1.4, chapters 10 and 11.

@@ -5,7 +5,7 @@ use rackweave::index::{IndexConnection, IndexCoordinator, IndexService};
 use rackweave::messaging::{EmbeddedConnection, Listener, MessageReceiver, MessageSender};
 use rackweave::pages::{PageGuard, PageService, PageWorker};
 use rackweave::sequencer::{SequencerClient, SequencerService};
-use rackweave::{EmbeddedRack, NodeHandle};
+use rackweave::{EmbeddedRack, Node};
 
 fn sent<T: Send>() {}
 
@@ -14,7 +14,7 @@ fn shared<T: Send + Sync>() {}
 #[test]
 fn services_are_shared_and_what_they_lend_is_sent() {
     shared::<EmbeddedRack>();
-    shared::<NodeHandle>();
+    shared::<Node>();
     shared::<PageService>();
     shared::<IndexService>();
     shared::<SequencerService>();

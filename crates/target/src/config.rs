@@ -3,6 +3,7 @@
 use rackweave_base::Qpn;
 use rackweave_base::memory::MemoryError;
 use rackweave_verbs::{CqError, ModifyError, PostError, QpError, RegisterError};
+use serde::{Deserialize, Serialize};
 
 /// The least and the most bytes of a transfer.
 const TRANSFER: core::ops::RangeInclusive<u32> = 4096..=1 << 20;
@@ -44,7 +45,7 @@ impl Default for TargetConfig {
 }
 
 /// What is wrong with a configuration or a namespace.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum ConfigError {
     /// The name is none.
     #[error("{0:?} is no NVMe qualified name: nqn.YYYY-MM.DOMAIN:NAME in at most 223 bytes")]
@@ -87,7 +88,7 @@ pub enum ConfigError {
 }
 
 /// Why a target did not do what its owner asked for.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum TargetError {
     /// The configuration is impossible.
     #[error("{0}")]

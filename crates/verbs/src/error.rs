@@ -2,6 +2,7 @@
 
 use crate::{QpState, region::CqId, region::PdId};
 use rackweave_base::Qpn;
+use rackweave_base::text::Text;
 use serde::{Deserialize, Serialize};
 
 /// Why memory was not registered.
@@ -101,7 +102,8 @@ pub enum ModifyError {
         qpn: Qpn,
         /// The attribute.
         #[serde(skip_deserializing, default = "unnamed")]
-        what: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        what: Text,
     },
     /// The node is elsewhere and does not answer.
     #[error("the node does not answer")]
@@ -114,7 +116,7 @@ fn unnamed() -> &'static str {
 }
 
 /// Why a work request was not taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum PostError {
     /// No such queue pair.
     #[error("queue pair {0} does not exist")]
@@ -136,7 +138,8 @@ pub enum PostError {
         /// The queue pair.
         qpn: Qpn,
         /// What is wrong.
-        what: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        what: Text,
     },
     /// The message exceeds 2^31 bytes (specification 1.4, 9.7.1).
     #[error("queue pair {qpn}: a message of {len} bytes; at most 2^31 are allowed")]

@@ -126,6 +126,11 @@ pub trait NodeAccess: Progress {
     /// Calls `act` with the node's verbs.
     fn act(&self, act: &mut dyn FnMut(&mut dyn Verbs));
 
+    /// The same without waking anybody up: for polling, which mostly finds nothing.
+    fn peek(&self, act: &mut dyn FnMut(&mut dyn Verbs)) {
+        self.act(act);
+    }
+
     /// The same unless somebody else is at it; then false, at once.
     fn try_act(&self, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
         self.act(act);

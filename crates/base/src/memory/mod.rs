@@ -32,6 +32,7 @@ use copy::{copy_shared, fill_shared, load_shared, store_shared};
 use core::sync::atomic::{
     AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
+use serde::{Deserialize, Serialize};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 #[cfg(target_os = "linux")]
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -56,7 +57,7 @@ const HUGE_PAGE: usize = 2 << 20;
 pub const BLOCKS_MAX: usize = if cfg!(miri) { 1 << 6 } else { 1 << 14 };
 
 /// Why an arena could not give a block, or could not be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum MemoryError {
     /// The arena's limit would be exceeded.
     #[error("{asked} bytes asked for, {left} of the rack's {limit} left; raise memory_limit")]
@@ -84,8 +85,24 @@ pub enum MemoryError {
         /// The limit asked for.
         limit: usize,
         /// Why not.
+        #[serde(with = "errno")]
         source: rustix::io::Errno,
     },
+}
+
+/// An error of the system, as a number.
+#[cfg(target_os = "linux")]
+mod errno {
+    use rustix::io::Errno;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(error: &Errno, to: S) -> Result<S::Ok, S::Error> {
+        error.raw_os_error().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Errno, D::Error> {
+        Ok(Errno::from_raw_os_error(i32::deserialize(from)?))
+    }
 }
 
 /// The arena of all region memory of one rack in one process. Clones share it.

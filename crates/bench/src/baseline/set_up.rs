@@ -1,5 +1,6 @@
 //! Regions and connected queue pairs for baselines, made before their time is taken.
 
+use core::cell::RefMut;
 use rackweave_base::memory::MemoryError;
 use rackweave_base::{Duration, NodeId, Qpn};
 use rackweave_controller::LaneError;
@@ -74,7 +75,7 @@ impl Station {
         completions: u32,
     ) -> Result<Self, SetUpError> {
         let block = rack.memory().allocate(bytes)?;
-        let nic = nic(rack, node)?;
+        let mut nic = nic(rack, node)?;
         let cq = nic.create_cq(completions)?;
         let region = nic.register(pd, block, Access::all())?;
         Ok(Self {
@@ -116,7 +117,7 @@ pub fn connect_two_sided(
         segments_max: 1,
     };
     let mut make = |station: &Station| -> Result<Qpn, SetUpError> {
-        let nic = nic(rack, station.node)?;
+        let mut nic = nic(rack, station.node)?;
         Ok(nic.create_qp(station.pd, station.cq, station.cq, capabilities)?)
     };
     let (near, far) = (make(a)?, make(b)?);
@@ -135,6 +136,6 @@ pub fn connect_two_sided(
 const TIMEOUT: Duration = Duration::from_millis(1);
 
 /// A node's NIC.
-pub(super) fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<&mut Nic, SetUpError> {
+pub(super) fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<RefMut<'_, Nic>, SetUpError> {
     rack.nic_mut(node).ok_or(SetUpError::NoNode(node))
 }

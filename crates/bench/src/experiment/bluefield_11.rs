@@ -93,7 +93,7 @@ impl Actor for Client {
 fn counter(rack: &mut SimulatedRack, server: Server) -> Result<Region, ExperimentError> {
     let block = rack.memory().allocate(64);
     let block = block.map_err(|error| failed("the counter", error))?;
-    let nic = rack::nic(rack, server, 0)?;
+    let mut nic = rack::nic(rack, server, 0)?;
     let pd = nic.create_pd();
     let access = Access::LOCAL_WRITE | Access::REMOTE_ATOMIC;
     let region = nic.register(pd, block, access);
@@ -111,10 +111,11 @@ fn client(
         combine_max: 1,
         requests_max: 1,
     };
-    let near = rack::nic(rack, Server::Compute, 0)?;
-    let sequencer = AtomicSequencer::new(near, &memory, config);
+    let mut near = rack::nic(rack, Server::Compute, 0)?;
+    let sequencer = AtomicSequencer::new(&mut *near, &memory, config);
     let mut sequencer = sequencer.map_err(|error| failed("a client", error))?;
-    let far = rack::nic(rack, server, 0)?;
+    drop(near);
+    let mut far = rack::nic(rack, server, 0)?;
     let made = far
         .create_cq(1)
         .map_err(|error| failed("a client", error))?;
@@ -124,6 +125,7 @@ fn client(
         segments_max: 1,
     };
     let qpn = far.create_qp(counter.pd, made, made, capabilities);
+    drop(far);
     let qpn = qpn.map_err(|error| failed("a client", error))?;
     let ends = [(Server::Compute, sequencer.qpn()), (server, qpn)];
     let [near, far] = ends.map(|(server, qpn)| (server.at_port(0), qpn));

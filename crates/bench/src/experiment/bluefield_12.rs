@@ -196,9 +196,9 @@ fn server_threads(
             completions_max: REQUESTS,
             ..rpc::ServerConfig::new(u64::from(thread) + 1)
         };
-        let nic = rack::nic(rack, server, thread)?;
+        let mut nic = rack::nic(rack, server, thread)?;
         let pd = nic.create_pd();
-        let rpc = rpc::Server::new(nic, &memory, pd, config);
+        let rpc = rpc::Server::new(&mut *nic, &memory, pd, config);
         threads.push(ServerActor {
             rpc: rpc.map_err(|error| failed("a server thread", error))?,
             service: CounterService::new(counters.clone()),
@@ -225,21 +225,23 @@ fn client(
         batch_bytes: 0,
         ..rpc::ClientConfig::default()
     };
-    let nic = rack::nic(rack, Server::Compute, index)?;
+    let mut nic = rack::nic(rack, Server::Compute, index)?;
     let pd = nic.create_pd();
-    let client = rpc::Client::new(nic, &memory, pd, config);
+    let client = rpc::Client::new(&mut *nic, &memory, pd, config);
     let client = client.map_err(|error| failed("a client", error))?;
     let count = threads.len();
     let thread = &mut threads[usize::from(index) % count].rpc;
-    let nic = rack::nic(rack, server, index)?;
+    drop(nic);
+    let mut nic = rack::nic(rack, server, index)?;
     let qpn = thread
-        .accept(nic)
+        .accept(&mut *nic)
         .map_err(|error| failed("a client", error))?;
     let near = (Server::Compute.of_thread(index), client.qpn());
+    drop(nic);
     rack.connect(near, (server.of_thread(index), qpn), &rack::attributes())
         .map_err(|error| failed("a client", error))?;
     thread
-        .connected(rack::nic(rack, server, index)?, qpn)
+        .connected(&mut *rack::nic(rack, server, index)?, qpn)
         .map_err(|error| failed("a client", error))?;
     let config = SequencerConfig {
         calls_max: REQUESTS.into(),

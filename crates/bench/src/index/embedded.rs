@@ -16,7 +16,7 @@ use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::index::{ClientStatistics, EndpointId, IndexClient, ReaderStatistics};
 use rackweave_endpoint::page_store::NodeAccess as _;
 use rackweave_rack::{
-    EmbeddedRack, Index, IndexNetworkError, IndexNetworkSpec, NodeHandle, RackConfig, SharedServer,
+    EmbeddedRack, Index, IndexNetworkError, IndexNetworkSpec, Node, RackConfig, SharedServer,
 };
 use rackweave_verbs::Progress as _;
 use rackweave_workload::ycsb::PoissonSchedule;
@@ -43,7 +43,7 @@ pub struct Job {
 /// A worker and its way to the index.
 struct Seat {
     number: u32,
-    node: NodeHandle,
+    node: Node,
     connection: Connection,
 }
 
@@ -172,9 +172,9 @@ impl<'a> Loaded<'a> {
         let seats = seats(self.rack, &mut self.index, self.job, &run.options)?;
         let caching = match access {
             Access::InNetwork => {
-                let now = self.rack.node(self.job.nodes.storage).now();
+                let now = self.rack.node_at(self.job.nodes.storage).now();
                 let when = (now, network::EVERY);
-                Some(Caching::begin(&mut &*self.rack, &mut self.index, when)?)
+                Some(Caching::begin(&self.rack, &mut self.index, when)?)
             }
             _ => None,
         };
@@ -204,7 +204,7 @@ fn seats(
     let mut seats = Vec::new();
     let mut sit = |node: NodeId, connection| {
         let number = seats.len() as u32;
-        let node = rack.node(node);
+        let node = rack.node_at(node);
         seats.push(Seat {
             number,
             node,
@@ -229,7 +229,7 @@ fn seats(
     // Servers learn of their clients: receive requests are there before the first request is.
     for (endpoint, spec) in index.endpoints().zip(&index.spec().endpoints) {
         for server in index.servers(endpoint) {
-            let node = rack.node(spec.node);
+            let node = rack.node_at(spec.node);
             let now = node.now();
             node.with(|nic| server.poll(now, nic));
         }
@@ -272,7 +272,7 @@ impl Stage<'_> {
         outcome.time.extend(shares("servers", served.into_iter()));
         self.count(outcome);
         if run.options.access == Access::InNetwork {
-            outcome.network = network::counts(&mut &*self.rack, self.index);
+            outcome.network = network::counts(&self.rack, self.index);
         }
         let sessions = parts.iter().map(|part| &part.session);
         outcome.take(&run, sessions, self.index, self.rack.config());
@@ -304,7 +304,7 @@ impl Stage<'_> {
         if run.options.access != Access::Local {
             for (endpoint, spec) in self.index.endpoints().zip(&self.index.spec().endpoints) {
                 for server in self.index.servers(endpoint) {
-                    servers.push((self.rack.node(spec.node), server.clone()));
+                    servers.push((self.rack.node_at(spec.node), server.clone()));
                 }
             }
         }
@@ -333,7 +333,7 @@ impl Stage<'_> {
             while working.iter().any(|thread| !thread.is_finished()) {
                 look();
                 if let Some(caching) = &mut self.caching {
-                    let looked = caching.look(&mut &*self.rack, self.index);
+                    let looked = caching.look(&self.rack, self.index);
                     if let Err(error) = looked {
                         run.findings.stop();
                         refused = Some(error);
@@ -371,7 +371,7 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 }
 
 /// A server thread: carries out requests and packets until everybody is done.
-fn serve(node: &NodeHandle, server: &SharedServer, done: &AtomicBool) -> Spent {
+fn serve(node: &Node, server: &SharedServer, done: &AtomicBool) -> Spent {
     let mut spent = Spent::default();
     let began = node.now();
     let mut idle_rounds = 0;

@@ -4,7 +4,7 @@ use super::error::IndexRunError;
 use rackweave_base::{Duration, Instant};
 use rackweave_controller::index::{Adapter, AdapterConfig, KeyWeights};
 use rackweave_rack::config::{BudgetName, TopologyName};
-use rackweave_rack::{Controlled, Index, LoadProgress, RackConfig};
+use rackweave_rack::{Index, LoadProgress, Rack, RackConfig};
 use serde::Serialize;
 
 /// The switches' tables, if the configuration does not say: those of fat-btree, section IV-A.
@@ -71,7 +71,7 @@ impl Caching {
     /// Loads what the trees look like, with nothing known of what is asked for; looks anew every
     /// so often from `now` on.
     pub fn begin(
-        rack: &mut impl Controlled,
+        rack: &Rack,
         index: &mut Index,
         (now, every): (Instant, Duration),
     ) -> Result<Self, IndexRunError> {
@@ -90,11 +90,7 @@ impl Caching {
     }
 
     /// Goes on with a load; begins one when it is worth while.
-    pub fn look(
-        &mut self,
-        rack: &mut impl Controlled,
-        index: &mut Index,
-    ) -> Result<(), IndexRunError> {
+    pub fn look(&mut self, rack: &Rack, index: &mut Index) -> Result<(), IndexRunError> {
         if let Some(network) = index.network_mut() {
             network.adapt(rack, &mut self.adapter)?;
         }
@@ -103,7 +99,7 @@ impl Caching {
 }
 
 /// What the switches did; nothing if the index is not in the network.
-pub(super) fn counts(rack: &mut impl Controlled, index: &Index) -> Option<NetworkCounts> {
+pub(super) fn counts(rack: &Rack, index: &Index) -> Option<NetworkCounts> {
     let network = index.network()?;
     let (summary, all) = (network.summary(), network.counters(rack));
     let deepest = all.by_depth.iter().rposition(|&queries| queries > 0);

@@ -3,7 +3,7 @@
 use super::outcome::TimeShare;
 use rackweave_base::Instant;
 use rackweave_endpoint::page_store::NodeAccess as _;
-use rackweave_rack::NodeHandle;
+use rackweave_rack::Node;
 use rackweave_verbs::Progress as _;
 
 /// One round of a thread in so many is measured: reading the clock takes time.
@@ -31,7 +31,7 @@ pub(super) struct Round {
 
 impl Round {
     /// What is done from now on is carrying.
-    pub fn computed(&mut self, node: &NodeHandle) {
+    pub fn computed(&mut self, node: &Node) {
         if self.began.is_some() {
             self.computed = Some(node.now());
         }
@@ -40,7 +40,7 @@ impl Round {
 
 impl Spent {
     /// Begins a round.
-    pub fn begin(&mut self, node: &NodeHandle) -> Round {
+    pub fn begin(&mut self, node: &Node) -> Round {
         self.rounds = self.rounds.wrapping_add(1);
         let is_measured = self.rounds.is_multiple_of(MEASURED_EVERY);
         Round {
@@ -50,7 +50,7 @@ impl Spent {
     }
 
     /// Ends a round. One that found nothing was waiting.
-    pub fn end(&mut self, node: &NodeHandle, round: Round, moved: bool) {
+    pub fn end(&mut self, node: &Node, round: Round, moved: bool) {
         if let Some(began) = round.began.filter(|_| moved) {
             let now = node.now();
             let computed = round.computed.unwrap_or(now);
@@ -60,7 +60,7 @@ impl Spent {
     }
 
     /// Rests if nothing has moved; rounds without anything so far.
-    pub fn rest(&mut self, node: &NodeHandle, moved: bool, idle_rounds: u32) -> u32 {
+    pub fn rest(&mut self, node: &Node, moved: bool, idle_rounds: u32) -> u32 {
         if moved {
             return 0;
         }

@@ -7,7 +7,7 @@ use rackweave_base::NodeId;
 use rackweave_controller::{PageNode, PageStoreSpec};
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{PageStore, Pool, PoolConfig, Worker};
-use rackweave_rack::{EmbeddedRack, NodeHandle, PageEnds, TargetOptions};
+use rackweave_rack::{EmbeddedRack, Node, PageEnds, TargetOptions};
 use rackweave_target::Backend;
 use rackweave_verbs::Progress as _;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Seat {
     /// Which of its node's workers.
     pub at_node: u16,
     pub store: PageStore<Channel>,
-    pub access: NodeHandle,
+    pub access: Node,
 }
 
 /// All workers.
@@ -57,7 +57,7 @@ impl Crew {
             let ends = rack.page_ends(node).ok_or(PagesError::Stalled(0))?;
             let pool = pool(&ends, node, options, 0)?;
             for (at, parts) in ends.channels.into_iter().enumerate() {
-                let access = rack.node(node);
+                let access = rack.node_at(node);
                 let worker = Worker::new(Arc::clone(&pool), Channel::new(parts));
                 seats.push(Seat {
                     number: seats.len() as u32,

@@ -108,7 +108,7 @@ impl Running {
 
     /// Whether the controller has given a member up.
     pub fn is_given_up(&self, rack: &SimulatedRack, role: &str, index: usize) -> bool {
-        let mut losses = rack.losses(self.flow.id).iter();
+        let mut losses = rack.losses(self.flow.id).into_iter();
         losses.any(|loss| loss.role == role && loss.index == index)
     }
 

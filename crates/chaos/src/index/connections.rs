@@ -29,22 +29,24 @@ impl Stage<'_> {
         let remote = seat.remote().ok_or("the endpoint is down")?;
         let former = slot.ends.borrow_mut()[at].take();
         self.remove(at, former);
-        let there = self
+        let mut there = self
             .rack
             .nic_mut(seat.node)
             .ok_or("the endpoint's node is dead")?;
-        let accepted = seat.accept(there, slot.reads())?;
+        let accepted = seat.accept(&mut *there, slot.reads())?;
+        drop(there);
         slot.ends.borrow_mut()[at] = Some((accepted, self.starts[at]));
         if let Some(qpn) = accepted.reader {
             self.enter_pair(slot, at, qpn)?;
         }
         let asks_again = self.asks_again();
-        let here = self
+        let mut here = self
             .rack
             .nic_mut(slot.node)
             .ok_or("the client's node is dead")?;
         let mut client = slot.client.borrow_mut();
-        let ends = client.attach(here, &memory, slot.pd, seat.endpoint, remote);
+        let ends = client.attach(&mut *here, &memory, slot.pd, seat.endpoint, remote);
+        drop(here);
         let ends = ends.map_err(|error| error.to_string())?;
         if asks_again {
             client.set_network(true);
@@ -63,10 +65,10 @@ impl Stage<'_> {
             return;
         };
         let coordinator = chair.coordinator.take();
-        if let Some(nic) = self.rack.nic_mut(chair.node)
+        if let Some(mut nic) = self.rack.nic_mut(chair.node)
             && let Some(coordinator) = coordinator
         {
-            coordinator.close(nic);
+            coordinator.close(&mut *nic);
         }
         for (at, ends) in chair.ends.take().into_iter().enumerate() {
             self.remove(at, ends);
@@ -81,11 +83,9 @@ impl Stage<'_> {
             let Some(&node) = self.plan.compute.iter().find(alive) else {
                 return Ok(());
             };
-            let nic = self
-                .rack
-                .nic_mut(node)
-                .ok_or("the coordinator's node is dead")?;
-            let (pd, map, last) = (nic.create_pd(), self.map(), self.shared.quiet.get());
+            let nic = self.rack.nic_mut(node);
+            let pd = nic.ok_or("the coordinator's node is dead")?.create_pd();
+            let (map, last) = (self.map(), self.shared.quiet.get());
             self.coordinators += 1;
             let chair = Chair::new(self.plan, node, pd, map, self.coordinators, last);
             let (shared, orders) = (self.shared.clone(), self.orders.clone());
@@ -107,14 +107,15 @@ impl Stage<'_> {
             let former = chair.ends.borrow_mut()[at].take();
             self.remove(at, former);
             let memory = self.rack.memory().clone();
-            let there = self
+            let mut there = self
                 .rack
                 .nic_mut(seat.node)
                 .ok_or("the endpoint's node is dead")?;
-            let accepted = seat.accept(there, false)?;
+            let accepted = seat.accept(&mut *there, false)?;
+            drop(there);
             chair.ends.borrow_mut()[at] = Some((accepted, self.starts[at]));
             chair.gone.borrow_mut()[at] = false;
-            let here = self
+            let mut here = self
                 .rack
                 .nic_mut(chair.node)
                 .ok_or("the coordinator's node is dead")?;
@@ -122,7 +123,8 @@ impl Stage<'_> {
             let Some(coordinator) = coordinator.as_mut() else {
                 return Ok(());
             };
-            let attached = coordinator.attach(here, &memory, chair.pd, seat.endpoint);
+            let attached = coordinator.attach(&mut *here, &memory, chair.pd, seat.endpoint);
+            drop(here);
             let ours = attached.map_err(|error| error.to_string())?;
             self.join((chair.node, ours), (seat.node, accepted.rpc))?;
         }
@@ -138,8 +140,8 @@ impl Stage<'_> {
             if let Some(qpn) = accepted.reader {
                 self.forget_pair(at, qpn);
             }
-            if let Some(nic) = self.rack.nic_mut(seat.node) {
-                seat.remove(nic, accepted);
+            if let Some(mut nic) = self.rack.nic_mut(seat.node) {
+                seat.remove(&mut *nic, accepted);
             }
         }
     }

@@ -205,19 +205,19 @@ impl Stage<'_> {
     pub fn renew_ways(&mut self) -> Result<(), String> {
         let now = self.rack.now();
         for slot in self.askers() {
-            let Some(nic) = self.rack.nic_mut(slot.node) else {
+            let Some(mut nic) = self.rack.nic_mut(slot.node) else {
                 continue;
             };
             let mut client = slot.client.borrow_mut();
             // What broke when nobody looked.
-            if let Some(reply) = client.poll(now, nic) {
+            if let Some(reply) = client.poll(now, &mut *nic) {
                 let what = format!("client {}: {reply:?} for nobody", slot.who);
                 self.shared.wrong(what);
             }
             let ends = slot.ends.borrow();
             for ((ends, start), at) in ends.iter().zip(&self.starts).zip(0..) {
                 if ends.is_none_or(|(_, of)| of != *start) {
-                    client.detach(nic, EndpointId(at));
+                    client.detach(&mut *nic, EndpointId(at));
                 }
             }
         }

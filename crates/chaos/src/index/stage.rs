@@ -126,11 +126,12 @@ impl<'a> Stage<'a> {
         }
         self.starts[at] += 1;
         let memory = self.rack.memory().clone();
-        let nic = self
+        let mut nic = self
             .rack
             .nic_mut(seat.node)
             .ok_or("the endpoint's node is dead")?;
-        seat.start(nic, &memory, tree, map, self.starts[at])?;
+        seat.start(&mut *nic, &memory, tree, map, self.starts[at])?;
+        drop(nic);
         let node = seat.node;
         let actor = ServerActor::new(self.plan, seat, self.starts[at]);
         self.rack.spawn_server(node, Box::new(actor));
@@ -158,7 +159,7 @@ impl<'a> Stage<'a> {
         let map = self.map();
         for (number, client) in (0..).zip(&self.plan.clients) {
             if client.node == node {
-                let nic = self.rack.nic_mut(node).ok_or("the client's node is dead")?;
+                let mut nic = self.rack.nic_mut(node).ok_or("the client's node is dead")?;
                 let pd = nic.create_pd();
                 let who = number + LIFE * self.lives[at];
                 let slot = ClientSlot::new(self.plan, client, who, pd, map.clone());
@@ -258,13 +259,12 @@ impl<'a> Stage<'a> {
         let seat = self.seats[at].clone();
         self.forget_server(at);
         let now = self.rack.now();
-        let nic = self
-            .rack
-            .nic_mut(seat.node)
-            .map(|nic| nic as &mut dyn Verbs);
-        let Some(shard) = seat.stop(nic.filter(|_| !hard)) else {
+        let mut nic = self.rack.nic_mut(seat.node);
+        let verbs = nic.as_deref_mut().map(|nic| nic as &mut dyn Verbs);
+        let Some(shard) = seat.stop(verbs.filter(|_| !hard)) else {
             return false;
         };
+        drop(nic);
         if hard {
             self.rack.crash_node_silently(seat.node);
         }

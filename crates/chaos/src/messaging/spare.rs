@@ -15,7 +15,7 @@ pub(super) struct Spare {
 impl Spare {
     /// The room of a node, found by filling it, with `block` in all regions; nothing of a dead one.
     pub fn of(rack: &mut SimulatedRack, node: NodeId, block: &Block) -> Self {
-        let Some(nic) = rack.nic_mut(node) else {
+        let Some(mut nic) = rack.nic_mut(node) else {
             return Self::default();
         };
         let pd = nic.create_pd();

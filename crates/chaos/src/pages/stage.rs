@@ -278,7 +278,7 @@ impl<'a> Stage<'a> {
     fn report_losses(&self, before: &[LostPage]) {
         let mut history = self.shared.history.borrow_mut();
         for lost in self.rack.lost_pages() {
-            if !before.contains(lost) && Store::is_judged(lost.page) {
+            if !before.contains(&lost) && Store::is_judged(lost.page) {
                 history.lost(lost.page.number(), lost.version);
             }
         }

@@ -83,11 +83,11 @@ impl<'a> Stage<'a> {
             }
             Kind::Memory => {
                 let memory = self.rack.memory().clone();
-                let nic = self
+                let mut nic = self
                     .rack
                     .nic_mut(self.plan.memory)
                     .ok_or("no memory node")?;
-                let word = SequencerWord::new(nic, &memory, first);
+                let word = SequencerWord::new(&mut *nic, &memory, first);
                 self.word = Some(word.map_err(|error| format!("no word: {error}"))?);
             }
             Kind::Server => self.serve(first)?,
@@ -107,9 +107,10 @@ impl<'a> Stage<'a> {
         };
         let counter = self.rng.next_u64();
         let node = self.plan.server;
-        let nic = self.rack.nic_mut(node).ok_or("no server node")?;
+        let mut nic = self.rack.nic_mut(node).ok_or("no server node")?;
         let pd = nic.create_pd();
-        let server = Server::new(nic, &memory, pd, config);
+        let server = Server::new(&mut *nic, &memory, pd, config);
+        drop(nic);
         let server = server.map_err(|error| format!("no server: {error}"))?;
         let server = Rc::new(RefCell::new(server));
         let counters = Counters::new();
@@ -190,8 +191,8 @@ impl<'a> Stage<'a> {
             return Ok(client.qpn());
         }
         let memory = self.rack.memory().clone();
-        let nic = self.rack.nic_mut(seat.client.node).ok_or("no client")?;
-        let client = AtomicSequencer::new(nic, &memory, seat.client.config);
+        let mut nic = self.rack.nic_mut(seat.client.node).ok_or("no client")?;
+        let client = AtomicSequencer::new(&mut *nic, &memory, seat.client.config);
         let client = client.map_err(|error| format!("no client: {error}"))?;
         let qpn = client.qpn();
         *link = Some(Link::Atomic(Box::new(client)));
@@ -217,17 +218,19 @@ impl<'a> Stage<'a> {
 
     fn connect_to_word(&mut self, seat: &Seat) -> Result<bool, String> {
         let near = (seat.client.node, self.atomic(seat)?);
-        let (Some(word), Some(nic)) = (&mut self.word, self.rack.nic_mut(self.plan.memory)) else {
+        let (Some(word), Some(mut nic)) = (&mut self.word, self.rack.nic_mut(self.plan.memory))
+        else {
             return Ok(false);
         };
         let key = (seat.client.node, seat.number);
         if let Some(old) = self.far_ends.remove(&key) {
-            word.remove(nic, old);
+            word.remove(&mut *nic, old);
         }
-        let far = word.accept(nic).map_err(|error| error.to_string())?;
+        let far = word.accept(&mut *nic).map_err(|error| error.to_string())?;
+        drop(nic);
         let place = word.place();
         self.far_ends.insert(key, far);
-        if let Some(nic) = self.rack.nic_mut(near.0) {
+        if let Some(mut nic) = self.rack.nic_mut(near.0) {
             let reset = nic.modify_qp(near.1, QpModify::Reset);
             reset.map_err(|error| error.to_string())?;
         }
@@ -248,11 +251,11 @@ impl<'a> Stage<'a> {
         if self.served.is_none() || self.rack.nic_mut(to).is_none() {
             return Ok(false);
         }
-        let Some(near) = self.rack.nic_mut(node) else {
+        let Some(mut near) = self.rack.nic_mut(node) else {
             return Ok(false);
         };
         if let Some(Link::Rpc(old)) = seat.link.borrow_mut().take() {
-            old.close(near);
+            old.close(&mut *near);
         }
         let pd = near.create_pd();
         let config = ClientConfig {
@@ -261,14 +264,17 @@ impl<'a> Stage<'a> {
             timeout: Duration::from_millis(4),
             ..ClientConfig::default()
         };
-        let client = rpc::Client::new(near, &memory, pd, config);
+        let client = rpc::Client::new(&mut *near, &memory, pd, config);
+        drop(near);
         let client = client.map_err(|error| format!("no RPC client: {error}"))?;
-        let (Some(served), Some(far)) = (&self.served, self.rack.nic_mut(to)) else {
+        let (Some(served), Some(mut far)) = (&self.served, self.rack.nic_mut(to)) else {
             return Ok(false);
         };
         let mut server = served.server.borrow_mut();
-        let qpn = server.accept(far).map_err(|error| error.to_string())?;
-        drop(server);
+        let qpn = server
+            .accept(&mut *far)
+            .map_err(|error| error.to_string())?;
+        drop((server, far));
         let pair = ((node, client.qpn()), (to, qpn));
         let connected = self.rack.connect(pair.0, pair.1, &attributes);
         connected.map_err(|error| format!("not connected: {error}"))?;

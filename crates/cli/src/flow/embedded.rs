@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowId, FlowSpec, FlowState, Loss};
 use rackweave_endpoint::flow::Doorbell;
-use rackweave_rack::{EmbeddedRack, Flow, NodeHandle};
+use rackweave_rack::{EmbeddedRack, Flow, Node};
 use std::time::{Duration, Instant};
 
 /// How long nothing may move before the script gives up, in nanoseconds.
@@ -64,15 +64,15 @@ impl Control for EmbeddedRack {
 /// The ends that this thread is.
 #[derive(Default)]
 struct Ends {
-    sources: Vec<(NodeHandle, Shared<Source>)>,
-    sinks: Vec<(NodeHandle, Shared<Sink>)>,
+    sources: Vec<(Node, Shared<Source>)>,
+    sinks: Vec<(Node, Shared<Sink>)>,
 }
 
 impl Ends {
     fn take_in(&mut self, rack: &EmbeddedRack, newcomer: Newcomer) {
         match newcomer {
-            Newcomer::Source(node, source) => self.sources.push((rack.node(node), source)),
-            Newcomer::Sink(node, sink) => self.sinks.push((rack.node(node), sink)),
+            Newcomer::Source(node, source) => self.sources.push((rack.node_at(node), source)),
+            Newcomer::Sink(node, sink) => self.sinks.push((rack.node_at(node), sink)),
         }
     }
 
@@ -80,7 +80,7 @@ impl Ends {
     fn turn(&mut self, now: u64, hurry: bool) -> bool {
         let mut moved = false;
         // A bell that does not fit the send queue is not missed: those in it will say the same.
-        let ring = |node: &NodeHandle, bell: &Doorbell| {
+        let ring = |node: &Node, bell: &Doorbell| {
             let _ = node.with(|nic| bell.ring(nic));
         };
         let mut keep = |turn: Turn| {

@@ -2,7 +2,6 @@
 
 use super::ends::{Popped, Pushed, Sink, Source};
 use super::flow::{Ends, FlowMeasured, FlowPlan, explain};
-use super::pair::Site;
 use super::report::CaptureReport;
 use crate::capture::Recording;
 use crate::globals::Globals;
@@ -92,7 +91,7 @@ pub fn run(
     let spec = plan.spec(|from, to, item, ring| rack.flow_spec(from, to, item, ring));
     let flow = rack.create_flow(spec)?;
     let recording = capture
-        .map(|path| Recording::start(path, config, &rack.arena()))
+        .map(|path| Recording::start(path, config, rack.memory()))
         .transpose()?;
     rack.set_tap(recording.as_ref().map(Recording::tap));
     let state = State {

@@ -7,7 +7,6 @@ use crate::outcome::CliError;
 use core::sync::atomic::Ordering;
 use hdrhistogram::Histogram;
 use rackweave_base::{Block, Qpn, Rkey};
-use rackweave_nic::Nic;
 use rackweave_sim::Category;
 use rackweave_sim::world::Context;
 use rackweave_verbs::{
@@ -58,7 +57,7 @@ pub trait Queue {
     fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize;
 }
 
-impl Queue for Nic {
+impl Queue for dyn Verbs + '_ {
     fn post_send(&mut self, qpn: Qpn, request: WorkRequest) -> Result<(), PostError> {
         Verbs::post_send(self, qpn, request)
     }
@@ -80,7 +79,7 @@ impl Queue for Context<'_> {
     fn post_receive(&mut self, qpn: Qpn, request: ReceiveRequest) -> Result<(), PostError> {
         let cost = self.cpu().post_cost;
         self.charge(Category::Communication, cost);
-        Queue::post_receive(self.nic(), qpn, request)
+        Verbs::post_receive(self.nic(), qpn, request)
     }
 
     fn poll_cq(&mut self, cq: CqId, limit: usize, completions: &mut Vec<Completion>) -> usize {
@@ -144,7 +143,7 @@ impl Initiator {
     }
 
     /// Posts what may be posted; returns how many.
-    pub fn post(&mut self, now: u64, queue: &mut impl Queue) -> Result<u64, CliError> {
+    pub fn post(&mut self, now: u64, queue: &mut (impl Queue + ?Sized)) -> Result<u64, CliError> {
         let most = match self.amount {
             _ if self.closed => return Ok(0),
             Amount::Count(count) => count,
@@ -181,7 +180,7 @@ impl Initiator {
     }
 
     /// Takes completions; returns how many.
-    pub fn poll(&mut self, now: u64, queue: &mut impl Queue) -> Result<u64, CliError> {
+    pub fn poll(&mut self, now: u64, queue: &mut (impl Queue + ?Sized)) -> Result<u64, CliError> {
         if self.under_way == 0 {
             return Ok(0);
         }
@@ -316,7 +315,11 @@ pub struct Responder {
 
 impl Responder {
     /// Posts the first receives.
-    pub fn new(shape: Shape, far: &Side, queue: &mut impl Queue) -> Result<Self, CliError> {
+    pub fn new(
+        shape: Shape,
+        far: &Side,
+        queue: &mut (impl Queue + ?Sized),
+    ) -> Result<Self, CliError> {
         let mut responder = Self {
             shape,
             region: far.region.clone(),
@@ -334,7 +337,7 @@ impl Responder {
     }
 
     /// Takes what has come and posts receives in its place; returns how many came.
-    pub fn run(&mut self, queue: &mut impl Queue) -> Result<u64, CliError> {
+    pub fn run(&mut self, queue: &mut (impl Queue + ?Sized)) -> Result<u64, CliError> {
         let mut completions = core::mem::take(&mut self.completions);
         completions.clear();
         let count = queue.poll_cq(self.cq, POLL, &mut completions) as u64;
@@ -357,7 +360,7 @@ impl Responder {
         self.received
     }
 
-    fn receive(&mut self, index: usize, queue: &mut impl Queue) -> Result<(), CliError> {
+    fn receive(&mut self, index: usize, queue: &mut (impl Queue + ?Sized)) -> Result<(), CliError> {
         let (qpn, number) = self.receivers[index];
         let segment = self
             .region

@@ -4,10 +4,10 @@ use super::ends::{Popped, Pushed, Sink, Source};
 use super::initiator::{Initiator, Responder};
 use crate::outcome::CliError;
 use crate::patience::{Patience, Wish};
-use rackweave_nic::Nic;
-use rackweave_rack::NodeHandle;
+use rackweave_rack::Node;
 use rackweave_rack::hosted::Job;
 use rackweave_verbs::Progress;
+use rackweave_verbs::Verbs;
 use std::time::Instant;
 
 /// Turns between two looks at how far it has come.
@@ -113,18 +113,27 @@ pub trait Reach {
     ///
     /// # Errors
     /// If the node has none any more.
-    fn act<R>(&self, act: impl FnOnce(&mut Nic) -> Result<R, CliError>) -> Result<R, CliError>;
+    fn act<R>(
+        &self,
+        act: impl FnOnce(&mut dyn Verbs) -> Result<R, CliError>,
+    ) -> Result<R, CliError>;
 }
 
-impl Reach for NodeHandle {
-    fn act<R>(&self, act: impl FnOnce(&mut Nic) -> Result<R, CliError>) -> Result<R, CliError> {
+impl Reach for Node {
+    fn act<R>(
+        &self,
+        act: impl FnOnce(&mut dyn Verbs) -> Result<R, CliError>,
+    ) -> Result<R, CliError> {
         self.with(act)
     }
 }
 
 impl Reach for Job {
-    fn act<R>(&self, act: impl FnOnce(&mut Nic) -> Result<R, CliError>) -> Result<R, CliError> {
-        self.with_nic(act)
+    fn act<R>(
+        &self,
+        act: impl FnOnce(&mut dyn Verbs) -> Result<R, CliError>,
+    ) -> Result<R, CliError> {
+        self.with_nic(|nic| act(nic))
             .unwrap_or_else(|| Err(CliError::run("the node has lost the rack")))
     }
 }

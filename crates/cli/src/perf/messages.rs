@@ -4,7 +4,7 @@ use super::amount::Amount;
 use super::initiator::{Initiator, Kind, Responder};
 use super::list;
 use super::loops;
-use super::pair::{End, Pair, Shape, Side, Site};
+use super::pair::{End, Pair, Shape, Side};
 use super::report::{CaptureReport, Latency, MessageRates, MessageReport, Parameters, Setting};
 use super::{messages_hosted, messages_simulated};
 use crate::args::{Atomic, PerfArgs, Test};
@@ -16,7 +16,7 @@ use crate::patience::Wish;
 use crate::progress::Progress;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
-use rackweave_rack::{EmbeddedRack, RackConfig};
+use rackweave_rack::{EmbeddedRack, Rack, RackConfig};
 use rackweave_verbs::Mtu;
 use serde::{Deserialize, Serialize};
 
@@ -236,14 +236,9 @@ impl Plan {
     ///
     /// # Errors
     /// If a node lacks room.
-    pub fn pair(
-        &self,
-        site: &mut impl Site,
-        config: &RackConfig,
-        sim: bool,
-    ) -> Result<Pair, CliError> {
+    pub fn pair(&self, rack: &Rack, config: &RackConfig, sim: bool) -> Result<Pair, CliError> {
         let attributes = self.attributes(config, sim);
-        let pair = Pair::new(site, &self.shape, self.nodes, &attributes)?;
+        let pair = Pair::new(rack, &self.shape, self.nodes, &attributes)?;
         pair.near.fill(self.kind, End::Near, config.seed);
         pair.far.fill(self.kind, End::Far, config.seed);
         Ok(pair)
@@ -321,7 +316,7 @@ fn embedded(
     if let Some(recording) = &recording {
         rack.set_tap(Some(recording.tap()));
     }
-    let (near, far) = (rack.node(pair.near.node), rack.node(pair.far.node));
+    let (near, far) = (rack.node_at(pair.near.node), rack.node_at(pair.far.node));
     let responder = match plan.kind {
         Kind::Send => Some(far.with(|nic| Responder::new(plan.shape, &pair.far, nic))?),
         _ => None,

@@ -2,7 +2,7 @@
 
 use super::initiator::{Initiator, Kind, Responder};
 use super::messages::{Measured, Plan, Run};
-use super::pair::{Side, Site};
+use super::pair::Side;
 use super::report::CaptureReport;
 use crate::args::PerfArgs;
 use crate::capture::Recording;
@@ -91,9 +91,10 @@ pub fn run(
         rack.set_tap(Some(recording.tap()));
     }
     let responder = match plan.kind {
-        Kind::Send => Some(rack.act(pair.far.node, |nic| {
-            Responder::new(plan.shape, &pair.far, nic)
-        })?),
+        Kind::Send => Some(
+            rack.node_at(pair.far.node)
+                .with(|nic| Responder::new(plan.shape, &pair.far, nic))?,
+        ),
         _ => None,
     };
     let initiator = plan.initiator(&pair);
@@ -126,7 +127,7 @@ pub fn run(
         ..
     } = take(shared);
     if let Some(responder) = &mut responder {
-        while rack.act(pair.far.node, |nic| responder.run(nic))? > 0 {}
+        while rack.node_at(pair.far.node).with(|nic| responder.run(nic))? > 0 {}
     }
     let measured = Measured {
         link_utilisation,

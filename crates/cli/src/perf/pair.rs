@@ -6,8 +6,7 @@ use core::sync::atomic::Ordering;
 use rackweave_base::{Memory, NodeId, Qpn, Rng};
 use rackweave_controller::LaneError;
 use rackweave_controller::connect::PairAttributes;
-use rackweave_nic::Nic;
-use rackweave_rack::{EmbeddedRack, SimulatedRack};
+use rackweave_rack::Rack;
 use rackweave_verbs::{Access, CqId, QpCapabilities, Region, Verbs};
 use serde::{Deserialize, Serialize};
 
@@ -23,61 +22,6 @@ const DEPTH_MAX: u32 = 1 << 16;
 
 /// The longest message.
 const SIZE_MAX: u32 = 1 << 30;
-
-/// What the tests ask of a rack, embedded or simulated.
-pub trait Site {
-    /// Acts on a node's NIC.
-    fn act<R>(&mut self, node: NodeId, act: impl FnOnce(&mut Nic) -> R) -> R;
-    /// Connects two queue pairs.
-    fn connect_pair(
-        &mut self,
-        a: (NodeId, Qpn),
-        b: (NodeId, Qpn),
-        attributes: &PairAttributes,
-    ) -> Result<(), LaneError>;
-    /// The arena of all regions.
-    fn arena(&self) -> Memory;
-}
-
-impl Site for &EmbeddedRack {
-    fn act<R>(&mut self, node: NodeId, act: impl FnOnce(&mut Nic) -> R) -> R {
-        self.node(node).with(act)
-    }
-
-    fn connect_pair(
-        &mut self,
-        a: (NodeId, Qpn),
-        b: (NodeId, Qpn),
-        attributes: &PairAttributes,
-    ) -> Result<(), LaneError> {
-        self.connect(a, b, attributes)
-    }
-
-    fn arena(&self) -> Memory {
-        self.memory().clone()
-    }
-}
-
-impl Site for SimulatedRack {
-    fn act<R>(&mut self, node: NodeId, act: impl FnOnce(&mut Nic) -> R) -> R {
-        act(self
-            .nic_mut(node)
-            .expect("no node of a measurement crashes"))
-    }
-
-    fn connect_pair(
-        &mut self,
-        a: (NodeId, Qpn),
-        b: (NodeId, Qpn),
-        attributes: &PairAttributes,
-    ) -> Result<(), LaneError> {
-        self.connect(a, b, attributes)
-    }
-
-    fn arena(&self) -> Memory {
-        self.memory().clone()
-    }
-}
 
 /// How many of what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -164,16 +108,19 @@ impl Pair {
     /// # Errors
     /// If a node lacks room.
     pub fn new(
-        site: &mut impl Site,
+        rack: &Rack,
         shape: &Shape,
         nodes: (NodeId, NodeId),
         attributes: &PairAttributes,
     ) -> Result<Self, CliError> {
-        let memory = site.arena();
-        let mut open = |node| site.act(node, |nic| Side::open(node, nic, &memory, shape));
+        let memory = rack.memory().clone();
+        let mut open = |node| {
+            rack.node_at(node)
+                .with(|nic| Side::open(node, nic, &memory, shape))
+        };
         let (near, far) = (open(nodes.0)?, open(nodes.1)?);
         for (&a, &b) in near.qpns.iter().zip(&far.qpns) {
-            site.connect_pair((nodes.0, a), (nodes.1, b), attributes)?;
+            rack.connect((nodes.0, a), (nodes.1, b), attributes)?;
         }
         Ok(Self { near, far })
     }
@@ -186,7 +133,7 @@ impl Side {
     /// If the node lacks room.
     pub fn open(
         node: NodeId,
-        nic: &mut Nic,
+        nic: &mut dyn Verbs,
         memory: &Memory,
         shape: &Shape,
     ) -> Result<Self, CliError> {
@@ -221,7 +168,7 @@ impl Side {
     }
 
     /// Gives everything back.
-    pub fn close(&self, nic: &mut Nic) {
+    pub fn close(&self, nic: &mut dyn Verbs) {
         // What the NIC no longer knows needs no giving back.
         for &qpn in &self.qpns {
             let _ = nic.destroy_qp(qpn);

@@ -20,7 +20,7 @@ use rackweave_endpoint::page_store::NodeAccess;
 use rackweave_endpoint::rpc::{
     Client, ClientConfig, RpcError, Server, ServerConfig, Service, Status, Writer,
 };
-use rackweave_rack::{EmbeddedRack, NodeHandle, RackConfig};
+use rackweave_rack::{EmbeddedRack, Node, RackConfig};
 use rackweave_verbs::{Mtu, Progress as Drive, Verbs};
 use serde::Serialize;
 use std::fmt;
@@ -96,7 +96,7 @@ impl Service for Echo {
 
 /// The clients of one measurement: each keeps its window full.
 struct Callers {
-    clients: Vec<(NodeHandle, Client)>,
+    clients: Vec<(Node, Client)>,
     size: usize,
     /// What the next request carries.
     next: u64,
@@ -178,7 +178,7 @@ impl Callers {
 /// A server and its clients, connected.
 struct Rig {
     rack: EmbeddedRack,
-    node: NodeHandle,
+    node: Node,
     server: Server,
     callers: Callers,
 }
@@ -189,8 +189,8 @@ fn connected_client(
     (near, far): (NodeId, NodeId),
     server: &mut Server,
     config: ClientConfig,
-) -> Result<(NodeHandle, Client), CliError> {
-    let (node, server_node) = (rack.node(near), rack.node(far));
+) -> Result<(Node, Client), CliError> {
+    let (node, server_node) = (rack.node_at(near), rack.node_at(far));
     let made = node.with(|nic| {
         let pd = nic.create_pd();
         Client::new(nic, rack.memory(), pd, config)
@@ -217,7 +217,7 @@ impl Rig {
     ) -> Result<Self, CliError> {
         let rack = EmbeddedRack::new(config)?;
         let far = NodeId(config.node.len() as u16 - 1);
-        let node = rack.node(far);
+        let node = rack.node_at(far);
         let defaults = ServerConfig::new(config.seed | 1);
         let server_config = ServerConfig {
             clients_max: parameters.clients,

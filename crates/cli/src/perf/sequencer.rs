@@ -21,7 +21,7 @@ use rackweave_endpoint::sequencer::{
     AtomicSequencer, CounterService, Counters, RpcSequencer, Sequencer, SequencerConfig,
     SequencerWord,
 };
-use rackweave_rack::{EmbeddedRack, NodeHandle, RackConfig};
+use rackweave_rack::{EmbeddedRack, Node, RackConfig};
 use rackweave_verbs::Verbs as _;
 use serde::Serialize;
 use std::fmt;
@@ -84,13 +84,13 @@ enum Far {
     Nothing,
     /// A word, kept as long as it is asked.
     Word(#[expect(dead_code, reason = "its region is what counts")] SequencerWord),
-    Server(NodeHandle, Box<Server>, CounterService),
+    Server(Node, Box<Server>, CounterService),
 }
 
 /// A rack with a sequencer and a client of it.
 struct Rig {
     rack: EmbeddedRack,
-    node: NodeHandle,
+    node: Node,
     client: Box<dyn Sequencer>,
     far: Far,
 }
@@ -107,7 +107,7 @@ impl Rig {
     fn new(config: &RackConfig, kind: Kind, shape: SequencerConfig) -> Result<Self, CliError> {
         let rack = EmbeddedRack::new(config)?;
         let (near, far) = (NodeId(0), NodeId(config.node.len() as u16 - 1));
-        let (node, far_node) = (rack.node(near), rack.node(far));
+        let (node, far_node) = (rack.node_at(near), rack.node_at(far));
         let attributes = PairAttributes::default();
         if kind == Kind::Rpc {
             let mut server = far_node
@@ -227,7 +227,7 @@ pub fn in_switch(
     id: SequencerId,
     shape: SequencerConfig,
 ) -> Result<AtomicSequencer, CliError> {
-    let handle = rack.node(node);
+    let handle = rack.node_at(node);
     let made = handle.with(|nic| AtomicSequencer::new(nic, rack.memory(), shape));
     let mut client = made.map_err(CliError::run)?;
     let from = (node, client.qpn());
@@ -246,10 +246,10 @@ pub fn at_word(
     (far, word): (NodeId, &mut SequencerWord),
     shape: SequencerConfig,
 ) -> Result<AtomicSequencer, CliError> {
-    let handle = rack.node(node);
+    let handle = rack.node_at(node);
     let made = handle.with(|nic| AtomicSequencer::new(nic, rack.memory(), shape));
     let mut client = made.map_err(CliError::run)?;
-    let qpn = rack.node(far).with(|nic| word.accept(nic));
+    let qpn = rack.node_at(far).with(|nic| word.accept(nic));
     let qpn = qpn.map_err(CliError::run)?;
     let ends = ((node, client.qpn()), (far, qpn));
     rack.connect(ends.0, ends.1, &PairAttributes::default())?;

@@ -9,16 +9,19 @@ use super::set_up::{End, forget_ring, take_consumer, take_producer};
 use super::{AbortReason, FlowError, FlowId, FlowShape, FlowState, LossPolicy, Ring};
 use crate::{Controller, Site};
 use rackweave_base::NodeId;
+use rackweave_base::text::Text;
 use rackweave_programs::flows::{REPLICAS_MAX, ThreadId};
 use rackweave_wire::fabric::ring::{CommitRecord, SwitchState, UnitState};
+use serde::{Deserialize, Serialize};
 
 /// A member that was lost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Loss {
     /// Its node.
     pub node: NodeId,
     /// Producer or consumer.
-    pub role: &'static str,
+    #[serde(with = "rackweave_base::text")]
+    pub role: Text,
     /// Its number in the flow.
     pub index: usize,
     /// Items that a consumer of a balanced flow had been given, that it had not said to have

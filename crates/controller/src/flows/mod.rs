@@ -20,10 +20,12 @@ mod weights;
 
 use crate::{Controller, LaneError, RegionError, Site};
 use rackweave_base::NodeId;
+use rackweave_base::text::Text;
 use rackweave_programs::flows::Whose;
 use rackweave_programs::pipeline::Digest;
 use rackweave_switch::transfer::FailReason;
 use rackweave_wire::fabric::ring::{ByteOrder, SwitchState};
+use serde::{Deserialize, Serialize};
 
 pub(crate) use book::FlowBook;
 pub use look::{FlowLook, RingCounters};
@@ -32,11 +34,11 @@ pub use rings::{Bell, FlowRings, Ring};
 pub use spec::{FlowShape, FlowSpec, LossPolicy, WEIGHT_MAX};
 
 /// A flow.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct FlowId(pub u32);
 
 /// How a flow is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FlowState {
     /// Items move.
     Running,
@@ -47,7 +49,7 @@ pub enum FlowState {
 }
 
 /// Why a flow was broken off.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum AbortReason {
     /// A node does not answer or refuses.
     #[error("{role} on {node:?}: {reason}")]
@@ -55,7 +57,8 @@ pub enum AbortReason {
         /// The node.
         node: NodeId,
         /// What it is in the flow.
-        role: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        role: Text,
         /// What the switch says.
         reason: FailReason,
     },
@@ -77,17 +80,19 @@ pub enum AbortReason {
 }
 
 /// Why a flow could not be set up or changed.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum FlowError {
     /// A value of the specification is out of range.
     #[error("{what} is {value}: {rule}")]
     BadSpec {
         /// Which value.
-        what: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        what: Text,
         /// The value.
         value: u64,
         /// What it should be.
-        rule: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        rule: Text,
     },
     /// The switch's tables hold no more rings.
     #[error(
@@ -95,13 +100,15 @@ pub enum FlowError {
     )]
     TablesFull {
         /// Rings of which kind.
-        what: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        what: Text,
         /// Rings needed.
         asked: usize,
         /// Rings left.
         free: usize,
         /// The setting to raise.
-        setting: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        setting: Text,
     },
     /// A node could not make the memory of a ring.
     #[error("{node:?}: {error}")]
@@ -129,21 +136,25 @@ pub enum FlowError {
         /// The shape.
         shape: FlowShape,
         /// What was asked for.
-        change: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        change: Text,
         /// Why not.
-        rule: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        rule: Text,
     },
     /// The flow would be left without any.
     #[error("it is the flow's last {role}; close the flow instead")]
     LastMember {
         /// Producer or consumer.
-        role: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        role: Text,
     },
     /// There is no such member, or it has left.
     #[error("the flow has no {role} {index}, or it has left")]
     NoSuchMember {
         /// Producer or consumer.
-        role: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        role: Text,
         /// By its number in the flow.
         index: usize,
     },

@@ -6,9 +6,10 @@ use rackweave_wire::fabric::ring::{
     self, ByteOrder, COMMIT_RECORD, CommitRecord, SWITCH_WORD, SwitchState, SwitchWord, UNIT_WORD,
     UnitState, UnitWord,
 };
+use serde::{Deserialize, Serialize};
 
 /// A ring in a region of a node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ring {
     /// The node.
     pub node: NodeId,
@@ -26,14 +27,14 @@ pub struct Ring {
 
 /// A queue pair that is connected to the switch: a SEND of the eight bytes of the ring's unit word
 /// says what a poll would find out later. It stays the same for as long as the ring is there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Bell {
     /// The node's queue pair.
     pub qpn: Qpn,
 }
 
 /// The rings of a flow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FlowRings {
     /// Per consumer its ring.
     pub consumers: Vec<Ring>,

@@ -5,9 +5,10 @@ use rackweave_base::{Duration, NodeId};
 use rackweave_programs::flows::{LANES_MAX, REPLICAS_MAX};
 use rackweave_verbs::Mtu;
 use rackweave_wire::fabric::ring::SLOTS_MAX;
+use serde::{Deserialize, Serialize};
 
 /// How items find their consumers (zero-sided RDMA, section 5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum FlowShape {
     /// A producer has a ring for each consumer and chooses. With one of each it is a 1:1 flow.
     #[default]
@@ -32,7 +33,7 @@ impl FlowShape {
 
 /// What becomes of a flow when the node of a producer or consumer dies, or a consumer leaves
 /// without having been removed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum LossPolicy {
     /// The flow is broken off.
     #[default]
@@ -50,7 +51,7 @@ pub enum LossPolicy {
 pub const WEIGHT_MAX: u32 = 1 << 16;
 
 /// What a flow shall be.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FlowSpec {
     /// How items find their consumers.
     pub shape: FlowShape,

@@ -4,9 +4,10 @@ use super::NOBODY;
 use super::plan::IndexPlan;
 use super::weights::KeyWeights;
 use rackweave_programs::index::entries::{DEPTHS, NO_SLOT};
+use serde::{Deserialize, Serialize};
 
 /// An entry of a plan.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Place {
     /// A range of the fat root.
     Range(u16),
@@ -15,7 +16,7 @@ pub(super) enum Place {
 }
 
 /// The keys from `low` to `last` are led to one tree node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Lead {
     pub low: u64,
     pub last: u64,

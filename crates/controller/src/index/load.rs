@@ -3,12 +3,14 @@
 use super::NOBODY;
 use super::leads::{Lead, Place};
 use super::plan::IndexPlan;
+use rackweave_base::text::Text;
 use rackweave_programs::index::Index;
 use rackweave_programs::index::entries::{IndexConfig, LoadError, NO_SLOT};
 use rackweave_switch::table::TableError;
+use serde::{Deserialize, Serialize};
 
 /// Why a plan was not loaded, or something for the index not entered.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum IndexLoadError {
     /// No switch leads queries.
     #[error("no switch has an index program; give one a size, or read by RPC or one-sided")]
@@ -24,13 +26,15 @@ pub enum IndexLoadError {
         /// Which switch.
         switch: usize,
         /// Of what.
-        what: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        what: Text,
         /// How many are needed.
         needs: usize,
         /// How many there is room for.
         has: usize,
         /// What to raise.
-        setting: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        setting: Text,
     },
     /// No switch has a layer of the plan.
     #[error("the plan has {layers} layers, but layer {layer} is in no switch; plan fewer layers")]

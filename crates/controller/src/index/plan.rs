@@ -16,12 +16,13 @@ use super::{Forecast, NOBODY};
 use rackweave_programs::index::entries::{
     BRANCHES, Child, DEPTHS, FatRange, FatRoot, NO_SLOT, NODES_MAX, ROOT, RegularNode,
 };
+use serde::{Deserialize, Serialize};
 
 /// The most layers that a query walks: more depths than that it cannot tell apart.
 pub const LAYERS_MAX: usize = DEPTHS - 2;
 
 /// What there is room for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PlanLimits {
     /// Ranges of the fat root.
     pub ranges: usize,
@@ -92,7 +93,7 @@ pub enum PlanError {
 }
 
 /// A tree node in a layer, as the plan knows it beyond its entries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Held {
     pub server: u16,
     pub level: u8,
@@ -122,7 +123,7 @@ pub struct PlanSummary {
 }
 
 /// Everything that the switches are to know of the servers' trees.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct IndexPlan {
     /// The fat root.
     pub fat_root: FatRoot,

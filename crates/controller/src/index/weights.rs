@@ -1,9 +1,10 @@
 //! How often keys are asked for.
 
 use core::mem;
+use serde::{Deserialize, Serialize};
 
 /// Keys from `low` to `last` that together have `weight`, each the same part of it.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Piece {
     low: u64,
     last: u64,
@@ -13,7 +14,7 @@ struct Piece {
 /// How often which keys are asked for, as far as samples and counters tell: a weight for each of
 /// some disjoint ranges of keys, spread evenly over the keys of a range. Weights are counts; they
 /// cease to be whole numbers when old ones are made to [fade](Self::fade).
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct KeyWeights {
     /// Ascending and disjoint.
     pieces: Vec<Piece>,

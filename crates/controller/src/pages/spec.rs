@@ -1,15 +1,17 @@
 //! What a page directory is to be, and what nodes are told of it.
 
 use crate::{LaneError, RegionError, RegionName};
+use rackweave_base::text::Text;
 use rackweave_base::{NodeId, Psn, Qpn};
 use rackweave_switch::table::TableError;
 use rackweave_target::TargetError;
 use rackweave_verbs::CqId;
 use rackweave_wire::fabric::page::{self, request};
 use rackweave_wire::nvme::Status;
+use serde::{Deserialize, Serialize};
 
 /// A node with buffer frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PageNode {
     /// The node.
     pub node: NodeId,
@@ -22,7 +24,7 @@ pub struct PageNode {
 }
 
 /// A store: a namespace of the NVMe target on a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PageStoreSpec {
     /// The target's node.
     pub target: NodeId,
@@ -35,7 +37,7 @@ pub struct PageStoreSpec {
 }
 
 /// A page directory with its nodes and stores.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PageSpec {
     /// Bytes of a page.
     pub page_size: u32,
@@ -55,7 +57,7 @@ pub struct PageSpec {
 }
 
 /// A node's buffer frames, as made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PagePool {
     /// The node.
     pub node: NodeId,
@@ -66,7 +68,7 @@ pub struct PagePool {
 }
 
 /// The entries of a store in a server's memory, as a channel reaches them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PageFallback {
     /// The store.
     pub store: u8,
@@ -81,7 +83,7 @@ pub struct PageFallback {
 }
 
 /// A worker's connection, as made.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PageChannel {
     /// The node.
     pub node: NodeId,
@@ -107,19 +109,21 @@ pub struct PageChannel {
 }
 
 /// Why a page directory was not set up.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum PageSetUpError {
     /// The switch has no page directory, or a smaller one.
     #[error("the switch has room for {has} {what}, {needs} are needed; raise {setting}")]
     TooSmall {
         /// Of what.
-        what: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        what: Text,
         /// How many.
         needs: u64,
         /// How many there are.
         has: u64,
         /// What to raise.
-        setting: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        setting: Text,
     },
     /// No page has this size.
     #[error("a page of {0} bytes; page sizes are powers of two from 4096 to 1048576")]
@@ -136,11 +140,13 @@ pub enum PageSetUpError {
     #[error("{what}: {number} is out of range, {range}")]
     OutOfRange {
         /// Which.
-        what: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        what: Text,
         /// Its value.
         number: u64,
         /// What it may be.
-        range: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        range: Text,
     },
     /// There is a page directory already.
     #[error("this rack has a page directory already")]

@@ -89,6 +89,9 @@ pub enum RingError {
         /// Bytes there are.
         has: u64,
     },
+    /// It is at a node of another process, or gone with its flow.
+    #[error("the ring is at a node that is not in this process, or gone with its flow")]
+    NotHere,
 }
 
 impl RingLayout {

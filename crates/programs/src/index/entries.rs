@@ -2,6 +2,7 @@
 
 use rackweave_base::Rkey;
 use rackweave_switch::table::TableError;
+use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 
 /// Branches of a regular tree node of the switch (fat-btree, section 4.2).
@@ -26,7 +27,7 @@ pub const SLICES: usize = 4;
 pub const DEPTHS: usize = 8;
 
 /// Where an entry leads.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Child {
     /// The index of the tree node at its server. Zero, which is no tree node's, is no child: a
     /// query stays at the parent.
@@ -44,7 +45,7 @@ impl Child {
 }
 
 /// A tree node in a switch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RegularNode {
     /// The greatest key of each child, ascending; `u64::MAX` where there is none. The child of a
     /// key is the number of pivots that the key is greater than. A key that is greater than all of
@@ -55,7 +56,7 @@ pub struct RegularNode {
 }
 
 /// What a slice of the key says of where the key is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Next {
     /// Not enough: the next slice is to be matched in this table of the next stage. If no entry of
     /// that matches, the key is in the range that bears the table's number.
@@ -65,7 +66,7 @@ pub enum Next {
 }
 
 /// An entry of a range table over slices of 16 bits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SliceEntry {
     /// The table of the stage that it belongs to.
     pub table: u16,
@@ -78,7 +79,7 @@ pub struct SliceEntry {
 }
 
 /// A range of keys in the fat root.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FatRange {
     /// The server that has the keys.
     pub server: u16,
@@ -88,7 +89,7 @@ pub struct FatRange {
 
 /// The fat root: a tree node of many children, which lie on several servers (fat-btree, section
 /// 4.1).
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FatRoot {
     /// Stage `s` matches bits 63 − 16 s to 48 − 16 s of the key. Stage 0 has table 0 only.
     pub stages: [Vec<SliceEntry>; SLICES],
@@ -140,7 +141,7 @@ pub struct ServerEntry {
 }
 
 /// A queue pair of a client, as the server has it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct QueryEntry {
     /// The server at its other end.
     pub server: u16,
@@ -149,7 +150,7 @@ pub struct QueryEntry {
 }
 
 /// What the index has counted since the switch started.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct IndexCounters {
     /// Queries by READ for which this switch was the first hop.
     pub queries: u64,
@@ -199,7 +200,7 @@ impl core::ops::AddAssign<&Self> for IndexCounters {
 }
 
 /// Why the controller could not load something.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum LoadError {
     /// Not one of the two banks.
     #[error("there is no bank {0}: there are banks 0 and 1")]

@@ -7,6 +7,7 @@ use rackweave_base::Psn;
 use rackweave_switch::table::TableError;
 use rackweave_switch::transfer::LaneId;
 use rackweave_wire::fabric::page::{LatchWord, Operation, PageId, Place};
+use serde::{Deserialize, Serialize};
 
 /// All that the directory knows of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,7 +23,7 @@ pub struct EntryState {
 }
 
 /// A page whose newest version went down with a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LostPage {
     /// The page.
     pub page: PageId,

@@ -9,7 +9,7 @@ use rackweave_verbs::{Access, CompletionStatus, Operation, QpCapabilities, WorkR
 fn read(rack: &EmbeddedRack, near: NodeId, far: NodeId, times: u32) {
     let end = |node: NodeId| {
         let block = rack.memory().allocate(4096).unwrap();
-        rack.node(node).with(|nic| {
+        rack.node_at(node).with(|nic| {
             let pd = nic.create_pd();
             let region = nic.register(pd, block, Access::all()).unwrap();
             let cq = nic.create_cq(16).unwrap();
@@ -22,7 +22,7 @@ fn read(rack: &EmbeddedRack, near: NodeId, far: NodeId, times: u32) {
     let attributes = PairAttributes::default();
     rack.connect((near, near_qp), (far, far_qp), &attributes)
         .unwrap();
-    let (node, progress) = (rack.node(near), rack.progress());
+    let (node, progress) = (rack.node_at(near), rack.progress());
     for id in 0..u64::from(times) {
         let operation = Operation::Read {
             address: far_region.address,
@@ -42,7 +42,7 @@ fn read(rack: &EmbeddedRack, near: NodeId, far: NodeId, times: u32) {
 
 /// Requests that came twice to a node.
 fn doubled(rack: &EmbeddedRack, node: u16) -> u64 {
-    let node = rack.node(NodeId(node));
+    let node = rack.node_at(NodeId(node));
     node.peek(|nic| nic.counters().duplicate_request)
 }
 

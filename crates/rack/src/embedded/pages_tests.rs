@@ -1,6 +1,7 @@
 //! The page directory of an embedded rack against the suite for all directories.
 
 use super::*;
+use crate::TargetOptions;
 use crate::config::{NodeConfig, Role};
 use rackweave_base::Block;
 use rackweave_endpoint::page_store::directory::conformance::{self, FRAMES, NODES, PAGES, World};
@@ -90,13 +91,13 @@ impl World for Racked {
 
     fn begin(&mut self, node: usize, op: Op) -> Option<Ticket> {
         let (channel, now) = (&mut self.channels[node], self.rack.shared.time());
-        let handle = self.rack.node(NodeId(node as u16));
+        let handle = self.rack.node_at(NodeId(node as u16));
         handle.with(|nic| channel.begin(now, nic, op))
     }
 
     fn poll(&mut self, node: usize) -> Option<Reply> {
         let (channel, now) = (&mut self.channels[node], self.rack.shared.time());
-        let handle = self.rack.node(NodeId(node as u16));
+        let handle = self.rack.node_at(NodeId(node as u16));
         handle.with(|nic| channel.poll(now, nic))
     }
 

@@ -211,6 +211,10 @@ impl Shared {
         Ok(())
     }
 
+    pub fn is_alive(&self, node: usize) -> bool {
+        self.nodes.get(node).is_some_and(|place| !place.lock().dead)
+    }
+
     pub fn crash(&self, node: usize) {
         self.nodes[node].lock().dead = true;
     }

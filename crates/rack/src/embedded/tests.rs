@@ -99,7 +99,7 @@ fn a_shuffle_over_bad_links() {
 
 fn region(rack: &EmbeddedRack, node: NodeId) -> (Region, rackweave_verbs::CqId, Qpn) {
     let block = rack.memory().allocate(4096).unwrap();
-    rack.node(node).with(|nic| {
+    rack.node_at(node).with(|nic| {
         let pd = nic.create_pd();
         let region = nic.register(pd, block, Access::all()).unwrap();
         let cq = nic.create_cq(16).unwrap();
@@ -124,7 +124,7 @@ fn one_sided_operations_go_from_node_to_node() {
         rkey: far.rkey,
     };
     let request = WorkRequest::new(7, read, &[near.segment(0, 13)]);
-    let node = rack.node(NodeId(0));
+    let node = rack.node_at(NodeId(0));
     node.with(|nic| nic.post_send(near_qp, request)).unwrap();
     let progress = rack.progress();
     let completion = wait_until(&*progress, || {

@@ -18,7 +18,7 @@ impl Meshed for EmbeddedRack {
     }
 
     fn act(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Nic)) {
-        self.node(node).with(|nic| act(nic));
+        self.node_at(node).with(|nic| act(nic));
     }
 
     fn join(&mut self, a: (NodeId, Qpn), b: (NodeId, Qpn), attributes: &PairAttributes) {

@@ -5,10 +5,8 @@
 //! thread in an embedded rack, an actor in a simulated one.
 
 pub mod network;
-mod racks;
 mod running;
-mod set_up;
-mod wiring;
+pub(crate) mod set_up;
 
 use network::{IndexNetwork, IndexNetworkError};
 use rackweave_base::memory::MemoryError;

@@ -1,7 +1,8 @@
 //! An endpoint that runs: shard, regions, server threads.
 
-use super::wiring::{Wiring, on_node};
+use super::set_up::on_node;
 use super::{IndexEndpointSpec, IndexSetUpError, SharedServer};
+use crate::Rack;
 use rackweave_base::Qpn;
 use rackweave_endpoint::btree::{Tree, TreeConfig};
 use rackweave_endpoint::index::{
@@ -29,7 +30,7 @@ pub(super) struct Running {
 impl Running {
     /// Makes shard and server threads of an endpoint.
     pub fn start(
-        rack: &mut impl Wiring,
+        rack: &Rack,
         spec: &IndexEndpointSpec,
         endpoint: EndpointId,
         map: &PartitionMap,
@@ -37,7 +38,7 @@ impl Running {
         if spec.threads == 0 {
             return Err(IndexSetUpError::NoThreads(endpoint));
         }
-        let memory = rack.arena();
+        let memory = rack.memory().clone();
         // Different for every start of every endpoint.
         let name = (u64::from(endpoint.0) + 1) << 48 | map.since(endpoint);
         let mut config = TreeConfig {

@@ -2,15 +2,15 @@
 
 use super::network::{IndexNetwork, IndexNetworkSpec};
 use super::running::Running;
-use super::wiring::{Wiring, on_node};
 use super::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec, SharedServer};
+use crate::Rack;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_endpoint::index::{
     Coordinator, CoordinatorConfig, EndpointId, IndexClient, IndexClientConfig, Shard,
 };
-use rackweave_verbs::QpCapabilities;
+use rackweave_verbs::{QpCapabilities, Verbs};
 
-pub(super) fn create(rack: &mut impl Wiring, spec: IndexSpec) -> Result<Index, IndexSetUpError> {
+pub(crate) fn create(rack: &Rack, spec: IndexSpec) -> Result<Index, IndexSetUpError> {
     let given = spec.endpoints.len();
     let map = spec.map.clone();
     if given != usize::from(map.endpoints()) {
@@ -43,28 +43,27 @@ pub(super) fn create(rack: &mut impl Wiring, spec: IndexSpec) -> Result<Index, I
     })
 }
 
-fn stop(rack: &mut impl Wiring, node: NodeId, running: Option<Running>) {
-    let mut running = running;
-    rack.on_node(node, &mut |verbs| {
-        if let Some(running) = running.take() {
-            running.stop(verbs);
-        }
-    });
+fn stop(rack: &Rack, node: NodeId, running: Option<Running>) {
+    let Some(running) = running else {
+        return;
+    };
+    let threads = running.threads.clone();
+    rack.on_node(node, |verbs| running.stop(verbs));
     // A dead node has nothing to give back, but its threads end.
-    for thread in running.iter().flat_map(|running| &running.threads) {
+    for thread in threads {
         *thread.lock() = None;
     }
 }
 
 /// Connects a client on `node` to an endpoint.
-pub(super) fn attach(
-    rack: &mut impl Wiring,
+pub(crate) fn attach(
+    rack: &Rack,
     index: &mut Index,
     node: NodeId,
     client: &mut IndexClient,
     endpoint: EndpointId,
 ) -> Result<(), IndexSetUpError> {
-    let memory = rack.arena();
+    let memory = rack.memory().clone();
     let attributes = index.spec.attributes;
     let at = endpoint.index();
     let server = index.spec.endpoints.get(at).map(|spec| spec.node);
@@ -97,10 +96,10 @@ pub(super) fn attach(
     });
     let connected = accepted.and_then(|(call, read)| {
         running.readers.extend(read);
-        rack.join((node, ends.rpc), (server, call), &attributes)?;
+        rack.connect((node, ends.rpc), (server, call), &attributes)?;
         open(rack, server, &thread, call)?;
         if let (Some(own), Some(peer)) = (ends.reader, read) {
-            rack.join((node, own), (server, peer), &attributes)?;
+            rack.connect((node, own), (server, peer), &attributes)?;
             if let Some(network) = &mut index.network {
                 network.add_pair(rack, endpoint, peer, attributes.mtu.bytes())?;
             }
@@ -110,15 +109,15 @@ pub(super) fn attach(
     match connected {
         Ok(()) => running.clients += 1,
         Err(_) => {
-            rack.on_node(node, &mut |verbs| client.detach(verbs, endpoint));
+            rack.on_node(node, |verbs| client.detach(verbs, endpoint));
         }
     }
     connected
 }
 
 /// A client on `node`, connected to all endpoints that are not dead.
-pub(super) fn add_client(
-    rack: &mut impl Wiring,
+pub(crate) fn add_client(
+    rack: &Rack,
     index: &mut Index,
     node: NodeId,
     config: IndexClientConfig,
@@ -133,12 +132,7 @@ pub(super) fn add_client(
             continue;
         }
         if let Err(error) = attach(rack, index, node, &mut client, endpoint) {
-            let mut client = Some(client);
-            rack.on_node(node, &mut |verbs| {
-                if let Some(client) = client.take() {
-                    client.close(verbs);
-                }
-            });
+            rack.on_node(node, |verbs| client.close(verbs));
             return Err(error);
         }
     }
@@ -146,14 +140,14 @@ pub(super) fn add_client(
 }
 
 /// Connects a coordinator on `node` to an endpoint.
-pub(super) fn attach_coordinator(
-    rack: &mut impl Wiring,
+pub(crate) fn attach_coordinator(
+    rack: &Rack,
     index: &mut Index,
     node: NodeId,
     coordinator: &mut Coordinator,
     endpoint: EndpointId,
 ) -> Result<(), IndexSetUpError> {
-    let memory = rack.arena();
+    let memory = rack.memory().clone();
     let running = index.running(endpoint);
     let running = running.ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
     let server = index.spec.endpoints[endpoint.index()].node;
@@ -169,14 +163,14 @@ pub(super) fn attach_coordinator(
             .ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
         Ok(thread.rpc.accept(verbs)?)
     })?;
-    rack.join((node, own), (server, peer), &index.spec.attributes)?;
+    rack.connect((node, own), (server, peer), &index.spec.attributes)?;
     open(rack, server, &thread, peer)
 }
 
 /// Has a server take requests of a connection before the first one can come, however late the
 /// server is polled next.
 fn open(
-    rack: &mut impl Wiring,
+    rack: &Rack,
     server: NodeId,
     thread: &SharedServer,
     qpn: Qpn,
@@ -188,8 +182,8 @@ fn open(
 }
 
 /// A coordinator on `node`, connected to all endpoints.
-pub(super) fn add_coordinator(
-    rack: &mut impl Wiring,
+pub(crate) fn add_coordinator(
+    rack: &Rack,
     index: &mut Index,
     node: NodeId,
     config: CoordinatorConfig,
@@ -205,7 +199,7 @@ pub(super) fn add_coordinator(
     Ok(coordinator)
 }
 
-pub(super) fn kill(rack: &mut impl Wiring, index: &mut Index, endpoint: EndpointId) {
+pub(crate) fn kill(rack: &Rack, index: &mut Index, endpoint: EndpointId) {
     index.map = index.map();
     let running = index
         .running
@@ -222,8 +216,8 @@ pub(super) fn kill(rack: &mut impl Wiring, index: &mut Index, endpoint: Endpoint
 }
 
 /// Starts an endpoint anew, without what it had.
-pub(super) fn restart(
-    rack: &mut impl Wiring,
+pub(crate) fn restart(
+    rack: &Rack,
     index: &mut Index,
     endpoint: EndpointId,
 ) -> Result<IndexLoss, IndexSetUpError> {
@@ -245,8 +239,8 @@ pub(super) fn restart(
 }
 
 /// Opens an index to the network: what is connected already takes part, and what will be.
-pub(super) fn open_network(
-    rack: &mut impl Wiring,
+pub(crate) fn open_network(
+    rack: &Rack,
     index: &mut Index,
     spec: IndexNetworkSpec,
 ) -> Result<(), IndexSetUpError> {
@@ -262,4 +256,14 @@ pub(super) fn open_network(
     }
     index.network = Some(network);
     Ok(())
+}
+
+/// Acts on a node that must be there.
+pub(super) fn on_node<R>(
+    rack: &Rack,
+    node: NodeId,
+    act: impl FnOnce(&mut dyn Verbs) -> Result<R, IndexSetUpError>,
+) -> Result<R, IndexSetUpError> {
+    let done = rack.on_node(node, act);
+    done.unwrap_or(Err(IndexSetUpError::NoNode(node)))
 }

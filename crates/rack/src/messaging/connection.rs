@@ -1,6 +1,6 @@
 //! A connection between units of an embedded rack.
 
-use crate::NodeHandle;
+use crate::Node;
 use rackweave_base::Duration;
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::{CloseReason, Connection, MessageReceiver, MessageSender};
@@ -14,14 +14,14 @@ const FAREWELL: Duration = Duration::from_millis(100);
 
 /// One unit's side of a connection, with the node that it is at. Dropped whole, it is closed.
 pub struct EmbeddedConnection {
-    node: NodeHandle,
+    node: Node,
     peer: SocketAddr,
     /// There until it is taken apart.
     connection: Option<Connection>,
 }
 
 impl EmbeddedConnection {
-    pub(super) fn new(node: NodeHandle, peer: SocketAddr, connection: Connection) -> Self {
+    pub(super) fn new(node: Node, peer: SocketAddr, connection: Connection) -> Self {
         Self {
             node,
             peer,
@@ -35,7 +35,7 @@ impl EmbeddedConnection {
     }
 
     /// The node that this end is at.
-    pub fn node(&self) -> &NodeHandle {
+    pub fn node(&self) -> &Node {
         &self.node
     }
 
@@ -82,7 +82,7 @@ impl fmt::Debug for EmbeddedConnection {
 
 /// Closes connections for a reason, waits a little until all peers know, and gives back what they
 /// had.
-pub(super) fn part(node: &NodeHandle, mut all: Vec<Connection>, reason: CloseReason) {
+pub(super) fn part(node: &Node, mut all: Vec<Connection>, reason: CloseReason) {
     if all.is_empty() {
         return;
     }

@@ -3,7 +3,7 @@
 use super::connection::EmbeddedConnection;
 use super::stream::{Came, Stream};
 use super::{DialError, Unit};
-use crate::EmbeddedRack;
+use crate::Rack;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::handshake::{Dialer, Step};
@@ -22,7 +22,7 @@ use std::net::{SocketAddr, TcpStream};
 /// If there can be no such unit, nobody listens there, or the handshake fails or is not done within
 /// `timeout`.
 pub fn dial(
-    rack: &EmbeddedRack,
+    rack: &Rack,
     node: NodeId,
     address: SocketAddr,
     config: MessagingConfig,
@@ -56,7 +56,7 @@ impl Dialing {
     /// # Errors
     /// If there can be no such unit, or no stream to this address.
     pub fn start(
-        rack: &EmbeddedRack,
+        rack: &Rack,
         node: NodeId,
         address: SocketAddr,
         config: MessagingConfig,

@@ -3,7 +3,7 @@
 use super::connection::{EmbeddedConnection, part};
 use super::stream::{Came, Stream};
 use super::{AcceptError, ListenError, PATIENCE, PENDING_MAX, Unit};
-use crate::EmbeddedRack;
+use crate::Rack;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_control::oldest_of_most;
 use rackweave_endpoint::flow::wait_until;
@@ -146,7 +146,7 @@ impl Listener {
     /// # Errors
     /// If there can be no such unit, or the system does not let us listen there.
     pub fn bind(
-        rack: &EmbeddedRack,
+        rack: &Rack,
         node: NodeId,
         address: SocketAddr,
         config: MessagingConfig,

@@ -23,7 +23,7 @@ mod stream;
 mod tests;
 
 use crate::build::Address;
-use crate::{EmbeddedRack, NodeHandle};
+use crate::{Node, Rack};
 use rackweave_base::{Duration, KeyRng, Memory, NodeId};
 use rackweave_endpoint::messaging::{MessagingConfig, Role, UnitTerms};
 use rackweave_verbs::Mtu;
@@ -41,7 +41,7 @@ pub const PENDING_MAX: usize = 64;
 
 /// What a unit is and has, on whichever side.
 struct Unit {
-    node: NodeHandle,
+    node: Node,
     memory: Memory,
     keys: KeyRng,
     config: MessagingConfig,
@@ -50,26 +50,24 @@ struct Unit {
 
 impl Unit {
     fn new(
-        rack: &EmbeddedRack,
+        rack: &Rack,
         node: NodeId,
         role: Role,
         config: MessagingConfig,
     ) -> Result<Self, UnitError> {
         let nodes = rack.config().node.len();
-        if usize::from(node.0) >= nodes {
-            return Err(UnitError::NoSuchNode { node, nodes });
-        }
+        let access = rack.node_here(node);
+        let access = access.ok_or(UnitError::NoSuchNode { node, nodes })?;
         config.check(role)?;
         let address = Address::of_node(node);
         let mtu = Mtu::from_bytes(rack.config().nic.mtu).unwrap_or(Mtu::B4096);
         let terms = UnitTerms::new(&config, rack.identity(), address.ip, address.mac, mtu);
-        let node = rack.node(node);
         Ok(Self {
             memory: rack.memory().clone(),
             keys: KeyRng::system(),
             config,
             terms,
-            node,
+            node: access,
         })
     }
 }

@@ -2,7 +2,7 @@
 //! (docs/sequencer.md).
 
 use super::{TIME_LIMIT, wait_within};
-use crate::{EmbeddedRack, NodeHandle};
+use crate::{Node, Rack};
 use core::ops::Range;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
@@ -22,7 +22,7 @@ pub struct SequencerService(Arc<Made>);
 
 #[derive(Debug)]
 struct Made {
-    rack: Arc<EmbeddedRack>,
+    rack: Rack,
     id: SequencerId,
 }
 
@@ -38,12 +38,12 @@ impl SequencerService {
     ///
     /// # Errors
     /// If the number is out of range or the switch has no room (`switch.sequencers`).
-    pub fn new(rack: &Arc<EmbeddedRack>, first: u64) -> Result<Self, SequencerSetUpError> {
+    pub fn new(rack: &Rack, first: u64) -> Result<Self, SequencerSetUpError> {
         let id = rack.create_sequencer(SequencerSpec {
             first,
             ..SequencerSpec::default()
         })?;
-        let rack = Arc::clone(rack);
+        let rack = rack.clone();
         Ok(Self(Arc::new(Made { rack, id })))
     }
 
@@ -53,10 +53,8 @@ impl SequencerService {
     /// If there is no such node, or it or the switch lacks room.
     pub fn connect(&self, node: NodeId) -> Result<SequencerClient, SequencerClientError> {
         let rack = self.rack();
-        if usize::from(node.0) >= rack.config().node.len() {
-            return Err(SequencerClientError::NoNode(node));
-        }
-        let access = rack.node(node);
+        let access = rack.node_here(node);
+        let access = access.ok_or(SequencerClientError::NoNode(node))?;
         let config = SequencerConfig::default();
         let made = access.with(|nic| AtomicSequencer::new(nic, rack.memory(), config));
         let mut client = SequencerClient {
@@ -79,7 +77,7 @@ impl SequencerService {
     }
 
     /// The rack.
-    pub fn rack(&self) -> &Arc<EmbeddedRack> {
+    pub fn rack(&self) -> &Rack {
         &self.0.rack
     }
 }
@@ -123,7 +121,7 @@ pub struct SequencerClient {
     client: Option<AtomicSequencer>,
     sequencer: SequencerService,
     at: NodeId,
-    node: NodeHandle,
+    node: Node,
     /// Calls that ended while another one was waited for.
     done: VecDeque<Done>,
     /// Calls that nobody waits for any more.

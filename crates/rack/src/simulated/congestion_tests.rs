@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::config::NodeConfig;
+use crate::config::Role;
 use core::cell::RefCell;
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
 use rackweave_sim::world::{Context, Step};

@@ -5,6 +5,7 @@ mod restarts;
 
 use super::*;
 use crate::config::NodeConfig;
+use crate::config::Role;
 use crate::pages::TargetOptions;
 use rackweave_base::{Duration, Psn};
 use rackweave_controller::{PageNode, PageStoreSpec};

@@ -8,6 +8,7 @@ use crate::mesh_tests::{Mesh, Meshed, config};
 use core::cell::Cell;
 use rackweave_base::Duration;
 use rackweave_sim::world::{Context, Step};
+use rackweave_verbs::Verbs;
 use rackweave_verbs::{Operation, QpCapabilities, WorkRequest};
 use std::rc::Rc;
 
@@ -38,7 +39,7 @@ impl Meshed for SimulatedRack {
     }
 
     fn act(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Nic)) {
-        act(self.nic_mut(node).unwrap());
+        act(&mut *self.nic_mut(node).unwrap());
     }
 
     fn join(&mut self, a: (NodeId, Qpn), b: (NodeId, Qpn), attributes: &PairAttributes) {

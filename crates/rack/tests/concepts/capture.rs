@@ -90,7 +90,7 @@ impl Recording {
                 capture: capture.clone(),
                 memory,
             };
-            let switch = rack.switch_at_mut(switch).expect("it is one of them");
+            let mut switch = rack.switch_at_mut(switch).expect("it is one of them");
             switch.set_tap(Some(Box::new(ear)));
             captures.push((capture, path));
         }
@@ -101,7 +101,7 @@ impl Recording {
     /// take all of it for well-formed.
     pub fn end(self, rack: &mut SimulatedRack) -> Vec<Seen> {
         for switch in 0..rack.topology().switches() {
-            let switch = rack.switch_at_mut(switch).expect("it is one of them");
+            let mut switch = rack.switch_at_mut(switch).expect("it is one of them");
             switch.set_tap(None);
         }
         for (capture, path) in &self.captures {

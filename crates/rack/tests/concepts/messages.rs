@@ -70,8 +70,8 @@ fn connect(rack: &mut SimulatedRack, places: &mut Places) -> Vec<Connection> {
     let prepared = [0, 1].map(|at| {
         let (node, role) = UNITS[at];
         let agreed = Agreed::new(role, terms[at], terms[1 - at]).unwrap();
-        let nic = rack.nic_mut(node).unwrap();
-        Prepared::new(nic, &memory, &config, &agreed, &mut rng).unwrap()
+        let mut nic = rack.nic_mut(node).unwrap();
+        Prepared::new(&mut *nic, &memory, &config, &agreed, &mut rng).unwrap()
     });
     let keys = prepared.each_ref().map(Prepared::keys);
     for ((node, _), keys) in UNITS.iter().zip(&keys) {
@@ -84,8 +84,8 @@ fn connect(rack: &mut SimulatedRack, places: &mut Places) -> Vec<Connection> {
     let now = rack.now();
     let ends = prepared.into_iter().zip([&keys[1], &keys[0]]).zip(UNITS);
     ends.map(|((one, theirs), (node, _))| {
-        let nic = rack.nic_mut(node).unwrap();
-        one.connect(now, nic, theirs).unwrap()
+        let mut nic = rack.nic_mut(node).unwrap();
+        one.connect(now, &mut *nic, theirs).unwrap()
     })
     .collect()
 }

@@ -11,9 +11,7 @@ use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Served,
 };
 use rackweave_rack::config::{NodeConfig, Role};
-use rackweave_rack::{
-    Address, Controlled, RackConfig, RunEnd, SimulatedRack, SsdBackend, TargetOptions,
-};
+use rackweave_rack::{Address, RackConfig, RunEnd, SimulatedRack, SsdBackend, TargetOptions};
 use rackweave_sim::SsdModel;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_target::{Backend, MemoryBackend};
@@ -94,7 +92,7 @@ fn rack() -> SimulatedRack {
 
 fn places(rack: &mut SimulatedRack) -> Places {
     let mut places = Places::default();
-    rack.control(&mut |controller, _| {
+    rack.control(|controller, _| {
         for node in [NodeId(0), NodeId(1)] {
             let (pool, channels) = controller.page_node(node).unwrap();
             let ip = Address::of_node(node).ip;

@@ -68,8 +68,9 @@ fn numbers_come_in_one_round_trip() {
     };
     let id = rack.create_sequencer(spec).unwrap();
     let (memory, node) = (rack.memory().clone(), NodeId(0));
-    let nic = rack.nic_mut(node).unwrap();
-    let mut client = AtomicSequencer::new(nic, &memory, SequencerConfig::default()).unwrap();
+    let mut nic = rack.nic_mut(node).unwrap();
+    let mut client = AtomicSequencer::new(&mut *nic, &memory, SequencerConfig::default()).unwrap();
+    drop(nic);
     let end = (node, client.qpn());
     let place = rack.attach_sequencer(id, end, &PairAttributes::default());
     client.connected(place.unwrap());

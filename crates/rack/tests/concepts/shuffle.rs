@@ -10,7 +10,7 @@ use super::story::{Scene, Teller};
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::{FlowRings, RegionName, Ring};
 use rackweave_rack::config::{NodeConfig, Role};
-use rackweave_rack::{Address, Controlled, RackConfig, RunEnd, SimulatedRack};
+use rackweave_rack::{Address, RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_wire::Headers;
 use rackweave_wire::fabric::ring::{
@@ -51,7 +51,7 @@ fn create(rack: &mut SimulatedRack) -> FlowRings {
     let nodes = [0, 1, 2, 3].map(NodeId);
     let spec = rack.flow_spec(&nodes[..2], &nodes[2..], ITEM, 8 * ITEM);
     let mut made = None;
-    rack.control(&mut |controller, site| {
+    rack.control(|controller, site| {
         made = Some(controller.create_flow(site, spec.clone()).unwrap());
     });
     let (id, rings) = made.expect("it was made");
@@ -132,13 +132,13 @@ fn unit(word: u64) -> Option<String> {
 /// What a unit does: a store of a word into its own memory.
 fn store(rack: &mut SimulatedRack, ring: &Ring, offset: u64, word: u64) {
     let (node, rkey, bytes) = (ring.node, ring.region.rkey, ring.order.to_bytes(word));
-    rack.control(&mut |_, site| site.store_word(node, rkey, offset, bytes));
+    rack.control(|_, site| site.store_word(node, rkey, offset, bytes));
 }
 
 fn load(rack: &mut SimulatedRack, ring: &Ring, offset: u64) -> u64 {
     let (node, rkey) = (ring.node, ring.region.rkey);
     let mut bytes = None;
-    rack.control(&mut |_, site| bytes = site.load_word(node, rkey, offset));
+    rack.control(|_, site| bytes = site.load_word(node, rkey, offset));
     ring.order.from_bytes(bytes.expect("the ring is there"))
 }
 

@@ -194,6 +194,11 @@ impl<P: Program> World<P> {
         self.now
     }
 
+    /// When the next event happens; nothing if none ever will.
+    pub fn next_at(&self) -> Option<Instant> {
+        self.queue.next_at()
+    }
+
     /// Events so far.
     pub fn events(&self) -> u64 {
         self.events

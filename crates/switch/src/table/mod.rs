@@ -13,18 +13,21 @@ mod ternary;
 
 pub use direct::Direct;
 pub use exact::Exact;
+use rackweave_base::text::Text;
 pub use range::Range;
 pub use row::Row;
+use serde::{Deserialize, Serialize};
 pub use ternary::Ternary;
 
 /// Why the control plane could not add an entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum TableError {
     /// No free entry is left.
     #[error("table {table} is full: it holds {capacity} entries")]
     Full {
         /// The table's name.
-        table: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        table: Text,
         /// Its capacity.
         capacity: usize,
     },
@@ -32,7 +35,8 @@ pub enum TableError {
     #[error("table {table} matches {width} bits; key {key:#x} is wider")]
     TooWide {
         /// The table's name.
-        table: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        table: Text,
         /// Its key width in bits.
         width: u8,
         /// The key.
@@ -42,7 +46,8 @@ pub enum TableError {
     #[error("table {table}: key {key:#x} is taken; remove its entry first")]
     Taken {
         /// The table's name.
-        table: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        table: Text,
         /// The key.
         key: u64,
     },
@@ -50,7 +55,8 @@ pub enum TableError {
     #[error("table {table}: range {first:#x}..={last:#x} is empty or overlaps another")]
     BadRange {
         /// The table's name.
-        table: &'static str,
+        #[serde(with = "rackweave_base::text")]
+        table: Text,
         /// The first key.
         first: u64,
         /// The last key.

@@ -54,6 +54,7 @@ mod tests;
 
 use rackweave_base::{Duration, MacAddr, PortId, Psn, Qpn, Rkey};
 use rackweave_wire::{Ethernet, Ipv4, Udp};
+use serde::{Deserialize, Serialize};
 
 pub use engine::{Engine, Outcome};
 pub use patience::Cause;
@@ -305,7 +306,7 @@ impl EngineEvent {
 }
 
 /// Why a transfer or word operation was given up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum FailReason {
     /// No progress after all retries.
     #[error("the node does not answer")]

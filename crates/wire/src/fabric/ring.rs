@@ -20,6 +20,7 @@
 //! after a restart of the switch the controller knows which items of which producer the consumer
 //! has seen, even if the producer's tail had not been written yet.
 
+use serde::{Deserialize, Serialize};
 /// Offset of the word that the node writes.
 pub const UNIT_WORD: u64 = 0;
 /// Offset of the commit record, which the switch writes together with its word.
@@ -35,7 +36,7 @@ pub const SLOTS_MAX: u32 = 1 << 30;
 pub const MAGIC: u16 = 0x5257;
 
 /// The byte order of a node's memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum ByteOrder {
     /// Least significant byte first.
     #[default]

@@ -9,6 +9,7 @@
 //! the first number.
 
 use rackweave_base::Rkey;
+use serde::{Deserialize, Serialize};
 
 /// Numbers that one request may ask for at most.
 pub const RANGE_MAX: u64 = 1 << 32;
@@ -40,7 +41,7 @@ pub const fn index_of(address: u64) -> Option<u16> {
 }
 
 /// What a fetch-and-add goes to: a word in a node's memory, or a sequencer of the switch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SequencerPlace {
     /// Its address, a multiple of eight.
     pub address: u64,

@@ -4,10 +4,11 @@
 //! that there is more in a log page, which we never say, and that it is no use to try again.
 
 use core::fmt;
+use serde::{Deserialize, Serialize};
 
 /// The status field without the phase tag: code in bits 7:0, type in 10:8, retry delay in 12:11,
 /// more in 13, do not retry in 14.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Status(pub u16);
 
 /// From which table a status code is.

@@ -18,6 +18,7 @@ mod server;
 use crate::experiment::ExperimentError;
 use crate::experiment::meter::{Meter, Span, Sweep};
 use crate::experiment::one_to_one::{self, ENDS, Flows, MTU};
+use core::cell::RefMut;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_nic::Nic;
@@ -147,7 +148,7 @@ impl Side {
             receive_max: 1,
             segments_max: 1,
         };
-        let nic = nic(rack, self.node)?;
+        let mut nic = nic(rack, self.node)?;
         nic.create_qp(self.pd, cq, cq, capabilities).map_err(set_up)
     }
 }
@@ -159,7 +160,7 @@ fn make_region(
     bytes: u64,
 ) -> Result<Region, ExperimentError> {
     let block = rack.memory().allocate(bytes as usize).map_err(set_up)?;
-    let nic = nic(rack, node)?;
+    let mut nic = nic(rack, node)?;
     nic.register(pd, block, Access::all()).map_err(set_up)
 }
 
@@ -181,7 +182,7 @@ fn connect(
     Ok(a)
 }
 
-fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<&mut Nic, ExperimentError> {
+fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<RefMut<'_, Nic>, ExperimentError> {
     let gone = || ExperimentError::Run(format!("{node:?} has no NIC"));
     rack.nic_mut(node).ok_or_else(gone)
 }

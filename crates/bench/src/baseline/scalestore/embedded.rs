@@ -10,6 +10,7 @@ use super::worker::Worker;
 use super::{Accesses, Config, Outcome, ScaleStoreError, Tally};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_base::{Instant, NodeId};
+use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::EmbeddedRack;
 use rackweave_verbs::Verbs;
 use std::sync::{Mutex, MutexGuard};
@@ -51,7 +52,8 @@ pub(super) fn run(
     config.check()?;
     let mut rack = EmbeddedRack::new(&set_up::rack_config(config))?;
     let storage = Box::<InMemory>::default();
-    let Plant { computes, server } = set_up::build(&mut rack, config, storage, accesses)?;
+    let Plant { computes, server } =
+        set_up::build(&rack, PairAttributes::default(), config, storage, accesses)?;
     let shared = Shared {
         rack: &rack,
         started: std::time::Instant::now(),
@@ -144,7 +146,7 @@ impl Shared<'_> {
         idle: &mut u32,
         turn: impl FnOnce(Instant, &mut dyn Verbs, &mut Meter) -> Result<bool, ScaleStoreError>,
     ) -> bool {
-        let handle = self.rack.node(NodeId(node as u16));
+        let handle = self.rack.node_at(NodeId(node as u16));
         let mut meter = Meter::default();
         let happened = handle.with(|nic| turn(self.now(), nic, &mut meter));
         self.messages.fetch_add(meter.messages, Ordering::Relaxed);

@@ -13,56 +13,12 @@ use rackweave_base::{Duration, Instant, Memory, NodeId, Qpn};
 use rackweave_controller::LaneError;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::config::{NicSection, NodeConfig, Role};
-use rackweave_rack::{EmbeddedRack, RackConfig, SimulatedRack};
+use rackweave_rack::{Rack, RackConfig};
 use rackweave_verbs::{Access, CqId, PdId, QpCapabilities, Region, Verbs};
 
 /// Staging buffers of the storage node, per drive: what a drive has under way, and as many that are
 /// on their way over the network.
 const STAGING_PER_DRIVE: u32 = 2 * super::drives::QUEUE_DEPTH as u32;
-
-/// A rack in which something can be set up.
-pub(super) trait Site {
-    /// Its memory.
-    fn memory(&self) -> Memory;
-    /// Acts on a node's NIC. False if there is none.
-    fn act(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool;
-    /// Connects two queue pairs.
-    fn join(&mut self, a: (NodeId, Qpn), b: (NodeId, Qpn)) -> Result<(), LaneError>;
-}
-
-impl Site for SimulatedRack {
-    fn memory(&self) -> Memory {
-        Self::memory(self).clone()
-    }
-
-    fn act(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
-        self.nic_mut(node).map(|nic| act(nic)).is_some()
-    }
-
-    fn join(&mut self, a: (NodeId, Qpn), b: (NodeId, Qpn)) -> Result<(), LaneError> {
-        let attributes = PairAttributes {
-            timeout: TIMEOUT,
-            rnr_retries: 7,
-            ..PairAttributes::default()
-        };
-        self.connect(a, b, &attributes)
-    }
-}
-
-impl Site for EmbeddedRack {
-    fn memory(&self) -> Memory {
-        Self::memory(self).clone()
-    }
-
-    fn act(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
-        self.node(node).with(|nic| act(nic));
-        true
-    }
-
-    fn join(&mut self, a: (NodeId, Qpn), b: (NodeId, Qpn)) -> Result<(), LaneError> {
-        self.connect(a, b, &PairAttributes::default())
-    }
-}
 
 /// How long a NIC waits for an acknowledgement. Far above a round trip with full queues, so that it
 /// fires only when the last packet of a message is lost.
@@ -121,31 +77,43 @@ struct Post {
     cq: CqId,
 }
 
-struct Builder<'a, S: Site> {
-    site: &'a mut S,
+struct Builder<'a> {
+    rack: &'a Rack,
+    attributes: PairAttributes,
     config: &'a Config,
     lines: Vec<Line>,
+}
+
+/// What connections of a simulated run are like.
+pub(super) fn simulated_attributes() -> PairAttributes {
+    PairAttributes {
+        timeout: TIMEOUT,
+        rnr_retries: 7,
+        ..PairAttributes::default()
+    }
 }
 
 /// Makes everything; `accesses` says what worker so-and-so of all accesses.
 ///
 /// # Errors
 /// If a node lacks room.
-pub(super) fn build<S: Site>(
-    site: &mut S,
+pub(super) fn build(
+    rack: &Rack,
+    attributes: PairAttributes,
     config: &Config,
     storage: Box<dyn Storage>,
     accesses: &mut dyn FnMut(usize) -> Accesses,
 ) -> Result<Plant, ScaleStoreError> {
     let mut builder = Builder {
-        site,
+        rack,
+        attributes,
         config,
         lines: Vec::new(),
     };
     builder.plant(storage, accesses)
 }
 
-impl<S: Site> Builder<'_, S> {
+impl Builder<'_> {
     fn plant(
         &mut self,
         storage: Box<dyn Storage>,
@@ -326,13 +294,14 @@ impl<S: Site> Builder<'_, S> {
             })
         };
         let (near, far) = (make(a, sends.0)?, make(b, sends.1)?);
-        let joined = self.site.join((a.node, near), (b.node, far));
+        let ends = ((a.node, near), (b.node, far));
+        let joined = self.rack.connect(ends.0, ends.1, &self.attributes);
         joined.map_err(SetUpError::from)?;
         Ok((near, far))
     }
 
     fn region(&mut self, node: NodeId, pd: PdId, bytes: usize) -> Result<Region, ScaleStoreError> {
-        let block = self.site.memory().allocate(bytes);
+        let block = self.rack.memory().allocate(bytes);
         let block = block.map_err(SetUpError::from)?;
         self.act(node, |verbs| {
             Ok(verbs.register(pd, block.clone(), Access::all())?)
@@ -342,15 +311,10 @@ impl<S: Site> Builder<'_, S> {
     fn act<R>(
         &mut self,
         node: NodeId,
-        act: impl FnMut(&mut dyn Verbs) -> Result<R, SetUpError>,
+        act: impl FnOnce(&mut dyn Verbs) -> Result<R, SetUpError>,
     ) -> Result<R, ScaleStoreError> {
-        let mut act = act;
-        let mut made = None;
-        self.site.act(node, &mut |verbs| made = Some(act(verbs)));
-        match made {
-            Some(made) => Ok(made?),
-            None => Err(SetUpError::NoNode(node).into()),
-        }
+        let made = self.rack.on_node(node, act);
+        Ok(made.ok_or(SetUpError::NoNode(node))??)
     }
 }
 

@@ -164,7 +164,13 @@ impl Run {
         let mut rack = SimulatedRack::new(&set_up::rack_config(config))?;
         let mut rng = Rng::new(config.seed);
         let drives = Drives::new(config.ssds, config.page_size, &mut rng);
-        let plant = set_up::build(&mut rack, config, Box::new(drives), accesses)?;
+        let plant = set_up::build(
+            &rack,
+            set_up::simulated_attributes(),
+            config,
+            Box::new(drives),
+            accesses,
+        )?;
         let Plant { computes, server } = plant;
         let common = Common {
             work: config.work,

@@ -174,7 +174,7 @@ impl Index {
             shard,
         };
         for port in 0..devices::CARD_PORTS {
-            let nic = rack::nic(&mut self.rack, server, port)?;
+            let mut nic = rack::nic(&mut self.rack, server, port)?;
             let pd = nic.create_pd();
             let blocks = [
                 endpoint.shard.tree().block(),
@@ -210,9 +210,9 @@ impl Index {
             completions_max: SERVER_BATCH,
             ..rpc::ServerConfig::new(u64::from(index) + 1)
         };
-        let nic = rack::nic(&mut self.rack, endpoint.server, index)?;
+        let mut nic = rack::nic(&mut self.rack, endpoint.server, index)?;
         let pd = nic.create_pd();
-        let rpc = rpc::Server::new(nic, &memory, pd, config);
+        let rpc = rpc::Server::new(&mut *nic, &memory, pd, config);
         Ok(ServerThread {
             rpc: rpc.map_err(|error| failed("a server thread", error))?,
             service: IndexServer::new(endpoint.shard.clone()),
@@ -248,10 +248,11 @@ impl Index {
         let memory = self.rack.memory().clone();
         for (at, (endpoint, _)) in ENDPOINTS.into_iter().enumerate() {
             let (pd, remote) = self.endpoints[at].ports[usize::from(index % devices::CARD_PORTS)];
-            let nic = rack::nic(&mut self.rack, Server::Compute, index)?;
+            let mut nic = rack::nic(&mut self.rack, Server::Compute, index)?;
             let own = nic.create_pd();
-            let ends = client.attach(nic, &memory, own, endpoint, remote);
+            let ends = client.attach(&mut *nic, &memory, own, endpoint, remote);
             let ends = ends.map_err(|error| failed("a link", error))?;
+            drop(nic);
             self.connect_rpc(at, index, (near, ends.rpc))?;
             if let Some(reader) = ends.reader {
                 self.connect_reader(at, index, pd, (near, reader))?;
@@ -270,16 +271,17 @@ impl Index {
         let endpoint = &mut self.endpoints[at];
         let count = endpoint.threads.len();
         let thread = &mut endpoint.threads[usize::from(index) % count].rpc;
-        let nic = rack::nic(&mut self.rack, endpoint.server, index)?;
-        let qpn = thread.accept(nic);
+        let mut nic = rack::nic(&mut self.rack, endpoint.server, index)?;
+        let qpn = thread.accept(&mut *nic);
         let qpn = qpn.map_err(|error| failed("a connection", error))?;
         let far = (endpoint.server.of_thread(index), qpn);
+        drop(nic);
         self.rack
             .connect(near, far, &rack::attributes())
             .map_err(|error| failed("a connection", error))?;
-        let nic = rack::nic(&mut self.rack, endpoint.server, index)?;
+        let mut nic = rack::nic(&mut self.rack, endpoint.server, index)?;
         thread
-            .connected(nic, qpn)
+            .connected(&mut *nic, qpn)
             .map_err(|error| failed("a connection", error))
     }
 
@@ -294,10 +296,11 @@ impl Index {
         let mut coordinator = Coordinator::new(self.map.clone(), config);
         let memory = self.rack.memory().clone();
         for (at, (endpoint, _)) in ENDPOINTS.into_iter().enumerate() {
-            let nic = rack::nic(&mut self.rack, Server::Compute, 0)?;
+            let mut nic = rack::nic(&mut self.rack, Server::Compute, 0)?;
             let pd = nic.create_pd();
-            let qpn = coordinator.attach(nic, &memory, pd, endpoint);
+            let qpn = coordinator.attach(&mut *nic, &memory, pd, endpoint);
             let qpn = qpn.map_err(|error| failed("the coordinator", error))?;
+            drop(nic);
             self.connect_rpc(at, 0, (Server::Compute.at_port(0), qpn))?;
         }
         Ok(coordinator)
@@ -311,7 +314,7 @@ impl Index {
         near: (NodeId, Qpn),
     ) -> Result<(), ExperimentError> {
         let server = self.endpoints[at].server;
-        let nic = rack::nic(&mut self.rack, server, index)?;
+        let mut nic = rack::nic(&mut self.rack, server, index)?;
         let cq = nic
             .create_cq(1)
             .map_err(|error| failed("a reader", error))?;
@@ -323,6 +326,7 @@ impl Index {
         let qpn = nic.create_qp(pd, cq, cq, capabilities);
         let qpn = qpn.map_err(|error| failed("a reader", error))?;
         let far = (server.of_thread(index), qpn);
+        drop(nic);
         self.rack
             .connect(near, far, &rack::attributes())
             .map_err(|error| failed("a reader", error))

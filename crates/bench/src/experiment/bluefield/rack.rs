@@ -1,6 +1,7 @@
 //! The testbed as a simulated rack.
 
 use crate::experiment::ExperimentError;
+use core::cell::RefMut;
 use rackweave_base::Duration;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_nic::Nic;
@@ -61,7 +62,7 @@ pub fn nic(
     rack: &mut SimulatedRack,
     server: Server,
     port: u16,
-) -> Result<&mut Nic, ExperimentError> {
+) -> Result<RefMut<'_, Nic>, ExperimentError> {
     let node = server.at_port(port);
     rack.nic_mut(node)
         .ok_or_else(|| failed("the testbed", format!("{node:?} does not exist")))

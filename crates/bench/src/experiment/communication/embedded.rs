@@ -23,7 +23,7 @@ use crate::figure::{Axis, Drawing, Figure, Series};
 use core::hint::black_box;
 use rackweave_base::Rng;
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender};
-use rackweave_rack::{EmbeddedRack, NodeHandle};
+use rackweave_rack::{EmbeddedRack, Node};
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
 use rackweave_verbs::{NodeAccess as _, Region};
 use std::sync::Arc;
@@ -190,8 +190,8 @@ fn curve(
     // Whoever waits drives the rack.
     config.driver_threads = 0;
     let rack = EmbeddedRack::new(&config)?;
-    let nodes = [STORAGE, COMPUTE].map(|node| rack.node(node));
-    let mut ends = match Ends::new(&mut &rack, &shape, nodes[0].now(), seed)? {
+    let nodes = [STORAGE, COMPUTE].map(|node| rack.node_at(node));
+    let mut ends = match Ends::new(&rack, &shape, nodes[0].now(), seed)? {
         Ends::Raw(writers, region) => Running::Raw(writers, region),
         Ends::Single(ends) => Running::Single(ends),
         Ends::Multi(channels) => Running::Multi(
@@ -225,12 +225,7 @@ enum Running {
 
 impl Running {
     /// The median of some transfers in seconds.
-    fn measure(
-        &mut self,
-        nodes: &[NodeHandle; 2],
-        shape: &Shape,
-        source: &[u8],
-    ) -> Result<f64, String> {
+    fn measure(&mut self, nodes: &[Node; 2], shape: &Shape, source: &[u8]) -> Result<f64, String> {
         let bytes = source.len() as u64;
         let share = |thread: usize| shape.share(thread as u8, bytes);
         let threads = match self {

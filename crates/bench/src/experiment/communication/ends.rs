@@ -13,67 +13,9 @@ use rackweave_endpoint::messaging::{
     Agreed, KeyedAddress, MessagingConfig, Prepared, Receiver, Role, Sender, UnitTerms,
 };
 use rackweave_nic::Nic;
-use rackweave_rack::{Address, EmbeddedRack, SimulatedRack};
+use rackweave_rack::{Address, Rack};
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
 use rackweave_verbs::{Access, CqId, Mtu, QpCapabilities, Region, Verbs};
-
-/// What is asked of a rack.
-pub trait Site {
-    /// Acts on the NIC of a node that is alive.
-    fn act<R>(&mut self, node: NodeId, act: impl FnOnce(&mut Nic) -> R) -> R;
-
-    /// Connects two queue pairs.
-    ///
-    /// # Errors
-    /// If a NIC refuses.
-    fn join(
-        &mut self,
-        a: (NodeId, Qpn),
-        b: (NodeId, Qpn),
-        attributes: &PairAttributes,
-    ) -> Result<(), LaneError>;
-
-    /// The arena of all regions.
-    fn arena(&self) -> Memory;
-}
-
-impl Site for SimulatedRack {
-    fn act<R>(&mut self, node: NodeId, act: impl FnOnce(&mut Nic) -> R) -> R {
-        act(self.nic_mut(node).expect("no node crashes here"))
-    }
-
-    fn join(
-        &mut self,
-        a: (NodeId, Qpn),
-        b: (NodeId, Qpn),
-        attributes: &PairAttributes,
-    ) -> Result<(), LaneError> {
-        self.connect(a, b, attributes)
-    }
-
-    fn arena(&self) -> Memory {
-        self.memory().clone()
-    }
-}
-
-impl Site for &EmbeddedRack {
-    fn act<R>(&mut self, node: NodeId, act: impl FnOnce(&mut Nic) -> R) -> R {
-        self.node(node).with(act)
-    }
-
-    fn join(
-        &mut self,
-        a: (NodeId, Qpn),
-        b: (NodeId, Qpn),
-        attributes: &PairAttributes,
-    ) -> Result<(), LaneError> {
-        self.connect(a, b, attributes)
-    }
-
-    fn arena(&self) -> Memory {
-        self.memory().clone()
-    }
-}
 
 /// Both units' ends.
 #[derive(Debug)]
@@ -97,31 +39,31 @@ impl Ends {
     /// # Errors
     /// If a node lacks room.
     pub fn new(
-        site: &mut impl Site,
+        rack: &Rack,
         shape: &Shape,
         now: Instant,
         seed: u64,
     ) -> Result<Self, ExperimentError> {
         match shape.way {
-            Way::Raw => raw(site, shape),
-            Way::Single => single(site, shape.bytes),
-            Way::Multi => multi(site, shape, now, seed),
+            Way::Raw => raw(rack, shape),
+            Way::Single => single(rack, shape.bytes),
+            Way::Multi => multi(rack, shape, now, seed),
         }
     }
 }
 
-fn region(site: &mut impl Site, node: NodeId, bytes: u64) -> Result<Region, ExperimentError> {
-    let block = site.arena().allocate(bytes as usize);
+fn region(rack: &Rack, node: NodeId, bytes: u64) -> Result<Region, ExperimentError> {
+    let block = rack.memory().allocate(bytes as usize);
     let block = block.map_err(|error| failed("the buffers", error))?;
-    let made = site.act(node, |nic| {
+    let made = rack.node_at(node).with(|nic| {
         let pd = nic.create_pd();
         nic.register(pd, block, Access::all())
     });
     made.map_err(|error| failed("the buffers", error))
 }
 
-fn end(site: &mut impl Site, node: NodeId, at: &Region, sends: u32) -> Result<(Qpn, CqId), String> {
-    site.act(node, |nic| {
+fn end(rack: &Rack, node: NodeId, at: &Region, sends: u32) -> Result<(Qpn, CqId), String> {
+    rack.node_at(node).with(|nic| {
         let cq = nic.create_cq(sends).map_err(|error| error.to_string())?;
         let capabilities = QpCapabilities {
             send_max: sends,
@@ -135,14 +77,14 @@ fn end(site: &mut impl Site, node: NodeId, at: &Region, sends: u32) -> Result<(Q
 
 /// A connected queue pair at the storage unit and one at the compute unit.
 fn pair(
-    site: &mut impl Site,
+    rack: &Rack,
     regions: [&Region; 2],
     sends: u32,
 ) -> Result<[(Qpn, CqId); 2], ExperimentError> {
     let refused = |error| failed("a queue pair", error);
-    let near = end(site, STORAGE, regions[0], sends).map_err(refused)?;
-    let far = end(site, COMPUTE, regions[1], sends).map_err(refused)?;
-    site.join((STORAGE, near.0), (COMPUTE, far.0), &attributes())
+    let near = end(rack, STORAGE, regions[0], sends).map_err(refused)?;
+    let far = end(rack, COMPUTE, regions[1], sends).map_err(refused)?;
+    rack.connect((STORAGE, near.0), (COMPUTE, far.0), &attributes())
         .map_err(|error| failed("a queue pair", error))?;
     Ok([near, far])
 }
@@ -154,16 +96,16 @@ fn keyed(region: &Region) -> KeyedAddress {
     }
 }
 
-fn raw(site: &mut impl Site, shape: &Shape) -> Result<Ends, ExperimentError> {
+fn raw(rack: &Rack, shape: &Shape) -> Result<Ends, ExperimentError> {
     let (buffers, threads) = (u64::from(shape.buffers), u64::from(shape.threads));
-    let far = region(site, COMPUTE, RawTarget::bytes_of(buffers, shape.bytes))?;
+    let far = region(rack, COMPUTE, RawTarget::bytes_of(buffers, shape.bytes))?;
     let own = buffers / threads;
     let mut writers = Vec::new();
     for thread in 0..threads {
         let bytes = RawWriter::region_bytes(shape.parts(), shape.bytes);
-        let near = region(site, STORAGE, bytes)?;
+        let near = region(rack, STORAGE, bytes)?;
         let sends = shape.parts() as u32 * REQUESTS_PER_PACKAGE;
-        let [end, _] = pair(site, [&near, &far], sends)?;
+        let [end, _] = pair(rack, [&near, &far], sends)?;
         let target = RawTarget {
             at: keyed(&far),
             buffers,
@@ -175,11 +117,11 @@ fn raw(site: &mut impl Site, shape: &Shape) -> Result<Ends, ExperimentError> {
     Ok(Ends::Raw(writers, far))
 }
 
-fn single(site: &mut impl Site, half: u64) -> Result<Ends, ExperimentError> {
+fn single(rack: &Rack, half: u64) -> Result<Ends, ExperimentError> {
     let bytes = 2 * half + NOTICE_BYTES as u64;
-    let near = region(site, STORAGE, bytes)?;
-    let far = region(site, COMPUTE, bytes)?;
-    let [a, b] = pair(site, [&near, &far], SEND_REQUESTS)?;
+    let near = region(rack, STORAGE, bytes)?;
+    let far = region(rack, COMPUTE, bytes)?;
+    let [a, b] = pair(rack, [&near, &far], SEND_REQUESTS)?;
     let (to_far, to_near) = (keyed(&far), keyed(&near));
     let half = half as usize;
     let ends = [
@@ -216,12 +158,7 @@ fn messaging(role: Role, shape: &Shape) -> MessagingConfig {
     }
 }
 
-fn multi(
-    site: &mut impl Site,
-    shape: &Shape,
-    now: Instant,
-    seed: u64,
-) -> Result<Ends, ExperimentError> {
+fn multi(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Ends, ExperimentError> {
     let units = [(STORAGE, Role::Storage), (COMPUTE, Role::Compute)];
     let mut rng = KeyRng::seeded(Rng::new(seed).fork("messaging"));
     let terms = units.map(|(node, role)| {
@@ -236,16 +173,18 @@ fn multi(
         problem.map_err(|error| failed("the configuration", error))?;
         let agreed = Agreed::new(role, terms[at], terms[1 - at]);
         let agreed = agreed.map_err(|error| failed("the terms", error))?;
-        let memory = site.arena();
-        let made = site.act(node, |nic| {
-            Prepared::new(nic, &memory, &config, &agreed, &mut rng)
-        });
+        let memory = rack.memory();
+        let made = rack
+            .node_at(node)
+            .with(|nic| Prepared::new(nic, &memory, &config, &agreed, &mut rng));
         prepared.push(made.map_err(|error| failed("the connection", error))?);
     }
     let keys: Vec<_> = prepared.iter().map(Prepared::keys).collect();
     let mut connections = Vec::new();
     for (at, (one, (node, _))) in prepared.into_iter().zip(units).enumerate() {
-        let made = site.act(node, |nic| one.connect(now, nic, &keys[1 - at]));
+        let made = rack
+            .node_at(node)
+            .with(|nic| one.connect(now, nic, &keys[1 - at]));
         connections.push(made.map_err(|error| failed("the connection", error))?);
     }
     let receivers = connections.pop().map(|compute| compute.receivers);

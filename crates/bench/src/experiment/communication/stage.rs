@@ -70,7 +70,7 @@ impl Stage {
     pub fn new(shape: Shape, seed: u64) -> Result<Self, ExperimentError> {
         let mut rack = testbed::rack(seed, ends::memory_of(&shape))?;
         let now = rack.now();
-        let threads = match Ends::new(&mut rack, &shape, now, seed)? {
+        let threads = match Ends::new(&rack, &shape, now, seed)? {
             Ends::Raw(writers, target) => {
                 Threads::Raw(writers.into_iter().map(shared).collect(), target)
             }

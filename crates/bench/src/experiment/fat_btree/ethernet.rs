@@ -8,6 +8,7 @@ use crate::experiment::drive::{drive, failed};
 use crate::experiment::tally::Tally;
 use crate::experiment::work::Core;
 use crate::experiment::{ExperimentError, Run};
+use core::cell::RefMut;
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::index::{
@@ -121,7 +122,7 @@ impl Ethernet {
                 },
             );
             let node = NodeId(endpoint.0 + 1);
-            let bound = server.bind(nic(&mut rack, node)?);
+            let bound = server.bind(&mut *nic(&mut rack, node)?);
             bound.map_err(|error| failed("a server", error))?;
             let mut threads = vec![server];
             while threads.len() < usize::from(devices::FAT_BTREE_SERVER_THREADS) {
@@ -172,7 +173,7 @@ impl Ethernet {
                 ..DatagramClientConfig::new(self.clients)
             };
             let map = self.index.map();
-            let made = DatagramClient::new(nic(&mut self.rack, CLIENT)?, map, config);
+            let made = DatagramClient::new(&mut *nic(&mut self.rack, CLIENT)?, map, config);
             let mut made = made.map_err(|error| failed("a client", error))?;
             for endpoint in self.index.endpoints() {
                 let ip = Address::of_node(NodeId(endpoint.0 + 1)).ip;
@@ -199,7 +200,7 @@ impl Ethernet {
     }
 }
 
-fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<&mut Nic, ExperimentError> {
+fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<RefMut<'_, Nic>, ExperimentError> {
     let nic = rack.nic_mut(node);
     nic.ok_or_else(|| failed("the testbed", format!("{node:?} does not exist")))
 }

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::{Instant as Moment, NodeId};
 use rackweave_controller::SequencerSpec;
 use rackweave_endpoint::sequencer::{AtomicSequencer, Sequencer, SequencerConfig, SequencerWord};
-use rackweave_rack::NodeHandle;
+use rackweave_rack::Node;
 use serde_json::json;
 use std::time::Instant;
 
@@ -48,7 +48,7 @@ impl Drawn {
 /// A client, and where it is.
 struct Client {
     at: NodeId,
-    node: NodeHandle,
+    node: Node,
     sequencer: AtomicSequencer,
 }
 
@@ -69,7 +69,7 @@ pub fn run(stage: &Stage<'_>) -> Result<SystemReport, CliError> {
     let switch = draw(stage, clients(stage, &nodes, connect)?)?;
     bar.set(|| 0.5);
     stage.live.phase("sequencer: in a host's memory");
-    let handle = rack.node(host);
+    let handle = rack.node_at(host);
     let made = handle.with(|nic| SequencerWord::new(nic, rack.memory(), 0));
     let mut word = made.map_err(CliError::run)?;
     let connect = |at| at_word(rack, at, (host, &mut word), SequencerConfig::default());
@@ -88,7 +88,7 @@ fn clients(
     let client = |&at: &NodeId| {
         Ok(Client {
             at,
-            node: stage.rack.node(at),
+            node: stage.rack.node_at(at),
             sequencer: connect(at)?,
         })
     };

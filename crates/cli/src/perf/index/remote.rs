@@ -14,7 +14,7 @@ use rackweave_endpoint::page_store::NodeAccess as _;
 use rackweave_endpoint::rpc::ClientConfig;
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::statistics::RackObserver;
-use rackweave_rack::{EmbeddedRack, Index, IndexEndpointSpec, IndexSpec, NodeHandle, RackConfig};
+use rackweave_rack::{EmbeddedRack, Index, IndexEndpointSpec, IndexSpec, Node, RackConfig};
 use rackweave_verbs::Mtu;
 use std::time::Instant;
 
@@ -98,7 +98,7 @@ impl Rig {
         let client = self.rack.add_index_client(&mut self.index, CLIENT, config);
         let mut asker = Asker {
             client: client.map_err(CliError::run)?,
-            node: self.rack.node(CLIENT),
+            node: self.rack.node_at(CLIENT),
             rng: Rng::new(task.seed).fork("remote lookups"),
             // Answers may overtake each other, but not by so much.
             asked: vec![(0, 0); usize::from(window).next_power_of_two() * 16],
@@ -107,7 +107,7 @@ impl Rig {
         };
         let driver = self.rack.progress();
         let server = self.index.servers(ENDPOINT)[0].clone();
-        let node = self.rack.node(SERVER);
+        let node = self.rack.node_at(SERVER);
         // It learns of the client: its receive requests are there before the first request is.
         let now = node.now();
         node.with(|nic| server.poll(now, nic));
@@ -146,7 +146,7 @@ impl Rig {
 /// A client that keeps its window full.
 struct Asker {
     client: IndexClient,
-    node: NodeHandle,
+    node: Node,
     rng: Rng,
     /// Tickets and keys of the last questions.
     asked: Vec<(u64, u64)>,

@@ -6,7 +6,7 @@ use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, MessagingConfig};
 use rackweave_rack::messaging::{Dialing, EmbeddedConnection, Listener};
-use rackweave_rack::{EmbeddedRack, NodeHandle};
+use rackweave_rack::{EmbeddedRack, Node};
 use rackweave_verbs::{Access, Verbs as _};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One unit's ends of the connection.
 pub struct Unit {
-    pub node: NodeHandle,
+    pub node: Node,
     pub sender: MessageSender,
     pub receiver: MessageReceiver,
 }
@@ -60,7 +60,7 @@ impl<'a> Rig<'a> {
         let address = listener.local_addr();
         let dialing = Dialing::start(rack, places[1], address, messaging.clone(), PATIENCE);
         let mut dialing = dialing.map_err(CliError::run)?;
-        let compute = wait_until(&rack.node(places[1]), || {
+        let compute = wait_until(&rack.node_at(places[1]), || {
             listener.poll();
             dialing.poll()
         });

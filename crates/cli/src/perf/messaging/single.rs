@@ -12,7 +12,7 @@ use rackweave_bench::baseline::single_buffer::{
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::{KeyedAddress, MessagingConfig};
-use rackweave_rack::NodeHandle;
+use rackweave_rack::Node;
 use rackweave_verbs::{Access, CqId, QpCapabilities, Region, Verbs as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,8 +24,8 @@ const END: u8 = 2;
 
 /// The storage unit's end and the compute unit's.
 pub struct SinglePair {
-    storage: (NodeHandle, SingleBuffer),
-    compute: (NodeHandle, SingleBuffer),
+    storage: (Node, SingleBuffer),
+    compute: (Node, SingleBuffer),
 }
 
 /// What both threads must know of each other: one that fails ends the other.
@@ -47,11 +47,11 @@ impl SinglePair {
         let (to_near, to_far) = (keyed(&near), keyed(&far));
         Ok(Self {
             storage: (
-                rig.rack.node(a),
+                rig.rack.node_at(a),
                 SingleBuffer::new(near, half, at_near, to_far),
             ),
             compute: (
-                rig.rack.node(b),
+                rig.rack.node_at(b),
                 SingleBuffer::new(far, half, at_far, to_near),
             ),
         })
@@ -93,7 +93,7 @@ impl Run<'_> {
     /// Waits until `done` says so, driving the rack.
     fn wait<T>(
         &self,
-        node: &NodeHandle,
+        node: &Node,
         mut done: impl FnMut() -> Result<Option<T>, CliError>,
     ) -> Result<T, CliError> {
         wait_until(node, || {
@@ -108,7 +108,7 @@ impl Run<'_> {
 
     fn send(
         &self,
-        (node, end): &mut (NodeHandle, SingleBuffer),
+        (node, end): &mut (Node, SingleBuffer),
         source: &Source,
         (span, interrupt): (Duration, &Interrupt),
     ) -> Result<(u64, u64), CliError> {
@@ -134,7 +134,7 @@ impl Run<'_> {
     /// Sends a package and waits until it is consumed, as one must.
     fn package(
         &self,
-        node: &NodeHandle,
+        node: &Node,
         end: &mut SingleBuffer,
         (code, total, offset): (u8, usize, usize),
         bytes: &[u8],
@@ -148,12 +148,12 @@ impl Run<'_> {
         end.fill(header, [bytes]);
         node.with(|nic| end.post(nic)).map_err(CliError::run)?;
         self.wait(node, || {
-            node.peek(|nic| end.poll(nic)).map_err(CliError::run)?;
+            node.poll(|nic| end.poll(nic)).map_err(CliError::run)?;
             Ok(end.is_free().then_some(()))
         })
     }
 
-    fn take(&self, (node, end): &mut (NodeHandle, SingleBuffer)) -> Result<Received, CliError> {
+    fn take(&self, (node, end): &mut (Node, SingleBuffer)) -> Result<Received, CliError> {
         let (mut messages, mut sound) = (0, true);
         let mut target = vec![0; self.places.size];
         loop {
@@ -173,7 +173,7 @@ impl Run<'_> {
             if header.code == END {
                 // The notice has to arrive, and its completion be taken, before the next run.
                 self.wait(node, || {
-                    node.peek(|nic| end.poll(nic)).map_err(CliError::run)?;
+                    node.poll(|nic| end.poll(nic)).map_err(CliError::run)?;
                     Ok(end.is_settled().then_some(()))
                 })?;
                 return Ok(Received { messages, sound });
@@ -188,7 +188,7 @@ impl Run<'_> {
 
 fn region(rig: &Rig<'_>, node: NodeId, half: usize) -> Result<Region, CliError> {
     let block = rig.rack.memory().allocate(2 * half + NOTICE_BYTES)?;
-    let region = rig.rack.node(node).with(|nic| {
+    let region = rig.rack.node_at(node).with(|nic| {
         let pd = nic.create_pd();
         nic.register(pd, block, Access::all())
     })?;
@@ -201,7 +201,7 @@ fn queue_pair(rig: &Rig<'_>, node: NodeId, region: &Region) -> Result<(Qpn, CqId
         receive_max: 1,
         ..QpCapabilities::default()
     };
-    rig.rack.node(node).with(|nic| {
+    rig.rack.node_at(node).with(|nic| {
         let cq = nic.create_cq(SEND_REQUESTS)?;
         Ok((nic.create_qp(region.pd, cq, cq, capabilities)?, cq))
     })

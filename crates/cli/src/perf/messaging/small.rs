@@ -9,7 +9,7 @@ use crate::outcome::CliError;
 use hdrhistogram::Histogram;
 use rackweave_base::memory::SharedBytes;
 use rackweave_endpoint::messaging::{Arrived, MessageReceiver, MessageSender};
-use rackweave_rack::NodeHandle;
+use rackweave_rack::Node;
 use rackweave_verbs::Progress as _;
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,7 @@ pub fn rate(
 }
 
 fn send(
-    node: &NodeHandle,
+    node: &Node,
     sender: &mut MessageSender,
     source: &Source,
     places: &Places,

@@ -217,7 +217,7 @@ pub fn hits(
     let pool = PoolConfig::new(READER.0, page_size, ends.count);
     let pool = Pool::new(ends.frames, pool).map_err(CliError::run)?;
     let worker = Worker::new(pool, Channel::new(ends.channels[0].clone()));
-    let mut store = PageStore::new(worker, Arc::new(rig.rack.node(READER)));
+    let mut store = PageStore::new(worker, Arc::new(rig.rack.node_at(READER)));
     for index in 0..PAGES {
         drop(
             store

@@ -8,7 +8,7 @@ use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Ticket,
 };
 use rackweave_rack::config::{NodeConfig, Role};
-use rackweave_rack::{EmbeddedRack, NodeHandle, RackConfig, TargetOptions};
+use rackweave_rack::{EmbeddedRack, Node, RackConfig, TargetOptions};
 use rackweave_target::Backend;
 use rackweave_verbs::Progress;
 use rackweave_wire::fabric::page::PageId;
@@ -32,7 +32,7 @@ pub struct Rig {
 
 /// A node that fetches.
 pub struct Reader {
-    pub handle: NodeHandle,
+    pub handle: Node,
     pub channel: Channel,
     pub frames: Block,
     pub count: u32,
@@ -98,7 +98,7 @@ impl Rig {
     pub fn reader(&self, node: NodeId) -> Reader {
         let ends = self.rack.page_ends(node).expect("the node was just made");
         Reader {
-            handle: self.rack.node(node),
+            handle: self.rack.node_at(node),
             channel: Channel::new(ends.channels[0].clone()),
             frames: ends.frames,
             count: ends.count,
@@ -152,7 +152,7 @@ impl Reader {
     pub fn poll(&mut self) -> Option<Reply> {
         let now = self.handle.now();
         let channel = &mut self.channel;
-        self.handle.peek(|nic| channel.poll(now, nic))
+        self.handle.poll(|nic| channel.poll(now, nic))
     }
 
     /// Waits for the next reply.

@@ -19,10 +19,8 @@
 
 mod error;
 mod outlines;
-mod site;
 mod state;
 
 pub use error::IndexNetworkError;
 pub use rackweave_programs::index::entries::{BRANCHES, IndexCounters};
-pub use site::Controlled;
 pub use state::{IndexNetwork, IndexNetworkSpec, LoadProgress, NetworkSummary};

@@ -2,15 +2,18 @@
 
 use super::IndexNetworkError;
 use super::outlines::Outlines;
-use super::site::Controlled;
+use crate::Rack;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::{Duration, Instant, NodeId, Qpn, Rkey};
-use rackweave_controller::Site;
+use rackweave_controller::ask::{
+    ActivateIndex, BeginIndexLoad, IndexCountersOf, IndexLoading, LoadIndex, OpenIndexNetwork,
+    RemoveIndexServer, SetIndexQuery, SetIndexServer, TakeIndexHits,
+};
 use rackweave_controller::index::{
-    Adapter, IndexPlan, KeyWeights, LoadStep, PlanLimits, PlanSummary, Target, Verdict, plan,
+    Adapter, IndexPlan, KeyWeights, PlanLimits, PlanSummary, Target, Verdict, plan,
 };
 use rackweave_endpoint::index::{EndpointId, RemoteTree, Shard};
-use rackweave_programs::index::entries::{IndexConfig, IndexCounters, QueryEntry, ServerEntry};
+use rackweave_programs::index::entries::{IndexCounters, QueryEntry};
 use rackweave_wire::fabric::tree::NodePointer;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -84,8 +87,8 @@ enum State {
     Retiring(Instant),
 }
 
-/// An index in the network. What it says to the switches goes through the controller of the rack
-/// that it is given; always the same one.
+/// An index in the network. What it says to the switches it asks of the controller of the rack that
+/// it is given; always the same one.
 #[derive(Debug)]
 pub struct IndexNetwork {
     spec: IndexNetworkSpec,
@@ -97,6 +100,9 @@ pub struct IndexNetwork {
     /// Where the plan that is loaded, or serves, is pinned.
     pins: usize,
     state: State,
+    /// The plan that is being loaded, and the one that serves.
+    loading: Option<Box<IndexPlan>>,
+    active: Option<Box<IndexPlan>>,
     /// Numbers of servers that plans may name.
     named: Vec<u16>,
     summary: NetworkSummary,
@@ -107,16 +113,10 @@ impl IndexNetwork {
     ///
     /// # Errors
     /// If no switch of the rack leads queries.
-    pub fn new(
-        rack: &mut impl Controlled,
-        spec: IndexNetworkSpec,
-    ) -> Result<Self, IndexNetworkError> {
-        let mut room = None;
-        rack.control(&mut |controller, site| {
-            controller.index_mut().set_grace(spec.grace);
-            room = Some(room_of(site));
-        });
-        let room = room.flatten().ok_or(IndexNetworkError::NoProgram)?;
+    pub fn new(rack: &Rack, spec: IndexNetworkSpec) -> Result<Self, IndexNetworkError> {
+        let grace = spec.grace;
+        let room = rack.ask(OpenIndexNetwork { grace });
+        let room = room.ok_or(IndexNetworkError::NoProgram)?;
         Ok(Self {
             limits: spec.limits.unwrap_or(room),
             spec,
@@ -124,6 +124,8 @@ impl IndexNetwork {
             first_rkeys: HashMap::new(),
             pins: 0,
             state: State::Rest,
+            loading: None,
+            active: None,
             named: Vec::new(),
             summary: NetworkSummary::default(),
         })
@@ -145,7 +147,7 @@ impl IndexNetwork {
     /// If the switches have no room.
     pub fn add_server(
         &mut self,
-        rack: &mut impl Controlled,
+        rack: &Rack,
         (endpoint, node): (EndpointId, NodeId),
         shard: &Arc<Shard>,
         remote: &RemoteTree,
@@ -157,25 +159,15 @@ impl IndexNetwork {
                 || self.named.contains(number)
         };
         let number = (0..u16::MAX).find(|number| !used(number)).unwrap_or(0);
-        let mut entered = Err(IndexNetworkError::NoNode(node));
-        rack.control(&mut |controller, site| {
-            let nodes = site.nodes();
-            let Some((_, address)) = nodes.iter().find(|(id, _)| *id == node) else {
-                return;
-            };
-            let entry = ServerEntry {
-                ip: address.ip,
-                address: remote.address,
-                node_shift: remote.layout.bytes().ilog2() as u8,
-            };
-            let book = controller.index_mut();
-            let set = book.set_server(site, number, Some(entry));
-            let set = set.and_then(|()| book.set_udp_server(site, address.ip, Some(number)));
-            entered = set.map(|()| address.ip).map_err(Into::into);
-        });
+        let ip = rack.ask(SetIndexServer {
+            number,
+            node,
+            address: remote.address,
+            node_shift: remote.layout.bytes().ilog2() as u8,
+        })?;
         let server = Server {
             number,
-            ip: entered?,
+            ip: ip.ok_or(IndexNetworkError::NoNode(node))?,
             rkey: remote.rkey,
             shard: shard.clone(),
             pairs: Vec::new(),
@@ -196,23 +188,18 @@ impl IndexNetwork {
     /// If a switch refuses.
     pub fn remove_server(
         &mut self,
-        rack: &mut impl Controlled,
+        rack: &Rack,
         endpoint: EndpointId,
     ) -> Result<(), IndexNetworkError> {
         let server = self.servers.get_mut(endpoint.index());
         let Some(server) = server.and_then(Option::take) else {
             return Ok(());
         };
-        let mut removed = Ok(());
-        rack.control(&mut |controller, site| {
-            let book = controller.index_mut();
-            let mut pairs = server.pairs.iter();
-            removed = pairs
-                .try_for_each(|&qpn| book.set_query(site, (server.ip, qpn), None))
-                .and_then(|()| book.set_udp_server(site, server.ip, None))
-                .and_then(|()| book.set_server(site, server.number, None));
-        });
-        Ok(removed?)
+        Ok(rack.ask(RemoveIndexServer {
+            number: server.number,
+            ip: server.ip,
+            pairs: server.pairs,
+        })?)
     }
 
     /// A client's queue pair is connected to an endpoint, whose end it names: queries on it are
@@ -222,7 +209,7 @@ impl IndexNetwork {
     /// If the switches have no room, or tree nodes do not fit packets of `mtu` bytes.
     pub fn add_pair(
         &mut self,
-        rack: &mut impl Controlled,
+        rack: &Rack,
         endpoint: EndpointId,
         qpn: Qpn,
         mtu: u32,
@@ -248,12 +235,10 @@ impl IndexNetwork {
             server: server.number,
             rkey,
         };
-        let mut entered = Ok(());
-        rack.control(&mut |controller, site| {
-            let at = (server.ip, qpn);
-            entered = controller.index_mut().set_query(site, at, Some(entry));
-        });
-        entered?;
+        rack.ask(SetIndexQuery {
+            at: (server.ip, qpn),
+            entry: Some(entry),
+        })?;
         server.pairs.push(qpn);
         Ok(())
     }
@@ -264,7 +249,7 @@ impl IndexNetwork {
     /// If a switch refuses.
     pub fn remove_pair(
         &mut self,
-        rack: &mut impl Controlled,
+        rack: &Rack,
         endpoint: EndpointId,
         qpn: Qpn,
     ) -> Result<(), IndexNetworkError> {
@@ -276,33 +261,20 @@ impl IndexNetwork {
             return Ok(());
         };
         server.pairs.swap_remove(at);
-        let ip = server.ip;
-        let mut removed = Ok(());
-        rack.control(&mut |controller, site| {
-            removed = controller.index_mut().set_query(site, (ip, qpn), None);
-        });
-        Ok(removed?)
+        Ok(rack.ask(SetIndexQuery {
+            at: (server.ip, qpn),
+            entry: None,
+        })?)
     }
 
     /// What all switches have counted since they started.
-    pub fn counters(&self, rack: &mut impl Controlled) -> IndexCounters {
-        let mut all = IndexCounters::default();
-        rack.control(&mut |_, site| {
-            for at in 0..site.switches() {
-                site.switch_at(at, &mut |_, switch| {
-                    all += &switch.program().index.counters()
-                });
-            }
-        });
-        all
+    pub fn counters(&self, rack: &Rack) -> IndexCounters {
+        rack.ask(IndexCountersOf {})
     }
 
     /// What the switches have counted since the last call, and what requests were for.
-    pub fn take_weights(&mut self, rack: &mut impl Controlled) -> KeyWeights {
-        let mut weights = KeyWeights::default();
-        rack.control(&mut |controller, site| {
-            weights = controller.index().take_hits(site);
-        });
+    pub fn take_weights(&mut self, rack: &Rack) -> KeyWeights {
+        let mut weights = rack.ask(TakeIndexHits {});
         let mut keys = Vec::new();
         for server in self.servers.iter().flatten() {
             server.shard.take_sample(&mut keys);
@@ -319,7 +291,7 @@ impl IndexNetwork {
     /// If a load is under way, or there is no room.
     pub fn begin_load(
         &mut self,
-        rack: &mut impl Controlled,
+        rack: &Rack,
         weights: &KeyWeights,
     ) -> Result<LoadProgress, IndexNetworkError> {
         if self.state == State::Loading {
@@ -340,21 +312,17 @@ impl IndexNetwork {
     /// As for [`begin_load`](Self::begin_load) and [`step`](Self::step).
     pub fn adapt(
         &mut self,
-        rack: &mut impl Controlled,
+        rack: &Rack,
         adapter: &mut Adapter,
     ) -> Result<LoadProgress, IndexNetworkError> {
         let progress = self.step(rack)?;
-        let (mut now, mut active) = (Instant::ZERO, None);
-        rack.control(&mut |controller, site| {
-            now = site.now();
-            active = controller.index().active().cloned();
-        });
+        let now = rack.now();
         if progress != LoadProgress::Rest || now < adapter.poll_timeout() {
             return Ok(progress);
         }
         adapter.handle_weights(now, &self.take_weights(rack));
         let outlines = self.outlines();
-        let verdict = adapter.judge(active.as_deref(), &outlines.trees, &self.limits)?;
+        let verdict = adapter.judge(self.active.as_deref(), &outlines.trees, &self.limits)?;
         match verdict {
             Verdict::Replace { plan, .. } => self.place(rack, *plan, &outlines),
             Verdict::Keep { .. } | Verdict::Unknown => Ok(progress),
@@ -375,17 +343,16 @@ impl IndexNetwork {
     /// Pins what a plan leads to, and begins to load it.
     fn place(
         &mut self,
-        rack: &mut impl Controlled,
+        rack: &Rack,
         plan: IndexPlan,
         outlines: &Outlines,
     ) -> Result<LoadProgress, IndexNetworkError> {
         let bank = 1 - self.pins;
         let gone = self.pin(bank, &plan.targets(), outlines);
         self.summary.gone += gone.len() as u64;
-        let plan = Arc::new(plan.without(&gone));
-        let mut begun = Ok(());
-        rack.control(&mut |controller, site| {
-            begun = controller.index_mut().begin_load(site, plan.clone());
+        let plan = plan.without(&gone);
+        let begun = rack.ask(BeginIndexLoad {
+            plan: Box::new(plan.clone()),
         });
         if let Err(error) = begun {
             self.unpin(bank);
@@ -396,6 +363,7 @@ impl IndexNetwork {
         self.name(&plan);
         self.summary.targets = plan.targets().len();
         self.summary.plan = plan.summary();
+        self.loading = Some(Box::new(plan));
         Ok(LoadProgress::More)
     }
 
@@ -440,7 +408,7 @@ impl IndexNetwork {
     ///
     /// # Errors
     /// If a switch refuses an entry: then the load is given up.
-    pub fn step(&mut self, rack: &mut impl Controlled) -> Result<LoadProgress, IndexNetworkError> {
+    pub fn step(&mut self, rack: &Rack) -> Result<LoadProgress, IndexNetworkError> {
         let loading = self.state == State::Loading;
         if !loading && let wait @ LoadProgress::Wait(_) = self.retire(rack) {
             self.catch_up(rack)?;
@@ -452,75 +420,47 @@ impl IndexNetwork {
                 if loading {
                     self.unpin(self.pins);
                     self.pins = 1 - self.pins;
+                    self.loading = None;
                     self.state = State::Rest;
                 }
                 Err(error)
             }
-            Ok(LoadStep::Wait { until }) => Ok(LoadProgress::Wait(until)),
-            Ok(LoadStep::More) => Ok(LoadProgress::More),
-            Ok(LoadStep::Done) if loading => self.activate(rack),
-            Ok(LoadStep::Done) => Ok(LoadProgress::Rest),
+            Ok(IndexLoading::Wait(span)) => Ok(LoadProgress::Wait(rack.now() + span)),
+            Ok(IndexLoading::More) => Ok(LoadProgress::More),
+            Ok(IndexLoading::Done) if loading => self.activate(rack),
+            Ok(IndexLoading::Done) => Ok(LoadProgress::Rest),
         }
     }
 
-    fn catch_up(&self, rack: &mut impl Controlled) -> Result<LoadStep, IndexNetworkError> {
-        let mut step = Ok(LoadStep::Done);
-        rack.control(&mut |controller, site| {
-            step = controller.index_mut().load_step(site, self.spec.step);
-        });
-        Ok(step?)
+    fn catch_up(&self, rack: &Rack) -> Result<IndexLoading, IndexNetworkError> {
+        let budget = self.spec.step;
+        Ok(rack.ask(LoadIndex { budget })?)
     }
 
-    fn activate(&mut self, rack: &mut impl Controlled) -> Result<LoadProgress, IndexNetworkError> {
-        let (mut done, mut until) = (Ok(()), Instant::ZERO);
-        rack.control(&mut |controller, site| {
-            done = controller.index_mut().activate(site);
-            until = controller.index().free_from();
-        });
-        done?;
+    fn activate(&mut self, rack: &Rack) -> Result<LoadProgress, IndexNetworkError> {
+        let span = rack.ask(ActivateIndex {})?;
+        let until = rack.now() + span;
+        self.active = self.loading.take();
         self.state = State::Retiring(until);
         self.summary.loads += 1;
         Ok(LoadProgress::Serves)
     }
 
     /// When nobody can be led by the plan before this one any more, what it had pinned is let go.
-    fn retire(&mut self, rack: &mut impl Controlled) -> LoadProgress {
+    fn retire(&mut self, rack: &Rack) -> LoadProgress {
         let State::Retiring(until) = self.state else {
             return LoadProgress::Rest;
         };
-        let (mut now, mut active) = (Instant::ZERO, None);
-        rack.control(&mut |controller, site| {
-            now = site.now();
-            active = controller.index().active().cloned();
-        });
-        if now < until {
+        if rack.now() < until {
             return LoadProgress::Wait(until);
         }
         self.unpin(1 - self.pins);
         self.state = State::Rest;
         self.named.clear();
-        if let Some(active) = active {
+        if let Some(active) = self.active.take() {
             self.name(&active);
+            self.active = Some(active);
         }
         LoadProgress::Rest
     }
-}
-
-/// What every switch with a part of the index has room for; nothing if there is no fat root.
-fn room_of(site: &mut dyn Site) -> Option<PlanLimits> {
-    let mut configs: Vec<IndexConfig> = Vec::new();
-    for at in 0..site.switches() {
-        site.switch_at(at, &mut |_, switch| {
-            configs.push(*switch.program().index.config());
-        });
-    }
-    let here = || configs.iter().filter(|config| config.servers > 0);
-    let ranges = here().map(|config| config.fat_ranges).filter(|&n| n > 0);
-    let layers = here().filter(|config| config.layers > 0);
-    let ends = layers.clone().map(|c| c.first_layer + c.layers - 1);
-    Some(PlanLimits {
-        ranges: ranges.min()?.into(),
-        nodes_per_layer: layers.map(|c| c.nodes).min().unwrap_or(0).into(),
-        layers: ends.max().unwrap_or(0).into(),
-    })
 }

@@ -43,7 +43,7 @@ impl Alone {
         for endpoint in self.index.endpoints() {
             let node = self
                 .rack
-                .node(self.index.spec().endpoints[endpoint.index()].node);
+                .node_at(self.index.spec().endpoints[endpoint.index()].node);
             let now = node.now();
             for server in self.index.servers(endpoint) {
                 node.with(|nic| server.poll(now, nic));
@@ -54,7 +54,7 @@ impl Alone {
 
     fn ask(&mut self, op: &Op<'_>) -> Result<Answer, IndexError> {
         let ticket = self.client.begin(op).unwrap();
-        let node = self.rack.node(NodeId(2));
+        let node = self.rack.node_at(NodeId(2));
         for _ in 0..10_000_000u64 {
             let now = node.now();
             if let Some(reply) = node.with(|nic| self.client.poll(now, nic)) {

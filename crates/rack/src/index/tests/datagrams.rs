@@ -154,7 +154,7 @@ fn check_datagrams(seed: u64, faults: FaultSection, hinting: bool) -> u64 {
         let shard = index.shard(endpoint).unwrap().clone();
         let incarnation = seed << 32 | u64::from(endpoint.0) << 16;
         let server = DatagramServer::new(shard, DatagramServerConfig::new(incarnation));
-        let nic = rack.nic_mut(node).expect("it is alive");
+        let mut nic = rack.nic_mut(node).expect("it is alive");
         server.bind(nic.datagrams().expect("a NIC")).unwrap();
         rack.spawn_server(node, Box::new(DatagramServerActor(server)));
     }
@@ -170,8 +170,8 @@ fn check_datagrams(seed: u64, faults: FaultSection, hinting: bool) -> u64 {
             tries_max: 40,
             ..DatagramClientConfig::new(seed << 8 | me)
         };
-        let nic = rack.nic_mut(NodeId(2)).expect("it is alive");
-        let mut client = DatagramClient::new(nic, map, config).unwrap();
+        let mut nic = rack.nic_mut(NodeId(2)).expect("it is alive");
+        let mut client = DatagramClient::new(&mut *nic, map, config).unwrap();
         for endpoint in [HOST, DPU] {
             let node = index.spec().endpoints[endpoint.index()].node;
             client
@@ -232,7 +232,7 @@ fn nodes_of_an_embedded_rack_send_them_too() {
     let index = rack.create_index(spec(64)).unwrap();
     let shard = index.shard(HOST).unwrap().clone();
     let mut server = DatagramServer::new(shard, DatagramServerConfig::new(9));
-    let (host, client_node) = (rack.node(NodeId(0)), rack.node(NodeId(2)));
+    let (host, client_node) = (rack.node_at(NodeId(0)), rack.node_at(NodeId(2)));
     host.with(|nic| server.bind(nic)).unwrap();
     let config = DatagramClientConfig {
         // In real time: nothing is lost here, and nothing must be given up.

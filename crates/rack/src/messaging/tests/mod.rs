@@ -4,6 +4,7 @@ mod strangers;
 mod units;
 
 use super::*;
+use crate::EmbeddedRack;
 use crate::RackConfig;
 use rackweave_endpoint::messaging::handshake::{HandshakeError, Kind, RefusalCode};
 use rackweave_wire::fabric::message::handshake::{Message, Refusal};

@@ -1,6 +1,7 @@
 //! Peers that are no units, or units of elsewhere, or too many.
 
 use super::*;
+use crate::EmbeddedRack;
 use rackweave_endpoint::messaging::handshake::Dialer;
 use rackweave_verbs::NodeAccess;
 use std::collections::VecDeque;

@@ -1,7 +1,9 @@
 //! Units that mean well.
 
 use super::*;
+use crate::EmbeddedRack;
 use rackweave_endpoint::messaging::{CloseReason, ClosedBy, ConfigError};
+use rackweave_verbs::NodeAccess;
 
 #[test]
 fn in_one_thread() {
@@ -95,12 +97,12 @@ fn nothing_is_held_by_those_who_are_gone() {
 
         // A compute unit that goes away when its end is made.
         let mut dialing = dialing(&rack, &listener);
-        while rack.node(COMPUTE).peek(|nic| spare_region(nic, &rack)) {
+        while rack.node_at(COMPUTE).peek(|nic| spare_region(nic, &rack)) {
             listener.poll();
             assert!(dialing.poll().is_none());
         }
         drop(dialing);
-        assert!(rack.node(COMPUTE).peek(|nic| spare_region(nic, &rack)));
+        assert!(rack.node_at(COMPUTE).peek(|nic| spare_region(nic, &rack)));
         poll_until(&mut listener, |listener| listener.pending() == 0);
         while let Some(connection) = listener.try_accept() {
             drop(connection);

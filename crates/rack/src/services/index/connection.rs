@@ -1,10 +1,10 @@
 //! One thread's connection to an index.
 
 use super::{CallError, IndexService, IndexServiceError};
-use crate::NodeHandle;
+use crate::Node;
 use crate::services::{TIME_LIMIT, wait_within};
 use core::ops::RangeInclusive;
-use rackweave_base::{Duration, NodeId};
+use rackweave_base::Duration;
 use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{
     Answer, BeginError, EndpointId, IndexClient, Op, Reply, Ticket, Value,
@@ -28,8 +28,7 @@ pub struct IndexConnection {
     /// Always there, until it is dropped.
     client: Option<IndexClient>,
     service: IndexService,
-    at: NodeId,
-    node: NodeHandle,
+    node: Node,
     time_limit: Duration,
     /// Answers that came while another one was waited for.
     replies: VecDeque<Reply>,
@@ -40,12 +39,11 @@ pub struct IndexConnection {
 const THERE: &str = "a connection has its client until it is dropped";
 
 impl IndexConnection {
-    pub(super) fn new(service: IndexService, at: NodeId, client: IndexClient) -> Self {
+    pub(super) fn new(service: IndexService, node: Node, client: IndexClient) -> Self {
         Self {
             client: Some(client),
-            node: service.rack().node(at),
+            node,
             service,
-            at,
             time_limit: TIME_LIMIT,
             replies: VecDeque::new(),
             given_up: HashSet::new(),
@@ -210,7 +208,7 @@ impl IndexConnection {
         let rack = self.service.rack().clone();
         let client = self.client.as_mut().expect(THERE);
         let mut index = self.service.index();
-        Ok(rack.attach_index_client(&mut index, self.at, client, endpoint)?)
+        Ok(rack.attach_index_client(&mut index, self.node.id(), client, endpoint)?)
     }
 
     /// How long calls that wait do so.
@@ -229,7 +227,7 @@ impl IndexConnection {
     }
 
     /// The node that it is at.
-    pub fn node(&self) -> &NodeHandle {
+    pub fn node(&self) -> &Node {
         &self.node
     }
 

@@ -1,9 +1,9 @@
 //! Who moves keys between the endpoints of an index.
 
 use super::{IndexMoveError, IndexService};
-use crate::NodeHandle;
+use crate::Node;
 use crate::services::wait_within;
-use rackweave_base::{Duration, NodeId};
+use rackweave_base::Duration;
 use rackweave_endpoint::index::{
     BeginMoveError, Coordinator, CoordinatorEvent, EndpointId, PartitionMap, Step,
 };
@@ -22,19 +22,17 @@ pub struct IndexCoordinator {
     /// Always there, until it is dropped.
     coordinator: Option<Coordinator>,
     service: IndexService,
-    at: NodeId,
-    node: NodeHandle,
+    node: Node,
 }
 
 const THERE: &str = "it has its machine until it is dropped";
 
 impl IndexCoordinator {
-    pub(super) fn new(service: IndexService, at: NodeId, coordinator: Coordinator) -> Self {
+    pub(super) fn new(service: IndexService, node: Node, coordinator: Coordinator) -> Self {
         Self {
             coordinator: Some(coordinator),
-            node: service.rack().node(at),
+            node,
             service,
-            at,
         }
     }
 
@@ -92,7 +90,7 @@ impl IndexCoordinator {
         let rack = self.service.rack().clone();
         let coordinator = self.coordinator.as_mut().expect(THERE);
         let mut index = self.service.index();
-        Ok(rack.attach_index_coordinator(&mut index, self.at, coordinator, endpoint)?)
+        Ok(rack.attach_index_coordinator(&mut index, self.node.id(), coordinator, endpoint)?)
     }
 }
 

@@ -13,7 +13,7 @@ pub use options::{IndexOptions, KEYS_MAX, VALUE_MAX};
 
 use crate::index::network::{IndexCounters, IndexNetworkError, LoadProgress, NetworkSummary};
 use crate::services::wait_within;
-use crate::{EmbeddedRack, Index, IndexLoss, NodeHandle, SharedServer};
+use crate::{Index, IndexLoss, IndexSetUpError, Node, Rack, SharedServer};
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::index::{Adapter, AdapterConfig, KeyWeights};
 use rackweave_endpoint::index::{
@@ -29,9 +29,9 @@ pub struct IndexService(Arc<Served>);
 
 #[derive(Debug)]
 struct Served {
-    rack: Arc<EmbeddedRack>,
+    rack: Rack,
     index: Mutex<Index>,
-    servers: RwLock<Vec<(NodeHandle, SharedServer)>>,
+    servers: RwLock<Vec<(Node, SharedServer)>>,
     value_max: u32,
     /// Who has the switches loaded, if there is a network.
     adapter: Mutex<Option<Adapter>>,
@@ -51,10 +51,7 @@ impl IndexService {
     ///
     /// # Errors
     /// If an option is out of range, or a node or the switches lack room.
-    pub fn new(
-        rack: &Arc<EmbeddedRack>,
-        options: &IndexOptions,
-    ) -> Result<Self, IndexServiceError> {
+    pub fn new(rack: &Rack, options: &IndexOptions) -> Result<Self, IndexServiceError> {
         let spec = options.spec(rack.config())?;
         let mut index = rack.create_index(spec)?;
         if let Some(network) = options.network {
@@ -67,7 +64,7 @@ impl IndexService {
             }
         }
         let service = Self(Arc::new(Served {
-            rack: Arc::clone(rack),
+            rack: rack.clone(),
             servers: RwLock::new(servers(rack, &index)),
             index: Mutex::new(index),
             value_max: options.value_max,
@@ -103,10 +100,10 @@ impl IndexService {
         node: NodeId,
         config: IndexClientConfig,
     ) -> Result<IndexConnection, IndexServiceError> {
-        let client = self
-            .rack()
-            .add_index_client(&mut self.index(), node, config);
-        Ok(IndexConnection::new(self.clone(), node, client?))
+        let rack = self.rack();
+        let here = rack.node_here(node).ok_or(IndexSetUpError::NoNode(node))?;
+        let client = rack.add_index_client(&mut self.index(), node, config)?;
+        Ok(IndexConnection::new(self.clone(), here, client))
     }
 
     /// Who moves keys between endpoints, at a node. Any other one of the index is to be dropped.
@@ -118,10 +115,10 @@ impl IndexService {
         node: NodeId,
         config: CoordinatorConfig,
     ) -> Result<IndexCoordinator, IndexServiceError> {
-        let made = self
-            .rack()
-            .add_index_coordinator(&mut self.index(), node, config);
-        Ok(IndexCoordinator::new(self.clone(), node, made?))
+        let rack = self.rack();
+        let here = rack.node_here(node).ok_or(IndexSetUpError::NoNode(node))?;
+        let made = rack.add_index_coordinator(&mut self.index(), node, config)?;
+        Ok(IndexCoordinator::new(self.clone(), here, made))
     }
 
     /// Loads entries into an index that is empty, without clients: much faster than inserting them.
@@ -159,7 +156,7 @@ impl IndexService {
         let mut served = false;
         for (node, server) in servers.iter() {
             let now = node.now();
-            served |= node.peek(|nic| server.poll(now, nic));
+            served |= node.poll(|nic| server.poll(now, nic));
         }
         served
     }
@@ -180,22 +177,21 @@ impl IndexService {
             let network = index.network_mut().ok_or(IndexNetworkError::NotOpen)?;
             if !begun {
                 // A load that somebody else began is ended first, and the one before retired.
-                match network.step(&mut &**rack)? {
+                match network.step(rack)? {
                     LoadProgress::Rest => {}
                     _ => return Ok(None),
                 }
-                let weights = weights.get_or_insert_with(|| network.take_weights(&mut &**rack));
-                let progress = network.begin_load(&mut &**rack, weights)?;
+                let weights = weights.get_or_insert_with(|| network.take_weights(rack));
+                let progress = network.begin_load(rack, weights)?;
                 begun = !matches!(progress, LoadProgress::Wait(_));
                 return Ok(None);
             }
-            match network.step(&mut &**rack)? {
+            match network.step(rack)? {
                 LoadProgress::Serves | LoadProgress::Rest => Ok(Some(network.summary().clone())),
                 LoadProgress::Wait(_) | LoadProgress::More => Ok(None),
             }
         };
-        let first = self.index().spec().endpoints[0].node;
-        let done = wait_within(&rack.node(first), limit, || step().transpose());
+        let done = wait_within(&rack.any_node(), limit, || step().transpose());
         done.unwrap_or(Err(IndexServiceError::TimedOut { after: limit }))
     }
 
@@ -208,19 +204,19 @@ impl IndexService {
     pub fn adapt(&self, config: AdapterConfig) -> Result<LoadProgress, IndexServiceError> {
         let rack = self.rack();
         let mut index = self.index();
-        let now = rack.node(index.spec().endpoints[0].node).now();
+        let now = rack.now();
         let network = index.network_mut().ok_or(IndexNetworkError::NotOpen)?;
         let adapter = self.0.adapter.lock();
         let mut adapter = adapter.unwrap_or_else(PoisonError::into_inner);
         let adapter = adapter.get_or_insert_with(|| Adapter::new(config, now));
-        Ok(network.adapt(&mut &**rack, adapter)?)
+        Ok(network.adapt(rack, adapter)?)
     }
 
     /// What the switches have counted of queries: how deep they led them. Nothing if the index is
     /// not in the network.
     pub fn network_counters(&self) -> Option<IndexCounters> {
         let index = self.index();
-        Some(index.network()?.counters(&mut &**self.rack()))
+        Some(index.network()?.counters(self.rack()))
     }
 
     /// Ends an endpoint as if its process had been killed: connections see it gone. For tests.
@@ -262,7 +258,7 @@ impl IndexService {
     }
 
     /// The rack.
-    pub fn rack(&self) -> &Arc<EmbeddedRack> {
+    pub fn rack(&self) -> &Rack {
         &self.0.rack
     }
 
@@ -273,14 +269,12 @@ impl IndexService {
 }
 
 /// All server threads, with their nodes.
-fn servers(rack: &EmbeddedRack, index: &Index) -> Vec<(NodeHandle, SharedServer)> {
+fn servers(rack: &Rack, index: &Index) -> Vec<(Node, SharedServer)> {
     let endpoints = index.endpoints().zip(&index.spec().endpoints);
     let of_one = |(endpoint, spec): (EndpointId, &crate::IndexEndpointSpec)| {
         let servers = index.servers(endpoint).iter();
-        let node = rack.node(spec.node);
-        servers
-            .map(|server| (node.clone(), server.clone()))
-            .collect::<Vec<_>>()
+        let node = rack.node_here(spec.node)?;
+        Some(servers.map(move |server| (node.clone(), server.clone())))
     };
-    endpoints.flat_map(of_one).collect()
+    endpoints.filter_map(of_one).flatten().collect()
 }

@@ -2,7 +2,7 @@
 
 use super::{BLOCK, PageOptions, PageServiceError, StoreInfo, StoreMedium, StoreState};
 use crate::config::Role;
-use crate::{EmbeddedRack, TargetOptions};
+use crate::{Rack, TargetOptions};
 use rackweave_base::NodeId;
 use rackweave_controller::PageStoreSpec;
 use rackweave_endpoint::page_store::StoreLayout;
@@ -10,7 +10,7 @@ use rackweave_target::{Backend, MemoryBackend};
 
 /// The nodes that are to have buffer frames.
 pub(super) fn nodes_of(
-    rack: &EmbeddedRack,
+    rack: &Rack,
     options: &PageOptions,
 ) -> Result<Vec<NodeId>, PageServiceError> {
     let nodes = match options.nodes.is_empty() {
@@ -27,7 +27,7 @@ pub(super) fn nodes_of(
 
 /// The stores of a configuration; one in memory if it has none.
 pub(super) fn of_config(
-    rack: &EmbeddedRack,
+    rack: &Rack,
     options: &PageOptions,
 ) -> Result<Vec<StoreMedium>, PageServiceError> {
     let config = rack.config();
@@ -55,7 +55,7 @@ pub(super) fn of_config(
 
 /// Puts a target with its stores on each node that has any.
 pub(super) fn add_targets(
-    rack: &EmbeddedRack,
+    rack: &Rack,
     media: Vec<StoreMedium>,
 ) -> Result<(Vec<StoreInfo>, Vec<PageStoreSpec>), PageServiceError> {
     let page_size = rack.config().switch.page_size;

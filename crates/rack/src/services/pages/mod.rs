@@ -11,7 +11,7 @@ pub use error::{HireError, PageError, PageServiceError, StoresCloseError};
 pub use options::{BLOCK, PageOptions, Prepare, StoreInfo, StoreMedium, StoreState};
 pub use worker::PageWorker;
 
-use crate::EmbeddedRack;
+use crate::Rack;
 use rackweave_base::{Duration, KeyRng, NodeId};
 use rackweave_controller::PageNode;
 use rackweave_endpoint::page_store::directory::{Channel, ChannelParts};
@@ -33,7 +33,7 @@ pub struct PageService(Arc<Directory>);
 
 #[derive(Debug)]
 struct Directory {
-    rack: Arc<EmbeddedRack>,
+    rack: Rack,
     stores: Vec<StoreInfo>,
     nodes: Vec<NodeId>,
     worker_pools: Arc<WorkerPools>,
@@ -65,7 +65,7 @@ impl PageService {
     /// If the rack has pages already or no page directory, a store cannot be opened, or there is no
     /// room. If the error is [`PageServiceError::Open`], the rack has a directory that nobody can
     /// use: build another one.
-    pub fn new(rack: &Arc<EmbeddedRack>, options: &PageOptions) -> Result<Self, PageServiceError> {
+    pub fn new(rack: &Rack, options: &PageOptions) -> Result<Self, PageServiceError> {
         Self::set_up(rack, options, || media::of_config(rack, options))
     }
 
@@ -74,7 +74,7 @@ impl PageService {
     /// # Errors
     /// As for [`PageService::new`].
     pub fn with_stores(
-        rack: &Arc<EmbeddedRack>,
+        rack: &Rack,
         options: &PageOptions,
         stores: Vec<StoreMedium>,
     ) -> Result<Self, PageServiceError> {
@@ -83,7 +83,7 @@ impl PageService {
 
     /// Media are opened when it is known that the rack can have pages.
     fn set_up(
-        rack: &Arc<EmbeddedRack>,
+        rack: &Rack,
         options: &PageOptions,
         media: impl FnOnce() -> Result<Vec<StoreMedium>, PageServiceError>,
     ) -> Result<Self, PageServiceError> {
@@ -93,7 +93,7 @@ impl PageService {
         }
         let nodes = media::nodes_of(rack, options)?;
         // Another target would end the one that is there; and of two callers one comes first.
-        let _alone = rack.page_set_up.lock();
+        let _alone = rack.page_set_up();
         if nodes.iter().any(|&node| rack.page_ends(node).is_some()) {
             return Err(PageServiceError::Exists);
         }
@@ -116,7 +116,7 @@ impl PageService {
         let worker_pools = worker_pools.map(|&node| Ok((node, worker_pool(rack, node, patience)?)));
         let worker_pools: Result<_, PageServiceError> = worker_pools.collect();
         let mut service = Self(Arc::new(Directory {
-            rack: Arc::clone(rack),
+            rack: rack.clone(),
             stores,
             nodes,
             worker_pools: Arc::new(Mutex::new(worker_pools?)),
@@ -191,6 +191,8 @@ impl PageService {
     }
 
     fn hire_unopened(&self, node: NodeId) -> Result<PageWorker, HireError> {
+        let here = self.rack().node_here(node);
+        let here = here.ok_or(HireError::NoFrames(node))?;
         let mut worker_pools = self.worker_pools();
         let worker_pool = worker_pools
             .get_mut(&node)
@@ -205,12 +207,12 @@ impl PageService {
                 let parts = worker_pool.parts.pop();
                 let parts = parts.ok_or(HireError::AllTaken { node, workers })?;
                 let worker = Worker::new(Arc::clone(&worker_pool.pool), Channel::new(parts));
-                let waiting = Waiting::new(self.0.rack.node(node), &self.0.worker_pools);
+                let waiting = Waiting::new(here.clone(), &self.0.worker_pools);
                 PageStore::new(worker, Arc::new(waiting))
             }
         };
         drop(worker_pools);
-        Ok(PageWorker::new(self.clone(), node, store))
+        Ok(PageWorker::new(self.clone(), here, store))
     }
 
     fn take_back(&self, node: NodeId, store: PageStore<Channel>) {
@@ -257,7 +259,7 @@ impl PageService {
     }
 
     /// The rack.
-    pub fn rack(&self) -> &Arc<EmbeddedRack> {
+    pub fn rack(&self) -> &Rack {
         &self.0.rack
     }
 
@@ -319,7 +321,7 @@ fn patience(time_limit: Duration) -> Duration {
 }
 
 fn worker_pool(
-    rack: &EmbeddedRack,
+    rack: &Rack,
     node: NodeId,
     patience: Duration,
 ) -> Result<WorkerPool, PageServiceError> {

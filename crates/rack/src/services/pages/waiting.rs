@@ -1,7 +1,7 @@
 //! What those who wait for a page do meanwhile.
 
 use super::WorkerPools;
-use crate::NodeHandle;
+use crate::Node;
 use rackweave_base::Instant;
 use rackweave_verbs::{NodeAccess, Progress, Verbs};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,13 +16,13 @@ const RESTING_EVERY: u32 = 64;
 /// about a page in doubt, or to give back a latch that was granted too late. So those are polled,
 /// too, now and then.
 pub(super) struct Waiting {
-    node: NodeHandle,
+    node: Node,
     worker_pools: Weak<WorkerPools>,
     rounds: AtomicU32,
 }
 
 impl Waiting {
-    pub fn new(node: NodeHandle, worker_pools: &Arc<WorkerPools>) -> Self {
+    pub fn new(node: Node, worker_pools: &Arc<WorkerPools>) -> Self {
         Self {
             node,
             worker_pools: Arc::downgrade(worker_pools),

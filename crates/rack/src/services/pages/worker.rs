@@ -1,7 +1,7 @@
 //! A worker that a thread has for some time.
 
 use super::{PageError, PageService};
-use crate::NodeHandle;
+use crate::Node;
 use crate::services::wait_within;
 use core::ops::{Deref, DerefMut};
 use rackweave_base::memory::SharedBytes;
@@ -27,14 +27,12 @@ pub struct PageWorker {
     /// Always there, until it is dropped.
     store: Option<PageStore<Channel>>,
     service: PageService,
-    node: NodeId,
-    access: NodeHandle,
+    node: Node,
 }
 
 impl PageWorker {
-    pub(super) fn new(service: PageService, node: NodeId, store: PageStore<Channel>) -> Self {
+    pub(super) fn new(service: PageService, node: Node, store: PageStore<Channel>) -> Self {
         Self {
-            access: service.rack().node(node),
             store: Some(store),
             service,
             node,
@@ -43,7 +41,7 @@ impl PageWorker {
 
     /// Its node.
     pub fn node(&self) -> NodeId {
-        self.node
+        self.node.id()
     }
 
     /// Whose it is.
@@ -151,7 +149,7 @@ impl PageWorker {
     /// Accepts that pages are lost. False if one still is when the time is over.
     fn accept(&mut self, mut lost: Vec<PageId>, limit: Duration) -> bool {
         let rack = self.service.rack();
-        let accepted = wait_within(&self.access, limit, || {
+        let accepted = wait_within(&self.node, limit, || {
             lost.retain(|page| {
                 let is_lost = rack.lost_pages().iter().any(|known| known.page == *page);
                 is_lost && !rack.accept_loss(*page)
@@ -216,7 +214,7 @@ impl Drop for PageWorker {
         store.worker_mut().abandon_all();
         // What it had allocated and not handed out goes back, if it can, and so do its latches.
         let _kept = store.retire();
-        self.service.take_back(self.node, store);
+        self.service.take_back(self.node.id(), store);
     }
 }
 

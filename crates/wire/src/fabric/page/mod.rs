@@ -22,11 +22,14 @@ pub use control::FrameState;
 pub use entry::{FallbackLatch, LatchWord, Place};
 pub use header::{HEADER_LEN, PageHeader};
 pub use request::{Operation, Request, Response, Status};
+use serde::{Deserialize, Serialize};
 
 use core::fmt;
 
 /// A page: store and index.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct PageId(u64);
 
 impl PageId {

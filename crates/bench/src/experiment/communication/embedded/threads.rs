@@ -7,7 +7,7 @@ use crate::baseline::single_buffer::{PackageHeader, SingleBuffer};
 use core::ops::Range;
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender};
-use rackweave_rack::NodeHandle;
+use rackweave_rack::Node;
 use rackweave_verbs::Region;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -58,7 +58,7 @@ impl<'a> Point<'a> {
     /// Waits until `done` says so, driving the rack.
     fn wait<R>(
         &self,
-        node: &NodeHandle,
+        node: &Node,
         mut done: impl FnMut() -> Result<Option<R>, String>,
     ) -> Result<R, String> {
         wait_until(node, || match self.go_on().and_then(|()| done()) {
@@ -91,7 +91,7 @@ fn told(error: impl core::fmt::Display) -> String {
 
 /// Writes a part of the data to receive buffers that nobody reads; when it began and ended.
 pub fn write(
-    node: &NodeHandle,
+    node: &Node,
     writer: &mut RawWriter,
     region: &Region,
     part: Range<u64>,
@@ -106,7 +106,7 @@ pub fn write(
         first = writer.packages();
         for offset in part.clone().step_by(payload as usize) {
             point.wait(node, || {
-                node.peek(|nic| writer.poll(nic)).map_err(told)?;
+                node.poll(|nic| writer.poll(nic)).map_err(told)?;
                 Ok(writer.has_room().then_some(()))
             })?;
             let end = part.end.min(offset + payload);
@@ -120,7 +120,7 @@ pub fn write(
             node.with(|nic| writer.post(nic)).map_err(told)?;
         }
         point.wait(node, || {
-            node.peek(|nic| writer.poll(nic)).map_err(told)?;
+            node.poll(|nic| writer.poll(nic)).map_err(told)?;
             Ok(writer.is_idle().then_some(()))
         })?;
         ends.push(Instant::now());
@@ -133,7 +133,7 @@ pub fn write(
 }
 
 /// Sends the data through the single buffer; when each transfer began.
-pub fn send_single(node: &NodeHandle, end: &mut SingleBuffer, point: &Point<'_>) -> Times {
+pub fn send_single(node: &Node, end: &mut SingleBuffer, point: &Point<'_>) -> Times {
     let mut begins = Vec::new();
     let payload = end.payload_max();
     for round in 0..point.rounds {
@@ -149,7 +149,7 @@ pub fn send_single(node: &NodeHandle, end: &mut SingleBuffer, point: &Point<'_>)
             end.fill(header, [piece]);
             node.with(|nic| end.post(nic)).map_err(told)?;
             point.wait(node, || {
-                node.peek(|nic| end.poll(nic)).map_err(told)?;
+                node.poll(|nic| end.poll(nic)).map_err(told)?;
                 Ok(end.is_free().then_some(()))
             })?;
         }
@@ -158,7 +158,7 @@ pub fn send_single(node: &NodeHandle, end: &mut SingleBuffer, point: &Point<'_>)
 }
 
 /// Takes the data out of the single buffer; when each transfer ended.
-pub fn take_single(node: &NodeHandle, end: &mut SingleBuffer, point: &Point<'_>) -> Times {
+pub fn take_single(node: &Node, end: &mut SingleBuffer, point: &Point<'_>) -> Times {
     let mut ends = Vec::new();
     let mut target = vec![0; point.source.len()];
     for round in 0..point.rounds {
@@ -182,7 +182,7 @@ pub fn take_single(node: &NodeHandle, end: &mut SingleBuffer, point: &Point<'_>)
         ends.push(Instant::now());
         // Before the next round the sender has to know.
         point.wait(node, || {
-            node.peek(|nic| end.poll(nic)).map_err(told)?;
+            node.poll(|nic| end.poll(nic)).map_err(told)?;
             Ok(end.is_free().then_some(()))
         })?;
     }

@@ -1,0 +1,85 @@
+//! Fixed texts in values that travel between processes.
+//!
+//! An error says what was too small or out of range by a text of the program, `&'static str`, so it
+//! is `Copy` and costs nothing. When it comes out of a message, its text is kept for good: each
+//! text once, and not more or longer ones than any program of ours has.
+//!
+//! ```
+//! # use serde::{Deserialize, Serialize};
+//! use rackweave_base::text::{self, Text};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct OutOfRange {
+//!     #[serde(with = "text")]
+//!     what: Text,
+//! }
+//! ```
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+/// A text of the program. The name keeps serde from borrowing it from the message.
+pub type Text = &'static str;
+
+/// Texts that are kept at most, and bytes of one.
+const TEXTS_MAX: usize = 1024;
+const BYTES_MAX: usize = 512;
+
+static KEPT: Mutex<Option<HashSet<Text>>> = Mutex::new(None);
+
+/// As a string.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    text.serialize(serializer)
+}
+
+/// Out of a string.
+///
+/// # Errors
+/// If it is none, too long, or there were too many different ones.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
+    keep(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+fn keep(text: &str) -> Result<Text, &'static str> {
+    if text.len() > BYTES_MAX {
+        return Err("a fixed text of more than 512 bytes");
+    }
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let kept = kept.get_or_insert_default();
+    if let Some(known) = kept.get(text) {
+        return Ok(known);
+    }
+    if kept.len() == TEXTS_MAX {
+        return Err("more than 1024 different fixed texts");
+    }
+    let text: Text = Box::leak(text.into());
+    kept.insert(text);
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_kept_once_and_not_without_end() {
+        let first = keep("indexed pages").unwrap();
+        assert_eq!(
+            keep(&String::from("indexed pages")).unwrap().as_ptr(),
+            first.as_ptr()
+        );
+        assert!(keep(&"x".repeat(BYTES_MAX + 1)).is_err());
+        let kept = (0..2 * TEXTS_MAX).map_while(|at| keep(&format!("text {at}")).ok());
+        assert!(kept.count() < TEXTS_MAX);
+        assert_eq!(
+            keep("indexed pages"),
+            Ok(first),
+            "what is known is still given"
+        );
+    }
+}

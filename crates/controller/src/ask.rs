@@ -1,0 +1,458 @@
+//! What services ask of the controller, as data.
+//!
+//! A service never acts on the controller: it sends a [`Request`] and gets a [`Reply`]. Where both
+//! are in one process that is a function call; elsewhere the two travel over a control connection.
+//! So no request holds a closure, a reference or a machine, and none speaks of a clock: spans of
+//! time are relative, since the clocks of two processes differ.
+//!
+//! Each row of the table below is one request: its fields, what is answered, and how.
+
+use crate::connect::PairAttributes;
+use crate::index::{IndexLoadError, IndexPlan, KeyWeights, LoadStep, PlanLimits};
+use crate::{
+    Controller, FlowError, FlowId, FlowRings, FlowSpec, FlowState, LaneError, Loss, LostPage,
+    PageChannel, PagePool, PageSetUpError, PageSpec, Ring, SequencerId, SequencerPlace,
+    SequencerSetUpError, SequencerSpec, Site,
+};
+use rackweave_base::{Duration, NodeId, Qpn};
+use rackweave_programs::index::entries::{IndexConfig, IndexCounters, QueryEntry, ServerEntry};
+use rackweave_wire::fabric::page::PageId;
+use serde::{Deserialize, Serialize};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+/// One kind of request.
+pub trait Ask: Sized {
+    /// What is answered.
+    type Answer;
+
+    /// As it travels.
+    fn into_request(self) -> Request;
+
+    /// Its answer out of what travelled back; nothing if that answers something else.
+    fn answer_of(reply: Reply) -> Option<Self::Answer>;
+}
+
+macro_rules! requests {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $type:ty,)* }
+        -> $answer:ty = |$controller:ident, $site:ident| $act:expr;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, Serialize, Deserialize)]
+            pub struct $name { $($(#[$about])* pub $field: $type,)* }
+
+            impl $name {
+                fn answer(self, $controller: &mut Controller, $site: &mut dyn Site) -> $answer {
+                    let Self { $($field,)* } = self;
+                    $act
+                }
+            }
+
+            impl Ask for $name {
+                type Answer = $answer;
+
+                fn into_request(self) -> Request {
+                    Request::$name(self)
+                }
+
+                fn answer_of(reply: Reply) -> Option<$answer> {
+                    match reply {
+                        Reply::$name(answer) => Some(answer),
+                        _ => None,
+                    }
+                }
+            }
+        )*
+
+        /// Any request.
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        #[expect(missing_docs, reason = "each is documented at the type of its name")]
+        pub enum Request { $($name($name),)* }
+
+        /// The answer to the request of the same name.
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        #[expect(missing_docs, reason = "each is documented at the type of its name")]
+        pub enum Reply { $($name($answer),)* }
+
+        impl Request {
+            /// Does what is asked.
+            pub fn answer(self, controller: &mut Controller, site: &mut dyn Site) -> Reply {
+                match self {
+                    $(Request::$name(asked) => Reply::$name(asked.answer(controller, site)),)*
+                }
+            }
+        }
+    };
+}
+
+requests! {
+    /// Connects two queue pairs that are in state Reset.
+    ConnectPair {
+        /// One end.
+        a: (NodeId, Qpn),
+        /// The other end.
+        b: (NodeId, Qpn),
+        /// What both agree on.
+        attributes: PairAttributes,
+    } -> Result<(), LaneError> = |controller, site| {
+        controller.connect_pair(site, a, b, &attributes)
+    };
+
+    /// Sets a flow up.
+    CreateFlow {
+        /// What it shall be.
+        spec: FlowSpec,
+    } -> Result<(FlowId, FlowRings), FlowError> = |controller, site| {
+        controller.create_flow(site, spec)
+    };
+
+    /// A consumer joins a balanced or replicated flow; its number and ring.
+    AddConsumer {
+        /// The flow.
+        flow: FlowId,
+        /// The consumer's node.
+        node: NodeId,
+    } -> Result<(usize, Ring), FlowError> = |controller, site| {
+        controller.add_consumer(site, flow, node)
+    };
+
+    /// A consumer leaves; its stream ends after what it has been shown.
+    RemoveConsumer {
+        /// The flow.
+        flow: FlowId,
+        /// The consumer's number.
+        index: usize,
+    } -> Result<(), FlowError> = |controller, site| {
+        controller.remove_consumer(site, flow, index)
+    };
+
+    /// A producer joins; its number and rings.
+    AddProducer {
+        /// The flow.
+        flow: FlowId,
+        /// The producer's node.
+        node: NodeId,
+    } -> Result<(usize, Vec<Ring>), FlowError> = |controller, site| {
+        controller.add_producer(site, flow, node)
+    };
+
+    /// A producer that has finished leaves.
+    RemoveProducer {
+        /// The flow.
+        flow: FlowId,
+        /// The producer's number.
+        index: usize,
+    } -> Result<(), FlowError> = |controller, site| {
+        controller.remove_producer(site, flow, index)
+    };
+
+    /// Changes the weight of a running flow.
+    SetWeight {
+        /// The flow.
+        flow: FlowId,
+        /// Its share among flows with weights; none: it takes what it gets.
+        weight: Option<u32>,
+    } -> Result<(), FlowError> = |controller, site| {
+        controller.set_weight(site, flow, weight)
+    };
+
+    /// Members of a flow that were lost.
+    FlowLosses {
+        /// The flow.
+        flow: FlowId,
+    } -> Vec<Loss> = |controller, _site| controller.losses(flow).to_vec();
+
+    /// How a flow is doing; nothing if there is no such flow.
+    FlowStateOf {
+        /// The flow.
+        flow: FlowId,
+    } -> Option<FlowState> = |controller, _site| controller.flow_state(flow);
+
+    /// Breaks a flow off.
+    CloseFlow {
+        /// The flow.
+        flow: FlowId,
+    } -> () = |controller, site| controller.close_flow(site, flow);
+
+    /// Sets a page directory up.
+    CreatePages {
+        /// What it shall be.
+        spec: PageSpec,
+    } -> Result<(), PageSetUpError> = |controller, site| controller.create_pages(site, spec);
+
+    /// A node's buffer frames and channels; nothing if it has none or is dead.
+    PageNodeOf {
+        /// The node.
+        node: NodeId,
+    } -> Option<(PagePool, Vec<PageChannel>)> = |controller, _site| {
+        controller.page_node(node).map(|(pool, channels)| (pool, channels.to_vec()))
+    };
+
+    /// Brings a node that was taken for dead back to the page directory.
+    RejoinPages {
+        /// The node.
+        node: NodeId,
+    } -> Result<(), PageSetUpError> = |controller, site| {
+        controller.page_node_returned(site, node)
+    };
+
+    /// Opens a store of pages to these nodes and closes it to all others. False if there is no such
+    /// store.
+    OpenStoreTo {
+        /// The store.
+        store: u8,
+        /// Its members from now on.
+        nodes: Vec<NodeId>,
+    } -> bool = |controller, site| controller.open_store_to(site, store, &nodes);
+
+    /// Pages whose newest version went down with a node.
+    LostPages {} -> Vec<LostPage> = |controller, _site| controller.lost_pages().to_vec();
+
+    /// Goes back to the version of a lost page that is at home. False if that cannot be.
+    AcceptLoss {
+        /// The page.
+        page: PageId,
+    } -> bool = |controller, site| controller.accept_loss(site, page);
+
+    /// Has the switch index a page.
+    PromotePage {
+        /// The page.
+        page: PageId,
+    } -> bool = |controller, site| controller.promote(site, page);
+
+    /// Has the memory server have the entry of a page.
+    DemotePage {
+        /// The page.
+        page: PageId,
+    } -> bool = |controller, site| controller.demote(site, page);
+
+    /// The stores behind the target of a node.
+    StoresOf {
+        /// The node.
+        node: NodeId,
+    } -> Vec<u8> = |controller, _site| controller.page_stores_of(node);
+
+    /// The target of a store has died.
+    TargetDied {
+        /// The store.
+        store: u8,
+    } -> () = |controller, site| controller.page_target_died(site, store);
+
+    /// Takes a node for dead, whether or not it is.
+    DeclareDead {
+        /// The node.
+        node: NodeId,
+    } -> () = |controller, site| controller.node_died(site, node);
+
+    /// Sets a sequencer up in the switch.
+    CreateSequencer {
+        /// What it shall be.
+        spec: SequencerSpec,
+    } -> Result<SequencerId, SequencerSetUpError> = |controller, site| {
+        controller.create_sequencer(site, spec)
+    };
+
+    /// Connects a client's queue pair, whatever its state is, to the switch.
+    AttachSequencer {
+        /// The sequencer.
+        id: SequencerId,
+        /// The client's end.
+        client: (NodeId, Qpn),
+        /// What both agree on.
+        attributes: PairAttributes,
+    } -> Result<SequencerPlace, SequencerSetUpError> = |controller, site| {
+        controller.attach_sequencer(site, id, client, &attributes)
+    };
+
+    /// The switch forgets a client's queue pair.
+    DetachSequencer {
+        /// The client's end.
+        client: (NodeId, Qpn),
+    } -> () = |controller, site| controller.detach_sequencer(site, client);
+
+    /// Takes a sequencer down.
+    CloseSequencer {
+        /// The sequencer.
+        id: SequencerId,
+    } -> () = |controller, site| controller.close_sequencer(site, id);
+
+    /// From this number on, none of a sequencer's was ever handed out.
+    SequencerReserved {
+        /// The sequencer.
+        id: SequencerId,
+    } -> Option<u64> = |controller, _site| controller.sequencer_reserved(id);
+
+    /// Says how long a packet may be under way in the network, and asks what the switches have room
+    /// for; nothing if none leads queries.
+    OpenIndexNetwork {
+        /// How long.
+        grace: Duration,
+    } -> Option<PlanLimits> = |controller, site| {
+        controller.index_mut().set_grace(grace);
+        room_of(site)
+    };
+
+    /// An endpoint of an index on a node serves under a number, with the tree at an address of its
+    /// node, whose tree nodes have 2 to the power of `node_shift` bytes. Its IP address.
+    SetIndexServer {
+        /// The number, which no plan names yet.
+        number: u16,
+        /// Where.
+        node: NodeId,
+        /// Of tree node 0.
+        address: u64,
+        /// The size of tree nodes.
+        node_shift: u8,
+    } -> Result<Option<Ipv4Addr>, IndexLoadError> = |controller, site| {
+        set_server(controller, site, number, node, (address, node_shift))
+    };
+
+    /// An endpoint does not serve any more: its clients' queue pairs are forgotten.
+    RemoveIndexServer {
+        /// Its number.
+        number: u16,
+        /// Its address.
+        ip: Ipv4Addr,
+        /// Its ends of clients' queue pairs.
+        pairs: Vec<Qpn>,
+    } -> Result<(), IndexLoadError> = |controller, site| {
+        let book = controller.index_mut();
+        let mut pairs = pairs.iter();
+        pairs
+            .try_for_each(|&qpn| book.set_query(site, (ip, qpn), None))
+            .and_then(|()| book.set_udp_server(site, ip, None))
+            .and_then(|()| book.set_server(site, number, None))
+    };
+
+    /// Queries on a client's queue pair are led, or dropped from now on.
+    SetIndexQuery {
+        /// The server's address and its end of the queue pair.
+        at: (Ipv4Addr, Qpn),
+        /// Where they are led.
+        entry: Option<QueryEntry>,
+    } -> Result<(), IndexLoadError> = |controller, site| {
+        controller.index_mut().set_query(site, at, entry)
+    };
+
+    /// Begins to load a plan into the bank that does not serve.
+    BeginIndexLoad {
+        /// The plan, whose targets are pinned.
+        plan: Box<IndexPlan>,
+    } -> Result<(), IndexLoadError> = |controller, site| {
+        controller.index_mut().begin_load(site, Arc::from(plan))
+    };
+
+    /// Goes on loading; also gives switches that have restarted what they had.
+    LoadIndex {
+        /// Tree nodes that each switch is given at most.
+        budget: usize,
+    } -> Result<IndexLoading, IndexLoadError> = |controller, site| {
+        let step = controller.index_mut().load_step(site, budget);
+        step.map(|step| match step {
+            LoadStep::Wait { until } => IndexLoading::Wait(until.since(site.now())),
+            LoadStep::More => IndexLoading::More,
+            LoadStep::Done => IndexLoading::Done,
+        })
+    };
+
+    /// Makes what was loaded the plan that serves. How long queries may still be led by the plan
+    /// before.
+    ActivateIndex {} -> Result<Duration, IndexLoadError> = |controller, site| {
+        let done = controller.index_mut().activate(site);
+        done.map(|()| controller.index().free_from().since(site.now()))
+    };
+
+    /// How often keys were asked for since the last time, by the switches' hit counters.
+    TakeIndexHits {} -> KeyWeights = |controller, site| controller.index().take_hits(site);
+
+    /// What all switches have counted of queries since they started.
+    IndexCountersOf {} -> IndexCounters = |_controller, site| {
+        let mut all = IndexCounters::default();
+        for at in 0..site.switches() {
+            site.switch_at(at, &mut |_, switch| all += &switch.program().index.counters());
+        }
+        all
+    };
+}
+
+/// How far loading has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum IndexLoading {
+    /// Queries may be under way in the bank for so long. It can be filled then.
+    Wait(Duration),
+    /// There is more to load.
+    More,
+    /// All switches have all of it.
+    Done,
+}
+
+fn set_server(
+    controller: &mut Controller,
+    site: &mut dyn Site,
+    number: u16,
+    node: NodeId,
+    (address, node_shift): (u64, u8),
+) -> Result<Option<Ipv4Addr>, IndexLoadError> {
+    let nodes = site.nodes();
+    let Some((_, place)) = nodes.iter().find(|(id, _)| *id == node) else {
+        return Ok(None);
+    };
+    let entry = ServerEntry {
+        ip: place.ip,
+        address,
+        node_shift,
+    };
+    let book = controller.index_mut();
+    book.set_server(site, number, Some(entry))?;
+    book.set_udp_server(site, place.ip, Some(number))?;
+    Ok(Some(place.ip))
+}
+
+/// What every switch with a part of the index has room for; nothing if there is no fat root.
+fn room_of(site: &mut dyn Site) -> Option<PlanLimits> {
+    let mut configs: Vec<IndexConfig> = Vec::new();
+    for at in 0..site.switches() {
+        site.switch_at(at, &mut |_, switch| {
+            configs.push(*switch.program().index.config());
+        });
+    }
+    let here = || configs.iter().filter(|config| config.servers > 0);
+    let ranges = here().map(|config| config.fat_ranges).filter(|&n| n > 0);
+    let layers = here().filter(|config| config.layers > 0);
+    let ends = layers.clone().map(|c| c.first_layer + c.layers - 1);
+    Some(PlanLimits {
+        ranges: ranges.min()?.into(),
+        nodes_per_layer: layers.map(|c| c.nodes).min().unwrap_or(0).into(),
+        layers: ends.max().unwrap_or(0).into(),
+    })
+}
+
+impl Request {
+    /// Whether it may change what is in the memory of nodes, so that programs there that wait have
+    /// to look.
+    pub fn is_felt(&self) -> bool {
+        match self {
+            Request::ConnectPair(_)
+            | Request::FlowLosses(_)
+            | Request::FlowStateOf(_)
+            | Request::PageNodeOf(_)
+            | Request::LostPages(_)
+            | Request::PromotePage(_)
+            | Request::DemotePage(_)
+            | Request::StoresOf(_)
+            | Request::TargetDied(_)
+            | Request::SequencerReserved(_)
+            | Request::OpenIndexNetwork(_)
+            | Request::SetIndexServer(_)
+            | Request::RemoveIndexServer(_)
+            | Request::SetIndexQuery(_)
+            | Request::BeginIndexLoad(_)
+            | Request::LoadIndex(_)
+            | Request::ActivateIndex(_)
+            | Request::TakeIndexHits(_)
+            | Request::IndexCountersOf(_)
+            | Request::CreateFlow(_) => false,
+            _ => true,
+        }
+    }
+}

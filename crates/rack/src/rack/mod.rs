@@ -1,0 +1,175 @@
+//! One rack, whatever kind it is.
+//!
+//! A [`Rack`] is what services and programs see: nodes by name, verbs and memory of the nodes that
+//! are here, and the controller, which is asked by [requests](rackweave_controller::ask) that are
+//! data. An embedded rack answers from the controller next door, a simulated one in virtual time;
+//! a rack of processes can answer over a connection. Everything that sets up pages, indexes, flows,
+//! sequencers or messages goes through here, so it exists once.
+
+mod backend;
+mod flows;
+mod index;
+mod node;
+mod pages;
+mod sequencers;
+
+pub use backend::Backend;
+pub use node::Node;
+
+use crate::config::RackConfig;
+use core::fmt;
+use rackweave_base::{Instant, Memory, NodeId, Qpn};
+use rackweave_controller::LaneError;
+use rackweave_controller::ask::{Ask, ConnectPair, DeclareDead};
+use rackweave_controller::connect::PairAttributes;
+use rackweave_verbs::Verbs;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A rack. Clones are the same rack, which ends with the last of them and of what was made on it.
+#[derive(Clone)]
+pub struct Rack(Arc<Shared>);
+
+struct Shared {
+    backend: Arc<dyn Backend>,
+    /// Held while the rack gets its pages.
+    page_set_up: Mutex<()>,
+}
+
+/// There is no such node here.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The configuration has none of this name.
+    #[error("the rack has no node {name:?}; it has {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// It is in another process.
+    #[error("node {0:?} is in another process")]
+    Elsewhere(String),
+}
+
+impl Rack {
+    /// A rack of some kind.
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        Self(Arc::new(Shared {
+            backend,
+            page_set_up: Mutex::new(()),
+        }))
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.0.backend
+    }
+
+    /// Held while the rack gets its pages: of two who would make them one comes first.
+    pub(crate) fn page_set_up(&self) -> MutexGuard<'_, ()> {
+        let lock = self.0.page_set_up.lock();
+        lock.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &RackConfig {
+        self.backend().config()
+    }
+
+    /// What nodes say to each other to show that they are of this rack.
+    pub(crate) fn identity(&self) -> u64 {
+        self.backend().identity()
+    }
+
+    /// The arena of the regions of the nodes that are here.
+    pub fn memory(&self) -> &Memory {
+        self.backend().memory()
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.backend().now()
+    }
+
+    /// A node by its name.
+    ///
+    /// # Errors
+    /// If there is none, or it is in another process.
+    pub fn node(&self, name: &str) -> Result<Node, NodeError> {
+        let config = self.config();
+        let Some(id) = config.node_named(name) else {
+            let names: Vec<_> = config.node.iter().map(|node| node.name.as_str()).collect();
+            return Err(NodeError::Unknown {
+                name: name.to_owned(),
+                known: names.join(", "),
+            });
+        };
+        self.node_here(id)
+            .ok_or_else(|| NodeError::Elsewhere(name.to_owned()))
+    }
+
+    /// A node by its number; nothing if there is none, or it is in another process.
+    pub fn node_here(&self, id: NodeId) -> Option<Node> {
+        let config = self.config().node.get(usize::from(id.0))?;
+        let access = self.0.backend.clone().node(id)?;
+        Some(Node::new(id, &config.name, access))
+    }
+
+    /// A node that is here, by its number.
+    ///
+    /// # Panics
+    /// If there is no such node here: see [`Rack::node_here`].
+    pub fn node_at(&self, id: NodeId) -> Node {
+        let here = self.node_here(id);
+        here.unwrap_or_else(|| panic!("{id:?} is no node of the rack in this process"))
+    }
+
+    /// Some node that is here, for those who only wait.
+    ///
+    /// # Panics
+    /// If none is: then there is nothing to wait for.
+    pub fn any_node(&self) -> Node {
+        let mut all = (0..self.config().node.len()).map(|at| NodeId(at as u16));
+        all.find_map(|id| self.node_here(id))
+            .expect("a process that uses a rack has a node of it")
+    }
+
+    /// What `act` makes of the verbs of a node; nothing if it is not here, or has crashed.
+    pub fn on_node<R>(&self, id: NodeId, act: impl FnOnce(&mut dyn Verbs) -> R) -> Option<R> {
+        let node = self.node_here(id).filter(|_| self.backend().is_alive(id))?;
+        Some(node.with(act))
+    }
+
+    /// Asks the controller.
+    pub fn ask<A: Ask>(&self, asked: A) -> A::Answer {
+        let reply = self.backend().ask(asked.into_request());
+        A::answer_of(reply).expect("a request is answered by the reply of its name")
+    }
+
+    /// Connects two queue pairs that are in state Reset.
+    ///
+    /// # Errors
+    /// If a node is unknown or refuses.
+    pub fn connect(
+        &self,
+        a: (NodeId, Qpn),
+        b: (NodeId, Qpn),
+        attributes: &PairAttributes,
+    ) -> Result<(), LaneError> {
+        let attributes = *attributes;
+        self.ask(ConnectPair { a, b, attributes })
+    }
+
+    /// Takes a node for dead that may be alive: what it does from now on counts for nothing.
+    pub fn declare_dead(&self, node: NodeId) {
+        self.ask(DeclareDead { node });
+    }
+}
+
+impl fmt::Debug for Rack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.config().node.len();
+        f.debug_struct("Rack")
+            .field("nodes", &nodes)
+            .finish_non_exhaustive()
+    }
+}
