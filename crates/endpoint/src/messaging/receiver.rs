@@ -1,6 +1,6 @@
 //! The receiving end of a channel.
 
-use super::shared::{Closed, ClosedBy, End};
+use super::shared::{Closed, ClosedBy, End, Shared};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::memory::{ReadSlots, SharedBytes};
 use rackweave_base::{Instant, Qpn};
@@ -8,6 +8,7 @@ use rackweave_verbs::{Verbs, WorkRequest};
 use rackweave_wire::fabric::message::{
     CloseReason, FLAG_FINISHED, PIECE_HEADER_LEN, PieceHeader, Sequence, Word, piece_span,
 };
+use std::sync::Arc;
 
 /// How much a vector grows ahead of what has arrived of a message: its announced length is only
 /// what the peer says.
@@ -166,6 +167,10 @@ impl Receiver {
             told: 0,
             counters: ReceiverCounters::default(),
         }
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.end.shared
     }
 
     /// The longest message in bytes.
