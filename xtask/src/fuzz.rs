@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Targets; `crates/fuzz-harness` says what each does.
-const TARGETS: [&str; 14] = [
+const TARGETS: [&str; 15] = [
     "parse",
     "nic",
     "nic_ops",
@@ -25,6 +25,7 @@ const TARGETS: [&str; 14] = [
     "control",
     "shared_memory",
     "index",
+    "messaging",
 ];
 const SECONDS: u32 = 60;
 /// Longer inputs teach nothing that shorter ones do not.

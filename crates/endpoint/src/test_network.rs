@@ -4,7 +4,7 @@
 use rackweave_base::packet::Pool;
 use rackweave_base::{Duration, Instant, KeyRng, MacAddr, Memory, Packet, Rng};
 use rackweave_nic::{Nic, NicConfig};
-use rackweave_wire::Headers;
+use rackweave_wire::{Headers, Opcode};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
@@ -25,6 +25,8 @@ pub struct Network {
     pub faults: Faults,
     /// Nodes whose packets all vanish.
     pub dead: Vec<usize>,
+    /// Nodes whose acknowledgements all vanish.
+    pub mute: Vec<usize>,
     pub rng: Rng,
     flight: BTreeMap<(Instant, u64), (usize, Packet)>,
     packets: u64,
@@ -66,6 +68,7 @@ impl Network {
             nics,
             faults: Faults::default(),
             dead: Vec::new(),
+            mute: Vec::new(),
             rng: rng.fork("network"),
             flight: BTreeMap::new(),
             packets: 0,
@@ -76,7 +79,10 @@ impl Network {
     pub fn transmit(&mut self) {
         for node in 0..self.nics.len() {
             while let Some(packet) = self.nics[node].poll_transmit(self.now) {
-                if !self.dead.contains(&node) {
+                let headers = Headers::of(&packet).expect("what is sent is well-formed");
+                let acknowledges = headers.bth.opcode == Opcode::Acknowledge;
+                let is_lost = acknowledges && self.mute.contains(&node);
+                if !self.dead.contains(&node) && !is_lost {
                     self.send(packet);
                 }
             }

@@ -8,7 +8,8 @@
 //! server, [`superblock()`] page 0 of a page store, [`config()`] the text of a configuration,
 //! [`nvme()`] capsules to an NVMe-oF target, [`control()`] a stream of control messages,
 //! [`shared_memory()`] the segment of a link, the arena and the handover of a hostile process,
-//! [`index()`] queries to a switch that leads them. They assert what must hold besides: a parsed
+//! [`index()`] queries to a switch that leads them, [`messaging()`] what a hostile peer writes into
+//! the memory of a messaging connection. They assert what must hold besides: a parsed
 //! packet or message is a fixpoint of emitting and parsing, protected bytes never change, a
 //! stranger's packet changes nothing but a counter of drops, no item is lost, repeated or out of
 //! order, a handshake ends and holds nothing, a walk through a tree ends, reads nothing outside of
@@ -16,8 +17,9 @@
 //! superblock with one wrong bit is refused, a configuration is the same when it is written again,
 //! every command has exactly one response and touches no memory that it has not named, a stream
 //! gives the same messages wherever it is cut, an error about one is a line, what a link hands on
-//! is what the segment says or is refused, while another link goes on, and each query is led to the
-//! tree node that a model finds, or dropped for its reason.
+//! is what the segment says or is refused, while another link goes on, each query is led to the
+//! tree node that a model finds, or dropped for its reason, and a receiver hands on what its peer
+//! wrote and the protocol allows, or closes the connection for one reason.
 //!
 //! The same functions run under libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and in this crate's test
 //! `replay`, over the corpora checked in under `fuzz/corpus` and over mutations of them. [`seeds`]
@@ -30,6 +32,7 @@ mod control;
 mod handshake;
 mod index;
 mod input;
+mod messaging;
 mod nic;
 mod nic_ops;
 mod nvme;
@@ -48,6 +51,7 @@ pub use config::config;
 pub use control::control;
 pub use handshake::handshake;
 pub use index::index;
+pub use messaging::messaging;
 pub use nic::nic;
 pub use nic_ops::nic_ops;
 pub use nvme::nvme;
@@ -71,7 +75,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     Target {
         name: "parse",
         run: parse,
@@ -141,5 +145,10 @@ pub const TARGETS: [Target; 14] = [
         name: "index",
         run: index,
         seeds: index::seeds,
+    },
+    Target {
+        name: "messaging",
+        run: messaging,
+        seeds: messaging::seeds,
     },
 ];

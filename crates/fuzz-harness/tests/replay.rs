@@ -172,6 +172,11 @@ fn index() {
     check("index");
 }
 
+#[test]
+fn messaging() {
+    check("messaging");
+}
+
 /// The corpora hold what they started with, so that they can be made again from nothing.
 #[test]
 fn the_starting_inputs_are_in_the_corpora() {

@@ -2,10 +2,11 @@
 
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::shared::Closed;
+use super::shared::{Closed, Shared};
 use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::message::CloseReason;
+use std::sync::{Arc, Weak};
 
 /// One unit's side of a connection. Take it apart to give the ends to threads.
 #[derive(Debug)]
@@ -16,7 +17,26 @@ pub struct Connection {
     pub receivers: Vec<Receiver>,
 }
 
+/// Tells whether the memory of a connection is still taken, without keeping it.
+#[derive(Clone, Debug)]
+pub struct ConnectionWatch(Weak<Shared>);
+
+impl ConnectionWatch {
+    /// Whether all ends of the connection have been destroyed or dropped, and its memory with them.
+    pub fn is_gone(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+}
+
 impl Connection {
+    /// A watch for whoever counts connections while their ends are anywhere.
+    pub fn watch(&self) -> ConnectionWatch {
+        let senders = self.senders.iter().map(Sender::shared);
+        let shared = senders.chain(self.receivers.iter().map(Receiver::shared));
+        let shared = shared.map(Arc::downgrade).next();
+        ConnectionWatch(shared.unwrap_or_default())
+    }
+
     /// Polls all ends. True if anything happened.
     ///
     /// # Errors

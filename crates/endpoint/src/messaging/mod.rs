@@ -26,7 +26,7 @@ pub use config::{
     Agreed, BUFFER_ALIGN, ConfigError, MessagingConfig, RECEIVE_BYTES_MAX, RECEIVE_BYTES_MIN,
     Refusal, Role, UnitTerms,
 };
-pub use connection::Connection;
+pub use connection::{Connection, ConnectionWatch};
 pub use handle::{MessageReceiver, MessageSender};
 pub use rackweave_wire::fabric::message::CloseReason;
 pub use receiver::{Arrived, MessageInfo, Piece, Receiver, ReceiverCounters};

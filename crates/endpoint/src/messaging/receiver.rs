@@ -1,6 +1,6 @@
 //! The receiving end of a channel.
 
-use super::shared::{Closed, ClosedBy, End};
+use super::shared::{Closed, ClosedBy, End, Shared};
 use rackweave_base::canary::{Canary, planted};
 use rackweave_base::memory::{ReadSlots, SharedBytes};
 use rackweave_base::{Instant, Qpn};
@@ -8,6 +8,7 @@ use rackweave_verbs::{Verbs, WorkRequest};
 use rackweave_wire::fabric::message::{
     CloseReason, FLAG_FINISHED, PIECE_HEADER_LEN, PieceHeader, Sequence, Word, piece_span,
 };
+use std::sync::Arc;
 
 /// How much a vector grows ahead of what has arrived of a message: its announced length is only
 /// what the peer says.
@@ -33,6 +34,8 @@ pub struct Receiver {
     /// What has come of it.
     begun: Option<MessageBegun>,
     finished: bool,
+    /// Why nothing comes any more, as it has been said: that is not taken back.
+    ended: Option<Closed>,
     /// Packages whose buffers the sender has been told to be free.
     told: u64,
     counters: ReceiverCounters,
@@ -160,9 +163,14 @@ impl Receiver {
             number: 0,
             begun: None,
             finished: false,
+            ended: None,
             told: 0,
             counters: ReceiverCounters::default(),
         }
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.end.shared
     }
 
     /// The longest message in bytes.
@@ -195,17 +203,26 @@ impl Receiver {
     /// ```
     ///
     /// # Errors
-    /// If the connection is closed and everything that arrived before has been released.
+    /// If the connection is closed and everything that arrived before has been released, or the
+    /// peer is found to lie. That stays so, whatever the peer writes afterwards.
     pub fn peek(&mut self) -> Result<Arrived<'_>, Closed> {
         if self.finished {
             return Ok(Arrived::Finished);
         }
+        if let Some(closed) = self.ended {
+            return Err(closed);
+        }
         if self.length.is_none() {
             // First whether it is closed: what came before that is seen then.
             let closed = self.end.shared.closed();
-            match self.look()? {
-                true => {}
-                false => return closed.map_or(Ok(Arrived::Empty), Err),
+            let found = self.look().map_err(|reason| self.end.shared.lied(reason));
+            match (found, closed) {
+                (Ok(true), _) => {}
+                (Ok(false), None) => return Ok(Arrived::Empty),
+                (Err(closed), _) | (Ok(false), Some(closed)) => {
+                    self.ended = Some(closed);
+                    return Err(closed);
+                }
             }
         }
         match self.piece() {
@@ -227,7 +244,11 @@ impl Receiver {
                     bytes: bytes.slice(from..from + peeked.length),
                 }))
             }
-            Err(reason) => Err(self.end.shared.lied(reason)),
+            Err(reason) => {
+                let closed = self.end.shared.lied(reason);
+                self.ended = Some(closed);
+                Err(closed)
+            }
         }
     }
 
@@ -301,12 +322,13 @@ impl Receiver {
     /// # Errors
     /// If the connection is closed.
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<bool, Closed> {
-        let any = self.end.complete(now, verbs, |_| {});
+        let mut any = self.end.complete(now, verbs, |_| {});
         self.end.mind(now, verbs)?;
         let count = self.buffers.len() as u64;
-        let owed = self.owes();
         let early = planted(Canary::MessagingEarlyFree) && self.length.is_some();
-        while self.told < self.package + u64::from(early) {
+        let owed = self.package + u64::from(early);
+        // A peer that acknowledges nothing may go on sending: the rest waits until it does.
+        while self.told < owed && u64::from(self.end.pending()) < 2 * count {
             let package = self.told;
             let buffer = &self.buffers[(package % count) as usize];
             let sequence = Sequence::of(package + count);
@@ -316,8 +338,9 @@ impl Receiver {
             let tell = WorkRequest::new(End::package_id(package), to, &[word]);
             self.end.post(verbs, &[tell])?;
             self.told += 1;
+            any = true;
         }
-        Ok(any || owed)
+        Ok(any)
     }
 
     /// When [`Self::poll`] is due even if nothing happens.
@@ -354,7 +377,7 @@ impl Receiver {
     // ---- Packages.
 
     /// Whether the package that is waited for is there.
-    fn look(&mut self) -> Result<bool, Closed> {
+    fn look(&mut self) -> Result<bool, CloseReason> {
         let shared = &self.end.shared;
         let buffer = &mut self.buffers[self.at];
         let word = shared.entry(buffer.entry);
@@ -363,16 +386,20 @@ impl Receiver {
         }
         buffer.seen = word;
         let Ok(Word::Filled { sequence, length }) = Word::try_from(word) else {
-            return Err(shared.lied(CloseReason::ForeignState));
+            return Err(CloseReason::ForeignState);
         };
         let is_next = sequence == Sequence::of(self.package);
         if !is_next && !planted(Canary::MessagingAnySequence) {
-            return Err(shared.lied(CloseReason::BadSequence));
+            return Err(CloseReason::BadSequence);
+        }
+        // Its sender has to know that the buffer is free.
+        if self.package >= self.told + self.buffers.len() as u64 {
+            return Err(CloseReason::BadSequence);
         }
         let length = length as usize;
         let most = shared.agreed.mine.receive_bytes as usize;
         if !(PIECE_HEADER_LEN..=most).contains(&length) {
-            return Err(shared.lied(CloseReason::BadLength));
+            return Err(CloseReason::BadLength);
         }
         self.length = Some(length);
         self.read = 0;

@@ -2,11 +2,12 @@
 
 mod packages;
 
-use super::shared::{Closed, ClosedBy, End, KeyedAddress};
+use super::shared::{Closed, ClosedBy, End, KeyedAddress, Shared};
 use rackweave_base::memory::{SharedBytesMut, WriteSlots};
 use rackweave_base::{Instant, Qpn};
 use rackweave_verbs::{Region, Segment, Verbs};
 use rackweave_wire::fabric::message::{CloseReason, PIECE_HEADER_LEN, piece_span};
+use std::sync::Arc;
 
 /// Sends messages on one channel.
 #[derive(Debug)]
@@ -176,6 +177,10 @@ impl Sender {
             slot_at: 0,
             counters: SenderCounters::default(),
         }
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.end.shared
     }
 
     /// The longest message in bytes.

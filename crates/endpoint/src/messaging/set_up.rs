@@ -149,7 +149,26 @@ fn divide(config: &MessagingConfig, agreed: &Agreed) -> Vec<Part> {
     parts.collect()
 }
 
+/// Bytes of the three regions: buffer info, receive buffers, the words with the send buffer.
+fn sizes(agreed: &Agreed, parts: &[Part]) -> [u64; 3] {
+    let mine = &agreed.mine;
+    let slots: usize = parts.iter().map(|part| part.slots).sum();
+    let words = WORDS_COMMON + usize::from(mine.receive_buffers) + slots;
+    let packages = parts.iter();
+    let packages = packages.map(|part| part.slots as u64 * part.slot_bytes as u64);
+    [
+        BUFFER_INFO_LEN,
+        u64::from(mine.receive_buffers) * u64::from(mine.receive_bytes),
+        (words * WORD_SPACING) as u64 + packages.sum::<u64>(),
+    ]
+}
+
 impl Prepared {
+    /// Bytes of memory that [`Self::new`] takes for a connection.
+    pub fn memory_bytes(config: &MessagingConfig, agreed: &Agreed) -> u64 {
+        sizes(agreed, &divide(config, agreed)).iter().sum()
+    }
+
     /// Makes regions and queue pairs. If anything is refused, nothing is left behind.
     ///
     /// # Errors
@@ -163,24 +182,13 @@ impl Prepared {
     ) -> Result<Self, SetUpError> {
         let parts = divide(config, agreed);
         let pd = config.pd.unwrap_or_else(|| verbs.create_pd());
-        let slots: usize = parts.iter().map(|part| part.slots).sum();
-        let words = WORDS_COMMON + usize::from(agreed.mine.receive_buffers) + slots;
-        let send_bytes: u64 = parts
-            .iter()
-            .map(|part| part.slots as u64 * part.slot_bytes as u64)
-            .sum();
-        let receive_bytes =
-            u64::from(agreed.mine.receive_buffers) * u64::from(agreed.mine.receive_bytes);
+        let [info_bytes, receive_bytes, send_bytes] = sizes(agreed, &parts);
         let remote = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         let mut regions = Vec::new();
         let wanted = [
-            ("the buffer info", BUFFER_INFO_LEN, remote),
+            ("the buffer info", info_bytes, remote),
             ("the receive buffers", receive_bytes, remote),
-            (
-                "the send buffer",
-                (words * WORD_SPACING) as u64 + send_bytes,
-                Access::empty(),
-            ),
+            ("the send buffer", send_bytes, Access::empty()),
         ];
         for (what, bytes, access) in wanted {
             let made = usize::try_from(bytes).unwrap_or(usize::MAX);

@@ -272,6 +272,11 @@ impl End {
         self.over = true;
     }
 
+    /// Requests under way whose end is waited for.
+    pub fn pending(&self) -> u32 {
+        self.pending
+    }
+
     /// Whether no request is under way whose end is waited for.
     pub fn is_settled(&self) -> bool {
         self.pending == 0

@@ -1,6 +1,8 @@
 //! The storage unit's side.
 
 use super::connection::{EmbeddedConnection, part};
+use super::counters::ListenerCounters;
+use super::quota::{PeerName, PeerQuota, Quotas};
 use super::stream::{Came, Stream};
 use super::{AcceptError, ListenError, PATIENCE, PENDING_MAX, Unit};
 use crate::Rack;
@@ -8,8 +10,9 @@ use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_control::oldest_of_most;
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::handshake::{Greeter, HandshakeError, RefusalCode, Step};
-use rackweave_endpoint::messaging::{CloseReason, MessagingConfig, Role};
+use rackweave_endpoint::messaging::{CloseReason, MessagingConfig, Prepared, Role};
 use rackweave_verbs::NodeAccess;
+use rackweave_wire::fabric::message::handshake::Refusal;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -36,79 +39,13 @@ pub struct Failure {
     pub error: HandshakeError,
 }
 
-/// What became of those who came to a listener.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ListenerCounters {
-    /// Streams that were opened.
-    pub came: u64,
-    /// Of these: became connections.
-    pub connected: u64,
-    /// Were turned away, as too many were there.
-    pub busy: u64,
-    /// Were refused by this unit, for what they are or sent, or for want of room.
-    pub refused: u64,
-    /// Refused this unit.
-    pub refused_by_peer: u64,
-    /// Ended before the handshake did.
-    pub ended: u64,
-    /// Took too long.
-    pub timed_out: u64,
-    /// Calls of the system that failed to take a stream, such as for want of file descriptors.
-    pub accept_failed: u64,
-    /// Refusals by this unit by code, in the order of [`RefusalCode::NAMED`].
-    by_code: [u64; RefusalCode::NAMED.len()],
-}
-
-impl ListenerCounters {
-    /// How often this unit has refused with a code, for being busy and for taking too long among
-    /// them.
-    pub fn refused_with(&self, code: RefusalCode) -> u64 {
-        let at = RefusalCode::NAMED.iter().position(|&named| named == code);
-        at.map_or(0, |at| self.by_code[at])
-    }
-
-    /// All codes that this unit has refused with, and how often.
-    pub fn refusals(&self) -> impl Iterator<Item = (RefusalCode, u64)> {
-        let all = RefusalCode::NAMED.into_iter().zip(self.by_code);
-        all.filter(|&(_, count)| count > 0)
-    }
-
-    fn count(&mut self, error: &HandshakeError) {
-        let by_this_unit = match error {
-            HandshakeError::Refused { .. } => {
-                self.refused_by_peer += 1;
-                false
-            }
-            HandshakeError::Ended { .. } => {
-                self.ended += 1;
-                false
-            }
-            HandshakeError::TimedOut { .. } => {
-                self.timed_out += 1;
-                true
-            }
-            _ => {
-                self.refused += 1;
-                true
-            }
-        };
-        if by_this_unit {
-            self.count_code(error.code());
-        }
-    }
-
-    fn count_code(&mut self, code: RefusalCode) {
-        if let Some(at) = RefusalCode::NAMED.iter().position(|&named| named == code) {
-            self.by_code[at] += 1;
-        }
-    }
-}
-
 /// A handshake under way.
 struct Pending {
     stream: Stream,
     peer: SocketAddr,
     greeter: Greeter,
+    /// Who it is and what it will take of this unit's memory, once it has said a sound Hello.
+    share: Option<(PeerName, u64)>,
 }
 
 /// How a handshake is after something has happened.
@@ -136,6 +73,7 @@ pub struct Listener {
     pending: Vec<Pending>,
     leaving: Vec<Leaving>,
     ready: VecDeque<EmbeddedConnection>,
+    quotas: Quotas,
     counters: ListenerCounters,
     failures: VecDeque<Failure>,
 }
@@ -166,6 +104,7 @@ impl Listener {
             pending: Vec::new(),
             leaving: Vec::new(),
             ready: VecDeque::new(),
+            quotas: Quotas::new(PeerQuota::of(rack.config()), rack.config().node.len()),
             counters: ListenerCounters::default(),
             failures: VecDeque::new(),
         })
@@ -174,6 +113,12 @@ impl Listener {
     /// Gives a compute unit so long for the handshake, from now on, in place of [`PATIENCE`].
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
+    }
+
+    /// Gives each peer so much, from now on, in place of [`PeerQuota::of`] this rack. Connections
+    /// that are open stay so.
+    pub fn set_peer_quota(&mut self, quota: PeerQuota) {
+        self.quotas.set_quota(quota);
     }
 
     /// Where it listens, with its port.
@@ -262,6 +207,7 @@ impl Listener {
                     stream,
                     peer,
                     greeter,
+                    share: None,
                 });
                 continue;
             }
@@ -298,9 +244,7 @@ impl Listener {
     /// Goes on with a handshake, if anything happened. The next takes the place of one that ends.
     fn advance(&mut self, at: usize, now: Instant) -> Option<Advanced> {
         let Pending {
-            stream,
-            greeter,
-            peer,
+            stream, greeter, ..
         } = &mut self.pending[at];
         stream.flush();
         match stream.receive() {
@@ -313,7 +257,18 @@ impl Listener {
         let Unit {
             node, memory, keys, ..
         } = &mut self.unit;
-        let step = node.with(|nic| greeter.poll(now, nic, memory, keys));
+        let mut step = node.with(|nic| greeter.poll(now, nic, memory, keys));
+        if matches!(step, Step::Waiting)
+            && let Err(error) = self.admit(at)
+        {
+            step = Step::Failed(error);
+        }
+        let Pending {
+            stream,
+            greeter,
+            peer,
+            share,
+        } = &mut self.pending[at];
         match step {
             Step::Waiting => {
                 if let Some(bytes) = greeter.poll_send() {
@@ -323,7 +278,11 @@ impl Listener {
             }
             Step::Connected(connection) => {
                 self.counters.connected += 1;
-                let connection = EmbeddedConnection::new(node.clone(), *peer, connection);
+                if let Some((name, bytes)) = *share {
+                    self.quotas.opened(name, bytes, connection.watch());
+                }
+                let node = self.unit.node.clone();
+                let connection = EmbeddedConnection::new(node, *peer, connection);
                 self.ready.push_back(connection);
             }
             Step::Failed(error) => {
@@ -341,6 +300,30 @@ impl Listener {
         } = self.pending.remove(at);
         self.leave(stream, &mut greeter, now);
         Some(Advanced::Over)
+    }
+
+    /// Whether a handshake goes on: one who has just said a sound Hello is refused if that would be
+    /// more than one peer may have. Nothing has been made for it by then.
+    fn admit(&mut self, at: usize) -> Result<(), HandshakeError> {
+        let pending = &self.pending[at];
+        let Some(agreed) = pending.greeter.agreed().filter(|_| pending.share.is_none()) else {
+            return Ok(());
+        };
+        let name = self.quotas.name_of(pending.peer.ip(), agreed.theirs.ip);
+        let bytes = Prepared::memory_bytes(&self.unit.config, agreed);
+        let others = self.pending.iter().filter_map(|pending| pending.share);
+        let admitted = self.quotas.admit(name, bytes, others);
+        let pending = &mut self.pending[at];
+        pending.share = Some((name, bytes));
+        admitted.map_err(|over| {
+            let code = RefusalCode::OverQuota;
+            let why = over.to_string();
+            pending.greeter.refuse(code, &why);
+            HandshakeError::NotAdmitted {
+                peer: Role::Compute,
+                refusal: Refusal::new(code, &why),
+            }
+        })
     }
 
     /// A stream has served its purpose, but for the last word.

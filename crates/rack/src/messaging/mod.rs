@@ -14,9 +14,11 @@
 //! it is, and refuses units of others.
 
 mod connection;
+mod counters;
 mod dialing;
 mod error;
 mod listener;
+mod quota;
 mod stream;
 
 #[cfg(test)]
@@ -29,9 +31,11 @@ use rackweave_endpoint::messaging::{MessagingConfig, Role, UnitTerms};
 use rackweave_verbs::Mtu;
 
 pub use connection::EmbeddedConnection;
+pub use counters::ListenerCounters;
 pub use dialing::{Dialing, dial};
 pub use error::{AcceptError, DialError, ListenError, UnitError};
-pub use listener::{Failure, Listener, ListenerCounters};
+pub use listener::{Failure, Listener};
+pub use quota::PeerQuota;
 
 /// How long a listener gives a compute unit for the handshake, unless told otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(2);

@@ -60,6 +60,14 @@ pub enum HandshakeError {
         /// The first of what is behind it, if it was kept.
         first: FirstBytes,
     },
+    /// This unit does not let the peer in, for a reason that is not the peer's messages.
+    #[error("this unit refused the {peer}: {refusal}")]
+    NotAdmitted {
+        /// Who wants to connect.
+        peer: Role,
+        /// Why not.
+        refusal: Refusal,
+    },
     /// This unit could not make its end of the connection.
     #[error("this unit cannot connect to a {peer}: {cause}")]
     SetUp {
@@ -122,7 +130,7 @@ impl HandshakeError {
     /// The code that the other unit is told, or has told: to count by.
     pub fn code(&self) -> RefusalCode {
         match self {
-            Self::Refused { refusal, .. } => refusal.code,
+            Self::Refused { refusal, .. } | Self::NotAdmitted { refusal, .. } => refusal.code,
             Self::Terms { cause, .. } => code_of_terms(cause),
             Self::Keys { .. } => RefusalCode::BadKeys,
             Self::NoMessage { cause, .. } => cause.code(),

@@ -64,6 +64,12 @@ impl Greeter {
         self.agreed.is_some()
     }
 
+    /// What was agreed on, once a sound Hello has come. Who looks before [`Self::poll_send`] gives
+    /// the Offer away may still [`Self::refuse`] in its place.
+    pub fn agreed(&self) -> Option<&Agreed> {
+        self.agreed.as_ref()
+    }
+
     /// Ends it with a reason of the unit's own, such as that it stops.
     pub fn refuse(&mut self, code: RefusalCode, why: &str) {
         self.talk.refuse(code, why);

@@ -121,9 +121,10 @@ impl Talk {
         self.finish();
     }
 
-    /// This unit does not want to go on.
+    /// This unit does not want to go on. What would have gone on, and is not sent yet, is not sent.
     pub fn refuse(&mut self, code: RefusalCode, why: &str) {
         if !self.over {
+            self.send.clear();
             self.send(&Message::refuse(Refusal::new(code, why)));
         }
         self.finish();

@@ -3,14 +3,30 @@
 use super::rig::{COMPUTE, Rig, STORAGE, small};
 use crate::messaging::{Arrived, CloseReason, Closed, ClosedBy, MessagingConfig};
 use rackweave_base::{Duration, Rng};
-use rackweave_verbs::{Access, Operation, Verbs as _, WorkRequest};
+use rackweave_verbs::{Access, Operation, Region, Verbs as _, WorkRequest};
 use rackweave_wire::fabric::message::{
-    CONNECTION_ENTRY, ENTRY_LEN, FLAG_FINISHED, PieceHeader, Sequence, Word, own_entry, peer_entry,
+    CONNECTION_ENTRY, ENTRY_LEN, FLAG_FINISHED, PULSE_ENTRY, PieceHeader, Sequence, Word,
+    own_entry, peer_entry,
 };
 use zerocopy::IntoBytes as _;
 
-/// Has the compute unit WRITE bytes into a region of the storage unit.
+/// Has the compute unit WRITE bytes into a region of the storage unit, while both are polled.
 fn write(rig: &mut Rig, into_info: bool, offset: u64, bytes: &[u8]) {
+    let region = post_write(rig, into_info, offset, bytes);
+    rig.run(Duration::from_micros(50));
+    rig.network.nics[COMPUTE].deregister(&region);
+}
+
+/// The same while neither is polled: what a peer does that does not run our machines.
+fn write_alone(rig: &mut Rig, into_info: bool, offset: u64, bytes: &[u8]) {
+    let region = post_write(rig, into_info, offset, bytes);
+    let end = rig.network.now + Duration::from_micros(50);
+    while rig.network.advance(end, core::iter::empty()) {}
+    rig.network.now = end;
+    rig.network.nics[COMPUTE].deregister(&region);
+}
+
+fn post_write(rig: &mut Rig, into_info: bool, offset: u64, bytes: &[u8]) -> Region {
     let keys = &rig.keys[STORAGE];
     let place = if into_info {
         keys.buffer_info
@@ -30,8 +46,7 @@ fn write(rig: &mut Rig, into_info: bool, offset: u64, bytes: &[u8]) {
     let mut request = WorkRequest::new(0, to, &[region.segment(0, bytes.len() as u32)]);
     request.signaled = false;
     nic.post_send(qpn, request).unwrap();
-    rig.run(Duration::from_micros(50));
-    rig.network.nics[COMPUTE].deregister(&region);
+    region
 }
 
 fn write_word(rig: &mut Rig, entry: usize, word: u64) {
@@ -167,6 +182,118 @@ fn a_message_that_changes_its_mind() {
         rig.receiver().release();
         check(&mut rig, CloseReason::BadHeader);
     }
+}
+
+/// Has the compute unit write a sound package of one short message, and the word for it.
+fn write_package(rig: &mut Rig, package: u64) {
+    let mut header = header();
+    header.message = (package as u32).into();
+    let buffer = package % u64::from(small().receive_buffers);
+    let offset = buffer * u64::from(small().receive_bytes);
+    write_alone(rig, false, offset, header.as_bytes());
+    let offset = own_entry(buffer as u8) as u64 * ENTRY_LEN;
+    write_alone(rig, true, offset, &filled(package, 96).to_le_bytes());
+}
+
+fn poll_storage(rig: &mut Rig) {
+    let nic = &mut rig.network.nics[STORAGE];
+    // Whether it is closed is what the receiver is asked for.
+    let _ = rig.units[STORAGE].poll(rig.network.now, nic);
+}
+
+/// A receiver that has said that its peer lies takes nothing of it any more, even if what lies
+/// there has become sound, or what comes next is.
+#[test]
+fn a_lie_cannot_be_taken_back() {
+    let mut rig = Rig::new(&small());
+    let mut wrong = header();
+    wrong.offset = 1.into();
+    write(&mut rig, false, 0, wrong.as_bytes());
+    write_word(&mut rig, own_entry(0), filled(0, 96));
+    let lied = Closed {
+        by: ClosedBy::Local,
+        reason: CloseReason::BadHeader,
+    };
+    assert_eq!(rig.receiver().peek(), Err(lied));
+    write(&mut rig, false, 0, header().as_bytes());
+    assert_eq!(rig.receiver().peek(), Err(lied));
+
+    let mut rig = Rig::new(&small());
+    write_word(&mut rig, own_entry(0), filled(0, 31));
+    let lied = Closed {
+        by: ClosedBy::Local,
+        reason: CloseReason::BadLength,
+    };
+    assert_eq!(rig.receiver().peek(), Err(lied));
+    write_package(&mut rig, 0);
+    assert_eq!(rig.receiver().peek(), Err(lied));
+}
+
+/// The number of a package is the next one, but its sender has not been told of a buffer for it.
+#[test]
+fn packages_without_a_buffer() {
+    let mut rig = Rig::new(&small());
+    for package in 0..3 {
+        write_package(&mut rig, package);
+        assert!(matches!(rig.receiver().peek(), Ok(Arrived::Piece(_))));
+        rig.receiver().release();
+    }
+    write_package(&mut rig, 3);
+    let lied = Closed {
+        by: ClosedBy::Local,
+        reason: CloseReason::BadSequence,
+    };
+    assert_eq!(rig.receiver().peek(), Err(lied));
+}
+
+/// A peer that acknowledges nothing and goes on sending cannot overflow the queue of words that
+/// tell of free buffers.
+#[test]
+fn free_buffers_that_nobody_acknowledges() {
+    let config = MessagingConfig {
+        timeout: Duration::from_millis(100),
+        ..small()
+    };
+    let mut rig = Rig::of(&config, &config, 1);
+    rig.network.mute.push(COMPUTE);
+    let mut taken = 0;
+    for package in 0..40 {
+        write_package(&mut rig, package);
+        if rig.receiver().peek().is_err() {
+            break;
+        }
+        rig.receiver().release();
+        poll_storage(&mut rig);
+        taken += 1;
+    }
+    // Three buffers, and six that are told to be free before one of that is acknowledged.
+    assert_eq!(taken, 9);
+    let lied = Closed {
+        by: ClosedBy::Local,
+        reason: CloseReason::BadSequence,
+    };
+    assert_eq!(rig.units[STORAGE].closed(), Some(lied));
+}
+
+/// Free buffers that could not be told of are told of when the peer acknowledges again.
+#[test]
+fn free_buffers_are_told_of_later() {
+    let mut rig = Rig::new(&small());
+    rig.network.mute.push(COMPUTE);
+    for package in 0..9 {
+        write_package(&mut rig, package);
+        assert!(matches!(rig.receiver().peek(), Ok(Arrived::Piece(_))));
+        rig.receiver().release();
+        poll_storage(&mut rig);
+    }
+    assert!(rig.receiver().owes());
+    rig.network.mute.clear();
+    for _ in 0..20 {
+        write_alone(&mut rig, true, PULSE_ENTRY as u64 * ENTRY_LEN, &[0]);
+        poll_storage(&mut rig);
+    }
+    assert!(!rig.receiver().owes());
+    assert_eq!(rig.units[STORAGE].closed(), None);
 }
 
 #[test]

@@ -187,3 +187,103 @@ fn who_says_hello_and_no_more_leaves_nothing() {
     assert_eq!(rack.memory().bytes_held(), held);
     check_alive(&rack, &mut listener);
 }
+
+/// A unit at a node dials; what becomes of it.
+fn dial_from(
+    rack: &EmbeddedRack,
+    listener: &mut Listener,
+    node: NodeId,
+) -> Result<(EmbeddedConnection, EmbeddedConnection), RefusalCode> {
+    let address = listener.local_addr();
+    let mut dialing = Dialing::start(rack, node, address, config(), AMPLE).expect("it begins");
+    match finish(listener, &mut dialing) {
+        Ok(compute) => Ok((compute, listener.accept(AMPLE).expect("it is connected"))),
+        Err(DialError::Handshake { error, .. }) => Err(error.code()),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// One peer opens connections without end, and is refused at its quota. Another one is served
+/// meanwhile, and the first again when it has let one go.
+fn check_quota(quota: PeerQuota, fit: usize) {
+    let other = NodeId(3);
+    let rack = rack();
+    let mut listener = listener(&rack);
+    listener.set_peer_quota(quota);
+    let mut greedy = Vec::new();
+    let refused = loop {
+        match dial_from(&rack, &mut listener, COMPUTE) {
+            Ok(both) => greedy.push(both),
+            Err(code) => break code,
+        }
+    };
+    assert_eq!((greedy.len(), refused), (fit, RefusalCode::OverQuota));
+    let in_use = rack.memory().bytes_in_use();
+    for _ in 0..10 {
+        let again = dial_from(&rack, &mut listener, COMPUTE).map(drop);
+        assert_eq!(again, Err(RefusalCode::OverQuota));
+    }
+    assert_eq!(rack.memory().bytes_in_use(), in_use, "it gets no memory");
+    let counters = listener.counters();
+    assert_eq!(counters.refused_with(RefusalCode::OverQuota), 11);
+    assert_eq!(counters.refused, 11);
+    let failure = listener.take_failure().expect("it is kept");
+    assert!(failure.error.to_string().contains("this peer has"));
+
+    let (compute, storage) = dial_from(&rack, &mut listener, other).expect("another peer");
+    check_traffic(compute, storage);
+
+    // The compute unit goes, and the storage unit still has its end: its memory is not free.
+    let (compute, storage) = greedy.pop().expect("at least one");
+    drop(compute);
+    let again = dial_from(&rack, &mut listener, COMPUTE).map(drop);
+    assert_eq!(again, Err(RefusalCode::OverQuota));
+    let (_, mut receivers) = storage.split();
+    let closed = receivers[0].receive(&mut Vec::new());
+    assert!(closed.is_err(), "its peer has gone");
+    drop(receivers);
+    let (compute, storage) = dial_from(&rack, &mut listener, COMPUTE).expect("there is room");
+    check_traffic(compute, storage);
+}
+
+#[test]
+fn a_peer_opens_no_more_connections_than_one_may_have() {
+    check_quota(
+        PeerQuota {
+            connections: 3,
+            bytes: u64::MAX,
+        },
+        3,
+    );
+}
+
+#[test]
+fn a_peer_takes_no_more_memory_than_one_may_have() {
+    // Two receive buffers of 4 KiB each way; a send buffer for the peer's two; the words.
+    let of_one = 1024 + 2 * 4096 + 2 * 4096 + 64 * (2 + 2 + 2);
+    check_quota(
+        PeerQuota {
+            connections: usize::MAX,
+            bytes: 5 * of_one - 1,
+        },
+        4,
+    );
+}
+
+/// Handshakes that have come to a sound Hello count: they may become connections at any time.
+#[test]
+fn handshakes_under_way_count() {
+    let rack = rack();
+    let mut listener = listener(&rack);
+    let quota = PeerQuota {
+        connections: 2,
+        bytes: u64::MAX,
+    };
+    listener.set_peer_quota(quota);
+    let greeted = [greet(&rack, &mut listener), greet(&rack, &mut listener)];
+    let late = dial_from(&rack, &mut listener, COMPUTE).map(drop);
+    assert_eq!(late, Err(RefusalCode::OverQuota));
+    drop(greeted);
+    poll_until(&mut listener, |listener| listener.pending() == 0);
+    check_alive(&rack, &mut listener);
+}

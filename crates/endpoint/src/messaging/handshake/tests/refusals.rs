@@ -1,6 +1,8 @@
 //! Every reason to refuse, and that who was refused hears it.
 
-use super::rig::{Pair, START, Side, Unit, dialer, greeted, greeter, hello, keys, offer};
+use super::rig::{
+    Machine as _, Pair, START, Side, Unit, dialer, greeted, greeter, hello, keys, offer,
+};
 use crate::messaging::handshake::{Greeter, HandshakeError, RefusalCode};
 use crate::messaging::{Role, UnitTerms};
 use rackweave_base::{Memory, Qpn};
@@ -54,6 +56,13 @@ fn every_code_is_reached() {
     let mut stopping = greeted(greeter());
     stopping.machine.refuse(Code::Stopping, "");
     stopping.sent.extend(stopping.machine.poll_send().unwrap());
+    // The Offer is ready, and the Refuse goes in its place.
+    let mut greedy = greeter();
+    greedy.machine.bytes(START, &hello(|_| {}));
+    greedy.machine.act(START, &mut greedy.unit);
+    assert!(greedy.machine.agreed().is_some());
+    greedy.machine.refuse(Code::OverQuota, "3 connections");
+    greedy.sent.extend(greedy.machine.poll_send().unwrap());
     let mut late = greeter();
     late.act(START + super::rig::PATIENCE);
 
@@ -133,6 +142,7 @@ fn every_code_is_reached() {
         ),
         stopping.refusal().code,
         late.refusal().code,
+        greedy.refusal().code,
     ];
     assert_eq!(reached, Code::NAMED);
 }

@@ -40,12 +40,14 @@ pub enum RefusalCode {
     Stopping,
     /// 16: the peer took too long.
     TooLate,
+    /// 17: the peer has as many connections, or as much memory for them, as one peer may have.
+    OverQuota,
     /// Another number: of a version to come.
     Other(u16),
 }
 
 /// All that have a name, by number from 1.
-const NAMED: [RefusalCode; 16] = [
+const NAMED: [RefusalCode; 17] = [
     RefusalCode::NotSpoken,
     RefusalCode::Version,
     RefusalCode::Malformed,
@@ -62,11 +64,12 @@ const NAMED: [RefusalCode; 16] = [
     RefusalCode::BadKeys,
     RefusalCode::Stopping,
     RefusalCode::TooLate,
+    RefusalCode::OverQuota,
 ];
 
 impl RefusalCode {
     /// Every code that has a name, in the order of their numbers, from 1.
-    pub const NAMED: [Self; 16] = NAMED;
+    pub const NAMED: [Self; 17] = NAMED;
 
     /// The number on the wire.
     pub fn number(self) -> u16 {
@@ -109,6 +112,7 @@ impl fmt::Display for RefusalCode {
             Self::BadKeys => "queue pairs, regions or keys that cannot be",
             Self::Stopping => "the unit takes no more connections",
             Self::TooLate => "the peer took too long",
+            Self::OverQuota => "one peer may have no more connections or memory",
             Self::Other(number) => return write!(f, "reason {number} of a newer version"),
         })
     }

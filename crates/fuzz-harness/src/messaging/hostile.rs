@@ -1,0 +1,332 @@
+//! The hostile peer: it holds what a compute unit gets by the handshake, and WRITEs what it likes.
+
+use super::network::{HOSTILE, Network};
+use core::sync::atomic::Ordering;
+use rackweave_base::{Block, Duration, Psn, Qpn};
+use rackweave_endpoint::messaging::{Agreed, KeyedAddress, QueuePairName, UnitKeys};
+use rackweave_verbs::{
+    Access, Completion, CompletionStatus, CqId, Mtu, Operation, Peer, QpCapabilities, QpModify,
+    ReceiveSide, Region, SendSide, Verbs, WorkRequest,
+};
+use rackweave_wire::fabric::message::{
+    BUFFER_INFO_LEN, ENTRY_LEN, PIECE_HEADER_LEN, PieceHeader, Sequence, Word, own_entry,
+    peer_entry, piece_span,
+};
+use zerocopy::IntoBytes as _;
+
+/// Bytes of its buffer info, and of a WRITE at most.
+const PAGE: usize = 4096;
+
+/// One of the channels on which it sends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Outgoing {
+    /// The next package.
+    pub(super) package: u64,
+    /// The next message.
+    number: u32,
+    /// Length and bytes sent of a message that has begun.
+    begun: Option<(u64, u64)>,
+}
+
+pub(super) struct Hostile {
+    queue_pairs: Vec<QueuePairName>,
+    /// Queue pairs that carry nothing any more.
+    dead: Vec<bool>,
+    cq: CqId,
+    buffer_info: Region,
+    receive: Region,
+    source: Region,
+    /// What the victim has told it.
+    pub(super) victim: UnitKeys,
+    pub(super) agreed: Agreed,
+    /// What it has written into the victim's receive buffers.
+    pub(super) mirror: Vec<u8>,
+    pub(super) channels: Vec<Outgoing>,
+    /// WRITEs that it has posted.
+    written: u64,
+    /// Words that it has written where the victim's sender looks for free buffers.
+    pub(super) frees: u64,
+    /// It has closed the connection, or done what no unit does.
+    pub(super) has_lied: bool,
+}
+
+impl Hostile {
+    /// Makes what a unit makes. `agreed` is its own view.
+    pub(super) fn new(network: &mut Network, agreed: &Agreed) -> Self {
+        let (memory, nic) = (network.memory.clone(), &mut network.nics[HOSTILE]);
+        let pd = nic.create_pd();
+        let cq = nic.create_cq(256).expect("capacity");
+        let mut region = |len: usize| {
+            let block: Block = memory.allocate(len).expect("capacity");
+            nic.register(pd, block, Access::LOCAL_WRITE | Access::REMOTE_WRITE)
+                .expect("capacity")
+        };
+        let mine = &agreed.mine;
+        let receive_bytes = usize::from(mine.receive_buffers) * mine.receive_bytes as usize;
+        let [buffer_info, receive, source] = [PAGE, receive_bytes, PAGE].map(&mut region);
+        let channels = usize::from(agreed.channels_up + agreed.channels_down);
+        let queue_pairs = (0..channels).map(|at| {
+            let capabilities = QpCapabilities::default();
+            let qpn = nic.create_qp(pd, cq, cq, capabilities).expect("capacity");
+            let psn = Psn::new(Psn::SPACE - 3 + at as u32);
+            QueuePairName { qpn, psn }
+        });
+        let queue_pairs: Vec<_> = queue_pairs.collect();
+        let theirs = &agreed.theirs;
+        let mirror = usize::from(theirs.receive_buffers) * theirs.receive_bytes as usize;
+        let nothing = KeyedAddress {
+            address: 0,
+            rkey: source.rkey,
+        };
+        Self {
+            dead: vec![false; queue_pairs.len()],
+            queue_pairs,
+            cq,
+            buffer_info,
+            receive,
+            source,
+            victim: UnitKeys {
+                queue_pairs: Vec::new(),
+                buffer_info: nothing,
+                receive: nothing,
+            },
+            agreed: *agreed,
+            mirror: vec![0; mirror],
+            channels: vec![Outgoing::default(); usize::from(agreed.outgoing())],
+            written: 0,
+            frees: 0,
+            has_lied: false,
+        }
+    }
+
+    /// What it tells the victim.
+    pub(super) fn keys(&self) -> UnitKeys {
+        let keyed = |region: &Region| KeyedAddress {
+            address: region.address,
+            rkey: region.rkey,
+        };
+        UnitKeys {
+            queue_pairs: self.queue_pairs.clone(),
+            buffer_info: keyed(&self.buffer_info),
+            receive: keyed(&self.receive),
+        }
+    }
+
+    /// Joins its queue pairs with the victim's.
+    pub(super) fn connect(&mut self, network: &mut Network, victim: UnitKeys) {
+        let theirs = self.agreed.theirs;
+        for (mine, their) in self.queue_pairs.iter().zip(&victim.queue_pairs) {
+            let receive = ReceiveSide {
+                peer: Peer {
+                    mac: theirs.mac,
+                    ip: theirs.ip,
+                    qpn: their.qpn,
+                },
+                psn: their.psn,
+                mtu: Mtu::B1024,
+                access: Access::REMOTE_WRITE,
+                reads_in_flight_max: 1,
+                rnr_wait: Duration::ZERO,
+            };
+            let send = SendSide {
+                psn: mine.psn,
+                timeout: Duration::from_micros(200),
+                retries: 7,
+                rnr_retries: 0,
+                reads_in_flight_max: 1,
+            };
+            for modify in [
+                QpModify::Init,
+                QpModify::ReadyToReceive(receive),
+                QpModify::ReadyToSend(send),
+            ] {
+                let nic = &mut network.nics[HOSTILE];
+                nic.modify_qp(mine.qpn, modify).expect("legal transitions");
+            }
+        }
+        self.victim = victim;
+    }
+
+    /// WRITEs by the first queue pair that carries it. Whether the victim's NIC has executed it.
+    fn write_at(&mut self, network: &mut Network, to: KeyedAddress, bytes: &[u8]) -> bool {
+        if bytes.is_empty() {
+            return false;
+        }
+        self.source.block.write(0, bytes);
+        let operation = Operation::Write {
+            address: to.address,
+            rkey: to.rkey,
+            immediate: None,
+        };
+        self.written += 1;
+        let segment = self.source.segment(0, bytes.len() as u32);
+        let request = WorkRequest::new(self.written, operation, &[segment]);
+        for at in 0..self.queue_pairs.len() {
+            if self.dead[at] {
+                continue;
+            }
+            let qpn = self.queue_pairs[at].qpn;
+            let posted = network.nics[HOSTILE].post_send(qpn, request).is_ok();
+            network.settle();
+            let mut completions = Vec::new();
+            network.nics[HOSTILE].poll_cq(self.cq, 64, &mut completions);
+            let done = |completion: &Completion| {
+                completion.id == self.written && completion.status == CompletionStatus::Success
+            };
+            if posted && completions.iter().any(done) {
+                return true;
+            }
+            self.dead[at] = true;
+        }
+        false
+    }
+
+    /// Any bytes into the receive buffers, as far as they reach.
+    pub(super) fn write_buffers(&mut self, network: &mut Network, offset: usize, bytes: &[u8]) {
+        let offset = offset % self.mirror.len();
+        let bytes = &bytes[..bytes.len().min(self.mirror.len() - offset)];
+        let to = KeyedAddress {
+            address: self.victim.receive.address + offset as u64,
+            rkey: self.victim.receive.rkey,
+        };
+        if self.write_at(network, to, bytes) {
+            self.mirror[offset..offset + bytes.len()].copy_from_slice(bytes);
+        }
+    }
+
+    /// Any bytes into the buffer info, as far as it reaches.
+    pub(super) fn write_info(&mut self, network: &mut Network, offset: usize, bytes: &[u8]) {
+        let len = BUFFER_INFO_LEN as usize;
+        let offset = offset % len;
+        let bytes = &bytes[..bytes.len().min(len - offset)];
+        let to = KeyedAddress {
+            address: self.victim.buffer_info.address + offset as u64,
+            rkey: self.victim.buffer_info.rkey,
+        };
+        // A WRITE may reach into one word more than it has bytes for.
+        self.frees += bytes.len() as u64 / 8 + 2;
+        self.write_at(network, to, bytes);
+    }
+
+    pub(super) fn write_word(&mut self, network: &mut Network, entry: usize, word: u64) {
+        self.write_info(network, entry * ENTRY_LEN as usize, &word.to_le_bytes());
+    }
+
+    /// A WRITE to where it has no right to write.
+    ///
+    /// # Panics
+    /// If it is executed.
+    pub(super) fn write_elsewhere(&mut self, network: &mut Network, to: KeyedAddress) {
+        let done = self.write_at(network, to, &[0xee; 64]);
+        assert!(!done, "a WRITE to {to:?} is executed");
+    }
+
+    /// The receive buffer of a package of a channel.
+    pub(super) fn buffer_of(&self, channel: usize, package: u64) -> usize {
+        let (channels, count) = (self.channels.len(), self.count(channel));
+        channel + channels * (package % count) as usize
+    }
+
+    /// The receive buffers of a channel.
+    pub(super) fn count(&self, channel: usize) -> u64 {
+        let buffers = usize::from(self.agreed.theirs.receive_buffers);
+        (channel..buffers).step_by(self.channels.len()).count() as u64
+    }
+
+    pub(super) fn receive_bytes(&self) -> usize {
+        self.agreed.theirs.receive_bytes as usize
+    }
+
+    /// Whether the victim has said that the buffer of the next package is free.
+    pub(super) fn may_send(&self, channel: usize) -> bool {
+        let package = self.channels[channel].package;
+        let buffer = self.buffer_of(channel, package) as u8;
+        let entry = peer_entry(buffer) * ENTRY_LEN as usize;
+        let word = u64::from_le(self.buffer_info.block.word(entry).load(Ordering::Acquire));
+        let sequence = Sequence::of(package);
+        package < self.count(channel) || word == u64::from(Word::Free { sequence })
+    }
+
+    /// The next piece of a message, of which `total` bytes are new if none has begun.
+    pub(super) fn piece(&mut self, channel: usize, total: u64, room: usize) -> Vec<u8> {
+        let of = &mut self.channels[channel];
+        let (total, offset) = of.begun.unwrap_or((total, 0));
+        let length = (total - offset).min((room - PIECE_HEADER_LEN) as u64);
+        let header = PieceHeader {
+            opcode: of.number.into(),
+            length: (length as u32).into(),
+            total: total.into(),
+            offset: offset.into(),
+            message: of.number.into(),
+            flags: 0.into(),
+        };
+        let bytes = (0..length).map(|at| (offset + at) as u8 ^ of.number as u8);
+        let bytes = header.as_bytes().iter().copied().chain(bytes).collect();
+        of.begun = (offset + length < total).then_some((total, offset + length));
+        of.number = of.number.wrapping_add(u32::from(of.begun.is_none()));
+        bytes
+    }
+
+    /// A package of as many pieces as fit, of messages with these lengths.
+    pub(super) fn package(&mut self, channel: usize, lengths: &[u64]) -> Vec<u8> {
+        let room = self.receive_bytes();
+        let mut package = Vec::new();
+        for &length in lengths {
+            let least = PIECE_HEADER_LEN + usize::from(length > 0);
+            if package.len() + least > room {
+                break;
+            }
+            let piece = self.piece(channel, length, room - package.len());
+            let span = piece_span(piece.len() - PIECE_HEADER_LEN);
+            let end = (package.len() + span).min(room);
+            package.extend_from_slice(&piece);
+            package.resize(end, 0);
+        }
+        package
+    }
+
+    /// Writes a package and the word that tells of it.
+    pub(super) fn send(&mut self, network: &mut Network, channel: usize, package: &[u8]) {
+        let number = self.channels[channel].package;
+        let buffer = self.buffer_of(channel, number);
+        self.write_buffers(network, buffer * self.receive_bytes(), package);
+        let word = Word::Filled {
+            sequence: Sequence::of(number),
+            length: package.len() as u32,
+        };
+        self.write_word(network, own_entry(buffer as u8), word.into());
+        self.channels[channel].package += 1;
+    }
+
+    /// Tells the victim's sender that a buffer is free which holds a package, if one does.
+    pub(super) fn free(&mut self, network: &mut Network, buffer: u8) {
+        let buffer = buffer % self.agreed.mine.receive_buffers;
+        let entry = own_entry(buffer) * ENTRY_LEN as usize;
+        let word = self.buffer_info.block.word(entry);
+        let word = u64::from_le(word.load(Ordering::Acquire));
+        if let Ok(Word::Filled { sequence, .. }) = Word::try_from(word) {
+            let (channels, buffers) = (self.agreed.incoming(), self.agreed.mine.receive_buffers);
+            let of_channel = (buffer % channels..buffers)
+                .step_by(channels.into())
+                .count();
+            let sequence = Sequence::of(u64::from(sequence.get()) + of_channel as u64);
+            self.write_word(network, peer_entry(buffer), Word::Free { sequence }.into());
+        }
+    }
+
+    /// Breaks a queue pair, or takes a region away.
+    pub(super) fn withdraw(&mut self, network: &mut Network, what: usize) {
+        let nic = &mut network.nics[HOSTILE];
+        match what {
+            0 => drop(nic.deregister(&self.buffer_info)),
+            1 => drop(nic.deregister(&self.receive)),
+            _ => {
+                let at = what % self.queue_pairs.len();
+                let qpn: Qpn = self.queue_pairs[at].qpn;
+                // It may be in error already.
+                let _ = nic.modify_qp(qpn, QpModify::Error);
+                self.dead[at] = true;
+            }
+        }
+    }
+}
