@@ -12,7 +12,7 @@ struct Step {
     run: fn() -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 17] = [
     Step {
         name: "fmt",
         about: "the code is formatted",
@@ -53,6 +53,11 @@ const STEPS: [Step; 16] = [
         name: "miri",
         about: "no undefined behaviour in memory, rings, messages and pools, where rustup is",
         run: nightly::miri,
+    },
+    Step {
+        name: "tsan",
+        about: "no data race of threads over memory, rings, pools and caches, where rustup is",
+        run: nightly::tsan,
     },
     Step {
         name: "demo",
