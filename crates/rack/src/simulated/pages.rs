@@ -114,7 +114,9 @@ impl SimulatedRack {
     /// Opens a store of pages to these nodes and closes it to all others. False if there is no such
     /// store.
     pub fn open_store_to(&mut self, store: u8, nodes: &[NodeId]) -> bool {
-        self.control(|controller, site| controller.open_store_to(site, store, nodes))
+        let opened = self.control(|controller, site| controller.open_store_to(site, store, nodes));
+        self.wake_all();
+        opened
     }
 
     /// Pages whose newest version went down with a node.
