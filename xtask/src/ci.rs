@@ -1,7 +1,7 @@
 //! Every check, cheap ones first, each with a line that says how it went and how long it took.
 
 use crate::process::{self, capture, cargo, in_root, release_binary, target_dir};
-use crate::{Failure, canary, json, tidy};
+use crate::{Failure, canary, json, nightly, tidy};
 use std::process::Command;
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ struct Step {
     run: fn() -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 17] = [
     Step {
         name: "fmt",
         about: "the code is formatted",
@@ -52,7 +52,12 @@ const STEPS: [Step; 16] = [
     Step {
         name: "miri",
         about: "no undefined behaviour in memory, rings, messages and pools, where rustup is",
-        run: miri,
+        run: nightly::miri,
+    },
+    Step {
+        name: "tsan",
+        about: "no data race of threads over memory, rings, pools and caches, where rustup is",
+        run: nightly::tsan,
     },
     Step {
         name: "demo",
@@ -171,50 +176,6 @@ fn loom() -> Result<(), Failure> {
             .arg("--target-dir")
             .arg(target_dir().join(scheduler));
         process::run(command.env("RUSTFLAGS", format!("--cfg {scheduler}")))?;
-    }
-    Ok(())
-}
-
-/// The compiler with Miri: one that is known to pass.
-const NIGHTLY: &str = "nightly-2026-05-20";
-
-/// The tests that reach the code with `unsafe` in them, and that Miri can run in a minute or two.
-/// It knows neither memfd nor the sockets of links.
-fn miri() -> Result<(), Failure> {
-    if in_root("rustup").arg("--version").output().is_err() {
-        println!("rustup is not installed, and Miri comes with it");
-        return Ok(());
-    }
-    let install = ["toolchain", "install", NIGHTLY, "--profile", "minimal"];
-    let components = ["--component", "miri,rust-src", "--no-self-update"];
-    process::run(in_root("rustup").args(install).args(components))?;
-    let packages = [
-        ("rackweave-base", &["memory::", "packet::"][..]),
-        ("rackweave-link", &["ring::"]),
-        (
-            "rackweave-endpoint",
-            &[
-                "messaging::tests::basics::a_message_is_written_in_place",
-                "messaging::tests::garbage::a_message_that_changes_its_mind",
-                "page_store::pool::",
-            ],
-        ),
-    ];
-    for (package, which) in packages {
-        let mut command = in_root("cargo");
-        command
-            .arg(format!("+{NIGHTLY}"))
-            .args(["miri", "test", "--package", package, "--lib"])
-            .arg("--target-dir")
-            .arg(target_dir().join("miri"))
-            .arg("--")
-            .args(which)
-            // Not the cargo that runs this: that one is stable, and says so to its children.
-            .env_remove("CARGO")
-            .env_remove("RUSTUP_TOOLCHAIN")
-            .env("MIRIFLAGS", "-Zmiri-disable-isolation")
-            .env("PROPTEST_CASES", "16");
-        process::run(&mut command)?;
     }
     Ok(())
 }

@@ -5,12 +5,13 @@
 //! so are two atomic accesses of different sizes. Everything here accesses the aligned words that
 //! the bytes lie in, atomically and relaxed, and replaces parts of words. On x86-64 assembly does
 //! what comes to the same, with wider loads and stores. Bytes that others write during a copy come
-//! out old or new.
+//! out old or new. Miri and ThreadSanitizer (`cfg(rackweave_tsan)`) see no accesses of assembly, so
+//! they get the portable code.
 //!
 //! *Shared* memory is a block's: it begins at a word and ends with one. *Own* memory is the
 //! caller's alone.
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, rackweave_tsan))))]
 mod x86_64;
 
 use core::ops::Range;
@@ -46,9 +47,9 @@ pub(super) unsafe fn load_shared(source: *const u8, target: *mut u8, len: usize)
     }
     // SAFETY: as the caller promises.
     unsafe {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[cfg(all(target_arch = "x86_64", not(any(miri, rackweave_tsan))))]
         x86_64::copy(source, target, len);
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        #[cfg(not(all(target_arch = "x86_64", not(any(miri, rackweave_tsan)))))]
         load_words(source, target, len);
     }
 }
@@ -75,9 +76,9 @@ pub(super) unsafe fn store_shared(source: *const u8, target: *mut u8, len: usize
     }
     // SAFETY: as the caller promises.
     unsafe {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[cfg(all(target_arch = "x86_64", not(any(miri, rackweave_tsan))))]
         x86_64::copy(source, target, len);
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        #[cfg(not(all(target_arch = "x86_64", not(any(miri, rackweave_tsan)))))]
         store_words(source, target, len);
     }
 }
@@ -98,7 +99,7 @@ pub(super) unsafe fn copy_shared(source: *const u8, target: *mut u8, len: usize)
         }
         return;
     }
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, rackweave_tsan))))]
     if !overlap {
         // SAFETY: valid by contract.
         return unsafe { x86_64::copy(source, target, len) };
@@ -124,7 +125,7 @@ pub(super) unsafe fn fill_shared(target: *mut u8, value: u8, len: usize) {
 /// `target` must be shared memory, valid for writes of as many bytes.
 pub(super) unsafe fn stream_shared(source: &[u8], target: *mut u8) {
     // Streaming stores need an aligned target. What is in front of it and behind it is copied.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, rackweave_tsan))))]
     let streamed = {
         let head = target.addr().wrapping_neg() % x86_64::STREAMED;
         let head = head.min(source.len());
@@ -133,7 +134,7 @@ pub(super) unsafe fn stream_shared(source: &[u8], target: *mut u8) {
         unsafe { x86_64::stream(source.as_ptr().add(head), target.add(head), len) };
         head..head + len
     };
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, rackweave_tsan)))))]
     let streamed = 0..0;
     for part in [0..streamed.start, streamed.end..source.len()] {
         // SAFETY: within the ranges, valid by contract.
@@ -152,7 +153,7 @@ pub(super) unsafe fn stream_shared(source: &[u8], target: *mut u8) {
 /// pass streaming stores that are still on their way to memory.
 pub(super) fn fence_streaming() {
     // SAFETY: it takes no operands, and every x86-64 processor has it.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, rackweave_tsan))))]
     unsafe {
         core::arch::x86_64::_mm_sfence();
     }

@@ -26,9 +26,8 @@ impl Controller {
         };
         let sizes: Vec<u64> = book.spec.stores.iter().map(|store| store.pages).collect();
         let (pd, _) = self.home(site, server)?;
-        let access = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
         for pages in sizes {
-            let region = make(site, server, pd, pages * ENTRY_LEN, access)?;
+            let region = make(site, server, pd, pages * ENTRY_LEN, region_access())?;
             self.pages.as_mut().expect("as above").fallback.push(region);
         }
         Ok(())
@@ -69,6 +68,7 @@ impl Controller {
             .map(|(&region, store)| (region, store.pages))
             .collect();
         let (node, channel) = (book.pool.node, &book.channels[worker]);
+        let open = pages.index(node).map(|index| pages.members[index]);
         let (slots, cq) = (channel.slots, channel.cq);
         let (pd, _) = self.home(site, node)?;
         let (server_pd, server_cq) = self.home(site, server)?;
@@ -97,20 +97,29 @@ impl Controller {
         let control = book.channels[worker].control;
         let fallback = (0u8..).zip(&regions).map(|(store, (region, entries))| {
             let at = control::entries_at(slots, store);
-            let key = u64::from(region.rkey.0);
-            site.store_word(node, control.rkey, at, region.address.to_le_bytes());
-            site.store_word(node, control.rkey, at + 8, key.to_le_bytes());
+            // Without a key, whoever keeps no rules cannot reach the entries.
+            let (address, rkey) = match open.is_some_and(|open| open.has(store)) {
+                true => (region.address, region.rkey),
+                false => (control::NO_ENTRIES, Rkey(0)),
+            };
+            site.store_word(node, control.rkey, at, address.to_le_bytes());
+            site.store_word(node, control.rkey, at + 8, u64::from(rkey.0).to_le_bytes());
             PageFallback {
                 store,
                 qpn: near,
-                address: region.address,
-                rkey: region.rkey,
+                address,
+                rkey,
                 entries: *entries,
             }
         });
         book.channels[worker].fallback = fallback.collect();
         Ok(())
     }
+}
+
+/// What nodes may do with a region of entries: READ and compare-and-swap, no WRITE.
+pub(super) fn region_access() -> Access {
+    Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC
 }
 
 /// The first word of an entry in a server's memory.

@@ -3,15 +3,16 @@
 //! `spec` what is wanted and what comes of it; `set_up` the whole, `node` buffer frames, channels
 //! and slots, `stores` their stores, `fallback` the entries in a memory server; `nvme` the queues
 //! at a target; `repair` movements and targets that fail, `death` nodes that die and return,
-//! `losses` what is lost then; `renew` channels that are connected afresh; `rebuild` a directory
-//! that was lost, from what nodes claim (`claims`); `promote` which pages the switch indexes;
-//! `book` what is known of it all.
+//! `losses` what is lost then; `renew` channels that are connected afresh; `membership` which
+//! stores are open to which nodes; `rebuild` a directory that was lost, from what nodes claim
+//! (`claims`); `promote` which pages the switch indexes; `book` what is known of it all.
 
 mod book;
 mod claims;
 mod death;
 mod fallback;
 mod losses;
+mod membership;
 mod node;
 mod nvme;
 mod promote;

@@ -1,4 +1,4 @@
-//! Channels that are connected afresh, and stores that are opened to nodes.
+//! Channels that are connected afresh.
 //!
 //! A node whose queue pairs have given up, as after a cable was cut for long, writes a plea into
 //! the channel's control region. The channel is then stopped, connected afresh at both ends, and
@@ -7,7 +7,6 @@
 use super::PageSetUpError;
 use super::set_up::with_pages;
 use crate::{Controller, Site};
-use rackweave_base::NodeId;
 use rackweave_base::canary::{Canary, planted};
 use rackweave_wire::fabric::page::control;
 
@@ -45,7 +44,7 @@ impl Controller {
     }
 
     /// Connects a channel to the memory server afresh.
-    fn renew_server(
+    pub(super) fn renew_server(
         &mut self,
         site: &mut dyn Site,
         index: usize,
@@ -120,26 +119,5 @@ impl Controller {
         let book = self.pages.as_mut().expect("as above");
         book.nodes[index] = Some(node);
         opened
-    }
-
-    /// Opens a store to these nodes and closes it to all others: their requests about its pages are
-    /// refused and counted. To begin with, every store is open to every node. False if there is no
-    /// such store.
-    pub fn open_store_to(&mut self, site: &mut dyn Site, store: u8, nodes: &[NodeId]) -> bool {
-        let Some(book) = &mut self.pages else {
-            return false;
-        };
-        if usize::from(store) >= book.spec.stores.len() {
-            return false;
-        }
-        for (member, stores) in book.spec.nodes.iter().zip(&mut book.members) {
-            let is_member = nodes.contains(&member.node);
-            stores.set(store, is_member);
-            // A dead node gets its stores when it comes back.
-            with_pages(site, |pages| {
-                pages.set_member(member.node.0, store, is_member)
-            });
-        }
-        true
     }
 }

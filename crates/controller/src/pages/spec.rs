@@ -74,7 +74,8 @@ pub struct PageFallback {
     pub store: u8,
     /// The channel's queue pair to the server.
     pub qpn: Qpn,
-    /// The entry of page 0.
+    /// The entry of page 0; [`rackweave_wire::fabric::page::control::NO_ENTRIES`] if the store is
+    /// not open to the node.
     pub address: u64,
     /// The key of the server's region.
     pub rkey: rackweave_base::Rkey,

@@ -2,6 +2,7 @@
 
 mod races;
 mod restarts;
+mod rogue;
 
 use super::*;
 use crate::config::NodeConfig;

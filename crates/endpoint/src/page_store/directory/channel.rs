@@ -156,6 +156,7 @@ impl Channel {
                             return self.wait(now, slot, task, waits);
                         }
                         Err(Refused::NoEntry) => Step::End(Answer::Invalid, NO_LATCH),
+                        Err(Refused::NotMember) => Step::End(Answer::NotMember, NO_LATCH),
                     }
                 }
             }
@@ -233,7 +234,7 @@ impl Channel {
                 }
             };
         }
-        let (qpn, entry, rkey) = self.entry_of(task).ok_or(Refused::NoEntry)?;
+        let (qpn, entry, rkey) = self.entry_of(task)?;
         if self.server.is_lost {
             return Err(Refused::Lost(Connection::Server));
         }
@@ -260,12 +261,17 @@ impl Channel {
         }
     }
 
-    /// Queue pair, address and key of the entry of a task's page, if there is one.
-    fn entry_of(&self, task: &Task) -> Option<(Qpn, u64, Rkey)> {
-        let page = task.goal.page()?;
+    /// Queue pair, address and key of the entry of a task's page.
+    fn entry_of(&self, task: &Task) -> Result<(Qpn, u64, Rkey), Refused> {
+        let page = task.goal.page().ok_or(Refused::NoEntry)?;
         let store = page.store();
-        let parts = self.parts.fallback.iter().find(|f| f.store == store)?;
-        Some((parts.qpn, parts.entry(page)?, parts.rkey))
+        let parts = self.parts.fallback.iter().find(|f| f.store == store);
+        let parts = parts.ok_or(Refused::NoEntry)?;
+        if !parts.is_open() {
+            return Err(Refused::NotMember);
+        }
+        let entry = parts.entry(page).ok_or(Refused::NoEntry)?;
+        Ok((parts.qpn, entry, parts.rkey))
     }
 
     /// What a completion means for the operation that waits for it.

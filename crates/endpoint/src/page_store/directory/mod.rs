@@ -23,6 +23,8 @@ mod history_tests;
 #[cfg(test)]
 mod played;
 #[cfg(test)]
+mod rogue_tests;
+#[cfg(test)]
 mod tests;
 
 pub use channel::Channel;

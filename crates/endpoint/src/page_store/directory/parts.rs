@@ -106,7 +106,7 @@ pub struct FallbackParts {
     /// The queue pair to the server, ready to send, with READs and atomics. Stores may share it.
     /// Its send queue holds at least one request for each slot.
     pub qpn: Qpn,
-    /// The address of the entry of page 0: a multiple of 16.
+    /// The address of the entry of page 0: a multiple of 16, or [`control::NO_ENTRIES`].
     pub address: u64,
     /// The key of the server's region, for remote READs and atomics.
     pub rkey: Rkey,
@@ -117,6 +117,11 @@ pub struct FallbackParts {
 }
 
 impl FallbackParts {
+    /// Whether the node has the key of the entries: the store is open to it.
+    pub(super) fn is_open(&self) -> bool {
+        self.address != control::NO_ENTRIES
+    }
+
     /// The address of the entry of a page of this store; nothing if there is no such page.
     pub(super) fn entry(&self, page: PageId) -> Option<u64> {
         (page.index() < self.entries).then(|| self.address + ENTRY_LEN * page.index())

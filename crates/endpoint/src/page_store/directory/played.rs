@@ -155,6 +155,11 @@ impl Model {
         model
     }
 
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.events.is_empty()
+    }
+
     fn push(&mut self, at: u64, event: Event) {
         self.sequence += 1;
         self.events.insert((at, self.sequence), event);
@@ -253,14 +258,14 @@ impl Model {
         }
     }
 
-    fn entry_words(&self, page: PageId) -> (FallbackLatch, Place) {
+    pub fn entry_words(&self, page: PageId) -> (FallbackLatch, Place) {
         let mut bytes = [0; 16];
         self.server.read(16 * page.index() as usize, &mut bytes);
         let word = |at| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap());
         (FallbackLatch(word(0)), Place(word(8)))
     }
 
-    fn set_entry_words(&self, page: PageId, latch: FallbackLatch, place: Place) {
+    pub fn set_entry_words(&self, page: PageId, latch: FallbackLatch, place: Place) {
         let at = 16 * page.index() as usize;
         self.server.write(at, &latch.0.to_le_bytes());
         self.server.write(at + 8, &place.0.to_le_bytes());

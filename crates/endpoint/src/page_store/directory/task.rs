@@ -204,6 +204,8 @@ pub(super) enum Refused {
     Lost(Connection),
     /// There is no such entry.
     NoEntry,
+    /// The store is not open to the node.
+    NotMember,
 }
 
 /// Whether a queue pair took a work request.

@@ -3,7 +3,7 @@
 use super::bench::{Bench, counter, increment, page};
 use crate::page_store::Mode::{Exclusive, Shared};
 use crate::page_store::{FixError, FlushError, Loss, PoolConfig};
-use rackweave_wire::fabric::page::PageHeader;
+use rackweave_wire::fabric::page::{LatchWord, PageHeader};
 
 fn bench(nodes: usize, workers: usize) -> Bench {
     Bench::new(11, nodes, workers, 8, 200)
@@ -358,4 +358,25 @@ fn what_was_done_although_nobody_answered_is_not_undone() {
         .wait(|bench| bench.workers[0].take_flush(flush))
         .unwrap();
     assert!(bench.rack.model().durable.contains_key(&page(1)));
+}
+
+/// As a member of the store can do with an entry in a memory server.
+#[test]
+fn a_version_that_another_node_sets_back_under_the_latch_is_taken_over() {
+    let mut bench = bench(2, 1);
+    for count in 1..4 {
+        assert_eq!(bench.change(0, 1), Ok(count));
+    }
+    let mut guard = bench.fix(0, 1, Exclusive).unwrap();
+    assert_eq!(increment(&mut guard), 4);
+    let back = LatchWord::open(0).locked();
+    bench.rack.model().forged.insert(page(1));
+    bench.rack.model().entries.get_mut(&page(1)).unwrap().latch = back;
+    drop(guard);
+    bench.settle();
+    for node in [1, 0] {
+        let guard = bench.fix(node, 1, Shared).unwrap();
+        assert_eq!((counter(&guard), guard.version()), (4, 1), "node {node}");
+    }
+    assert_eq!(bench.change(1, 1), Ok(5));
 }

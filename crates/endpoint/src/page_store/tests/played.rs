@@ -19,6 +19,8 @@ pub struct Rack(Arc<Mutex<Model>>);
 #[derive(Debug)]
 pub struct Model {
     pub entries: HashMap<PageId, Entry>,
+    /// Pages whose entries a node has written that breaks the protocol.
+    pub forged: HashSet<PageId>,
     /// What a read of a home gives.
     pub homes: HashMap<PageId, Vec<u8>>,
     /// What it would give after a power cut.
@@ -111,6 +113,7 @@ impl Rack {
     pub fn new(seed: u64, page_size: usize, pages: u64) -> Self {
         Self(Arc::new(Mutex::new(Model {
             entries: HashMap::new(),
+            forged: HashSet::new(),
             homes: HashMap::new(),
             durable: HashMap::new(),
             flushes: 0,
@@ -276,7 +279,11 @@ impl Model {
                 entry.latch = entry.latch.changed();
                 let found = header(self, frame);
                 assert_eq!(found.page, page.tag());
-                assert_eq!((found.version, found.checksum), (entry.latch.version(), 0));
+                let version = match self.forged.contains(&page) {
+                    true => found.version,
+                    false => entry.latch.version(),
+                };
+                assert_eq!((found.version, found.checksum), (version, 0));
                 (entry.holder, entry.is_doubted) = (None, false);
                 entry.place = entry.place.moved(me, frame);
                 Answer::Done
@@ -326,7 +333,9 @@ impl Model {
                         entry.holder = Some(me);
                         entry.latch = entry.latch.locked();
                     }
-                    if have == Some(entry.latch.version()) {
+                    // A changed page is the newest, whatever number its version has.
+                    let is_at = entry.place.is_at(me, frame) && entry.place.is_dirty();
+                    if have == Some(entry.latch.version()) || have.is_some() && is_at {
                         Answer::Unchanged
                     } else {
                         let from = self.source(page, &mut entry, me, frame);

@@ -122,8 +122,9 @@ impl<D: Directory> Worker<D> {
         };
         match answer {
             Answer::Done if unfix.changed => {
-                // Higher if it was done, and changed again, before this answer came.
-                debug_assert!(latch.version() > unfix.version);
+                // The directory's version is higher if it was done, and changed again, before this
+                // answer came. It is lower if a node that breaks the protocol has set an entry in
+                // the memory server back; the next fix takes the entry's version over.
                 // The next one, or a higher one if the page was in doubt meanwhile.
                 let version = self.pool.header_version(unfix.write.frame());
                 meta.version.store(version, Ordering::Release);

@@ -73,7 +73,10 @@ pub const fn server_plea_at(slots: u16) -> u64 {
     generation_at(slots) + 24
 }
 
-/// Where address and key of a store's entries are.
+/// The address of the entries of a store that is not open to the node, which has no key to them.
+pub const NO_ENTRIES: u64 = 0;
+
+/// Where address and key of a store's entries are; [`NO_ENTRIES`] if it is not open to the node.
 pub const fn entries_at(slots: u16, store: u8) -> u64 {
     generation_at(slots) + 32 + store as u64 * 16
 }

@@ -5,7 +5,7 @@
 
 use super::super::Answer;
 use super::super::step::{Event, FAILURES_MAX, Goal, NO_LATCH, Step, Word, storage};
-use super::gone;
+use super::{gone, is_overtaken_often};
 use crate::page_store::directory::Op;
 use rackweave_wire::fabric::page::{
     Completion, FallbackLatch, LatchWord, Operation, Outcome, PageId, Place, Status,
@@ -49,6 +49,7 @@ pub(in super::super) struct Evict {
     latch: LatchWord,
     place: Place,
     failures: u8,
+    overtaken: u8,
 }
 
 impl Evict {
@@ -66,6 +67,7 @@ impl Evict {
             latch: NO_LATCH,
             place: Place::HOME,
             failures: 0,
+            overtaken: 0,
         }
     }
 
@@ -131,6 +133,7 @@ impl Evict {
             (State::Writing, Event::Due { tired: true }) => self.finish(Answer::Gone),
             (State::Writing, Event::Due { .. }) => self.write(),
             (State::Finishing(answer), Event::Swapped(before)) => self.finished(answer, before),
+            (State::Rereading(_), Event::Due { tired: false }) => Step::ReadEntry,
             (State::Rereading(answer), Event::Entry(latch, place)) => {
                 if latch.is_indexed() {
                     return Step::Switch(Goal::Do(self.op()));
@@ -194,8 +197,7 @@ impl Evict {
 
     fn marked(&mut self, before: u64) -> Step {
         if before != self.place.0 {
-            self.state = State::Reading;
-            return Step::ReadEntry;
+            return self.overtaken(State::Reading);
         }
         self.place = self.place.writing();
         (self.mine, self.sure) = (true, true);
@@ -260,8 +262,16 @@ impl Evict {
         if before == self.place.0 {
             return self.ended(answer);
         }
-        self.state = State::Rereading(answer);
-        Step::ReadEntry
+        self.overtaken(State::Rereading(answer))
+    }
+
+    /// Another node has changed the place since it was read.
+    fn overtaken(&mut self, state: State) -> Step {
+        self.state = state;
+        match is_overtaken_often(&mut self.overtaken) {
+            true => Step::Pause,
+            false => Step::ReadEntry,
+        }
     }
 
     /// A write that was overtaken has brought home what nobody wants any more.

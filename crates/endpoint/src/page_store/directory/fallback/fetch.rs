@@ -7,7 +7,7 @@
 
 use super::super::step::{Event, FAILURES_MAX, Goal, NO_LATCH, Step, Word, storage};
 use super::super::{Answer, Mode, Op, Served};
-use super::{gone, released, taken};
+use super::{gone, is_overtaken_often, released, taken};
 use rackweave_wire::fabric::page::{
     Completion, FallbackLatch, LatchWord, Operation, Outcome, PageId, Place, Request, Response,
     Source, Status,
@@ -58,6 +58,7 @@ pub(in super::super) struct Fetch {
     /// Whether to make this node's buffer frame known.
     enlist: bool,
     failures: u8,
+    overtaken: u8,
 }
 
 impl Fetch {
@@ -74,6 +75,7 @@ impl Fetch {
             place: Place::HOME,
             enlist: mode == Mode::Shared,
             failures: 0,
+            overtaken: 0,
         }
     }
 
@@ -92,6 +94,10 @@ impl Fetch {
                 // The node is not known any more; soon the place will be another.
                 _ => self.refused(response, Status::Invalid),
             },
+            // The place names no buffer frame of that node: whoever wrote it broke the protocol.
+            (State::FromFrame, Event::Answered(response)) if response.status == Status::Invalid => {
+                self.retry()
+            }
             (State::FromFrame | State::FromHome, Event::Answered(response)) => {
                 self.refused(response, Status::NotIndexed)
             }
@@ -206,10 +212,19 @@ impl Fetch {
     }
 
     fn latching(&mut self, before: u64) -> Step {
-        if before == self.latch.0 {
-            self.latch = taken(self.latch, self.me);
+        if before != self.latch.0 {
+            return self.overtaken();
         }
+        self.latch = taken(self.latch, self.me);
         self.reread()
+    }
+
+    /// Another node has changed the entry since it was read.
+    fn overtaken(&mut self) -> Step {
+        match is_overtaken_often(&mut self.overtaken) {
+            true => Step::Pause,
+            false => self.reread(),
+        }
     }
 
     fn latched(&mut self, latch: FallbackLatch, place: Place) -> Step {
@@ -238,7 +253,8 @@ impl Fetch {
                     return match self.have {
                         // It has been published anew under another version number.
                         Some(_) => Step::End(Answer::Unchanged, self.latch.latch()),
-                        None => self.fail(Answer::Invalid, self.latch.latch()),
+                        // Whoever wrote that broke the protocol.
+                        None => self.fail(Answer::Gone, self.latch.latch()),
                     };
                 }
                 // Somebody may be about to read from it: he must not find the same place again.
@@ -267,7 +283,7 @@ impl Fetch {
 
     fn dropped(&mut self, before: u64) -> Step {
         if before != self.place.0 {
-            return self.reread();
+            return self.overtaken();
         }
         self.place = self.without_place();
         self.ask(State::FromHome, Operation::ReadHome, self.page)

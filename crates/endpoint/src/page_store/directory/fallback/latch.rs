@@ -5,7 +5,7 @@
 
 use super::super::step::{Event, Goal, Step, Word};
 use super::super::{Answer, Op};
-use super::{gone, released};
+use super::{gone, is_overtaken_often, released};
 use rackweave_wire::fabric::page::{FallbackLatch, LatchWord, Place};
 
 /// What it waits for.
@@ -27,6 +27,7 @@ pub(in super::super) struct Latch {
     state: State,
     latch: FallbackLatch,
     place: Place,
+    overtaken: u8,
 }
 
 impl Latch {
@@ -38,6 +39,7 @@ impl Latch {
             state: State::Reading,
             latch: FallbackLatch::default(),
             place: Place::HOME,
+            overtaken: 0,
         }
     }
 
@@ -65,7 +67,10 @@ impl Latch {
 
     fn again(&mut self) -> Step {
         self.state = State::Reading;
-        Step::ReadEntry
+        match is_overtaken_often(&mut self.overtaken) {
+            true => Step::Pause,
+            false => Step::ReadEntry,
+        }
     }
 
     fn read(&mut self) -> Step {

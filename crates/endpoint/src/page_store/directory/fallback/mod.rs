@@ -96,6 +96,17 @@ impl FallbackWalk {
     }
 }
 
+/// How often a machine reads the entry again at once because another node's change came between its
+/// READ and its compare-and-swap. After that it pauses: who changes the entry on and on, by mistake
+/// or on purpose, must not keep an operation from its end.
+const OVERTAKEN_AT_ONCE: u8 = 3;
+
+/// Counts how often a machine was overtaken, and says whether it is to pause.
+fn is_overtaken_often(overtaken: &mut u8) -> bool {
+    *overtaken = overtaken.saturating_add(1);
+    *overtaken > OVERTAKEN_AT_ONCE
+}
+
 /// The word of a latch that `me` takes.
 fn taken(word: FallbackLatch, me: u16) -> FallbackLatch {
     FallbackLatch::new(word.latch().locked(), Some(me))

@@ -1,7 +1,7 @@
 //! The played switch's answers.
 
 use super::movement::{Kind, Transfer};
-use super::{Entry, Event, Model, PAGES};
+use super::{Entry, Event, FRAMES, Model, PAGES};
 use rackweave_wire::fabric::page::{LatchWord, Operation, PageId, Request, Response, Status};
 
 impl Model {
@@ -140,8 +140,17 @@ impl Model {
             latch: LatchWord(0),
             place: rackweave_wire::fabric::page::Place::HOME,
         };
+        if kind == Kind::ReadFrame && !self.has_aim(node, request.slot) {
+            return Status::Invalid;
+        }
         self.start(node, request, command, kind, &nowhere);
         Status::Moving
+    }
+
+    /// Whether there is the buffer frame that a slot aims at.
+    fn has_aim(&self, node: u16, slot: u8) -> bool {
+        let aim = self.aims[&(node, slot)];
+        aim >> 24 < self.nodes.len() as u64 && (aim as u32 & 0xff_ffff) < FRAMES
     }
 
     fn start(&mut self, node: u16, request: Request, command: u32, kind: Kind, entry: &Entry) {

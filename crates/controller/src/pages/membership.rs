@@ -1,0 +1,85 @@
+//! Which stores are open to which nodes, and who has the keys of their entries.
+//!
+//! What goes through the switch the switch refuses. Entries in the memory server's region nodes
+//! reach by themselves, so the key is all that keeps a node from them: only a node to which the
+//! store is open has it, and a store that is closed to a node gets another key.
+
+use super::PageSetUpError;
+use super::fallback::{ENTRY_LEN, region_access};
+use super::set_up::{make, with_pages};
+use crate::{Controller, RegionName, Site};
+use rackweave_base::NodeId;
+use rackweave_verbs::QpModify;
+
+impl Controller {
+    /// Opens a store to these nodes and closes it to all others: their requests about its pages are
+    /// refused and counted, by the switch and by the NIC of the memory server. To begin with, every
+    /// store is open to every node. False if there is no such store, or the memory server has no
+    /// room for a second copy of its entries, which a new key needs; then nothing has changed.
+    pub fn open_store_to(&mut self, site: &mut dyn Site, store: u8, nodes: &[NodeId]) -> bool {
+        let Some(book) = &self.pages else {
+            return false;
+        };
+        if usize::from(store) >= book.spec.stores.len() {
+            return false;
+        }
+        let members = book.spec.nodes.iter().zip(&book.members);
+        let changes: Vec<(bool, bool)> = members
+            .map(|(member, stores)| (stores.has(store), nodes.contains(&member.node)))
+            .collect();
+        let closes = changes.iter().any(|&(was, is)| was && !is);
+        if closes && self.change_key(site, store).is_err() {
+            return false;
+        }
+        let book = self.pages.as_mut().expect("as above");
+        for (index, &(_, is_member)) in changes.iter().enumerate() {
+            book.members[index].set(store, is_member);
+            let node = book.spec.nodes[index].node;
+            // A dead node gets its stores when it comes back.
+            with_pages(site, |pages| pages.set_member(node.0, store, is_member));
+        }
+        for (index, &(was, is)) in changes.iter().enumerate() {
+            if closes || was != is {
+                self.hand_out_keys(site, index);
+            }
+        }
+        true
+    }
+
+    /// Moves a store's entries to a region with another key. Every channel is connected to the
+    /// server afresh afterwards.
+    fn change_key(&mut self, site: &mut dyn Site, store: u8) -> Result<(), PageSetUpError> {
+        let at = usize::from(store);
+        let book = self.pages.as_ref().expect("as the caller knows");
+        let (Some(server), Some(&old)) = (book.server, book.fallback.get(at)) else {
+            return Ok(());
+        };
+        let bytes = book.spec.stores[at].pages * ENTRY_LEN;
+        let (pd, _) = self.home(site, server)?;
+        let region: RegionName = make(site, server, pd, bytes, region_access())?;
+        let book = self.pages.as_mut().expect("as above");
+        // Nobody changes an entry behind the copy. What is under way is asked for again.
+        for &(_, server, far) in book.nodes.iter().flatten().flat_map(|node| &node.fallback) {
+            site.node(server, &mut |verbs| {
+                let _gone = verbs.modify_qp(far, QpModify::Reset);
+            });
+        }
+        for offset in (0..bytes).step_by(8) {
+            if let Some(word) = site.load_word(server, old.rkey, offset) {
+                site.store_word(server, region.rkey, offset, word);
+            }
+        }
+        book.fallback[at] = region;
+        site.remove_region(server, &old);
+        Ok(())
+    }
+
+    /// Connects all channels of a node to the memory server afresh, with the keys that it may have.
+    fn hand_out_keys(&mut self, site: &mut dyn Site, index: usize) {
+        let book = self.pages.as_ref().and_then(|b| b.nodes[index].as_ref());
+        for worker in 0..book.map_or(0, |node| node.channels.len()) {
+            // A node that has died meanwhile needs nothing.
+            let _dead = self.renew_server(site, index, worker);
+        }
+    }
+}

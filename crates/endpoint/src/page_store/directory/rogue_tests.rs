@@ -1,0 +1,280 @@
+//! A worker that keeps no rules: a member of the store, with the key of the directory's region in
+//! the memory server, writes what it likes into entries.
+//!
+//! What it wrote decides what the directory says of that page. It must not make an honest channel
+//! panic or wait for ever, bring another page or a torn one, or keep other pages from anybody.
+
+use super::conformance::{World, stamped};
+use super::played::{Faults, PAGE, Played, SLOTS, page};
+use super::{Answer, Directory, Mode, Op, Reply};
+use rackweave_base::{Duration, Instant, Rng};
+use rackweave_wire::fabric::page::{FallbackLatch, LatchWord, Place};
+
+/// An operation ends within its patience of a second, and what it was waiting for then.
+const LIMIT: Duration = Duration::from_millis(1_100);
+
+const ATTACKED: u64 = 1;
+const FRAME: u32 = 3;
+
+/// Nodes that do not exist, the greatest that the words can name among them.
+const NOBODY: u16 = 0x3ffe;
+const NOWHERE: u16 = 0xffff;
+
+fn fetch(n: u64, mode: Mode, frame: u32, have: Option<u64>) -> Op {
+    let page = page(n);
+    Op::Fetch {
+        page,
+        mode,
+        frame,
+        have,
+    }
+}
+
+/// Everything that a node may ask about a page.
+fn ops() -> Vec<Op> {
+    let (page, frame) = (page(ATTACKED), FRAME);
+    vec![
+        fetch(ATTACKED, Mode::Shared, frame, None),
+        fetch(ATTACKED, Mode::Exclusive, frame, None),
+        fetch(ATTACKED, Mode::Shared, frame, Some(5)),
+        fetch(ATTACKED, Mode::Exclusive, frame, Some(5)),
+        Op::Verify { page },
+        Op::Unfix { page, frame },
+        Op::Release { page },
+        Op::Own { page, frame },
+        Op::Disown { page },
+        Op::Evict {
+            page,
+            frame,
+            keep: false,
+        },
+        Op::Evict {
+            page,
+            frame,
+            keep: true,
+        },
+    ]
+}
+
+fn latches() -> Vec<FallbackLatch> {
+    let open = LatchWord::open(5);
+    let last = LatchWord::open((1 << 47) - 1);
+    vec![
+        FallbackLatch::new(open, None),
+        FallbackLatch::new(open.locked(), None),
+        FallbackLatch::new(open.locked(), Some(0)),
+        FallbackLatch::new(open.locked(), Some(1)),
+        FallbackLatch::new(open.locked(), Some(NOBODY)),
+        // Had by somebody, and not locked.
+        FallbackLatch::new(open, Some(0)),
+        FallbackLatch::new(open.locked(), Some(0)).doubted(),
+        FallbackLatch::new(open.locked(), Some(NOBODY)).doubted(),
+        FallbackLatch::new(LatchWord::open(0), None),
+        FallbackLatch::new(last, None),
+        FallbackLatch::new(last.locked(), Some(0)),
+        // The switch does not have it.
+        FallbackLatch::INDEXED,
+        FallbackLatch(u64::MAX),
+    ]
+}
+
+fn places() -> Vec<Place> {
+    vec![
+        Place::HOME,
+        Place::HOME.lost(),
+        Place::clean(0, FRAME),
+        Place::dirty(0, FRAME),
+        Place::dirty(0, FRAME).writing(),
+        Place::dirty(0, FRAME + 1),
+        // Buffer frames that hold other pages, or none, or are none.
+        Place::clean(1, 0),
+        Place::dirty(1, 0).writing(),
+        Place::HOME.writing(),
+        Place(u64::MAX),
+    ]
+}
+
+/// Steps until an operation of node 0 has ended. `forge` is done after each step.
+fn run(world: &mut Played, op: Op, mut forge: impl FnMut(&mut Played)) -> Reply {
+    let began = world.model.borrow().now;
+    world.begin(0, op).expect("a slot is free");
+    let mut is_due = true;
+    loop {
+        let reply = is_due.then(|| world.poll(0)).flatten();
+        if let Some(reply) = reply {
+            return reply;
+        }
+        let now = world.model.borrow().now;
+        let took = Duration::from_nanos(now - began);
+        assert!(took < LIMIT, "{op:?} does not end");
+        world.step();
+        forge(world);
+        let mut model = world.model.borrow_mut();
+        let due = world.channels[0].poll_timeout();
+        if let (true, Some(due)) = (model.is_idle(), due) {
+            model.now = model.now.max(due.as_nanos());
+        }
+        is_due = core::mem::take(&mut model.touched)
+            || due.is_some_and(|due| due <= Instant::from_nanos(model.now));
+    }
+}
+
+/// If a page came, it is the one that was asked for, in one version.
+fn check(world: &Played, frame: u32, n: u64, answer: Answer) {
+    if !matches!(answer, Answer::Fetched(_)) {
+        return;
+    }
+    let mut bytes = vec![0; PAGE];
+    world.frames(0).read(frame as usize * PAGE, &mut bytes);
+    let number = u64::from_le_bytes(*bytes[8..].first_chunk().unwrap());
+    let header = u64::from_le_bytes(*bytes.first_chunk().unwrap());
+    let is_whole = bytes == stamped(page(n), number, PAGE);
+    assert!(
+        is_whole,
+        "{header:#x} of version {number} in place of page {n}"
+    );
+}
+
+/// A world in which node 1 has other pages in its buffer frames.
+fn world(seed: u64) -> Played {
+    let mut world = Played::new(seed, Faults::default(), false);
+    for n in [2, 3] {
+        world
+            .frames(1)
+            .write((n as usize - 2) * PAGE, &stamped(page(n), 9, PAGE));
+    }
+    void(&mut world);
+    world
+}
+
+fn void(world: &mut Played) {
+    for frame in [0, FRAME] {
+        world
+            .frames(0)
+            .write(frame as usize * PAGE, &u64::MAX.to_le_bytes());
+    }
+}
+
+/// The buffer frame is as the operation wants it: with the page, or void.
+fn prepare(world: &mut Played, op: Op) {
+    void(world);
+    if !matches!(op, Op::Fetch { have: None, .. }) {
+        let bytes = stamped(page(ATTACKED), 5, PAGE);
+        world.frames(0).write(FRAME as usize * PAGE, &bytes);
+    }
+}
+
+/// Pages that nobody attacks are served while it goes on, and afterwards.
+fn others_go_on(world: &mut Played) {
+    for n in [0, 4] {
+        void(world);
+        let answer = run(world, fetch(n, Mode::Exclusive, 0, None), |_| {}).answer;
+        assert!(matches!(answer, Answer::Fetched(_)), "page {n}: {answer:?}");
+        check(world, 0, n, answer);
+        let release = Op::Release { page: page(n) };
+        assert_eq!(run(world, release, |_| {}).answer, Answer::Done);
+    }
+    assert_eq!(world.channels[0].room(), usize::from(SLOTS));
+}
+
+#[test]
+fn whatever_an_entry_says_every_operation_ends() {
+    for latch in latches() {
+        let mut world = world(latch.0);
+        for place in places() {
+            for op in ops() {
+                prepare(&mut world, op);
+                let entry = (page(ATTACKED), latch, place);
+                world
+                    .model
+                    .borrow()
+                    .set_entry_words(entry.0, entry.1, entry.2);
+                println!("{op:?} of {latch:?}, {place:?}");
+                let reply = run(&mut world, op, |_| {});
+                check(&world, FRAME, ATTACKED, reply.answer);
+                settle(&mut world);
+            }
+        }
+        others_go_on(&mut world);
+    }
+}
+
+/// What an operation owes is done before the next one begins, so that the answer is that one's.
+fn settle(world: &mut Played) {
+    let honest = FallbackLatch::new(LatchWord::open(5), None);
+    world
+        .model
+        .borrow()
+        .set_entry_words(page(ATTACKED), honest, Place::HOME);
+    for _ in 0..10_000 {
+        if world.channels[0].room() == usize::from(SLOTS) {
+            return;
+        }
+        world.step();
+        assert!(world.poll(0).is_none());
+    }
+    panic!("what is owed is not done");
+}
+
+/// Whoever compares and swaps never sees twice what it has read.
+#[test]
+fn an_entry_that_changes_all_the_time_keeps_nobody_for_ever() {
+    let mut tired = 0;
+    for (seed, op) in (0..).zip(ops()) {
+        let mut world = world(seed);
+        let mut rng = Rng::new(seed);
+        // Such that the operation goes on: the latch open or the node's, the page at the node.
+        let holds = matches!(op, Op::Unfix { .. } | Op::Release { .. });
+        let in_doubt = matches!(op, Op::Own { .. } | Op::Disown { .. });
+        let mut forge = |world: &mut Played| {
+            let latch = LatchWord::open(rng.below(1 << 40));
+            let latch = match (holds, in_doubt) {
+                (true, _) => FallbackLatch::new(latch.locked(), Some(0)),
+                (_, true) => FallbackLatch::new(latch.locked(), Some(0)).doubted(),
+                _ => FallbackLatch::new(latch, None),
+            };
+            let place = match matches!(op, Op::Evict { .. }) {
+                true => Place(Place::dirty(0, FRAME).0 | rng.next_u64() << 44),
+                false => Place(Place::clean(0, FRAME).0 | rng.next_u64() << 44),
+            };
+            let model = world.model.borrow();
+            model.set_entry_words(page(ATTACKED), latch, place);
+        };
+        prepare(&mut world, op);
+        forge(&mut world);
+        let reply = run(&mut world, op, forge);
+        println!("{op:?}: {:?}", reply.answer);
+        check(&world, FRAME, ATTACKED, reply.answer);
+        tired += u32::from(world.model.borrow().now > 900_000_000);
+        settle(&mut world);
+        others_go_on(&mut world);
+    }
+    assert!(tired > 2, "only {tired} operations were kept up");
+}
+
+/// Another page's buffer frame is not taken for the page's, whatever the entry says.
+#[test]
+fn another_page_is_not_brought_for_the_one_that_was_asked_for() {
+    let mut world = world(1);
+    let open = FallbackLatch::new(LatchWord::open(5), None);
+    for (place, answer) in [
+        // It may have been dropped there since: the home has it.
+        (Place::clean(1, 0), None),
+        (Place::dirty(1, 0), Some(Answer::Gone)),
+        (Place::clean(NOWHERE, 0), Some(Answer::Gone)),
+        (Place::clean(1, 0xff_ffff), Some(Answer::Gone)),
+    ] {
+        void(&mut world);
+        world
+            .model
+            .borrow()
+            .set_entry_words(page(ATTACKED), open, place);
+        let fetch = fetch(ATTACKED, Mode::Shared, FRAME, None);
+        let found = run(&mut world, fetch, |_| {}).answer;
+        match answer {
+            Some(answer) => assert_eq!(found, answer, "{place:?}"),
+            None => assert!(matches!(found, Answer::Fetched(_)), "{found:?}"),
+        }
+        check(&world, FRAME, ATTACKED, found);
+    }
+}

@@ -1,0 +1,110 @@
+//! Checks that need a nightly compiler: Miri and ThreadSanitizer. Both come with rustup, and are
+//! skipped where that is not.
+
+use crate::Failure;
+use crate::process::{self, in_root, target_dir};
+use std::process::Command;
+
+/// A compiler that is known to pass both.
+const NIGHTLY: &str = "nightly-2026-05-20";
+
+/// The tests that reach the code with `unsafe` in them, and that Miri can run in a minute or two.
+/// It knows neither memfd nor the sockets of links.
+pub fn miri() -> Result<(), Failure> {
+    if !is_installed("miri,rust-src")? {
+        return Ok(());
+    }
+    let packages = [
+        ("rackweave-base", &["memory::", "packet::"][..]),
+        ("rackweave-link", &["ring::"]),
+        (
+            "rackweave-endpoint",
+            &[
+                "messaging::tests::basics::a_message_is_written_in_place",
+                "messaging::tests::garbage::a_message_that_changes_its_mind",
+                "page_store::pool::",
+            ],
+        ),
+    ];
+    for (package, which) in packages {
+        let mut command = nightly();
+        command
+            .args(["miri", "test", "--package", package, "--lib"])
+            .arg("--target-dir")
+            .arg(target_dir().join("miri"))
+            .arg("--")
+            .args(which)
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            .env("PROPTEST_CASES", "16");
+        process::run(&mut command)?;
+    }
+    Ok(())
+}
+
+/// The tests in which threads share the memory of regions, rings, buffer frames and caches. All
+/// packages are built at once, or what they depend on is built again for each.
+///
+/// Racks are left out: to build them takes as long again as all the rest.
+pub fn tsan() -> Result<(), Failure> {
+    if !is_installed("rust-src")? {
+        return Ok(());
+    }
+    let which = [
+        "memory::",
+        "packet::",
+        "ring::",
+        "shared_memory::",
+        "messaging::columns::tests::cache_threads",
+        "page_store::pool::",
+        "page_store::tests::fixes",
+        "page_store::tests::threads::threads_of_two_nodes",
+        "sequencer::counter",
+    ];
+    let mut command = nightly();
+    command.args([
+        "test",
+        "-Zbuild-std",
+        "--target",
+        "x86_64-unknown-linux-gnu",
+    ]);
+    for package in ["rackweave-base", "rackweave-link", "rackweave-endpoint"] {
+        command.args(["--package", package]);
+    }
+    command
+        .args(["--lib", "--target-dir"])
+        .arg(target_dir().join("tsan"))
+        .arg("--")
+        .args(which)
+        .env("RUSTFLAGS", TSAN_FLAGS)
+        .env("TSAN_OPTIONS", "halt_on_error=1");
+    process::run(&mut command)
+}
+
+/// Two things that ThreadSanitizer does not see, and reports races for memory that they touch:
+/// - copies in assembly: `rackweave_tsan` has regions copied by the portable code, as Miri does;
+/// - memory that is mapped and unmapped by system calls of rustix's own. It takes the first write
+///   to a mapping for a second one to what was mapped there before. It sees the calls of libc.
+const TSAN_FLAGS: &str = "-Zsanitizer=thread --cfg rackweave_tsan --cfg rustix_use_libc";
+
+/// Cargo of the nightly compiler.
+fn nightly() -> Command {
+    let mut command = in_root("cargo");
+    command
+        .arg(format!("+{NIGHTLY}"))
+        // Not the cargo that runs this: that one is stable, and says so to its children.
+        .env_remove("CARGO")
+        .env_remove("RUSTUP_TOOLCHAIN");
+    command
+}
+
+/// Whether rustup is there; if so, it installs the compiler with these components.
+fn is_installed(components: &str) -> Result<bool, Failure> {
+    if in_root("rustup").arg("--version").output().is_err() {
+        println!("skipped: rustup is not installed, and the nightly compiler comes with it");
+        return Ok(false);
+    }
+    let install = ["toolchain", "install", NIGHTLY, "--profile", "minimal"];
+    let components = ["--component", components, "--no-self-update"];
+    process::run(in_root("rustup").args(install).args(components))?;
+    Ok(true)
+}
