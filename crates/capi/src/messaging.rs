@@ -8,7 +8,7 @@ use crate::region::{SharedRegion, rackweave_region};
 use crate::status::Status;
 use crate::wait::{RACKWEAVE_FOREVER, wait};
 use ::rackweave_rack::messaging::{
-    DialError, Dialing, EmbeddedConnection, ListenError, Listener, UnitError,
+    DialError, Dialing, ListenError, Listener, MessageConnection, UnitError,
 };
 use core::ffi::c_char;
 use rackweave_base::Duration;
@@ -83,7 +83,7 @@ impl Handled for Connection {
 }
 
 impl Connection {
-    fn up(rack: Rack, node: u16, connection: EmbeddedConnection) -> Self {
+    fn up(rack: Rack, node: u16, connection: MessageConnection) -> Self {
         let mut made = Self {
             state: State::Failed,
             node,
@@ -93,7 +93,7 @@ impl Connection {
         made
     }
 
-    fn rise(&mut self, connection: EmbeddedConnection) {
+    fn rise(&mut self, connection: MessageConnection) {
         let (senders, receivers) = connection.split();
         self.state = State::Up {
             senders: senders.into_iter().map(Some).collect(),

@@ -206,7 +206,7 @@ pub unsafe extern "C" fn rackweave_page_store_create(
         let out = unsafe { Out::new(store, "store")? };
         let pages = handle::shared::<Pages>(pages)?;
         let node = pages.rack.node_id(node)?;
-        let worker = pages.hire(node)?;
+        let worker = pages.worker(node)?;
         out.set(handle::insert(Store {
             worker,
             pages,

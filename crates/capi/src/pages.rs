@@ -8,7 +8,8 @@ use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
 use ::rackweave_rack::config::Role;
 use ::rackweave_rack::services::{
-    BLOCK, HireError, PageOptions, PageService, PageServiceError, PageWorker, Prepare, StoreMedium,
+    BLOCK, PageOptions, PageService, PageServiceError, PageWorker, Prepare, StoreMedium,
+    WorkerError,
 };
 use core::ffi::c_char;
 use rackweave_base::NodeId;
@@ -62,12 +63,12 @@ impl Pages {
 
     /// A worker of a node.
     pub fn hire(&self, node: NodeId) -> Result<PageWorker, Fault> {
-        self.service.hire(node).map_err(|error| {
+        self.service.worker(node).map_err(|error| {
             let status = match &error {
-                HireError::NoFrames(_) => Status::Refused,
-                HireError::AllTaken { .. } => Status::NoRoom,
-                HireError::Rejoin { source, .. } => set_up_status(source),
-                HireError::Open(source) => Fault::from(*source).status,
+                WorkerError::NoFrames(_) => Status::Refused,
+                WorkerError::AllTaken { .. } => Status::NoRoom,
+                WorkerError::Rejoin { source, .. } => set_up_status(source),
+                WorkerError::Open(source) => Fault::from(*source).status,
             };
             self.rack.fault(status, &error)
         })

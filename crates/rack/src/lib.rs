@@ -27,6 +27,7 @@ mod station;
 pub mod statistics;
 
 pub use build::{Address, RackError, pipeline_config, switch_config_of};
+pub use choices::Kind as RackKind;
 pub use config::{ConfigError, RackConfig};
 pub use embedded::EmbeddedRack;
 pub use flow::Flow;
@@ -36,5 +37,5 @@ pub use index::network::{
 };
 pub use index::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec, SharedServer};
 pub use pages::{PageEnds, TargetOptions};
-pub use rack::{Backend, Node, NodeError, Rack};
+pub use rack::{Backend, Node, NodeError, Rack, RackBuilder};
 pub use simulated::{RunEnd, SimulatedRack, SsdBackend, SsdStall};

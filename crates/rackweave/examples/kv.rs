@@ -9,7 +9,7 @@
 use rackweave::config::StoreConfig;
 use rackweave::pages::{Mode, PAGE_HEADER_LEN, PageError, PageId};
 use rackweave::pages::{PageOptions, PageService, PageWorker, RedoLog};
-use rackweave::{EmbeddedRack, RackConfig};
+use rackweave::{Rack, RackConfig};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::Write;
@@ -56,11 +56,12 @@ impl Kv {
     /// Opens the engine's files in a folder, or makes them, and recovers what was committed.
     pub fn open(folder: &Path) -> Result<Self> {
         let (path, bytes) = (folder.join("pages"), (2 + PAGES) * PAGE_BYTES as u64);
+        let mut store = StoreConfig::in_file("kv", "storage0", path, bytes);
+        store.double_write = Some(false); // The log has whole pages.
         let mut config = RackConfig::with_all_programs();
         config.switch.page_size = PAGE_BYTES as u32;
-        config.store = vec![StoreConfig::in_file("kv", "storage0", path, bytes)];
-        config.store[0].double_write = Some(false); // The log has whole pages.
-        let rack = Arc::new(EmbeddedRack::new(&config)?);
+        config.store = vec![store];
+        let rack = Rack::builder().config(config).build()?;
         let options = PageOptions {
             frames: 8, // So few that changed pages are written home all the time.
             ..PageOptions::default()
@@ -70,7 +71,7 @@ impl Kv {
         let file = File::options().append(true).create(true).open(&path)?;
         let tail = Mutex::default();
         let log = Arc::new(Log { file, tail });
-        let workers = pages.nodes().iter().map(|&node| pages.hire(node));
+        let workers = pages.nodes().iter().map(|&node| pages.worker(node));
         let mut kv = Self {
             workers: workers.collect::<Result<_, _>>()?,
             log: log.clone(),

@@ -1,59 +1,45 @@
 //! A storage unit answers a compute unit's questions: `cargo run --example messages`.
 //!
 //! The compute unit dials over TCP; from then on both write into each other's receive buffers,
-//! one-sided. A question is a message up, an answer one down, and long ones go in pieces.
+//! one-sided. A question is a message up, an answer one down, and long ones go in pieces. Here one
+//! thread plays both units; ends may be on threads of their own.
 
-use rackweave::messaging::{EmbeddedConnection, Listener, MessagingConfig, dial};
-use rackweave::{Duration, EmbeddedRack, RackConfig};
+use rackweave::messaging::{Dialing, Listener, MessagingConfig};
+use rackweave::{Duration, Rack, RackBuilder};
 use std::error::Error;
 
 const SCAN: u32 = 1; // Opcodes are for both units to choose.
 const ROWS: u32 = 2;
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs the example.
+/// On a rack in this process. `Rack::builder().simulated()` is one in virtual time.
 pub fn main() -> Result<(), Box<dyn Error>> {
-    let rack = EmbeddedRack::new(&RackConfig::default())?;
-    let node = |name: &str| rack.config().node_named(name).ok_or("no such node");
-    let (storage, compute) = (node("storage0")?, node("compute0")?);
-    let config = MessagingConfig::default();
-    let mut listener = Listener::bind(&rack, storage, "127.0.0.1:0".parse()?, config.clone())?;
-    let address = listener.local_addr();
-    std::thread::scope(|scope| {
-        let serving = scope.spawn(move || {
-            let connection = listener.accept(PATIENCE).expect("somebody dials");
-            serve(connection).expect("the compute unit stays until it has its answers")
-        });
-        let (mut senders, mut receivers) = dial(&rack, compute, address, config, PATIENCE)?.split();
-        let mut answer = Vec::new();
-        for rows in [1u64, 1000, 1_000_000] {
-            senders[0].send(SCAN, &rows.to_le_bytes())?;
-            let came = receivers[0].receive(&mut answer)?.ok_or("nobody there")?;
-            println!(
-                "{rows} rows: {} bytes of opcode {}",
-                came.length, came.opcode
-            );
-        }
-        // Nothing follows: the storage unit's `receive` says so, and so does ours.
-        senders[0].finish_wait()?;
-        println!("no more: {}", receivers[0].receive(&mut answer)?.is_none());
-        println!("{} answered", serving.join().expect("no panic"));
-        Ok(())
-    })
+    run(Rack::builder())
 }
 
-/// Answers each question with as many rows of eight bytes as it asks for.
-fn serve(connection: EmbeddedConnection) -> Result<u32, Box<dyn Error + Send + Sync>> {
-    let (mut senders, mut receivers) = connection.split();
-    let (mut question, mut answered) = (Vec::new(), 0);
-    while let Some(asked) = receivers[0].receive(&mut question)? {
-        if let (SCAN, Some(&rows)) = (asked.opcode, question.first_chunk()) {
-            let rows = 0..u64::from_le_bytes(rows);
-            let answer: Vec<u8> = rows.flat_map(u64::to_le_bytes).collect();
-            senders[0].send(ROWS, &answer)?;
-            answered += 1;
-        }
+/// Runs the example on some rack.
+pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
+    let rack = builder.build()?;
+    let (storage, compute) = (rack.node("storage0")?, rack.node("compute0")?);
+    let config = MessagingConfig::default();
+    let mut listener = Listener::bind(&rack, &storage, "127.0.0.1:0".parse()?, config.clone())?;
+    listener.set_patience(PATIENCE);
+    let dialing = Dialing::start(&rack, &compute, listener.local_addr(), config, PATIENCE)?;
+    let (compute, storage) = listener.connect(dialing)?;
+    let (mut asking, mut answers) = compute.split();
+    let (mut answering, mut questions) = storage.split();
+
+    let (mut question, mut answer) = (Vec::new(), Vec::new());
+    for rows in [1u64, 10, 1000] {
+        asking[0].send(SCAN, &rows.to_le_bytes())?;
+        // The storage unit answers with as many rows of eight bytes as it is asked for.
+        (question.clear(), answer.clear()); // What comes is put behind what is there.
+        questions[0].receive(&mut question)?.ok_or("no question")?;
+        let rows = 0..u64::from_le_bytes(question[..].try_into()?);
+        let bytes: Vec<u8> = rows.flat_map(u64::to_le_bytes).collect();
+        answering[0].send(ROWS, &bytes)?;
+        let came = answers[0].receive(&mut answer)?.ok_or("no answer")?;
+        println!("{} bytes of opcode {}", came.length, came.opcode);
     }
-    senders[0].finish_wait()?;
-    Ok(answered)
+    Ok(())
 }

@@ -4,19 +4,21 @@
 //! knows where the newest version is and moves it from there, without the first node's cores.
 
 use rackweave::pages::{Mode, PageError, PageGuard, PageOptions, PageService};
-use rackweave::{Duration, EmbeddedRack, RackConfig};
+use rackweave::{Duration, Rack, RackBuilder};
 use std::error::Error;
-use std::sync::Arc;
 
-/// Runs the example.
+/// On a rack in this process. `Rack::builder().simulated()` is one in virtual time.
 pub fn main() -> Result<(), Box<dyn Error>> {
-    // A rack in this process: storage0, storage1, compute0, compute1, memory0 and a switch.
-    let rack = Arc::new(EmbeddedRack::new(&RackConfig::with_all_programs())?);
+    run(Rack::builder())
+}
+
+/// Runs the example on some rack.
+pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
+    let rack = builder.build()?; // storage0, storage1, compute0, compute1, memory0 and a switch
     // The configuration names no store, so there is one in memory, behind storage0's NVMe target.
     let pages = PageService::new(&rack, &PageOptions::default())?;
-    let node = |name: &str| rack.config().node_named(name).ok_or("no such node");
-    let mut here = pages.hire(node("compute0")?)?;
-    let mut there = pages.hire(node("compute1")?)?;
+    let mut here = pages.worker(&rack.node("compute0")?)?;
+    let mut there = pages.worker(&rack.node("compute1")?)?;
 
     // An exclusive guard is a latch for the whole rack. Given back, its change is the newest.
     let page = here.allocate()?;
@@ -24,19 +26,12 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     guard.data_mut().write(0, b"an old tuple");
     here.unfix(guard)?;
 
-    // A shared guard is a whole version, which stays as it is.
+    // A shared guard is a whole version, which stays as it is while the page changes.
     let old = there.fix(page, Mode::Shared)?;
-    let came = there.worker().statistics().memory_indexed;
-    println!(
-        "compute1 reads {:?}; {came} pages came from compute0",
-        text(&old)
-    );
-
-    // Meanwhile the page changes, and the reader can find out.
     here.change(page, |bytes| bytes[..12].copy_from_slice(b"a new tuple!"))?;
-    println!("its version is still the newest: {}", there.validate(&old)?);
+    println!("{} is the newest: {}", text(&old), there.validate(&old)?);
     let new = there.fix(page, Mode::Shared)?;
-    println!("it has {:?} still, and {:?} anew", text(&old), text(&new));
+    println!("{} came from compute0", text(&new));
     drop((old, new));
 
     // Nobody waits longer than he says.
@@ -45,13 +40,8 @@ pub fn main() -> Result<(), Box<dyn Error>> {
         Err(error @ PageError::TimedOut { .. }) => println!("while compute0 has it: {error}"),
         other => return Err(format!("a page with two latches: {other:?}").into()),
     }
-    drop(latch);
-
-    // Workers go back, and everything is written home.
-    drop((here, there));
-    pages.close()?;
-    println!("closed: {:?}", pages.stores());
-    Ok(())
+    drop((latch, here, there)); // Workers go back, and everything is written home.
+    Ok(pages.close()?)
 }
 
 fn text(page: &PageGuard) -> String {

@@ -5,7 +5,7 @@
 //! [`ColumnCache`] keeps what has come for all workers of a compute unit (*Communication Tier*,
 //! sections 3 and 6). Server and client are machines, polled with the verbs of their node.
 //! `docs/columns.md` in the repository says what is promised, and
-//! [`EmbeddedConnection::into_machines`](crate::messaging::EmbeddedConnection::into_machines) gives
+//! [`MessageConnection::into_machines`](crate::messaging::MessageConnection::into_machines) gives
 //! them their sender and receiver.
 
 pub use rackweave_endpoint::messaging::columns::*;

@@ -6,17 +6,17 @@
 //!
 //! ```
 //! use rackweave::config::{NodeConfig, Role};
-//! use rackweave::{EmbeddedRack, RackConfig};
+//! use rackweave::{Rack, RackConfig};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut config = RackConfig::parse("seed = 7\n[switch]\nsequencers = 4\n", "my rack");
 //! // Flows and sequencers together fit no first-generation Tofino, and the error says what lacks.
-//! assert!(EmbeddedRack::new(&config?).is_err_and(|error| error.to_string().contains("tofino1")));
+//! assert!(Rack::builder().config(config?).build().is_err_and(|error| error.to_string().contains("tofino1")));
 //!
 //! let mut config = RackConfig::with_all_programs(); // in a switch that is software
 //! config.node.push(NodeConfig::new("compute2", Role::Compute));
-//! let rack = EmbeddedRack::new(&config)?;
-//! assert!(rack.config().node_named("compute2").is_some());
+//! let rack = Rack::builder().config(config).build()?;
+//! assert!(rack.node("compute2").is_ok());
 //! # Ok(())
 //! # }
 //! ```

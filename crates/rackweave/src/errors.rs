@@ -10,7 +10,7 @@
 //! | [`FixError::StorageFull`] | changed pages fill the pool and the device | free pages or make room, try again |
 //! | [`FixError::Corrupt`], [`FixError::WrongPage`] | what came from storage is not the page | restore it |
 //! | [`FixError::NotLogged`] | `unfix`, `settle` or a flush has waited too long for the engine's own log | see to the log, repeat it |
-//! | [`FixError::Fenced`] | the node was taken for dead, what only it had is lost | drop the worker, hire again |
+//! | [`FixError::Fenced`] | the node was taken for dead, what only it had is lost | drop the worker, take another |
 //! | [`FixError::Gone`] | the directory or the storage does not answer | try again; the store must be opened again after a restart of the switch |
 //! | [`PageError::TimedOut`], [`FixError::TimedOut`] | somebody holds the latch | release one's own latches, try again |
 //! | [`IndexError::Gone`] | the endpoint does not answer; nothing was changed | reconnect, or go without these keys |
@@ -19,7 +19,7 @@
 //! | [`SequencerError::Broken`] | the switch was restarted | reconnect; numbers are a gap at worst |
 //! | [`PushError::Aborted`], [`Taken::Aborted`] | a flow was broken off, since a node died | make it anew; what was taken stays valid |
 //!
-//! [`accept_loss`]: crate::EmbeddedRack::accept_loss
+//! [`accept_loss`]: crate::Rack::accept_loss
 //! [`Taken::Aborted`]: crate::flow::Taken::Aborted
 
 #[doc(no_inline)]
@@ -35,8 +35,8 @@ pub use crate::index::{
 pub use crate::messaging::{AcceptError, Closed, DialError, ListenError, SendError, UnitError};
 #[doc(no_inline)]
 pub use crate::pages::{
-    AllocateError, CloseError, FileError, FixError, FlushError, HireError, OpenError, PageError,
-    PageServiceError, PageSetUpError, StoresCloseError,
+    AllocateError, CloseError, FileError, FixError, FlushError, OpenError, PageError,
+    PageServiceError, PageSetUpError, StoresCloseError, WorkerError,
 };
 #[doc(no_inline)]
 pub use crate::rpc::RpcError;

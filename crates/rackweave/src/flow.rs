@@ -2,40 +2,40 @@
 //!
 //! A [`Producer`] pushes items into a ring of its own memory, a [`Consumer`] takes them from one of
 //! its own; neither posts a work request (*Zero-sided RDMA*, SIGMOD 2024). A [`FlowSpec`] says who
-//! takes part and in which [`FlowShape`]; [`EmbeddedRack::create_flow`] sets it up. `docs/flows.md`
+//! takes part and in which [`FlowShape`]; [`Rack::create_flow`] sets it up. `docs/flows.md`
 //! in the repository says what each shape promises.
 //!
 //! ```
 //! use rackweave::flow::{Partitioner, Taken};
-//! use rackweave::{EmbeddedRack, RackConfig};
+//! use rackweave::Rack;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let rack = EmbeddedRack::new(&RackConfig::default())?;
-//! let node = |name| rack.config().node_named(name).ok_or("no such node");
-//! let (from, to) = ([node("storage0")?], [node("compute0")?, node("compute1")?]);
+//! let rack = Rack::builder().build()?;
+//! let id = |name| rack.node(name).map(|node| node.id());
+//! let (from, to) = ([id("storage0")?], [id("compute0")?, id("compute1")?]);
 //! // Items of 4 KiB, rings of 256 KiB.
 //! let flow = rack.create_flow(rack.flow_spec(&from, &to, 4096, 1 << 18))?;
-//! let progress = rack.progress(); // whoever waits drives the rack
+//! let progress = rack.any_node(); // whoever waits drives the rack
 //!
 //! // Rows of 16 bytes go to the consumer that their key's hash says.
 //! let mut rows = Partitioner::new(flow.producers(0)?, 16);
 //! for key in 0..1000u64 {
-//!     rows.push_wait(&*progress, key, |row| row[..8].copy_from_slice(&key.to_le_bytes()))?;
+//!     rows.push_wait(&progress, key, |row| row[..8].copy_from_slice(&key.to_le_bytes()))?;
 //! }
-//! rows.finish_wait(&*progress)?;
+//! rows.finish_wait(&progress)?;
 //!
 //! let mut came = 0;
 //! for consumer in 0..2 {
 //!     let mut consumer = flow.consumer(consumer)?;
 //!     let mut count = |item: &[u8]| came += Partitioner::rows(item, 16).unwrap().count();
-//!     while let Taken::Items(_) = consumer.take_each_wait(&*progress, 1, &mut count) {}
+//!     while let Taken::Items(_) = consumer.take_each_wait(&progress, 1, &mut count) {}
 //! }
 //! assert_eq!(came, 1000);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! [`EmbeddedRack::create_flow`]: crate::EmbeddedRack::create_flow
+//! [`Rack::create_flow`]: crate::Rack::create_flow
 
 pub use rackweave_controller::{
     AbortReason, FlowError, FlowId, FlowShape, FlowSpec, FlowState, Loss, LossPolicy,

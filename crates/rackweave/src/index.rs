@@ -8,16 +8,14 @@
 //!
 //! ```
 //! use rackweave::index::{Access, Direction, IndexOptions, IndexService, Op};
-//! use rackweave::{EmbeddedRack, RackConfig};
-//! use std::sync::Arc;
+//! use rackweave::Rack;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let rack = Arc::new(EmbeddedRack::new(&RackConfig::with_all_programs())?);
-//! # let node = rack.config().node_named("compute0").ok_or("no such node")?;
+//! # let rack = Rack::builder().build()?;
 //! let index = IndexService::new(&rack, &IndexOptions::default())?;
 //! index.load((0..1000).map(|key| (key * 10, key.to_string().into_bytes())))?;
 //!
-//! let mut client = index.connect(node, Access::OneSided)?;
+//! let mut client = index.connect(&rack.node("compute0")?, Access::OneSided)?;
 //! assert_eq!(client.get(70)?.as_deref(), Some(&b"7"[..]));
 //! assert!(client.insert(71, b"new")?, "there was none");
 //! assert!(client.delete(80)?, "there was one");
@@ -33,7 +31,7 @@
 //! while ended < 32 {
 //!     match client.poll() {
 //!         Some(reply) => ended += u64::from(reply.result.is_ok()),
-//!         None => drop(rack.progress().drive()),
+//!         None => drop(client.node().drive()),
 //!     }
 //! }
 //! # Ok(())

@@ -4,17 +4,17 @@
 //! between them, act as one storage engine in which *the network does the work*: it finds a page
 //! and latches it, shuffles rows between nodes that never post a work request, leads lookups down a
 //! B+tree, hands out sequence numbers. This crate is what a database links against. The rack runs
-//! in the database's own process ([`EmbeddedRack`]), with real RoCEv2 packets between soft NICs and
+//! in the database's own process, with real RoCEv2 packets between soft NICs and
 //! a switch in software; it needs no RDMA hardware and no root.
 //!
 //! # The map
 //!
 //! | to | module | begin with |
 //! |---|---|---|
-//! | build a rack | [`config`] | [`RackConfig::with_all_programs`], [`EmbeddedRack::new`] |
+//! | build a rack | [`config`] | [`Rack::builder`] |
 //! | fix, latch, change and write back pages | [`pages`] | [`PageService`](pages::PageService) |
 //! | look up, insert, scan keys | [`index`] | [`IndexService`](index::IndexService) |
-//! | shuffle, balance or replicate rows | [`flow`] | [`EmbeddedRack::create_flow`] |
+//! | shuffle, balance or replicate rows | [`flow`] | [`Rack::create_flow`] |
 //! | exchange messages between units | [`messaging`] | [`Listener`](messaging::Listener), [`dial`](messaging::dial) |
 //! | serve columns over them | [`columns`] | [`Catalogue`](columns::Catalogue) |
 //! | number things, each once | [`sequencer`] | [`SequencerService`](sequencer::SequencerService) |
@@ -30,24 +30,22 @@
 //! first, where the switch knows it to be.
 //!
 //! ```
+//! use rackweave::Rack;
 //! use rackweave::pages::{Mode, PageOptions, PageService};
-//! use rackweave::{EmbeddedRack, RackConfig};
-//! use std::sync::Arc;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let rack = Arc::new(EmbeddedRack::new(&RackConfig::with_all_programs())?);
+//! let rack = Rack::builder().build()?;
 //! let pages = PageService::new(&rack, &PageOptions::default())?;
-//! let node = |name| rack.config().node_named(name).ok_or("no such node");
 //!
-//! let mut writer = pages.hire(node("compute0")?)?;
+//! let mut writer = pages.worker(&rack.node("compute0")?)?;
 //! let page = writer.allocate()?;
 //! let mut guard = writer.fix(page, Mode::Exclusive)?;
 //! guard.data_mut().write(0, b"hello");
 //! writer.unfix(guard)?;
 //!
-//! let mut reader = pages.hire(node("compute1")?)?;
+//! let mut reader = pages.worker(&rack.node("compute1")?)?;
 //! let guard = reader.fix(page, Mode::Shared)?;
-//! assert_eq!(&guard[..5], b"hello");
+//! assert_eq!(guard.data().slice(..5), *b"hello");
 //! assert!(reader.worker().statistics().memory_indexed > 0, "it came out of the other's memory");
 //! # Ok(())
 //! # }
@@ -87,4 +85,4 @@ pub mod verbs;
 
 pub use rackweave_base::{Duration, Instant, NodeId};
 pub use rackweave_rack::services::{FOREVER, TIME_LIMIT, wait_within};
-pub use rackweave_rack::{EmbeddedRack, Node, RackConfig};
+pub use rackweave_rack::{EmbeddedRack, Node, NodeError, Rack, RackBuilder, RackConfig, RackError};

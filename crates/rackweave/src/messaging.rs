@@ -7,15 +7,14 @@
 //!
 //! ```
 //! use rackweave::messaging::{Listener, MessagingConfig, dial};
-//! use rackweave::{Duration, EmbeddedRack, RackConfig};
+//! use rackweave::{Duration, Rack};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let rack = EmbeddedRack::new(&RackConfig::default())?;
-//! let node = |name| rack.config().node_named(name).ok_or("no such node");
-//! let (storage, compute) = (node("storage0")?, node("compute0")?);
+//! let rack = Rack::builder().build()?;
+//! let (storage, compute) = (rack.node("storage0")?, rack.node("compute0")?);
 //! let (config, patience) = (MessagingConfig::default(), Duration::from_secs(5));
 //!
-//! let mut listener = Listener::bind(&rack, storage, "127.0.0.1:0".parse()?, config.clone())?;
+//! let mut listener = Listener::bind(&rack, &storage, "127.0.0.1:0".parse()?, config.clone())?;
 //! let address = listener.local_addr();
 //! std::thread::scope(|scope| {
 //!     scope.spawn(|| {
@@ -24,7 +23,7 @@
 //!         senders[0].send(7, b"a message").expect("the peer is there");
 //!         senders[0].finish_wait().expect("the peer takes it");
 //!     });
-//!     let (_kept, mut receivers) = dial(&rack, compute, address, config, patience)?.split();
+//!     let (_kept, mut receivers) = dial(&rack, &compute, address, config, patience)?.split();
 //!     let (mut message, receiver) = (Vec::new(), &mut receivers[0]);
 //!     let came = receiver.receive(&mut message)?.ok_or("one was sent")?;
 //!     assert_eq!((came.opcode, &message[..]), (7, &b"a message"[..]));

@@ -8,14 +8,13 @@
 //!
 //! ```
 //! use rackweave::pages::{Mode, PageError, PageOptions, PageService};
-//! use rackweave::{Duration, EmbeddedRack, RackConfig};
-//! use std::sync::Arc;
+//! use rackweave::{Duration, Rack};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let rack = Arc::new(EmbeddedRack::new(&RackConfig::with_all_programs())?);
-//! # let node = |name| rack.config().node_named(name).ok_or("no such node");
+//! # let rack = Rack::builder().build()?;
 //! let pages = PageService::new(&rack, &PageOptions::default())?;
-//! let (mut here, mut there) = (pages.hire(node("compute0")?)?, pages.hire(node("compute1")?)?);
+//! let mut here = pages.worker(&rack.node("compute0")?)?;
+//! let mut there = pages.worker(&rack.node("compute1")?)?;
 //! let page = here.allocate()?;
 //! here.change(page, |bytes| bytes[0] = 1)?;
 //!
@@ -47,8 +46,8 @@
 pub use rackweave_controller::{LostPage, PageNode, PageSetUpError, PageSpec, PageStoreSpec};
 pub use rackweave_endpoint::page_store::*;
 pub use rackweave_rack::services::{
-    BLOCK, HireError, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare,
-    StoreInfo, StoreMedium, StoreState, StoresCloseError,
+    BLOCK, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare, StoreInfo,
+    StoreMedium, StoreState, StoresCloseError, WorkerError,
 };
 pub use rackweave_rack::{PageEnds, TargetOptions};
 pub use rackweave_target::{

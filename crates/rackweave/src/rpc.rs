@@ -6,8 +6,8 @@
 //!
 //! ```
 //! use rackweave::rpc::{Client, ClientConfig, Server, ServerConfig, Service, Status, Writer};
-//! use rackweave::verbs::{NodeAccess, PairAttributes, Verbs};
-//! use rackweave::{EmbeddedRack, Instant, NodeId, RackConfig, TIME_LIMIT, wait_within};
+//! use rackweave::verbs::PairAttributes;
+//! use rackweave::{Instant, Rack, TIME_LIMIT, wait_within};
 //!
 //! /// Answers a request with its bytes in reverse.
 //! struct Reverse;
@@ -28,9 +28,8 @@
 //! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let rack = EmbeddedRack::new(&RackConfig::default())?;
-//! let (at, from) = (NodeId(0), NodeId(2));
-//! let (server_node, client_node) = (rack.node(at), rack.node(from));
+//! let rack = Rack::builder().build()?;
+//! let (server_node, client_node) = (rack.node("storage0")?, rack.node("compute0")?);
 //! let config = ServerConfig::new(1); // the number tells this start of the server from others
 //! let (mut server, end) = server_node.with(|nic| {
 //!     let pd = nic.create_pd();
@@ -42,7 +41,8 @@
 //!     let pd = nic.create_pd();
 //!     Client::new(nic, rack.memory(), pd, ClientConfig::default())
 //! })?;
-//! rack.connect((from, client.qpn()), (at, end), &PairAttributes::default())?;
+//! let ends = ((client_node.id(), client.qpn()), (server_node.id(), end));
+//! rack.connect(ends.0, ends.1, &PairAttributes::default())?;
 //! server_node.with(|nic| server.connected(nic, end))?;
 //!
 //! client.begin_with(1, b"stressed")?;

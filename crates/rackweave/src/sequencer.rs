@@ -9,15 +9,13 @@
 //!
 //! ```
 //! use rackweave::sequencer::SequencerService;
-//! use rackweave::{EmbeddedRack, RackConfig};
-//! use std::sync::Arc;
+//! use rackweave::Rack;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let rack = Arc::new(EmbeddedRack::new(&RackConfig::with_all_programs())?);
-//! # let node = |name| rack.config().node_named(name).ok_or("no such node");
+//! # let rack = Rack::builder().build()?;
 //! let sequencer = SequencerService::new(&rack, 100)?;
-//! let mut one = sequencer.connect(node("compute0")?)?;
-//! let mut other = sequencer.connect(node("compute1")?)?;
+//! let mut one = sequencer.connect(&rack.node("compute0")?)?;
+//! let mut other = sequencer.connect(&rack.node("compute1")?)?;
 //! assert_eq!(one.next(10)?, 100..110);
 //! assert_eq!(other.next(1)?, 110..111);
 //!

@@ -3,18 +3,18 @@
 //! A program needs little of it. [`Progress`] is how one who waits helps: he drives the rack, and
 //! rests when nothing happens. [`NodeAccess`] is that at one node, and the node's [`Verbs`]; a
 //! [`Node`](crate::Node) is one. Machines that never wait, such as [`rpc`](crate::rpc)
-//! clients, are polled with these verbs. [`EmbeddedRack::connect`](crate::EmbeddedRack::connect)
+//! clients, are polled with these verbs. [`Rack::connect`](crate::Rack::connect)
 //! connects two queue pairs. The names and rules are those of the InfiniBand Architecture
 //! Specification 1.4, chapters 10 and 11.
 //!
 //! ```
-//! use rackweave::verbs::{Access, NodeAccess, Verbs};
-//! use rackweave::{EmbeddedRack, NodeId, RackConfig};
+//! use rackweave::Rack;
+//! use rackweave::verbs::Access;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let rack = EmbeddedRack::new(&RackConfig::default())?;
+//! let rack = Rack::builder().build()?;
 //! let block = rack.memory().allocate(4096)?;
-//! let region = rack.node(NodeId(0)).with(|nic| {
+//! let region = rack.node("storage0")?.with(|nic| {
 //!     let pd = nic.create_pd();
 //!     nic.register(pd, block, Access::REMOTE_READ)
 //! })?;

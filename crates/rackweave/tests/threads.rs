@@ -2,10 +2,10 @@
 
 use rackweave::flow::{Consumer, Partitioner, Producer};
 use rackweave::index::{IndexConnection, IndexCoordinator, IndexService};
-use rackweave::messaging::{EmbeddedConnection, Listener, MessageReceiver, MessageSender};
+use rackweave::messaging::{Listener, MessageConnection, MessageReceiver, MessageSender};
 use rackweave::pages::{PageGuard, PageService, PageWorker};
 use rackweave::sequencer::{SequencerClient, SequencerService};
-use rackweave::{EmbeddedRack, Node};
+use rackweave::{EmbeddedRack, Node, Rack};
 
 fn sent<T: Send>() {}
 
@@ -13,6 +13,7 @@ fn shared<T: Send + Sync>() {}
 
 #[test]
 fn services_are_shared_and_what_they_lend_is_sent() {
+    shared::<Rack>();
     shared::<EmbeddedRack>();
     shared::<Node>();
     shared::<PageService>();
@@ -27,7 +28,7 @@ fn services_are_shared_and_what_they_lend_is_sent() {
     sent::<Partitioner>();
     sent::<Consumer>();
     sent::<Listener>();
-    sent::<EmbeddedConnection>();
+    sent::<MessageConnection>();
     sent::<MessageSender>();
     sent::<MessageReceiver>();
 }

@@ -13,14 +13,14 @@ use std::sync::Arc;
 const FAREWELL: Duration = Duration::from_millis(100);
 
 /// One unit's side of a connection, with the node that it is at. Dropped whole, it is closed.
-pub struct EmbeddedConnection {
+pub struct MessageConnection {
     node: Node,
     peer: SocketAddr,
     /// There until it is taken apart.
     connection: Option<Connection>,
 }
 
-impl EmbeddedConnection {
+impl MessageConnection {
     pub(super) fn new(node: Node, peer: SocketAddr, connection: Connection) -> Self {
         Self {
             node,
@@ -63,7 +63,7 @@ impl EmbeddedConnection {
     }
 }
 
-impl Drop for EmbeddedConnection {
+impl Drop for MessageConnection {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             let node = self.node.clone();
@@ -72,9 +72,9 @@ impl Drop for EmbeddedConnection {
     }
 }
 
-impl fmt::Debug for EmbeddedConnection {
+impl fmt::Debug for MessageConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EmbeddedConnection")
+        f.debug_struct("MessageConnection")
             .field("peer", &self.peer)
             .finish_non_exhaustive()
     }

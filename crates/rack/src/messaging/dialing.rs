@@ -1,6 +1,6 @@
 //! The compute unit's side.
 
-use super::connection::EmbeddedConnection;
+use super::connection::MessageConnection;
 use super::stream::{Came, Stream};
 use super::{DialError, Unit};
 use crate::Rack;
@@ -8,7 +8,6 @@ use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::handshake::{Dialer, Step};
 use rackweave_endpoint::messaging::{MessagingConfig, Role};
-use rackweave_verbs::NodeAccess;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
@@ -23,11 +22,11 @@ use std::net::{SocketAddr, TcpStream};
 /// `timeout`.
 pub fn dial(
     rack: &Rack,
-    node: NodeId,
+    node: impl Into<NodeId>,
     address: SocketAddr,
     config: MessagingConfig,
     timeout: Duration,
-) -> Result<EmbeddedConnection, DialError> {
+) -> Result<MessageConnection, DialError> {
     let mut dialing = Dialing::start(rack, node, address, config, timeout)?;
     let node = dialing.unit.node.clone();
     wait_until(&node, || dialing.poll())
@@ -57,12 +56,12 @@ impl Dialing {
     /// If there can be no such unit, or no stream to this address.
     pub fn start(
         rack: &Rack,
-        node: NodeId,
+        node: impl Into<NodeId>,
         address: SocketAddr,
         config: MessagingConfig,
         timeout: Duration,
     ) -> Result<Self, DialError> {
-        let unit = Unit::new(rack, node, Role::Compute, config)?;
+        let unit = Unit::new(rack, node.into(), Role::Compute, config)?;
         let now = unit.node.now();
         let deadline = now + timeout;
         let dialer = Dialer::new(now, unit.config.clone(), unit.terms, deadline);
@@ -80,7 +79,7 @@ impl Dialing {
     }
 
     /// Does what there is to do, and gives the end when it is there. After that, nothing.
-    pub fn poll(&mut self) -> Option<Result<EmbeddedConnection, DialError>> {
+    pub fn poll(&mut self) -> Option<Result<MessageConnection, DialError>> {
         let now = self.unit.node.now();
         if let State::Connecting(socket) = &self.state {
             let connected = match is_connected(socket) {
@@ -121,7 +120,7 @@ impl Dialing {
             Step::Waiting => return None,
             Step::Connected(connection) => {
                 let node = self.unit.node.clone();
-                Ok(EmbeddedConnection::new(node, address, connection))
+                Ok(MessageConnection::new(node, address, connection))
             }
             Step::Failed(error) => Err(DialError::Handshake { address, error }),
         };

@@ -1,17 +1,16 @@
 //! The storage unit's side.
 
-use super::connection::{EmbeddedConnection, part};
+use super::connection::{MessageConnection, part};
 use super::counters::ListenerCounters;
 use super::quota::{PeerName, PeerQuota, Quotas};
 use super::stream::{Came, Stream};
-use super::{AcceptError, ListenError, PATIENCE, PENDING_MAX, Unit};
+use super::{AcceptError, DialError, Dialing, ListenError, PATIENCE, PENDING_MAX, Unit};
 use crate::Rack;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_control::oldest_of_most;
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::handshake::{Greeter, HandshakeError, RefusalCode, Step};
 use rackweave_endpoint::messaging::{CloseReason, MessagingConfig, Prepared, Role};
-use rackweave_verbs::NodeAccess;
 use rackweave_wire::fabric::message::handshake::Refusal;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -72,7 +71,7 @@ pub struct Listener {
     /// In the order in which they came.
     pending: Vec<Pending>,
     leaving: Vec<Leaving>,
-    ready: VecDeque<EmbeddedConnection>,
+    ready: VecDeque<MessageConnection>,
     quotas: Quotas,
     counters: ListenerCounters,
     failures: VecDeque<Failure>,
@@ -85,11 +84,11 @@ impl Listener {
     /// If there can be no such unit, or the system does not let us listen there.
     pub fn bind(
         rack: &Rack,
-        node: NodeId,
+        node: impl Into<NodeId>,
         address: SocketAddr,
         config: MessagingConfig,
     ) -> Result<Self, ListenError> {
-        let unit = Unit::new(rack, node, Role::Storage, config)?;
+        let unit = Unit::new(rack, node.into(), Role::Storage, config)?;
         let bound = TcpListener::bind(address).and_then(|socket| {
             socket.set_nonblocking(true)?;
             let address = socket.local_addr()?;
@@ -142,15 +141,44 @@ impl Listener {
     }
 
     /// A connection that has been made, if there is one: [`Self::poll`] makes them.
-    pub fn try_accept(&mut self) -> Option<EmbeddedConnection> {
+    pub fn try_accept(&mut self) -> Option<MessageConnection> {
         self.ready.pop_front()
+    }
+
+    /// Both ends of a connection, the compute unit's and this one's, where one thread has both and
+    /// nobody else dials.
+    ///
+    /// # Errors
+    /// If they do not come to a connection.
+    pub fn connect(
+        &mut self,
+        mut dialing: Dialing,
+    ) -> Result<(MessageConnection, MessageConnection), DialError> {
+        let mut dialed = None;
+        let until = self.unit.node.now() + self.patience;
+        loop {
+            self.poll();
+            if dialed.is_none() {
+                dialed = dialing.poll().transpose()?;
+            }
+            if dialed.is_some()
+                && let Some(accepted) = self.try_accept()
+            {
+                return Ok((dialed.expect("it is some"), accepted));
+            }
+            if dialed.is_some() && self.unit.node.now() > until {
+                let (address, error) = (self.address, ErrorKind::TimedOut.into());
+                return Err(DialError::Connect { address, error });
+            }
+            self.unit.node.drive();
+        }
     }
 
     /// Waits for a connection, and drives the rack meanwhile.
     ///
     /// # Errors
     /// If none was made in time.
-    pub fn accept(&mut self, timeout: Duration) -> Result<EmbeddedConnection, AcceptError> {
+    pub fn accept(&mut self, timeout: Duration) -> Result<MessageConnection, AcceptError> {
         let node = self.unit.node.clone();
         let until = node.now() + timeout;
         wait_until(&node, || {
@@ -282,7 +310,7 @@ impl Listener {
                     self.quotas.opened(name, bytes, connection.watch());
                 }
                 let node = self.unit.node.clone();
-                let connection = EmbeddedConnection::new(node, *peer, connection);
+                let connection = MessageConnection::new(node, *peer, connection);
                 self.ready.push_back(connection);
             }
             Step::Failed(error) => {
@@ -367,7 +395,7 @@ impl Drop for Listener {
             }
         }
         let ready = self.ready.drain(..);
-        let ready = ready.map(EmbeddedConnection::into_machines).collect();
+        let ready = ready.map(MessageConnection::into_machines).collect();
         part(&self.unit.node, ready, CloseReason::UnitStops);
     }
 }

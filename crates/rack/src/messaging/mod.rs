@@ -1,7 +1,7 @@
 //! Connections between units of an embedded rack: who listens, who dials.
 //!
 //! A storage unit has a [`Listener`] at a TCP address, a compute unit [`dial`]s there. By
-//! `endpoint::messaging::handshake` they come to an [`EmbeddedConnection`]; then the TCP stream is
+//! `endpoint::messaging::handshake` they come to an [`MessageConnection`]; then the TCP stream is
 //! closed, and the connection lives on by one-sided WRITEs (communication-tier, section 2.1). Units
 //! come and go at any time.
 //!
@@ -30,7 +30,7 @@ use rackweave_base::{Duration, KeyRng, Memory, NodeId};
 use rackweave_endpoint::messaging::{MessagingConfig, Role, UnitTerms};
 use rackweave_verbs::Mtu;
 
-pub use connection::EmbeddedConnection;
+pub use connection::MessageConnection;
 pub use counters::ListenerCounters;
 pub use dialing::{Dialing, dial};
 pub use error::{AcceptError, DialError, ListenError, UnitError};

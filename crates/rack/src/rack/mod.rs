@@ -7,6 +7,7 @@
 //! sequencers or messages goes through here, so it exists once.
 
 mod backend;
+mod builder;
 mod flows;
 mod index;
 mod node;
@@ -14,6 +15,7 @@ mod pages;
 mod sequencers;
 
 pub use backend::Backend;
+pub use builder::RackBuilder;
 pub use node::Node;
 
 use crate::config::RackConfig;
@@ -60,8 +62,9 @@ impl Rack {
         }))
     }
 
-    pub(crate) fn backend(&self) -> &dyn Backend {
-        &*self.0.backend
+    /// What kind it is, for another kind that stands before it.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.0.backend
     }
 
     /// Held while the rack gets its pages: of two who would make them one comes first.

@@ -39,6 +39,16 @@ impl Node {
         returned(act, |act| self.access.peek(act))
     }
 
+    /// The time there.
+    pub fn now(&self) -> Instant {
+        self.access.now()
+    }
+
+    /// Drives the rack a little, as who waits does. True if anything happened.
+    pub fn drive(&self) -> bool {
+        self.access.drive()
+    }
+
     /// The way to it, for machines that wait.
     pub fn access(&self) -> &Arc<dyn NodeAccess> {
         &self.access
@@ -57,6 +67,12 @@ fn returned<R>(
         }
     });
     result.expect("a node that is here lets everybody act")
+}
+
+impl From<&Node> for NodeId {
+    fn from(node: &Node) -> Self {
+        node.id
+    }
 }
 
 impl PartialEq for Node {

@@ -29,8 +29,8 @@ pub use index::{
     IndexServiceError, KEYS_MAX, VALUE_MAX,
 };
 pub use pages::{
-    BLOCK, HireError, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare,
-    StoreInfo, StoreMedium, StoreState, StoresCloseError,
+    BLOCK, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare, StoreInfo,
+    StoreMedium, StoreState, StoresCloseError, WorkerError,
 };
 pub use sequencer::{SequencerCallError, SequencerClient, SequencerClientError, SequencerService};
 pub use wait::{FOREVER, TIME_LIMIT, wait_within};

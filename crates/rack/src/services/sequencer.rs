@@ -11,7 +11,6 @@ use rackweave_endpoint::sequencer::{
     AtomicSequencer, BeginError, Done, Sequencer as _, SequencerConfig, SequencerError, SetUpError,
     Ticket,
 };
-use rackweave_verbs::NodeAccess as _;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -51,7 +50,11 @@ impl SequencerService {
     ///
     /// # Errors
     /// If there is no such node, or it or the switch lacks room.
-    pub fn connect(&self, node: NodeId) -> Result<SequencerClient, SequencerClientError> {
+    pub fn connect(
+        &self,
+        node: impl Into<NodeId>,
+    ) -> Result<SequencerClient, SequencerClientError> {
+        let node = node.into();
         let rack = self.rack();
         let access = rack.node_here(node);
         let access = access.ok_or(SequencerClientError::NoNode(node))?;

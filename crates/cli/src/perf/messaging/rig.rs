@@ -5,7 +5,7 @@ use crate::outcome::CliError;
 use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, MessagingConfig};
-use rackweave_rack::messaging::{Dialing, EmbeddedConnection, Listener};
+use rackweave_rack::messaging::{Dialing, Listener, MessageConnection};
 use rackweave_rack::{EmbeddedRack, Node};
 use rackweave_verbs::{Access, Verbs as _};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -32,7 +32,7 @@ pub struct Rig<'a> {
 }
 
 impl Unit {
-    fn new(connection: EmbeddedConnection) -> Result<Self, CliError> {
+    fn new(connection: MessageConnection) -> Result<Self, CliError> {
         let node = connection.node().clone();
         let (mut senders, mut receivers) = connection.split();
         let ends = senders.pop().zip(receivers.pop());

@@ -49,7 +49,7 @@ fn dialing(rack: &EmbeddedRack, listener: &Listener) -> Dialing {
 }
 
 /// Polls both until the compute unit has an end.
-fn finish(listener: &mut Listener, dialing: &mut Dialing) -> Result<EmbeddedConnection, DialError> {
+fn finish(listener: &mut Listener, dialing: &mut Dialing) -> Result<MessageConnection, DialError> {
     loop {
         listener.poll();
         if let Some(end) = dialing.poll() {
@@ -67,10 +67,7 @@ fn poll_until(listener: &mut Listener, mut done: impl FnMut(&mut Listener) -> bo
 }
 
 /// Connects two units in this thread.
-fn connect(
-    rack: &EmbeddedRack,
-    listener: &mut Listener,
-) -> (EmbeddedConnection, EmbeddedConnection) {
+fn connect(rack: &EmbeddedRack, listener: &mut Listener) -> (MessageConnection, MessageConnection) {
     let mut dialing = dialing(rack, listener);
     let compute = finish(listener, &mut dialing).expect("nothing is in the way");
     let storage = listener.accept(AMPLE).expect("it is connected");
@@ -78,7 +75,7 @@ fn connect(
 }
 
 /// Sends a message each way, and finishes.
-fn check_traffic(compute: EmbeddedConnection, storage: EmbeddedConnection) {
+fn check_traffic(compute: MessageConnection, storage: MessageConnection) {
     let (mut up, mut down_here) = compute.split();
     let (mut down, mut up_here) = storage.split();
     for (sender, receiver, text) in [

@@ -193,7 +193,7 @@ fn dial_from(
     rack: &EmbeddedRack,
     listener: &mut Listener,
     node: NodeId,
-) -> Result<(EmbeddedConnection, EmbeddedConnection), RefusalCode> {
+) -> Result<(MessageConnection, MessageConnection), RefusalCode> {
     let address = listener.local_addr();
     let mut dialing = Dialing::start(rack, node, address, config(), AMPLE).expect("it begins");
     match finish(listener, &mut dialing) {

@@ -9,7 +9,6 @@ use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{
     Answer, BeginError, EndpointId, IndexClient, Op, Reply, Ticket, Value,
 };
-use rackweave_verbs::NodeAccess as _;
 use std::collections::{HashSet, VecDeque};
 
 /// One thread's connection to an index, from one node.

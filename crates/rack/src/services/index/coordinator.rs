@@ -7,7 +7,6 @@ use rackweave_base::Duration;
 use rackweave_endpoint::index::{
     BeginMoveError, Coordinator, CoordinatorEvent, EndpointId, PartitionMap, Step,
 };
-use rackweave_verbs::NodeAccess as _;
 
 /// Moves ranges of keys between neighbouring endpoints, when told to or by itself, while clients
 /// read and write. An index has one at most at a time.

@@ -19,7 +19,6 @@ use rackweave_controller::index::{Adapter, AdapterConfig, KeyWeights};
 use rackweave_endpoint::index::{
     Access, CoordinatorConfig, EndpointId, IndexClientConfig, PartitionMap,
 };
-use rackweave_verbs::NodeAccess as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// An index of a rack: keys are 64-bit numbers, values bytes. Clones of it are the same. A rack may
@@ -80,7 +79,7 @@ impl IndexService {
     /// If the index has as many clients as it may have, or a node lacks room.
     pub fn connect(
         &self,
-        node: NodeId,
+        node: impl Into<NodeId>,
         access: Access,
     ) -> Result<IndexConnection, IndexServiceError> {
         let config = IndexClientConfig {
@@ -97,9 +96,10 @@ impl IndexService {
     /// As for [`IndexService::connect`].
     pub fn connect_with(
         &self,
-        node: NodeId,
+        node: impl Into<NodeId>,
         config: IndexClientConfig,
     ) -> Result<IndexConnection, IndexServiceError> {
+        let node = node.into();
         let rack = self.rack();
         let here = rack.node_here(node).ok_or(IndexSetUpError::NoNode(node))?;
         let client = rack.add_index_client(&mut self.index(), node, config)?;
@@ -112,9 +112,10 @@ impl IndexService {
     /// If a node or a server lacks room.
     pub fn coordinate(
         &self,
-        node: NodeId,
+        node: impl Into<NodeId>,
         config: CoordinatorConfig,
     ) -> Result<IndexCoordinator, IndexServiceError> {
+        let node = node.into();
         let rack = self.rack();
         let here = rack.node_here(node).ok_or(IndexSetUpError::NoNode(node))?;
         let made = rack.add_index_coordinator(&mut self.index(), node, config)?;

@@ -74,7 +74,7 @@ pub enum PageServiceError {
 
 /// Why there is no worker.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum HireError {
+pub enum WorkerError {
     /// The node has no pages.
     #[error("{0:?} has no buffer frames; name it when the page service is made")]
     NoFrames(NodeId),
@@ -123,7 +123,7 @@ pub enum StoresCloseError {
     InUse(usize),
     /// No worker to do it.
     #[error(transparent)]
-    Hire(#[from] HireError),
+    Hire(#[from] WorkerError),
     /// Pages that are changed could not be written.
     #[error("{node:?}: {error}")]
     Flush {

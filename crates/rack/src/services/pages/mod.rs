@@ -7,7 +7,7 @@ mod options;
 mod waiting;
 mod worker;
 
-pub use error::{HireError, PageError, PageServiceError, StoresCloseError};
+pub use error::{PageError, PageServiceError, StoresCloseError, WorkerError};
 pub use options::{BLOCK, PageOptions, Prepare, StoreInfo, StoreMedium, StoreState};
 pub use worker::PageWorker;
 
@@ -141,7 +141,7 @@ impl PageService {
         }
         let prepare = |store: &StoreInfo| {
             // Nobody else has a worker yet.
-            let Ok(mut worker) = self.hire_unopened(first) else {
+            let Ok(mut worker) = self.unopened(first) else {
                 return Err(PageServiceError::NoNode(first));
             };
             let format = FormatOptions {
@@ -182,21 +182,21 @@ impl PageService {
     ///
     /// # Errors
     /// If the node has no buffer frames, all its workers are taken, or it could not come back.
-    pub fn hire(&self, node: NodeId) -> Result<PageWorker, HireError> {
-        let mut worker = self.hire_unopened(node)?;
+    pub fn worker(&self, node: impl Into<NodeId>) -> Result<PageWorker, WorkerError> {
+        let mut worker = self.unopened(node.into())?;
         if self.0.opens && worker.opened() != Some(0) {
             worker.open(0)?;
         }
         Ok(worker)
     }
 
-    fn hire_unopened(&self, node: NodeId) -> Result<PageWorker, HireError> {
+    fn unopened(&self, node: NodeId) -> Result<PageWorker, WorkerError> {
         let here = self.rack().node_here(node);
-        let here = here.ok_or(HireError::NoFrames(node))?;
+        let here = here.ok_or(WorkerError::NoFrames(node))?;
         let mut worker_pools = self.worker_pools();
         let worker_pool = worker_pools
             .get_mut(&node)
-            .ok_or(HireError::NoFrames(node))?;
+            .ok_or(WorkerError::NoFrames(node))?;
         if worker_pool.any.is_fenced() {
             self.0.come_back(node, worker_pool)?;
         }
@@ -205,7 +205,7 @@ impl PageService {
             None => {
                 let workers = worker_pool.workers;
                 let parts = worker_pool.parts.pop();
-                let parts = parts.ok_or(HireError::AllTaken { node, workers })?;
+                let parts = parts.ok_or(WorkerError::AllTaken { node, workers })?;
                 let worker = Worker::new(Arc::clone(&worker_pool.pool), Channel::new(parts));
                 let waiting = Waiting::new(here.clone(), &self.0.worker_pools);
                 PageStore::new(worker, Arc::new(waiting))
@@ -237,21 +237,21 @@ impl PageService {
             return Err(StoresCloseError::InUse(in_use));
         }
         for &node in &self.0.nodes {
-            let mut worker = self.hire_unopened(node)?;
+            let mut worker = self.unopened(node)?;
             let flushed = worker.flush();
             flushed.map_err(|error| StoresCloseError::Flush { node, error })?;
         }
         if !self.0.opens {
             return Ok(());
         }
-        // Who is hired afterwards opens the store again, which marks it open.
+        // A worker that is taken afterwards opens the store again, which marks it open.
         for worker_pool in self.worker_pools().values_mut() {
             worker_pool.resting.iter_mut().for_each(PageStore::leave);
         }
         for &StoreInfo { number: store, .. } in &self.0.stores {
             let first = self.0.nodes.first().copied().unwrap_or_default();
-            let mut worker = self.hire_unopened(first)?;
-            worker.open(store).map_err(HireError::Open)?;
+            let mut worker = self.unopened(first)?;
+            worker.open(store).map_err(WorkerError::Open)?;
             let closed = worker.close();
             closed.map_err(|error| StoresCloseError::Close { store, error })?;
         }
@@ -300,12 +300,12 @@ impl PageService {
 
 impl Directory {
     /// A node that was taken for dead gets a new pool and new workers.
-    fn come_back(&self, node: NodeId, worker_pool: &mut WorkerPool) -> Result<(), HireError> {
+    fn come_back(&self, node: NodeId, worker_pool: &mut WorkerPool) -> Result<(), WorkerError> {
         let rejoined = self.rack.rejoin_pages(node);
-        rejoined.map_err(|source| HireError::Rejoin { node, source })?;
+        rejoined.map_err(|source| WorkerError::Rejoin { node, source })?;
         let patience = patience(self.time_limit);
-        let new =
-            self::worker_pool(&self.rack, node, patience).map_err(|_| HireError::NoFrames(node))?;
+        let new = self::worker_pool(&self.rack, node, patience)
+            .map_err(|_| WorkerError::NoFrames(node))?;
         if let Some(log) = worker_pool.pool.log() {
             new.pool.set_log(log);
         }

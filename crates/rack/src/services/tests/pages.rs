@@ -3,8 +3,8 @@
 use super::{COMPUTE, rack, rack_with};
 use crate::config::RackConfig;
 use crate::services::{
-    BLOCK, HireError, PageError, PageOptions, PageService, PageServiceError, Prepare, StoreMedium,
-    StoreState, StoresCloseError,
+    BLOCK, PageError, PageOptions, PageService, PageServiceError, Prepare, StoreMedium, StoreState,
+    StoresCloseError, WorkerError,
 };
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::page_store::{FixError, Mode, OpenError, RedoLog};
@@ -28,7 +28,7 @@ fn medium(name: &str, node: u16, pages: u64) -> StoreMedium {
 #[test]
 fn what_one_node_changes_another_one_reads() {
     let pages = PageService::new(&rack(), &PageOptions::default()).expect("there is room");
-    let [mut here, mut there] = COMPUTE.map(|node| pages.hire(node).expect("there are workers"));
+    let [mut here, mut there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
     let page = here.allocate().expect("a page is free");
     let written = here.change(page, |bytes| bytes[..5].copy_from_slice(b"hello"));
     assert_eq!(written, Ok(()));
@@ -73,12 +73,12 @@ fn a_node_without_threads_is_asked_what_it_has() {
         ..PageOptions::default()
     };
     let pages = PageService::with_stores(&rack(), &options, vec![medium]).expect("it is made");
-    let mut here = pages.hire(COMPUTE[0]).expect("there are workers");
+    let mut here = pages.worker(COMPUTE[0]).expect("there are workers");
     let page = here.allocate().expect("a page is free");
     let written = here.change(page, |bytes| bytes[0] = 7);
     assert_eq!(written, Ok(()));
     drop(here);
-    let mut there = pages.hire(COMPUTE[1]).expect("there are workers");
+    let mut there = pages.worker(COMPUTE[1]).expect("there are workers");
     pages.rack().restart_switch().expect("it fits as before");
     assert_eq!(there.read(page, |bytes| bytes.array(0)), Ok([7]));
 }
@@ -86,7 +86,7 @@ fn a_node_without_threads_is_asked_what_it_has() {
 #[test]
 fn a_latch_that_somebody_holds_ends_the_wait() {
     let pages = PageService::new(&rack(), &PageOptions::default()).expect("there is room");
-    let [mut here, mut there] = COMPUTE.map(|node| pages.hire(node).expect("there are workers"));
+    let [mut here, mut there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
     let page = here.allocate().expect("a page is free");
     let guard = here.fix(page, Mode::Exclusive).expect("nobody has it");
     let again = here.fix(page, Mode::Shared).map(|_| ());
@@ -104,7 +104,7 @@ fn a_latch_that_somebody_holds_ends_the_wait() {
 #[test]
 fn a_map_that_goes_down_with_a_node_is_taken_from_home() {
     let pages = PageService::new(&rack(), &PageOptions::default()).expect("there is room");
-    let [mut here, mut there] = COMPUTE.map(|node| pages.hire(node).expect("there are workers"));
+    let [mut here, mut there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
     let live: Vec<_> = (0..3)
         .map(|_| there.allocate().expect("a page is free"))
         .collect();
@@ -130,18 +130,18 @@ fn workers_go_back_whatever_they_had_under_way() {
     };
     let pages = PageService::new(&rack(), &options).expect("there is room");
     let node = COMPUTE[0];
-    let mut worker = pages.hire(node).expect("there is one");
+    let mut worker = pages.worker(node).expect("there is one");
     let page = worker.allocate().expect("a page is free");
     // Its guard would stay for ever if nobody gave it up.
     let _never_taken = worker.worker_mut().fix(page, Mode::Exclusive);
-    let none = pages.hire(node).map(|_| ());
-    assert_eq!(none, Err(HireError::AllTaken { node, workers: 1 }));
+    let none = pages.worker(node).map(|_| ());
+    assert_eq!(none, Err(WorkerError::AllTaken { node, workers: 1 }));
     assert_eq!(pages.close(), Err(StoresCloseError::InUse(1)));
     drop(worker);
-    let mut worker = pages.hire(node).expect("it is back");
+    let mut worker = pages.worker(node).expect("it is back");
     assert!(worker.fix(page, Mode::Exclusive).is_ok());
-    let storage = pages.hire(NodeId(0)).map(|_| ());
-    assert_eq!(storage, Err(HireError::NoFrames(NodeId(0))));
+    let storage = pages.worker(NodeId(0)).map(|_| ());
+    assert_eq!(storage, Err(WorkerError::NoFrames(NodeId(0))));
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_worker_goes_back_although_its_page_is_latched() {
         ..PageOptions::default()
     };
     let pages = PageService::new(&rack(), &options).expect("there is room");
-    let [mut here, mut there] = COMPUTE.map(|node| pages.hire(node).expect("there are workers"));
+    let [mut here, mut there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
     let page = here.allocate().expect("a page is free");
     let guard = here.fix(page, Mode::Exclusive).expect("nobody has it");
     // One is given up, nobody takes the other ones.
@@ -160,7 +160,7 @@ fn a_worker_goes_back_although_its_page_is_latched() {
     let _never_taken = there.worker_mut().fix_in_turn(page, Mode::Exclusive);
     there.prefetch(page);
     drop(there);
-    let there = pages.hire(COMPUTE[1]).expect("it is back");
+    let there = pages.worker(COMPUTE[1]).expect("it is back");
     assert!(there.worker().is_idle());
     drop(guard);
 }
@@ -178,7 +178,7 @@ fn a_worker_whose_latch_cannot_go_back_does_and_another_gives_it_back() {
         ..PageOptions::default()
     };
     let pages = PageService::new(&rack(), &options).expect("there is room");
-    let [mut here, mut there] = COMPUTE.map(|node| pages.hire(node).expect("there are workers"));
+    let [mut here, mut there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
     let page = here.allocate().expect("a page is free");
     let log = Arc::new(Log(AtomicU64::new(0)));
     here.pool().set_log(log.clone());
@@ -190,7 +190,7 @@ fn a_worker_whose_latch_cannot_go_back_does_and_another_gives_it_back() {
     let late = there.fix_within(page, Mode::Shared, SHORT).map(|_| ());
     assert_eq!(late, Err(PageError::TimedOut { page, after: SHORT }));
     log.0.store(7, Ordering::Relaxed);
-    let mut here = pages.hire(COMPUTE[0]).expect("it is back");
+    let mut here = pages.worker(COMPUTE[0]).expect("it is back");
     assert_eq!(here.settle(), Ok(()));
     assert_eq!(
         there.fix(page, Mode::Shared).map(|guard| guard.lsn()),
@@ -212,7 +212,7 @@ fn a_node_taken_for_dead_comes_back_with_a_new_pool() {
     };
     let pages = PageService::new(&rack(), &options).expect("there is room");
     let node = COMPUTE[0];
-    let mut old = pages.hire(node).expect("there is one");
+    let mut old = pages.worker(node).expect("there is one");
     old.pool().set_log(Arc::new(Log));
     let page = old.allocate().expect("a page is free");
     assert_eq!(old.change(page, |bytes| bytes[0] = 1), Ok(()));
@@ -224,15 +224,15 @@ fn a_node_taken_for_dead_comes_back_with_a_new_pool() {
     let fenced = old.fix(page, Mode::Shared).map(|_| ());
     assert_eq!(fenced, Err(PageError::Fix(FixError::Fenced)));
     // The old one need not be dropped before.
-    let mut new = pages.hire(node).expect("the node comes back");
+    let mut new = pages.worker(node).expect("the node comes back");
     assert_eq!(new.read(page, |bytes| bytes.array(0)), Ok([1]));
     assert!(new.pool().log().is_some());
     drop(old);
-    let none = pages.hire(node).map(|_| ());
-    assert_eq!(none, Err(HireError::AllTaken { node, workers: 1 }));
+    let none = pages.worker(node).map(|_| ());
+    assert_eq!(none, Err(WorkerError::AllTaken { node, workers: 1 }));
     assert_eq!(new.change(page, |bytes| bytes[0] = 3), Ok(()));
     drop(new);
-    let mut there = pages.hire(COMPUTE[1]).expect("there is one");
+    let mut there = pages.worker(COMPUTE[1]).expect("there is one");
     assert_eq!(there.read(page, |bytes| bytes.array(0)), Ok([3]));
     drop(there);
     assert_eq!(pages.close(), Ok(()));
@@ -257,7 +257,7 @@ fn a_store_in_a_file_is_there_again_in_the_next_rack() {
     let options = PageOptions::default();
     let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is made");
     assert_eq!(pages.stores()[0].found, StoreState::Formatted);
-    let mut worker = pages.hire(COMPUTE[0]).expect("there is one");
+    let mut worker = pages.worker(COMPUTE[0]).expect("there is one");
     let page = worker.allocate().expect("a page is free");
     assert_eq!(worker.change(page, |bytes| bytes[0] = 7), Ok(()));
     drop(worker);
@@ -269,7 +269,7 @@ fn a_store_in_a_file_is_there_again_in_the_next_rack() {
     };
     let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is opened");
     assert_eq!(pages.stores()[0].found, StoreState::Closed);
-    let mut worker = pages.hire(COMPUTE[1]).expect("there is one");
+    let mut worker = pages.worker(COMPUTE[1]).expect("there is one");
     assert_eq!(worker.read(page, |bytes| bytes.array(0)), Ok([7]));
     let next = worker.allocate().expect("a page is free");
     assert_ne!(next, page, "what is in use is not given out again");
@@ -278,13 +278,13 @@ fn a_store_in_a_file_is_there_again_in_the_next_rack() {
     drop(pages);
     let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is opened");
     assert_eq!(pages.stores()[0].found, StoreState::NotClosed);
-    let mut worker = pages.hire(COMPUTE[1]).expect("there is one");
+    let mut worker = pages.worker(COMPUTE[1]).expect("there is one");
     let third = worker.allocate().expect("a page is free");
     assert!(third != page && third != next, "nor what was not flushed");
     drop(worker);
     assert_eq!(pages.close(), Ok(()));
     // The service goes on, and with it the store is open again.
-    drop(pages.hire(COMPUTE[1]).expect("there is one"));
+    drop(pages.worker(COMPUTE[1]).expect("there is one"));
     drop(pages);
     let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is opened");
     assert_eq!(pages.stores()[0].found, StoreState::NotClosed);
@@ -310,7 +310,7 @@ fn stores_of_the_configuration_have_numbers_in_its_order() {
         stores,
         [(0, "tables", NodeId(1), 16), (1, "indexes", NodeId(1), 8)]
     );
-    let mut worker = pages.hire(COMPUTE[0]).expect("there is one");
+    let mut worker = pages.worker(COMPUTE[0]).expect("there is one");
     assert_eq!(worker.allocate().map(PageId::store), Ok(0));
     assert!(worker.open(1).is_ok());
     assert_eq!(worker.allocate().map(PageId::store), Ok(1));
