@@ -10,7 +10,7 @@ pub(crate) mod set_up;
 
 use network::{IndexNetwork, IndexNetworkError};
 use rackweave_base::memory::MemoryError;
-use rackweave_base::{Instant, NodeId};
+use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::LaneError;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::btree::{TreeConfig, TreeError};
@@ -134,6 +134,13 @@ impl SharedServer {
         thread
             .as_mut()
             .is_some_and(|thread| thread.poll(now, verbs))
+    }
+
+    /// The thread has worked on requests for so long.
+    pub fn note_busy(&self, worked: Duration) {
+        if let Some(thread) = self.lock().as_ref() {
+            thread.service.meter().note_busy(worked, 0);
+        }
     }
 
     /// Whether its endpoint has been stopped.

@@ -1,6 +1,7 @@
 //! An index for a database: a B+tree over the endpoints of a rack, whose servers answer, whose
 //! memory is read, and whose upper levels switches may know (docs/index.md, docs/in-network.md).
 
+mod adapting;
 mod connection;
 mod coordinator;
 mod error;
@@ -14,8 +15,9 @@ pub use options::{IndexOptions, KEYS_MAX, VALUE_MAX};
 use crate::index::network::{IndexCounters, IndexNetworkError, LoadProgress, NetworkSummary};
 use crate::services::wait_within;
 use crate::{Index, IndexLoss, IndexSetUpError, Node, Rack, SharedServer};
+use adapting::Adapting;
 use rackweave_base::{Duration, NodeId};
-use rackweave_controller::index::{Adapter, AdapterConfig, KeyWeights};
+use rackweave_controller::index::KeyWeights;
 use rackweave_endpoint::index::{
     Access, CoordinatorConfig, EndpointId, IndexClientConfig, PartitionMap,
 };
@@ -33,7 +35,7 @@ struct Served {
     servers: RwLock<Vec<(Node, SharedServer)>>,
     value_max: u32,
     /// Who has the switches loaded, if there is a network.
-    adapter: Mutex<Option<Adapter>>,
+    adapting: Option<Adapting>,
 }
 
 impl Drop for Served {
@@ -62,12 +64,13 @@ impl IndexService {
                 return Err(error.into());
             }
         }
+        let adapts = options.adapt.filter(|_| options.network.is_some());
         let service = Self(Arc::new(Served {
             rack: rack.clone(),
             servers: RwLock::new(servers(rack, &index)),
             index: Mutex::new(index),
             value_max: options.value_max,
-            adapter: Mutex::new(None),
+            adapting: adapts.map(|config| Adapting::new(config, rack.now())),
         }));
         Ok(service)
     }
@@ -145,8 +148,9 @@ impl IndexService {
         Ok(())
     }
 
-    /// Has all servers answer what has come. True if there was anything. Connections do this while
-    /// they wait or poll. A program with cores for it gives a thread to this and
+    /// Has all servers that are here answer what has come. True if there was anything. The switches
+    /// are given what is asked for most meanwhile ([`IndexOptions::adapt`]). Connections do this
+    /// while they wait or poll. A program with cores for it gives a thread to this and
     /// [`Progress::drive`](rackweave_verbs::Progress) in turn.
     pub fn serve(&self) -> bool {
         let servers = self
@@ -155,16 +159,25 @@ impl IndexService {
             .read()
             .unwrap_or_else(PoisonError::into_inner);
         let mut served = false;
+        let mut now = None;
         for (node, server) in servers.iter() {
-            let now = node.now();
-            served |= node.poll(|nic| server.poll(now, nic));
+            let began = node.now();
+            if node.poll(|nic| server.poll(began, nic)) {
+                served = true;
+                // What the rebalancer goes by; to look in vain is no work.
+                server.note_busy(node.now().since(began));
+            }
+            now = Some(began);
+        }
+        if let (Some(adapting), Some(now)) = (&self.0.adapting, now) {
+            adapting.look(now, &self.0.rack, &self.0.index);
         }
         served
     }
 
     /// Loads what the trees look like into the switches, by what is known of how often keys are
     /// asked for, and waits until that serves. To be called when an index was loaded, and again
-    /// when much has changed; or [`IndexService::adapt`] now and then.
+    /// when much has changed at once: otherwise the switches follow by themselves.
     ///
     /// # Errors
     /// If the index is not in the network ([`IndexOptions::network`]), its tree nodes do not fit
@@ -196,21 +209,10 @@ impl IndexService {
         done.unwrap_or(Err(IndexServiceError::TimedOut { after: limit }))
     }
 
-    /// Looks whether what the switches know is still what is asked for most, and has them load what
-    /// is worth while. To be called now and then, by one thread; never waits. Nothing happens
-    /// before the first interval of the configuration is over.
-    ///
-    /// # Errors
-    /// If the index is not in the network, or a switch refuses.
-    pub fn adapt(&self, config: AdapterConfig) -> Result<LoadProgress, IndexServiceError> {
-        let rack = self.rack();
-        let mut index = self.index();
-        let now = rack.now();
-        let network = index.network_mut().ok_or(IndexNetworkError::NotOpen)?;
-        let adapter = self.0.adapter.lock();
-        let mut adapter = adapter.unwrap_or_else(PoisonError::into_inner);
-        let adapter = adapter.get_or_insert_with(|| Adapter::new(config, now));
-        Ok(network.adapt(rack, adapter)?)
+    /// Why the switches could last not be given what is asked for most, if that has failed since
+    /// this was asked last. It is tried again.
+    pub fn take_network_error(&self) -> Option<IndexNetworkError> {
+        self.0.adapting.as_ref()?.take_error()
     }
 
     /// What the switches have counted of queries: how deep they led them. Nothing if the index is

@@ -6,6 +6,7 @@ use crate::index::network::BRANCHES;
 use crate::{IndexEndpointSpec, IndexNetworkSpec, IndexSpec};
 use rackweave_base::NodeId;
 use rackweave_controller::connect::PairAttributes;
+use rackweave_controller::index::AdapterConfig;
 use rackweave_endpoint::btree::TreeConfig;
 use rackweave_endpoint::index::PartitionMap;
 use rackweave_endpoint::rpc::ServerConfig;
@@ -43,11 +44,14 @@ pub struct IndexOptions {
     /// ([`Access::InNetwork`](rackweave_endpoint::index::Access)), and what they keep of it. The
     /// configuration has to make room: `switch.index_servers` and its neighbours.
     pub network: Option<IndexNetworkSpec>,
+    /// How the switches follow what is asked for, if they lead READs; nothing: they keep what
+    /// [`IndexService::load_network`](super::IndexService::load_network) gave them.
+    pub adapt: Option<AdapterConfig>,
 }
 
 impl Default for IndexOptions {
     /// One endpoint with room for 65536 keys with values of up to 64 bytes, for 16 clients, not in
-    /// the network.
+    /// the network; if it is put there, the switches look once a second what is asked for.
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
@@ -58,6 +62,7 @@ impl Default for IndexOptions {
             threads: 1,
             clients: 16,
             network: None,
+            adapt: Some(AdapterConfig::default()),
         }
     }
 }

@@ -1,0 +1,67 @@
+//! The switches' part of an index follows what is asked for, while its servers are served.
+
+use crate::index::network::{IndexNetworkError, LoadProgress};
+use crate::{Index, Rack};
+use core::sync::atomic::{AtomicU64, Ordering};
+use rackweave_base::{Duration, Instant};
+use rackweave_controller::index::{Adapter, AdapterConfig};
+use std::sync::{Mutex, PoisonError, TryLockError};
+
+/// How long is waited between two steps of a load: queries go on between them.
+const STEP_EVERY: Duration = Duration::from_micros(50);
+
+/// Who has the switches loaded.
+#[derive(Debug)]
+pub(super) struct Adapting {
+    config: AdapterConfig,
+    adapter: Mutex<Adapter>,
+    /// When there is something to do next, in nanoseconds of the rack's clock.
+    next: AtomicU64,
+    failed: Mutex<Option<IndexNetworkError>>,
+}
+
+impl Adapting {
+    pub fn new(config: AdapterConfig, now: Instant) -> Self {
+        let adapter = Adapter::new(config, now);
+        Self {
+            config,
+            next: AtomicU64::new(adapter.poll_timeout().as_nanos()),
+            adapter: Mutex::new(adapter),
+            failed: Mutex::new(None),
+        }
+    }
+
+    /// Looks whether what the switches know is still what is asked for most, and has them load what
+    /// is worth while: one step of it, if one is due and nobody else is at it. Never waits.
+    pub fn look(&self, now: Instant, rack: &Rack, index: &Mutex<Index>) {
+        if now.as_nanos() < self.next.load(Ordering::Relaxed) {
+            return;
+        }
+        let (Ok(mut adapter), Ok(mut index)) = (self.adapter.try_lock(), index.try_lock()) else {
+            return;
+        };
+        let Some(network) = index.network_mut() else {
+            return;
+        };
+        let next = match network.adapt(rack, &mut adapter) {
+            Ok(LoadProgress::Rest) => adapter.poll_timeout(),
+            Ok(LoadProgress::Wait(until)) => until,
+            Ok(LoadProgress::More | LoadProgress::Serves) => now + STEP_EVERY,
+            Err(error) => {
+                let failed = self.failed.lock();
+                *failed.unwrap_or_else(PoisonError::into_inner) = Some(error);
+                now + self.config.every
+            }
+        };
+        self.next.store(next.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Why it failed last, if it has since this was asked last.
+    pub fn take_error(&self) -> Option<IndexNetworkError> {
+        match self.failed.try_lock() {
+            Ok(mut failed) => failed.take(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! An index, read by requests, by READs and with the switches' help.
+
+use crate::AMPLE;
+use rackweave_base::NodeId;
+use rackweave_endpoint::btree::Direction;
+use rackweave_endpoint::index::{Access, CoordinatorConfig, EndpointId, IndexError, Step};
+use rackweave_rack::services::{CallError, IndexConnection, IndexOptions, IndexService};
+use rackweave_rack::{IndexNetworkSpec, Rack};
+
+const KEYS: u64 = 3000;
+const WAYS: [Access; 3] = [Access::Rpc, Access::OneSided, Access::InNetwork];
+
+fn value(key: u64) -> Vec<u8> {
+    format!("the value of {key}").into_bytes()
+}
+
+fn service(rack: &Rack, options: &IndexOptions) -> IndexService {
+    IndexService::new(rack, options).expect("there is room")
+}
+
+fn connect(rack: &Rack, index: &IndexService, access: Access) -> IndexConnection {
+    let node = rack.node("compute0").expect("it is here");
+    let mut connection = index.connect(&node, access).expect("there is room");
+    connection.set_time_limit(AMPLE);
+    connection
+}
+
+pub fn operations_say_what_was_there(rack: &Rack) {
+    let index = service(rack, &IndexOptions::default());
+    for access in [Access::Rpc, Access::OneSided] {
+        let mut client = connect(rack, &index, access);
+        assert_eq!(client.insert(7, b"seven"), Ok(true), "{access:?}");
+        assert_eq!(client.insert(7, b"other"), Ok(false));
+        assert_eq!(client.get(7), Ok(Some(b"seven"[..].into())));
+        assert_eq!(client.update(8, b"more"), Ok(false));
+        assert_eq!(client.put(9, b"nine"), Ok(false));
+        let both = vec![(9, b"nine"[..].into()), (7, b"seven"[..].into())];
+        assert_eq!(client.scan(0..=u64::MAX, Direction::Backward, 10), Ok(both));
+        assert_eq!(client.delete(7), Ok(true));
+        assert_eq!(client.get(7), Ok(None));
+        assert_eq!(client.delete(9), Ok(true));
+    }
+}
+
+pub fn the_three_ways_read_the_same(rack: &Rack) {
+    let options = IndexOptions {
+        node_bytes: 512,
+        network: Some(IndexNetworkSpec::default()),
+        ..IndexOptions::default()
+    };
+    let index = service(rack, &options);
+    let entries = (0..KEYS).map(|key| (key * 3, value(key)));
+    index.load(entries).expect("it is empty");
+    let summary = index.load_network(AMPLE).expect("the switch has room");
+    assert!(summary.targets > 0, "{summary:?}");
+    for access in WAYS {
+        let mut client = connect(rack, &index, access);
+        for key in (0..KEYS).step_by(97) {
+            let found = client.get(key * 3);
+            assert_eq!(found, Ok(Some(value(key)[..].into())), "{access:?}");
+            assert_eq!(client.get(key * 3 + 1), Ok(None));
+        }
+    }
+    let counters = index.network_counters().expect("it is in the network");
+    let deep: u64 = counters.by_depth[1..].iter().sum();
+    assert!(deep > 0, "no query was led below the root: {counters:?}");
+    assert_eq!(index.take_network_error(), None);
+}
+
+fn halves() -> IndexOptions {
+    IndexOptions {
+        nodes: vec![NodeId(0), NodeId(1)],
+        boundaries: vec![1000],
+        ..IndexOptions::default()
+    }
+}
+
+pub fn keys_move(rack: &Rack) {
+    let index = service(rack, &halves());
+    let entries = (0..2000).map(|key| (key, value(key)));
+    index.load(entries).expect("it is empty");
+    let mut client = connect(rack, &index, Access::OneSided);
+    let (from, to) = (EndpointId(0), EndpointId(1));
+    let step = Step {
+        from,
+        to,
+        low: 500,
+        last: 999,
+    };
+    let node = rack.node("storage1").expect("it is here");
+    let coordinator = index.coordinate(&node, CoordinatorConfig::default());
+    let mut coordinator = coordinator.expect("there is room");
+    assert_eq!(coordinator.move_keys(step, AMPLE), Ok(500));
+    assert_eq!(index.map().owner(500), to);
+    for key in [0, 499, 500, 999, 1000, 1999] {
+        assert_eq!(client.get(key), Ok(Some(value(key)[..].into())));
+    }
+}
+
+pub fn an_endpoint_that_died_says_so(rack: &Rack) {
+    let index = service(rack, &halves());
+    let entries = (0..2000).map(|key| (key, value(key)));
+    index.load(entries).expect("it is empty");
+    let mut client = connect(rack, &index, Access::OneSided);
+    let gone = EndpointId(0);
+    index.kill(gone);
+    let unknown = CallError::Index(IndexError::OutcomeUnknown(gone));
+    assert_eq!(client.put(1, b"one"), Err(unknown));
+    assert_eq!(client.get(1500), Ok(Some(value(1500)[..].into())));
+    let loss = index.restart(gone).expect("its node lives");
+    assert_eq!(loss.lost.map(|part| part.keys()), Some(0..=999));
+    client.reconnect(gone).expect("it is back");
+    assert_eq!(client.get(1), Ok(None));
+    assert_eq!(client.put(1, b"one"), Ok(false));
+}

@@ -1,0 +1,94 @@
+//! Every service on every kind of rack, by the same tests.
+//!
+//! A test gets a rack and knows nothing of its kind. It runs in one thread, as a rack in virtual
+//! time demands, and asserts what services promise whatever the rack is.
+
+mod flows;
+mod index;
+mod messages;
+mod nodes;
+mod pages;
+mod rpc;
+mod sequencers;
+mod serialised;
+
+use rackweave_base::Duration;
+use rackweave_rack::{Rack, RackConfig};
+
+/// Beyond what any step needs, on however slow a machine.
+const AMPLE: Duration = Duration::from_secs(60);
+
+fn config() -> RackConfig {
+    let mut config = RackConfig::with_all_programs();
+    config.driver_threads = 0;
+    config.switch.page_size = 4096;
+    config
+}
+
+/// Nobody drives it but those who wait.
+fn embedded() -> Rack {
+    let builder = Rack::builder().config(config());
+    builder.build().expect("the rack can be built")
+}
+
+fn with_driver() -> Rack {
+    let builder = Rack::builder().config(config()).driver_threads(1);
+    builder.build().expect("the rack can be built")
+}
+
+fn simulated() -> Rack {
+    let builder = Rack::builder().config(config()).simulated();
+    builder.build().expect("the rack can be built")
+}
+
+/// A link in every ten thousand loses, doubles, holds back or damages a packet.
+fn simulated_over_bad_links() -> Rack {
+    let mut config = config();
+    let faults = &mut config.faults;
+    (
+        faults.loss,
+        faults.duplicate,
+        faults.reorder,
+        faults.corrupt,
+    ) = (1e-4, 1e-4, 1e-4, 1e-4);
+    let builder = Rack::builder().config(config).simulated();
+    builder.build().expect("the rack can be built")
+}
+
+/// The controller is in another thread, and hears and says nothing but bytes.
+fn serialised() -> Rack {
+    serialised::rack(&embedded())
+}
+
+macro_rules! conforms {
+    ($($module:ident: $($test:ident),* $(,)?;)*) => {
+        conforms!(@ embedded: $($module: $($test),*;)*);
+        conforms!(@ with_driver: $($module: $($test),*;)*);
+        conforms!(@ simulated: $($module: $($test),*;)*);
+        conforms!(@ simulated_over_bad_links: $($module: $($test),*;)*);
+        conforms!(@ serialised: $($module: $($test),*;)*);
+    };
+    (@ $kind:ident: $($module:ident: $($test:ident),*;)*) => {
+        mod $kind {
+            $(mod $module {
+                $(#[test]
+                fn $test() {
+                    crate::$module::$test(&crate::$kind());
+                })*
+            })*
+        }
+    };
+}
+
+conforms! {
+    nodes: are_found_by_name, a_wait_ends_when_it_should, queue_pairs_are_connected;
+    flows: a_shuffle_brings_each_item_once, replicas_see_one_order, members_come_and_go,
+        one_that_is_closed_says_so;
+    pages: what_one_node_changes_another_reads, a_latch_keeps_others_out_for_as_long_as_they_wait,
+        pages_are_allocated_and_freed, a_closed_store_is_found_closed;
+    index: operations_say_what_was_there, the_three_ways_read_the_same, keys_move,
+        an_endpoint_that_died_says_so;
+    sequencers: no_number_comes_twice, the_next_sequencer_begins_where_this_one_ended;
+    messages: they_come_once_whole_and_in_order, an_end_that_goes_is_told_of;
+    rpc: a_service_of_ones_own_answers;
+}

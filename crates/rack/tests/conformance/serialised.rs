@@ -1,0 +1,133 @@
+//! A rack whose controller is reached by bytes alone: what a rack of processes has to do.
+
+use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
+use rackweave_controller::ask::{Reply, Request};
+use rackweave_endpoint::flow::RingError;
+use rackweave_rack::{Backend, NodeError, Rack, RackConfig, RackKind};
+use rackweave_target::{Backend as Medium, TargetConfig, TargetError};
+use rackweave_verbs::NodeAccess;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+/// A question as it travels, and where its answer goes.
+type Asked = (Vec<u8>, Sender<Vec<u8>>);
+
+/// Stands before another rack and has what is asked of its controller travel.
+struct Serialised {
+    nodes: Arc<dyn Backend>,
+    controller: Mutex<Sender<Asked>>,
+    /// The nodes that are here; all if there are none.
+    here: Vec<NodeId>,
+}
+
+/// All nodes of a rack, with the controller behind a channel.
+pub fn rack(rack: &Rack) -> Rack {
+    restricted(rack, &[])
+}
+
+/// Some nodes of a rack, as a process sees it that has no others.
+pub fn restricted(rack: &Rack, here: &[NodeId]) -> Rack {
+    let (controller, asked) = channel();
+    let backend = rack.backend().clone();
+    std::thread::spawn(move || answer(&*backend, &asked));
+    Rack::new(Arc::new(Serialised {
+        nodes: rack.backend().clone(),
+        controller: Mutex::new(controller),
+        here: here.to_vec(),
+    }))
+}
+
+/// Answers until nobody asks any more.
+fn answer(backend: &dyn Backend, asked: &Receiver<Asked>) {
+    while let Ok((bytes, to)) = asked.recv() {
+        let request: Request = serde_json::from_slice(&bytes).expect("a request travels");
+        let reply = serde_json::to_vec(&backend.ask(request)).expect("a reply can travel");
+        // Who has gone needs no answer.
+        let _ = to.send(reply);
+    }
+}
+
+impl Serialised {
+    fn is_here(&self, node: NodeId) -> bool {
+        self.here.is_empty() || self.here.contains(&node)
+    }
+}
+
+impl Backend for Serialised {
+    fn config(&self) -> &RackConfig {
+        self.nodes.config()
+    }
+
+    fn kind(&self) -> RackKind {
+        self.nodes.kind()
+    }
+
+    fn identity(&self) -> u64 {
+        self.nodes.identity()
+    }
+
+    fn memory(&self) -> &Memory {
+        self.nodes.memory()
+    }
+
+    fn now(&self) -> Instant {
+        self.nodes.now()
+    }
+
+    fn node(self: Arc<Self>, node: NodeId) -> Option<Arc<dyn NodeAccess>> {
+        let here = self.is_here(node).then(|| self.nodes.clone())?;
+        here.node(node)
+    }
+
+    fn is_alive(&self, node: NodeId) -> bool {
+        self.is_here(node) && self.nodes.is_alive(node)
+    }
+
+    fn block(&self, node: NodeId, rkey: Rkey) -> Option<Block> {
+        self.nodes.block(node, rkey).filter(|_| self.is_here(node))
+    }
+
+    fn page_alarm(&self) -> Arc<AtomicBool> {
+        self.nodes.page_alarm()
+    }
+
+    fn set_target(
+        &self,
+        node: NodeId,
+        config: TargetConfig,
+        namespaces: Vec<Box<dyn Medium>>,
+    ) -> Result<(), TargetError> {
+        assert!(self.is_here(node), "{node:?} is in another process");
+        self.nodes.set_target(node, config, namespaces)
+    }
+
+    fn ask(&self, request: Request) -> Reply {
+        let bytes = serde_json::to_vec(&request).expect("a request can travel");
+        let (to, reply) = channel();
+        let controller = self.controller.lock().expect("nobody panics with it");
+        controller
+            .send((bytes, to))
+            .expect("the controller is there");
+        drop(controller);
+        let bytes = reply.recv().expect("the controller answers");
+        serde_json::from_slice(&bytes).expect("a reply travels")
+    }
+}
+
+/// Two processes with a node each come to a connection; what is elsewhere is refused by name.
+#[test]
+fn a_message_between_two_processes_with_a_node_each() {
+    let whole = crate::embedded();
+    let (storage, compute) = (NodeId(0), NodeId(2));
+    let serving = restricted(&whole, &[storage]);
+    let asking = restricted(&whole, &[compute]);
+    let elsewhere = asking.node("storage0").expect_err("it is elsewhere");
+    assert_eq!(elsewhere, NodeError::Elsewhere("storage0".into()));
+    crate::messages::between(&serving, &asking);
+
+    let flow = serving.create_flow(serving.flow_spec(&[storage], &[compute], 64, 1 << 12));
+    let flow = flow.expect("there is room");
+    assert!(flow.producers(0).is_ok(), "it is here");
+    assert_eq!(flow.consumer(0).unwrap_err(), RingError::NotHere);
+}
