@@ -6,7 +6,7 @@ use crate::pointer::{Out, slice, space};
 use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
 use rackweave_base::NodeId;
-use rackweave_verbs::{Access, Region, Verbs};
+use rackweave_verbs::{Access, Region};
 use std::sync::Arc;
 
 /// Memory of a node that its NIC has registered. Any thread, several at a time.

@@ -1,25 +1,19 @@
 //! For tests of racks with several switches: every node READs from, WRITEs to and SENDs to every
 //! other, and every byte is looked at.
 
-use rackweave_base::{Block, Memory, NodeId, Qpn};
+use crate::Rack;
+use rackweave_base::{Block, Duration, NodeId, Qpn};
 use rackweave_controller::connect::PairAttributes;
-use rackweave_nic::Nic;
 use rackweave_verbs::{
-    Access, Completion, CompletionStatus, CqId, Operation, QpCapabilities, ReceiveRequest, Region,
-    Verbs, WorkRequest,
+    Access, Completion, CompletionStatus, CqId, Operation, Progress, QpCapabilities,
+    ReceiveRequest, Region, WorkRequest,
 };
 
 /// Bytes of a message: more than one packet.
 const LEN: usize = 5000;
 
-/// Two or more switches, and what a test may do with them.
-pub(crate) trait Meshed {
-    fn arena(&self) -> Memory;
-    fn act(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Nic));
-    fn join(&mut self, a: (NodeId, Qpn), b: (NodeId, Qpn), attributes: &PairAttributes);
-    /// Lets a little time pass. Panics when it has been too long.
-    fn pass(&mut self);
-}
+/// How long a round may take, by the rack's clock.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// What lies in a node's region, for each peer.
 #[derive(Clone, Copy)]
@@ -61,14 +55,14 @@ fn bytes(block: &Block, at: usize) -> Vec<u8> {
 }
 
 impl Mesh {
-    pub fn new(rack: &mut dyn Meshed, nodes: usize, attributes: &PairAttributes) -> Self {
+    pub fn new(rack: &Rack, nodes: usize, attributes: &PairAttributes) -> Self {
         let mut ends: Vec<End> = (0..nodes).map(|at| end(rack, at, nodes)).collect();
         for a in 0..nodes {
             for b in a + 1..nodes {
                 let made = [a, b].map(|at| create_qp(rack, at, &ends[at]));
                 let [near, far] = made;
                 let pair = ((NodeId(a as u16), near), (NodeId(b as u16), far));
-                rack.join(pair.0, pair.1, attributes);
+                rack.connect(pair.0, pair.1, attributes).unwrap();
                 ends[a].qps[b] = Some(near);
                 ends[b].qps[a] = Some(far);
             }
@@ -77,17 +71,17 @@ impl Mesh {
     }
 
     /// Posts a READ, a WRITE and a SEND from everybody to everybody.
-    pub fn post(&mut self, rack: &mut dyn Meshed) {
+    pub fn post(&mut self, rack: &Rack) {
         self.round = self.round.wrapping_add(1);
         for (at, peer, qpn) in self.pairs() {
             let (near, far) = (&self.ends[at].region, &self.ends[peer].region);
             let source = pattern(at, peer, self.round);
             near.block.write(offset(Part::Source, peer), &source);
             let slot = near.segment(offset(Part::Sent, peer) as u64, LEN as u32);
-            rack.act(NodeId(at as u16), &mut |nic| {
-                let request = ReceiveRequest::new(0, &[slot]);
-                nic.post_receive(qpn, request).unwrap();
-            });
+            let request = ReceiveRequest::new(0, &[slot]);
+            rack.node_at(NodeId(at as u16))
+                .with(|nic| nic.post_receive(qpn, request))
+                .unwrap();
             assert_eq!(near.block.len(), far.block.len());
         }
         for (at, peer, qpn) in self.pairs() {
@@ -113,7 +107,7 @@ impl Mesh {
                 ),
                 (Operation::Send { immediate: None }, Part::Source),
             ];
-            rack.act(NodeId(at as u16), &mut |nic| {
+            rack.node_at(NodeId(at as u16)).with(|nic| {
                 for (operation, part) in requests {
                     let request = WorkRequest::new(1, operation, &[segment(part)]);
                     nic.post_send(qpn, request).unwrap();
@@ -123,19 +117,22 @@ impl Mesh {
     }
 
     /// Waits until everything that was posted is done, and looks at every byte.
-    pub fn finish(&mut self, rack: &mut dyn Meshed) {
+    pub fn finish(&mut self, rack: &Rack) {
         let peers = self.ends.len() - 1;
+        let limit = rack.now() + LIMIT;
         for at in 0..self.ends.len() {
+            let node = rack.node_at(NodeId(at as u16));
             let mut done: Vec<Completion> = Vec::new();
             // Three of one's own, and the message that came, for each peer.
             while done.len() < 4 * peers {
-                rack.act(NodeId(at as u16), &mut |nic| {
-                    nic.poll_cq(self.ends[at].cq, 64, &mut done);
-                });
+                node.poll(|nic| nic.poll_cq(self.ends[at].cq, 64, &mut done));
                 let bad = done.iter().find(|c| c.status != CompletionStatus::Success);
                 assert!(bad.is_none(), "node {at}: {bad:?}");
                 if done.len() < 4 * peers {
-                    rack.pass();
+                    assert!(rack.now() < limit, "node {at} waits too long");
+                    if !node.drive() {
+                        node.relax(1000);
+                    }
                 }
             }
         }
@@ -149,7 +146,7 @@ impl Mesh {
         }
     }
 
-    pub fn round(&mut self, rack: &mut dyn Meshed) {
+    pub fn round(&mut self, rack: &Rack) {
         self.post(rack);
         self.finish(rack);
     }
@@ -164,28 +161,22 @@ impl Mesh {
     }
 }
 
-fn end(rack: &mut dyn Meshed, at: usize, nodes: usize) -> End {
-    let block = rack.arena().allocate(4 * nodes * LEN).unwrap();
-    let mut made = None;
-    rack.act(NodeId(at as u16), &mut |nic| {
+fn end(rack: &Rack, at: usize, nodes: usize) -> End {
+    let block = rack.memory().allocate(4 * nodes * LEN).unwrap();
+    rack.node_at(NodeId(at as u16)).with(|nic| {
         let pd = nic.create_pd();
-        let region = nic.register(pd, block.clone(), Access::all()).unwrap();
+        let region = nic.register(pd, block, Access::all()).unwrap();
         let cq = nic.create_cq(8 * nodes as u32).unwrap();
         let qps = vec![None; nodes];
-        made = Some(End { region, cq, qps });
-    });
-    made.unwrap()
+        End { region, cq, qps }
+    })
 }
 
-fn create_qp(rack: &mut dyn Meshed, at: usize, end: &End) -> Qpn {
-    let mut qpn = Qpn(0);
-    rack.act(NodeId(at as u16), &mut |nic| {
-        let (pd, cq) = (end.region.pd, end.cq);
-        qpn = nic
-            .create_qp(pd, cq, cq, QpCapabilities::default())
-            .unwrap();
-    });
-    qpn
+fn create_qp(rack: &Rack, at: usize, end: &End) -> Qpn {
+    let (pd, cq) = (end.region.pd, end.cq);
+    rack.node_at(NodeId(at as u16))
+        .with(|nic| nic.create_qp(pd, cq, cq, QpCapabilities::default()))
+        .unwrap()
 }
 
 /// A configuration with this topology and so many nodes, by turns for compute and storage.

@@ -1,7 +1,6 @@
 //! A script in real time: this thread is every end, and drives the rack while nothing moves.
 
 use super::Play;
-use super::control::Control;
 use super::items::{Sink, Source, Turn};
 use super::report::ScriptReport;
 use super::stage::{Newcomer, Shared};
@@ -11,10 +10,8 @@ use crate::outcome::CliError;
 use crate::patience::Patience;
 use crate::perf::loops::{NowAndThen, nanos};
 use crate::progress::Progress;
-use rackweave_base::NodeId;
-use rackweave_controller::{FlowError, FlowId, FlowSpec, FlowState, Loss};
 use rackweave_endpoint::flow::Doorbell;
-use rackweave_rack::{EmbeddedRack, Flow, Node};
+use rackweave_rack::{EmbeddedRack, Node};
 use std::time::{Duration, Instant};
 
 /// How long nothing may move before the script gives up, in nanoseconds.
@@ -22,44 +19,6 @@ const PATIENCE: u64 = 10_000_000_000;
 
 /// How long the controller has after the last item to hear of it.
 const NEWS: Duration = Duration::from_secs(5);
-
-impl Control for EmbeddedRack {
-    fn spec(&self, (from, to): (&[NodeId], &[NodeId]), item: u32, ring: u32) -> FlowSpec {
-        self.flow_spec(from, to, item, ring)
-    }
-
-    fn create(&mut self, spec: FlowSpec) -> Result<Flow, FlowError> {
-        self.create_flow(spec)
-    }
-
-    fn add_consumer(&mut self, flow: &mut Flow, node: NodeId) -> Result<usize, FlowError> {
-        EmbeddedRack::add_consumer(self, flow, node)
-    }
-
-    fn remove_consumer(&mut self, id: FlowId, index: usize) -> Result<(), FlowError> {
-        EmbeddedRack::remove_consumer(self, id, index)
-    }
-
-    fn add_producer(&mut self, flow: &mut Flow, node: NodeId) -> Result<usize, FlowError> {
-        EmbeddedRack::add_producer(self, flow, node)
-    }
-
-    fn set_weight(&mut self, id: FlowId, weight: Option<u32>) -> Result<(), FlowError> {
-        EmbeddedRack::set_weight(self, id, weight)
-    }
-
-    fn close(&mut self, id: FlowId) {
-        self.close_flow(id);
-    }
-
-    fn state(&mut self, id: FlowId) -> Option<FlowState> {
-        self.flow_state(id)
-    }
-
-    fn lost(&mut self, id: FlowId) -> Vec<Loss> {
-        self.losses(id)
-    }
-}
 
 /// The ends that this thread is.
 #[derive(Default)]
@@ -106,7 +65,7 @@ impl Ends {
 /// # Errors
 /// If the rack cannot be, or the script cannot be meant for it.
 pub fn run(play: &mut Play, globals: &Globals) -> Result<ScriptReport, CliError> {
-    let mut rack = EmbeddedRack::new(&play.config)?;
+    let rack = EmbeddedRack::new(&play.config)?;
     globals.live.watch(rack.observer());
     play.check_specs(&rack)?;
     let driver = rack.progress();
@@ -123,7 +82,7 @@ pub fn run(play: &mut Play, globals: &Globals) -> Result<ScriptReport, CliError>
             if action.at > now {
                 break;
             }
-            for newcomer in play.stage.act(action, &mut rack, now) {
+            for newcomer in play.stage.act(action, &rack, now) {
                 ends.take_in(&rack, newcomer);
             }
             (next, moved_at) = (next + 1, now);
@@ -149,11 +108,11 @@ pub fn run(play: &mut Play, globals: &Globals) -> Result<ScriptReport, CliError>
         }
     };
     let over = Instant::now();
-    while play.is_over && !play.is_settled(&mut rack) && over.elapsed() < NEWS {
+    while play.is_over && !play.is_settled(&rack) && over.elapsed() < NEWS {
         patience.wait(false);
     }
     drop(progress);
-    let mut report = play.report(&mut rack, EMBEDDED, span, globals);
+    let mut report = play.report(&rack, EMBEDDED, span, globals);
     report.driver_threads = Some(rack.driver_threads());
     Ok(report)
 }

@@ -6,7 +6,6 @@
 //! `stamps`); `verify` judges what was pushed and seen, and `report` tells.
 
 mod check;
-mod control;
 mod embedded;
 mod items;
 mod keys;
@@ -22,8 +21,7 @@ use crate::globals::Globals;
 use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
-use control::Control;
-use rackweave_rack::RackConfig;
+use rackweave_rack::{Rack, RackConfig};
 use report::ScriptReport;
 use script::{Script, What};
 use stage::{FlowEnd, Stage};
@@ -79,7 +77,7 @@ pub fn run(args: &FlowArgs, globals: &Globals) -> Result<Verdict, CliError> {
 impl Play {
     /// Checks every flow against what the rack can do at all, before one is made. A flow that is to
     /// be refused is left to the controller.
-    fn check_specs(&self, rack: &dyn Control) -> Result<(), CliError> {
+    fn check_specs(&self, rack: &Rack) -> Result<(), CliError> {
         for action in &self.script.actions {
             let What::Create(create) = &action.what else {
                 continue;
@@ -155,7 +153,7 @@ impl Play {
     }
 
     /// Whether the controller has heard of the end of every flow.
-    fn is_settled(&self, rack: &mut dyn Control) -> bool {
+    fn is_settled(&self, rack: &Rack) -> bool {
         let mut flows = self.stage.flows.iter();
         flows.all(|flow| flow.state(rack) != FlowEnd::Running)
     }
@@ -163,7 +161,7 @@ impl Play {
     /// What has become of it; what the stage has noted goes into it.
     fn report(
         &mut self,
-        rack: &mut dyn Control,
+        rack: &Rack,
         mode: &'static str,
         span: u64,
         globals: &Globals,

@@ -1,12 +1,11 @@
 //! What came of a script: a table for people, one object for programs (docs/JSON.md).
 
 use super::Play;
-use super::control::Control;
 use super::script::Action;
 use super::stage::{FlowEnd, Played};
 use crate::mode::SIMULATED;
 use rackweave_controller::Loss;
-use rackweave_rack::RackConfig;
+use rackweave_rack::{Rack, RackConfig};
 use serde::Serialize;
 use std::fmt;
 
@@ -165,7 +164,7 @@ fn state_name(end: FlowEnd) -> &'static str {
 }
 
 impl FlowEntry {
-    fn new(flow: &Played, rack: &mut dyn Control, config: &RackConfig) -> Self {
+    fn new(flow: &Played, rack: &Rack, config: &RackConfig) -> Self {
         let node = |node: rackweave_base::NodeId| config.node[usize::from(node.0)].name.clone();
         let size = u64::from(flow.item_bytes);
         // Bytes per nanosecond are gigabytes per second.
@@ -222,7 +221,7 @@ impl ScriptReport {
     /// What has become of `play` in `span` nanoseconds.
     pub(super) fn new(
         play: &Play,
-        rack: &mut dyn Control,
+        rack: &Rack,
         mode: &'static str,
         span: u64,
         interrupted: bool,

@@ -1,7 +1,6 @@
 //! A script in virtual time: every end is a program on its node.
 
 use super::Play;
-use super::control::Control;
 use super::items::{Sink, Source, Turn};
 use super::report::ScriptReport;
 use super::stage::{Newcomer, Shared};
@@ -10,10 +9,9 @@ use crate::mode::SIMULATED;
 use crate::outcome::CliError;
 use crate::progress::Progress;
 use core::cell::Cell;
-use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_controller::{FlowError, FlowId, FlowSpec, FlowState, Loss};
+use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::flow::Doorbell;
-use rackweave_rack::{Flow, RunEnd, SimulatedRack};
+use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
 
@@ -75,44 +73,6 @@ impl Actor for SinkActor {
     }
 }
 
-impl Control for SimulatedRack {
-    fn spec(&self, (from, to): (&[NodeId], &[NodeId]), item: u32, ring: u32) -> FlowSpec {
-        self.flow_spec(from, to, item, ring)
-    }
-
-    fn create(&mut self, spec: FlowSpec) -> Result<Flow, FlowError> {
-        self.create_flow(spec)
-    }
-
-    fn add_consumer(&mut self, flow: &mut Flow, node: NodeId) -> Result<usize, FlowError> {
-        SimulatedRack::add_consumer(self, flow, node)
-    }
-
-    fn remove_consumer(&mut self, id: FlowId, index: usize) -> Result<(), FlowError> {
-        SimulatedRack::remove_consumer(self, id, index)
-    }
-
-    fn add_producer(&mut self, flow: &mut Flow, node: NodeId) -> Result<usize, FlowError> {
-        SimulatedRack::add_producer(self, flow, node)
-    }
-
-    fn set_weight(&mut self, id: FlowId, weight: Option<u32>) -> Result<(), FlowError> {
-        SimulatedRack::set_weight(self, id, weight)
-    }
-
-    fn close(&mut self, id: FlowId) {
-        self.close_flow(id);
-    }
-
-    fn state(&mut self, id: FlowId) -> Option<FlowState> {
-        self.flow_state(id)
-    }
-
-    fn lost(&mut self, id: FlowId) -> Vec<Loss> {
-        self.losses(id).to_vec()
-    }
-}
-
 /// Runs the script.
 ///
 /// # Errors
@@ -135,7 +95,7 @@ pub fn run(play: &mut Play, globals: &Globals) -> Result<ScriptReport, CliError>
             // Ctrl-C lets nothing new begin.
             if !hurry.get() {
                 let action = &play.script.actions[next];
-                for newcomer in play.stage.act(action, &mut rack, now.as_nanos()) {
+                for newcomer in play.stage.act(action, &rack, now.as_nanos()) {
                     spawn(&mut rack, newcomer, &hurry);
                 }
             }
@@ -165,12 +125,12 @@ pub fn run(play: &mut Play, globals: &Globals) -> Result<ScriptReport, CliError>
     let span = (rack.now() - Instant::ZERO).as_nanos();
     // News of the last item takes its time to the controller.
     for _ in 0..SLICES_LAST {
-        if !play.is_over || play.is_settled(&mut rack) {
+        if !play.is_over || play.is_settled(&rack) {
             break;
         }
         rack.run(rack.now() + SLICE);
     }
-    let mut report = play.report(&mut rack, SIMULATED, span, globals);
+    let mut report = play.report(&rack, SIMULATED, span, globals);
     report.real_seconds = Some(started.elapsed().as_secs_f64());
     report.events = Some(rack.events());
     report.trace_hash = Some(format!("{:016x}", rack.trace_hash()));

@@ -1,7 +1,6 @@
 //! What a script's actions come to: flows with their ends, members that come and go. The stage
 //! knows no clock and no kind of rack; whoever runs it has both.
 
-use super::control::Control;
 use super::items::{Sink, Source};
 use super::report::{ActionReport, Snapshot};
 use super::script::{Action, Create, Leaver, What};
@@ -10,7 +9,7 @@ use core::cell::RefCell;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::flows::AbortReason;
 use rackweave_controller::{FlowError, FlowShape, FlowSpec, FlowState, Loss};
-use rackweave_rack::{Flow, RackConfig};
+use rackweave_rack::{Flow, Rack, RackConfig};
 use std::rc::Rc;
 
 /// An end that both its runner and the stage look at.
@@ -69,7 +68,7 @@ impl Stage {
     }
 
     /// Does what an action says. Refusals are noted; the ends that it brings are to be run.
-    pub fn act(&mut self, action: &Action, rack: &mut dyn Control, now: u64) -> Vec<Newcomer> {
+    pub fn act(&mut self, action: &Action, rack: &Rack, now: u64) -> Vec<Newcomer> {
         let mut newcomers = Vec::new();
         let done = match (&action.what, &action.flow) {
             (What::Create(create), Some(name)) => {
@@ -104,7 +103,7 @@ impl Stage {
         &mut self,
         name: &str,
         create: &Create,
-        rack: &mut dyn Control,
+        rack: &Rack,
         now: u64,
         newcomers: &mut Vec<Newcomer>,
     ) -> Done {
@@ -116,7 +115,7 @@ impl Stage {
         };
         let (producers, consumers) = (nodes(&create.producers), nodes(&create.consumers));
         let spec = spec_of(create, &producers, &consumers, rack);
-        let (said, made) = (create.to_string(), rack.create(spec));
+        let (said, made) = (create.to_string(), rack.create_flow(spec));
         let mut played = Played {
             name: name.to_owned(),
             shape: create.shape,
@@ -144,7 +143,7 @@ impl Stage {
     }
 
     /// What went wrong, in words, after everything has ended; `is_over` says whether it has.
-    pub fn judge(&self, rack: &mut dyn Control, is_over: bool) -> Vec<String> {
+    pub fn judge(&self, rack: &Rack, is_over: bool) -> Vec<String> {
         let mut problems = Vec::new();
         for action in &self.actions {
             problems.extend(action.problem());
@@ -196,11 +195,11 @@ pub enum FlowEnd {
 
 impl Played {
     /// How it is doing.
-    pub fn state(&self, rack: &mut dyn Control) -> FlowEnd {
+    pub fn state(&self, rack: &Rack) -> FlowEnd {
         let Some(flow) = &self.flow else {
             return FlowEnd::Refused;
         };
-        match rack.state(flow.id) {
+        match rack.flow_state(flow.id) {
             None | Some(FlowState::Running) => FlowEnd::Running,
             Some(FlowState::Ended) => FlowEnd::Ended,
             Some(FlowState::Aborted(AbortReason::Closed)) => FlowEnd::Closed,
@@ -209,17 +208,17 @@ impl Played {
     }
 
     /// Members that were lost.
-    pub fn losses(&self, rack: &mut dyn Control) -> Vec<Loss> {
+    pub fn losses(&self, rack: &Rack) -> Vec<Loss> {
         self.flow
             .as_ref()
-            .map_or_else(Vec::new, |flow| rack.lost(flow.id))
+            .map_or_else(Vec::new, |flow| rack.losses(flow.id))
     }
 
     fn change(
         &mut self,
         what: &What,
         config: &RackConfig,
-        rack: &mut dyn Control,
+        rack: &Rack,
         now: u64,
         newcomers: &mut Vec<Newcomer>,
     ) -> Done {
@@ -234,7 +233,7 @@ impl Played {
         flow: &mut Flow,
         what: &What,
         config: &RackConfig,
-        rack: &mut dyn Control,
+        rack: &Rack,
         now: u64,
         newcomers: &mut Vec<Newcomer>,
     ) -> Done {
@@ -271,7 +270,7 @@ impl Played {
                 Ok(format!("consumer {at} on {node} leaves"))
             }
             What::Close => {
-                rack.close(flow.id);
+                rack.close_flow(flow.id);
                 Ok("closed".into())
             }
             What::Create(_) | What::Report => unreachable!("the stage does these itself"),
@@ -325,7 +324,7 @@ impl Played {
     }
 
     /// Lays what was pushed beside what was seen.
-    fn judge(&self, rack: &mut dyn Control, is_over: bool) -> Vec<String> {
+    fn judge(&self, rack: &Rack, is_over: bool) -> Vec<String> {
         let sinks: Vec<_> = self
             .sinks
             .iter()
@@ -354,14 +353,9 @@ impl Played {
     }
 }
 
-fn spec_of(
-    create: &Create,
-    producers: &[NodeId],
-    consumers: &[NodeId],
-    rack: &dyn Control,
-) -> FlowSpec {
-    let ends = (producers, consumers);
-    let mut spec = rack.spec(ends, create.item_bytes, create.ring_bytes);
+fn spec_of(create: &Create, producers: &[NodeId], consumers: &[NodeId], rack: &Rack) -> FlowSpec {
+    let (item, ring) = (create.item_bytes, create.ring_bytes);
+    let mut spec = rack.flow_spec(producers, consumers, item, ring);
     spec.shape = create.shape;
     spec.weight = create.weight;
     spec.on_loss = create.on_loss;
@@ -384,11 +378,7 @@ fn node_of(name: &str, config: &RackConfig) -> NodeId {
 ///
 /// # Errors
 /// As [`FlowSpec::check`].
-pub fn check_spec(
-    create: &Create,
-    config: &RackConfig,
-    rack: &dyn Control,
-) -> Result<(), FlowError> {
+pub fn check_spec(create: &Create, config: &RackConfig, rack: &Rack) -> Result<(), FlowError> {
     let nodes = |names: &[String]| -> Vec<NodeId> {
         names.iter().map(|name| node_of(name, config)).collect()
     };

@@ -4,7 +4,6 @@ use super::initiator::Kind;
 use crate::outcome::CliError;
 use core::sync::atomic::Ordering;
 use rackweave_base::{Memory, NodeId, Qpn, Rng};
-use rackweave_controller::LaneError;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::Rack;
 use rackweave_verbs::{Access, CqId, QpCapabilities, Region, Verbs};
@@ -114,7 +113,7 @@ impl Pair {
         attributes: &PairAttributes,
     ) -> Result<Self, CliError> {
         let memory = rack.memory().clone();
-        let mut open = |node| {
+        let open = |node| {
             rack.node_at(node)
                 .with(|nic| Side::open(node, nic, &memory, shape))
         };

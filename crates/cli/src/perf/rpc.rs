@@ -21,7 +21,7 @@ use rackweave_endpoint::rpc::{
     Client, ClientConfig, RpcError, Server, ServerConfig, Service, Status, Writer,
 };
 use rackweave_rack::{EmbeddedRack, Node, RackConfig};
-use rackweave_verbs::{Mtu, Progress as Drive, Verbs};
+use rackweave_verbs::{Mtu, Progress as Drive};
 use serde::Serialize;
 use std::fmt;
 use std::time::Instant;

@@ -22,7 +22,6 @@ use rackweave_endpoint::sequencer::{
     SequencerWord,
 };
 use rackweave_rack::{EmbeddedRack, Node, RackConfig};
-use rackweave_verbs::Verbs as _;
 use serde::Serialize;
 use std::fmt;
 use std::time::{Duration, Instant};

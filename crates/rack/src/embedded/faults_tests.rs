@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::NodeFaults;
+use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::flow::wait_until;
 use rackweave_verbs::{Access, CompletionStatus, Operation, QpCapabilities, WorkRequest};
 
@@ -32,7 +33,7 @@ fn read(rack: &EmbeddedRack, near: NodeId, far: NodeId, times: u32) {
         node.with(|nic| nic.post_send(near_qp, request)).unwrap();
         let completion = wait_until(&*progress, || {
             let mut completions = Vec::new();
-            node.peek(|nic| nic.poll_cq(cq, 1, &mut completions));
+            node.poll(|nic| nic.poll_cq(cq, 1, &mut completions));
             completions.pop()
         });
         let ended = (completion.id, completion.status);
@@ -42,8 +43,7 @@ fn read(rack: &EmbeddedRack, near: NodeId, far: NodeId, times: u32) {
 
 /// Requests that came twice to a node.
 fn doubled(rack: &EmbeddedRack, node: u16) -> u64 {
-    let node = rack.node_at(NodeId(node));
-    node.peek(|nic| nic.counters().duplicate_request)
+    rack.with_nic(NodeId(node), |nic| nic.counters().duplicate_request)
 }
 
 /// Of two pairs of nodes, packets to one node of one pair come twice.

@@ -80,7 +80,7 @@ impl EmbeddedRack {
         })
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.running.shared
     }
 

@@ -3,10 +3,11 @@
 use super::*;
 use crate::TargetOptions;
 use crate::config::{NodeConfig, Role};
-use rackweave_base::Block;
+use rackweave_controller::{PageNode, PageStoreSpec};
 use rackweave_endpoint::page_store::directory::conformance::{self, FRAMES, NODES, PAGES, World};
 use rackweave_endpoint::page_store::directory::{Channel, Directory, Op, Reply, Ticket};
 use rackweave_target::MemoryBackend;
+use rackweave_wire::fabric::page::PageId;
 
 const PAGE: u32 = 8 << 10;
 const BLOCK: u32 = 512;
@@ -90,19 +91,19 @@ impl World for Racked {
     }
 
     fn begin(&mut self, node: usize, op: Op) -> Option<Ticket> {
-        let (channel, now) = (&mut self.channels[node], self.rack.shared.time());
+        let (channel, now) = (&mut self.channels[node], self.rack.shared().time());
         let handle = self.rack.node_at(NodeId(node as u16));
         handle.with(|nic| channel.begin(now, nic, op))
     }
 
     fn poll(&mut self, node: usize) -> Option<Reply> {
-        let (channel, now) = (&mut self.channels[node], self.rack.shared.time());
+        let (channel, now) = (&mut self.channels[node], self.rack.shared().time());
         let handle = self.rack.node_at(NodeId(node as u16));
         handle.with(|nic| channel.poll(now, nic))
     }
 
     fn step(&mut self) {
-        self.rack.shared.drive();
+        self.rack.shared().drive();
     }
 }
 

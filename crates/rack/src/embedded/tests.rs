@@ -3,10 +3,9 @@
 use super::*;
 use crate::config::FaultSection;
 use rackweave_base::Qpn;
+use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::flow::{PushError, Taken, wait_until};
-use rackweave_verbs::{
-    Access, CompletionStatus, Operation, QpCapabilities, Region, Verbs, WorkRequest,
-};
+use rackweave_verbs::{Access, CompletionStatus, Operation, QpCapabilities, Region, WorkRequest};
 
 fn rack(driver_threads: u32, faults: FaultSection) -> EmbeddedRack {
     let config = RackConfig {
@@ -129,7 +128,7 @@ fn one_sided_operations_go_from_node_to_node() {
     let progress = rack.progress();
     let completion = wait_until(&*progress, || {
         let mut completions = Vec::new();
-        node.peek(|nic| nic.poll_cq(cq, 1, &mut completions));
+        node.poll(|nic| nic.poll_cq(cq, 1, &mut completions));
         completions.pop()
     });
     assert_eq!(

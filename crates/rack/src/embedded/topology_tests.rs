@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::config::{FaultSection, TopologyName};
-use crate::mesh_tests::{Mesh, Meshed, config};
-use rackweave_base::Qpn;
+use crate::mesh_tests::{Mesh, config};
+use rackweave_controller::connect::PairAttributes;
 use rackweave_switch::DropReason;
 
 const TOPOLOGIES: [(TopologyName, usize); 3] = [
@@ -12,37 +12,16 @@ const TOPOLOGIES: [(TopologyName, usize); 3] = [
     (TopologyName::FatTree, 9),
 ];
 
-impl Meshed for EmbeddedRack {
-    fn arena(&self) -> Memory {
-        self.memory().clone()
-    }
-
-    fn act(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Nic)) {
-        self.node_at(node).with(|nic| act(nic));
-    }
-
-    fn join(&mut self, a: (NodeId, Qpn), b: (NodeId, Qpn), attributes: &PairAttributes) {
-        self.connect(a, b, attributes).unwrap();
-    }
-
-    fn pass(&mut self) {
-        let progress = self.progress();
-        if !progress.drive() {
-            progress.relax(1000);
-        }
-    }
-}
-
 #[test]
 fn every_node_reaches_every_other() {
     for (topology, nodes) in TOPOLOGIES {
         for driver_threads in [0, 1] {
             let mut config = config(topology, nodes);
             config.driver_threads = driver_threads;
-            let mut rack = EmbeddedRack::new(&config).unwrap();
-            let mut mesh = Mesh::new(&mut rack, nodes, &PairAttributes::default());
-            mesh.round(&mut rack);
-            mesh.round(&mut rack);
+            let rack = EmbeddedRack::new(&config).unwrap();
+            let mut mesh = Mesh::new(&rack, nodes, &PairAttributes::default());
+            mesh.round(&rack);
+            mesh.round(&rack);
         }
     }
 }
@@ -58,29 +37,29 @@ fn every_node_reaches_every_other_over_bad_links() {
             corrupt: 0.003,
             ..FaultSection::default()
         };
-        let mut rack = EmbeddedRack::new(&config).unwrap();
+        let rack = EmbeddedRack::new(&config).unwrap();
         let attributes = PairAttributes {
             timeout: rackweave_base::Duration::from_millis(4),
             ..PairAttributes::default()
         };
-        Mesh::new(&mut rack, nodes, &attributes).round(&mut rack);
+        Mesh::new(&rack, nodes, &attributes).round(&rack);
     }
 }
 
 #[test]
 fn any_switch_may_restart_while_packets_are_under_way() {
     for (topology, nodes) in TOPOLOGIES {
-        let mut rack = EmbeddedRack::new(&config(topology, nodes)).unwrap();
+        let rack = EmbeddedRack::new(&config(topology, nodes)).unwrap();
         let attributes = PairAttributes {
             timeout: rackweave_base::Duration::from_millis(4),
             ..PairAttributes::default()
         };
-        let mut mesh = Mesh::new(&mut rack, nodes, &attributes);
+        let mut mesh = Mesh::new(&rack, nodes, &attributes);
         for at in 0..rack.topology().switches() {
-            mesh.post(&mut rack);
+            mesh.post(&rack);
             rack.progress().drive();
             assert!(rack.restart_switch_at(at).unwrap());
-            mesh.finish(&mut rack);
+            mesh.finish(&rack);
         }
         assert!(!rack.restart_switch_at(99).unwrap());
     }
@@ -97,14 +76,14 @@ fn a_full_cable_keeps_senders_waiting_and_drops_nothing() {
         // Every fragment counts for itself.
         config.link.icrc = crate::config::CheckPolicy::Always;
         config.nic.mtu = 256;
-        let mut rack = EmbeddedRack::new(&config).unwrap();
+        let rack = EmbeddedRack::new(&config).unwrap();
         let attributes = PairAttributes {
             mtu: rackweave_verbs::Mtu::B256,
             timeout: rackweave_base::Duration::from_secs(60),
             ..PairAttributes::default()
         };
-        let mut mesh = Mesh::new(&mut rack, nodes, &attributes);
-        mesh.round(&mut rack);
+        let mut mesh = Mesh::new(&rack, nodes, &attributes);
+        mesh.round(&rack);
         for at in 0..rack.topology().switches() {
             let full =
                 |switch: &mut Switch<Pipeline>| switch.counters().drops(DropReason::EgressFull);

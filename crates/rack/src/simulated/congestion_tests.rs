@@ -117,7 +117,8 @@ fn incast(congestion_control: bool, items: u64, batch_bytes: u32, seed: u64) -> 
     assert_eq!(end, RunEnd::Done, "seed {seed}: the run comes to its end");
     let link = rack.link_report(SLOW).unwrap().from_switch.link;
     let mut counter = |node, name: &str| {
-        let counters = rack.nic_mut(node).unwrap().counters();
+        let nic = rack.nic_mut(node).unwrap();
+        let counters = nic.counters();
         let mut found = counters.iter().filter(|(known, _)| *known == name);
         found.next().expect("there is such a counter").1
     };

@@ -8,7 +8,7 @@ use super::*;
 use crate::config::NodeConfig;
 use crate::config::Role;
 use crate::pages::TargetOptions;
-use rackweave_base::{Duration, Psn};
+use rackweave_base::{Duration, Psn, Rng};
 use rackweave_controller::{PageNode, PageStoreSpec};
 use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Served,

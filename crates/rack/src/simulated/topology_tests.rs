@@ -4,12 +4,13 @@
 use super::tests::{Sink, Source};
 use super::*;
 use crate::config::{FaultSection, TopologyName};
-use crate::mesh_tests::{Mesh, Meshed, config};
+use crate::mesh_tests::{Mesh, config};
 use core::cell::Cell;
-use rackweave_base::Duration;
+use rackweave_base::{Duration, Qpn};
+use rackweave_controller::connect::PairAttributes;
+use rackweave_sim::LinkModel;
 use rackweave_sim::world::{Context, Step};
-use rackweave_verbs::Verbs;
-use rackweave_verbs::{Operation, QpCapabilities, WorkRequest};
+use rackweave_verbs::{Access, Operation, QpCapabilities, Verbs, WorkRequest};
 use std::rc::Rc;
 
 const TOPOLOGIES: [(TopologyName, usize); 3] = [
@@ -33,35 +34,16 @@ fn impatient() -> PairAttributes {
     }
 }
 
-impl Meshed for SimulatedRack {
-    fn arena(&self) -> Memory {
-        self.memory.clone()
-    }
-
-    fn act(&mut self, node: NodeId, act: &mut dyn FnMut(&mut Nic)) {
-        act(&mut *self.nic_mut(node).unwrap());
-    }
-
-    fn join(&mut self, a: (NodeId, Qpn), b: (NodeId, Qpn), attributes: &PairAttributes) {
-        self.connect(a, b, attributes).unwrap();
-    }
-
-    fn pass(&mut self) {
-        assert!(self.now() < Instant::from_nanos(10_000_000_000), "too long");
-        self.wake_all();
-        self.run(self.now() + Duration::from_micros(20));
-    }
-}
-
 #[test]
 fn every_node_reaches_every_other() {
     for (topology, nodes) in TOPOLOGIES {
-        let mut rack = SimulatedRack::new(&config(topology, nodes)).unwrap();
-        let mut mesh = Mesh::new(&mut rack, nodes, &impatient());
-        mesh.round(&mut rack);
+        let rack = SimulatedRack::new(&config(topology, nodes)).unwrap();
+        let mut mesh = Mesh::new(&rack, nodes, &impatient());
+        mesh.round(&rack);
         // Nothing was lost, or retries would hide that something is wrong.
         for at in 0..rack.topology().switches() {
-            let counters = rack.switch_at(at).unwrap().counters();
+            let switch = rack.switch_at(at).unwrap();
+            let counters = switch.counters();
             assert_eq!(counters.packets_in, counters.packets_out, "switch {at}");
         }
     }
@@ -74,9 +56,9 @@ fn every_node_reaches_every_other_over_bad_links_and_a_seed_repeats_its_run() {
             let mut config = config(topology, nodes);
             config.faults = BAD;
             config.seed = seed;
-            let mut rack = SimulatedRack::new(&config).unwrap();
-            let mut mesh = Mesh::new(&mut rack, nodes, &impatient());
-            mesh.round(&mut rack);
+            let rack = SimulatedRack::new(&config).unwrap();
+            let mut mesh = Mesh::new(&rack, nodes, &impatient());
+            mesh.round(&rack);
             let cables = 0..rack.topology().cables().count();
             let faults = cables.filter_map(|at| rack.cable_report(at)).flatten();
             let disturbed = faults.map(|way| {
@@ -119,16 +101,17 @@ impl Actor for Once {
 
 /// How long a READ of eight bytes from one node to another takes in an idle rack.
 fn read_latency(rack: &mut SimulatedRack, from: NodeId, to: NodeId) -> Duration {
-    let mut make = |node| {
-        let block = rack.memory.allocate(64).unwrap();
-        let nic = rack.nic_mut(node).unwrap();
-        let pd = nic.create_pd();
-        let region = nic.register(pd, block, Access::all()).unwrap();
-        let cq = nic.create_cq(4).unwrap();
-        let qpn = nic
-            .create_qp(pd, cq, cq, QpCapabilities::default())
-            .unwrap();
-        (region, cq, qpn)
+    let make = |node| {
+        let block = rack.memory().allocate(64).unwrap();
+        rack.node_at(node).with(|nic| {
+            let pd = nic.create_pd();
+            let region = nic.register(pd, block, Access::all()).unwrap();
+            let cq = nic.create_cq(4).unwrap();
+            let qpn = nic
+                .create_qp(pd, cq, cq, QpCapabilities::default())
+                .unwrap();
+            (region, cq, qpn)
+        })
     };
     let (near, cq, qpn) = make(from);
     let (far, _, far_qpn) = make(to);
@@ -174,13 +157,12 @@ fn every_switch_more_costs_a_pass_and_a_cable_each_way() {
 fn any_switch_may_restart_while_packets_are_under_way() {
     for (topology, nodes) in TOPOLOGIES {
         let mut rack = SimulatedRack::new(&config(topology, nodes)).unwrap();
-        let mut mesh = Mesh::new(&mut rack, nodes, &impatient());
+        let mut mesh = Mesh::new(&rack, nodes, &impatient());
         for at in 0..rack.topology().switches() {
-            mesh.post(&mut rack);
-            rack.wake_all();
+            mesh.post(&rack);
             rack.run(rack.now() + Duration::from_micros(3));
             assert!(rack.restart_switch_at(at).unwrap());
-            mesh.finish(&mut rack);
+            mesh.finish(&rack);
         }
         let beyond = rack.topology().switches();
         assert!(!rack.restart_switch_at(beyond).unwrap());
@@ -198,8 +180,8 @@ fn queries_still_go_up_through_a_switch_that_has_restarted() {
         let mut rack = SimulatedRack::new(&config).unwrap();
         for at in 0..rack.topology().switches() {
             let up = |rack: &SimulatedRack| {
-                let index = &rack.switch_at(at).expect("there is one").program().index;
-                index.up_port()
+                let switch = rack.switch_at(at).expect("there is one");
+                switch.program().index.up_port()
             };
             let before = up(&rack);
             assert_eq!(before, rack.topology().up(at));
@@ -212,12 +194,11 @@ fn queries_still_go_up_through_a_switch_that_has_restarted() {
 #[test]
 fn a_cut_cable_parts_two_sides_until_it_is_mended() {
     let mut rack = SimulatedRack::new(&config(TopologyName::Two, 2)).unwrap();
-    let mut mesh = Mesh::new(&mut rack, 2, &impatient());
-    mesh.round(&mut rack);
+    let mut mesh = Mesh::new(&rack, 2, &impatient());
+    mesh.round(&rack);
     let before = rack.cable_report(0).unwrap();
     assert!(rack.set_cable_down(0, true) && !rack.set_cable_down(1, true));
-    mesh.post(&mut rack);
-    rack.wake_all();
+    mesh.post(&rack);
     rack.run(rack.now() + Duration::from_micros(400));
     let cut = rack.cable_report(0).unwrap();
     for (cut, before) in cut.iter().zip(&before) {
@@ -227,7 +208,7 @@ fn a_cut_cable_parts_two_sides_until_it_is_mended() {
         );
     }
     rack.set_cable_down(0, false);
-    mesh.finish(&mut rack);
+    mesh.finish(&rack);
 }
 
 /// Lanes end at switch 0, so packets of flows pass the cables.

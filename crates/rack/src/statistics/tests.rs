@@ -100,7 +100,8 @@ fn a_look_does_not_wait_for_the_controller() {
     move_items(&rack, 10);
     let before = observer.look().expect("the rack is there");
     let during = rack
-        .change(|_, _| observer.look())
+        .shared()
+        .control(|_, _| observer.look())
         .expect("the rack is there");
     assert_eq!(during.flows, before.flows);
     assert_eq!(during.nodes, before.nodes);

@@ -66,7 +66,7 @@ fn rack() -> SimulatedRack {
     let switch = &mut config.switch;
     (switch.consumer_rings, switch.producer_rings) = (0, 0);
     (switch.page_entries, switch.page_size, switch.page_slots) = (PAGES as u32, PAGE, 16);
-    let mut rack = SimulatedRack::new(&config).unwrap();
+    let rack = SimulatedRack::new(&config).unwrap();
     let medium = MemoryBackend::new(BLOCK, PAGES * u64::from(PAGE / BLOCK));
     let model = SsdModel::default();
     let ssd = SsdBackend::new(medium, &model, 1, PAGE, &mut Rng::new(1));

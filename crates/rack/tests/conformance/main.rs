@@ -56,7 +56,7 @@ fn simulated_over_bad_links() -> Rack {
 }
 
 /// The controller is in another thread, and hears and says nothing but bytes.
-fn serialised() -> Rack {
+fn by_bytes() -> Rack {
     serialised::rack(&embedded())
 }
 
@@ -66,7 +66,7 @@ macro_rules! conforms {
         conforms!(@ with_driver: $($module: $($test),*;)*);
         conforms!(@ simulated: $($module: $($test),*;)*);
         conforms!(@ simulated_over_bad_links: $($module: $($test),*;)*);
-        conforms!(@ serialised: $($module: $($test),*;)*);
+        conforms!(@ by_bytes: $($module: $($test),*;)*);
     };
     (@ $kind:ident: $($module:ident: $($test:ident),*;)*) => {
         mod $kind {

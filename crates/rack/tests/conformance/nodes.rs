@@ -6,7 +6,7 @@ use rackweave_controller::connect::PairAttributes;
 use rackweave_rack::services::wait_within;
 use rackweave_rack::{Node, NodeError, Rack};
 use rackweave_verbs::{
-    Access, CompletionStatus, Operation, QpCapabilities, Region, Segment, Verbs, WorkRequest,
+    Access, CompletionStatus, Operation, QpCapabilities, Region, Segment, WorkRequest,
 };
 
 pub fn are_found_by_name(rack: &Rack) {

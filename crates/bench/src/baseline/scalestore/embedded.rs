@@ -50,7 +50,7 @@ pub(super) fn run(
     accesses: &mut dyn FnMut(usize) -> Accesses,
 ) -> Result<Remains, ScaleStoreError> {
     config.check()?;
-    let mut rack = EmbeddedRack::new(&set_up::rack_config(config))?;
+    let rack = EmbeddedRack::new(&set_up::rack_config(config))?;
     let storage = Box::<InMemory>::default();
     let Plant { computes, server } =
         set_up::build(&rack, PairAttributes::default(), config, storage, accesses)?;

@@ -161,7 +161,7 @@ impl Run {
         accesses: &mut dyn FnMut(usize) -> Accesses,
     ) -> Result<Self, ScaleStoreError> {
         config.check()?;
-        let mut rack = SimulatedRack::new(&set_up::rack_config(config))?;
+        let rack = SimulatedRack::new(&set_up::rack_config(config))?;
         let mut rng = Rng::new(config.seed);
         let drives = Drives::new(config.ssds, config.page_size, &mut rng);
         let plant = set_up::build(

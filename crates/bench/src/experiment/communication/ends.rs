@@ -6,16 +6,13 @@ use crate::baseline::raw_writer::{REQUESTS_PER_PACKAGE, RawTarget, RawWriter};
 use crate::baseline::single_buffer::{NOTICE_BYTES, SEND_REQUESTS, SingleBuffer};
 use crate::experiment::ExperimentError;
 use crate::experiment::drive::failed;
-use rackweave_base::{Duration, Instant, KeyRng, Memory, NodeId, Qpn, Rng};
-use rackweave_controller::LaneError;
-use rackweave_controller::connect::PairAttributes;
+use rackweave_base::{Duration, Instant, KeyRng, NodeId, Qpn, Rng};
 use rackweave_endpoint::messaging::{
     Agreed, KeyedAddress, MessagingConfig, Prepared, Receiver, Role, Sender, UnitTerms,
 };
-use rackweave_nic::Nic;
 use rackweave_rack::{Address, Rack};
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
-use rackweave_verbs::{Access, CqId, Mtu, QpCapabilities, Region, Verbs};
+use rackweave_verbs::{Access, CqId, Mtu, QpCapabilities, Region};
 
 /// Both units' ends.
 #[derive(Debug)]

@@ -68,7 +68,7 @@ impl Stage {
     /// # Errors
     /// If the rack cannot be built.
     pub fn new(shape: Shape, seed: u64) -> Result<Self, ExperimentError> {
-        let mut rack = testbed::rack(seed, ends::memory_of(&shape))?;
+        let rack = testbed::rack(seed, ends::memory_of(&shape))?;
         let now = rack.now();
         let threads = match Ends::new(&rack, &shape, now, seed)? {
             Ends::Raw(writers, target) => {

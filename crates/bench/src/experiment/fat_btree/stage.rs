@@ -72,7 +72,7 @@ impl Stage {
         limits: Option<Limits>,
     ) -> Result<Self, ExperimentError> {
         let tree = database.tree(database.keys, asked.len() as u64, shape);
-        let mut rack = testbed(seed, tree.bytes(), limits)?;
+        let rack = testbed(seed, tree.bytes(), limits)?;
         let map = PartitionMap::whole(1, EndpointId(0));
         let spec = IndexSpec {
             endpoints: vec![IndexEndpointSpec::new(SERVER, tree)],

@@ -156,6 +156,7 @@ fn check_datagrams(seed: u64, faults: FaultSection, hinting: bool) -> u64 {
         let server = DatagramServer::new(shard, DatagramServerConfig::new(incarnation));
         let mut nic = rack.nic_mut(node).expect("it is alive");
         server.bind(nic.datagrams().expect("a NIC")).unwrap();
+        drop(nic);
         rack.spawn_server(node, Box::new(DatagramServerActor(server)));
     }
     let mut rng = Rng::new(seed);
@@ -172,6 +173,7 @@ fn check_datagrams(seed: u64, faults: FaultSection, hinting: bool) -> u64 {
         };
         let mut nic = rack.nic_mut(NodeId(2)).expect("it is alive");
         let mut client = DatagramClient::new(&mut *nic, map, config).unwrap();
+        drop(nic);
         for endpoint in [HOST, DPU] {
             let node = index.spec().endpoints[endpoint.index()].node;
             client
@@ -233,7 +235,8 @@ fn nodes_of_an_embedded_rack_send_them_too() {
     let shard = index.shard(HOST).unwrap().clone();
     let mut server = DatagramServer::new(shard, DatagramServerConfig::new(9));
     let (host, client_node) = (rack.node_at(NodeId(0)), rack.node_at(NodeId(2)));
-    host.with(|nic| server.bind(nic)).unwrap();
+    host.with(|nic| server.bind(nic.datagrams().expect("a NIC")))
+        .unwrap();
     let config = DatagramClientConfig {
         // In real time: nothing is lost here, and nothing must be given up.
         timeout: Duration::from_millis(50),
@@ -241,7 +244,8 @@ fn nodes_of_an_embedded_rack_send_them_too() {
         tries_max: 100,
         ..DatagramClientConfig::new(1)
     };
-    let made = client_node.with(|nic| DatagramClient::new(nic, index.map(), config));
+    let made = client_node
+        .with(|nic| DatagramClient::new(nic.datagrams().expect("a NIC"), index.map(), config));
     let mut client = made.unwrap();
     client
         .attach(HOST, (Address::of_node(NodeId(0)).ip, PORT))
@@ -250,12 +254,15 @@ fn nodes_of_an_embedded_rack_send_them_too() {
     let mut finish = |op: &Op<'_>| {
         let ticket = client.begin(op).unwrap();
         loop {
-            let reply = client_node.with(|nic| client.poll(client_node.now(), nic));
+            let reply = client_node.with(|nic| {
+                let nic = nic.datagrams().expect("a NIC");
+                client.poll(client_node.now(), nic)
+            });
             if let Some(reply) = reply {
                 assert_eq!(reply.ticket, ticket);
                 return reply.result;
             }
-            host.with(|nic| server.poll(host.now(), nic));
+            host.with(|nic| server.poll(host.now(), nic.datagrams().expect("a NIC")));
             progress.drive();
         }
     };

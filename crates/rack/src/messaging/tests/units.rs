@@ -3,7 +3,7 @@
 use super::*;
 use crate::EmbeddedRack;
 use rackweave_endpoint::messaging::{CloseReason, ClosedBy, ConfigError};
-use rackweave_verbs::NodeAccess;
+use rackweave_verbs::{Access, Verbs};
 
 #[test]
 fn in_one_thread() {
@@ -97,12 +97,12 @@ fn nothing_is_held_by_those_who_are_gone() {
 
         // A compute unit that goes away when its end is made.
         let mut dialing = dialing(&rack, &listener);
-        while rack.node_at(COMPUTE).peek(|nic| spare_region(nic, &rack)) {
+        while rack.node_at(COMPUTE).poll(|nic| spare_region(nic, &rack)) {
             listener.poll();
             assert!(dialing.poll().is_none());
         }
         drop(dialing);
-        assert!(rack.node_at(COMPUTE).peek(|nic| spare_region(nic, &rack)));
+        assert!(rack.node_at(COMPUTE).poll(|nic| spare_region(nic, &rack)));
         poll_until(&mut listener, |listener| listener.pending() == 0);
         while let Some(connection) = listener.try_accept() {
             drop(connection);
@@ -111,8 +111,7 @@ fn nothing_is_held_by_those_who_are_gone() {
 }
 
 /// Whether a NIC with three regions has all of them free.
-fn spare_region(nic: &mut rackweave_nic::Nic, rack: &EmbeddedRack) -> bool {
-    use rackweave_verbs::{Access, Verbs};
+fn spare_region(nic: &mut dyn Verbs, rack: &EmbeddedRack) -> bool {
     let pd = nic.create_pd();
     let mut made = Vec::new();
     for _ in 0..3 {

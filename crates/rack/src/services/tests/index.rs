@@ -8,6 +8,7 @@ use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{
     Access, BeginError, CoordinatorConfig, EndpointId, IndexError, Op, Step,
 };
+use rackweave_verbs::Progress;
 
 fn value(key: u64) -> Vec<u8> {
     format!("the value of {key}").into_bytes()
@@ -61,7 +62,7 @@ fn operations_travel_together_and_their_answers_come_in_any_order() {
             let at = begun.iter().position(|ticket| *ticket == reply.ticket);
             begun.swap_remove(at.expect("it was begun, and not given up"));
         }
-        index.rack().progress().drive();
+        index.rack().any_node().drive();
     }
     assert_eq!(client.get(3), Ok(Some(value(3)[..].into())));
 }
@@ -176,13 +177,14 @@ fn keys_move_while_clients_go_on_and_an_endpoint_that_died_comes_back_empty() {
 
 #[test]
 fn nobody_waits_longer_than_was_said() {
-    let index = IndexService::new(&rack(), &IndexOptions::default()).expect("there is room");
+    let rack = rack();
+    let index = IndexService::new(&rack, &IndexOptions::default()).expect("there is room");
     let mut client = index
         .connect(COMPUTE[0], Access::Rpc)
         .expect("there is room");
     assert_eq!(client.put(1, b"one"), Ok(false));
     // Nobody answers any more, and the NIC asks again for much longer than this.
-    index.rack().crash_node(NodeId(0));
+    rack.crash_node(NodeId(0));
     let after = Duration::from_millis(2);
     client.set_time_limit(after);
     assert_eq!(client.get(1), Err(CallError::TimedOut { after }));

@@ -6,19 +6,18 @@ mod sequencer;
 
 use crate::{EmbeddedRack, RackConfig};
 use rackweave_base::NodeId;
-use std::sync::Arc;
 
 /// A rack for everything, driven by those who wait alone.
-fn rack() -> Arc<EmbeddedRack> {
+fn rack() -> EmbeddedRack {
     rack_with(|_| ())
 }
 
-fn rack_with(change: impl FnOnce(&mut RackConfig)) -> Arc<EmbeddedRack> {
+fn rack_with(change: impl FnOnce(&mut RackConfig)) -> EmbeddedRack {
     let mut config = RackConfig::with_all_programs();
     config.driver_threads = 0;
     config.switch.page_size = 4096;
     change(&mut config);
-    Arc::new(EmbeddedRack::new(&config).expect("the rack can be built"))
+    EmbeddedRack::new(&config).expect("the rack can be built")
 }
 
 /// The first two compute nodes.

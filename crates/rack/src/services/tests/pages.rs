@@ -72,14 +72,15 @@ fn a_node_without_threads_is_asked_what_it_has() {
         time_limit: LIMIT,
         ..PageOptions::default()
     };
-    let pages = PageService::with_stores(&rack(), &options, vec![medium]).expect("it is made");
+    let rack = rack();
+    let pages = PageService::with_stores(&rack, &options, vec![medium]).expect("it is made");
     let mut here = pages.worker(COMPUTE[0]).expect("there are workers");
     let page = here.allocate().expect("a page is free");
     let written = here.change(page, |bytes| bytes[0] = 7);
     assert_eq!(written, Ok(()));
     drop(here);
     let mut there = pages.worker(COMPUTE[1]).expect("there are workers");
-    pages.rack().restart_switch().expect("it fits as before");
+    rack.restart_switch().expect("it fits as before");
     assert_eq!(there.read(page, |bytes| bytes.array(0)), Ok([7]));
 }
 
@@ -103,7 +104,8 @@ fn a_latch_that_somebody_holds_ends_the_wait() {
 
 #[test]
 fn a_map_that_goes_down_with_a_node_is_taken_from_home() {
-    let pages = PageService::new(&rack(), &PageOptions::default()).expect("there is room");
+    let rack = rack();
+    let pages = PageService::new(&rack, &PageOptions::default()).expect("there is room");
     let [mut here, mut there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
     let live: Vec<_> = (0..3)
         .map(|_| there.allocate().expect("a page is free"))
@@ -112,14 +114,14 @@ fn a_map_that_goes_down_with_a_node_is_taken_from_home() {
     let freed = here.allocate().expect("a page is free");
     assert_eq!(here.free(freed), Ok(()));
     assert_eq!(here.settle(), Ok(()));
-    pages.rack().crash_node(COMPUTE[0]);
+    rack.crash_node(COMPUTE[0]);
     std::mem::forget(here);
     // What it had set aside is used up before the map is needed.
     for _ in 0..100 {
         let page = there.allocate().expect("a page is free");
         assert!(!live.contains(&page));
     }
-    assert_eq!(pages.rack().lost_pages(), []);
+    assert_eq!(rack.lost_pages(), []);
 }
 
 #[test]

@@ -31,13 +31,11 @@ fn no_number_comes_twice_from_any_node_or_thread() {
 
 #[test]
 fn a_client_goes_on_after_a_restart_of_the_switch() {
-    let sequencer = SequencerService::new(&rack(), 0).expect("there is room");
+    let rack = rack();
+    let sequencer = SequencerService::new(&rack, 0).expect("there is room");
     let mut client = sequencer.connect(COMPUTE[0]).expect("there is room");
     assert_eq!(client.next(3), Ok(0..3));
-    sequencer
-        .rack()
-        .restart_switch()
-        .expect("it fits as before");
+    rack.restart_switch().expect("it fits as before");
     let broken = client.next(1);
     assert!(
         matches!(broken, Err(SequencerCallError::Failed(_))),

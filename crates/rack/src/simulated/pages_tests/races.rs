@@ -98,7 +98,7 @@ fn at_dying_node() -> (FallbackLatch, Place) {
 
 #[test]
 fn what_a_living_node_publishes_while_another_dies_stays() {
-    let mut bench = Bench::new(0, 0.0);
+    let bench = Bench::new(0, 0.0);
     let (_, dying) = at_dying_node();
     let published = dying.moved(0, 7);
     bench.rack.control(|controller, site| {
@@ -118,7 +118,7 @@ fn what_a_living_node_publishes_while_another_dies_stays() {
 
 #[test]
 fn a_loss_is_not_accepted_over_a_latch_that_was_just_taken() {
-    let mut bench = Bench::new(0, 0.0);
+    let bench = Bench::new(0, 0.0);
     let page = PageId::new(0, PAGE_NUMBER).unwrap();
     let (latch, _) = at_dying_node();
     let taken = FallbackLatch::new(latch.latch().locked(), Some(0));

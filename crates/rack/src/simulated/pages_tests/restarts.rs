@@ -124,7 +124,7 @@ fn a_fetch_that_is_repeated_brings_nothing_after_its_end() {
             .rack
             .control(|controller, site| controller.page_pleas(site));
         assert!(pleads);
-        bench.rack.wake_all();
+        bench.rack.get_mut().wake_all();
         renewed += 1;
         let end = bench.rack.now() + Duration::from_millis(100);
         assert_eq!(bench.rack.run(end), RunEnd::Done, "after {delay} ns");
@@ -166,7 +166,7 @@ fn a_fetch_that_is_repeated_reads_the_home_once() {
             .rack
             .control(|controller, site| controller.page_pleas(site));
         // The node asks again at once, and the source says again that it has not got the page.
-        bench.rack.wake_all();
+        bench.rack.get_mut().wake_all();
         let end = bench.rack.now() + Duration::from_millis(100);
         assert_eq!(bench.rack.run(end), RunEnd::Done, "after {delay} ns");
         let answer = replies.lock().unwrap()[0].answer;

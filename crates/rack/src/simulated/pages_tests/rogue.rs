@@ -225,7 +225,8 @@ fn a_key_of_before_is_refused_when_the_store_is_closed() {
     assert_eq!(bench.key(1), (control::NO_ENTRIES, Rkey(0)));
     assert_ne!(bench.key(0).1, old.1);
     let refused = |bench: &mut Bench| {
-        let counters = bench.rack.nic_mut(SERVER).unwrap().counters();
+        let nic = bench.rack.nic_mut(SERVER).unwrap();
+        let counters = nic.counters();
         let mut found = counters.iter();
         found.find_map(|(name, count)| (name == "resp_remote_access_errors").then_some(count))
     };
