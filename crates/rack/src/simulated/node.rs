@@ -44,6 +44,8 @@ impl Progress for SimulatedNode {
         let mut simulation = self.world.simulation.borrow_mut();
         let until = simulation.world.now() + rest;
         simulation.run(until);
+        // Where nothing will ever happen, time passes all the same.
+        simulation.world.pass(until);
     }
 }
 

@@ -303,6 +303,12 @@ impl<P: Program> World<P> {
         Ok(())
     }
 
+    /// Lets time pass in which nothing happens, up to `until` or the next event.
+    pub fn pass(&mut self, until: Instant) {
+        let next = self.queue.next_at().unwrap_or(until);
+        self.now = self.now.max(until.min(next));
+    }
+
     /// Steps the waiting actors of a node, as if a packet had come.
     pub fn wake(&mut self, node: NodeId) {
         if usize::from(node.0) < self.nodes.len() {
