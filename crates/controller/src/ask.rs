@@ -431,28 +431,28 @@ impl Request {
     /// Whether it may change what is in the memory of nodes, so that programs there that wait have
     /// to look.
     pub fn is_felt(&self) -> bool {
-        match self {
+        !matches!(
+            self,
             Request::ConnectPair(_)
-            | Request::FlowLosses(_)
-            | Request::FlowStateOf(_)
-            | Request::PageNodeOf(_)
-            | Request::LostPages(_)
-            | Request::PromotePage(_)
-            | Request::DemotePage(_)
-            | Request::StoresOf(_)
-            | Request::TargetDied(_)
-            | Request::SequencerReserved(_)
-            | Request::OpenIndexNetwork(_)
-            | Request::SetIndexServer(_)
-            | Request::RemoveIndexServer(_)
-            | Request::SetIndexQuery(_)
-            | Request::BeginIndexLoad(_)
-            | Request::LoadIndex(_)
-            | Request::ActivateIndex(_)
-            | Request::TakeIndexHits(_)
-            | Request::IndexCountersOf(_)
-            | Request::CreateFlow(_) => false,
-            _ => true,
-        }
+                | Request::FlowLosses(_)
+                | Request::FlowStateOf(_)
+                | Request::PageNodeOf(_)
+                | Request::LostPages(_)
+                | Request::PromotePage(_)
+                | Request::DemotePage(_)
+                | Request::StoresOf(_)
+                | Request::TargetDied(_)
+                | Request::SequencerReserved(_)
+                | Request::OpenIndexNetwork(_)
+                | Request::SetIndexServer(_)
+                | Request::RemoveIndexServer(_)
+                | Request::SetIndexQuery(_)
+                | Request::BeginIndexLoad(_)
+                | Request::LoadIndex(_)
+                | Request::ActivateIndex(_)
+                | Request::TakeIndexHits(_)
+                | Request::IndexCountersOf(_)
+                | Request::CreateFlow(_)
+        )
     }
 }

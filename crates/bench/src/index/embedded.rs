@@ -174,7 +174,7 @@ impl<'a> Loaded<'a> {
             Access::InNetwork => {
                 let now = self.rack.node_at(self.job.nodes.storage).now();
                 let when = (now, network::EVERY);
-                Some(Caching::begin(&self.rack, &mut self.index, when)?)
+                Some(Caching::begin(self.rack, &mut self.index, when)?)
             }
             _ => None,
         };
@@ -272,7 +272,7 @@ impl Stage<'_> {
         outcome.time.extend(shares("servers", served.into_iter()));
         self.count(outcome);
         if run.options.access == Access::InNetwork {
-            outcome.network = network::counts(&self.rack, self.index);
+            outcome.network = network::counts(self.rack, self.index);
         }
         let sessions = parts.iter().map(|part| &part.session);
         outcome.take(&run, sessions, self.index, self.rack.config());
@@ -333,7 +333,7 @@ impl Stage<'_> {
             while working.iter().any(|thread| !thread.is_finished()) {
                 look();
                 if let Some(caching) = &mut self.caching {
-                    let looked = caching.look(&self.rack, self.index);
+                    let looked = caching.look(self.rack, self.index);
                     if let Err(error) = looked {
                         run.findings.stop();
                         refused = Some(error);

@@ -73,7 +73,7 @@ pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome, IndexRunError> 
     };
     let started = std::time::Instant::now();
     let mut caching = match options.access {
-        Access::InNetwork => Some(Caching::begin(&mut rack, &mut index, (began, LOOKS_ANEW))?),
+        Access::InNetwork => Some(Caching::begin(&rack, &mut index, (began, LOOKS_ANEW))?),
         _ => None,
     };
     let look = &mut |rack: &mut SimulatedRack| match &mut caching {
@@ -89,7 +89,7 @@ pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome, IndexRunError> 
     });
     let is_remote = options.access != Access::Local;
     outcome.client = is_remote.then(|| *common.client.borrow());
-    outcome.network = network::counts(&mut rack, &index);
+    outcome.network = network::counts(&rack, &index);
     outcome.reader = options.access.is_by_read().then(|| *common.reader.borrow());
     time(&rack, job, &mut outcome);
     let sessions = common.sessions.borrow();

@@ -53,7 +53,7 @@ impl Guide {
         let Some(plan) = stage.plan.network else {
             return Ok(None);
         };
-        let network = IndexNetwork::new(&mut stage.rack, plan.spec);
+        let network = IndexNetwork::new(&stage.rack, plan.spec);
         Ok(Some(Self {
             network: network.map_err(|error| error.to_string())?,
             plan,
@@ -76,9 +76,7 @@ impl Stage<'_> {
             return Ok(());
         };
         let who = (seat.endpoint, seat.node);
-        let entered = guide
-            .network
-            .add_server(&mut self.rack, who, &shard, &remote);
+        let entered = guide.network.add_server(&self.rack, who, &shard, &remote);
         entered.map_err(|error| format!("{} in the network: {error}", seat.endpoint))
     }
 
@@ -86,7 +84,7 @@ impl Stage<'_> {
     pub fn forget_server(&mut self, at: usize) {
         let endpoint = self.seats[at].endpoint;
         if let Some(guide) = &mut self.guide
-            && let Err(error) = guide.network.remove_server(&mut self.rack, endpoint)
+            && let Err(error) = guide.network.remove_server(&self.rack, endpoint)
         {
             self.shared
                 .wrong(format!("{endpoint} out of the network: {error}"));
@@ -100,7 +98,7 @@ impl Stage<'_> {
         };
         let endpoint = self.seats[at].endpoint;
         let mtu = self.plan.pair.mtu.bytes();
-        let entered = guide.network.add_pair(&mut self.rack, endpoint, qpn, mtu);
+        let entered = guide.network.add_pair(&self.rack, endpoint, qpn, mtu);
         entered.map_err(|error| format!("{qpn:?} of {endpoint} in the network: {error}"))
     }
 
@@ -113,7 +111,7 @@ impl Stage<'_> {
     pub fn forget_pair(&mut self, at: usize, qpn: Qpn) {
         let endpoint = self.seats[at].endpoint;
         if let Some(guide) = &mut self.guide
-            && let Err(error) = guide.network.remove_pair(&mut self.rack, endpoint, qpn)
+            && let Err(error) = guide.network.remove_pair(&self.rack, endpoint, qpn)
         {
             self.shared
                 .wrong(format!("{qpn:?} out of the network: {error}"));
@@ -126,7 +124,7 @@ impl Stage<'_> {
         let Some(guide) = &mut self.guide else {
             return Ok(());
         };
-        let step = guide.network.step(&mut self.rack);
+        let step = guide.network.step(&self.rack);
         match step.map_err(|error| format!("a load at {now:?}: {error}"))? {
             LoadProgress::Rest if now >= guide.next_at => self.begin_load(now),
             LoadProgress::Serves => {
@@ -154,9 +152,9 @@ impl Stage<'_> {
                 let asked: Vec<u64> = asked.collect();
                 KeyWeights::from_samples(&asked)
             }
-            _ => guide.network.take_weights(&mut self.rack),
+            _ => guide.network.take_weights(&self.rack),
         };
-        match guide.network.begin_load(&mut self.rack, &weights) {
+        match guide.network.begin_load(&self.rack, &weights) {
             Ok(LoadProgress::More) if guide.last == Last::Wanted => guide.last = Last::Begun,
             Ok(_) => {}
             // Both have keys that go from one to the other: another time.
@@ -281,7 +279,7 @@ impl Stage<'_> {
         let Some(guide) = &mut self.guide else {
             return Guided::default();
         };
-        let mut counted = guide.network.counters(&mut self.rack);
+        let mut counted = guide.network.counters(&self.rack);
         counted += &guide.counted;
         let mut seen = ReaderStatistics::default();
         for slot in &self.slots {

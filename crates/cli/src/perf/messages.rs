@@ -308,7 +308,7 @@ fn embedded(
 ) -> Result<Run, CliError> {
     let rack = EmbeddedRack::new(config)?;
     globals.live.watch(rack.observer());
-    let pair = plan.pair(&mut &rack, config, false)?;
+    let pair = plan.pair(&rack, config, false)?;
     let recording = match &args.capture {
         Some(path) => Some(Recording::start(path, config, rack.memory())?),
         None => None,

@@ -82,7 +82,7 @@ pub fn run(
     progress: &mut Progress,
 ) -> Result<Run, CliError> {
     let mut rack = SimulatedRack::new(config)?;
-    let pair = plan.pair(&mut rack, config, true)?;
+    let pair = plan.pair(&rack, config, true)?;
     let recording = match &args.capture {
         Some(path) => Some(Recording::start(path, config, rack.memory())?),
         None => None,

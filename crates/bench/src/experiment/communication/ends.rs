@@ -173,7 +173,7 @@ fn multi(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Ends, Ex
         let memory = rack.memory();
         let made = rack
             .node_at(node)
-            .with(|nic| Prepared::new(nic, &memory, &config, &agreed, &mut rng));
+            .with(|nic| Prepared::new(nic, memory, &config, &agreed, &mut rng));
         prepared.push(made.map_err(|error| failed("the connection", error))?);
     }
     let keys: Vec<_> = prepared.iter().map(Prepared::keys).collect();

@@ -7,7 +7,7 @@ use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, MessagingConfig};
 use rackweave_rack::messaging::{Dialing, Listener, MessageConnection};
 use rackweave_rack::{EmbeddedRack, Node};
-use rackweave_verbs::{Access, Verbs as _};
+use rackweave_verbs::Access;
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// How long the handshake may take.

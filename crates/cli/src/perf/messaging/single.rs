@@ -13,7 +13,7 @@ use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::{KeyedAddress, MessagingConfig};
 use rackweave_rack::Node;
-use rackweave_verbs::{Access, CqId, QpCapabilities, Region, Verbs as _};
+use rackweave_verbs::{Access, CqId, QpCapabilities, Region};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
