@@ -62,7 +62,7 @@ impl Pages {
     }
 
     /// A worker of a node.
-    pub fn hire(&self, node: NodeId) -> Result<PageWorker, Fault> {
+    pub fn worker(&self, node: NodeId) -> Result<PageWorker, Fault> {
         self.service.worker(node).map_err(|error| {
             let status = match &error {
                 WorkerError::NoFrames(_) => Status::Refused,

@@ -10,7 +10,6 @@ use crate::status::Status;
 use crate::wait::wait;
 use ::rackweave_rack::Node;
 use rackweave_endpoint::messaging::{Arrived, MessageReceiver};
-use rackweave_endpoint::page_store::NodeAccess;
 
 /// Receives the messages of one channel. One thread at a time.
 pub struct rackweave_receiver {

@@ -11,7 +11,6 @@ use crate::status::Status;
 use crate::wait::wait;
 use ::rackweave_rack::Node;
 use rackweave_endpoint::messaging::{MessageSender, SendError};
-use rackweave_endpoint::page_store::NodeAccess;
 
 /// Sends messages on one channel. One thread at a time; ends of one connection may be in several.
 pub struct rackweave_sender {

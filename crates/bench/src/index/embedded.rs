@@ -14,11 +14,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration as Time;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::index::{ClientStatistics, EndpointId, IndexClient, ReaderStatistics};
-use rackweave_endpoint::page_store::NodeAccess as _;
 use rackweave_rack::{
     EmbeddedRack, Index, IndexNetworkError, IndexNetworkSpec, Node, RackConfig, SharedServer,
 };
-use rackweave_verbs::Progress as _;
 use rackweave_workload::ycsb::PoissonSchedule;
 use std::sync::Arc;
 use std::thread::{Builder, Scope, ScopedJoinHandle, scope};

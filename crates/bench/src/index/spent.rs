@@ -2,7 +2,6 @@
 
 use super::outcome::TimeShare;
 use rackweave_base::Instant;
-use rackweave_endpoint::page_store::NodeAccess as _;
 use rackweave_rack::Node;
 use rackweave_verbs::Progress as _;
 

@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::ycsb::{Phase, Progress};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant};
-use rackweave_endpoint::page_store::{NodeAccess as _, Statistics};
+use rackweave_endpoint::page_store::Statistics;
 use rackweave_rack::{EmbeddedRack, RackConfig};
 use rackweave_verbs::Progress as _;
 use rackweave_workload::ycsb::PoissonSchedule;

@@ -16,7 +16,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use hdrhistogram::Histogram;
 use rackweave_base::NodeId;
 use rackweave_controller::connect::PairAttributes;
-use rackweave_endpoint::page_store::NodeAccess;
 use rackweave_endpoint::rpc::{
     Client, ClientConfig, RpcError, Server, ServerConfig, Service, Status, Writer,
 };

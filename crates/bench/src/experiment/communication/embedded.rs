@@ -25,7 +25,7 @@ use rackweave_base::Rng;
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender};
 use rackweave_rack::{EmbeddedRack, Node};
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
-use rackweave_verbs::{NodeAccess as _, Region};
+use rackweave_verbs::Region;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;

@@ -10,7 +10,6 @@ use rackweave_endpoint::btree::TreeConfig;
 use rackweave_endpoint::index::{
     Access, Answer, EndpointId, IndexClient, IndexClientConfig, Op, PartitionMap, ReaderConfig,
 };
-use rackweave_endpoint::page_store::NodeAccess as _;
 use rackweave_endpoint::rpc::ClientConfig;
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::statistics::RackObserver;

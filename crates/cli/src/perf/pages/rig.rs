@@ -3,7 +3,6 @@
 use crate::outcome::CliError;
 use rackweave_base::{Block, NodeId};
 use rackweave_controller::{PageNode, PageStoreSpec};
-use rackweave_endpoint::page_store::NodeAccess;
 use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Ticket,
 };

@@ -1,7 +1,6 @@
 //! All in one thread, step by step.
 
 use super::*;
-use rackweave_endpoint::page_store::NodeAccess;
 
 /// One thread does everything of an embedded rack: servers, switch, one client.
 struct Alone {

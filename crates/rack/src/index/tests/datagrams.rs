@@ -6,7 +6,6 @@ use crate::config::FaultSection;
 use rackweave_endpoint::index::{
     DatagramClient, DatagramClientConfig, DatagramServer, DatagramServerConfig,
 };
-use rackweave_endpoint::page_store::NodeAccess;
 use rackweave_verbs::{BindError, DatagramError, Datagrams};
 use rackweave_wire::fabric::lookup::PORT;
 use std::net::Ipv4Addr;

@@ -3,7 +3,6 @@
 use super::*;
 use crate::EmbeddedRack;
 use rackweave_endpoint::messaging::handshake::Dialer;
-use rackweave_verbs::NodeAccess;
 use std::collections::VecDeque;
 
 /// The listener works as before: a unit can connect.

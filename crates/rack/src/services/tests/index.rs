@@ -8,7 +8,6 @@ use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{
     Access, BeginError, CoordinatorConfig, EndpointId, IndexError, Op, Step,
 };
-use rackweave_verbs::Progress;
 
 fn value(key: u64) -> Vec<u8> {
     format!("the value of {key}").into_bytes()
