@@ -1,10 +1,10 @@
 //! The switches' part of an index follows what is asked for, while its servers are served.
 
-use crate::index::network::{IndexNetworkError, LoadProgress};
+use crate::index::network::{IndexNetwork, IndexNetworkError, LoadProgress};
 use crate::{Index, Rack};
 use core::sync::atomic::{AtomicU64, Ordering};
 use rackweave_base::{Duration, Instant};
-use rackweave_controller::index::{Adapter, AdapterConfig};
+use rackweave_controller::index::{Adapter, AdapterConfig, KeyWeights};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
 /// How long is waited between two steps of a load: queries go on between them.
@@ -43,7 +43,11 @@ impl Adapting {
         let Some(network) = index.network_mut() else {
             return;
         };
-        let next = match network.adapt(rack, &mut adapter) {
+        let progress = match network.summary().loads {
+            0 => first_plan(network, rack),
+            _ => network.adapt(rack, &mut adapter),
+        };
+        let next = match progress {
             Ok(LoadProgress::Rest) => adapter.poll_timeout(),
             Ok(LoadProgress::Wait(until)) => until,
             Ok(LoadProgress::More | LoadProgress::Serves) => now + STEP_EVERY,
@@ -63,5 +67,13 @@ impl Adapting {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+}
+
+/// A plan with nothing known of what is asked for: switches count only what they lead.
+fn first_plan(network: &mut IndexNetwork, rack: &Rack) -> Result<LoadProgress, IndexNetworkError> {
+    match network.step(rack)? {
+        LoadProgress::Rest => network.begin_load(rack, &KeyWeights::default()),
+        progress => Ok(progress),
     }
 }

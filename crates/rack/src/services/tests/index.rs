@@ -2,11 +2,14 @@
 
 use super::{COMPUTE, rack, rack_with};
 use crate::IndexNetworkSpec;
-use crate::services::{CallError, IndexOptions, IndexService, IndexServiceError, TIME_LIMIT};
+use crate::services::{
+    CallError, IndexOptions, IndexService, IndexServiceError, TIME_LIMIT, wait_within,
+};
 use rackweave_base::{Duration, NodeId};
+use rackweave_controller::index::{AdapterConfig, PlanLimits};
 use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{
-    Access, BeginError, CoordinatorConfig, EndpointId, IndexError, Op, Step,
+    Access, BeginError, CoordinatorConfig, EndpointId, IndexError, Op, RebalanceConfig, Step,
 };
 
 fn value(key: u64) -> Vec<u8> {
@@ -222,4 +225,92 @@ fn options_out_of_range_are_refused() {
         .connect(NodeId(77), Access::Rpc)
         .expect_err("no such node");
     assert!(wrong.to_string().contains("node77"), "{wrong}");
+}
+
+#[test]
+fn keys_that_are_asked_for_more_than_others_move_by_themselves() {
+    let options = IndexOptions {
+        nodes: vec![NodeId(0), NodeId(1)],
+        boundaries: vec![1000],
+        ..IndexOptions::default()
+    };
+    let index = IndexService::new(&rack(), &options).expect("there is room");
+    let entries = (0..2000).map(|key| (key, value(key)));
+    index.load(entries).expect("it is empty");
+    let config = CoordinatorConfig {
+        rebalance: Some(RebalanceConfig {
+            // One thread plays all parts here, so a server works for a small part of the time.
+            busy_min: 0.001,
+            ..RebalanceConfig::default()
+        }),
+        sample_every: Duration::from_millis(20),
+        ..CoordinatorConfig::default()
+    };
+    let mut coordinator = index.coordinate(NodeId(1), config).expect("there is room");
+    let mut client = index
+        .connect(COMPUTE[0], Access::Rpc)
+        .expect("there is room");
+    let node = client.node().clone();
+    let mut key = 0;
+    let moved = wait_within(&node, Duration::from_secs(60), || {
+        // All requests are for the first endpoint's keys.
+        key = (key + 7) % 1000;
+        assert_eq!(client.get(key), Ok(Some(value(key)[..].into())));
+        while coordinator.poll().is_some() {}
+        (index.map().owner(999) == EndpointId(1)).then_some(())
+    });
+    assert_eq!(moved, Some(()), "the idle endpoint was given keys");
+    for key in 0..2000 {
+        assert_eq!(client.get(key), Ok(Some(value(key)[..].into())));
+    }
+}
+
+#[test]
+fn switches_follow_what_is_asked_for_without_being_told() {
+    let options = IndexOptions {
+        node_bytes: 512,
+        network: Some(IndexNetworkSpec {
+            // So few that only a part of the tree is known.
+            limits: Some(PlanLimits {
+                ranges: 64,
+                nodes_per_layer: 8,
+                layers: 2,
+            }),
+            grace: Duration::from_millis(5),
+            ..IndexNetworkSpec::default()
+        }),
+        adapt: Some(AdapterConfig {
+            every: Duration::from_millis(20),
+            half_life: Duration::from_millis(50),
+            weight_min: 100.0,
+            ..AdapterConfig::default()
+        }),
+        ..IndexOptions::default()
+    };
+    let index = IndexService::new(&rack(), &options).expect("there is room");
+    let entries = (0..20_000).map(|key| (key, value(key)));
+    index.load(entries).expect("it is empty");
+    let mut client = index
+        .connect(COMPUTE[0], Access::InNetwork)
+        .expect("there is room");
+    let loads = || {
+        let index = index.index();
+        index.network().expect("it is open").summary().loads
+    };
+    let node = client.node().clone();
+    let mut ask_until = |first: u64, wanted: u64| {
+        let mut key = 0;
+        let came = wait_within(&node, Duration::from_secs(60), || {
+            key = (key + 7) % 500;
+            let found = client.get(first + key);
+            assert_eq!(found, Ok(Some(value(first + key)[..].into())));
+            (loads() >= wanted).then_some(())
+        });
+        assert_eq!(came, Some(()), "plan {wanted} serves");
+    };
+    // Nobody but the client does anything: it asks for some keys, and then for others.
+    ask_until(2000, 1);
+    let before = loads();
+    ask_until(15_000, before + 1);
+    assert_eq!(index.take_network_error(), None);
 }
