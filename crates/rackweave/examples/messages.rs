@@ -33,7 +33,8 @@ pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
     for rows in [1u64, 10, 1000] {
         asking[0].send(SCAN, &rows.to_le_bytes())?;
         // The storage unit answers with as many rows of eight bytes as it is asked for.
-        (question.clear(), answer.clear()); // What comes is put behind what is there.
+        question.clear(); // What comes is put behind what is there.
+        answer.clear();
         questions[0].receive(&mut question)?.ok_or("no question")?;
         let rows = 0..u64::from_le_bytes(question[..].try_into()?);
         let bytes: Vec<u8> = rows.flat_map(u64::to_le_bytes).collect();
