@@ -226,18 +226,6 @@ requests! {
         page: PageId,
     } -> bool = |controller, site| controller.demote(site, page);
 
-    /// The stores behind the target of a node.
-    StoresOf {
-        /// The node.
-        node: NodeId,
-    } -> Vec<u8> = |controller, _site| controller.page_stores_of(node);
-
-    /// The target of a store has died.
-    TargetDied {
-        /// The store.
-        store: u8,
-    } -> () = |controller, site| controller.page_target_died(site, store);
-
     /// Takes a node for dead, whether or not it is.
     DeclareDead {
         /// The node.
@@ -282,14 +270,14 @@ requests! {
         id: SequencerId,
     } -> Option<u64> = |controller, _site| controller.sequencer_reserved(id);
 
-    /// Says how long a packet may be under way in the network, and asks what the switches have room
-    /// for; nothing if none leads queries.
+    /// Sets the maximum lifetime of a packet in the network; returns the capacity of the switches,
+    /// or nothing if none leads queries.
     OpenIndexNetwork {
         /// How long.
         grace: Duration,
     } -> Option<PlanLimits> = |controller, site| {
         controller.index_mut().set_grace(grace);
-        room_of(site)
+        capacity_of(site)
     };
 
     /// An endpoint of an index on a node serves under a number, with the tree at an address of its
@@ -408,8 +396,9 @@ fn set_server(
     Ok(Some(place.ip))
 }
 
-/// What every switch with a part of the index has room for; nothing if there is no fat root.
-fn room_of(site: &mut dyn Site) -> Option<PlanLimits> {
+/// The smallest capacity among the switches that hold a part of the index; nothing if none holds
+/// the fat root.
+fn capacity_of(site: &mut dyn Site) -> Option<PlanLimits> {
     let mut configs: Vec<IndexConfig> = Vec::new();
     for at in 0..site.switches() {
         site.switch_at(at, &mut |_, switch| {
@@ -440,8 +429,6 @@ impl Request {
                 | Request::LostPages(_)
                 | Request::PromotePage(_)
                 | Request::DemotePage(_)
-                | Request::StoresOf(_)
-                | Request::TargetDied(_)
                 | Request::SequencerReserved(_)
                 | Request::OpenIndexNetwork(_)
                 | Request::SetIndexServer(_)

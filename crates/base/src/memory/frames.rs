@@ -1,7 +1,7 @@
 //! Buffer frames: pieces of equal size of a block that a NIC reads and writes, with a latch each.
 //!
-//! A latch keeps the threads that use these frames apart. It keeps nobody else away: a NIC reads
-//! and writes a frame for whoever has the key of its region, and the block's other owners know no
+//! A latch separates the threads that use these frames, and nothing else: a NIC reads and writes a
+//! frame for every peer that has the key of its region, and other owners of the block do not see
 //! latches. So a [`FrameRead`] and a [`FrameWrite`] give views of the bytes, not slices:
 //!
 //! ```compile_fail,E0308
@@ -13,8 +13,8 @@
 //!
 //! Where the page protocol is kept, nobody writes a frame while it is read: the switch alone has
 //! the key of a pool's region, and writes only where somebody holds the [`FrameWrite`] and waits.
-//! Whoever trusts the switch, and lets nothing else write to the block, may have the slice that
-//! [`SharedBytes::as_slice`] gives.
+//! A program that trusts the switch, and lets nothing else write to the block, may use
+//! [`SharedBytes::as_slice`].
 //!
 //! The first bytes of a frame, its *head*, are in no view: they are accessed as words, by anyone at
 //! any time.

@@ -29,7 +29,7 @@ impl ConnectionWatch {
 }
 
 impl Connection {
-    /// A watch for whoever counts connections while their ends are anywhere.
+    /// Tells when the memory of the connection is released, without keeping it alive.
     pub fn watch(&self) -> ConnectionWatch {
         let senders = self.senders.iter().map(Sender::shared);
         let shared = senders.chain(self.receivers.iter().map(Receiver::shared));

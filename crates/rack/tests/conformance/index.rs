@@ -3,7 +3,9 @@
 use crate::AMPLE;
 use rackweave_base::NodeId;
 use rackweave_endpoint::btree::Direction;
-use rackweave_endpoint::index::{Access, CoordinatorConfig, EndpointId, IndexError, Step};
+use rackweave_endpoint::index::{
+    Access, BeginError, CoordinatorConfig, EndpointId, IndexError, Step,
+};
 use rackweave_rack::services::{CallError, IndexConnection, IndexOptions, IndexService};
 use rackweave_rack::{IndexNetworkSpec, Rack};
 
@@ -32,13 +34,19 @@ pub fn operations_say_what_was_there(rack: &Rack) {
         assert_eq!(client.insert(7, b"seven"), Ok(true), "{access:?}");
         assert_eq!(client.insert(7, b"other"), Ok(false));
         assert_eq!(client.get(7), Ok(Some(b"seven"[..].into())));
+        assert_eq!(client.update(7, b"more"), Ok(true));
         assert_eq!(client.update(8, b"more"), Ok(false));
+        assert_eq!(client.put(7, b"most"), Ok(true));
         assert_eq!(client.put(9, b"nine"), Ok(false));
-        let both = vec![(9, b"nine"[..].into()), (7, b"seven"[..].into())];
+        let both = vec![(9, b"nine"[..].into()), (7, b"most"[..].into())];
         assert_eq!(client.scan(0..=u64::MAX, Direction::Backward, 10), Ok(both));
         assert_eq!(client.delete(7), Ok(true));
+        assert_eq!(client.delete(7), Ok(false));
         assert_eq!(client.get(7), Ok(None));
         assert_eq!(client.delete(9), Ok(true));
+        let long = client.put(1, &[0; 65]);
+        let error = BeginError::ValueTooLarge { len: 65, limit: 64 };
+        assert_eq!(long, Err(CallError::Begin(error)));
     }
 }
 
@@ -91,6 +99,8 @@ pub fn keys_move(rack: &Rack) {
     let coordinator = index.coordinate(&node, CoordinatorConfig::default());
     let mut coordinator = coordinator.expect("there is room");
     assert_eq!(coordinator.move_keys(step, AMPLE), Ok(500));
+    let again = coordinator.move_keys(step, AMPLE);
+    assert!(again.is_err(), "they are there already");
     assert_eq!(index.map().owner(500), to);
     for key in [0, 499, 500, 999, 1000, 1999] {
         assert_eq!(client.get(key), Ok(Some(value(key)[..].into())));
@@ -112,4 +122,5 @@ pub fn an_endpoint_that_died_says_so(rack: &Rack) {
     client.reconnect(gone).expect("it is back");
     assert_eq!(client.get(1), Ok(None));
     assert_eq!(client.put(1, b"one"), Ok(false));
+    assert_eq!(client.get(1), Ok(Some(b"one"[..].into())));
 }

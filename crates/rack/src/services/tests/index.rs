@@ -7,37 +7,12 @@ use crate::services::{
 };
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::index::{AdapterConfig, PlanLimits};
-use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{
-    Access, BeginError, CoordinatorConfig, EndpointId, IndexError, Op, RebalanceConfig, Step,
+    Access, CoordinatorConfig, EndpointId, IndexError, Op, RebalanceConfig,
 };
 
 fn value(key: u64) -> Vec<u8> {
     format!("the value of {key}").into_bytes()
-}
-
-#[test]
-fn every_operation_says_what_was_there() {
-    let index = IndexService::new(&rack(), &IndexOptions::default()).expect("there is room");
-    for access in [Access::Rpc, Access::OneSided] {
-        let mut client = index.connect(COMPUTE[0], access).expect("there is room");
-        assert_eq!(client.insert(7, b"seven"), Ok(true), "{access:?}");
-        assert_eq!(client.insert(7, b"other"), Ok(false));
-        assert_eq!(client.get(7), Ok(Some(b"seven"[..].into())));
-        assert_eq!(client.update(7, b"more"), Ok(true));
-        assert_eq!(client.update(8, b"more"), Ok(false));
-        assert_eq!(client.put(7, b"most"), Ok(true));
-        assert_eq!(client.put(9, b"nine"), Ok(false));
-        let most = vec![(9, b"nine"[..].into()), (7, b"most"[..].into())];
-        assert_eq!(client.scan(0..=u64::MAX, Direction::Backward, 10), Ok(most));
-        assert_eq!(client.delete(7), Ok(true));
-        assert_eq!(client.delete(7), Ok(false));
-        assert_eq!(client.get(7), Ok(None));
-        assert_eq!(client.delete(9), Ok(true));
-        let long = client.put(1, &[0; 65]);
-        let error = BeginError::ValueTooLarge { len: 65, limit: 64 };
-        assert_eq!(long, Err(CallError::Begin(error)));
-    }
 }
 
 #[test]
@@ -125,56 +100,6 @@ fn what_is_not_in_the_network_says_so() {
     };
     let refused = IndexService::new(&rack, &options).expect_err("no switch has an index");
     assert!(refused.to_string().contains("index_servers"), "{refused}");
-}
-
-#[test]
-fn keys_move_while_clients_go_on_and_an_endpoint_that_died_comes_back_empty() {
-    let options = IndexOptions {
-        nodes: vec![NodeId(0), NodeId(1)],
-        boundaries: vec![1000],
-        ..IndexOptions::default()
-    };
-    let index = IndexService::new(&rack(), &options).expect("there is room");
-    index
-        .load((0..2000).map(|key| (key, value(key))))
-        .expect("it is empty");
-    let mut client = index
-        .connect(COMPUTE[0], Access::OneSided)
-        .expect("there is room");
-    let (from, to) = (EndpointId(0), EndpointId(1));
-    let step = Step {
-        from,
-        to,
-        low: 500,
-        last: 999,
-    };
-    let config = CoordinatorConfig::default();
-    let mut coordinator = index.coordinate(NodeId(1), config).expect("there is room");
-    assert_eq!(coordinator.move_keys(step, TIME_LIMIT), Ok(500));
-    assert!(
-        coordinator.move_keys(step, TIME_LIMIT).is_err(),
-        "they are there already"
-    );
-    assert_eq!(index.map().owner(500), to);
-    for key in [0, 499, 500, 999, 1000, 1999] {
-        assert_eq!(client.get(key), Ok(Some(value(key)[..].into())));
-    }
-    index.kill(from);
-    assert_eq!(
-        client.put(1, b"one"),
-        Err(CallError::Index(IndexError::OutcomeUnknown(from)))
-    );
-    assert_eq!(
-        client.get(500),
-        Ok(Some(value(500)[..].into())),
-        "others are as before"
-    );
-    let loss = index.restart(from).expect("its node lives");
-    assert_eq!(loss.lost.map(|part| part.keys()), Some(0..=499));
-    client.reconnect(from).expect("it is back");
-    assert_eq!(client.get(1), Ok(None));
-    assert_eq!(client.put(1, b"one"), Ok(false));
-    assert_eq!(client.get(1), Ok(Some(b"one"[..].into())));
 }
 
 #[test]
