@@ -14,7 +14,7 @@
 //! | build a rack | [`config`] | [`Rack::builder`] |
 //! | fix, latch, change and write back pages | [`pages`] | [`PageService`](pages::PageService) |
 //! | look up, insert, scan keys | [`index`] | [`IndexService`](index::IndexService) |
-//! | shuffle, balance or replicate rows | [`flow`] | [`Rack::create_flow`] |
+//! | shuffle, balance or replicate rows | [`flow`] | [`Rack::flow`] |
 //! | exchange messages between units | [`messaging`] | [`Listener`](messaging::Listener), [`dial`](messaging::dial) |
 //! | serve columns over them | [`columns`] | [`Catalogue`](columns::Catalogue) |
 //! | number things, each once | [`sequencer`] | [`SequencerService`](sequencer::SequencerService) |

@@ -94,6 +94,9 @@ pub enum FlowError {
         #[serde(with = "rackweave_base::text")]
         rule: Text,
     },
+    /// The rack has no node of that name.
+    #[error("{0}")]
+    NoNode(String),
     /// The switch's tables hold no more rings.
     #[error(
         "the switch has room for {free} more {what}, {asked} are needed; raise switch.{setting}"
