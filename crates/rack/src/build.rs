@@ -275,6 +275,7 @@ pub(crate) fn build(
 }
 
 /// The only switch of a rack, with its programs, tables empty.
+#[cfg(feature = "hosted")]
 pub(crate) fn build_switch(
     config: &RackConfig,
     kind: Kind,

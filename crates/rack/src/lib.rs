@@ -13,6 +13,7 @@ mod choices;
 pub mod config;
 mod embedded;
 mod flow;
+#[cfg(feature = "hosted")]
 pub mod hosted;
 mod index;
 #[cfg(test)]

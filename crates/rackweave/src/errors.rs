@@ -33,10 +33,13 @@ pub use crate::index::{
 };
 #[doc(no_inline)]
 pub use crate::messaging::{AcceptError, Closed, DialError, ListenError, SendError, UnitError};
+#[cfg(feature = "files")]
+#[doc(no_inline)]
+pub use crate::pages::FileError;
 #[doc(no_inline)]
 pub use crate::pages::{
-    AllocateError, CloseError, FileError, FixError, FlushError, OpenError, PageError,
-    PageServiceError, PageSetUpError, StoresCloseError, WorkerError,
+    AllocateError, CloseError, FixError, FlushError, OpenError, PageError, PageServiceError,
+    PageSetUpError, StoresCloseError, WorkerError,
 };
 #[doc(no_inline)]
 pub use crate::rpc::RpcError;

@@ -73,6 +73,8 @@ pub mod columns;
 pub mod config;
 pub mod errors;
 pub mod flow;
+#[cfg(feature = "hosted")]
+pub mod hosted;
 pub mod index;
 pub mod memory;
 pub mod messaging;

@@ -51,9 +51,11 @@ pub use rackweave_rack::services::{
 };
 pub use rackweave_rack::{PageEnds, TargetOptions};
 pub use rackweave_target::{
-    Backend, DoubleWrite, DoubleWriteArea, DoubleWriteError, Engine, FileBackend, FileError,
-    FileOptions, Io, IoDone, IoError, IoKind, MemoryBackend, Place, TargetError,
+    Backend, DoubleWrite, DoubleWriteArea, DoubleWriteError, Io, IoDone, IoError, IoKind,
+    MemoryBackend, Place, TargetError,
 };
+#[cfg(feature = "files")]
+pub use rackweave_target::{Engine, FileBackend, FileError, FileOptions};
 pub use rackweave_wire::fabric::page::{
     HEADER_LEN as PAGE_HEADER_LEN, PAGE_SIZE_MAX, PAGE_SIZE_MIN, PageId,
 };
