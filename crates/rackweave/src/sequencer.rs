@@ -28,5 +28,5 @@
 pub use rackweave_controller::{SequencerId, SequencerSetUpError, SequencerSpec};
 pub use rackweave_endpoint::sequencer::*;
 pub use rackweave_rack::services::{
-    SequencerCallError, SequencerClient, SequencerClientError, SequencerService,
+    SequencerCallError, SequencerClient, SequencerServiceError, SequencerService,
 };
