@@ -29,6 +29,19 @@ use rackweave_endpoint::index::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+/// Steps of a load that is waited for between two turns of who drives the rack.
+const STEPS_AT_ONCE: usize = 64;
+
+/// How far a load has come that is waited for.
+enum Loading {
+    /// The switches have to be waited for.
+    Waits,
+    /// There is more to do.
+    GoesOn,
+    /// It serves.
+    Done(Box<NetworkSummary>),
+}
+
 /// An index of a rack: keys are 64-bit numbers, values bytes. Clones of it are the same. A rack may
 /// have several. The index goes when the last of its services and connections is dropped.
 #[derive(Clone, Debug)]
@@ -93,16 +106,21 @@ impl IndexService {
         network: Option<IndexNetworkSpec>,
         adapt: Option<AdapterConfig>,
     ) -> Result<Self, IndexServiceError> {
-        let mut index = set_up::create(rack, spec)?;
-        if let Some(network) = network {
-            let opened = set_up::open_network(rack, &mut index, network);
-            if let Err(error) = opened {
-                set_up::destroy(rack, &mut index);
-                return Err(error.into());
-            }
-        }
         let adapt = adapt.filter(|_| network.is_some());
-        Ok(Self::of(rack, index, adapt))
+        let made = Self::of(rack, set_up::create(rack, spec)?, adapt);
+        if let Some(network) = network {
+            made.open_network(network)?;
+        }
+        Ok(made)
+    }
+
+    /// Opens an index to the network that was not opened when it was made. What is connected
+    /// already takes part, and what will be.
+    ///
+    /// # Errors
+    /// If no switch leads queries, or has room for the endpoints and their clients.
+    pub fn open_network(&self, spec: IndexNetworkSpec) -> Result<(), IndexSetUpError> {
+        set_up::open_network(self.rack(), &mut self.index(), spec)
     }
 
     /// An index whose endpoints are in another process, which has it as `spec` says and answers
@@ -370,26 +388,41 @@ impl IndexService {
     ) -> Result<NetworkSummary, IndexServiceError> {
         let rack = self.rack();
         let mut begun = false;
-        let mut step = || -> Result<Option<NetworkSummary>, IndexServiceError> {
+        let mut step = || -> Result<Loading, IndexServiceError> {
             let mut index = self.index();
             let network = index.network_mut().ok_or(IndexNetworkError::NotOpen)?;
-            if !begun {
-                // A load that somebody else began is ended first, and the one before retired.
-                match network.step(rack)? {
-                    LoadProgress::Rest => {}
-                    _ => return Ok(None),
-                }
-                let weights = weights.get_or_insert_with(|| network.take_weights(rack));
-                let progress = network.begin_load(rack, weights)?;
-                begun = !matches!(progress, LoadProgress::Wait(_));
-                return Ok(None);
+            let progress = network.step(rack)?;
+            if begun {
+                return Ok(match progress {
+                    LoadProgress::Serves | LoadProgress::Rest => {
+                        Loading::Done(Box::new(network.summary().clone()))
+                    }
+                    LoadProgress::Wait(_) => Loading::Waits,
+                    LoadProgress::More => Loading::GoesOn,
+                });
             }
-            match network.step(rack)? {
-                LoadProgress::Serves | LoadProgress::Rest => Ok(Some(network.summary().clone())),
-                LoadProgress::Wait(_) | LoadProgress::More => Ok(None),
+            // A load that somebody else began is ended first, and the one before retired.
+            match progress {
+                LoadProgress::Rest => {}
+                LoadProgress::Wait(_) => return Ok(Loading::Waits),
+                _ => return Ok(Loading::GoesOn),
             }
+            let weights = weights.get_or_insert_with(|| network.take_weights(rack));
+            let progress = network.begin_load(rack, weights)?;
+            begun = !matches!(progress, LoadProgress::Wait(_));
+            Ok(Loading::GoesOn)
         };
-        let done = wait_within(&rack.any_node(), limit, || step().transpose());
+        let done = wait_within(&rack.any_node(), limit, || {
+            for _ in 0..STEPS_AT_ONCE {
+                match step() {
+                    Ok(Loading::GoesOn) => {}
+                    Ok(Loading::Waits) => return None,
+                    Ok(Loading::Done(summary)) => return Some(Ok(*summary)),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            None
+        });
         done.unwrap_or(Err(IndexServiceError::TimedOut { after: limit }))
     }
 
