@@ -7,8 +7,8 @@ use core::ops::RangeInclusive;
 use rackweave_base::Duration;
 use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{
-    Answer, BeginError, ClientStatistics, DatagramClient, EndpointId, IndexClient, Op, Reply,
-    Ticket, Value,
+    Answer, BeginError, ClientStatistics, DatagramClient, EndpointId, IndexClient, Op,
+    ReaderStatistics, Reply, Ticket, Value,
 };
 use std::collections::{HashSet, VecDeque};
 
@@ -268,20 +268,19 @@ impl IndexConnection {
         self.time_limit = limit;
     }
 
-    /// The machine: its statistics, its map, whether it asks the network; nothing of a connection
-    /// by datagrams.
-    pub fn client(&self) -> Option<&IndexClient> {
-        match self.client.as_ref().expect(THERE) {
-            Client::Connected(client) => Some(client),
-            Client::Datagrams(_) => None,
-        }
-    }
-
     /// What its operations have seen.
     pub fn statistics(&self) -> ClientStatistics {
         match self.client.as_ref().expect(THERE) {
             Client::Connected(client) => client.statistics(),
             Client::Datagrams(client) => client.statistics(),
+        }
+    }
+
+    /// What its READs have seen; nothing if it makes none.
+    pub fn reader_statistics(&self) -> ReaderStatistics {
+        match self.client.as_ref().expect(THERE) {
+            Client::Connected(client) => client.reader_statistics(),
+            Client::Datagrams(_) => ReaderStatistics::default(),
         }
     }
 

@@ -20,6 +20,8 @@ pub struct AttachedSequencer {
     pub(super) machine: Machine,
     pub(super) node: NodeId,
     pub(super) config: SequencerConfig,
+    /// The number of its sequencer.
+    pub(super) of: u64,
     /// The queue pair at the word's node, or that of a server, with the number of its thread.
     pub(super) far: Option<(usize, Qpn)>,
 }

@@ -36,6 +36,8 @@ struct Made {
     rack: Rack,
     options: SequencerOptions,
     source: Source,
+    /// By which clients know it from others.
+    number: u64,
 }
 
 /// Where numbers come from.
@@ -131,6 +133,7 @@ impl SequencerService {
             rack: rack.clone(),
             options: *options,
             source,
+            number: rack.random_number(),
         })))
     }
 
@@ -168,6 +171,7 @@ impl SequencerService {
             machine,
             node,
             config,
+            of: self.0.number,
             far: None,
         };
         match self.join(&mut client) {
@@ -191,13 +195,18 @@ impl SequencerService {
         Ok(Client::new(verbs, self.rack().memory(), pd, config)?)
     }
 
-    /// Connects a client anew, after its connection broke. What was under way has failed.
+    /// Connects a client anew, after its connection broke; or one of another sequencer of the same
+    /// kind, which is gone. What was under way has failed.
     ///
     /// # Errors
     /// If the sequencer is gone, or there is no room.
+    ///
+    /// # Panics
+    /// With a client of a sequencer of another kind.
     pub fn attach(&self, client: &mut AttachedSequencer) -> Result<()> {
         let (rack, node) = (self.rack(), client.node);
         self.forget(client);
+        client.of = self.0.number;
         let (machine, config) = (&mut client.machine, client.config);
         on_node(rack, node, |verbs| match (machine, &self.0.source) {
             (machine @ Machine::Rpc(_), Source::Server { name, .. }) => {
@@ -271,7 +280,8 @@ impl SequencerService {
 
     /// The other end is of no use any more.
     fn forget(&self, client: &mut AttachedSequencer) {
-        let Some((at, qpn)) = client.far.take() else {
+        let far = client.far.take();
+        let Some((at, qpn)) = far.filter(|_| client.of == self.0.number) else {
             return;
         };
         match &self.0.source {
