@@ -2,7 +2,7 @@
 
 use super::attached::{Attach, Attached};
 use super::network::{IndexNetwork, IndexNetworkSpec};
-use super::running::Running;
+use super::running::{Accepted, Running};
 use super::{EndpointRequest, Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec};
 use crate::Rack;
 use rackweave_base::NodeId;
@@ -74,7 +74,8 @@ pub(crate) fn attach<T: Attach>(
     let place = attached.ends.get_mut(endpoint.index());
     let former = place.ok_or(IndexSetUpError::NoEndpoint(endpoint))?.take();
     if let Some(former) = former {
-        index.ask(rack, EndpointRequest::Release(endpoint, former))?;
+        // An endpoint that was down has forgotten it.
+        let _ = index.ask(rack, EndpointRequest::Release(endpoint, former));
     }
     let purpose = attached.machine.purpose();
     let accepted = index.ask(rack, EndpointRequest::Accept(endpoint, purpose))?;
@@ -121,14 +122,20 @@ pub(crate) fn attach_all<T: Attach>(
 }
 
 /// Gives back what somebody has, and what the endpoints have for it.
-pub(crate) fn release<T: Attach>(rack: &Rack, index: &mut Index, attached: Attached<T>) {
-    let Attached {
-        machine,
-        node,
-        ends,
-        ..
-    } = attached;
-    rack.on_node(node, |verbs| machine.close(verbs));
+pub(crate) fn release<T: Attach>(rack: &Rack, index: &mut Index, mut attached: Attached<T>) {
+    let ends = core::mem::take(&mut attached.ends);
+    let machine = attached.machine;
+    rack.on_node(attached.node, |verbs| machine.close(verbs));
+    disown(rack, index, ends);
+}
+
+/// Has the endpoints forget somebody.
+pub(crate) fn forget<T>(rack: &Rack, index: &mut Index, attached: &mut Attached<T>) {
+    let none = index.endpoints().map(|_| None).collect();
+    disown(rack, index, core::mem::replace(&mut attached.ends, none));
+}
+
+fn disown(rack: &Rack, index: &mut Index, ends: Vec<Option<Accepted>>) {
     for (endpoint, accepted) in index.endpoints().zip(ends) {
         if let Some(accepted) = accepted {
             // Who is gone has forgotten it.

@@ -292,6 +292,11 @@ impl IndexService {
         set_up::release(self.rack(), &mut self.index(), attached);
     }
 
+    /// Has the endpoints forget a client or coordinator whose node has died.
+    pub fn forget<T>(&self, attached: &mut Attached<T>) {
+        set_up::forget(self.rack(), &mut self.index(), attached);
+    }
+
     fn here(&self, node: NodeId) -> Result<Node, IndexSetUpError> {
         let here = self.rack().node_here(node);
         here.ok_or(IndexSetUpError::NoNode(node))
