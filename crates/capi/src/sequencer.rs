@@ -6,7 +6,7 @@ use crate::pointer::Out;
 use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
 use ::rackweave_rack::services::{
-    SequencerCallError, SequencerClient, SequencerClientError, SequencerService,
+    SequencerCallError, SequencerClient, SequencerService, SequencerServiceError,
 };
 use rackweave_base::Duration;
 use rackweave_controller::SequencerSetUpError;
@@ -76,11 +76,11 @@ fn set_up_fault(rack: &Rack, error: &SequencerSetUpError) -> Fault {
     rack.fault(status, error)
 }
 
-fn client_fault(rack: &Rack, error: &SequencerClientError) -> Fault {
+fn client_fault(rack: &Rack, error: &SequencerServiceError) -> Fault {
     match error {
-        SequencerClientError::NoNode(_) => rack.fault(Status::NotFound, error),
-        SequencerClientError::Node(_) => rack.fault(Status::NoRoom, error),
-        SequencerClientError::Switch(source) => set_up_fault(rack, source),
+        SequencerServiceError::NoNode(_) => rack.fault(Status::NotFound, error),
+        SequencerServiceError::Node(_) => rack.fault(Status::NoRoom, error),
+        SequencerServiceError::Switch(source) => set_up_fault(rack, source),
     }
 }
 

@@ -37,7 +37,10 @@ pub use index::network::{
     BRANCHES, IndexCounters, IndexNetwork, IndexNetworkError, IndexNetworkSpec, LoadProgress,
     NetworkSummary,
 };
-pub use index::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec, SharedServer};
+pub use index::{
+    Attach, Attached, EndpointReply, EndpointRequest, EndpointWay, Index, IndexEndpointSpec,
+    IndexLoss, IndexSetUpError, IndexSpec, SharedDatagramServer, SharedServer,
+};
 pub use pages::{PageEnds, TargetOptions};
 pub use rack::{Backend, Node, NodeError, Rack, RackBuilder};
 pub use simulated::{RunEnd, SimulatedRack, SsdBackend, SsdStall};

@@ -35,7 +35,7 @@ pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
             let value = client.get(row * 10)?.ok_or("a key is missing")?;
             assert_eq!(*value, *format!("row {row}").as_bytes());
         }
-        let reads = client.client().reader_statistics().node_reads as f64 / LOOKUPS as f64;
+        let reads = client.reader_statistics().node_reads as f64 / LOOKUPS as f64;
         println!("{access:?}: {LOOKUPS} keys found, {reads:.2} tree nodes READ for each");
     }
 

@@ -45,5 +45,5 @@ pub use crate::pages::{
 pub use crate::rpc::RpcError;
 #[doc(no_inline)]
 pub use crate::sequencer::{
-    SequencerCallError, SequencerClientError, SequencerError, SequencerSetUpError,
+    SequencerCallError, SequencerError, SequencerServiceError, SequencerSetUpError,
 };

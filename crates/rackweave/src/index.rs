@@ -38,6 +38,9 @@
 //! # }
 //! ```
 //!
+//! With [`IndexOptions::datagrams`] requests may also come as UDP datagrams
+//! ([`IndexService::connect_by_datagrams`]), for which no connection is kept.
+//!
 //! With [`IndexOptions::network`] and [`IndexService::load_network`] the switches know the upper
 //! levels. With several endpoints an [`IndexCoordinator`] moves ranges of keys between them while
 //! clients go on, when told to or by itself ([`RebalanceConfig`]).
@@ -52,6 +55,7 @@ pub use rackweave_rack::services::{
     IndexServiceError, KEYS_MAX, VALUE_MAX,
 };
 pub use rackweave_rack::{
-    BRANCHES, Index, IndexCounters, IndexEndpointSpec, IndexLoss, IndexNetwork, IndexNetworkError,
-    IndexNetworkSpec, IndexSetUpError, IndexSpec, LoadProgress, NetworkSummary, SharedServer,
+    Attach, Attached, BRANCHES, EndpointReply, EndpointRequest, EndpointWay, Index, IndexCounters,
+    IndexEndpointSpec, IndexLoss, IndexNetwork, IndexNetworkError, IndexNetworkSpec,
+    IndexSetUpError, IndexSpec, LoadProgress, NetworkSummary, SharedDatagramServer, SharedServer,
 };

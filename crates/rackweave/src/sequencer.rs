@@ -2,10 +2,10 @@
 //! agrees with.
 //!
 //! A [`SequencerService`] is a register of the switch, which answers a fetch-and-add in the pass in
-//! which it sees it; each thread has a [`SequencerClient`]. Two other kinds are below, behind one
-//! trait ([`Sequencer`]): a word in a node's memory ([`SequencerWord`]) and a counter in a server
-//! ([`CounterService`]); *BlueField*, ADMS 2022, section 4.4. `docs/sequencer.md` in the repository
-//! says what each promises when something restarts.
+//! which it sees it; or a word in a node's memory, or a counter in a server
+//! ([`SequencerPlacement`]; *BlueField*, ADMS 2022, section 4.4). Each thread has a
+//! [`SequencerClient`]. `docs/sequencer.md` in the repository says what each kind promises when
+//! something restarts.
 //!
 //! ```
 //! use rackweave::sequencer::SequencerService;
@@ -28,5 +28,6 @@
 pub use rackweave_controller::{SequencerId, SequencerSetUpError, SequencerSpec};
 pub use rackweave_endpoint::sequencer::*;
 pub use rackweave_rack::services::{
-    SequencerCallError, SequencerClient, SequencerClientError, SequencerService,
+    AttachedSequencer, CounterServer, CounterServerSpec, CounterThread, SequencerCallError,
+    SequencerClient, SequencerOptions, SequencerPlacement, SequencerService, SequencerServiceError,
 };

@@ -15,12 +15,13 @@ use super::tally::{Shared, Tally};
 use super::{Experiment, ExperimentError, Run};
 use crate::figure::{Axis, Claim, Drawing, Figure, Series};
 use rackweave_base::{Duration, Instant};
-use rackweave_endpoint::sequencer::{AtomicSequencer, Sequencer, SequencerConfig, SequencerPlace};
-use rackweave_rack::SimulatedRack;
+use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
+use rackweave_rack::services::{
+    AttachedSequencer, SequencerOptions, SequencerPlacement, SequencerService,
+};
 use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_verbs::{Access, QpCapabilities, Region, Verbs};
 use std::collections::VecDeque;
 
 /// The experiment.
@@ -43,7 +44,7 @@ struct Seen {
 
 /// A thread of the compute node: one fetch-and-add after the other.
 struct Client {
-    sequencer: AtomicSequencer,
+    sequencer: AttachedSequencer,
     core: Core,
     outbox: Outbox,
     begun: VecDeque<Instant>,
@@ -90,61 +91,6 @@ impl Actor for Client {
     }
 }
 
-fn counter(rack: &mut SimulatedRack, server: Server) -> Result<Region, ExperimentError> {
-    let block = rack.memory().allocate(64);
-    let block = block.map_err(|error| failed("the counter", error))?;
-    let mut nic = rack::nic(rack, server, 0)?;
-    let pd = nic.create_pd();
-    let access = Access::LOCAL_WRITE | Access::REMOTE_ATOMIC;
-    let region = nic.register(pd, block, access);
-    region.map_err(|error| failed("the counter", error))
-}
-
-fn client(
-    rack: &mut SimulatedRack,
-    (server, counter): (Server, &Region),
-    tally: &Shared,
-) -> Result<Client, ExperimentError> {
-    let memory = rack.memory().clone();
-    let config = SequencerConfig {
-        calls_max: 1,
-        combine_max: 1,
-        requests_max: 1,
-    };
-    let mut near = rack::nic(rack, Server::Compute, 0)?;
-    let sequencer = AtomicSequencer::new(&mut *near, &memory, config);
-    let mut sequencer = sequencer.map_err(|error| failed("a client", error))?;
-    drop(near);
-    let mut far = rack::nic(rack, server, 0)?;
-    let made = far
-        .create_cq(1)
-        .map_err(|error| failed("a client", error))?;
-    let capabilities = QpCapabilities {
-        send_max: 1,
-        receive_max: 1,
-        segments_max: 1,
-    };
-    let qpn = far.create_qp(counter.pd, made, made, capabilities);
-    drop(far);
-    let qpn = qpn.map_err(|error| failed("a client", error))?;
-    let ends = [(Server::Compute, sequencer.qpn()), (server, qpn)];
-    let [near, far] = ends.map(|(server, qpn)| (server.at_port(0), qpn));
-    rack.connect(near, far, &rack::attributes())
-        .map_err(|error| failed("a client", error))?;
-    sequencer.connected(SequencerPlace {
-        address: counter.address,
-        rkey: counter.rkey,
-    });
-    Ok(Client {
-        sequencer,
-        core: Core::of(Server::Compute),
-        outbox: Outbox::default(),
-        begun: VecDeque::new(),
-        last: None,
-        tally: tally.clone(),
-    })
-}
-
 /// So many clients of a counter on `server`.
 fn measure(
     run: &mut Run<'_>,
@@ -153,15 +99,34 @@ fn measure(
     clients: u16,
 ) -> Result<Seen, ExperimentError> {
     let mut rack = rack::testbed(run.seed, 1 << 20)?;
-    let counter = counter(&mut rack, server)?;
+    let options = SequencerOptions {
+        attributes: rack::attributes(),
+        ..SequencerOptions::new(SequencerPlacement::Memory(server.at_port(0)))
+    };
+    let counter = SequencerService::with(&rack, &options);
+    let counter = counter.map_err(|error| failed("the counter", error))?;
     let tally = Tally::new(
         rack.now(),
         Duration::from_micros(50),
         sweep::counted(run.scale),
     );
     for _ in 0..clients {
-        let client = client(&mut rack, (server, &counter), &tally)?;
-        rack.spawn(Server::Compute.at_port(0), Box::new(client));
+        let node = Server::Compute.at_port(0);
+        let config = SequencerConfig {
+            calls_max: 1,
+            combine_max: 1,
+            requests_max: 1,
+        };
+        let client = counter.client(node, config);
+        let client = Client {
+            sequencer: client.map_err(|error| failed("a client", error))?,
+            core: Core::of(Server::Compute),
+            outbox: Outbox::default(),
+            begun: VecDeque::new(),
+            last: None,
+            tally: tally.clone(),
+        };
+        rack.spawn(node, Box::new(client));
     }
     rack::drive(run, share, &mut rack, &tally)?;
     let tally = tally.borrow();

@@ -14,14 +14,15 @@ use core::cell::RefCell;
 use line::Line;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::rpc::{self, Service, Status, Writer};
-use rackweave_endpoint::sequencer::{
-    CounterService, Counters, RpcSequencer, Sequencer, SequencerConfig, Ticket,
-};
+use rackweave_endpoint::sequencer::{CounterService, Sequencer, SequencerConfig, Ticket};
 use rackweave_rack::SimulatedRack;
+use rackweave_rack::services::{
+    AttachedSequencer, CounterServer, CounterServerSpec, SequencerOptions, SequencerPlacement,
+    SequencerService,
+};
 use rackweave_sim::testbed::Server;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, devices};
-use rackweave_verbs::Verbs;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -37,9 +38,6 @@ const CLIENTS_QUICK: &[u16] = &[1, 4, 8, 16];
 
 /// Requests of a client under way: as many as a client of the sequencer may have.
 const REQUESTS: u16 = 16;
-
-/// The counter's name.
-const COUNTER: u64 = 0x5eed;
 
 /// Bytes of a request or reply at most.
 const PAYLOAD_MAX: u32 = 64;
@@ -75,8 +73,7 @@ impl Service for Priced<'_> {
 
 /// A thread of the server.
 struct ServerActor {
-    rpc: rpc::Server,
-    service: CounterService,
+    server: CounterServer,
     core: Core,
     thread: u16,
     line: Rc<RefCell<Line>>,
@@ -93,14 +90,18 @@ impl Actor for ServerActor {
             return Step::Done;
         }
         let mut verbs = Metered::new(context.nic(), &mut self.outbox, self.core);
+        let mut thread = self.server.lock();
+        let Some(thread) = thread.as_mut() else {
+            return Step::Done;
+        };
         let mut service = Priced {
-            service: &mut self.service,
+            service: &mut thread.service,
             core: self.core,
             thread: self.thread,
             line: &self.line,
             spent: Duration::ZERO,
         };
-        self.rpc.poll(now, &mut verbs, &mut service);
+        thread.rpc.poll(now, &mut verbs, &mut service);
         let (compute, communication) = (service.spent, verbs.spent());
         context.charge(Category::Communication, communication);
         context.charge(Category::Compute, compute);
@@ -113,7 +114,7 @@ impl Actor for ServerActor {
 
 /// A thread of the compute node.
 struct Client {
-    sequencer: RpcSequencer,
+    sequencer: AttachedSequencer,
     core: Core,
     begun: VecDeque<(Ticket, Instant)>,
     outbox: Outbox,
@@ -176,86 +177,31 @@ impl Actor for Client {
     }
 }
 
-fn server_threads(
-    rack: &mut SimulatedRack,
-    server: Server,
-    tally: &Shared,
-) -> Result<Vec<ServerActor>, ExperimentError> {
-    let memory = rack.memory().clone();
-    let counters = Counters::new();
-    let made = counters.create(COUNTER, 0);
-    made.map_err(|error| failed("the counter", error))?;
-    let line = Rc::new(RefCell::new(Line::default()));
-    let mut threads = Vec::new();
-    for thread in 0..server.threads() {
-        let config = rpc::ServerConfig {
+fn sequencer(rack: &SimulatedRack, server: Server) -> Result<SequencerService, ExperimentError> {
+    let spec = CounterServerSpec {
+        ports: devices::CARD_PORTS,
+        threads: server.threads(),
+        server: rpc::ServerConfig {
             clients_max: devices::COMPUTE_THREADS,
             receives: 2 * REQUESTS,
             payload_max: PAYLOAD_MAX,
             batch_bytes: 0,
             completions_max: REQUESTS,
-            ..rpc::ServerConfig::new(u64::from(thread) + 1)
-        };
-        let mut nic = rack::nic(rack, server, thread)?;
-        let pd = nic.create_pd();
-        let rpc = rpc::Server::new(&mut *nic, &memory, pd, config);
-        threads.push(ServerActor {
-            rpc: rpc.map_err(|error| failed("a server thread", error))?,
-            service: CounterService::new(counters.clone()),
-            core: Core::of(server),
-            thread,
-            line: line.clone(),
-            outbox: Outbox::default(),
-            tally: tally.clone(),
-        });
-    }
-    Ok(threads)
-}
-
-fn client(
-    rack: &mut SimulatedRack,
-    (server, threads): (Server, &mut [ServerActor]),
-    index: u16,
-    tally: &Shared,
-) -> Result<Client, ExperimentError> {
-    let memory = rack.memory().clone();
-    let config = rpc::ClientConfig {
-        window: REQUESTS,
-        payload_max: PAYLOAD_MAX,
-        batch_bytes: 0,
-        ..rpc::ClientConfig::default()
+            ..rpc::ServerConfig::new(1)
+        },
+        client: rpc::ClientConfig {
+            window: REQUESTS,
+            batch_bytes: 0,
+            ..rpc::ClientConfig::default()
+        },
+        ..CounterServerSpec::new(server.at_port(0))
     };
-    let mut nic = rack::nic(rack, Server::Compute, index)?;
-    let pd = nic.create_pd();
-    let client = rpc::Client::new(&mut *nic, &memory, pd, config);
-    let client = client.map_err(|error| failed("a client", error))?;
-    let count = threads.len();
-    let thread = &mut threads[usize::from(index) % count].rpc;
-    drop(nic);
-    let mut nic = rack::nic(rack, server, index)?;
-    let qpn = thread
-        .accept(&mut *nic)
-        .map_err(|error| failed("a client", error))?;
-    let near = (Server::Compute.of_thread(index), client.qpn());
-    drop(nic);
-    rack.connect(near, (server.of_thread(index), qpn), &rack::attributes())
-        .map_err(|error| failed("a client", error))?;
-    thread
-        .connected(&mut *rack::nic(rack, server, index)?, qpn)
-        .map_err(|error| failed("a client", error))?;
-    let config = SequencerConfig {
-        calls_max: REQUESTS.into(),
-        combine_max: 1,
-        requests_max: REQUESTS.into(),
+    let options = SequencerOptions {
+        attributes: rack::attributes(),
+        ..SequencerOptions::new(SequencerPlacement::Server(spec))
     };
-    let sequencer = RpcSequencer::new(client, COUNTER, config);
-    Ok(Client {
-        sequencer: sequencer.map_err(|error| failed("a client", error))?,
-        core: Core::of(Server::Compute),
-        begun: VecDeque::new(),
-        outbox: Outbox::default(),
-        tally: tally.clone(),
-    })
+    let made = SequencerService::with(rack, &options);
+    made.map_err(|error| failed("the sequencer", error))
 }
 
 /// Operations per second of so many clients of a counter on `server`.
@@ -271,13 +217,35 @@ fn measure(
         Duration::from_micros(30),
         sweep::counted(run.scale),
     );
-    let mut threads = server_threads(&mut rack, server, &tally)?;
+    let made = sequencer(&rack, server)?;
+    let config = SequencerConfig {
+        calls_max: REQUESTS.into(),
+        combine_max: 1,
+        requests_max: REQUESTS.into(),
+    };
     for index in 0..clients {
-        let client = client(&mut rack, (server, &mut threads), index, &tally)?;
-        rack.spawn(Server::Compute.of_thread(index), Box::new(client));
+        let node = Server::Compute.of_thread(index);
+        let sequencer = made.client(node, config);
+        let client = Client {
+            sequencer: sequencer.map_err(|error| failed("a client", error))?,
+            core: Core::of(Server::Compute),
+            begun: VecDeque::new(),
+            outbox: Outbox::default(),
+            tally: tally.clone(),
+        };
+        rack.spawn(node, Box::new(client));
     }
-    for actor in threads {
-        rack.spawn(server.of_thread(actor.thread), Box::new(actor));
+    let line = Rc::new(RefCell::new(Line::default()));
+    for (thread, (node, of)) in (0..).zip(made.servers()) {
+        let actor = ServerActor {
+            server: of.clone(),
+            core: Core::of(server),
+            thread,
+            line: line.clone(),
+            outbox: Outbox::default(),
+            tally: tally.clone(),
+        };
+        rack.spawn(node.id(), Box::new(actor));
     }
     rack::drive(run, share, &mut rack, &tally)?;
     let rate = tally.borrow().per_second();

@@ -5,6 +5,7 @@ use rackweave_endpoint::index::{BeginError, IndexError, MapError};
 use rackweave_rack::IndexNetworkError;
 use rackweave_rack::IndexSetUpError;
 use rackweave_rack::RackError;
+use rackweave_rack::services::IndexServiceError;
 use rackweave_workload::ycsb::{InsertError, OptionsError, RateError};
 
 /// Why a run came to no outcome.
@@ -38,7 +39,10 @@ pub enum IndexRunError {
     /// The rack could not be built.
     #[error(transparent)]
     Rack(#[from] RackError),
-    /// The index or a client could not be set up.
+    /// The index could not be set up or loaded.
+    #[error(transparent)]
+    Index(#[from] IndexServiceError),
+    /// A client could not be set up.
     #[error(transparent)]
     SetUp(#[from] IndexSetUpError),
     /// The switches cannot be loaded.

@@ -17,6 +17,7 @@ mod answer;
 pub mod embedded;
 mod error;
 mod keys;
+mod loaded;
 mod network;
 mod options;
 mod outcome;
@@ -26,16 +27,15 @@ mod scan;
 mod session;
 pub mod simulated;
 mod spent;
-mod stage;
 mod sweep;
 #[cfg(test)]
 mod tests;
 mod turns;
 mod way;
 
-pub use embedded::Job;
 pub use error::{IndexRunError, RunError};
 pub use keys::Keys;
+pub use loaded::{Job, Loaded};
 pub use network::NetworkCounts;
 pub use options::{Access, IndexOptions, Nodes};
 pub use outcome::{EndpointCounts, Outcome, TimeShare};

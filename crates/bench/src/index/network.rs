@@ -1,18 +1,15 @@
 //! The switches' part of a run: what is asked for most is loaded into them, again and again.
 
-use super::error::IndexRunError;
-use rackweave_base::{Duration, Instant};
-use rackweave_controller::index::{Adapter, AdapterConfig, KeyWeights};
+use rackweave_base::Duration;
+use rackweave_controller::index::AdapterConfig;
 use rackweave_rack::config::{BudgetName, TopologyName};
-use rackweave_rack::{Index, LoadProgress, Rack, RackConfig};
+use rackweave_rack::services::IndexService;
+use rackweave_rack::{IndexNetworkSpec, Rack, RackConfig, RackKind};
 use serde::Serialize;
 
 /// The switches' tables, if the configuration does not say: those of fat-btree, section IV-A.
 const FAT_RANGES: u16 = 1024;
 const NODES: u16 = 4096;
-
-/// How often an embedded run looks anew at what is asked for.
-pub(super) const EVERY: Duration = Duration::from_secs(2);
 
 /// What the switches did during a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -61,47 +58,27 @@ pub(super) fn room(config: &mut RackConfig, endpoints: u64, workers: u64) {
     switch.index_queries = switch.index_queries.max(pairs.next_power_of_two());
 }
 
-/// Who has the switches loaded.
-#[derive(Debug)]
-pub(super) struct Caching {
-    adapter: Adapter,
-}
-
-impl Caching {
-    /// Loads what the trees look like, with nothing known of what is asked for; looks anew every
-    /// so often from `now` on.
-    pub fn begin(
-        rack: &Rack,
-        index: &mut Index,
-        (now, every): (Instant, Duration),
-    ) -> Result<Self, IndexRunError> {
-        let config = AdapterConfig {
-            every,
-            half_life: every * 4,
-            ..AdapterConfig::default()
-        };
-        if let Some(network) = index.network_mut() {
-            network.begin_load(rack, &KeyWeights::default())?;
-            while network.step(rack)? == LoadProgress::More {}
-        }
-        Ok(Self {
-            adapter: Adapter::new(config, now),
-        })
-    }
-
-    /// Goes on with a load; begins one when it is worth while.
-    pub fn look(&mut self, rack: &Rack, index: &mut Index) -> Result<(), IndexRunError> {
-        if let Some(network) = index.network_mut() {
-            network.adapt(rack, &mut self.adapter)?;
-        }
-        Ok(())
-    }
+/// What an index gives to the network, and how often it is looked anew at what is asked for:
+/// virtual time is short.
+pub(super) fn settings(rack: &Rack) -> (IndexNetworkSpec, AdapterConfig) {
+    let usual = IndexNetworkSpec::default();
+    let (grace, every) = match rack.backend().kind() {
+        RackKind::Simulated => (Duration::from_millis(1), Duration::from_millis(5)),
+        RackKind::Embedded | RackKind::Hosted => (usual.grace, Duration::from_secs(2)),
+    };
+    let adapt = AdapterConfig {
+        every,
+        half_life: every * 4,
+        ..AdapterConfig::default()
+    };
+    (IndexNetworkSpec { grace, ..usual }, adapt)
 }
 
 /// What the switches did; nothing if the index is not in the network.
-pub(super) fn counts(rack: &Rack, index: &Index) -> Option<NetworkCounts> {
-    let network = index.network()?;
-    let (summary, all) = (network.summary(), network.counters(rack));
+pub(super) fn counts(index: &IndexService) -> Option<NetworkCounts> {
+    let all = index.network_counters()?;
+    let index = index.index();
+    let summary = index.network()?.summary();
     let deepest = all.by_depth.iter().rposition(|&queries| queries > 0);
     Some(NetworkCounts {
         loads: summary.loads,

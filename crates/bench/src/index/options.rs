@@ -232,10 +232,10 @@ impl IndexOptions {
         usual.max(self.ycsb.record_size + REQUEST_BYTES)
     }
 
-    /// `config`, with room for the trees and the clients of so many runs.
-    pub fn rack(&self, config: &RackConfig, nodes: &Nodes, runs: u16) -> RackConfig {
+    /// `config`, with room for the trees and the clients.
+    pub fn rack(&self, config: &RackConfig, nodes: &Nodes) -> RackConfig {
         let mut config = config.clone();
-        let workers = u64::from(self.workers(nodes.compute.len())) * u64::from(runs);
+        let workers = u64::from(self.workers(nodes.compute.len()));
         let (client, server) = (self.client(), self.server(workers as u32));
         let buffers = |payload: u32, count: u16| u64::from(payload + 256) * u64::from(count);
         let walk = u64::from(self.node_size)

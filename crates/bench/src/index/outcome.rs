@@ -6,8 +6,7 @@ use super::run::Run;
 use super::session::Session;
 use crate::ycsb::{Kind, Latencies, Simulation, VerificationError};
 use rackweave_endpoint::index::{ClientStatistics, EndpointReport, ReaderStatistics};
-use rackweave_rack::Index;
-use rackweave_rack::RackConfig;
+use rackweave_rack::services::IndexService;
 use rackweave_workload::ycsb::LatencySummary;
 use serde::Serialize;
 
@@ -113,9 +112,9 @@ impl Outcome {
         &mut self,
         run: &Run,
         sessions: impl Iterator<Item = &'a Session>,
-        index: &Index,
-        config: &RackConfig,
+        service: &IndexService,
     ) {
+        let (index, config) = (service.index(), service.rack().config());
         let mut merged = Latencies::default();
         for session in sessions {
             merged.merge(session.latencies());
@@ -143,7 +142,7 @@ impl Outcome {
                 });
             }
         }
-        super::sweep::sweep(run, index);
+        super::sweep::sweep(run, &index);
         (self.errors, self.first_errors) = run.findings.errors();
         self.failure = run.findings.failure();
     }

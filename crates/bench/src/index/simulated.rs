@@ -4,15 +4,14 @@
 //! from `rackweave_sim::TreeCost` and the number of records at the start. Records are loaded before
 //! time begins.
 
-use super::embedded::Job;
 use super::error::IndexRunError;
-use super::network::{self, Caching};
+use super::loaded::{Job, Loaded};
+use super::network;
 use super::options::Access;
 use super::outcome::{Outcome, TimeShare};
 use super::price::{Price, Priced, core, loaded, work};
 use super::run::Run;
 use super::session::Session;
-use super::stage;
 use super::way::Local;
 use crate::experiment::bluefield::Core;
 use crate::experiment::bluefield::tree::ENTRY_BYTES;
@@ -21,7 +20,8 @@ use crate::ycsb::{Phase, Progress, Simulation};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::index::{ClientStatistics, EndpointId, IndexClient, ReaderStatistics};
-use rackweave_rack::{Index, IndexNetworkSpec, RunEnd, SharedServer, SimulatedRack};
+use rackweave_rack::services::IndexService;
+use rackweave_rack::{Attached, RunEnd, SharedServer, SimulatedRack};
 use rackweave_sim::testbed::Server;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, CpuReport};
@@ -32,9 +32,6 @@ use std::sync::Arc;
 
 /// Virtual time between two looks at the user.
 const SLICE: Duration = Duration::from_millis(1);
-
-/// How often the switches are given what is asked for now.
-const LOOKS_ANEW: Duration = Duration::from_millis(5);
 
 /// Virtual time in which no operation ends, after which the run has failed: more than a client
 /// waits for whoever does not answer.
@@ -51,36 +48,19 @@ pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome, IndexRunError> 
     let options = &job.options;
     options.check()?;
     let started = std::time::Instant::now();
-    let mut rack = SimulatedRack::new(&options.rack(&job.config, &job.nodes, 1))?;
-    let mut index = rack.create_index(stage::spec(job, 1)?)?;
-    if options.access == Access::InNetwork {
-        let spec = IndexNetworkSpec {
-            grace: SLICE,
-            ..IndexNetworkSpec::default()
-        };
-        rack.open_index_network(&mut index, spec)?;
-    }
-    let run = Arc::new(Run::new(options));
-    let watch = &mut |fraction| progress(Phase::Load, fraction);
-    stage::load(&index, &run, watch)?;
+    let mut rack = SimulatedRack::new(&options.rack(&job.config, &job.nodes))?;
+    let Loaded { index, run, .. } = Loaded::new(&rack, job, progress)?;
+    let run = Arc::new(run);
     let common = Rc::new(Common::default());
     let began = rack.now();
-    spawn(&mut rack, &mut index, &run, job, &common)?;
+    spawn(&mut rack, &index, &run, job, &common)?;
     let mut outcome = Outcome {
         records: options.ycsb.records,
         load_seconds: started.elapsed().as_secs_f64(),
         ..Outcome::default()
     };
     let started = std::time::Instant::now();
-    let mut caching = match options.access {
-        Access::InNetwork => Some(Caching::begin(&rack, &mut index, (began, LOOKS_ANEW))?),
-        _ => None,
-    };
-    let look = &mut |rack: &mut SimulatedRack| match &mut caching {
-        Some(caching) => caching.look(rack, &mut index),
-        None => Ok(()),
-    };
-    drive(&mut rack, &run, progress, &mut outcome, look)?;
+    drive(&mut rack, &index, &run, progress, &mut outcome)?;
     outcome.seconds = common.last_end.get().since(began).as_secs_f64();
     outcome.simulation = Some(Simulation {
         real_seconds: started.elapsed().as_secs_f64(),
@@ -89,11 +69,11 @@ pub fn run(job: &Job, progress: Progress<'_>) -> Result<Outcome, IndexRunError> 
     });
     let is_remote = options.access != Access::Local;
     outcome.client = is_remote.then(|| *common.client.borrow());
-    outcome.network = network::counts(&rack, &index);
+    outcome.network = network::counts(&index);
     outcome.reader = options.access.is_by_read().then(|| *common.reader.borrow());
     time(&rack, job, &mut outcome);
     let sessions = common.sessions.borrow();
-    outcome.take(&run, sessions.iter(), &index, rack.config());
+    outcome.take(&run, sessions.iter(), &index);
     Ok(outcome)
 }
 
@@ -146,7 +126,7 @@ impl Actor for ServerActor {
 
 /// A thread of a compute node.
 struct ClientActor {
-    client: IndexClient,
+    client: Attached<IndexClient>,
     session: Option<Session>,
     /// READs of tree nodes that were paid for.
     node_reads: u64,
@@ -162,7 +142,7 @@ impl Actor for ClientActor {
         let (now, core) = (context.now(), core(Server::Compute, context.cpu()));
         let mut verbs = Metered::new(context.nic(), core.cpu);
         self.client.advance(now, &mut verbs);
-        let stepped = session.step(&|| now, &mut self.client);
+        let stepped = session.step(&|| now, &mut *self.client);
         if stepped.happened {
             self.client.advance(now, &mut verbs);
         }
@@ -238,7 +218,7 @@ impl Actor for LocalActor {
 
 fn spawn(
     rack: &mut SimulatedRack,
-    index: &mut Index,
+    index: &IndexService,
     run: &Arc<Run>,
     job: &Job,
     common: &Rc<Common>,
@@ -257,7 +237,7 @@ fn spawn(
     if options.access == Access::Local {
         let price = Price::of(&job.config, job.nodes.storage, options);
         for number in 0..workers {
-            if let Some(shard) = index.shard(EndpointId(0)) {
+            if let Some(shard) = index.index().shard(EndpointId(0)) {
                 let actor = LocalActor {
                     local: Local::new(shard.tree().clone()),
                     session: session(number)?,
@@ -269,17 +249,15 @@ fn spawn(
         }
         return Ok(());
     }
-    for (endpoint, spec) in index.endpoints().zip(&index.spec().endpoints) {
-        let price = Price::of(&job.config, spec.node, options);
-        for server in index.servers(endpoint) {
-            let server = server.clone();
-            rack.spawn_server(spec.node, Box::new(ServerActor { server, price }));
-        }
+    for (_, node, server) in index.index().servers() {
+        let price = Price::of(&job.config, node, options);
+        let server = server.clone();
+        rack.spawn_server(node, Box::new(ServerActor { server, price }));
     }
     for number in 0..workers {
         let node = job.nodes.compute[(number / u32::from(options.threads)) as usize];
         let actor = ClientActor {
-            client: rack.add_index_client(index, node, options.client())?,
+            client: index.client(node, options.client())?,
             session: session(number)?,
             node_reads: 0,
             node_bytes: options.node_size.into(),
@@ -292,10 +270,10 @@ fn spawn(
 
 fn drive(
     rack: &mut SimulatedRack,
+    index: &IndexService,
     run: &Run,
     progress: Progress<'_>,
     outcome: &mut Outcome,
-    look: &mut dyn FnMut(&mut SimulatedRack) -> Result<(), IndexRunError>,
 ) -> Result<(), IndexRunError> {
     let operations = run.options.ycsb.operations.max(1);
     let (mut seen, mut since) = (0, rack.now());
@@ -309,7 +287,10 @@ fn drive(
         match end {
             RunEnd::Done => return Ok(()),
             RunEnd::Stalled => return Err(IndexRunError::Stalled(0)),
-            RunEnd::Deadline | RunEnd::Control(_) => look(rack)?,
+            RunEnd::Deadline | RunEnd::Control(_) => index.adapt(rack.now()),
+        }
+        if let Some(error) = index.take_network_error() {
+            return Err(error.into());
         }
         if ended > seen {
             (seen, since) = (ended, rack.now());

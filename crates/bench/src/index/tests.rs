@@ -126,8 +126,8 @@ fn every_workload_and_access_is_verified_in_virtual_time() {
 #[test]
 fn runs_of_every_access_go_over_the_same_tree() {
     let job = job(Access::InNetwork, Workload::A, |_| {});
-    let rack = embedded::rack_for(&job, 3).expect("it can be built");
-    let loaded = embedded::Loaded::new(&rack, &job, 3, &mut |_, _| true);
+    let rack = embedded::rack(&job).expect("it can be built");
+    let loaded = Loaded::new(&rack, &job, &mut |_, _| true);
     let mut loaded = loaded.expect("it is loaded");
     // Each finds the versions that those before it have written.
     for access in ACCESSES {
@@ -140,7 +140,7 @@ fn runs_of_every_access_go_over_the_same_tree() {
     }
     let plain = self::job(Access::OneSided, Workload::C, |_| {});
     let rack = embedded::rack(&plain).expect("it can be built");
-    let loaded = embedded::Loaded::new(&rack, &plain, 1, &mut |_, _| true);
+    let loaded = Loaded::new(&rack, &plain, &mut |_, _| true);
     let refused = loaded
         .expect("it is loaded")
         .operate(Access::InNetwork, 1, &mut |_, _| true);
@@ -226,11 +226,12 @@ fn planted(
         options.ycsb.distribution = Some(rackweave_workload::ycsb::Distribution::Uniform);
     });
     let rack = embedded::rack(&job).expect("it can be built");
-    let loaded = embedded::Loaded::new(&rack, &job, 1, &mut |_, _| true);
+    let loaded = Loaded::new(&rack, &job, &mut |_, _| true);
     let mut loaded = loaded.expect("it is loaded");
     let endpoint = rackweave_endpoint::index::EndpointId(0);
     let tree = loaded
         .index
+        .index()
         .shard(endpoint)
         .expect("it runs")
         .tree()

@@ -1,6 +1,5 @@
 //! Those who use the index from afar, and tell the checker everything.
 
-use super::endpoint::{Accepted, PAYLOAD_MAX};
 use super::plan::{ClientPlan, Plan};
 use super::shared::{Shared, order};
 use super::work::{Task, Work};
@@ -9,13 +8,12 @@ use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, Instant, NodeId, Rng};
 use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{
-    Access, Answer, IndexClient, IndexClientConfig, IndexError, Op, PartitionMap, ReaderConfig,
-    Reply, Ticket,
+    Access, Answer, IndexClient, IndexClientConfig, IndexError, Op, ReaderConfig, Reply, Ticket,
 };
 use rackweave_endpoint::rpc::ClientConfig;
+use rackweave_rack::Attached;
 use rackweave_sim::checkers::index_history::{Operation, PointId, ScanId};
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_verbs::PdId;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -33,10 +31,9 @@ pub(super) struct ClientSlot {
     /// Its number for the checker.
     pub who: u32,
     pub node: NodeId,
-    pub pd: PdId,
-    pub client: RefCell<IndexClient>,
-    /// By endpoint: the ends there, and the start of the endpoint that they belong to.
-    pub ends: RefCell<Vec<Option<(Accepted, u64)>>>,
+    pub client: RefCell<Attached<IndexClient>>,
+    /// By endpoint: the start of it that the client was connected with last.
+    pub starts: RefCell<Vec<u64>>,
     /// Its node has died.
     pub is_dead: Cell<bool>,
 }
@@ -91,50 +88,45 @@ pub(super) struct Browser {
     next_at: Instant,
 }
 
-impl ClientSlot {
-    pub fn new(plan: &Plan, client: &ClientPlan, who: u32, pd: PdId, map: PartitionMap) -> Self {
-        let mut rng = Rng::new(plan.seed ^ u64::from(who)).fork("client");
-        let operations = plan.habits.at_once as u16;
-        let config = IndexClientConfig {
-            operations,
-            access: match client.access {
-                IndexAccess::Rpc => Access::Rpc,
-                IndexAccess::OneSided => Access::OneSided,
-                IndexAccess::InNetwork => Access::InNetwork,
-            },
-            rpc: ClientConfig {
-                window: 1 + rng.below(8) as u16,
-                payload_max: PAYLOAD_MAX,
-                batch_bytes: *rng.pick(&[0, 512]),
-                timeout: plan.patience,
-                ..ClientConfig::default()
-            },
-            reader: ReaderConfig {
-                walks: 1 + rng.below(8) as u16,
-                cache_bytes: client.cache_bytes,
-                records: *rng.pick(&[1, 2, 8]),
-                mtu: plan.pair.mtu,
-                ..ReaderConfig::default()
-            },
-            scan_parts: plan.network.map_or(1, |network| network.scan_parts),
-            busy_wait: Duration::from_micros(*rng.pick(&[1, 5])),
-            busy_wait_max: Duration::from_micros(100),
-            tries_max: *rng.pick(&[20, 1000]),
-            ..IndexClientConfig::default()
-        };
-        let endpoints = plan.endpoints.len();
-        Self {
-            who,
-            node: client.node,
-            pd,
-            client: RefCell::new(IndexClient::new(map, config)),
-            ends: RefCell::new(vec![None; endpoints]),
-            is_dead: Cell::new(false),
-        }
+/// What a client is like that has this number for the checker.
+pub(super) fn config(plan: &Plan, client: &ClientPlan, who: u32) -> IndexClientConfig {
+    let mut rng = Rng::new(plan.seed ^ u64::from(who)).fork("client");
+    IndexClientConfig {
+        operations: plan.habits.at_once as u16,
+        access: match client.access {
+            IndexAccess::Rpc => Access::Rpc,
+            IndexAccess::OneSided => Access::OneSided,
+            IndexAccess::InNetwork => Access::InNetwork,
+        },
+        rpc: ClientConfig {
+            window: 1 + rng.below(8) as u16,
+            batch_bytes: *rng.pick(&[0, 512]),
+            timeout: plan.patience,
+            ..ClientConfig::default()
+        },
+        reader: ReaderConfig {
+            walks: 1 + rng.below(8) as u16,
+            cache_bytes: client.cache_bytes,
+            records: *rng.pick(&[1, 2, 8]),
+            ..ReaderConfig::default()
+        },
+        scan_parts: plan.network.map_or(1, |network| network.scan_parts),
+        busy_wait: Duration::from_micros(*rng.pick(&[1, 5])),
+        busy_wait_max: Duration::from_micros(100),
+        tries_max: *rng.pick(&[20, 1000]),
+        ..IndexClientConfig::default()
     }
+}
 
-    pub fn reads(&self) -> bool {
-        self.client.borrow().config().access != Access::Rpc
+impl ClientSlot {
+    pub fn new(who: u32, client: Attached<IndexClient>, endpoints: usize) -> Rc<Self> {
+        Rc::new(Self {
+            who,
+            node: client.node(),
+            client: RefCell::new(client),
+            starts: RefCell::new(vec![0; endpoints]),
+            is_dead: Cell::new(false),
+        })
     }
 
     pub fn asks_network(&self) -> bool {

@@ -1,6 +1,5 @@
 //! Who moves ranges: a coordinator, which may be killed at any time, and another takes its place.
 
-use super::endpoint::{Accepted, PAYLOAD_MAX};
 use super::plan::{Keys, Plan};
 use super::shared::{Shared, count};
 use core::cell::{Cell, RefCell};
@@ -9,9 +8,8 @@ use rackweave_endpoint::index::{
     Coordinator, CoordinatorConfig, CoordinatorEvent, EndpointId, MoveError, PartitionMap,
     RebalanceConfig, Step as Range,
 };
-use rackweave_endpoint::rpc::ClientConfig;
+use rackweave_rack::Attached;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_verbs::PdId;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -21,13 +19,11 @@ const PERIOD: Duration = Duration::from_nanos(100);
 /// A coordinator's place. The harness connects it, its actor lets it act.
 pub(super) struct Chair {
     pub node: NodeId,
-    pub pd: PdId,
     /// Nothing once it was killed.
-    pub coordinator: RefCell<Option<Coordinator>>,
-    /// By endpoint: the ends there, and the start of the endpoint that they belong to.
-    pub ends: RefCell<Vec<Option<(Accepted, u64)>>>,
-    /// By endpoint: whether it does not answer.
-    pub gone: RefCell<Vec<bool>>,
+    pub coordinator: RefCell<Option<Attached<Coordinator>>>,
+    /// By endpoint: the start of it that the coordinator is connected with; nothing if that does
+    /// not answer.
+    starts: RefCell<Vec<Option<u64>>>,
 }
 
 /// What is told to coordinators, and what they have done.
@@ -46,50 +42,49 @@ pub(super) struct CoordinatorActor {
     chair: Rc<Chair>,
 }
 
+/// What the `life`th coordinator is like. The last one leaves all ranges as they are.
+pub(super) fn config(plan: &Plan, life: u32, last: bool) -> CoordinatorConfig {
+    let mut rng = Rng::new(plan.seed ^ u64::from(life)).fork("coordinator");
+    let rebalance = RebalanceConfig {
+        busy_min: 0.05,
+        served_min: 5,
+        samples: 1,
+        share_max: 0.3,
+        ..RebalanceConfig::default()
+    };
+    CoordinatorConfig {
+        chunk: *rng.pick(&[2, 10, 1000]),
+        chunks_max: 4,
+        rebalance: (plan.rebalances && !last).then_some(rebalance),
+        sample_every: Duration::from_micros(*rng.pick(&[30, 100])),
+        name: 1 + life,
+        ..CoordinatorConfig::default()
+    }
+}
+
 impl Chair {
-    /// A place for the `life`th coordinator. The last one leaves all ranges as they are.
-    pub fn new(
-        plan: &Plan,
-        node: NodeId,
-        pd: PdId,
-        map: PartitionMap,
-        life: u32,
-        last: bool,
-    ) -> Rc<Self> {
-        let mut rng = Rng::new(plan.seed ^ u64::from(life)).fork("coordinator");
-        let usual = CoordinatorConfig::default();
-        let rebalance = RebalanceConfig {
-            busy_min: 0.05,
-            served_min: 5,
-            samples: 1,
-            share_max: 0.3,
-            ..RebalanceConfig::default()
-        };
-        let config = CoordinatorConfig {
-            rpc: ClientConfig {
-                payload_max: PAYLOAD_MAX,
-                ..usual.rpc
-            },
-            chunk: *rng.pick(&[2, 10, 1000]),
-            chunks_max: 4,
-            rebalance: (plan.rebalances && !last).then_some(rebalance),
-            sample_every: Duration::from_micros(*rng.pick(&[30, 100])),
-            name: 1 + life,
-        };
-        let endpoints = plan.endpoints.len();
+    pub fn new(node: NodeId, coordinator: Attached<Coordinator>, endpoints: usize) -> Rc<Self> {
         Rc::new(Self {
             node,
-            pd,
-            coordinator: RefCell::new(Some(Coordinator::new(map, config))),
-            ends: RefCell::new(vec![None; endpoints]),
-            gone: RefCell::new(vec![true; endpoints]),
+            coordinator: RefCell::new(Some(coordinator)),
+            starts: RefCell::new(vec![None; endpoints]),
         })
+    }
+
+    /// It is connected with this start of an endpoint.
+    pub fn attached(&self, endpoint: EndpointId, start: u64) {
+        self.starts.borrow_mut()[endpoint.index()] = Some(start);
+    }
+
+    /// Whether it has no way to this start of an endpoint.
+    pub fn misses(&self, endpoint: EndpointId, start: u64) -> bool {
+        self.starts.borrow()[endpoint.index()] != Some(start)
     }
 
     /// Whether it knows how things stand and moves nothing.
     pub fn is_ready(&self) -> bool {
         let coordinator = self.coordinator.borrow();
-        coordinator.as_ref().is_some_and(Coordinator::is_ready)
+        coordinator.as_ref().is_some_and(|it| it.is_ready())
     }
 }
 
@@ -106,7 +101,7 @@ impl CoordinatorActor {
         match event {
             CoordinatorEvent::Moved(_) => count(&self.orders.moved),
             CoordinatorEvent::Gone(endpoint) => {
-                self.chair.gone.borrow_mut()[endpoint.index()] = true;
+                self.chair.starts.borrow_mut()[endpoint.index()] = None;
             }
             CoordinatorEvent::Ended(Err(error @ MoveError::Broken { .. })) => {
                 self.shared.wrong(format!("a move: {error}"));

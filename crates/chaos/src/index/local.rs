@@ -1,30 +1,38 @@
 //! Programs on the cores of an endpoint that use its part of the index without asking anybody.
 
-use super::endpoint::Seat;
 use super::shared::{Shared, order};
 use super::work::{Task, Work};
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{Denied, Shard};
+use rackweave_rack::SharedServer;
 use rackweave_sim::checkers::index_history::Operation;
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A program. It ends when its work is done or its endpoint is gone.
 pub(super) struct Local {
     shared: Rc<Shared>,
-    seat: Rc<Seat>,
+    shard: Arc<Shard>,
+    server: SharedServer,
     who: u32,
     work: Work,
     left: u32,
 }
 
 impl Local {
-    pub fn new(shared: Rc<Shared>, seat: Rc<Seat>, who: u32, work: Work) -> Self {
+    pub fn new(
+        shared: Rc<Shared>,
+        (shard, server): (Arc<Shard>, SharedServer),
+        who: u32,
+        work: Work,
+    ) -> Self {
         let left = shared.habits.operations;
         Self {
             shared,
-            seat,
+            shard,
+            server,
             who,
             work,
             left,
@@ -129,13 +137,11 @@ impl Local {
 impl Actor for Local {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let now = context.now();
-        let Some(shard) = self.seat.shard() else {
-            return Step::Done;
-        };
-        if self.left == 0 {
+        if self.left == 0 || self.server.is_stopped() {
             return Step::Done;
         }
         self.left -= 1;
+        let shard = self.shard.clone();
         self.act(now, &shard);
         let most = self.shared.habits.pause_max.as_nanos();
         let pause = 200 + self.work.rng().below(most);

@@ -2,18 +2,18 @@
 //! and what must hold for those who are led by them.
 
 use super::browser::ClientSlot;
+use super::plan::Plan;
 use super::stage::Stage;
 use super::switches::{Switches, breaks_connections};
-use rackweave_base::{Instant, NodeId, Qpn, Rng};
+use rackweave_base::{Instant, NodeId, Rng};
 use rackweave_controller::index::{KeyWeights, PlanError};
 use rackweave_endpoint::index::{EndpointId, ReaderStatistics};
-use rackweave_rack::{IndexCounters, IndexNetwork, IndexNetworkError, LoadProgress};
+use rackweave_rack::{IndexCounters, IndexNetworkError, LoadProgress};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Who loads the switches.
 pub(super) struct Guide {
-    network: IndexNetwork,
     plan: Switches,
     rng: Rng,
     /// When the next load begins, if none is under way.
@@ -49,73 +49,24 @@ pub(super) struct Seen {
 }
 
 impl Guide {
-    pub fn new(stage: &mut Stage<'_>) -> Result<Option<Self>, String> {
-        let Some(plan) = stage.plan.network else {
-            return Ok(None);
-        };
-        let network = IndexNetwork::new(&stage.rack, plan.spec);
-        Ok(Some(Self {
-            network: network.map_err(|error| error.to_string())?,
-            plan,
-            rng: Rng::new(stage.plan.seed).fork("guide"),
+    /// Nothing if no switch leads queries.
+    pub fn new(plan: &Plan) -> Option<Self> {
+        Some(Self {
+            plan: plan.network?,
+            rng: Rng::new(plan.seed).fork("guide"),
             next_at: Instant::ZERO,
             counted: IndexCounters::default(),
             restarts: 0,
             last: Last::Unwanted,
-        }))
+        })
     }
 }
 
 impl Stage<'_> {
-    /// An endpoint serves: queries may be led there.
-    pub fn enter_server(&mut self, at: usize) -> Result<(), String> {
-        let seat = &self.seats[at];
-        let (Some(guide), Some(shard), Some(remote)) =
-            (&mut self.guide, seat.shard(), seat.remote())
-        else {
-            return Ok(());
-        };
-        let who = (seat.endpoint, seat.node);
-        let entered = guide.network.add_server(&self.rack, who, &shard, &remote);
-        entered.map_err(|error| format!("{} in the network: {error}", seat.endpoint))
-    }
-
-    /// An endpoint is about to stop.
-    pub fn forget_server(&mut self, at: usize) {
-        let endpoint = self.seats[at].endpoint;
-        if let Some(guide) = &mut self.guide
-            && let Err(error) = guide.network.remove_server(&self.rack, endpoint)
-        {
-            self.shared
-                .wrong(format!("{endpoint} out of the network: {error}"));
-        }
-    }
-
-    /// Queries may come by this queue pair of an endpoint.
-    pub fn enter_pair(&mut self, slot: &ClientSlot, at: usize, qpn: Qpn) -> Result<(), String> {
-        let Some(guide) = self.guide.as_mut().filter(|_| slot.asks_network()) else {
-            return Ok(());
-        };
-        let endpoint = self.seats[at].endpoint;
-        let mtu = self.plan.pair.mtu.bytes();
-        let entered = guide.network.add_pair(&self.rack, endpoint, qpn, mtu);
-        entered.map_err(|error| format!("{qpn:?} of {endpoint} in the network: {error}"))
-    }
-
     /// Whether somebody asks the network again whom it once failed.
     pub fn asks_again(&mut self) -> bool {
         let guide = self.guide.as_mut();
         guide.is_some_and(|guide| guide.rng.chance(0.7))
-    }
-
-    pub fn forget_pair(&mut self, at: usize, qpn: Qpn) {
-        let endpoint = self.seats[at].endpoint;
-        if let Some(guide) = &mut self.guide
-            && let Err(error) = guide.network.remove_pair(&self.rack, endpoint, qpn)
-        {
-            self.shared
-                .wrong(format!("{qpn:?} out of the network: {error}"));
-        }
     }
 
     /// Goes on with a load, or begins the next one.
@@ -124,7 +75,12 @@ impl Stage<'_> {
         let Some(guide) = &mut self.guide else {
             return Ok(());
         };
-        let step = guide.network.step(&self.rack);
+        let mut index = self.index.index();
+        let Some(network) = index.network_mut() else {
+            return Ok(());
+        };
+        let step = network.step(&self.rack);
+        drop(index);
         match step.map_err(|error| format!("a load at {now:?}: {error}"))? {
             LoadProgress::Rest if now >= guide.next_at => self.begin_load(now),
             LoadProgress::Serves => {
@@ -144,6 +100,10 @@ impl Stage<'_> {
         let Some(guide) = &mut self.guide else {
             return Ok(());
         };
+        let mut index = self.index.index();
+        let Some(network) = index.network_mut() else {
+            return Ok(());
+        };
         let rng = &mut guide.rng;
         let weights = match rng.below(3) {
             0 => KeyWeights::default(),
@@ -152,9 +112,9 @@ impl Stage<'_> {
                 let asked: Vec<u64> = asked.collect();
                 KeyWeights::from_samples(&asked)
             }
-            _ => guide.network.take_weights(&self.rack),
+            _ => network.take_weights(&self.rack),
         };
-        match guide.network.begin_load(&self.rack, &weights) {
+        match network.begin_load(&self.rack, &weights) {
             Ok(LoadProgress::More) if guide.last == Last::Wanted => guide.last = Last::Begun,
             Ok(_) => {}
             // Both have keys that go from one to the other: another time.
@@ -212,9 +172,9 @@ impl Stage<'_> {
                 let what = format!("client {}: {reply:?} for nobody", slot.who);
                 self.shared.wrong(what);
             }
-            let ends = slot.ends.borrow();
-            for ((ends, start), at) in ends.iter().zip(&self.starts).zip(0..) {
-                if ends.is_none_or(|(_, of)| of != *start) {
+            let starts = slot.starts.borrow();
+            for ((of, start), at) in starts.iter().zip(&self.starts).zip(0..) {
+                if of != start {
                     client.detach(&mut *nic, EndpointId(at));
                 }
             }
@@ -279,7 +239,7 @@ impl Stage<'_> {
         let Some(guide) = &mut self.guide else {
             return Guided::default();
         };
-        let mut counted = guide.network.counters(&self.rack);
+        let mut counted = self.index.network_counters().unwrap_or_default();
         counted += &guide.counted;
         let mut seen = ReaderStatistics::default();
         for slot in &self.slots {
@@ -307,7 +267,11 @@ impl Stage<'_> {
             }
         }
         Guided {
-            loads: guide.network.summary().loads,
+            loads: self
+                .index
+                .index()
+                .network()
+                .map_or(0, |it| it.summary().loads),
             switch_restarts: guide.restarts,
         }
     }

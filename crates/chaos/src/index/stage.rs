@@ -1,8 +1,8 @@
 //! A rack with an index on it, and those who use it.
 
-use super::browser::{Browser, ClientSlot, Script};
+use super::browser::{self, Browser, ClientSlot, Script};
 use super::coordinator::{Chair, Orders};
-use super::endpoint::{Seat, ServerActor};
+use super::endpoint::{ServerActor, spec};
 use super::local::Local;
 use super::network::Guide;
 use super::plan::Plan;
@@ -10,12 +10,12 @@ use super::shared::Shared;
 use super::switches::Switches;
 use super::work::Work;
 use rackweave_base::{NodeId, Rng};
-use rackweave_endpoint::btree::{Direction, Tree, TreeConfig};
-use rackweave_endpoint::index::{EndpointId, PartitionMap, Shard};
+use rackweave_endpoint::btree::{Direction, Tree};
+use rackweave_endpoint::index::{EndpointId, Shard};
 use rackweave_rack::SimulatedRack;
+use rackweave_rack::services::IndexService;
 use rackweave_sim::ReadLines;
 use rackweave_sim::checkers::index_history::{Began, ValueStamp, check_value};
-use rackweave_verbs::Verbs;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -28,9 +28,7 @@ pub(super) struct Stage<'a> {
     pub rack: SimulatedRack,
     pub shared: Rc<Shared>,
     pub orders: Rc<Orders>,
-    pub seats: Vec<Rc<Seat>>,
-    /// The map of the beginning.
-    first: PartitionMap,
+    pub index: IndexService,
     /// By endpoint: how often it has started, and what is left of it while it is down.
     pub starts: Vec<u64>,
     down: Vec<Option<Down>>,
@@ -60,29 +58,32 @@ impl<'a> Stage<'a> {
         };
         let mut rack = rack.map_err(|error| format!("no rack: {error}"))?;
         rack.set_read_lines(ReadLines::AnyOrder);
-        let first = PartitionMap::split(&plan.boundaries).map_err(|error| error.to_string())?;
-        let seats = plan.endpoints.iter().zip(0..);
-        let seats = seats.map(|(&node, at)| Seat::new(EndpointId(at), node));
+        let network = plan.network.map(|network| network.spec);
+        let index = IndexService::with_spec(&rack, spec(plan)?, network, None);
         let mut stage = Self {
             plan,
             rack,
             shared,
             orders: Rc::default(),
-            seats: seats.collect(),
-            first,
+            index: index.map_err(|error| format!("no index: {error}"))?,
             starts: vec![0; plan.endpoints.len()],
             down: plan.endpoints.iter().map(|_| None).collect(),
             lives: vec![0; plan.compute.len()],
             slots: Vec::new(),
             chair: None,
             coordinators: 0,
-            guide: None,
+            guide: Guide::new(plan),
         };
-        stage.guide = Guide::new(&mut stage)?;
         let mut rng = Rng::new(plan.seed).fork("load");
-        for at in 0..plan.endpoints.len() {
-            let loaded = stage.first_entries(&mut rng, at);
-            stage.start(at, stage.map(), None, &loaded)?;
+        let endpoints = (0..plan.endpoints.len() as u16).map(EndpointId);
+        let loaded = endpoints
+            .clone()
+            .map(|at| stage.first_entries(&mut rng, at));
+        let loaded: Vec<_> = loaded.flatten().collect();
+        let filled = stage.index.load(loaded);
+        filled.map_err(|error| format!("the index is not loaded: {error}"))?;
+        for endpoint in endpoints {
+            stage.started(endpoint);
         }
         for at in 0..plan.compute.len() {
             stage.take_desks(at)?;
@@ -92,12 +93,12 @@ impl<'a> Stage<'a> {
     }
 
     /// What an endpoint has from the beginning.
-    fn first_entries(&self, rng: &mut Rng, at: usize) -> Vec<(u64, Vec<u8>)> {
-        let map = self.map();
+    fn first_entries(&self, rng: &mut Rng, endpoint: EndpointId) -> Vec<(u64, Vec<u8>)> {
+        let map = self.index.map();
         let mut entries = Vec::new();
         for index in 0..self.shared.keys.count {
             let key = self.shared.keys.key(index);
-            if map.owner(key).index() == at && rng.chance(self.plan.loaded) {
+            if map.owner(key) == endpoint && rng.chance(self.plan.loaded) {
                 let (stamp, value) = self.shared.value(key, self.plan.values.len(rng));
                 self.shared.history.borrow_mut().load(key, stamp);
                 entries.push((key, value));
@@ -106,64 +107,39 @@ impl<'a> Stage<'a> {
         entries
     }
 
-    /// An endpoint starts, with the tree that is there or with a new one that is loaded.
-    fn start(
-        &mut self,
-        at: usize,
-        map: PartitionMap,
-        tree: Option<Tree>,
-        loaded: &[(u64, Vec<u8>)],
-    ) -> Result<(), String> {
-        let seat = self.seats[at].clone();
-        let tree = match tree {
-            Some(tree) => tree,
-            None => self.new_tree(seat.endpoint, &map)?,
-        };
-        if !loaded.is_empty() {
-            let entries = loaded.iter().map(|(key, value)| (*key, value));
-            let filled = tree.bulk_load(entries);
-            filled.map_err(|error| format!("{} is not loaded: {error}", seat.endpoint))?;
+    /// An endpoint has started: its server thread gets to work.
+    fn started(&mut self, endpoint: EndpointId) {
+        self.starts[endpoint.index()] += 1;
+        let life = self.starts[endpoint.index()];
+        for (of, node, server) in self.index.index().servers() {
+            if of == endpoint {
+                let actor = ServerActor::new(self.plan, endpoint, server.clone(), life);
+                self.rack.spawn_server(node, Box::new(actor));
+            }
         }
-        self.starts[at] += 1;
-        let memory = self.rack.memory().clone();
-        let mut nic = self
-            .rack
-            .nic_mut(seat.node)
-            .ok_or("the endpoint's node is dead")?;
-        seat.start(&mut *nic, &memory, tree, map, self.starts[at])?;
-        drop(nic);
-        let node = seat.node;
-        let actor = ServerActor::new(self.plan, seat, self.starts[at]);
-        self.rack.spawn_server(node, Box::new(actor));
-        self.enter_server(at)
     }
 
-    fn new_tree(&self, endpoint: EndpointId, map: &PartitionMap) -> Result<Tree, String> {
-        let (low, last) = map
-            .part_of(endpoint)
-            .map_or((0, u64::MAX), |part| (part.low, part.last));
-        let config = TreeConfig {
-            low,
-            last,
-            tree: 1 + u64::from(endpoint.0) + 16 * self.starts[endpoint.index()],
-            ..self.plan.tree
-        };
-        let block = self.rack.memory().allocate(config.bytes() as usize);
-        let block = block.map_err(|error| error.to_string())?;
-        Tree::create(block, &config).map_err(|error| format!("no tree: {error}"))
+    /// Endpoints that are up.
+    pub fn endpoints_up(&self) -> Vec<EndpointId> {
+        let endpoints = (0..self.plan.endpoints.len()).filter(|&at| !self.is_down(at));
+        endpoints.map(|at| EndpointId(at as u16)).collect()
     }
 
     /// The clients of a node come into being.
     fn take_desks(&mut self, at: usize) -> Result<(), String> {
         let node = self.plan.compute[at];
-        let map = self.map();
         for (number, client) in (0..).zip(&self.plan.clients) {
             if client.node == node {
-                let mut nic = self.rack.nic_mut(node).ok_or("the client's node is dead")?;
-                let pd = nic.create_pd();
                 let who = number + LIFE * self.lives[at];
-                let slot = ClientSlot::new(self.plan, client, who, pd, map.clone());
-                self.slots.push(Rc::new(slot));
+                let made = self
+                    .index
+                    .client(node, browser::config(self.plan, client, who));
+                let made = made.map_err(|error| format!("no client: {error}"))?;
+                let slot = ClientSlot::new(who, made, self.plan.endpoints.len());
+                for endpoint in self.endpoints_up() {
+                    self.attached(&slot, endpoint);
+                }
+                self.slots.push(slot);
             }
         }
         Ok(())
@@ -181,13 +157,19 @@ impl<'a> Stage<'a> {
 
     /// The programs beside an endpoint get to work.
     pub fn spawn_locals(&mut self, at: usize) {
-        let seat = self.seats[at].clone();
+        let index = self.index.index();
+        let endpoint = EndpointId(at as u16);
+        let server = index.servers().find(|(of, ..)| *of == endpoint);
+        let (Some(shard), Some((_, node, server))) = (index.shard(endpoint), server) else {
+            return;
+        };
         for number in 0..self.plan.locals {
             let who = 100_000 + 100 * (self.starts[at] as u32) + 10 * at as u32 + number as u32;
             let rng = Rng::new(self.plan.seed ^ u64::from(who)).fork("local");
             let work = Work::new(&self.shared, rng);
-            let local = Local::new(self.shared.clone(), seat.clone(), who, work);
-            self.rack.spawn(seat.node, Box::new(local));
+            let place = (shard.clone(), server.clone());
+            let local = Local::new(self.shared.clone(), place, who, work);
+            self.rack.spawn(node, Box::new(local));
         }
     }
 
@@ -197,15 +179,6 @@ impl<'a> Stage<'a> {
         if let Some(chair) = &self.chair {
             self.rack.wake(chair.node);
         }
-    }
-
-    /// What was decided last: the newest map that an endpoint has or had when it stopped.
-    pub fn map(&self) -> PartitionMap {
-        let up = self.seats.iter().filter_map(|seat| seat.shard());
-        let down = self.down.iter().flatten().map(|down| down.shard.clone());
-        let maps = up.chain(down).map(|shard| shard.map());
-        let newest = maps.max_by_key(|map| map.version());
-        newest.map_or_else(|| self.first.clone(), |map| (*map).clone())
     }
 
     /// Whether all moves have come to an end.
@@ -238,39 +211,30 @@ impl<'a> Stage<'a> {
         if !self.rack.revive_node(node) {
             return Err(format!("{node:?} could not be revived"));
         }
-        for slot in self.slots.clone() {
-            let ends = if slot.is_dead.get() {
-                slot.ends.take()
-            } else {
-                Vec::new()
-            };
-            for (at, ends) in ends.into_iter().enumerate() {
-                self.remove(at, ends);
-            }
+        for slot in self.slots.iter().filter(|slot| slot.is_dead.get()) {
+            self.index.forget(&mut slot.client.borrow_mut());
         }
         let at = usize::from(node.0);
         self.lives[at] += 1;
+        self.connect_clients()?;
         self.take_desks(at)?;
         self.connect()
     }
 
     /// An endpoint's process ends, or its whole node dies. True if it was up.
     pub fn stop(&mut self, at: usize, hard: bool) -> bool {
-        let seat = self.seats[at].clone();
-        self.forget_server(at);
-        let now = self.rack.now();
-        let mut nic = self.rack.nic_mut(seat.node);
-        let verbs = nic.as_deref_mut().map(|nic| nic as &mut dyn Verbs);
-        let Some(shard) = seat.stop(verbs.filter(|_| !hard)) else {
+        let (endpoint, node) = (EndpointId(at as u16), self.plan.endpoints[at]);
+        let Some(shard) = self.index.index().shard(endpoint).cloned() else {
             return false;
         };
-        drop(nic);
         if hard {
-            self.rack.crash_node_silently(seat.node);
+            self.rack.crash_node_silently(node);
         }
+        self.index.kill(endpoint);
+        let now = self.rack.now();
         let began = self.shared.history.borrow_mut().moment_now(now);
         self.down[at] = Some(Down { began, shard, hard });
-        self.rack.wake(seat.node);
+        self.rack.wake(node);
         true
     }
 
@@ -280,44 +244,28 @@ impl<'a> Stage<'a> {
 
     /// An endpoint that is down starts again, with what it had or with nothing.
     pub fn restart(&mut self, at: usize, keeps: bool) -> Result<(), String> {
-        if self.down[at].is_none() {
-            return Ok(());
-        }
-        let seat = self.seats[at].clone();
-        let others: Vec<_> = self.seats.iter().filter_map(|seat| seat.shard()).collect();
-        // With what it had decided itself.
-        let begun = Shard::begin_anew(&others, &self.map(), seat.endpoint);
-        let map = begun.map_err(|error| format!("{} cannot begin anew: {error}", seat.endpoint))?;
         let Some(Down { began, shard, hard }) = self.down[at].take() else {
             return Ok(());
         };
-        if hard && !self.rack.revive_node(seat.node) {
-            return Err(format!("{:?} could not be revived", seat.node));
+        let (endpoint, node) = (EndpointId(at as u16), self.plan.endpoints[at]);
+        if hard && !self.rack.revive_node(node) {
+            return Err(format!("{node:?} could not be revived"));
         }
-        let part = map.part_of(seat.endpoint);
-        let tree = match (keeps, part) {
-            (true, Some(part)) => {
-                let opened = Tree::open(shard.tree().block().clone());
-                let tree = opened.map_err(|error| format!("no tree after a stop: {error}"))?;
-                // What was coming in and was not committed has to go again.
-                let (low, last) = tree.bounds();
-                let fits = tree
-                    .extend(low.min(part.low), last.max(part.last))
-                    .and_then(|()| tree.shrink(part.low, part.last));
-                fits.map_err(|error| format!("a tree after a stop: {error}"))?;
-                Some(tree)
-            }
-            _ => None,
+        let restarted = match keeps {
+            true => self.index.restart_with(endpoint, &shard),
+            false => self.index.restart(endpoint),
         };
-        if let Some(part) = part {
-            let kept = tree
-                .as_ref()
-                .map_or_else(Vec::new, |tree| self.content(tree));
+        let loss = restarted.map_err(|error| format!("{endpoint} does not start: {error}"))?;
+        if let Some(part) = loss.map.part_of(endpoint) {
+            let index = self.index.index();
+            let tree = index.shard(endpoint).map(|shard| shard.tree().clone());
+            drop(index);
+            let kept = tree.map_or_else(Vec::new, |tree| self.content(&tree));
             let now = self.rack.now();
             let mut history = self.shared.history.borrow_mut();
             history.restarted(now, began, part.keys(), kept, true);
         }
-        self.start(at, map, tree, &[])?;
+        self.started(endpoint);
         self.connect()
     }
 
@@ -340,15 +288,18 @@ impl<'a> Stage<'a> {
 
     /// Every tree is whole, and owns what the map says.
     pub fn check_trees(&self) {
-        let map = self.map();
-        for seat in &self.seats {
-            let Some(shard) = seat.shard() else { continue };
+        let index = self.index.index();
+        let map = index.map();
+        for endpoint in index.endpoints() {
+            let Some(shard) = index.shard(endpoint) else {
+                continue;
+            };
             if let Err(error) = shard.tree().check() {
-                self.shared.wrong(format!("{}: {error}", seat.endpoint));
+                self.shared.wrong(format!("{endpoint}: {error}"));
             }
-            let part = map.part_of(seat.endpoint);
+            let part = map.part_of(endpoint);
             if shard.part() != part {
-                let what = format!("{} has {:?}, not {part:?}", seat.endpoint, shard.part());
+                let what = format!("{endpoint} has {:?}, not {part:?}", shard.part());
                 self.shared.wrong(what);
             }
         }

@@ -3,10 +3,9 @@
 use super::plan::{Client, Habits};
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, Instant, Rng};
-use rackweave_endpoint::rpc::{self, Server};
-use rackweave_endpoint::sequencer::{
-    AtomicSequencer, BeginError, CounterService, RpcSequencer, Sequencer, SequencerError, Ticket,
-};
+use rackweave_endpoint::rpc;
+use rackweave_endpoint::sequencer::{BeginError, Sequencer, SequencerError, Ticket};
+use rackweave_rack::services::{AttachedSequencer, CounterServer};
 use rackweave_sim::checkers::SequenceHistory;
 use rackweave_sim::checkers::sequence::CallId;
 use rackweave_sim::world::{Actor, Context, Step};
@@ -44,27 +43,12 @@ impl Shared {
     }
 }
 
-/// A client's connection.
-pub(super) enum Link {
-    Atomic(Box<AtomicSequencer>),
-    Rpc(Box<RpcSequencer>),
-}
-
-impl Link {
-    fn sequencer(&mut self) -> &mut dyn Sequencer {
-        match self {
-            Link::Atomic(client) => &mut **client,
-            Link::Rpc(client) => &mut **client,
-        }
-    }
-}
-
 /// A client's place: the stage makes its connection here.
 pub(super) struct Seat {
     pub client: Client,
     /// By which the checker knows it: another one after each death of its node.
     pub number: u32,
-    pub link: RefCell<Option<Link>>,
+    pub link: RefCell<Option<AttachedSequencer>>,
     /// The sequencer that the connection leads to.
     pub sequencer: Cell<u32>,
     /// Whether it waits for a connection.
@@ -205,7 +189,7 @@ impl Actor for Asker {
             }
             return Step::WaitUntil(now + LOOK);
         };
-        let sequencer = link.sequencer();
+        let sequencer: &mut dyn Sequencer = link;
         loop {
             self.take(sequencer, context);
             if !self.begin(sequencer, now) {
@@ -230,16 +214,12 @@ impl Actor for Asker {
 }
 
 /// A server on a core of its node.
-pub(super) struct Counting {
-    pub server: Rc<RefCell<Server>>,
-    pub service: CounterService,
-}
+pub(super) struct Counting(pub CounterServer);
 
 impl Actor for Counting {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let now = context.now();
-        let mut server = self.server.borrow_mut();
-        while server.poll(now, context.nic(), &mut self.service) {}
+        while self.0.poll(now, context.nic()) {}
         Step::WaitUntil(now + LOOK)
     }
 }

@@ -142,7 +142,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let pair = local::tree(&task, &keys, 2, &tree)?;
     drop(keys);
     let mut sound = map.sound && pair.sound && one.sound;
-    let mut rig = remote::Rig::new(&config, &task, &tree)?;
+    let mut rig = remote::Rig::new(&config, &task, tree.node_size)?;
     globals.live.watch(rig.observer());
     let mut measure = |cache, done: f64| {
         let measured = rig.lookups(&task, window, cache)?;

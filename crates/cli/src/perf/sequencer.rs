@@ -14,12 +14,9 @@ use crate::patience::Patience;
 use crate::progress::Progress;
 use hdrhistogram::Histogram;
 use rackweave_base::NodeId;
-use rackweave_controller::connect::PairAttributes;
-use rackweave_controller::{SequencerId, SequencerSpec};
-use rackweave_endpoint::rpc::{self, ClientConfig, Server, ServerConfig};
-use rackweave_endpoint::sequencer::{
-    AtomicSequencer, CounterService, Counters, RpcSequencer, Sequencer, SequencerConfig,
-    SequencerWord,
+use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
+use rackweave_rack::services::{
+    AttachedSequencer, CounterServerSpec, SequencerOptions, SequencerPlacement, SequencerService,
 };
 use rackweave_rack::{EmbeddedRack, Node, RackConfig};
 use serde::Serialize;
@@ -31,9 +28,6 @@ const LATENCY_MAX: u64 = 60_000_000_000;
 
 /// Requests under way where calls are not combined: as many atomics as a queue pair may have.
 const REQUESTS_MAX: u32 = 16;
-
-/// The name of the server's counter.
-const COUNTER: u64 = 0x5eed;
 
 /// Measurements of one kind.
 const MEASUREMENTS: usize = 3;
@@ -78,20 +72,12 @@ struct SequencerReport {
     kinds: Vec<KindReport>,
 }
 
-/// What answers a client, beside its NIC.
-enum Far {
-    Nothing,
-    /// A word, kept as long as it is asked.
-    Word(#[expect(dead_code, reason = "its region is what counts")] SequencerWord),
-    Server(Node, Box<Server>, CounterService),
-}
-
 /// A rack with a sequencer and a client of it.
 struct Rig {
     rack: EmbeddedRack,
     node: Node,
-    client: Box<dyn Sequencer>,
-    far: Far,
+    sequencer: SequencerService,
+    client: AttachedSequencer,
 }
 
 /// What a measurement found.
@@ -106,52 +92,18 @@ impl Rig {
     fn new(config: &RackConfig, kind: Kind, shape: SequencerConfig) -> Result<Self, CliError> {
         let rack = EmbeddedRack::new(config)?;
         let (near, far) = (NodeId(0), NodeId(config.node.len() as u16 - 1));
-        let (node, far_node) = (rack.node_at(near), rack.node_at(far));
-        let attributes = PairAttributes::default();
-        if kind == Kind::Rpc {
-            let mut server = far_node
-                .with(|nic| {
-                    let pd = nic.create_pd();
-                    Server::new(nic, rack.memory(), pd, ServerConfig::new(config.seed | 1))
-                })
-                .map_err(CliError::run)?;
-            let client = node
-                .with(|nic| {
-                    let pd = nic.create_pd();
-                    rpc::Client::new(nic, rack.memory(), pd, ClientConfig::default())
-                })
-                .map_err(CliError::run)?;
-            let qpn = far_node.with(|nic| server.accept(nic));
-            let qpn = qpn.map_err(CliError::run)?;
-            rack.connect((near, client.qpn()), (far, qpn), &attributes)?;
-            let opened = far_node.with(|nic| server.connected(nic, qpn));
-            opened.map_err(CliError::run)?;
-            let counters = Counters::new();
-            counters.create(COUNTER, 0).map_err(CliError::run)?;
-            let client = RpcSequencer::new(client, COUNTER, shape).map_err(CliError::run)?;
-            let far = Far::Server(far_node, Box::new(server), CounterService::new(counters));
-            return Ok(Self {
-                rack,
-                node,
-                client: Box::new(client),
-                far,
-            });
-        }
-        let (client, far) = if kind == Kind::Switch {
-            let spec = SequencerSpec::default();
-            let id = rack.create_sequencer(spec).map_err(CliError::run)?;
-            (in_switch(&rack, near, id, shape)?, Far::Nothing)
-        } else {
-            let made = far_node.with(|nic| SequencerWord::new(nic, rack.memory(), 0));
-            let mut word = made.map_err(CliError::run)?;
-            let client = at_word(&rack, near, (far, &mut word), shape)?;
-            (client, Far::Word(word))
+        let placement = match kind {
+            Kind::Switch => SequencerPlacement::Switch,
+            Kind::OneSided => SequencerPlacement::Memory(far),
+            Kind::Rpc => SequencerPlacement::Server(CounterServerSpec::new(far)),
         };
+        let options = SequencerOptions::new(placement);
+        let sequencer = SequencerService::with(&rack, &options).map_err(CliError::run)?;
         Ok(Self {
+            node: rack.node_at(near),
+            client: sequencer.client(near, shape).map_err(CliError::run)?,
+            sequencer,
             rack,
-            node,
-            client: Box::new(client),
-            far,
         })
     }
 
@@ -206,54 +158,12 @@ impl Rig {
                     .histogram
                     .saturating_record(begun.elapsed().as_nanos() as u64);
             }
-            if let Far::Server(node, server, service) = &mut self.far {
-                moved |= node.with(|nic| server.poll(now, nic, service));
-            }
+            moved |= self.sequencer.serve();
             patience.wait(moved);
         }
         found.nanos = start.elapsed().as_nanos() as u64;
         Ok(found)
     }
-}
-
-/// A client on `node` of a sequencer in the switch.
-///
-/// # Errors
-/// If node or switch have no room.
-pub fn in_switch(
-    rack: &EmbeddedRack,
-    node: NodeId,
-    id: SequencerId,
-    shape: SequencerConfig,
-) -> Result<AtomicSequencer, CliError> {
-    let handle = rack.node_at(node);
-    let made = handle.with(|nic| AtomicSequencer::new(nic, rack.memory(), shape));
-    let mut client = made.map_err(CliError::run)?;
-    let from = (node, client.qpn());
-    let attached = rack.attach_sequencer(id, from, &PairAttributes::default());
-    client.connected(attached.map_err(CliError::run)?);
-    Ok(client)
-}
-
-/// A client on `node` of a word in another node's memory.
-///
-/// # Errors
-/// If a node has no room.
-pub fn at_word(
-    rack: &EmbeddedRack,
-    node: NodeId,
-    (far, word): (NodeId, &mut SequencerWord),
-    shape: SequencerConfig,
-) -> Result<AtomicSequencer, CliError> {
-    let handle = rack.node_at(node);
-    let made = handle.with(|nic| AtomicSequencer::new(nic, rack.memory(), shape));
-    let mut client = made.map_err(CliError::run)?;
-    let qpn = rack.node_at(far).with(|nic| word.accept(nic));
-    let qpn = qpn.map_err(CliError::run)?;
-    let ends = ((node, client.qpn()), (far, qpn));
-    rack.connect(ends.0, ends.1, &PairAttributes::default())?;
-    client.connected(word.place());
-    Ok(client)
 }
 
 /// Runs the test.

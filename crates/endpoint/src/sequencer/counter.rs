@@ -74,6 +74,12 @@ impl Counters {
         counters.remove(&name).is_some()
     }
 
+    /// The next number of a counter, at this moment; nothing if there is no such counter.
+    pub fn at(&self, name: u64) -> Option<u64> {
+        let counters = self.by_name.read().expect("no holder of this lock panics");
+        Some(counters.get(&name)?.load(Ordering::Acquire))
+    }
+
     /// Takes `count` numbers; returns the first.
     ///
     /// # Errors

@@ -2,26 +2,8 @@
 
 use super::EmbeddedRack;
 use crate::RackConfig;
-use core::ops::Range;
-use rackweave_base::{Instant, NodeId};
-use rackweave_controller::SequencerSpec;
-use rackweave_controller::connect::PairAttributes;
-use rackweave_endpoint::sequencer::{AtomicSequencer, Sequencer, SequencerConfig, SequencerError};
-
-fn next(
-    rack: &EmbeddedRack,
-    client: &mut AtomicSequencer,
-    count: u64,
-) -> Result<Range<u64>, SequencerError> {
-    let (node, progress) = (rack.node_at(NodeId(0)), rack.progress());
-    assert!(client.begin(count).is_ok());
-    loop {
-        if let Some(done) = node.with(|nic| client.poll(Instant::ZERO, nic)) {
-            return done.result;
-        }
-        progress.drive();
-    }
-}
+use crate::services::{SequencerOptions, SequencerPlacement, SequencerService};
+use rackweave_base::NodeId;
 
 #[test]
 fn numbers_go_on_after_a_restart_of_the_switch() {
@@ -30,29 +12,19 @@ fn numbers_go_on_after_a_restart_of_the_switch() {
     config.switch.producer_rings = 0;
     config.switch.sequencers = 1;
     let rack = EmbeddedRack::new(&config).expect("it fits tofino1");
-    let spec = SequencerSpec {
+    let options = SequencerOptions {
         first: 7,
         block: 64,
+        ..SequencerOptions::new(SequencerPlacement::Switch)
     };
-    let id = rack.create_sequencer(spec).expect("there is room");
-    let made = rack.node_at(NodeId(0)).with(|nic| {
-        let shape = SequencerConfig::default();
-        AtomicSequencer::new(nic, rack.memory(), shape)
-    });
-    let mut client = made.expect("the NIC has room");
-    let from = (NodeId(0), client.qpn());
-    let attributes = PairAttributes::default();
-    let attach = || rack.attach_sequencer(id, from, &attributes);
-    client.connected(attach().expect("there is room"));
-    assert_eq!(next(&rack, &mut client, 3), Ok(7..10));
+    let sequencer = SequencerService::with(&rack, &options).expect("there is room");
+    let mut client = sequencer.connect(NodeId(0)).expect("the NIC has room");
+    assert_eq!(client.next(3), Ok(7..10));
     rack.restart_switch().expect("it fits as before");
-    assert!(
-        next(&rack, &mut client, 1).is_err(),
-        "the connection is gone"
-    );
-    client.connected(attach().expect("it has its place still"));
-    assert_eq!(next(&rack, &mut client, 2), Ok(71..73));
-    assert_eq!(rack.sequencer_reserved(id), Some(135));
+    assert!(client.next(1).is_err(), "the connection is gone");
+    client.reconnect().expect("it has its place still");
+    assert_eq!(client.next(2), Ok(71..73));
+    assert_eq!(sequencer.reserved(), Some(135));
 }
 
 #[test]

@@ -1,13 +1,21 @@
 //! An index over endpoints of a rack: shards, server threads, and clients that are connected to
 //! them.
 //!
-//! A rack sets up and connects. Who drives server threads and clients is the caller's matter: a
-//! thread in an embedded rack, an actor in a simulated one.
+//! This sets up and connects, for [`crate::services::IndexService`]. Who polls server threads and
+//! clients is the caller's matter: a thread in an embedded rack, an actor in a simulated one.
+//!
+//! An endpoint acts on the node that has it, a user on its own ([`Attached`]). What a user wants of
+//! an endpoint is a [`EndpointRequest`], which can travel to the process that has it.
 
+mod attached;
 pub mod network;
 mod running;
 pub(crate) mod set_up;
 
+pub use attached::{Attach, Attached};
+pub use running::{Accepted, Purpose};
+
+use crate::Rack;
 use network::{IndexNetwork, IndexNetworkError};
 use rackweave_base::memory::MemoryError;
 use rackweave_base::{Duration, Instant, NodeId};
@@ -15,12 +23,13 @@ use rackweave_controller::LaneError;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_endpoint::btree::{TreeConfig, TreeError};
 use rackweave_endpoint::index::{
-    AttachError, EndpointId, HandoverError, Part, PartitionMap, RemoteTree, ServerThread, Shard,
-    ShardError,
+    AttachError, DatagramServer, DatagramServerConfig, EndpointId, HandoverError, Part,
+    PartitionMap, RemoteTree, ServerThread, Shard, ShardError,
 };
 use rackweave_endpoint::rpc::{RpcError, ServerConfig};
-use rackweave_verbs::{CqError, QpError, RegisterError, Verbs};
+use rackweave_verbs::{BindError, CqError, QpError, RegisterError, Verbs};
 use running::Running;
+use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// One endpoint of an index.
@@ -28,6 +37,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub struct IndexEndpointSpec {
     /// Where it is: a storage node or a DPU.
     pub node: NodeId,
+    /// NICs that reach its memory: that of `node`, and those of the nodes numbered after it. Server
+    /// threads are dealt to them in turn. Switches lead queries to the first.
+    pub ports: u16,
     /// What its tree is like. Its bounds and its name are chosen by the index.
     pub tree: TreeConfig,
     /// Server threads, at least one.
@@ -41,6 +53,7 @@ impl IndexEndpointSpec {
     pub fn new(node: NodeId, tree: TreeConfig) -> Self {
         Self {
             node,
+            ports: 1,
             tree,
             threads: 1,
             server: ServerConfig::new(1),
@@ -57,6 +70,20 @@ pub struct IndexSpec {
     pub map: PartitionMap,
     /// What connections are like.
     pub attributes: PairAttributes,
+    /// Whether endpoints answer UDP datagrams, too, and how. The incarnation is chosen by the index.
+    pub datagrams: Option<DatagramServerConfig>,
+}
+
+impl IndexSpec {
+    /// Endpoints that are connected as most are, and answer no datagrams.
+    pub fn new(endpoints: Vec<IndexEndpointSpec>, map: PartitionMap) -> Self {
+        Self {
+            endpoints,
+            map,
+            attributes: PairAttributes::default(),
+            datagrams: None,
+        }
+    }
 }
 
 /// Why an index, or a part of it, could not be set up.
@@ -115,19 +142,51 @@ pub enum IndexSetUpError {
     /// The network does not take part.
     #[error(transparent)]
     Network(#[from] IndexNetworkError),
+    /// No port for datagrams.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The index answers no datagrams.
+    #[error("the index answers no datagrams; set IndexOptions::datagrams")]
+    NoDatagrams,
+    /// The process that has the endpoint refused.
+    #[error("the process that has {0} refused: {1}")]
+    Refused(EndpointId, String),
 }
 
 /// A server thread that is shared between who drives it and who connects clients to it; nothing
 /// once its endpoint has been stopped. Whoever needs its node, too, takes the node first.
-#[derive(Clone, Debug)]
-pub struct SharedServer(Arc<Mutex<Option<ServerThread>>>);
+#[derive(Debug)]
+pub struct Shared<T>(Arc<Mutex<Option<T>>>);
 
-impl SharedServer {
+/// A thread that answers requests over connections.
+pub type SharedServer = Shared<ServerThread>;
+
+/// A thread that answers UDP datagrams.
+pub type SharedDatagramServer = Shared<DatagramServer>;
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Shared<T> {
+    pub(crate) fn new(thread: T) -> Self {
+        Self(Arc::new(Mutex::new(Some(thread))))
+    }
+
     /// The thread's state.
-    pub fn lock(&self) -> MutexGuard<'_, Option<ServerThread>> {
+    pub fn lock(&self) -> MutexGuard<'_, Option<T>> {
         self.0.lock().expect("no holder of this lock panics")
     }
 
+    /// Whether its endpoint has been stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.lock().is_none()
+    }
+}
+
+impl SharedServer {
     /// Carries out what has come. True if there was anything.
     pub fn poll(&self, now: Instant, verbs: &mut dyn Verbs) -> bool {
         let mut thread = self.lock();
@@ -142,20 +201,72 @@ impl SharedServer {
             thread.service.meter().note_busy(worked, 0);
         }
     }
+}
 
-    /// Whether its endpoint has been stopped.
-    pub fn is_stopped(&self) -> bool {
-        self.lock().is_none()
+impl SharedDatagramServer {
+    /// Answers what has come. True if there was anything.
+    pub fn poll(&self, now: Instant, verbs: &mut dyn Verbs) -> bool {
+        match (self.lock().as_mut(), verbs.datagrams()) {
+            (Some(server), Some(datagrams)) => server.poll(now, datagrams) > 0,
+            _ => false,
+        }
     }
 }
 
+/// What a user of an index asks of one of its endpoints. Data, so that it can travel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum EndpointRequest {
+    /// Queue pairs for one more user.
+    Accept(EndpointId, Purpose),
+    /// They are connected: requests will come.
+    Open(EndpointId, Accepted),
+    /// They are of no use any more.
+    Release(EndpointId, Accepted),
+}
+
+/// What an endpoint answers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum EndpointReply {
+    /// The queue pairs.
+    Accepted(Accepted),
+    /// It is done.
+    Done,
+    /// It was not done, and why not.
+    Refused(String),
+}
+
+impl EndpointRequest {
+    fn endpoint(&self) -> EndpointId {
+        match *self {
+            Self::Accept(endpoint, _) | Self::Open(endpoint, _) | Self::Release(endpoint, _) => {
+                endpoint
+            }
+        }
+    }
+}
+
+/// The way to endpoints that are in another process.
+pub type EndpointWay = dyn Fn(EndpointRequest) -> EndpointReply + Send + Sync;
+
 /// An index that was set up.
-#[derive(Debug)]
 pub struct Index {
     spec: IndexSpec,
     running: Vec<Option<Running>>,
     map: PartitionMap,
+    /// How often endpoints have been started, all together.
+    starts: u64,
     network: Option<IndexNetwork>,
+    /// The way to endpoints that are not here.
+    elsewhere: Option<Arc<EndpointWay>>,
+}
+
+impl core::fmt::Debug for Index {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Index")
+            .field("running", &self.running)
+            .field("map", &self.map)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What became of an endpoint's keys when it was restarted.
@@ -168,6 +279,18 @@ pub struct IndexLoss {
 }
 
 impl Index {
+    /// An index whose endpoints are in another process.
+    pub(crate) fn elsewhere(spec: IndexSpec, way: Arc<EndpointWay>) -> Self {
+        Self {
+            running: spec.endpoints.iter().map(|_| None).collect(),
+            map: spec.map.clone(),
+            starts: 0,
+            network: None,
+            elsewhere: Some(way),
+            spec,
+        }
+    }
+
     /// The newest map that any endpoint knows.
     pub fn map(&self) -> PartitionMap {
         let running = self.running.iter().flatten();
@@ -188,15 +311,32 @@ impl Index {
         self.running(endpoint).map(|running| &running.shard)
     }
 
-    /// The server threads of an endpoint, and its node; none if it is dead.
-    pub fn servers(&self, endpoint: EndpointId) -> &[SharedServer] {
-        self.running(endpoint)
-            .map_or(&[], |running| &running.threads)
+    /// The server threads of all endpoints that are here and not dead, endpoint by endpoint, each
+    /// with its node.
+    pub fn servers(&self) -> impl Iterator<Item = (EndpointId, NodeId, &SharedServer)> {
+        self.all_running()
+            .flat_map(|(endpoint, running)| running.servers(endpoint))
+    }
+
+    /// The threads that answer datagrams, likewise.
+    pub fn datagram_servers(
+        &self,
+    ) -> impl Iterator<Item = (EndpointId, NodeId, &SharedDatagramServer)> {
+        self.all_running().flat_map(|(endpoint, running)| {
+            let threads = running.datagrams.iter();
+            threads.map(move |server| (endpoint, running.node(), server))
+        })
     }
 
     /// Where the tree of an endpoint is; nothing if it is dead.
     pub fn remote(&self, endpoint: EndpointId) -> Option<RemoteTree> {
-        self.running(endpoint).map(|running| running.remote)
+        self.running(endpoint).map(Running::remote)
+    }
+
+    /// Bytes of the longest request.
+    pub(crate) fn payload_max(&self) -> u32 {
+        let first = self.spec.endpoints.first();
+        first.map_or(0, |spec| spec.server.payload_max)
     }
 
     /// Endpoints, dead ones included.
@@ -216,6 +356,74 @@ impl Index {
 
     fn running(&self, endpoint: EndpointId) -> Option<&Running> {
         self.running.get(endpoint.index())?.as_ref()
+    }
+
+    fn all_running(&self) -> impl Iterator<Item = (EndpointId, &Running)> {
+        let all = self.running.iter().zip(0..);
+        all.filter_map(|(running, at)| Some((EndpointId(at), running.as_ref()?)))
+    }
+
+    /// Answers what a user asks of an endpoint that is here.
+    pub(crate) fn answer(&mut self, rack: &Rack, request: EndpointRequest) -> EndpointReply {
+        match self.act(rack, request) {
+            Ok(Some(accepted)) => EndpointReply::Accepted(accepted),
+            Ok(None) => EndpointReply::Done,
+            Err(error) => EndpointReply::Refused(error.to_string()),
+        }
+    }
+
+    /// Asks an endpoint, here or elsewhere.
+    fn ask(
+        &mut self,
+        rack: &Rack,
+        request: EndpointRequest,
+    ) -> Result<Option<Accepted>, IndexSetUpError> {
+        let Some(elsewhere) = &self.elsewhere else {
+            return self.act(rack, request);
+        };
+        match elsewhere(request) {
+            EndpointReply::Accepted(accepted) => Ok(Some(accepted)),
+            EndpointReply::Done => Ok(None),
+            EndpointReply::Refused(why) => Err(IndexSetUpError::Refused(request.endpoint(), why)),
+        }
+    }
+
+    fn act(
+        &mut self,
+        rack: &Rack,
+        request: EndpointRequest,
+    ) -> Result<Option<Accepted>, IndexSetUpError> {
+        let endpoint = request.endpoint();
+        let running = self.running.get_mut(endpoint.index());
+        let running = running.and_then(Option::as_mut);
+        let running = running.ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
+        match request {
+            EndpointRequest::Accept(_, purpose) => {
+                let mut accepted = running.accept(rack, endpoint, purpose)?;
+                let network = self.network.as_mut().filter(|_| accepted.is_led);
+                if let (Some(network), Some(qpn)) = (network, accepted.reader) {
+                    let mtu = self.spec.attributes.mtu.bytes();
+                    if let Err(error) = network.add_pair(rack, endpoint, qpn, mtu) {
+                        accepted.is_led = false;
+                        running.release(rack, &accepted);
+                        return Err(error.into());
+                    }
+                }
+                Ok(Some(accepted))
+            }
+            EndpointRequest::Open(_, accepted) => {
+                running.open(rack, endpoint, &accepted)?;
+                Ok(None)
+            }
+            EndpointRequest::Release(_, accepted) => {
+                let network = self.network.as_mut().filter(|_| accepted.is_led);
+                if let (Some(network), Some(qpn)) = (network, accepted.reader) {
+                    network.remove_pair(rack, endpoint, qpn)?;
+                }
+                running.release(rack, &accepted);
+                Ok(None)
+            }
+        }
     }
 }
 

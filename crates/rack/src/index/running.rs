@@ -1,101 +1,356 @@
-//! An endpoint that runs: shard, regions, server threads.
+//! An endpoint that runs: shard, regions, server threads, and the queue pairs of its users.
 
 use super::set_up::on_node;
-use super::{IndexEndpointSpec, IndexSetUpError, SharedServer};
+use super::{IndexEndpointSpec, IndexSetUpError, IndexSpec, SharedDatagramServer, SharedServer};
 use crate::Rack;
-use rackweave_base::Qpn;
+use rackweave_base::{NodeId, Qpn};
 use rackweave_endpoint::btree::{Tree, TreeConfig};
 use rackweave_endpoint::index::{
-    EndpointId, IndexServer, PartitionMap, RemoteTree, ServerThread, Shard,
+    DatagramServer, DatagramServerConfig, EndpointId, IndexServer, PartitionMap, RemoteTree,
+    ServerThread, Shard,
 };
-use rackweave_endpoint::rpc::{RpcError, Server, ServerConfig};
-use rackweave_verbs::{Access, CqId, PdId, Region, Verbs};
-use std::sync::{Arc, Mutex};
+use rackweave_endpoint::rpc::{Server, ServerConfig};
+use rackweave_verbs::{Access, CqId, PdId, QpCapabilities, Region};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What somebody is connected to an endpoint for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Purpose {
+    /// Requests.
+    Requests,
+    /// Requests, and READs of the tree.
+    Reads,
+    /// The same, and switches may lead the READs.
+    LedReads,
+    /// Moving keys.
+    Coordination,
+}
+
+/// What an endpoint has for one user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Accepted {
+    /// The node that has the queue pairs.
+    pub node: NodeId,
+    /// For requests.
+    pub rpc: Qpn,
+    /// For READs.
+    pub reader: Option<Qpn>,
+    /// Whether switches may lead READs on it.
+    pub is_led: bool,
+    /// Where the tree is, by way of that node.
+    pub remote: RemoteTree,
+    /// The start of the endpoint that it belongs to, and the server thread.
+    start: u64,
+    thread: u16,
+}
+
+/// A NIC that reaches the endpoint's memory.
+#[derive(Debug)]
+struct Port {
+    node: NodeId,
+    pd: PdId,
+    /// Of queue pairs that only answer READs.
+    cq: CqId,
+    regions: [Region; 2],
+    remote: RemoteTree,
+    /// Queue pairs for READs, and whether switches may lead those.
+    readers: Vec<(Qpn, bool)>,
+}
 
 /// An endpoint that runs.
 #[derive(Debug)]
 pub(super) struct Running {
     pub shard: Arc<Shard>,
-    pub remote: RemoteTree,
-    pub pd: PdId,
-    /// Of queue pairs that only answer READs.
-    pub cq: CqId,
-    pub regions: [Region; 2],
-    pub threads: Vec<SharedServer>,
-    pub readers: Vec<Qpn>,
-    /// Clients connected so far.
-    pub clients: usize,
+    pub datagrams: Vec<SharedDatagramServer>,
+    ports: Vec<Port>,
+    threads: Vec<SharedServer>,
+    /// Which start of an endpoint of this index it was.
+    start: u64,
+    /// Clients accepted so far.
+    clients: usize,
 }
 
 impl Running {
-    /// Makes shard and server threads of an endpoint.
+    /// Makes shard and server threads of an endpoint, for the `start`th time that one of its index
+    /// is started; with a tree that there is, or an empty one.
     pub fn start(
         rack: &Rack,
-        spec: &IndexEndpointSpec,
+        of: &IndexSpec,
         endpoint: EndpointId,
-        map: &PartitionMap,
+        (map, start): (&PartitionMap, u64),
+        tree: Option<Tree>,
     ) -> Result<Self, IndexSetUpError> {
+        let spec = &of.endpoints[endpoint.index()];
         if spec.threads == 0 {
             return Err(IndexSetUpError::NoThreads(endpoint));
         }
-        let memory = rack.memory().clone();
+        let memory = rack.memory();
         // Different for every start of every endpoint.
-        let name = (u64::from(endpoint.0) + 1) << 48 | map.since(endpoint);
-        let mut config = TreeConfig {
-            tree: name,
-            ..spec.tree
+        let name = (u64::from(endpoint.0) + 1) << 48 | start;
+        let tree = match tree {
+            Some(tree) => tree,
+            None => new_tree(
+                rack,
+                spec,
+                map.part_of(endpoint).map(|p| (p.low, p.last)),
+                name,
+            )?,
         };
-        let part = map.part_of(endpoint);
-        // An endpoint without keys has an empty tree, with any bounds.
-        (config.low, config.last) = part.map_or((0, 0), |part| (part.low, part.last));
-        let len = usize::try_from(config.bytes()).unwrap_or(usize::MAX);
-        let tree = Tree::create(memory.allocate(len)?, &config)?;
-        let shard = Arc::new(Shard::new(&memory, endpoint, tree, map.clone())?);
-        on_node(rack, spec.node, |verbs| {
-            let pd = verbs.create_pd();
-            let block = shard.tree().block().clone();
-            let tree = verbs.register(pd, block, Access::REMOTE_READ)?;
-            let block = shard.version_block().clone();
-            let version = verbs.register(pd, block, Access::REMOTE_READ)?;
-            let cq = verbs.create_cq(1)?;
-            let thread = |at: u16| {
-                let config = ServerConfig {
-                    incarnation: (name << 8) | (u64::from(at) + 1),
-                    ..spec.server
-                };
-                let rpc = Server::new(verbs, &memory, pd, config)?;
-                let service = IndexServer::new(shard.clone());
-                let thread = ServerThread { rpc, service };
-                Ok(SharedServer(Arc::new(Mutex::new(Some(thread)))))
+        let mut running = Self {
+            shard: Arc::new(Shard::new(memory, endpoint, tree, map.clone())?),
+            datagrams: Vec::new(),
+            ports: Vec::new(),
+            threads: Vec::new(),
+            start,
+            clients: 0,
+        };
+        let made = running.make(rack, spec, of.datagrams, name);
+        match made {
+            Ok(()) => Ok(running),
+            Err(error) => {
+                running.stop(rack);
+                Err(error)
+            }
+        }
+    }
+
+    fn make(
+        &mut self,
+        rack: &Rack,
+        spec: &IndexEndpointSpec,
+        datagrams: Option<DatagramServerConfig>,
+        name: u64,
+    ) -> Result<(), IndexSetUpError> {
+        let memory = rack.memory();
+        for at in 0..spec.ports.max(1) {
+            let (node, shard) = (NodeId(spec.node.0 + at), &self.shard);
+            let port = on_node(rack, node, |verbs| {
+                let pd = verbs.create_pd();
+                let tree = verbs.register(pd, shard.tree().block().clone(), Access::REMOTE_READ)?;
+                let version = shard.version_block().clone();
+                let version = verbs.register(pd, version, Access::REMOTE_READ)?;
+                Ok(Port {
+                    node,
+                    pd,
+                    cq: verbs.create_cq(1)?,
+                    remote: shard.remote(&tree, &version),
+                    regions: [tree, version],
+                    readers: Vec::new(),
+                })
+            });
+            self.ports.push(port?);
+        }
+        for at in 0..spec.threads {
+            let config = ServerConfig {
+                incarnation: (name << 8) | (u64::from(at) + 1),
+                ..spec.server
             };
-            let threads: Result<Vec<_>, RpcError> = (0..spec.threads).map(thread).collect();
-            Ok(Self {
-                remote: shard.remote(&tree, &version),
-                pd,
-                cq,
-                regions: [tree, version],
-                threads: threads?,
-                readers: Vec::new(),
-                clients: 0,
-                shard,
-            })
+            let port = self.port_of(at);
+            let (node, pd) = (port.node, port.pd);
+            let rpc = on_node(rack, node, |verbs| {
+                Ok(Server::new(verbs, memory, pd, config)?)
+            })?;
+            let service = IndexServer::new(self.shard.clone());
+            self.threads
+                .push(SharedServer::new(ServerThread { rpc, service }));
+        }
+        if let Some(config) = datagrams {
+            let incarnation = name << 8;
+            let config = DatagramServerConfig {
+                incarnation,
+                ..config
+            };
+            let first = DatagramServer::new(self.shard.clone(), config);
+            on_node(rack, spec.node, |verbs| match verbs.datagrams() {
+                Some(datagrams) => Ok(first.bind(datagrams)?),
+                None => Err(IndexSetUpError::NoDatagrams),
+            })?;
+            let others = (1..spec.threads).map(|_| first.sibling());
+            let others: Vec<_> = others.collect();
+            let all = core::iter::once(first).chain(others);
+            self.datagrams = all.map(SharedDatagramServer::new).collect();
+        }
+        Ok(())
+    }
+
+    fn port_of(&self, thread: u16) -> &Port {
+        &self.ports[usize::from(thread) % self.ports.len()]
+    }
+
+    /// Its first node.
+    pub fn node(&self) -> NodeId {
+        self.ports[0].node
+    }
+
+    /// Where the tree is, by way of that.
+    pub fn remote(&self) -> RemoteTree {
+        self.ports[0].remote
+    }
+
+    /// Its server threads, with their nodes.
+    pub fn servers(
+        &self,
+        endpoint: EndpointId,
+    ) -> impl Iterator<Item = (EndpointId, NodeId, &SharedServer)> {
+        let threads = self.threads.iter().zip(0..);
+        threads.map(move |(server, at)| (endpoint, self.port_of(at).node, server))
+    }
+
+    /// Queue pairs by which switches may lead READs.
+    pub fn led(&self) -> impl Iterator<Item = Qpn> {
+        let readers = self.ports[0].readers.iter();
+        readers.filter(|(_, is_led)| *is_led).map(|(qpn, _)| *qpn)
+    }
+
+    /// The server thread of the next client: they are dealt in turn, as far as they have room. All
+    /// coordinators come to the first.
+    fn next_thread(&self, purpose: Purpose) -> u16 {
+        let count = self.threads.len();
+        if purpose == Purpose::Coordination {
+            return 0;
+        }
+        let has_room = |at: &usize| {
+            let thread = self.threads[*at].lock();
+            let rpc = thread.as_ref().map(|thread| &thread.rpc);
+            rpc.is_some_and(|rpc| rpc.clients() < usize::from(rpc.config().clients_max))
+        };
+        let next = self.clients % count;
+        let mut all = (next..count).chain(0..next);
+        all.find(has_room).unwrap_or(next) as u16
+    }
+
+    /// Makes queue pairs for one more user.
+    pub fn accept(
+        &mut self,
+        rack: &Rack,
+        endpoint: EndpointId,
+        purpose: Purpose,
+    ) -> Result<Accepted, IndexSetUpError> {
+        let thread = self.next_thread(purpose);
+        let at = usize::from(thread) % self.ports.len();
+        let (server, port) = (&self.threads[usize::from(thread)], &mut self.ports[at]);
+        let is_led = purpose == Purpose::LedReads;
+        let wants_reads = is_led || purpose == Purpose::Reads;
+        let accepted = on_node(rack, port.node, |verbs| {
+            let mut server = server.lock();
+            let server = server.as_mut();
+            let rpc = &mut server.ok_or(IndexSetUpError::NoEndpoint(endpoint))?.rpc;
+            let call = rpc.accept(verbs)?;
+            if !wants_reads {
+                return Ok((call, None));
+            }
+            let capabilities = QpCapabilities {
+                send_max: 1,
+                receive_max: 1,
+                segments_max: 1,
+            };
+            match verbs.create_qp(port.pd, port.cq, port.cq, capabilities) {
+                Ok(reader) => Ok((call, Some(reader))),
+                Err(error) => {
+                    rpc.remove(verbs, call);
+                    Err(error.into())
+                }
+            }
+        });
+        let (rpc, reader) = accepted?;
+        port.readers.extend(reader.map(|reader| (reader, is_led)));
+        self.clients += usize::from(purpose != Purpose::Coordination);
+        Ok(Accepted {
+            node: port.node,
+            rpc,
+            reader,
+            is_led,
+            remote: port.remote,
+            start: self.start,
+            thread,
         })
     }
 
-    /// Gives back what the NIC holds for it. Its memory goes with the last who holds the shard.
-    pub fn stop(self, verbs: &mut dyn Verbs) {
-        for thread in &self.threads {
-            if let Some(thread) = thread.lock().take() {
-                thread.rpc.close(verbs);
+    /// Has a server take requests of a user before the first one can come, however late the server
+    /// is polled next.
+    pub fn open(
+        &self,
+        rack: &Rack,
+        endpoint: EndpointId,
+        accepted: &Accepted,
+    ) -> Result<(), IndexSetUpError> {
+        let thread = self.threads.get(usize::from(accepted.thread));
+        let thread = thread.filter(|_| accepted.start == self.start);
+        let gone = IndexSetUpError::NoEndpoint(endpoint);
+        let thread = thread.ok_or(gone.clone())?;
+        on_node(rack, accepted.node, |verbs| {
+            let mut thread = thread.lock();
+            let thread = thread.as_mut().ok_or(gone)?;
+            Ok(thread.rpc.connected(verbs, accepted.rpc)?)
+        })
+    }
+
+    /// Forgets a user. One that was accepted before the last start is forgotten already.
+    pub fn release(&mut self, rack: &Rack, accepted: &Accepted) {
+        let thread = self.threads.get(usize::from(accepted.thread));
+        let port = usize::from(accepted.thread) % self.ports.len();
+        let Some(thread) = thread.filter(|_| accepted.start == self.start) else {
+            return;
+        };
+        let readers = &mut self.ports[port].readers;
+        let before = readers.len();
+        readers.retain(|(qpn, _)| Some(*qpn) != accepted.reader);
+        let was_there = readers.len() < before;
+        // What a dead node, or one that started anew, no longer has needs no giving back.
+        rack.on_node(accepted.node, |verbs| {
+            if let Some(thread) = thread.lock().as_mut() {
+                thread.rpc.remove(verbs, accepted.rpc);
+            }
+            if let Some(reader) = accepted.reader.filter(|_| was_there) {
+                let _ = verbs.destroy_qp(reader);
+            }
+        });
+    }
+
+    /// Gives back what NICs hold for it. A dead node has nothing to give back, but its threads end.
+    /// Its memory goes with the last who holds the shard.
+    pub fn stop(self, rack: &Rack) {
+        for (at, thread) in (0..).zip(&self.threads) {
+            let thread = thread.lock().take();
+            if let Some(thread) = thread {
+                rack.on_node(self.port_of(at).node, |verbs| thread.rpc.close(verbs));
             }
         }
-        for qpn in self.readers {
-            // A NIC that lost it is as good.
-            let _ = verbs.destroy_qp(qpn);
-        }
-        let _ = verbs.destroy_cq(self.cq);
-        for region in &self.regions {
-            verbs.deregister(region);
+        let datagrams: Vec<_> = self.datagrams.iter().map(|one| one.lock().take()).collect();
+        for (at, port) in self.ports.iter().enumerate() {
+            rack.on_node(port.node, |verbs| {
+                let first = datagrams.iter().flatten().next().filter(|_| at == 0);
+                if let (Some(server), Some(datagrams)) = (first, verbs.datagrams()) {
+                    server.unbind(datagrams);
+                }
+                for (qpn, _) in &port.readers {
+                    // A NIC that lost it is as good.
+                    let _ = verbs.destroy_qp(*qpn);
+                }
+                let _ = verbs.destroy_cq(port.cq);
+                for region in &port.regions {
+                    verbs.deregister(region);
+                }
+            });
         }
     }
+}
+
+/// An empty tree for the keys `low..=last` of an endpoint. One without keys has any bounds.
+fn new_tree(
+    rack: &Rack,
+    spec: &IndexEndpointSpec,
+    bounds: Option<(u64, u64)>,
+    name: u64,
+) -> Result<Tree, IndexSetUpError> {
+    let (low, last) = bounds.unwrap_or((0, 0));
+    let config = TreeConfig {
+        tree: name,
+        low,
+        last,
+        ..spec.tree
+    };
+    let len = usize::try_from(config.bytes()).unwrap_or(usize::MAX);
+    Ok(Tree::create(rack.memory().allocate(len)?, &config)?)
 }

@@ -1,20 +1,19 @@
 //! Sets endpoints up and connects clients and coordinators to them.
 
+use super::attached::{Attach, Attached};
 use super::network::{IndexNetwork, IndexNetworkSpec};
-use super::running::Running;
-use super::{Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec, SharedServer};
+use super::running::{Accepted, Running};
+use super::{EndpointRequest, Index, IndexEndpointSpec, IndexLoss, IndexSetUpError, IndexSpec};
 use crate::Rack;
-use rackweave_base::{NodeId, Qpn};
-use rackweave_endpoint::index::{
-    Coordinator, CoordinatorConfig, EndpointId, IndexClient, IndexClientConfig, Shard,
-};
-use rackweave_verbs::{QpCapabilities, Verbs};
+use rackweave_base::NodeId;
+use rackweave_endpoint::btree::Tree;
+use rackweave_endpoint::index::{EndpointId, PartitionMap, Shard};
+use rackweave_verbs::Verbs;
 
 pub(crate) fn create(rack: &Rack, spec: IndexSpec) -> Result<Index, IndexSetUpError> {
     let given = spec.endpoints.len();
-    let map = spec.map.clone();
-    if given != usize::from(map.endpoints()) {
-        let map = map.endpoints();
+    if given != usize::from(spec.map.endpoints()) {
+        let map = spec.map.endpoints();
         return Err(IndexSetUpError::Endpoints { map, given });
     }
     let payload = |spec: &IndexEndpointSpec| spec.server.payload_max;
@@ -23,218 +22,176 @@ pub(crate) fn create(rack: &Rack, spec: IndexSpec) -> Result<Index, IndexSetUpEr
     if let Some(at) = other {
         return Err(IndexSetUpError::Payloads(EndpointId(at as u16)));
     }
-    let mut running: Vec<Option<Running>> = Vec::with_capacity(given);
-    for (at, endpoint) in spec.endpoints.iter().enumerate() {
-        match Running::start(rack, endpoint, EndpointId(at as u16), &map) {
-            Ok(started) => running.push(Some(started)),
-            Err(error) => {
-                for (started, spec) in running.into_iter().zip(&spec.endpoints) {
-                    stop(rack, spec.node, started);
-                }
-                return Err(error);
-            }
-        }
-    }
-    Ok(Index {
-        spec,
-        running,
-        map,
+    let mut index = Index {
+        running: (0..given).map(|_| None).collect(),
+        map: spec.map.clone(),
+        starts: 0,
         network: None,
-    })
-}
-
-fn stop(rack: &Rack, node: NodeId, running: Option<Running>) {
-    let Some(running) = running else {
-        return;
+        elsewhere: None,
+        spec,
     };
-    let threads = running.threads.clone();
-    rack.on_node(node, |verbs| running.stop(verbs));
-    // A dead node has nothing to give back, but its threads end.
-    for thread in threads {
-        *thread.lock() = None;
-    }
-}
-
-/// Connects a client on `node` to an endpoint.
-pub(crate) fn attach(
-    rack: &Rack,
-    index: &mut Index,
-    node: NodeId,
-    client: &mut IndexClient,
-    endpoint: EndpointId,
-) -> Result<(), IndexSetUpError> {
-    let memory = rack.memory().clone();
-    let attributes = index.spec.attributes;
-    let at = endpoint.index();
-    let server = index.spec.endpoints.get(at).map(|spec| spec.node);
-    let running = index.running.get_mut(at).and_then(Option::as_mut);
-    let (server, running) = server
-        .zip(running)
-        .ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
-    let remote = running.remote;
-    let ends = on_node(rack, node, |verbs| {
-        let pd = verbs.create_pd();
-        Ok(client.attach(verbs, &memory, pd, endpoint, remote)?)
-    })?;
-    let thread = running.threads[running.clients % running.threads.len()].clone();
-    let accepted = on_node(rack, server, |verbs| {
-        let mut thread = thread.lock();
-        let thread = thread
-            .as_mut()
-            .ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
-        let call = thread.rpc.accept(verbs)?;
-        let capabilities = QpCapabilities {
-            send_max: 1,
-            receive_max: 1,
-            segments_max: 1,
-        };
-        let (pd, cq) = (running.pd, running.cq);
-        let read = ends
-            .reader
-            .map(|_| verbs.create_qp(pd, cq, cq, capabilities));
-        Ok((call, read.transpose()?))
-    });
-    let connected = accepted.and_then(|(call, read)| {
-        running.readers.extend(read);
-        rack.connect((node, ends.rpc), (server, call), &attributes)?;
-        open(rack, server, &thread, call)?;
-        if let (Some(own), Some(peer)) = (ends.reader, read) {
-            rack.connect((node, own), (server, peer), &attributes)?;
-            if let Some(network) = &mut index.network {
-                network.add_pair(rack, endpoint, peer, attributes.mtu.bytes())?;
-            }
-        }
-        Ok(())
-    });
-    match connected {
-        Ok(()) => running.clients += 1,
-        Err(_) => {
-            rack.on_node(node, |verbs| client.detach(verbs, endpoint));
-        }
-    }
-    connected
-}
-
-/// A client on `node`, connected to all endpoints that are not dead.
-pub(crate) fn add_client(
-    rack: &Rack,
-    index: &mut Index,
-    node: NodeId,
-    config: IndexClientConfig,
-) -> Result<IndexClient, IndexSetUpError> {
-    let mut config = config;
-    // Both ends must have the same.
-    config.rpc.payload_max = index.spec.endpoints[0].server.payload_max;
-    config.reader.mtu = index.spec.attributes.mtu;
-    let mut client = IndexClient::new(index.map(), config);
     for endpoint in index.endpoints() {
-        if index.running(endpoint).is_none() {
-            continue;
-        }
-        if let Err(error) = attach(rack, index, node, &mut client, endpoint) {
-            rack.on_node(node, |verbs| client.close(verbs));
+        let map = index.map.clone();
+        if let Err(error) = start(rack, &mut index, endpoint, &map, None) {
+            destroy(rack, &mut index);
             return Err(error);
         }
     }
-    Ok(client)
+    Ok(index)
 }
 
-/// Connects a coordinator on `node` to an endpoint.
-pub(crate) fn attach_coordinator(
+fn start(
     rack: &Rack,
     index: &mut Index,
-    node: NodeId,
-    coordinator: &mut Coordinator,
+    endpoint: EndpointId,
+    map: &PartitionMap,
+    tree: Option<Tree>,
+) -> Result<(), IndexSetUpError> {
+    index.starts += 1;
+    let running = Running::start(rack, &index.spec, endpoint, (map, index.starts), tree)?;
+    if let Some(network) = &mut index.network {
+        let at = (endpoint, running.node());
+        network.add_server(rack, at, &running.shard, &running.remote())?;
+    }
+    index.running[endpoint.index()] = Some(running);
+    Ok(())
+}
+
+/// Ends all endpoints.
+pub(crate) fn destroy(rack: &Rack, index: &mut Index) {
+    for endpoint in index.endpoints() {
+        kill(rack, index, endpoint);
+    }
+}
+
+/// Connects somebody to an endpoint, whose former queue pairs for it go.
+pub(crate) fn attach<T: Attach>(
+    rack: &Rack,
+    index: &mut Index,
+    attached: &mut Attached<T>,
     endpoint: EndpointId,
 ) -> Result<(), IndexSetUpError> {
-    let memory = rack.memory().clone();
-    let running = index.running(endpoint);
-    let running = running.ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
-    let server = index.spec.endpoints[endpoint.index()].node;
-    let own = on_node(rack, node, |verbs| {
-        let pd = verbs.create_pd();
-        Ok(coordinator.attach(verbs, &memory, pd, endpoint)?)
+    let place = attached.ends.get_mut(endpoint.index());
+    let former = place.ok_or(IndexSetUpError::NoEndpoint(endpoint))?.take();
+    if let Some(former) = former {
+        // An endpoint that was down has forgotten it.
+        let _ = index.ask(rack, EndpointRequest::Release(endpoint, former));
+    }
+    let purpose = attached.machine.purpose();
+    let accepted = index.ask(rack, EndpointRequest::Accept(endpoint, purpose))?;
+    let accepted = accepted.ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
+    attached.ends[endpoint.index()] = Some(accepted);
+    let (memory, attributes) = (rack.memory().clone(), index.spec.attributes);
+    let Attached {
+        machine, node, pd, ..
+    } = attached;
+    let ends = on_node(rack, *node, |verbs| {
+        machine.attach(verbs, &memory, *pd, endpoint, accepted.remote)
     })?;
-    let thread = running.threads[0].clone();
-    let peer = on_node(rack, server, |verbs| {
-        let mut thread = thread.lock();
-        let thread = thread
-            .as_mut()
-            .ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
-        Ok(thread.rpc.accept(verbs)?)
-    })?;
-    rack.connect((node, own), (server, peer), &index.spec.attributes)?;
-    open(rack, server, &thread, peer)
+    rack.connect(
+        (*node, ends.rpc),
+        (accepted.node, accepted.rpc),
+        &attributes,
+    )?;
+    index.ask(rack, EndpointRequest::Open(endpoint, accepted))?;
+    if let (Some(own), Some(peer)) = (ends.reader, accepted.reader) {
+        rack.connect((*node, own), (accepted.node, peer), &attributes)?;
+    }
+    Ok(())
 }
 
-/// Has a server take requests of a connection before the first one can come, however late the
-/// server is polled next.
-fn open(
-    rack: &Rack,
-    server: NodeId,
-    thread: &SharedServer,
-    qpn: Qpn,
-) -> Result<(), IndexSetUpError> {
-    on_node(rack, server, |verbs| match thread.lock().as_mut() {
-        Some(thread) => Ok(thread.rpc.connected(verbs, qpn)?),
-        None => Ok(()),
-    })
-}
-
-/// A coordinator on `node`, connected to all endpoints.
-pub(crate) fn add_coordinator(
+/// Connects somebody on `node` to all endpoints that are not dead.
+pub(crate) fn attach_all<T: Attach>(
     rack: &Rack,
     index: &mut Index,
     node: NodeId,
-    config: CoordinatorConfig,
-) -> Result<Coordinator, IndexSetUpError> {
-    let mut config = config;
-    config.rpc.payload_max = index.spec.endpoints[0].server.payload_max;
-    let mut coordinator = Coordinator::new(index.map(), config);
+    machine: T,
+) -> Result<Attached<T>, IndexSetUpError> {
+    let mut attached = Attached {
+        machine,
+        node,
+        pd: on_node(rack, node, |verbs| Ok(verbs.create_pd()))?,
+        ends: index.endpoints().map(|_| None).collect(),
+    };
     for endpoint in index.endpoints() {
-        if index.running(endpoint).is_some() {
-            attach_coordinator(rack, index, node, &mut coordinator, endpoint)?;
+        if index.running(endpoint).is_none() && index.elsewhere.is_none() {
+            continue;
+        }
+        if let Err(error) = attach(rack, index, &mut attached, endpoint) {
+            release(rack, index, attached);
+            return Err(error);
         }
     }
-    Ok(coordinator)
+    Ok(attached)
 }
 
+/// Gives back what somebody has, and what the endpoints have for it.
+pub(crate) fn release<T: Attach>(rack: &Rack, index: &mut Index, mut attached: Attached<T>) {
+    let ends = core::mem::take(&mut attached.ends);
+    let machine = attached.machine;
+    rack.on_node(attached.node, |verbs| machine.close(verbs));
+    disown(rack, index, ends);
+}
+
+/// Has the endpoints forget somebody.
+pub(crate) fn forget<T>(rack: &Rack, index: &mut Index, attached: &mut Attached<T>) {
+    let none = index.endpoints().map(|_| None).collect();
+    disown(rack, index, core::mem::replace(&mut attached.ends, none));
+}
+
+fn disown(rack: &Rack, index: &mut Index, ends: Vec<Option<Accepted>>) {
+    for (endpoint, accepted) in index.endpoints().zip(ends) {
+        if let Some(accepted) = accepted {
+            // Who is gone has forgotten it.
+            let _ = index.ask(rack, EndpointRequest::Release(endpoint, accepted));
+        }
+    }
+}
+
+/// Ends an endpoint.
 pub(crate) fn kill(rack: &Rack, index: &mut Index, endpoint: EndpointId) {
     index.map = index.map();
-    let running = index
-        .running
-        .get_mut(endpoint.index())
-        .and_then(Option::take);
+    let place = index.running.get_mut(endpoint.index());
+    let running = place.and_then(Option::take);
     // Before it stops: nobody is led to it any more.
     if let Some(network) = &mut index.network {
         let removed = network.remove_server(rack, endpoint);
         debug_assert!(removed.is_ok(), "taking out needs no room: {removed:?}");
     }
-    if let Some(spec) = index.spec.endpoints.get(endpoint.index()) {
-        stop(rack, spec.node, running);
+    if let Some(running) = running {
+        running.stop(rack);
     }
 }
 
-/// Starts an endpoint anew, without what it had.
+/// Starts an endpoint anew: with what it had, if its former shard is given, else with nothing.
 pub(crate) fn restart(
     rack: &Rack,
     index: &mut Index,
     endpoint: EndpointId,
+    kept: Option<&Shard>,
 ) -> Result<IndexLoss, IndexSetUpError> {
-    let spec = index.spec.endpoints.get(endpoint.index()).copied();
-    let spec = spec.ok_or(IndexSetUpError::NoEndpoint(endpoint))?;
+    if endpoint.index() >= index.running.len() {
+        return Err(IndexSetUpError::NoEndpoint(endpoint));
+    }
     kill(rack, index, endpoint);
     let running = index.running.iter().flatten();
     let others: Vec<_> = running.map(|running| running.shard.clone()).collect();
     let map = Shard::begin_anew(&others, &index.map, endpoint)?;
-    let lost = map.part_of(endpoint);
+    let part = map.part_of(endpoint);
     index.map = map.clone();
-    let started = Running::start(rack, &spec, endpoint, &map)?;
-    if let Some(network) = &mut index.network {
-        let at = (endpoint, spec.node);
-        network.add_server(rack, at, &started.shard, &started.remote)?;
-    }
-    index.running[endpoint.index()] = Some(started);
+    let tree = match (kept, part) {
+        (Some(kept), Some(part)) => {
+            let tree = Tree::open(kept.tree().block().clone())?;
+            // What was coming in and was not committed goes again.
+            let (low, last) = tree.bounds();
+            tree.extend(low.min(part.low), last.max(part.last))?;
+            tree.shrink(part.low, part.last)?;
+            Some(tree)
+        }
+        _ => None,
+    };
+    let lost = part.filter(|_| tree.is_none());
+    start(rack, index, endpoint, &map, tree)?;
     Ok(IndexLoss { lost, map })
 }
 
@@ -246,11 +203,10 @@ pub(crate) fn open_network(
 ) -> Result<(), IndexSetUpError> {
     let mut network = IndexNetwork::new(rack, spec)?;
     let mtu = index.spec.attributes.mtu.bytes();
-    let endpoints = index.endpoints().zip(&index.spec.endpoints);
-    for ((endpoint, spec), running) in endpoints.zip(&index.running) {
-        let Some(running) = running else { continue };
-        network.add_server(rack, (endpoint, spec.node), &running.shard, &running.remote)?;
-        for &qpn in &running.readers {
+    for (endpoint, running) in index.all_running() {
+        let at = (endpoint, running.node());
+        network.add_server(rack, at, &running.shard, &running.remote())?;
+        for qpn in running.led() {
             network.add_pair(rack, endpoint, qpn, mtu)?;
         }
     }

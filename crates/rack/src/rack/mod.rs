@@ -8,10 +8,8 @@
 
 mod backend;
 mod builder;
-mod index;
 mod node;
 mod pages;
-mod sequencers;
 
 pub use backend::Backend;
 pub use builder::RackBuilder;
@@ -19,7 +17,7 @@ pub use node::Node;
 
 use crate::config::RackConfig;
 use core::fmt;
-use rackweave_base::{Instant, Memory, NodeId, Qpn};
+use rackweave_base::{Instant, KeyRng, Memory, NodeId, Qpn, Rng};
 use rackweave_controller::LaneError;
 use rackweave_controller::ask::{Ask, ConnectPair, DeclareDead};
 use rackweave_controller::connect::PairAttributes;
@@ -34,6 +32,8 @@ struct Shared {
     backend: Arc<dyn Backend>,
     /// Held while the rack gets its pages.
     page_set_up: Mutex<()>,
+    /// Where names come from that nobody else has.
+    names: Mutex<KeyRng>,
 }
 
 /// There is no such node here.
@@ -65,9 +65,11 @@ impl NodeError {
 impl Rack {
     /// A rack of some kind.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
+        let names = backend.kind().keys(Rng::new(backend.identity()));
         Self(Arc::new(Shared {
             backend,
             page_set_up: Mutex::new(()),
+            names: Mutex::new(names),
         }))
     }
 
@@ -80,6 +82,12 @@ impl Rack {
     pub(crate) fn page_set_up(&self) -> MutexGuard<'_, ()> {
         let lock = self.0.page_set_up.lock();
         lock.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number that nobody else has drawn; in virtual time the same in every run.
+    pub(crate) fn random_number(&self) -> u64 {
+        let names = self.0.names.lock();
+        names.unwrap_or_else(PoisonError::into_inner).next_u64()
     }
 
     /// The configuration.

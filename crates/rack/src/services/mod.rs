@@ -8,7 +8,8 @@
 //!   [`PageWorker`]s to threads.
 //! - [`IndexService`] is a B+tree over the endpoints of a rack; threads have an
 //!   [`IndexConnection`] each. [`IndexCoordinator`] moves keys between endpoints.
-//! - [`SequencerService`] is a sequencer in the switch, [`SequencerClient`] a thread's way to it.
+//! - [`SequencerService`] is a sequencer in the switch, in a node's memory or in a server,
+//!   [`SequencerClient`] a thread's way to it.
 //!
 //! A service holds its rack ([`Arc`]), and what it lends holds the service: they are dropped in any
 //! order. Services are shared (`Clone`, `Send`, `Sync`); what they lend is for one thread at a
@@ -32,7 +33,10 @@ pub use pages::{
     BLOCK, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare, StoreInfo,
     StoreMedium, StoreState, StoresCloseError, WorkerError,
 };
-pub use sequencer::{SequencerCallError, SequencerClient, SequencerClientError, SequencerService};
+pub use sequencer::{
+    AttachedSequencer, CounterServer, CounterServerSpec, CounterThread, SequencerCallError,
+    SequencerClient, SequencerOptions, SequencerPlacement, SequencerService, SequencerServiceError,
+};
 pub use wait::{FOREVER, TIME_LIMIT, wait_within};
 
 use crate::config::{BudgetName, NodeConfig, RackConfig, Role};

@@ -5,16 +5,16 @@ use super::guide;
 use super::places::Places;
 use super::story::{Scene, Teller};
 use rackweave_base::{Duration, NodeId};
-use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::index::KeyWeights;
 use rackweave_endpoint::btree::TreeConfig;
 use rackweave_endpoint::index::{
     Access, Answer, EndpointId, IndexClient, IndexClientConfig, IndexError, Op, PartitionMap,
 };
 use rackweave_rack::config::{NodeConfig, Role, TopologyName};
+use rackweave_rack::services::{IndexService, TIME_LIMIT};
 use rackweave_rack::{
-    Address, Index, IndexEndpointSpec, IndexNetworkSpec, IndexSpec, LoadProgress, RackConfig,
-    RunEnd, SimulatedRack,
+    Address, Attached, IndexEndpointSpec, IndexNetworkSpec, IndexSpec, RackConfig, RunEnd,
+    SimulatedRack,
 };
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_wire::Headers;
@@ -29,7 +29,7 @@ const KEYS: u64 = 3000;
 const KEY: u64 = 1234;
 
 struct Once {
-    client: IndexClient,
+    client: Attached<IndexClient>,
     asked: bool,
     result: Arc<Mutex<Option<Result<Answer, IndexError>>>>,
 }
@@ -69,37 +69,29 @@ fn rack() -> SimulatedRack {
     SimulatedRack::new(&config).unwrap()
 }
 
-fn index(rack: &mut SimulatedRack) -> Index {
+fn index(rack: &SimulatedRack) -> IndexService {
     let tree = TreeConfig {
         fan_out: 8,
         ..TreeConfig::for_keys(2 * KEYS, NODE_SIZE, 8)
     };
-    let spec = IndexSpec {
-        endpoints: vec![IndexEndpointSpec::new(SERVER, tree)],
-        map: PartitionMap::whole(1, HOST).unwrap(),
-        attributes: PairAttributes::default(),
-    };
-    let mut index = rack.create_index(spec).unwrap();
-    let tree = index.shard(HOST).unwrap().tree();
-    let entries = (0..KEYS).map(|key| (key, (key * 10).to_le_bytes()));
-    tree.bulk_load(entries).unwrap();
+    let endpoints = vec![IndexEndpointSpec::new(SERVER, tree)];
+    let spec = IndexSpec::new(endpoints, PartitionMap::whole(1, HOST).unwrap());
     let network = IndexNetworkSpec {
         grace: Duration::from_micros(10),
         ..IndexNetworkSpec::default()
     };
-    rack.open_index_network(&mut index, network).unwrap();
+    let index = IndexService::with_spec(rack, spec, Some(network), None).unwrap();
+    let entries = (0..KEYS).map(|key| (key, (key * 10).to_le_bytes()));
+    index.load(entries).unwrap();
     let keys: Vec<u64> = (0..KEYS).collect();
-    let network = index.network_mut().unwrap();
-    network
-        .begin_load(rack, &KeyWeights::from_samples(&keys))
-        .unwrap();
-    while network.step(rack).unwrap() != LoadProgress::Serves {}
+    let weights = KeyWeights::from_samples(&keys);
+    index.load_network_for(weights, TIME_LIMIT).unwrap();
     index
 }
 
-fn places(index: &Index) -> Places {
+fn places(index: &IndexService) -> Places {
     let mut places = Places::default();
-    let remote = index.remote(HOST).unwrap();
+    let remote = index.index().remote(HOST).unwrap();
     let ip = Address::of_node(SERVER).ip;
     places.enter(ip, (remote.address, remote.rkey), |offset| {
         let size = u64::from(NODE_SIZE);
@@ -136,12 +128,12 @@ impl Scene for TreeScene {
     }
 }
 
-fn look_up(rack: &mut SimulatedRack, index: &mut Index, access: Access) -> Vec<String> {
+fn look_up(rack: &mut SimulatedRack, index: &IndexService, access: Access) -> Vec<String> {
     let config = IndexClientConfig {
         access,
         ..IndexClientConfig::default()
     };
-    let client = rack.add_index_client(index, CLIENT, config).unwrap();
+    let client = index.client(CLIENT, config).unwrap();
     let places = places(index);
     let result = Arc::new(Mutex::new(None));
     let once = Once {
@@ -157,7 +149,7 @@ fn look_up(rack: &mut SimulatedRack, index: &mut Index, access: Access) -> Vec<S
     let expected = (KEY * 10).to_le_bytes()[..].into();
     let answer = result.lock().unwrap().take().expect("it has ended");
     assert_eq!(answer, Ok(Answer::Value(Some(expected))));
-    let tree = index.remote(HOST).unwrap().tree;
+    let tree = index.index().remote(HOST).unwrap().tree;
     let scene = TreeScene { tree };
     let teller = Teller::new(rack, &["switch0", "switch1"], &scene, &places);
     teller.tell(seen)
@@ -166,10 +158,10 @@ fn look_up(rack: &mut SimulatedRack, index: &mut Index, access: Access) -> Vec<S
 #[test]
 fn a_lookup_walks_the_tree_and_the_network_spares_it_most_of_the_way() {
     let mut rack = rack();
-    let mut index = index(&mut rack);
-    let alone = look_up(&mut rack, &mut index, Access::OneSided);
+    let index = index(&rack);
+    let alone = look_up(&mut rack, &index, Access::OneSided);
     guide::check("lookup-one-sided", &alone);
-    let led = look_up(&mut rack, &mut index, Access::InNetwork);
+    let led = look_up(&mut rack, &index, Access::InNetwork);
     guide::check("lookup-in-network", &led);
     assert!(led.len() < alone.len());
 }

@@ -5,10 +5,11 @@ use super::guide;
 use super::places::Places;
 use super::story::{Scene, Teller};
 use rackweave_base::{Duration, NodeId};
-use rackweave_controller::SequencerSpec;
-use rackweave_controller::connect::PairAttributes;
-use rackweave_endpoint::sequencer::{AtomicSequencer, Sequencer, SequencerConfig};
+use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
 use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::services::{
+    AttachedSequencer, SequencerOptions, SequencerPlacement, SequencerService,
+};
 use rackweave_rack::{Address, RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_wire::fabric::sequencer::index_of;
@@ -16,7 +17,7 @@ use rackweave_wire::{Extension, Headers};
 use std::sync::{Arc, Mutex};
 
 struct Once {
-    client: AtomicSequencer,
+    client: AttachedSequencer,
     asked: bool,
     numbers: Arc<Mutex<Option<std::ops::Range<u64>>>>,
 }
@@ -62,18 +63,14 @@ fn numbers_come_in_one_round_trip() {
     (switch.consumer_rings, switch.producer_rings) = (0, 0);
     switch.sequencers = 1;
     let mut rack = SimulatedRack::new(&config).unwrap();
-    let spec = SequencerSpec {
+    let options = SequencerOptions {
         first: 1000,
         block: 1 << 20,
+        ..SequencerOptions::new(SequencerPlacement::Switch)
     };
-    let id = rack.create_sequencer(spec).unwrap();
-    let (memory, node) = (rack.memory().clone(), NodeId(0));
-    let mut nic = rack.nic_mut(node).unwrap();
-    let mut client = AtomicSequencer::new(&mut *nic, &memory, SequencerConfig::default()).unwrap();
-    drop(nic);
-    let end = (node, client.qpn());
-    let place = rack.attach_sequencer(id, end, &PairAttributes::default());
-    client.connected(place.unwrap());
+    let sequencer = SequencerService::with(&rack, &options).unwrap();
+    let node = NodeId(0);
+    let client = sequencer.client(node, SequencerConfig::default()).unwrap();
     let numbers = Arc::new(Mutex::new(None));
     let once = Once {
         client,

@@ -124,3 +124,52 @@ pub fn an_endpoint_that_died_says_so(rack: &Rack) {
     assert_eq!(client.put(1, b"one"), Ok(false));
     assert_eq!(client.get(1), Ok(Some(b"one"[..].into())));
 }
+
+pub fn datagrams_are_answered(rack: &Rack) {
+    let options = IndexOptions {
+        datagrams: true,
+        node_bytes: 512,
+        network: Some(IndexNetworkSpec::default()),
+        ..halves()
+    };
+    let index = service(rack, &options);
+    let entries = (0..2000).map(|key| (key, value(key)));
+    index.load(entries).expect("it is empty");
+    index.load_network(AMPLE).expect("the switch has room");
+    let node = rack.node("compute0").expect("it is here");
+    let mut client = index.connect_by_datagrams(&node).expect("there is a port");
+    client.set_time_limit(AMPLE);
+    for key in (0..2000).step_by(37) {
+        assert_eq!(client.get(key), Ok(Some(value(key)[..].into())));
+    }
+    assert_eq!(client.put(1500, b"new"), Ok(true));
+    assert_eq!(client.delete(700), Ok(true));
+    assert_eq!(client.get(700), Ok(None));
+    let both = vec![(1499, value(1499)[..].into()), (1500, b"new"[..].into())];
+    assert_eq!(client.scan(1499..=1500, Direction::Forward, 10), Ok(both));
+    assert!(client.statistics().done > 0);
+    // Whoever is connected sees what came by datagram.
+    let mut other = connect(rack, &index, Access::OneSided);
+    assert_eq!(other.get(1500), Ok(Some(b"new"[..].into())));
+    let plain = service(rack, &IndexOptions::default());
+    assert!(plain.connect_by_datagrams(&node).is_err(), "it has no port");
+}
+
+pub fn one_that_went_leaves_its_place(rack: &Rack) {
+    let options = IndexOptions {
+        clients: 2,
+        network: Some(IndexNetworkSpec::default()),
+        node_bytes: 512,
+        ..IndexOptions::default()
+    };
+    let index = service(rack, &options);
+    let mut stays = connect(rack, &index, Access::InNetwork);
+    for round in 0..20 {
+        let mut goes = connect(rack, &index, WAYS[round % 3]);
+        assert_eq!(goes.put(7, b"seven"), Ok(round > 0));
+        goes.reconnect(EndpointId(0))
+            .expect("its own place is free");
+        assert_eq!(goes.get(7), Ok(Some(b"seven"[..].into())));
+        assert_eq!(stays.get(7), Ok(Some(b"seven"[..].into())));
+    }
+}

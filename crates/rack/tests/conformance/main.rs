@@ -88,8 +88,10 @@ conforms! {
     pages: what_one_node_changes_another_reads, a_latch_keeps_others_out_for_as_long_as_they_wait,
         pages_are_allocated_and_freed, a_closed_store_is_found_closed;
     index: operations_say_what_was_there, the_three_ways_read_the_same, keys_move,
-        an_endpoint_that_died_says_so;
-    sequencers: no_number_comes_twice, the_next_sequencer_begins_where_this_one_ended;
+        an_endpoint_that_died_says_so, datagrams_are_answered, one_that_went_leaves_its_place;
+    sequencers: no_number_comes_twice, each_counts_for_itself,
+        a_client_that_went_leaves_its_place_to_others,
+        the_next_sequencer_begins_where_this_one_ended;
     messages: they_come_once_whole_and_in_order, an_end_that_goes_is_told_of;
     rpc: a_service_of_ones_own_answers;
 }

@@ -3,10 +3,14 @@
 use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
 use rackweave_controller::ask::{Reply, Request};
 use rackweave_endpoint::flow::RingError;
-use rackweave_rack::{Backend, NodeError, Rack, RackConfig, RackKind};
+use rackweave_endpoint::index::Access;
+use rackweave_rack::services::{IndexOptions, IndexService};
+use rackweave_rack::{
+    Backend, EndpointReply, EndpointRequest, NodeError, Rack, RackConfig, RackKind,
+};
 use rackweave_target::{Backend as Medium, TargetConfig, TargetError};
 use rackweave_verbs::NodeAccess;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -117,7 +121,7 @@ impl Backend for Serialised {
 
 /// Two processes with a node each come to a connection; what is elsewhere is refused by name.
 #[test]
-fn a_message_between_two_processes_with_a_node_each() {
+fn services_between_two_processes_with_a_node_each() {
     let whole = crate::embedded();
     let (storage, compute) = (NodeId(0), NodeId(2));
     let serving = restricted(&whole, &[storage]);
@@ -125,6 +129,37 @@ fn a_message_between_two_processes_with_a_node_each() {
     let elsewhere = asking.node("storage0").expect_err("it is elsewhere");
     assert_eq!(elsewhere, NodeError::Elsewhere("storage0".into()));
     crate::messages::between(&serving, &asking);
+
+    // An index in the one, a client in the other: what they agree on goes as bytes.
+    let options = IndexOptions::default();
+    let spec = options.spec(serving.config()).expect("it makes sense");
+    let index = IndexService::new(&serving, &options).expect("there is room");
+    index.load([(7, b"seven")]).expect("it is empty");
+    let server = index.clone();
+    let way = move |request: EndpointRequest| {
+        let bytes = serde_json::to_vec(&request).expect("a request can travel");
+        let request = serde_json::from_slice(&bytes).expect("a request travels");
+        let reply = serde_json::to_vec(&server.answer(request)).expect("a reply can travel");
+        serde_json::from_slice::<EndpointReply>(&reply).expect("a reply travels")
+    };
+    let remote = IndexService::elsewhere(&asking, spec, Arc::new(way));
+    let stop = Arc::new(AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                index.serve();
+                serving.any_node().drive();
+            }
+        });
+        for access in [Access::Rpc, Access::OneSided] {
+            let client = remote.connect(compute, access);
+            let found = client.expect("there is room").get(7);
+            assert_eq!(found, Ok(Some(b"seven"[..].into())));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let refused = IndexService::new(&asking, &options).expect_err("its node is elsewhere");
+    assert!(refused.to_string().contains("node0"), "{refused}");
 
     let flow = serving
         .flow(&[storage], &[compute])

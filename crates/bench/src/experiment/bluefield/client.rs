@@ -5,6 +5,7 @@ use super::{Core, tree};
 use crate::experiment::tally::Shared;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
+use rackweave_rack::Attached;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, devices};
 use rackweave_workload::ycsb::{Scatter, Zipf};
@@ -42,7 +43,7 @@ pub struct Mix {
 
 /// The thread.
 pub struct ClientActor {
-    client: IndexClient,
+    client: Attached<IndexClient>,
     core: Core,
     mix: Mix,
     rng: Rng,
@@ -53,7 +54,13 @@ pub struct ClientActor {
 
 impl ClientActor {
     /// A thread with a client whose links are made.
-    pub fn new(client: IndexClient, core: Core, mix: Mix, rng: Rng, tally: &Shared) -> Self {
+    pub fn new(
+        client: Attached<IndexClient>,
+        core: Core,
+        mix: Mix,
+        rng: Rng,
+        tally: &Shared,
+    ) -> Self {
         Self {
             client,
             core,

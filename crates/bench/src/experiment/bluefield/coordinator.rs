@@ -6,6 +6,7 @@ use crate::experiment::tally::Shared;
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::{Coordinator, CoordinatorEvent, PartitionMap};
+use rackweave_rack::Attached;
 use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
@@ -22,7 +23,7 @@ pub struct Log {
 /// The coordinator.
 pub struct CoordinatorActor {
     /// The machine, with its links.
-    pub coordinator: Coordinator,
+    pub coordinator: Attached<Coordinator>,
     /// Whose core it runs on.
     pub core: Core,
     /// What it has posted in this turn.

@@ -8,18 +8,16 @@ use super::server::{Prices, ServerActor, Slowdown};
 use super::{Core, tree};
 use crate::experiment::tally::{Shared, Tally};
 use crate::experiment::{ExperimentError, Run};
-use rackweave_base::{Duration, NodeId, Qpn, Rng};
+use rackweave_base::{Duration, Rng};
+use rackweave_endpoint::btree::TreeConfig;
 use rackweave_endpoint::index::{
-    Access, Coordinator, CoordinatorConfig, EndpointId, IndexClient, IndexClientConfig,
-    IndexServer, PartitionMap, ReaderConfig, RemoteTree, ServerThread, Shard,
+    Access, EndpointId, IndexClientConfig, PartitionMap, ReaderConfig,
 };
 use rackweave_endpoint::rpc;
-use rackweave_rack::SimulatedRack;
+use rackweave_rack::services::IndexService;
+use rackweave_rack::{IndexEndpointSpec, IndexSpec, SimulatedRack};
 use rackweave_sim::devices;
 use rackweave_sim::testbed::Server;
-use rackweave_verbs::{self as verbs, PdId, QpCapabilities, Verbs};
-use std::rc::Rc;
-use std::sync::Arc;
 
 /// The endpoints: what the host has and what the DPU has.
 pub const ENDPOINTS: [(EndpointId, Server); 2] =
@@ -86,6 +84,39 @@ impl Plan {
         }
     }
 
+    /// What a server thread is like.
+    fn server(&self) -> rpc::ServerConfig {
+        rpc::ServerConfig {
+            clients_max: self.clients + 4,
+            receives: self.operations.max(8) * 2,
+            payload_max: self.payload_max,
+            // One request per message, as in the paper.
+            batch_bytes: 0,
+            completions_max: SERVER_BATCH,
+            ..rpc::ServerConfig::new(1)
+        }
+    }
+
+    /// What a client is like.
+    fn client(&self) -> IndexClientConfig {
+        IndexClientConfig {
+            operations: self.operations,
+            access: self.access,
+            rpc: rpc::ClientConfig {
+                window: self.operations,
+                batch_bytes: 0,
+                timeout: PATIENCE,
+                ..rpc::ClientConfig::default()
+            },
+            reader: ReaderConfig {
+                walks: self.operations,
+                records: 1,
+                ..ReaderConfig::default()
+            },
+            ..IndexClientConfig::default()
+        }
+    }
+
     /// The map at the beginning.
     fn map(&self) -> Result<PartitionMap, ExperimentError> {
         let first = self.keys - (self.keys as f64 * self.offload).round() as u64;
@@ -108,28 +139,12 @@ pub struct Seen {
     pub mean_us: f64,
 }
 
-/// One end of the index.
-pub struct Endpoint {
-    /// Whose cores and memory.
-    pub server: Server,
-    /// Its tree and what it owns.
-    pub shard: Arc<Shard>,
-    /// What its operations cost.
-    pub prices: Rc<Prices>,
-    /// The protection domain of READs and where the tree is, by port.
-    ports: Vec<(PdId, RemoteTree)>,
-    /// Server threads, by number.
-    threads: Vec<ServerThread>,
-}
-
 /// The index, its threads not started yet.
 pub struct Index {
     /// The testbed.
     pub rack: SimulatedRack,
     /// Host and DPU.
-    pub endpoints: Vec<Endpoint>,
-    /// The map at the beginning.
-    pub map: PartitionMap,
+    pub service: IndexService,
     plan: Plan,
     rng: Rng,
 }
@@ -143,193 +158,39 @@ impl Index {
         // Trees are a half to nine tenths full; the rest is buffers of connections.
         let keys = plan.keys + 2 * plan.room;
         let room = 4 * keys * tree::ENTRY_BYTES + (512 << 20);
-        let mut index = Self {
-            rack: rack::testbed(seed, room)?,
-            endpoints: Vec::new(),
-            map: plan.map()?,
+        let rack = rack::testbed(seed, room)?;
+        let map = plan.map()?;
+        let endpoint = |(id, server): (EndpointId, Server)| {
+            let keys = map.part_of(id).map_or(0, |part| {
+                plan.keys.min(part.last.saturating_add(1)) - part.low
+            });
+            let keys = keys.max(plan.room).max(1);
+            IndexEndpointSpec {
+                ports: devices::CARD_PORTS,
+                threads: server.threads(),
+                server: plan.server(),
+                ..IndexEndpointSpec::new(
+                    server.at_port(0),
+                    TreeConfig::for_keys(keys, plan.node_bytes, 8),
+                )
+            }
+        };
+        let endpoints = ENDPOINTS.map(endpoint).into();
+        let spec = IndexSpec {
+            attributes: rack::attributes(),
+            ..IndexSpec::new(endpoints, map)
+        };
+        let service = IndexService::with_spec(&rack, spec, None, None);
+        let service = service.map_err(|error| failed("the index", error))?;
+        let entries = (0..plan.keys).map(|key| (key, tree::value_of(key).to_le_bytes()));
+        let loaded = service.load(entries);
+        loaded.map_err(|error| failed("a tree", error))?;
+        Ok(Self {
+            rack,
+            service,
             plan: plan.clone(),
             rng: Rng::new(seed).fork("bluefield"),
-        };
-        for (id, server) in ENDPOINTS {
-            let endpoint = index.endpoint(id, server)?;
-            index.endpoints.push(endpoint);
-        }
-        Ok(index)
-    }
-
-    fn endpoint(&mut self, id: EndpointId, server: Server) -> Result<Endpoint, ExperimentError> {
-        let plan = &self.plan;
-        let part = self.map.part_of(id);
-        let bounds = part.map_or((0, u64::MAX), |part| (part.low, part.last));
-        let end = part.map_or(0, |part| plan.keys.min(part.last.saturating_add(1)));
-        let memory = self.rack.memory().clone();
-        let tree = tree::load(&memory, plan.node_bytes, bounds, (end, plan.room))?;
-        let shard = Shard::new(&memory, id, tree, self.map.clone());
-        let shard = Arc::new(shard.map_err(|error| failed("a shard", error))?);
-        let mut endpoint = Endpoint {
-            server,
-            prices: Prices::new(server, plan.keys, plan.scale, plan.node_bytes),
-            ports: Vec::new(),
-            threads: Vec::new(),
-            shard,
-        };
-        for port in 0..devices::CARD_PORTS {
-            let mut nic = rack::nic(&mut self.rack, server, port)?;
-            let pd = nic.create_pd();
-            let blocks = [
-                endpoint.shard.tree().block(),
-                endpoint.shard.version_block(),
-            ];
-            let mut regions = Vec::new();
-            for block in blocks {
-                let region = nic.register(pd, block.clone(), verbs::Access::REMOTE_READ);
-                regions.push(region.map_err(|error| failed("a tree's region", error))?);
-            }
-            let remote = endpoint.shard.remote(&regions[0], &regions[1]);
-            endpoint.ports.push((pd, remote));
-        }
-        for index in 0..server.threads() {
-            let thread = self.server_thread(&endpoint, index)?;
-            endpoint.threads.push(thread);
-        }
-        Ok(endpoint)
-    }
-
-    fn server_thread(
-        &mut self,
-        endpoint: &Endpoint,
-        index: u16,
-    ) -> Result<ServerThread, ExperimentError> {
-        let memory = self.rack.memory().clone();
-        let config = rpc::ServerConfig {
-            clients_max: self.plan.clients + 4,
-            receives: self.plan.operations.max(8) * 2,
-            payload_max: self.plan.payload_max,
-            // One request per message, as in the paper.
-            batch_bytes: 0,
-            completions_max: SERVER_BATCH,
-            ..rpc::ServerConfig::new(u64::from(index) + 1)
-        };
-        let mut nic = rack::nic(&mut self.rack, endpoint.server, index)?;
-        let pd = nic.create_pd();
-        let rpc = rpc::Server::new(&mut *nic, &memory, pd, config);
-        Ok(ServerThread {
-            rpc: rpc.map_err(|error| failed("a server thread", error))?,
-            service: IndexServer::new(endpoint.shard.clone()),
         })
-    }
-
-    /// A client on a node of the compute server, thread `index`, with its links to one thread of
-    /// each endpoint.
-    ///
-    /// # Errors
-    /// If NICs have no room.
-    pub fn client(&mut self, index: u16) -> Result<IndexClient, ExperimentError> {
-        let plan = self.plan.clone();
-        let config = IndexClientConfig {
-            operations: plan.operations,
-            access: plan.access,
-            rpc: rpc::ClientConfig {
-                window: plan.operations,
-                payload_max: plan.payload_max,
-                batch_bytes: 0,
-                timeout: PATIENCE,
-                ..rpc::ClientConfig::default()
-            },
-            reader: ReaderConfig {
-                walks: plan.operations,
-                records: 1,
-                ..ReaderConfig::default()
-            },
-            ..IndexClientConfig::default()
-        };
-        let mut client = IndexClient::new(self.map.clone(), config);
-        let near = Server::Compute.of_thread(index);
-        let memory = self.rack.memory().clone();
-        for (at, (endpoint, _)) in ENDPOINTS.into_iter().enumerate() {
-            let (pd, remote) = self.endpoints[at].ports[usize::from(index % devices::CARD_PORTS)];
-            let mut nic = rack::nic(&mut self.rack, Server::Compute, index)?;
-            let own = nic.create_pd();
-            let ends = client.attach(&mut *nic, &memory, own, endpoint, remote);
-            let ends = ends.map_err(|error| failed("a link", error))?;
-            drop(nic);
-            self.connect_rpc(at, index, (near, ends.rpc))?;
-            if let Some(reader) = ends.reader {
-                self.connect_reader(at, index, pd, (near, reader))?;
-            }
-        }
-        Ok(client)
-    }
-
-    /// Connects a client's queue pair to the server thread that client `index` uses.
-    fn connect_rpc(
-        &mut self,
-        at: usize,
-        index: u16,
-        near: (NodeId, Qpn),
-    ) -> Result<(), ExperimentError> {
-        let endpoint = &mut self.endpoints[at];
-        let count = endpoint.threads.len();
-        let thread = &mut endpoint.threads[usize::from(index) % count].rpc;
-        let mut nic = rack::nic(&mut self.rack, endpoint.server, index)?;
-        let qpn = thread.accept(&mut *nic);
-        let qpn = qpn.map_err(|error| failed("a connection", error))?;
-        let far = (endpoint.server.of_thread(index), qpn);
-        drop(nic);
-        self.rack
-            .connect(near, far, &rack::attributes())
-            .map_err(|error| failed("a connection", error))?;
-        let mut nic = rack::nic(&mut self.rack, endpoint.server, index)?;
-        thread
-            .connected(&mut *nic, qpn)
-            .map_err(|error| failed("a connection", error))
-    }
-
-    /// A coordinator on the compute node with its links to both endpoints.
-    ///
-    /// # Errors
-    /// If NICs have no room.
-    pub fn coordinator(
-        &mut self,
-        config: CoordinatorConfig,
-    ) -> Result<Coordinator, ExperimentError> {
-        let mut coordinator = Coordinator::new(self.map.clone(), config);
-        let memory = self.rack.memory().clone();
-        for (at, (endpoint, _)) in ENDPOINTS.into_iter().enumerate() {
-            let mut nic = rack::nic(&mut self.rack, Server::Compute, 0)?;
-            let pd = nic.create_pd();
-            let qpn = coordinator.attach(&mut *nic, &memory, pd, endpoint);
-            let qpn = qpn.map_err(|error| failed("the coordinator", error))?;
-            drop(nic);
-            self.connect_rpc(at, 0, (Server::Compute.at_port(0), qpn))?;
-        }
-        Ok(coordinator)
-    }
-
-    fn connect_reader(
-        &mut self,
-        at: usize,
-        index: u16,
-        pd: PdId,
-        near: (NodeId, Qpn),
-    ) -> Result<(), ExperimentError> {
-        let server = self.endpoints[at].server;
-        let mut nic = rack::nic(&mut self.rack, server, index)?;
-        let cq = nic
-            .create_cq(1)
-            .map_err(|error| failed("a reader", error))?;
-        let capabilities = QpCapabilities {
-            send_max: 1,
-            receive_max: 1,
-            segments_max: 1,
-        };
-        let qpn = nic.create_qp(pd, cq, cq, capabilities);
-        let qpn = qpn.map_err(|error| failed("a reader", error))?;
-        let far = (server.of_thread(index), qpn);
-        drop(nic);
-        self.rack
-            .connect(near, far, &rack::attributes())
-            .map_err(|error| failed("a reader", error))
     }
 
     /// Starts server threads and clients.
@@ -337,35 +198,33 @@ impl Index {
     /// # Errors
     /// If NICs have no room.
     pub fn start(&mut self, tally: &Shared) -> Result<(), ExperimentError> {
-        for index in 0..self.plan.clients {
-            let client = self.client(index)?;
+        let plan = &self.plan;
+        for index in 0..plan.clients {
+            let node = Server::Compute.of_thread(index);
+            let client = self.service.client(node, plan.client());
             let name = format!("client {index}");
             let actor = ClientActor::new(
-                client,
+                client.map_err(|error| failed("a client", error))?,
                 Core::of(Server::Compute),
-                self.plan.mix.clone(),
+                plan.mix.clone(),
                 self.rng.fork(&name),
                 tally,
             );
-            let node = Server::Compute.of_thread(index);
             self.rack.spawn(node, Box::new(actor));
         }
-        for endpoint in &mut self.endpoints {
-            let slow = self
-                .plan
-                .slowdown
-                .filter(|_| endpoint.server == Server::Dpu);
-            for (index, thread) in endpoint.threads.drain(..).enumerate() {
-                let actor = ServerActor {
-                    thread,
-                    outbox: Outbox::default(),
-                    prices: endpoint.prices.clone(),
-                    slowdown: slow,
-                    tally: tally.clone(),
-                };
-                let node = endpoint.server.of_thread(index as u16);
-                self.rack.spawn(node, Box::new(actor));
-            }
+        let prices = ENDPOINTS
+            .map(|(_, server)| Prices::new(server, plan.keys, plan.scale, plan.node_bytes));
+        for (endpoint, node, server) in self.service.index().servers() {
+            let of = endpoint.index();
+            let slowdown = plan.slowdown.filter(|_| ENDPOINTS[of].1 == Server::Dpu);
+            let actor = ServerActor {
+                server: server.clone(),
+                outbox: Outbox::default(),
+                prices: prices[of].clone(),
+                slowdown,
+                tally: tally.clone(),
+            };
+            self.rack.spawn(node, Box::new(actor));
         }
         Ok(())
     }

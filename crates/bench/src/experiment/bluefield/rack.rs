@@ -1,10 +1,8 @@
 //! The testbed as a simulated rack.
 
 use crate::experiment::ExperimentError;
-use core::cell::RefMut;
 use rackweave_base::Duration;
 use rackweave_controller::connect::PairAttributes;
-use rackweave_nic::Nic;
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::{RackConfig, SimulatedRack};
 use rackweave_sim::testbed::{self, Server};
@@ -52,18 +50,4 @@ pub fn attributes() -> PairAttributes {
         rnr_retries: 7,
         ..PairAttributes::default()
     }
-}
-
-/// The NIC of a server at a port.
-///
-/// # Errors
-/// If there is no such node.
-pub fn nic(
-    rack: &mut SimulatedRack,
-    server: Server,
-    port: u16,
-) -> Result<RefMut<'_, Nic>, ExperimentError> {
-    let node = server.at_port(port);
-    rack.nic_mut(node)
-        .ok_or_else(|| failed("the testbed", format!("{node:?} does not exist")))
 }

@@ -6,13 +6,13 @@ use crate::experiment::tally::Shared;
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::message::Method;
-use rackweave_endpoint::index::{IndexServer, ServerThread, Shard};
+use rackweave_endpoint::index::{IndexServer, Shard};
 use rackweave_endpoint::rpc::{Service, Status, Writer};
+use rackweave_rack::SharedServer;
 use rackweave_sim::testbed::Server;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, TreeCost, devices};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// How much slower cores of a server get, from when on.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -120,7 +120,7 @@ impl Service for Priced<'_> {
 /// The thread.
 pub struct ServerActor {
     /// Its connections and its way to the shard.
-    pub thread: ServerThread,
+    pub server: SharedServer,
     /// What it has posted in this turn.
     pub outbox: Outbox,
     /// What it pays for trees.
@@ -131,29 +131,27 @@ pub struct ServerActor {
     pub tally: Shared,
 }
 
-impl ServerActor {
-    fn shard(&self) -> &Arc<Shard> {
-        self.thread.service.shard()
-    }
-}
-
 impl Actor for ServerActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let (now, core) = (context.now(), self.prices.core);
-        let cost = self.prices.cost(self.shard());
+        let mut thread = self.server.lock();
+        let Some(thread) = thread.as_mut() else {
+            return Step::Done;
+        };
+        let cost = self.prices.cost(thread.service.shard());
         if let Err(failure) = self.outbox.flush(context.nic()) {
             self.tally.borrow_mut().fail(failure);
             return Step::Done;
         }
         let mut verbs = Metered::new(context.nic(), &mut self.outbox, core);
         let mut service = Priced {
-            service: &mut self.thread.service,
+            service: &mut thread.service,
             cost,
             core,
             spent: Duration::ZERO,
             operations: 0,
         };
-        self.thread.rpc.poll(now, &mut verbs, &mut service);
+        thread.rpc.poll(now, &mut verbs, &mut service);
         let Priced {
             spent: compute,
             operations,
@@ -165,7 +163,7 @@ impl Actor for ServerActor {
         context.charge(Category::Communication, communication);
         context.charge(Category::Compute, compute);
         let spent = communication + compute;
-        if let Some(qpn) = self.thread.rpc.poll_lost() {
+        if let Some(qpn) = thread.rpc.poll_lost() {
             let mut tally = self.tally.borrow_mut();
             tally.fail(format!("the connection {qpn} broke"));
             return Step::Done;
@@ -174,7 +172,7 @@ impl Actor for ServerActor {
             return Step::WaitForPacket;
         }
         let queue = u32::try_from(operations).unwrap_or(u32::MAX);
-        self.thread.service.meter().note_busy(spent, queue);
+        thread.service.meter().note_busy(spent, queue);
         Step::Compute(Duration::ZERO)
     }
 }

@@ -190,7 +190,6 @@ fn coordinate(index: &mut Index, tally: &Shared) -> Result<Rc<RefCell<Log>>, Exp
         rpc: rpc::ClientConfig {
             timeout: Duration::ZERO,
             window: 4,
-            payload_max: PAGE_BYTES,
             ..rpc::ClientConfig::default()
         },
         chunk: CHUNK,
@@ -199,17 +198,18 @@ fn coordinate(index: &mut Index, tally: &Shared) -> Result<Rc<RefCell<Log>>, Exp
         ..CoordinatorConfig::default()
     };
     let log = Rc::new(RefCell::new(Log {
-        map: index.map.clone(),
+        map: index.service.map(),
         moves: Vec::new(),
     }));
+    let node = Server::Compute.at_port(0);
+    let coordinator = index.service.coordinator(node, config);
     let actor = CoordinatorActor {
-        coordinator: index.coordinator(config)?,
+        coordinator: coordinator.map_err(|error| rack::failed("the coordinator", error))?,
         core: Core::of(Server::Compute),
         outbox: Outbox::default(),
         log: log.clone(),
         tally: tally.clone(),
     };
-    let node = Server::Compute.at_port(0);
     index.rack.spawn(node, Box::new(actor));
     Ok(log)
 }

@@ -5,6 +5,7 @@ use crate::experiment::metered::{Metered, Outbox, Toll};
 use crate::experiment::work::Core;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
+use rackweave_rack::Attached;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, devices};
 use rackweave_verbs::{Completion, CompletionOpcode};
@@ -68,7 +69,7 @@ struct Going {
 
 /// The thread.
 pub struct ClientActor {
-    client: IndexClient,
+    client: Attached<IndexClient>,
     toll: Reads,
     database: Database,
     asked: VecDeque<u64>,
@@ -82,7 +83,7 @@ impl ClientActor {
     /// A thread that looks the records `asked` up by way of `client`, whose tree nodes are of
     /// `node_bytes`.
     pub fn new(
-        client: IndexClient,
+        client: Attached<IndexClient>,
         core: Core,
         (database, node_bytes): (Database, u32),
         asked: &[u64],

@@ -6,7 +6,8 @@ use super::walk::WalkCost;
 use crate::experiment::tally::Shared;
 use crate::experiment::work::Core;
 use rackweave_base::{Duration, Instant, Rng};
-use rackweave_endpoint::index::{Answer, DatagramClient, DatagramServer, Op, Reply, Ticket};
+use rackweave_endpoint::index::{Answer, DatagramClient, Op, Reply, Ticket};
+use rackweave_rack::SharedDatagramServer;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, devices};
 use rackweave_verbs::Datagrams;
@@ -161,7 +162,7 @@ impl Actor for AskingActor {
 
 /// A thread of a memory server. It is to serve one request at each poll.
 pub struct ServingActor {
-    server: DatagramServer,
+    server: SharedDatagramServer,
     core: Core,
     cost: WalkCost,
     request_bytes: u64,
@@ -169,7 +170,12 @@ pub struct ServingActor {
 
 impl ServingActor {
     /// A thread whose walks cost `cost`; requests and replies are of `request_bytes`.
-    pub fn new(server: DatagramServer, core: Core, cost: WalkCost, request_bytes: u64) -> Self {
+    pub fn new(
+        server: SharedDatagramServer,
+        core: Core,
+        cost: WalkCost,
+        request_bytes: u64,
+    ) -> Self {
         Self {
             server,
             core,
@@ -181,11 +187,15 @@ impl ServingActor {
 
 impl Actor for ServingActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let before = self.server.statistics();
-        if self.server.poll(context.now(), context.nic()) == 0 {
+        let mut server = self.server.lock();
+        let Some(server) = server.as_mut() else {
+            return Step::Done;
+        };
+        let before = server.statistics();
+        if server.poll(context.now(), context.nic()) == 0 {
             return Step::WaitForPacket;
         }
-        let walked = self.server.statistics().levels_walked - before.levels_walked;
+        let walked = server.statistics().levels_walked - before.levels_walked;
         // A request that has walked no levels as a lookup does is an update.
         let walk = match walked {
             0 => self.cost.update(),

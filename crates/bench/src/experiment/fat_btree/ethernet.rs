@@ -8,18 +8,12 @@ use crate::experiment::drive::{drive, failed};
 use crate::experiment::tally::Tally;
 use crate::experiment::work::Core;
 use crate::experiment::{ExperimentError, Run};
-use core::cell::RefMut;
 use rackweave_base::{Duration, NodeId, Rng};
-use rackweave_controller::connect::PairAttributes;
-use rackweave_endpoint::index::{
-    DatagramClient, DatagramClientConfig, DatagramServer, DatagramServerConfig, EndpointId,
-    PartitionMap,
-};
-use rackweave_nic::Nic;
+use rackweave_endpoint::index::{DatagramClientConfig, DatagramServerConfig, PartitionMap};
+use rackweave_endpoint::rpc::ServerConfig;
 use rackweave_rack::config::{NodeConfig, Role, TopologyName};
-use rackweave_rack::{
-    Address, Index, IndexEndpointSpec, IndexSpec, RackConfig, RunEnd, SimulatedRack,
-};
+use rackweave_rack::services::IndexService;
+use rackweave_rack::{IndexEndpointSpec, IndexSpec, RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::devices;
 use rackweave_sim::testbed_fat_btree::Network;
 use rackweave_wire::fabric::lookup;
@@ -54,7 +48,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 /// The testbed with loaded trees.
 pub struct Ethernet {
     rack: SimulatedRack,
-    index: Index,
+    index: IndexService,
     core: Core,
     clients: u64,
     rng: Rng,
@@ -90,48 +84,42 @@ impl Ethernet {
                 - asked.partition_point(|&number| number < from);
             database.tree(to - from, asked as u64, REGULAR)
         });
+        // Whoever connects gets no requests through here.
+        let rpc = ServerConfig {
+            clients_max: 1,
+            receives: 8,
+            ..ServerConfig::new(1)
+        };
         let endpoints: Vec<IndexEndpointSpec> = (1..)
             .zip(trees)
-            .map(|(node, tree)| IndexEndpointSpec::new(NodeId(node), tree))
+            .map(|(node, tree)| IndexEndpointSpec {
+                threads: devices::FAT_BTREE_SERVER_THREADS,
+                server: rpc,
+                ..IndexEndpointSpec::new(NodeId(node), tree)
+            })
             .collect();
         let memory = endpoints.iter().map(|endpoint| endpoint.tree.bytes()).sum();
         let mut rack = testbed(seed, memory, limits)?;
-        let index = rack.create_index(IndexSpec {
-            endpoints,
-            map,
-            attributes: PairAttributes::default(),
-        });
+        let spec = IndexSpec {
+            datagrams: Some(DatagramServerConfig {
+                burst: 1,
+                ..DatagramServerConfig::new(0)
+            }),
+            ..IndexSpec::new(endpoints, map)
+        };
+        let index = IndexService::with_spec(&rack, spec, None, None);
         let index = index.map_err(|error| failed("the index", error))?;
+        let loaded = index.load(database.entries(0, database.keys, asked));
+        loaded.map_err(|error| failed("the trees", error))?;
         let core = Core {
             cpu: Network::Ethernet.cpu(),
             caches: Network::Ethernet.caches(),
         };
         let cost = WalkCost::new((&database, SERVERS), REGULAR, skew, &core.caches);
         let request_bytes = lookup::HEADER_LEN as u64 + u64::from(database.value_bytes);
-        for (endpoint, (from, to)) in index.endpoints().zip(parts) {
-            let Some(shard) = index.shard(endpoint) else {
-                continue;
-            };
-            let loaded = shard.tree().bulk_load(database.entries(from, to, asked));
-            loaded.map_err(|error| failed("a tree", error))?;
-            let server = DatagramServer::new(
-                shard.clone(),
-                DatagramServerConfig {
-                    burst: 1,
-                    ..DatagramServerConfig::new(u64::from(endpoint.0) + 1)
-                },
-            );
-            let node = NodeId(endpoint.0 + 1);
-            let bound = server.bind(&mut *nic(&mut rack, node)?);
-            bound.map_err(|error| failed("a server", error))?;
-            let mut threads = vec![server];
-            while threads.len() < usize::from(devices::FAT_BTREE_SERVER_THREADS) {
-                threads.push(threads[0].sibling());
-            }
-            for server in threads {
-                let actor = ServingActor::new(server, core, cost.clone(), request_bytes);
-                rack.spawn_server(node, Box::new(actor));
-            }
+        for (_, node, server) in index.index().datagram_servers() {
+            let actor = ServingActor::new(server.clone(), core, cost.clone(), request_bytes);
+            rack.spawn_server(node, Box::new(actor));
         }
         Ok(Self {
             rack,
@@ -147,7 +135,7 @@ impl Ethernet {
     /// # Errors
     /// If the switches refuse.
     pub fn load(&mut self, keys: &[u64]) -> Result<(), ExperimentError> {
-        stage::load(&mut self.rack, &mut self.index, keys)?;
+        stage::load(&self.index, keys)?;
         Ok(())
     }
 
@@ -172,14 +160,8 @@ impl Ethernet {
                 timeout_max: PATIENCE,
                 ..DatagramClientConfig::new(self.clients)
             };
-            let map = self.index.map();
-            let made = DatagramClient::new(&mut *nic(&mut self.rack, CLIENT)?, map, config);
-            let mut made = made.map_err(|error| failed("a client", error))?;
-            for endpoint in self.index.endpoints() {
-                let ip = Address::of_node(NodeId(endpoint.0 + 1)).ip;
-                let attached = made.attach(EndpointId(endpoint.0), (ip, lookup::PORT));
-                attached.map_err(|error| failed("a client", error))?;
-            }
+            let made = self.index.datagram_client(CLIENT, config);
+            let made = made.map_err(|error| failed("a client", error))?;
             let first = asks.asked.len() / usize::from(load.clients) * client;
             let rng = self.rng.fork(&format!("client {}", self.clients));
             let asks = (asks.clone(), first);
@@ -198,11 +180,6 @@ impl Ethernet {
             None => Ok(tally.per_second()),
         }
     }
-}
-
-fn nic(rack: &mut SimulatedRack, node: NodeId) -> Result<RefMut<'_, Nic>, ExperimentError> {
-    let nic = rack.nic_mut(node);
-    nic.ok_or_else(|| failed("the testbed", format!("{node:?} does not exist")))
 }
 
 /// The testbed, with room for `memory` bytes of regions.

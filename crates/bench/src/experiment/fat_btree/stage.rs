@@ -14,9 +14,10 @@ use rackweave_endpoint::index::{
 };
 use rackweave_endpoint::rpc;
 use rackweave_rack::config::{NodeConfig, Role, TopologyName};
+use rackweave_rack::services::{IndexService, TIME_LIMIT};
 use rackweave_rack::{
-    Index, IndexEndpointSpec, IndexNetworkSpec, IndexSpec, LoadProgress, NetworkSummary,
-    RackConfig, RunEnd, SimulatedRack,
+    IndexEndpointSpec, IndexNetworkSpec, IndexSpec, NetworkSummary, RackConfig, RunEnd,
+    SimulatedRack,
 };
 use rackweave_sim::testbed_fat_btree::Network;
 use std::cell::RefCell;
@@ -53,7 +54,7 @@ pub struct Limits {
 /// The testbed with a loaded tree.
 pub struct Stage {
     rack: SimulatedRack,
-    index: Index,
+    index: IndexService,
     database: Database,
     shape: Shape,
 }
@@ -74,21 +75,18 @@ impl Stage {
         let tree = database.tree(database.keys, asked.len() as u64, shape);
         let rack = testbed(seed, tree.bytes(), limits)?;
         let map = PartitionMap::whole(1, EndpointId(0));
+        let map = map.map_err(|error| failed("the partition map", error))?;
         let spec = IndexSpec {
-            endpoints: vec![IndexEndpointSpec::new(SERVER, tree)],
-            map: map.map_err(|error| failed("the partition map", error))?,
             attributes: PairAttributes {
                 timeout: Duration::from_millis(20),
                 ..PairAttributes::default()
             },
+            ..IndexSpec::new(vec![IndexEndpointSpec::new(SERVER, tree)], map)
         };
-        let index = rack.create_index(spec);
+        let index = IndexService::with_spec(&rack, spec, None, None);
         let index = index.map_err(|error| failed("the index", error))?;
-        if let Some(shard) = index.shard(EndpointId(0)) {
-            let entries = database.entries(0, database.keys, asked);
-            let loaded = shard.tree().bulk_load(entries);
-            loaded.map_err(|error| failed("the tree", error))?;
-        }
+        let loaded = index.load(database.entries(0, database.keys, asked));
+        loaded.map_err(|error| failed("the tree", error))?;
         Ok(Self {
             rack,
             index,
@@ -99,7 +97,8 @@ impl Stage {
 
     /// Levels of the tree, the leaves among them.
     pub fn levels(&self) -> u32 {
-        let shard = self.index.shard(EndpointId(0));
+        let index = self.index.index();
+        let shard = index.shard(EndpointId(0));
         shard.map_or(0, |shard| shard.tree().levels())
     }
 
@@ -109,7 +108,7 @@ impl Stage {
     /// # Errors
     /// If the switches were given no room, or refuse.
     pub fn load(&mut self, keys: &[u64]) -> Result<NetworkSummary, ExperimentError> {
-        load(&mut self.rack, &mut self.index, keys)
+        load(&self.index, keys)
     }
 
     /// Looks the records up, one after the other. `share` is what is done of the experiment.
@@ -137,7 +136,7 @@ impl Stage {
             },
             ..IndexClientConfig::default()
         };
-        let client = self.rack.add_index_client(&mut self.index, CLIENT, config);
+        let client = self.index.client(CLIENT, config);
         let client = client.map_err(|error| failed("the client", error))?;
         let core = Core {
             cpu: Network::Rdma.cpu(),
@@ -183,33 +182,14 @@ pub fn with_index(config: &mut RackConfig, limits: Limits, servers: u16) {
 ///
 /// # Errors
 /// If the switches were given no room, or refuse.
-pub fn load(
-    rack: &mut SimulatedRack,
-    index: &mut Index,
-    keys: &[u64],
-) -> Result<NetworkSummary, ExperimentError> {
+pub fn load(index: &IndexService, keys: &[u64]) -> Result<NetworkSummary, ExperimentError> {
     let refused = |error: &dyn core::fmt::Display| failed("loading the switches", error);
-    rack.open_index_network(index, IndexNetworkSpec::default())
+    index
+        .open_network(IndexNetworkSpec::default())
         .map_err(|error| refused(&error))?;
-    let Some(network) = index.network_mut() else {
-        return Err(refused(&"it was not opened"));
-    };
-    network
-        .begin_load(rack, &KeyWeights::from_samples(keys))
-        .map_err(|error| refused(&error))?;
-    loop {
-        let progress = network.step(rack);
-        match progress.map_err(|error| refused(&error))? {
-            LoadProgress::Serves => break,
-            LoadProgress::More => {}
-            LoadProgress::Wait(until) => {
-                // Nobody runs yet: time is all that passes.
-                rack.run(until);
-            }
-            LoadProgress::Rest => return Err(refused(&"nothing was loaded")),
-        }
-    }
-    Ok(network.summary().clone())
+    let weights = KeyWeights::from_samples(keys);
+    let loaded = index.load_network_for(weights, TIME_LIMIT);
+    loaded.map_err(|error| refused(&error))
 }
 
 /// The testbed, with room for `memory` bytes of regions.

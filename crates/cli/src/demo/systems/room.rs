@@ -48,7 +48,7 @@ impl Room {
             with(&mut config, &needs);
         }
         for job in trees.iter().flat_map(|trees| [&trees.wide, &trees.led]) {
-            let needs = job.options.rack(&bare(&config), &job.nodes, TreePlan::RUNS);
+            let needs = job.options.rack(&bare(&config), &job.nodes);
             with(&mut config, &needs);
         }
         if chosen.contains(&SystemName::Messaging) {

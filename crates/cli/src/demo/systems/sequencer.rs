@@ -8,14 +8,15 @@ use super::yardstick;
 use crate::outcome::CliError;
 use crate::patience::Patience;
 use crate::perf::report::per_second;
-use crate::perf::sequencer::{at_word, in_switch};
 use crate::progress::Progress;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::{Instant as Moment, NodeId};
-use rackweave_controller::SequencerSpec;
-use rackweave_endpoint::sequencer::{AtomicSequencer, Sequencer, SequencerConfig, SequencerWord};
+use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
 use rackweave_rack::Node;
+use rackweave_rack::services::{
+    AttachedSequencer, SequencerOptions, SequencerPlacement, SequencerService,
+};
 use serde_json::json;
 use std::time::Instant;
 
@@ -47,9 +48,8 @@ impl Drawn {
 
 /// A client, and where it is.
 struct Client {
-    at: NodeId,
     node: Node,
-    sequencer: AtomicSequencer,
+    sequencer: AttachedSequencer,
 }
 
 /// Runs it.
@@ -63,36 +63,11 @@ pub fn run(stage: &Stage<'_>) -> Result<SystemReport, CliError> {
     let nodes: Vec<_> = (0..CLIENTS).map(|at| NodeId(at % host.0.max(1))).collect();
     let mut bar = Progress::new(stage.globals, "sequencer");
     stage.live.phase("sequencer: in the switch");
-    let id = rack.create_sequencer(SequencerSpec::default());
-    let id = id.map_err(CliError::run)?;
-    let connect = |at| in_switch(rack, at, id, SequencerConfig::default());
-    let switch = draw(stage, clients(stage, &nodes, connect)?)?;
+    let switch = draw(stage, &nodes, SequencerPlacement::Switch)?;
     bar.set(|| 0.5);
     stage.live.phase("sequencer: in a host's memory");
-    let handle = rack.node_at(host);
-    let made = handle.with(|nic| SequencerWord::new(nic, rack.memory(), 0));
-    let mut word = made.map_err(CliError::run)?;
-    let connect = |at| at_word(rack, at, (host, &mut word), SequencerConfig::default());
-    let hosted = draw(stage, clients(stage, &nodes, connect)?)?;
-    handle.with(|nic| word.close(nic));
-    rack.close_sequencer(id);
+    let hosted = draw(stage, &nodes, SequencerPlacement::Memory(host))?;
     Ok(report(stage, nodes.len(), switch, hosted))
-}
-
-/// A client on each node.
-fn clients(
-    stage: &Stage<'_>,
-    nodes: &[NodeId],
-    mut connect: impl FnMut(NodeId) -> Result<AtomicSequencer, CliError>,
-) -> Result<Vec<Client>, CliError> {
-    let client = |&at: &NodeId| {
-        Ok(Client {
-            at,
-            node: stage.rack.node_at(at),
-            sequencer: connect(at)?,
-        })
-    };
-    nodes.iter().map(client).collect()
 }
 
 fn report(stage: &Stage<'_>, clients: usize, switch: Drawn, hosted: Drawn) -> SystemReport {
@@ -120,8 +95,23 @@ fn report(stage: &Stage<'_>, clients: usize, switch: Drawn, hosted: Drawn) -> Sy
     system
 }
 
-/// Has every client draw numbers in a thread of its own, for a while, and checks all of them.
-fn draw(stage: &Stage<'_>, mut clients: Vec<Client>) -> Result<Drawn, CliError> {
+/// Has a client on each node draw numbers in a thread of its own, for a while, and checks all of
+/// them.
+fn draw(
+    stage: &Stage<'_>,
+    nodes: &[NodeId],
+    placement: SequencerPlacement,
+) -> Result<Drawn, CliError> {
+    let options = SequencerOptions::new(placement);
+    let made = SequencerService::with(stage.rack, &options).map_err(CliError::run)?;
+    let client = |&at: &NodeId| {
+        let sequencer = made.client(at, SequencerConfig::default());
+        Ok::<_, CliError>(Client {
+            node: stage.rack.node_at(at),
+            sequencer: sequencer.map_err(CliError::run)?,
+        })
+    };
+    let mut clients = nodes.iter().map(client).collect::<Result<Vec<_>, _>>()?;
     let span = stage.scale.span(SECONDS);
     let stop = AtomicBool::new(false);
     let started = Instant::now();
@@ -146,14 +136,8 @@ fn draw(stage: &Stage<'_>, mut clients: Vec<Client>) -> Result<Drawn, CliError> 
         joined.collect()
     });
     let nanos = started.elapsed().as_nanos() as u64;
-    for Client {
-        at,
-        node,
-        sequencer,
-    } in clients
-    {
-        stage.rack.detach_sequencer((at, sequencer.qpn()));
-        node.with(|nic| sequencer.close(nic));
+    for client in clients {
+        made.release(client.sequencer);
     }
     let drawn = drawn.into_iter().collect::<Result<Vec<_>, _>>()?;
     let (numbers, problem) = match each_once(drawn) {
@@ -171,9 +155,7 @@ impl Client {
     /// Keeps calls under way until it is over, and waits for the last ones. What was drawn, with
     /// numbers that follow one another as one range.
     fn draw(&mut self, is_over: &dyn Fn() -> bool) -> Result<Vec<Range<u64>>, CliError> {
-        let Self {
-            node, sequencer, ..
-        } = self;
+        let Self { node, sequencer } = self;
         let mut drawn: Vec<Range<u64>> = Vec::new();
         let mut patience = Patience::new(node);
         let (mut left, mut round, mut over) = (CALLS, 0u32, false);

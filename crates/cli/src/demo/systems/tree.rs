@@ -11,8 +11,7 @@ use super::report::{Measure, SystemReport};
 use super::scale::Scale;
 use crate::demo::Plan;
 use crate::outcome::CliError;
-use rackweave_bench::index::embedded::Loaded;
-use rackweave_bench::index::{Access, IndexOptions, Job, Nodes, Outcome};
+use rackweave_bench::index::{Access, IndexOptions, Job, Loaded, Nodes, Outcome};
 use rackweave_workload::ycsb::{Workload, YcsbOptions};
 use serde_json::{Value, json};
 
@@ -43,9 +42,6 @@ pub struct TreePlan {
 }
 
 impl TreePlan {
-    /// Runs of clients over one tree, at most.
-    pub const RUNS: u16 = 2;
-
     /// The plan for a rack of these nodes.
     ///
     /// # Errors
@@ -100,7 +96,7 @@ pub fn run(stage: &Stage<'_>, plan: &TreePlan) -> Result<SystemReport, CliError>
 fn over(stage: &Stage<'_>, job: &Job, ways: &[Access]) -> Result<Vec<Ran>, CliError> {
     let mut clock = Clock::new(stage.globals, "tree", stage.scale.span(SECONDS));
     let progress = &mut |phase, fraction: f64| clock.goes_on(phase, fraction);
-    let loaded = Loaded::new(stage.rack, job, TreePlan::RUNS, progress);
+    let loaded = Loaded::new(stage.rack, job, progress);
     let mut loaded = loaded.map_err(CliError::run)?;
     let mut ran = Vec::new();
     for &access in ways {

@@ -5,16 +5,14 @@ use crate::outcome::CliError;
 use crate::patience::Patience;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::{NodeId, Rng};
-use rackweave_controller::connect::PairAttributes;
-use rackweave_endpoint::btree::TreeConfig;
 use rackweave_endpoint::index::{
-    Access, Answer, EndpointId, IndexClient, IndexClientConfig, Op, PartitionMap, ReaderConfig,
+    Access, Answer, EndpointId, IndexClient, IndexClientConfig, Op, ReaderConfig,
 };
 use rackweave_endpoint::rpc::ClientConfig;
 use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::services::{IndexOptions, IndexService};
 use rackweave_rack::statistics::RackObserver;
-use rackweave_rack::{EmbeddedRack, Index, IndexEndpointSpec, IndexSpec, Node, RackConfig};
-use rackweave_verbs::Mtu;
+use rackweave_rack::{Attached, EmbeddedRack, Node, RackConfig};
 use std::time::Instant;
 
 const CLIENT: NodeId = NodeId(0);
@@ -33,28 +31,29 @@ pub struct Remotely {
 /// A rack with an index that has all records.
 pub struct Rig {
     rack: EmbeddedRack,
-    index: Index,
+    index: IndexService,
 }
 
 impl Rig {
-    pub fn new(config: &RackConfig, task: &Task<'_>, tree: &TreeConfig) -> Result<Self, CliError> {
+    pub fn new(config: &RackConfig, task: &Task<'_>, node_bytes: u32) -> Result<Self, CliError> {
         let mut config = config.clone();
         config.node = vec![
             NodeConfig::new("client", Role::Compute),
             NodeConfig::new("server", Role::Storage),
         ];
-        config.memory_limit = config.memory_limit.max(tree.bytes() + (256 << 20));
-        let rack = EmbeddedRack::new(&config)?;
-        let spec = IndexSpec {
-            endpoints: vec![IndexEndpointSpec::new(SERVER, *tree)],
-            map: PartitionMap::whole(1, ENDPOINT).map_err(CliError::run)?,
-            attributes: PairAttributes {
-                mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or_default(),
-                ..PairAttributes::default()
-            },
+        let options = IndexOptions {
+            nodes: vec![SERVER],
+            keys: task.records,
+            value_max: 8,
+            node_bytes,
+            ..IndexOptions::default()
         };
-        let index = rack.create_index(spec).map_err(CliError::run)?;
-        let shard = index.shard(ENDPOINT);
+        let spec = options.spec(&config).map_err(CliError::run)?;
+        let bytes = spec.endpoints[0].tree.bytes();
+        config.memory_limit = config.memory_limit.max(bytes + (256 << 20));
+        let rack = EmbeddedRack::new(&config)?;
+        let index = IndexService::with_spec(&rack, spec, None, None).map_err(CliError::run)?;
+        let shard = index.index().shard(ENDPOINT).cloned();
         let shard = shard.ok_or_else(|| CliError::run("the endpoint does not run"))?;
         // In the order in which the local tree got them, so that both have the same shape.
         for key in task.shuffled() {
@@ -94,7 +93,7 @@ impl Rig {
             },
             ..defaults
         };
-        let client = self.rack.add_index_client(&mut self.index, CLIENT, config);
+        let client = self.index.client(CLIENT, config);
         let mut asker = Asker {
             client: client.map_err(CliError::run)?,
             node: self.rack.node_at(CLIENT),
@@ -105,18 +104,12 @@ impl Rig {
             sound: true,
         };
         let driver = self.rack.progress();
-        let server = self.index.servers(ENDPOINT)[0].clone();
-        let node = self.rack.node_at(SERVER);
-        // It learns of the client: its receive requests are there before the first request is.
-        let now = node.now();
-        node.with(|nic| server.poll(now, nic));
         let ended = AtomicBool::new(false);
         let took = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut patience = Patience::new(&*driver);
                 while !ended.load(Ordering::Relaxed) {
-                    let now = node.now();
-                    patience.wait(node.with(|nic| server.poll(now, nic)));
+                    patience.wait(self.index.serve());
                 }
             });
             let mut patience = Patience::new(&*driver);
@@ -136,15 +129,14 @@ impl Rig {
                 .map(|_| super::ratio(reader.reads as f64, reader.lookups as f64)),
             sound: asker.sound && asker.done > 0,
         };
-        let (node, client) = (asker.node, asker.client);
-        node.with(|nic| client.close(nic));
+        self.index.release(asker.client);
         Ok(measured)
     }
 }
 
 /// A client that keeps its window full.
 struct Asker {
-    client: IndexClient,
+    client: Attached<IndexClient>,
     node: Node,
     rng: Rng,
     /// Tickets and keys of the last questions.

@@ -8,7 +8,7 @@ use rackweave_verbs::{CqError, Mtu, QpError, RegisterError};
 use rackweave_wire::fabric::tree::{Layout, NodePointer};
 
 /// Where the tree of an endpoint is, for those who READ it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct RemoteTree {
     /// The name that every tree node bears.
     pub tree: u64,

@@ -19,6 +19,15 @@ use std::time::{Duration as Time, Instant};
 
 const ITEM: usize = 4096;
 
+#[test]
+fn no_node_has_the_name_of_another_party() {
+    let others = [rackweave_control::CONTROLLER_NAME, OPERATOR_NAME];
+    let mut others = others
+        .iter()
+        .chain(&rackweave_control::keys::NAMES_RESERVED);
+    assert!(others.all(|name| crate::config::hosted::NAMES_RESERVED.contains(name)));
+}
+
 /// Numbers the items that it pushes, or checks the numbers of those that it pops.
 struct Counting;
 

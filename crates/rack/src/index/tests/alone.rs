@@ -5,8 +5,8 @@ use super::*;
 /// One thread does everything of an embedded rack: servers, switch, one client.
 struct Alone {
     rack: EmbeddedRack,
-    index: Index,
-    client: IndexClient,
+    index: IndexService,
+    client: Attached<IndexClient>,
 }
 
 impl Alone {
@@ -23,14 +23,12 @@ impl Alone {
         // A server that is gone is noticed at once, since its queue pair is.
         spec.attributes.timeout = Duration::from_millis(1);
         spec.attributes.retries = 2;
-        let mut index = rack.create_index(spec).unwrap();
+        let index = make(&rack, spec);
         let config = IndexClientConfig {
             access,
             ..IndexClientConfig::default()
         };
-        let client = rack
-            .add_index_client(&mut index, NodeId(2), config)
-            .unwrap();
+        let client = index.client(NodeId(2), config).unwrap();
         Self {
             rack,
             index,
@@ -39,15 +37,7 @@ impl Alone {
     }
 
     fn drive(&self) {
-        for endpoint in self.index.endpoints() {
-            let node = self
-                .rack
-                .node_at(self.index.spec().endpoints[endpoint.index()].node);
-            let now = node.now();
-            for server in self.index.servers(endpoint) {
-                node.with(|nic| server.poll(now, nic));
-            }
-        }
+        self.index.serve();
         self.rack.progress().drive();
     }
 
@@ -63,16 +53,6 @@ impl Alone {
             self.drive();
         }
         panic!("{op:?} does not end");
-    }
-
-    fn attach(&mut self, endpoint: EndpointId) {
-        let Self {
-            rack,
-            index,
-            client,
-        } = self;
-        rack.attach_index_client(index, NodeId(2), client, endpoint)
-            .unwrap();
     }
 }
 
@@ -95,15 +75,13 @@ fn an_endpoint_that_restarts_is_empty_and_the_others_are_not() {
             let value = Answer::Value(Some(b"before  "[..].into()));
             assert_eq!(alone.ask(&get(key)), Ok(value));
         }
-        let Alone { rack, index, .. } = &mut alone;
-        rack.kill_index_endpoint(index, DPU);
+        alone.index.kill(DPU);
         let error = alone.ask(&put(right, b"unknown ")).unwrap_err();
         let possible = [IndexError::OutcomeUnknown(DPU), IndexError::Gone(DPU)];
         assert!(possible.contains(&error), "{error}");
         assert_eq!(alone.ask(&get(right)), Err(IndexError::Gone(DPU)));
         assert!(alone.client.is_gone(DPU) && !alone.client.is_gone(HOST));
-        let Alone { rack, index, .. } = &mut alone;
-        let loss = rack.restart_index_endpoint(index, DPU).unwrap();
+        let loss = alone.index.restart(DPU).unwrap();
         let lost = Part {
             low: right,
             last: u64::MAX,
@@ -111,7 +89,7 @@ fn an_endpoint_that_restarts_is_empty_and_the_others_are_not() {
         };
         assert_eq!(loss.lost, Some(lost));
         assert_eq!(loss.map.version(), 2);
-        alone.attach(DPU);
+        alone.index.attach(&mut alone.client, DPU).unwrap();
         assert_eq!(alone.ask(&get(right)), Ok(Answer::Value(None)));
         let value = Answer::Value(Some(b"before  "[..].into()));
         assert_eq!(alone.ask(&get(left)), Ok(value));
@@ -128,7 +106,7 @@ fn a_set_up_that_makes_no_sense_is_refused() {
     let check = |change: &dyn Fn(&mut IndexSpec), expect: &str| {
         let mut spec = spec(8);
         change(&mut spec);
-        let error = alone.rack.create_index(spec).unwrap_err();
+        let error = set_up::create(&alone.rack, spec).unwrap_err();
         assert_eq!(error.to_string(), expect);
     };
     check(
@@ -151,7 +129,7 @@ fn a_set_up_that_makes_no_sense_is_refused() {
     let mut spec = spec(8);
     tree(&mut spec);
     assert!(matches!(
-        alone.rack.create_index(spec),
+        set_up::create(&alone.rack, spec),
         Err(IndexSetUpError::Tree(_))
     ));
 }

@@ -1,13 +1,9 @@
 //! Requests as UDP datagrams on simulated and embedded racks.
 
 use super::*;
-use crate::build::Address;
 use crate::config::FaultSection;
-use rackweave_endpoint::index::{
-    DatagramClient, DatagramClientConfig, DatagramServer, DatagramServerConfig,
-};
+use rackweave_endpoint::index::{DatagramClient, DatagramClientConfig, DatagramServerConfig};
 use rackweave_verbs::{BindError, DatagramError, Datagrams};
-use rackweave_wire::fabric::lookup::PORT;
 use std::net::Ipv4Addr;
 
 /// A NIC behind which a switch fills tree nodes in: any that there may be.
@@ -44,12 +40,14 @@ impl Datagrams for Hinting<'_> {
     }
 }
 
-struct DatagramServerActor(DatagramServer);
+struct DatagramServerActor(SharedDatagramServer);
 
 impl Actor for DatagramServerActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let now = context.now();
-        match self.0.poll(now, context.nic()) {
+        let mut server = self.0.lock();
+        let server = server.as_mut().expect("it outlives everybody");
+        match server.poll(now, context.nic()) {
             0 => Step::WaitForPacket,
             served => Step::Compute(Duration::from_nanos(300) * u64::from(served)),
         }
@@ -134,6 +132,13 @@ impl Actor for DatagramClientActor {
     }
 }
 
+fn datagram_spec() -> IndexSpec {
+    IndexSpec {
+        datagrams: Some(DatagramServerConfig::new(0)),
+        ..spec(64)
+    }
+}
+
 /// Two endpoints and three clients; the packets' trace.
 fn check_datagrams(seed: u64, faults: FaultSection, hinting: bool) -> u64 {
     let config = RackConfig {
@@ -147,16 +152,10 @@ fn check_datagrams(seed: u64, faults: FaultSection, hinting: bool) -> u64 {
         ..RackConfig::default()
     };
     let mut rack = SimulatedRack::new(&config).unwrap();
-    let index = rack.create_index(spec(64)).unwrap();
-    for endpoint in [HOST, DPU] {
-        let node = index.spec().endpoints[endpoint.index()].node;
-        let shard = index.shard(endpoint).unwrap().clone();
-        let incarnation = seed << 32 | u64::from(endpoint.0) << 16;
-        let server = DatagramServer::new(shard, DatagramServerConfig::new(incarnation));
-        let mut nic = rack.nic_mut(node).expect("it is alive");
-        server.bind(nic.datagrams().expect("a NIC")).unwrap();
-        drop(nic);
-        rack.spawn_server(node, Box::new(DatagramServerActor(server)));
+    let index = make(&rack, datagram_spec());
+    for (_, node, server) in index.index().datagram_servers() {
+        let server = DatagramServerActor(server.clone());
+        rack.spawn_server(node, Box::new(server));
     }
     let mut rng = Rng::new(seed);
     let (ended, begun) = (Done::default(), std::sync::Arc::new(AtomicU64::new(0)));
@@ -170,15 +169,7 @@ fn check_datagrams(seed: u64, faults: FaultSection, hinting: bool) -> u64 {
             tries_max: 40,
             ..DatagramClientConfig::new(seed << 8 | me)
         };
-        let mut nic = rack.nic_mut(NodeId(2)).expect("it is alive");
-        let mut client = DatagramClient::new(&mut *nic, map, config).unwrap();
-        drop(nic);
-        for endpoint in [HOST, DPU] {
-            let node = index.spec().endpoints[endpoint.index()].node;
-            client
-                .attach(endpoint, (Address::of_node(node).ip, PORT))
-                .unwrap();
-        }
+        let client = index.datagram_client_by(map, NodeId(2), config).unwrap();
         let actor = DatagramClientActor {
             client,
             rng: rng.fork(&format!("client {me}")),
@@ -198,7 +189,13 @@ fn check_datagrams(seed: u64, faults: FaultSection, hinting: bool) -> u64 {
     assert_eq!(ended.load(Ordering::Relaxed), CLIENTS);
     assert_eq!(begun.load(Ordering::Relaxed) > 20, hinting, "seed {seed}");
     for endpoint in [HOST, DPU] {
-        index.shard(endpoint).unwrap().tree().check().unwrap();
+        index
+            .index()
+            .shard(endpoint)
+            .unwrap()
+            .tree()
+            .check()
+            .unwrap();
     }
     rack.trace_hash()
 }
@@ -221,54 +218,4 @@ fn requests_survive_what_links_do() {
 fn a_run_repeats_exactly() {
     let run = || check_datagrams(5, FaultSection::default(), true);
     assert_eq!(run(), run());
-}
-
-#[test]
-fn nodes_of_an_embedded_rack_send_them_too() {
-    let config = RackConfig {
-        driver_threads: 0,
-        ..RackConfig::default()
-    };
-    let rack = EmbeddedRack::new(&config).unwrap();
-    let index = rack.create_index(spec(64)).unwrap();
-    let shard = index.shard(HOST).unwrap().clone();
-    let mut server = DatagramServer::new(shard, DatagramServerConfig::new(9));
-    let (host, client_node) = (rack.node_at(NodeId(0)), rack.node_at(NodeId(2)));
-    host.with(|nic| server.bind(nic.datagrams().expect("a NIC")))
-        .unwrap();
-    let config = DatagramClientConfig {
-        // In real time: nothing is lost here, and nothing must be given up.
-        timeout: Duration::from_millis(50),
-        timeout_max: Duration::from_secs(1),
-        tries_max: 100,
-        ..DatagramClientConfig::new(1)
-    };
-    let made = client_node
-        .with(|nic| DatagramClient::new(nic.datagrams().expect("a NIC"), index.map(), config));
-    let mut client = made.unwrap();
-    client
-        .attach(HOST, (Address::of_node(NodeId(0)).ip, PORT))
-        .unwrap();
-    let progress = rack.progress();
-    let mut finish = |op: &Op<'_>| {
-        let ticket = client.begin(op).unwrap();
-        loop {
-            let reply = client_node.with(|nic| {
-                let nic = nic.datagrams().expect("a NIC");
-                client.poll(client_node.now(), nic)
-            });
-            if let Some(reply) = reply {
-                assert_eq!(reply.ticket, ticket);
-                return reply.result;
-            }
-            host.with(|nic| server.poll(host.now(), nic.datagrams().expect("a NIC")));
-            progress.drive();
-        }
-    };
-    for key in 0..50 {
-        let value = &[key as u8; 40];
-        assert_eq!(finish(&Op::Put { key, value }), Ok(Answer::Found(false)));
-        let value = Answer::Value(Some(value[..].into()));
-        assert_eq!(finish(&Op::Get { key }), Ok(value));
-    }
 }

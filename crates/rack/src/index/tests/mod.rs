@@ -5,6 +5,7 @@ mod datagrams;
 
 use super::*;
 use crate::config::{NodeConfig, Role};
+use crate::services::IndexService;
 use crate::{EmbeddedRack, SimulatedRack};
 use crate::{RackConfig, RunEnd};
 use rackweave_base::{Duration, Rng};
@@ -50,7 +51,7 @@ enum Expect {
 
 /// Changes and reads its own keys, several at a time, never two operations on one key.
 struct ClientActor {
-    client: IndexClient,
+    client: Attached<IndexClient>,
     rng: Rng,
     me: u64,
     clients: u64,
@@ -184,22 +185,20 @@ fn spec(value_max: u32) -> IndexSpec {
         value_max,
         ..TreeConfig::for_keys(2 * KEYS, 512, value_max)
     };
-    IndexSpec {
-        endpoints: vec![
-            IndexEndpointSpec {
-                threads: 2,
-                ..IndexEndpointSpec::new(NodeId(0), tree)
-            },
-            IndexEndpointSpec::new(NodeId(1), tree),
-        ],
-        map: PartitionMap::split(&[KEYS / 2]).unwrap(),
-        attributes: PairAttributes::default(),
-    }
+    let host = IndexEndpointSpec {
+        threads: 2,
+        ..IndexEndpointSpec::new(NodeId(0), tree)
+    };
+    let endpoints = vec![host, IndexEndpointSpec::new(NodeId(1), tree)];
+    IndexSpec::new(endpoints, PartitionMap::split(&[KEYS / 2]).unwrap())
 }
 
-fn serve(rack: &mut SimulatedRack, index: &Index, endpoint: EndpointId) {
-    let node = index.spec().endpoints[endpoint.index()].node;
-    for server in index.servers(endpoint) {
+fn make(rack: &Rack, spec: IndexSpec) -> IndexService {
+    IndexService::with_spec(rack, spec, None, None).unwrap()
+}
+
+fn serve(rack: &mut SimulatedRack, index: &IndexService) {
+    for (_, node, server) in index.index().servers() {
         // Servers outlive everybody.
         rack.spawn_server(node, Box::new(ServerActor(server.clone())));
     }
@@ -210,7 +209,7 @@ fn check_history(
     seed: u64,
     lengths: &'static [usize],
     ways: &[(Way, u64)],
-    during: impl FnMut(&mut SimulatedRack, &mut Index, u64),
+    during: impl FnMut(&mut SimulatedRack, &IndexService, u64),
 ) {
     check_history_with(seed, lengths, ways, |_, _, _| {}, during);
 }
@@ -222,15 +221,13 @@ fn check_history_with(
     seed: u64,
     lengths: &'static [usize],
     ways: &[(Way, u64)],
-    others: impl FnOnce(&mut SimulatedRack, &mut Index, &Done),
-    mut during: impl FnMut(&mut SimulatedRack, &mut Index, u64),
+    others: impl FnOnce(&mut SimulatedRack, &IndexService, &Done),
+    mut during: impl FnMut(&mut SimulatedRack, &IndexService, u64),
 ) {
     let mut rack = rack(seed);
     let longest = *lengths.iter().max().unwrap();
-    let mut index = rack.create_index(spec(longest.max(8) as u32)).unwrap();
-    for endpoint in [HOST, DPU] {
-        serve(&mut rack, &index, endpoint);
-    }
+    let index = make(&rack, spec(longest.max(8) as u32));
+    serve(&mut rack, &index);
     let done = std::sync::Arc::new(AtomicU64::new(0));
     let mut rng = Rng::new(seed);
     for (me, &(access, cache_bytes)) in ways.iter().enumerate() {
@@ -248,9 +245,7 @@ fn check_history_with(
             },
             ..IndexClientConfig::default()
         };
-        let client = rack
-            .add_index_client(&mut index, NodeId(2), config)
-            .unwrap();
+        let client = index.client(NodeId(2), config).unwrap();
         let actor = ClientActor {
             client,
             rng: rng.fork(&format!("client {me}")),
@@ -264,20 +259,26 @@ fn check_history_with(
         };
         rack.spawn(NodeId(2), Box::new(actor));
     }
-    others(&mut rack, &mut index, &done);
+    others(&mut rack, &index, &done);
     let mut step = 0;
     loop {
         step += 1;
         match rack.run(Instant::from_nanos(step * 20_000)) {
             RunEnd::Done => break,
-            RunEnd::Deadline => during(&mut rack, &mut index, step),
+            RunEnd::Deadline => during(&mut rack, &index, step),
             end => panic!("seed {seed}: {end:?}"),
         }
         assert!(step < 100_000, "seed {seed}: it does not end");
     }
     assert_eq!(done.load(Ordering::Relaxed), ways.len() as u64);
     for endpoint in [HOST, DPU] {
-        index.shard(endpoint).unwrap().tree().check().unwrap();
+        index
+            .index()
+            .shard(endpoint)
+            .unwrap()
+            .tree()
+            .check()
+            .unwrap();
     }
 }
 
@@ -297,7 +298,7 @@ fn clients_of_both_kinds_see_what_they_wrote() {
 
 /// Moves the boundary to and fro as long as there are clients.
 struct Shaker {
-    coordinator: Coordinator,
+    coordinator: Attached<Coordinator>,
     rng: Rng,
     clients: u64,
     done: std::sync::Arc<AtomicU64>,
@@ -375,14 +376,12 @@ fn ranges_move_while_clients_write_and_read() {
         };
         let moves = std::sync::Arc::new(AtomicU64::new(0));
         let shaker =
-            |rack: &mut SimulatedRack, index: &mut Index, done: &std::sync::Arc<AtomicU64>| {
+            |rack: &mut SimulatedRack, index: &IndexService, done: &std::sync::Arc<AtomicU64>| {
                 let config = CoordinatorConfig {
                     chunk: 20,
                     ..CoordinatorConfig::default()
                 };
-                let coordinator = rack
-                    .add_index_coordinator(index, NodeId(2), config)
-                    .unwrap();
+                let coordinator = index.coordinator(NodeId(2), config).unwrap();
                 let shaker = Shaker {
                     coordinator,
                     rng: Rng::new(seed),

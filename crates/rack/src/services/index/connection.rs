@@ -1,13 +1,14 @@
 //! One thread's connection to an index.
 
 use super::{CallError, IndexService, IndexServiceError};
-use crate::Node;
 use crate::services::{TIME_LIMIT, wait_within};
+use crate::{Attached, Node};
 use core::ops::RangeInclusive;
 use rackweave_base::Duration;
 use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{
-    Answer, BeginError, EndpointId, IndexClient, Op, Reply, Ticket, Value,
+    Answer, BeginError, ClientStatistics, DatagramClient, EndpointId, IndexClient, Op,
+    ReaderStatistics, Reply, Ticket, Value,
 };
 use std::collections::{HashSet, VecDeque};
 
@@ -25,7 +26,7 @@ use std::collections::{HashSet, VecDeque};
 #[derive(Debug)]
 pub struct IndexConnection {
     /// Always there, until it is dropped.
-    client: Option<IndexClient>,
+    client: Option<Client>,
     service: IndexService,
     node: Node,
     time_limit: Duration,
@@ -37,8 +38,54 @@ pub struct IndexConnection {
 
 const THERE: &str = "a connection has its client until it is dropped";
 
+/// What it is made of.
+#[derive(Debug)]
+pub(super) enum Client {
+    Connected(Box<Attached<IndexClient>>),
+    Datagrams(Box<DatagramClient>),
+}
+
+impl From<Attached<IndexClient>> for Client {
+    fn from(client: Attached<IndexClient>) -> Self {
+        Self::Connected(Box::new(client))
+    }
+}
+
+impl From<DatagramClient> for Client {
+    fn from(client: DatagramClient) -> Self {
+        Self::Datagrams(Box::new(client))
+    }
+}
+
+impl Client {
+    fn begin(&mut self, op: &Op<'_>) -> Result<Ticket, BeginError> {
+        match self {
+            Self::Connected(client) => client.begin(op),
+            Self::Datagrams(client) => client.begin(op),
+        }
+    }
+
+    fn advance(&mut self, node: &Node) -> bool {
+        let now = node.now();
+        node.with(|verbs| match self {
+            Self::Connected(client) => client.advance(now, verbs),
+            Self::Datagrams(client) => {
+                let datagrams = verbs.datagrams();
+                datagrams.is_some_and(|datagrams| client.advance(now, datagrams))
+            }
+        })
+    }
+
+    fn take(&mut self) -> Option<Reply> {
+        match self {
+            Self::Connected(client) => client.take(),
+            Self::Datagrams(client) => client.take(),
+        }
+    }
+}
+
 impl IndexConnection {
-    pub(super) fn new(service: IndexService, node: Node, client: IndexClient) -> Self {
+    pub(super) fn new(service: IndexService, node: Node, client: Client) -> Self {
         Self {
             client: Some(client),
             node,
@@ -180,8 +227,8 @@ impl IndexConnection {
     /// Gets on with everything: true if anything happened.
     pub fn advance(&mut self) -> bool {
         let served = self.service.serve();
-        let (client, now) = (self.client.as_mut().expect(THERE), self.node.now());
-        let came = self.node.with(|nic| client.advance(now, nic));
+        let client = self.client.as_mut().expect(THERE);
+        let came = client.advance(&self.node);
         while let Some(reply) = client.take() {
             if !self.given_up.remove(&reply.ticket) {
                 self.replies.push_back(reply);
@@ -204,10 +251,11 @@ impl IndexConnection {
     /// # Errors
     /// If the endpoint is dead, or there is no room.
     pub fn reconnect(&mut self, endpoint: EndpointId) -> Result<(), IndexServiceError> {
-        let rack = self.service.rack().clone();
-        let client = self.client.as_mut().expect(THERE);
-        let mut index = self.service.index();
-        Ok(rack.attach_index_client(&mut index, self.node.id(), client, endpoint)?)
+        match self.client.as_mut().expect(THERE) {
+            Client::Connected(client) => Ok(self.service.attach(client, endpoint)?),
+            // Nothing is kept that could have broken.
+            Client::Datagrams(_) => Ok(()),
+        }
     }
 
     /// How long calls that wait do so.
@@ -220,9 +268,20 @@ impl IndexConnection {
         self.time_limit = limit;
     }
 
-    /// The machine: its statistics, its map, whether it asks the network.
-    pub fn client(&self) -> &IndexClient {
-        self.client.as_ref().expect(THERE)
+    /// What its operations have seen.
+    pub fn statistics(&self) -> ClientStatistics {
+        match self.client.as_ref().expect(THERE) {
+            Client::Connected(client) => client.statistics(),
+            Client::Datagrams(client) => client.statistics(),
+        }
+    }
+
+    /// What its READs have seen; nothing if it makes none.
+    pub fn reader_statistics(&self) -> ReaderStatistics {
+        match self.client.as_ref().expect(THERE) {
+            Client::Connected(client) => client.reader_statistics(),
+            Client::Datagrams(_) => ReaderStatistics::default(),
+        }
     }
 
     /// The node that it is at.
@@ -238,8 +297,14 @@ impl IndexConnection {
 
 impl Drop for IndexConnection {
     fn drop(&mut self) {
-        if let Some(client) = self.client.take() {
-            self.node.with(|nic| client.close(nic));
+        match self.client.take() {
+            Some(Client::Connected(client)) => self.service.release(*client),
+            Some(Client::Datagrams(client)) => self.node.with(|verbs| {
+                if let Some(datagrams) = verbs.datagrams() {
+                    client.close(datagrams);
+                }
+            }),
+            None => {}
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Who moves keys between the endpoints of an index.
 
 use super::{IndexMoveError, IndexService};
-use crate::Node;
 use crate::services::wait_within;
+use crate::{Attached, Node};
 use rackweave_base::Duration;
 use rackweave_endpoint::index::{
     BeginMoveError, Coordinator, CoordinatorEvent, EndpointId, PartitionMap, Step,
@@ -19,7 +19,7 @@ use rackweave_endpoint::index::{
 #[derive(Debug)]
 pub struct IndexCoordinator {
     /// Always there, until it is dropped.
-    coordinator: Option<Coordinator>,
+    coordinator: Option<Attached<Coordinator>>,
     service: IndexService,
     node: Node,
 }
@@ -27,7 +27,11 @@ pub struct IndexCoordinator {
 const THERE: &str = "it has its machine until it is dropped";
 
 impl IndexCoordinator {
-    pub(super) fn new(service: IndexService, node: Node, coordinator: Coordinator) -> Self {
+    pub(super) fn new(
+        service: IndexService,
+        node: Node,
+        coordinator: Attached<Coordinator>,
+    ) -> Self {
         Self {
             coordinator: Some(coordinator),
             node,
@@ -86,17 +90,15 @@ impl IndexCoordinator {
     /// # Errors
     /// If the endpoint is dead, or there is no room.
     pub fn reconnect(&mut self, endpoint: EndpointId) -> Result<(), super::IndexServiceError> {
-        let rack = self.service.rack().clone();
         let coordinator = self.coordinator.as_mut().expect(THERE);
-        let mut index = self.service.index();
-        Ok(rack.attach_index_coordinator(&mut index, self.node.id(), coordinator, endpoint)?)
+        Ok(self.service.attach(coordinator, endpoint)?)
     }
 }
 
 impl Drop for IndexCoordinator {
     fn drop(&mut self) {
         if let Some(coordinator) = self.coordinator.take() {
-            self.node.with(|nic| coordinator.close(nic));
+            self.service.release(coordinator);
         }
     }
 }

@@ -12,16 +12,35 @@ pub use coordinator::IndexCoordinator;
 pub use error::{CallError, IndexMoveError, IndexServiceError};
 pub use options::{IndexOptions, KEYS_MAX, VALUE_MAX};
 
-use crate::index::network::{IndexCounters, IndexNetworkError, LoadProgress, NetworkSummary};
+use crate::index::network::{
+    IndexCounters, IndexNetworkError, IndexNetworkSpec, LoadProgress, NetworkSummary,
+};
+use crate::index::{
+    Attach, Attached, EndpointReply, EndpointRequest, EndpointWay, SharedDatagramServer, set_up,
+};
 use crate::services::wait_within;
-use crate::{Index, IndexLoss, IndexSetUpError, Node, Rack, SharedServer};
+use crate::{Address, Index, IndexLoss, IndexSetUpError, IndexSpec, Node, Rack, SharedServer};
 use adapting::Adapting;
-use rackweave_base::{Duration, NodeId};
-use rackweave_controller::index::KeyWeights;
+use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_controller::index::{AdapterConfig, KeyWeights};
 use rackweave_endpoint::index::{
-    Access, CoordinatorConfig, EndpointId, IndexClientConfig, PartitionMap,
+    Access, Coordinator, CoordinatorConfig, DatagramClient, DatagramClientConfig, EndpointId,
+    IndexClient, IndexClientConfig, PartitionMap, Shard,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Steps of a load that is waited for between two turns of who drives the rack.
+const STEPS_AT_ONCE: usize = 64;
+
+/// How far a load has come that is waited for.
+enum Loading {
+    /// The switches have to be waited for.
+    Waits,
+    /// There is more to do.
+    GoesOn,
+    /// It serves.
+    Done(Box<NetworkSummary>),
+}
 
 /// An index of a rack: keys are 64-bit numbers, values bytes. Clones of it are the same. A rack may
 /// have several. The index goes when the last of its services and connections is dropped.
@@ -32,18 +51,38 @@ pub struct IndexService(Arc<Served>);
 struct Served {
     rack: Rack,
     index: Mutex<Index>,
-    servers: RwLock<Vec<(Node, SharedServer)>>,
+    servers: RwLock<Servers>,
     value_max: u32,
     /// Who has the switches loaded, if there is a network.
     adapting: Option<Adapting>,
 }
 
+/// The server threads of the endpoints that are here, with their nodes.
+#[derive(Debug)]
+struct Servers {
+    connected: Vec<(Node, SharedServer)>,
+    datagrams: Vec<(Node, SharedDatagramServer)>,
+}
+
+impl Servers {
+    fn of(rack: &Rack, index: &Index) -> Self {
+        let connected = index.servers();
+        let datagrams = index.datagram_servers();
+        Self {
+            connected: connected
+                .map(|(_, node, server)| (rack.node_at(node), server.clone()))
+                .collect(),
+            datagrams: datagrams
+                .map(|(_, node, server)| (rack.node_at(node), server.clone()))
+                .collect(),
+        }
+    }
+}
+
 impl Drop for Served {
     fn drop(&mut self) {
         let index = self.index.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for endpoint in index.endpoints() {
-            self.rack.kill_index_endpoint(index, endpoint);
-        }
+        set_up::destroy(&self.rack, index);
     }
 }
 
@@ -54,25 +93,57 @@ impl IndexService {
     /// If an option is out of range, or a node or the switches lack room.
     pub fn new(rack: &Rack, options: &IndexOptions) -> Result<Self, IndexServiceError> {
         let spec = options.spec(rack.config())?;
-        let mut index = rack.create_index(spec)?;
-        if let Some(network) = options.network {
-            let opened = rack.open_index_network(&mut index, network);
-            if let Err(error) = opened {
-                for endpoint in index.endpoints() {
-                    rack.kill_index_endpoint(&mut index, endpoint);
-                }
-                return Err(error.into());
-            }
+        Self::with_spec(rack, spec, options.network, options.adapt)
+    }
+
+    /// The same with every setting of endpoints. `network` and `adapt` are as in [`IndexOptions`].
+    ///
+    /// # Errors
+    /// If the specification makes no sense, or a node or the switches lack room.
+    pub fn with_spec(
+        rack: &Rack,
+        spec: IndexSpec,
+        network: Option<IndexNetworkSpec>,
+        adapt: Option<AdapterConfig>,
+    ) -> Result<Self, IndexServiceError> {
+        let adapt = adapt.filter(|_| network.is_some());
+        let made = Self::of(rack, set_up::create(rack, spec)?, adapt);
+        if let Some(network) = network {
+            made.open_network(network)?;
         }
-        let adapts = options.adapt.filter(|_| options.network.is_some());
-        let service = Self(Arc::new(Served {
+        Ok(made)
+    }
+
+    /// Opens an index to the network that was not opened when it was made. What is connected
+    /// already takes part, and what will be.
+    ///
+    /// # Errors
+    /// If no switch leads queries, or has room for the endpoints and their clients.
+    pub fn open_network(&self, spec: IndexNetworkSpec) -> Result<(), IndexSetUpError> {
+        set_up::open_network(self.rack(), &mut self.index(), spec)
+    }
+
+    /// An index whose endpoints are in another process, which has it as `spec` says and answers
+    /// what `way` is given by [`IndexService::answer`].
+    pub fn elsewhere(rack: &Rack, spec: IndexSpec, way: Arc<EndpointWay>) -> Self {
+        Self::of(rack, Index::elsewhere(spec, way), None)
+    }
+
+    fn of(rack: &Rack, index: Index, adapt: Option<AdapterConfig>) -> Self {
+        let endpoints = &index.spec().endpoints;
+        let value_max = endpoints.first().map_or(0, |spec| spec.tree.value_max);
+        Self(Arc::new(Served {
             rack: rack.clone(),
-            servers: RwLock::new(servers(rack, &index)),
+            servers: RwLock::new(Servers::of(rack, &index)),
+            value_max,
             index: Mutex::new(index),
-            value_max: options.value_max,
-            adapting: adapts.map(|config| Adapting::new(config, rack.now())),
-        }));
-        Ok(service)
+            adapting: adapt.map(|config| Adapting::new(config, rack.now())),
+        }))
+    }
+
+    /// Answers what a user in another process asks of an endpoint that is here.
+    pub fn answer(&self, request: EndpointRequest) -> EndpointReply {
+        self.index().answer(self.rack(), request)
     }
 
     /// A connection for one thread, from `node`, that reads by `access`. Writes are requests all
@@ -102,11 +173,25 @@ impl IndexService {
         node: impl Into<NodeId>,
         config: IndexClientConfig,
     ) -> Result<IndexConnection, IndexServiceError> {
+        let client = self.client(node, config)?;
+        let here = self.rack().node_at(client.node());
+        Ok(IndexConnection::new(self.clone(), here, client.into()))
+    }
+
+    /// A connection for one thread, from `node`, whose requests are UDP datagrams
+    /// ([`IndexOptions::datagrams`]): no connection is kept anywhere, and switches may lead them.
+    ///
+    /// # Errors
+    /// If the index answers no datagrams, or the node has no port.
+    pub fn connect_by_datagrams(
+        &self,
+        node: impl Into<NodeId>,
+    ) -> Result<IndexConnection, IndexServiceError> {
         let node = node.into();
-        let rack = self.rack();
-        let here = rack.node_here(node).ok_or(IndexSetUpError::NoNode(node))?;
-        let client = rack.add_index_client(&mut self.index(), node, config)?;
-        Ok(IndexConnection::new(self.clone(), here, client))
+        let here = self.here(node)?;
+        let number = self.rack().random_number();
+        let client = self.datagram_client(node, DatagramClientConfig::new(number))?;
+        Ok(IndexConnection::new(self.clone(), here, client.into()))
     }
 
     /// Who moves keys between endpoints, at a node. Any other one of the index is to be dropped.
@@ -118,11 +203,103 @@ impl IndexService {
         node: impl Into<NodeId>,
         config: CoordinatorConfig,
     ) -> Result<IndexCoordinator, IndexServiceError> {
-        let node = node.into();
-        let rack = self.rack();
-        let here = rack.node_here(node).ok_or(IndexSetUpError::NoNode(node))?;
-        let made = rack.add_index_coordinator(&mut self.index(), node, config)?;
+        let made = self.coordinator(node, config)?;
+        let here = self.rack().node_at(made.node());
         Ok(IndexCoordinator::new(self.clone(), here, made))
+    }
+
+    /// A client on `node` for whoever polls it himself, connected to all endpoints that are not
+    /// dead. It is given back by [`IndexService::release`].
+    ///
+    /// # Errors
+    /// As for [`IndexService::connect`].
+    pub fn client(
+        &self,
+        node: impl Into<NodeId>,
+        mut config: IndexClientConfig,
+    ) -> Result<Attached<IndexClient>, IndexSetUpError> {
+        let mut index = self.index();
+        // Both ends must have the same.
+        config.rpc.payload_max = index.payload_max();
+        config.reader.mtu = index.spec().attributes.mtu;
+        let client = IndexClient::new(index.map(), config);
+        set_up::attach_all(self.rack(), &mut index, node.into(), client)
+    }
+
+    /// The same for a coordinator.
+    ///
+    /// # Errors
+    /// As for [`IndexService::coordinate`].
+    pub fn coordinator(
+        &self,
+        node: impl Into<NodeId>,
+        mut config: CoordinatorConfig,
+    ) -> Result<Attached<Coordinator>, IndexSetUpError> {
+        let mut index = self.index();
+        config.rpc.payload_max = index.payload_max();
+        let coordinator = Coordinator::new(index.map(), config);
+        set_up::attach_all(self.rack(), &mut index, node.into(), coordinator)
+    }
+
+    /// A client for datagrams on `node`, for whoever polls it himself.
+    ///
+    /// # Errors
+    /// As for [`IndexService::connect_by_datagrams`].
+    pub fn datagram_client(
+        &self,
+        node: impl Into<NodeId>,
+        config: DatagramClientConfig,
+    ) -> Result<DatagramClient, IndexSetUpError> {
+        self.datagram_client_by(self.map(), node, config)
+    }
+
+    /// The same with a map that may be old.
+    pub(crate) fn datagram_client_by(
+        &self,
+        map: PartitionMap,
+        node: impl Into<NodeId>,
+        config: DatagramClientConfig,
+    ) -> Result<DatagramClient, IndexSetUpError> {
+        let index = self.index();
+        let node = self.here(node.into())?;
+        let port = index.spec().datagrams.ok_or(IndexSetUpError::NoDatagrams)?;
+        let made = node.with(|verbs| {
+            let datagrams = verbs.datagrams().ok_or(IndexSetUpError::NoDatagrams)?;
+            Ok::<_, IndexSetUpError>(DatagramClient::new(datagrams, map, config)?)
+        });
+        let mut client = made?;
+        for (endpoint, spec) in index.endpoints().zip(&index.spec().endpoints) {
+            client.attach(endpoint, (Address::of_node(spec.node).ip, port.port))?;
+        }
+        Ok(client)
+    }
+
+    /// Connects a client or coordinator anew to an endpoint that was restarted, or whose connection
+    /// broke. What was under way to it ends with an error.
+    ///
+    /// # Errors
+    /// If the endpoint is dead, or there is no room.
+    pub fn attach<T: Attach>(
+        &self,
+        attached: &mut Attached<T>,
+        endpoint: EndpointId,
+    ) -> Result<(), IndexSetUpError> {
+        set_up::attach(self.rack(), &mut self.index(), attached, endpoint)
+    }
+
+    /// Gives back a client or coordinator, and what the endpoints have for it.
+    pub fn release<T: Attach>(&self, attached: Attached<T>) {
+        set_up::release(self.rack(), &mut self.index(), attached);
+    }
+
+    /// Has the endpoints forget a client or coordinator whose node has died.
+    pub fn forget<T>(&self, attached: &mut Attached<T>) {
+        set_up::forget(self.rack(), &mut self.index(), attached);
+    }
+
+    fn here(&self, node: NodeId) -> Result<Node, IndexSetUpError> {
+        let here = self.rack().node_here(node);
+        here.ok_or(IndexSetUpError::NoNode(node))
     }
 
     /// Loads entries into an index that is empty, without clients: much faster than inserting them.
@@ -131,9 +308,9 @@ impl IndexService {
     /// # Errors
     /// If an endpoint is not empty, has no room, or keys do not ascend. What endpoints before it
     /// got stays.
-    pub fn load(
+    pub fn load<V: AsRef<[u8]>>(
         &self,
-        entries: impl IntoIterator<Item = (u64, Vec<u8>)>,
+        entries: impl IntoIterator<Item = (u64, V)>,
     ) -> Result<(), IndexServiceError> {
         let index = self.index();
         let mut entries = entries.into_iter().peekable();
@@ -153,14 +330,11 @@ impl IndexService {
     /// while they wait or poll. A program with cores for it gives a thread to this and
     /// [`Progress::drive`](rackweave_verbs::Progress) in turn.
     pub fn serve(&self) -> bool {
-        let servers = self
-            .0
-            .servers
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let servers = self.0.servers.read();
+        let servers = servers.unwrap_or_else(PoisonError::into_inner);
         let mut served = false;
         let mut now = None;
-        for (node, server) in servers.iter() {
+        for (node, server) in &servers.connected {
             let began = node.now();
             if node.poll(|nic| server.poll(began, nic)) {
                 served = true;
@@ -169,10 +343,24 @@ impl IndexService {
             }
             now = Some(began);
         }
-        if let (Some(adapting), Some(now)) = (&self.0.adapting, now) {
-            adapting.look(now, &self.0.rack, &self.0.index);
+        for (node, server) in &servers.datagrams {
+            let now = node.now();
+            served |= node.poll(|nic| server.poll(now, nic));
+        }
+        drop(servers);
+        if let Some(now) = now {
+            self.adapt(now);
         }
         served
+    }
+
+    /// Looks whether what the switches know is still what is asked for most, and goes on loading
+    /// what is worth while, if that is due and nobody else is at it. [`IndexService::serve`] does
+    /// this; whoever has the servers polled otherwise calls it now and then.
+    pub fn adapt(&self, now: Instant) {
+        if let Some(adapting) = &self.0.adapting {
+            adapting.look(now, self.rack(), &self.0.index);
+        }
     }
 
     /// Loads what the trees look like into the switches, by what is known of how often keys are
@@ -183,29 +371,63 @@ impl IndexService {
     /// If the index is not in the network ([`IndexOptions::network`]), its tree nodes do not fit
     /// packets, or it is not done in time.
     pub fn load_network(&self, limit: Duration) -> Result<NetworkSummary, IndexServiceError> {
+        self.load_network_by(None, limit)
+    }
+
+    /// The same by other knowledge of how often keys are asked for.
+    ///
+    /// # Errors
+    /// As for [`IndexService::load_network`].
+    pub fn load_network_for(
+        &self,
+        weights: KeyWeights,
+        limit: Duration,
+    ) -> Result<NetworkSummary, IndexServiceError> {
+        self.load_network_by(Some(weights), limit)
+    }
+
+    fn load_network_by(
+        &self,
+        mut weights: Option<KeyWeights>,
+        limit: Duration,
+    ) -> Result<NetworkSummary, IndexServiceError> {
         let rack = self.rack();
-        let mut weights: Option<KeyWeights> = None;
         let mut begun = false;
-        let mut step = || -> Result<Option<NetworkSummary>, IndexServiceError> {
+        let mut step = || -> Result<Loading, IndexServiceError> {
             let mut index = self.index();
             let network = index.network_mut().ok_or(IndexNetworkError::NotOpen)?;
-            if !begun {
-                // A load that somebody else began is ended first, and the one before retired.
-                match network.step(rack)? {
-                    LoadProgress::Rest => {}
-                    _ => return Ok(None),
-                }
-                let weights = weights.get_or_insert_with(|| network.take_weights(rack));
-                let progress = network.begin_load(rack, weights)?;
-                begun = !matches!(progress, LoadProgress::Wait(_));
-                return Ok(None);
+            let progress = network.step(rack)?;
+            if begun {
+                return Ok(match progress {
+                    LoadProgress::Serves | LoadProgress::Rest => {
+                        Loading::Done(Box::new(network.summary().clone()))
+                    }
+                    LoadProgress::Wait(_) => Loading::Waits,
+                    LoadProgress::More => Loading::GoesOn,
+                });
             }
-            match network.step(rack)? {
-                LoadProgress::Serves | LoadProgress::Rest => Ok(Some(network.summary().clone())),
-                LoadProgress::Wait(_) | LoadProgress::More => Ok(None),
+            // A load that somebody else began is ended first, and the one before retired.
+            match progress {
+                LoadProgress::Rest => {}
+                LoadProgress::Wait(_) => return Ok(Loading::Waits),
+                _ => return Ok(Loading::GoesOn),
             }
+            let weights = weights.get_or_insert_with(|| network.take_weights(rack));
+            let progress = network.begin_load(rack, weights)?;
+            begun = !matches!(progress, LoadProgress::Wait(_));
+            Ok(Loading::GoesOn)
         };
-        let done = wait_within(&rack.any_node(), limit, || step().transpose());
+        let done = wait_within(&rack.any_node(), limit, || {
+            for _ in 0..STEPS_AT_ONCE {
+                match step() {
+                    Ok(Loading::GoesOn) => {}
+                    Ok(Loading::Waits) => return None,
+                    Ok(Loading::Done(summary)) => return Some(Ok(*summary)),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            None
+        });
         done.unwrap_or(Err(IndexServiceError::TimedOut { after: limit }))
     }
 
@@ -224,7 +446,7 @@ impl IndexService {
 
     /// Ends an endpoint as if its process had been killed: connections see it gone. For tests.
     pub fn kill(&self, endpoint: EndpointId) {
-        self.rack().kill_index_endpoint(&mut self.index(), endpoint);
+        set_up::kill(self.rack(), &mut self.index(), endpoint);
         self.look_up_servers();
     }
 
@@ -234,20 +456,35 @@ impl IndexService {
     /// # Errors
     /// If its node is dead or lacks room.
     pub fn restart(&self, endpoint: EndpointId) -> Result<IndexLoss, IndexServiceError> {
-        let mut index = self.index();
-        let lost = self.rack().restart_index_endpoint(&mut index, endpoint);
-        drop(index);
+        self.start_anew(endpoint, None)
+    }
+
+    /// The same where its memory is still there: with what its shard had when it ended.
+    ///
+    /// # Errors
+    /// As for [`IndexService::restart`], or if its tree is damaged.
+    pub fn restart_with(
+        &self,
+        endpoint: EndpointId,
+        kept: &Shard,
+    ) -> Result<IndexLoss, IndexServiceError> {
+        self.start_anew(endpoint, Some(kept))
+    }
+
+    fn start_anew(
+        &self,
+        endpoint: EndpointId,
+        kept: Option<&Shard>,
+    ) -> Result<IndexLoss, IndexServiceError> {
+        let lost = set_up::restart(self.rack(), &mut self.index(), endpoint, kept);
         self.look_up_servers();
         Ok(lost?)
     }
 
     fn look_up_servers(&self) {
-        let servers = servers(self.rack(), &self.index());
-        *self
-            .0
-            .servers
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = servers;
+        let servers = Servers::of(self.rack(), &self.index());
+        let place = self.0.servers.write();
+        *place.unwrap_or_else(PoisonError::into_inner) = servers;
     }
 
     /// Who has which keys now.
@@ -269,15 +506,4 @@ impl IndexService {
     pub fn index(&self) -> MutexGuard<'_, Index> {
         self.0.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// All server threads, with their nodes.
-fn servers(rack: &Rack, index: &Index) -> Vec<(Node, SharedServer)> {
-    let endpoints = index.endpoints().zip(&index.spec().endpoints);
-    let of_one = |(endpoint, spec): (EndpointId, &crate::IndexEndpointSpec)| {
-        let servers = index.servers(endpoint).iter();
-        let node = rack.node_here(spec.node)?;
-        Some(servers.map(move |server| (node.clone(), server.clone())))
-    };
-    endpoints.filter_map(of_one).flatten().collect()
 }

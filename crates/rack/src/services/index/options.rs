@@ -8,7 +8,7 @@ use rackweave_base::NodeId;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_controller::index::AdapterConfig;
 use rackweave_endpoint::btree::TreeConfig;
-use rackweave_endpoint::index::PartitionMap;
+use rackweave_endpoint::index::{DatagramServerConfig, PartitionMap};
 use rackweave_endpoint::rpc::ServerConfig;
 use rackweave_verbs::Mtu;
 
@@ -47,6 +47,8 @@ pub struct IndexOptions {
     /// How the switches follow what is asked for, if they lead READs; nothing: they keep what
     /// [`IndexService::load_network`](super::IndexService::load_network) gave them.
     pub adapt: Option<AdapterConfig>,
+    /// Whether endpoints answer requests as UDP datagrams, too.
+    pub datagrams: bool,
 }
 
 impl Default for IndexOptions {
@@ -63,13 +65,17 @@ impl Default for IndexOptions {
             clients: 16,
             network: None,
             adapt: Some(AdapterConfig::default()),
+            datagrams: false,
         }
     }
 }
 
 impl IndexOptions {
     /// The index that is wanted, on a rack with this configuration.
-    pub(super) fn spec(&self, config: &RackConfig) -> Result<IndexSpec, IndexServiceError> {
+    ///
+    /// # Errors
+    /// If an option is out of range.
+    pub fn spec(&self, config: &RackConfig) -> Result<IndexSpec, IndexServiceError> {
         let in_range = |what, value: u64, least, most| match (least..=most).contains(&value) {
             true => Ok(()),
             false => Err(IndexServiceError::OutOfRange {
@@ -115,6 +121,7 @@ impl IndexOptions {
         Ok(IndexSpec {
             endpoints: nodes.into_iter().map(endpoint).collect(),
             map: PartitionMap::split(&self.boundaries)?,
+            datagrams: self.datagrams.then(|| DatagramServerConfig::new(0)),
             attributes: PairAttributes {
                 mtu: Mtu::from_bytes(config.nic.mtu).unwrap_or_default(),
                 ..PairAttributes::default()

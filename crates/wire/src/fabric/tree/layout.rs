@@ -26,11 +26,27 @@ pub const NODE_SIZES: [u32; 4] = [512, 1024, 2048, 4096];
 pub const ROOT: u32 = 1;
 
 /// Where the parts of a tree node of some size are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(into = "u32", try_from = "u32")]
 pub struct Layout {
     words: u16,
     entries_at: u16,
     capacity: u16,
+}
+
+impl From<Layout> for u32 {
+    /// Bytes of a tree node.
+    fn from(layout: Layout) -> u32 {
+        layout.bytes() as u32
+    }
+}
+
+impl TryFrom<u32> for Layout {
+    type Error = &'static str;
+
+    fn try_from(bytes: u32) -> Result<Self, &'static str> {
+        Self::new(bytes).ok_or("no tree nodes have this size")
+    }
 }
 
 impl Layout {
@@ -97,7 +113,7 @@ impl Layout {
 }
 
 /// A tree node and the epoch in which it was meant.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub struct NodePointer {
     /// Which tree node of the block.
     pub index: u32,

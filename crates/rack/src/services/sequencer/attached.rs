@@ -1,0 +1,80 @@
+//! A client of a sequencer, with what is there for it at the other end.
+
+use rackweave_base::{Instant, NodeId, Qpn};
+use rackweave_endpoint::sequencer::{
+    AtomicSequencer, BeginError, Done, RpcSequencer, Sequencer, SequencerConfig, SequencerError,
+    Ticket,
+};
+use rackweave_verbs::Verbs;
+
+#[derive(Debug)]
+pub(super) enum Machine {
+    Atomic(AtomicSequencer),
+    Rpc(RpcSequencer),
+}
+
+/// A client at a node, for whoever polls it there. It does not give back what is there for it at
+/// the other end: [`SequencerService::release`](super::SequencerService::release) does.
+#[derive(Debug)]
+pub struct AttachedSequencer {
+    pub(super) machine: Machine,
+    pub(super) node: NodeId,
+    pub(super) config: SequencerConfig,
+    /// The number of its sequencer.
+    pub(super) of: u64,
+    /// The queue pair at the word's node, or that of a server, with the number of its thread.
+    pub(super) far: Option<(usize, Qpn)>,
+}
+
+impl AttachedSequencer {
+    /// Where it is.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    fn sequencer(&self) -> &dyn Sequencer {
+        match &self.machine {
+            Machine::Atomic(client) => client,
+            Machine::Rpc(client) => client,
+        }
+    }
+}
+
+impl Machine {
+    pub fn close(self, verbs: &mut dyn Verbs) {
+        match self {
+            Self::Atomic(client) => client.close(verbs),
+            Self::Rpc(client) => client.close(verbs),
+        }
+    }
+}
+
+impl Sequencer for AttachedSequencer {
+    #[inline]
+    fn begin(&mut self, count: u64) -> Result<Ticket, BeginError> {
+        match &mut self.machine {
+            Machine::Atomic(client) => client.begin(count),
+            Machine::Rpc(client) => client.begin(count),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Option<Done> {
+        match &mut self.machine {
+            Machine::Atomic(client) => client.poll(now, verbs),
+            Machine::Rpc(client) => client.poll(now, verbs),
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.sequencer().poll_timeout()
+    }
+
+    fn broken(&self) -> Option<SequencerError> {
+        self.sequencer().broken()
+    }
+
+    fn len(&self) -> usize {
+        self.sequencer().len()
+    }
+}

@@ -1,0 +1,139 @@
+//! One thread's way to a sequencer.
+
+use super::{AttachedSequencer, SequencerService, SequencerServiceError};
+use crate::Node;
+use crate::services::{TIME_LIMIT, wait_within};
+use core::ops::Range;
+use rackweave_base::Duration;
+use rackweave_endpoint::sequencer::{BeginError, Done, Sequencer as _, SequencerError, Ticket};
+use std::collections::{HashSet, VecDeque};
+
+/// Why there are no numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SequencerCallError {
+    /// The call was not begun.
+    #[error(transparent)]
+    Begin(#[from] BeginError),
+    /// It failed; numbers may be used up. Of a broken connection: reconnect.
+    #[error(transparent)]
+    Failed(#[from] SequencerError),
+    /// No answer came in time. The numbers are a gap.
+    #[error("no numbers came within {after}; those asked for are a gap")]
+    TimedOut {
+        /// How long was waited.
+        after: Duration,
+    },
+}
+
+/// One thread's way to a sequencer, from one node. Numbers that were asked for when it is dropped
+/// are a gap.
+#[derive(Debug)]
+pub struct SequencerClient {
+    /// Always there, until it is dropped.
+    client: Option<AttachedSequencer>,
+    sequencer: SequencerService,
+    node: Node,
+    /// Calls that ended while another one was waited for.
+    done: VecDeque<Done>,
+    /// Calls that nobody waits for any more.
+    given_up: HashSet<Ticket>,
+    time_limit: Duration,
+}
+
+const THERE: &str = "a client has its machine until it is dropped";
+
+impl SequencerClient {
+    pub(super) fn new(sequencer: SequencerService, node: Node, client: AttachedSequencer) -> Self {
+        Self {
+            client: Some(client),
+            sequencer,
+            node,
+            done: VecDeque::new(),
+            given_up: HashSet::new(),
+            time_limit: TIME_LIMIT,
+        }
+    }
+
+    /// `count` numbers that nobody else ever gets, within the time limit. A call that begins after
+    /// another has ended, anywhere in the rack, gets higher ones.
+    ///
+    /// # Errors
+    /// If no numbers came. Some may be used up then, as a gap.
+    pub fn next(&mut self, count: u64) -> Result<Range<u64>, SequencerCallError> {
+        self.next_within(count, self.time_limit)
+    }
+
+    /// The same within another time limit; [`FOREVER`](super::FOREVER) is none.
+    ///
+    /// # Errors
+    /// As for [`SequencerClient::next`].
+    pub fn next_within(
+        &mut self,
+        count: u64,
+        limit: Duration,
+    ) -> Result<Range<u64>, SequencerCallError> {
+        let ticket = self.begin(count)?;
+        let node = self.node.clone();
+        let came = wait_within(&node, limit, || {
+            self.collect();
+            let at = self.done.iter().position(|done| done.ticket == ticket)?;
+            self.done.remove(at)
+        });
+        match came {
+            Some(done) => Ok(done.result?),
+            None => {
+                self.given_up.insert(ticket);
+                Err(SequencerCallError::TimedOut { after: limit })
+            }
+        }
+    }
+
+    /// Begins to ask for `count` numbers. Nothing is sent before the next poll, and calls that are
+    /// begun together travel as one request.
+    ///
+    /// # Errors
+    /// If the count is out of range, or too many calls are under way.
+    pub fn begin(&mut self, count: u64) -> Result<Ticket, BeginError> {
+        self.client.as_mut().expect(THERE).begin(count)
+    }
+
+    /// Gets on with it, and gives the next call that has ended. Never waits.
+    pub fn poll(&mut self) -> Option<Done> {
+        if self.done.is_empty() {
+            self.collect();
+        }
+        self.done.pop_front()
+    }
+
+    fn collect(&mut self) {
+        self.sequencer.serve();
+        let (client, now) = (self.client.as_mut().expect(THERE), self.node.now());
+        while let Some(done) = self.node.with(|nic| client.poll(now, nic)) {
+            if !self.given_up.remove(&done.ticket) {
+                self.done.push_back(done);
+            }
+        }
+    }
+
+    /// Connects anew, after the connection broke: the switch or the server was restarted. What was
+    /// under way has failed.
+    ///
+    /// # Errors
+    /// If the sequencer is gone, or there is no room.
+    pub fn reconnect(&mut self) -> Result<(), SequencerServiceError> {
+        self.sequencer.attach(self.client.as_mut().expect(THERE))
+    }
+
+    /// Changes how long [`SequencerClient::next`] waits; it is [`TIME_LIMIT`] at first.
+    pub fn set_time_limit(&mut self, limit: Duration) {
+        self.time_limit = limit;
+    }
+}
+
+impl Drop for SequencerClient {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            self.sequencer.release(client);
+        }
+    }
+}

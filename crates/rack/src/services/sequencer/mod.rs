@@ -1,0 +1,423 @@
+//! Sequencers for a program: ranges of numbers that nobody else ever gets, out of the switch, a
+//! node's memory or a server (docs/sequencer.md).
+
+mod attached;
+mod client;
+mod options;
+
+pub use attached::AttachedSequencer;
+pub use client::{SequencerCallError, SequencerClient};
+pub use options::{CounterServerSpec, SequencerOptions, SequencerPlacement};
+
+use crate::index::Shared;
+use crate::{Node, Rack};
+use attached::Machine;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use rackweave_base::{NodeId, Qpn};
+use rackweave_controller::ask::{
+    AttachSequencer, CloseSequencer, CreateSequencer, DetachSequencer, SequencerReserved,
+};
+use rackweave_controller::{LaneError, SequencerId, SequencerSetUpError, SequencerSpec};
+use rackweave_endpoint::rpc::{Client, ClientConfig, RpcError, Server, ServerConfig};
+use rackweave_endpoint::sequencer::{
+    AtomicSequencer, CounterError, CounterService, Counters, RpcSequencer, SequencerConfig,
+    SequencerWord, SetUpError,
+};
+use rackweave_verbs::{ModifyError, QpError, QpModify, Verbs};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A sequencer of a rack. Clones of it are the same. It goes with the last of them and of its
+/// clients.
+#[derive(Clone, Debug)]
+pub struct SequencerService(Arc<Made>);
+
+#[derive(Debug)]
+struct Made {
+    rack: Rack,
+    options: SequencerOptions,
+    source: Source,
+    /// By which clients know it from others.
+    number: u64,
+}
+
+/// Where numbers come from.
+#[derive(Debug)]
+enum Source {
+    Switch(SequencerId),
+    Memory(Node, Mutex<Option<SequencerWord>>),
+    Server {
+        counters: Counters,
+        /// The counter's name.
+        name: u64,
+        threads: Vec<(Node, CounterServer)>,
+        /// Clients attached so far.
+        clients: AtomicUsize,
+    },
+}
+
+/// A server thread of a counter; nothing once the sequencer is gone. Whoever needs its node, too,
+/// takes the node first.
+pub type CounterServer = Shared<CounterThread>;
+
+/// What a server thread of a counter consists of.
+#[derive(Debug)]
+pub struct CounterThread {
+    /// The connections.
+    pub rpc: Server,
+    /// What requests do.
+    pub service: CounterService,
+}
+
+/// Why there is no sequencer, or no client of it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SequencerServiceError {
+    /// No such node.
+    #[error("{0:?} is not in the rack, or dead")]
+    NoNode(NodeId),
+    /// The node lacks room.
+    #[error(transparent)]
+    Node(#[from] SetUpError),
+    /// The node lacks a queue pair for a client.
+    #[error(transparent)]
+    Qp(#[from] QpError),
+    /// A queue pair could not be used again.
+    #[error(transparent)]
+    Modify(#[from] ModifyError),
+    /// The switch lacks room, or the sequencer is gone.
+    #[error(transparent)]
+    Switch(#[from] SequencerSetUpError),
+    /// There is no server, or no room at it.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// The first number is out of range.
+    #[error(transparent)]
+    Counter(#[from] CounterError),
+    /// Two ends could not be connected.
+    #[error(transparent)]
+    Connect(#[from] LaneError),
+}
+
+type Result<T> = core::result::Result<T, SequencerServiceError>;
+
+impl SequencerService {
+    /// Makes a sequencer in the switch whose first number is `first`: 0, or what
+    /// [`SequencerService::reserved`] said of the one before.
+    ///
+    /// # Errors
+    /// If the number is out of range or the switch has no room (`switch.sequencers`).
+    pub fn new(rack: &Rack, first: u64) -> Result<Self> {
+        let usual = SequencerOptions::new(SequencerPlacement::Switch);
+        Self::with(rack, &SequencerOptions { first, ..usual })
+    }
+
+    /// Makes a sequencer of any kind.
+    ///
+    /// # Errors
+    /// If the first number is out of range, or switch or node have no room.
+    pub fn with(rack: &Rack, options: &SequencerOptions) -> Result<Self> {
+        let (first, block) = (options.first, options.block);
+        let source = match options.placement {
+            SequencerPlacement::Switch => {
+                let spec = SequencerSpec { first, block };
+                Source::Switch(rack.ask(CreateSequencer { spec })?)
+            }
+            SequencerPlacement::Memory(node) => {
+                let word = on_node(rack, node, |verbs| {
+                    Ok(SequencerWord::new(verbs, rack.memory(), first)?)
+                })?;
+                Source::Memory(rack.node_at(node), Mutex::new(Some(word)))
+            }
+            SequencerPlacement::Server(spec) => serve(rack, &spec, first)?,
+        };
+        Ok(Self(Arc::new(Made {
+            rack: rack.clone(),
+            options: *options,
+            source,
+            number: rack.random_number(),
+        })))
+    }
+
+    /// A client for one thread, at a node.
+    ///
+    /// # Errors
+    /// If there is no such node, or it or the sequencer lacks room.
+    pub fn connect(&self, node: impl Into<NodeId>) -> Result<SequencerClient> {
+        let client = self.client(node, SequencerConfig::default())?;
+        let here = self.rack().node_at(client.node);
+        Ok(SequencerClient::new(self.clone(), here, client))
+    }
+
+    /// A client at a node for whoever polls it himself. It is given back by
+    /// [`SequencerService::release`].
+    ///
+    /// # Errors
+    /// As for [`SequencerService::connect`].
+    pub fn client(
+        &self,
+        node: impl Into<NodeId>,
+        config: SequencerConfig,
+    ) -> Result<AttachedSequencer> {
+        let (rack, node) = (self.rack(), node.into());
+        let machine = match &self.0.source {
+            Source::Server { name, .. } => {
+                let client = on_node(rack, node, |verbs| self.rpc_client(verbs))?;
+                Machine::Rpc(RpcSequencer::new(client, *name, config)?)
+            }
+            _ => Machine::Atomic(on_node(rack, node, |verbs| {
+                Ok(AtomicSequencer::new(verbs, rack.memory(), config)?)
+            })?),
+        };
+        let mut client = AttachedSequencer {
+            machine,
+            node,
+            config,
+            of: self.0.number,
+            far: None,
+        };
+        match self.join(&mut client) {
+            Ok(()) => Ok(client),
+            Err(error) => {
+                self.release(client);
+                Err(error)
+            }
+        }
+    }
+
+    fn rpc_client(&self, verbs: &mut dyn Verbs) -> Result<Client> {
+        let SequencerPlacement::Server(spec) = self.0.options.placement else {
+            unreachable!("only servers are asked by RPC");
+        };
+        let config = ClientConfig {
+            payload_max: spec.server.payload_max,
+            ..spec.client
+        };
+        let pd = verbs.create_pd();
+        Ok(Client::new(verbs, self.rack().memory(), pd, config)?)
+    }
+
+    /// Connects a client anew, after its connection broke; or one of another sequencer of the same
+    /// kind, which is gone. What was under way has failed.
+    ///
+    /// # Errors
+    /// If the sequencer is gone, or there is no room.
+    ///
+    /// # Panics
+    /// With a client of a sequencer of another kind.
+    pub fn attach(&self, client: &mut AttachedSequencer) -> Result<()> {
+        let (rack, node) = (self.rack(), client.node);
+        self.forget(client);
+        client.of = self.0.number;
+        let (machine, config) = (&mut client.machine, client.config);
+        on_node(rack, node, |verbs| match (machine, &self.0.source) {
+            (machine @ Machine::Rpc(_), Source::Server { name, .. }) => {
+                let made = RpcSequencer::new(self.rpc_client(verbs)?, *name, config)?;
+                core::mem::replace(machine, Machine::Rpc(made)).close(verbs);
+                Ok(())
+            }
+            // The switch resets it.
+            (_, Source::Switch(_)) | (Machine::Rpc(_), _) => Ok(()),
+            (Machine::Atomic(client), _) => Ok(verbs.modify_qp(client.qpn(), QpModify::Reset)?),
+        })?;
+        self.join(client)
+    }
+
+    /// Connects a client whose queue pair is new.
+    fn join(&self, client: &mut AttachedSequencer) -> Result<()> {
+        let (rack, attributes) = (self.rack(), self.0.options.attributes);
+        let node = client.node;
+        match (&mut client.machine, &self.0.source) {
+            (Machine::Atomic(machine), Source::Switch(id)) => {
+                let place = rack.ask(AttachSequencer {
+                    id: *id,
+                    client: (node, machine.qpn()),
+                    attributes,
+                })?;
+                machine.connected(place);
+            }
+            (Machine::Atomic(machine), Source::Memory(home, word)) => {
+                let (far, place) = on_node(rack, home.id(), |verbs| {
+                    let mut word = locked(word);
+                    let word = word.as_mut().expect(THERE);
+                    Ok((word.accept(verbs)?, word.place()))
+                })?;
+                client.far = Some((0, far));
+                rack.connect((node, machine.qpn()), (home.id(), far), &attributes)?;
+                machine.connected(place);
+            }
+            (
+                Machine::Rpc(machine),
+                Source::Server {
+                    threads, clients, ..
+                },
+            ) => {
+                let at = clients.fetch_add(1, Ordering::Relaxed) % threads.len();
+                let (home, thread) = &threads[at];
+                let act = |act: &dyn Fn(&mut Server, &mut dyn Verbs) -> Result<Qpn>| {
+                    on_node(rack, home.id(), |verbs| {
+                        act(&mut thread.lock().as_mut().expect(THERE).rpc, verbs)
+                    })
+                };
+                let far = act(&|rpc, verbs| Ok(rpc.accept(verbs)?))?;
+                client.far = Some((at, far));
+                rack.connect((node, machine.qpn()), (home.id(), far), &attributes)?;
+                act(&|rpc, verbs| Ok(rpc.connected(verbs, far).map(|()| far)?))?;
+            }
+            _ => unreachable!("a client is of the kind of its sequencer"),
+        }
+        Ok(())
+    }
+
+    /// Gives a client back, and what is there for it at the other end.
+    pub fn release(&self, mut client: AttachedSequencer) {
+        if let (Machine::Atomic(machine), Source::Switch(_)) = (&client.machine, &self.0.source) {
+            let client = (client.node, machine.qpn());
+            self.rack().ask(DetachSequencer { client });
+        }
+        self.forget(&mut client);
+        let machine = client.machine;
+        self.rack()
+            .on_node(client.node, |verbs| machine.close(verbs));
+    }
+
+    /// The other end is of no use any more.
+    fn forget(&self, client: &mut AttachedSequencer) {
+        let far = client.far.take();
+        let Some((at, qpn)) = far.filter(|_| client.of == self.0.number) else {
+            return;
+        };
+        match &self.0.source {
+            Source::Switch(_) => {}
+            Source::Memory(home, word) => {
+                self.rack().on_node(home.id(), |verbs| {
+                    locked(word).as_mut().expect(THERE).remove(verbs, qpn)
+                });
+            }
+            Source::Server { threads, .. } => {
+                let (home, thread) = &threads[at];
+                self.rack().on_node(home.id(), |verbs| {
+                    let mut thread = thread.lock();
+                    thread.as_mut().expect(THERE).rpc.remove(verbs, qpn)
+                });
+            }
+        }
+    }
+
+    /// Has the server's threads answer what has come, if there is a server. True if there was
+    /// anything. Clients do this while they wait or poll.
+    pub fn serve(&self) -> bool {
+        let mut served = false;
+        for (node, server) in self.servers() {
+            let now = node.now();
+            served |= node.poll(|verbs| server.poll(now, verbs));
+        }
+        served
+    }
+
+    /// The server's threads with their nodes, if there is a server, for whoever polls them himself.
+    pub fn servers(&self) -> &[(Node, CounterServer)] {
+        match &self.0.source {
+            Source::Server { threads, .. } => threads,
+            _ => &[],
+        }
+    }
+
+    /// A number of which, and of all above it, none was ever handed out: to be kept and given to
+    /// the next sequencer as its first, when the rack ends. Nothing if the sequencer is gone.
+    pub fn reserved(&self) -> Option<u64> {
+        match &self.0.source {
+            Source::Switch(id) => self.rack().ask(SequencerReserved { id: *id }),
+            Source::Memory(_, word) => Some(locked(word).as_ref().expect(THERE).next()),
+            Source::Server { counters, name, .. } => counters.at(*name),
+        }
+    }
+
+    /// The rack.
+    pub fn rack(&self) -> &Rack {
+        &self.0.rack
+    }
+}
+
+const THERE: &str = "it is there as long as the sequencer";
+
+fn locked(word: &Mutex<Option<SequencerWord>>) -> MutexGuard<'_, Option<SequencerWord>> {
+    word.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes a server with a counter.
+fn serve(rack: &Rack, spec: &CounterServerSpec, first: u64) -> Result<Source> {
+    let (counters, name) = (Counters::new(), rack.random_number());
+    counters.create(name, first)?;
+    let mut threads: Vec<(Node, CounterServer)> = Vec::new();
+    for at in 0..spec.threads.max(1) {
+        let node = NodeId(spec.node.0 + at % spec.ports.max(1));
+        let config = ServerConfig {
+            incarnation: rack.random_number() | 1,
+            ..spec.server
+        };
+        let rpc = on_node(rack, node, |verbs| {
+            let pd = verbs.create_pd();
+            Ok(Server::new(verbs, rack.memory(), pd, config)?)
+        });
+        match rpc {
+            Ok(rpc) => {
+                let service = CounterService::new(counters.clone());
+                let thread = Shared::new(CounterThread { rpc, service });
+                threads.push((rack.node_at(node), thread));
+            }
+            Err(error) => {
+                stop(rack, &threads);
+                return Err(error);
+            }
+        }
+    }
+    Ok(Source::Server {
+        counters,
+        name,
+        threads,
+        clients: AtomicUsize::new(0),
+    })
+}
+
+fn stop(rack: &Rack, threads: &[(Node, CounterServer)]) {
+    for (node, thread) in threads {
+        let thread = thread.lock().take();
+        if let Some(thread) = thread {
+            rack.on_node(node.id(), |verbs| thread.rpc.close(verbs));
+        }
+    }
+}
+
+impl CounterServer {
+    /// Answers what has come. True if there was anything.
+    pub fn poll(&self, now: rackweave_base::Instant, verbs: &mut dyn Verbs) -> bool {
+        match self.lock().as_mut() {
+            Some(CounterThread { rpc, service }) => rpc.poll(now, verbs, service),
+            None => false,
+        }
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        match &mut self.source {
+            Source::Switch(id) => self.rack.ask(CloseSequencer { id: *id }),
+            Source::Memory(home, word) => {
+                let word = word.get_mut().unwrap_or_else(PoisonError::into_inner);
+                if let Some(word) = word.take() {
+                    self.rack.on_node(home.id(), |verbs| word.close(verbs));
+                }
+            }
+            Source::Server { threads, .. } => stop(&self.rack, threads),
+        }
+    }
+}
+
+/// Acts on a node that must be there.
+fn on_node<R>(
+    rack: &Rack,
+    node: NodeId,
+    act: impl FnOnce(&mut dyn Verbs) -> Result<R>,
+) -> Result<R> {
+    let done = rack.on_node(node, act);
+    done.unwrap_or(Err(SequencerServiceError::NoNode(node)))
+}
