@@ -1,7 +1,7 @@
 //! Guards of fixed pages, and what a worker and its guards share.
 
-use super::{CommitError, Mode};
 use super::pool::{Pool, table::UNFIXING};
+use super::{CommitError, Mode};
 use core::ops::Range;
 use rackweave_base::memory::{FrameRead, FrameWrite, SharedBytes, SharedBytesMut};
 use rackweave_wire::fabric::page::{FrameState, PageId};

@@ -69,6 +69,11 @@ impl<D: Directory> PageStore<D> {
         &mut self.worker
     }
 
+    /// How it waits.
+    pub fn access(&self) -> &Arc<dyn NodeAccess> {
+        &self.access
+    }
+
     /// The store that was opened or formatted last: where pages are allocated.
     pub fn opened(&self) -> Option<u8> {
         self.layout().map(|layout| layout.store)

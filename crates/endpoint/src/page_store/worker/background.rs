@@ -3,11 +3,11 @@
 use super::Worker;
 use super::flush::FlushKey;
 use super::replies::{Job, Latch};
-use crate::page_store::{CommitError, FixError};
 use crate::page_store::directory::{Answer, Directory, Op};
 use crate::page_store::guard::Unfix;
 use crate::page_store::pool::Loss;
 use crate::page_store::pool::table::{DIRTY, EVICTING, PUBLISHED, SETTLED, TORN, UNFIXING};
+use crate::page_store::{CommitError, FixError};
 use rackweave_base::Instant;
 use rackweave_base::memory::FrameRead;
 use rackweave_verbs::Verbs;
