@@ -80,7 +80,7 @@ fn all_pages_can_be_used_once_and_come_back() {
                 let mut guard = stores[at].fix(page, Exclusive).unwrap();
                 assert_eq!(counter(&guard), 0, "{page} is not blank");
                 increment(&mut guard);
-                stores[at].unfix(guard).unwrap();
+                stores[at].commit(guard).unwrap();
             }
             Err(AllocateError::StoreFull { capacity: 150 }) => {
                 // The other may have some left.
@@ -130,7 +130,7 @@ fn a_store_that_was_closed_has_everything_and_no_page_is_lost() {
         for _ in 0..pages.len() {
             let mut guard = open[at].fix(page, Exclusive).unwrap();
             increment(&mut guard);
-            open[at].unfix(guard).unwrap();
+            open[at].commit(guard).unwrap();
         }
         pages.push(page);
     }
@@ -275,7 +275,7 @@ fn a_damaged_page_is_restored() {
     let mut guard = store.fix(page(9), Exclusive).unwrap();
     increment(&mut guard);
     guard.set_lsn(5);
-    store.unfix(guard).unwrap();
+    store.commit(guard).unwrap();
     store.flush().unwrap();
     drop(store);
     // Damage in the header, its LSN included, and behind it.
@@ -294,7 +294,7 @@ fn a_damaged_page_is_restored() {
         assert_eq!((counter(&guard), guard.lsn()), (0, 0));
         increment(&mut guard);
         guard.set_lsn(3);
-        store.unfix(guard).unwrap();
+        store.commit(guard).unwrap();
         store.flush().unwrap();
         let mut store = one(&rack);
         store.open(STORE).unwrap();
@@ -313,7 +313,7 @@ fn a_page_that_is_allocated_again_keeps_its_lsn() {
         let mut guard = store.fix(page, Exclusive).unwrap();
         increment(&mut guard);
         guard.set_lsn(7);
-        store.unfix(guard).unwrap();
+        store.commit(guard).unwrap();
         pages.push(page);
     }
     store.free(pages[3]).unwrap();
