@@ -39,5 +39,8 @@
 pub use rackweave_controller::{
     AbortReason, FlowError, FlowId, FlowShape, FlowSpec, FlowState, Loss, LossPolicy,
 };
-pub use rackweave_endpoint::flow::*;
+pub use rackweave_endpoint::flow::{
+    Consumer, Doorbell, Partitioner, Producer, PushError, RingError, Stores, Taken, hash_key,
+    wait_until,
+};
 pub use rackweave_rack::{Flow, FlowBuilder, NodeRef};

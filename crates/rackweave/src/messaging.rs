@@ -39,4 +39,7 @@ pub use rackweave_endpoint::messaging::{
     Receiver, ReceiverCounters, Refusal, Role, SendError, Sender, SenderCounters, UnitTerms,
     handshake,
 };
-pub use rackweave_rack::messaging::*;
+pub use rackweave_rack::messaging::{
+    AcceptError, DialError, Dialing, Failure, ListenError, Listener, ListenerCounters,
+    MessageConnection, PATIENCE, PENDING_MAX, PeerQuota, UnitError, dial,
+};
