@@ -32,7 +32,7 @@ pub use crate::index::{
     IndexServiceError, IndexSetUpError, MapError, MoveError,
 };
 #[doc(no_inline)]
-pub use crate::messaging::{AcceptError, Closed, DialError, ListenError, SendError, UnitError};
+pub use crate::messaging::{Closed, ConnectError, SendError};
 #[cfg(feature = "files")]
 #[doc(no_inline)]
 pub use crate::pages::FileError;

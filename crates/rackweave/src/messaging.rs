@@ -7,7 +7,8 @@
 //!
 //! ```
 //! use rackweave::messaging::{Listener, MessagingConfig, dial};
-//! use rackweave::{Duration, Rack};
+//! use rackweave::Rack;
+//! use std::time::Duration;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let rack = Rack::builder().build()?;
@@ -40,6 +41,6 @@ pub use rackweave_endpoint::messaging::{
     handshake,
 };
 pub use rackweave_rack::messaging::{
-    AcceptError, DialError, Dialing, Failure, ListenError, Listener, ListenerCounters,
-    MessageConnection, PATIENCE, PENDING_MAX, PeerQuota, UnitError, dial,
+    ConnectError, Dialing, Failure, Listener, ListenerCounters, MessageConnection, PATIENCE,
+    PENDING_MAX, PeerQuota, dial,
 };
