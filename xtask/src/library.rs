@@ -41,7 +41,14 @@ pub fn run() -> Result<(), Failure> {
     toolchain::oldest()?;
     if_installed(
         "deny",
-        &["--offline", "check", "bans", "licenses", "sources"],
+        &[
+            "--offline",
+            "--workspace",
+            "check",
+            "bans",
+            "licenses",
+            "sources",
+        ],
     )?;
     semver()
 }
