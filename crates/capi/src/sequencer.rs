@@ -6,7 +6,7 @@ use crate::pointer::Out;
 use crate::rack::{Rack, rackweave_rack};
 use crate::status::Status;
 use ::rackweave_rack::services::{
-    SequencerCallError, SequencerClient, SequencerServiceError, SequencerService,
+    SequencerCallError, SequencerClient, SequencerService, SequencerServiceError,
 };
 use rackweave_base::Duration;
 use rackweave_controller::SequencerSetUpError;

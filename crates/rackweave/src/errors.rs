@@ -42,5 +42,5 @@ pub use crate::pages::{
 pub use crate::rpc::RpcError;
 #[doc(no_inline)]
 pub use crate::sequencer::{
-    SequencerCallError, SequencerServiceError, SequencerError, SequencerSetUpError,
+    SequencerCallError, SequencerError, SequencerServiceError, SequencerSetUpError,
 };

@@ -49,11 +49,7 @@ impl<'a> Loaded<'a> {
     ///
     /// # Errors
     /// If the run makes no sense, or index or records cannot be set up.
-    pub fn new(
-        rack: &Rack,
-        job: &'a Job,
-        progress: Progress<'_>,
-    ) -> Result<Self, IndexRunError> {
+    pub fn new(rack: &Rack, job: &'a Job, progress: Progress<'_>) -> Result<Self, IndexRunError> {
         let options = &job.options;
         options.check()?;
         let started = std::time::Instant::now();
@@ -61,7 +57,9 @@ impl<'a> Loaded<'a> {
         let (network, adapt) = network.unzip();
         let index = IndexService::with_spec(rack, spec(job)?, network, adapt)?;
         let run = Run::new(options);
-        load(&index, &run, &mut |fraction| progress(Phase::Load, fraction))?;
+        load(&index, &run, &mut |fraction| {
+            progress(Phase::Load, fraction)
+        })?;
         if network.is_some() {
             // Nothing is known yet of what is asked for.
             index.load_network_for(KeyWeights::default(), TIME_LIMIT)?;

@@ -2,9 +2,9 @@
 //! and what must hold for those who are led by them.
 
 use super::browser::ClientSlot;
+use super::plan::Plan;
 use super::stage::Stage;
 use super::switches::{Switches, breaks_connections};
-use super::plan::Plan;
 use rackweave_base::{Instant, NodeId, Rng};
 use rackweave_controller::index::{KeyWeights, PlanError};
 use rackweave_endpoint::index::{EndpointId, ReaderStatistics};
@@ -267,7 +267,11 @@ impl Stage<'_> {
             }
         }
         Guided {
-            loads: self.index.index().network().map_or(0, |it| it.summary().loads),
+            loads: self
+                .index
+                .index()
+                .network()
+                .map_or(0, |it| it.summary().loads),
             switch_restarts: guide.restarts,
         }
     }

@@ -76,7 +76,9 @@ impl<'a> Stage<'a> {
         };
         let mut rng = Rng::new(plan.seed).fork("load");
         let endpoints = (0..plan.endpoints.len() as u16).map(EndpointId);
-        let loaded = endpoints.clone().map(|at| stage.first_entries(&mut rng, at));
+        let loaded = endpoints
+            .clone()
+            .map(|at| stage.first_entries(&mut rng, at));
         let loaded: Vec<_> = loaded.flatten().collect();
         let filled = stage.index.load(loaded);
         filled.map_err(|error| format!("the index is not loaded: {error}"))?;
@@ -129,7 +131,9 @@ impl<'a> Stage<'a> {
         for (number, client) in (0..).zip(&self.plan.clients) {
             if client.node == node {
                 let who = number + LIFE * self.lives[at];
-                let made = self.index.client(node, browser::config(self.plan, client, who));
+                let made = self
+                    .index
+                    .client(node, browser::config(self.plan, client, who));
                 let made = made.map_err(|error| format!("no client: {error}"))?;
                 let slot = ClientSlot::new(who, made, self.plan.endpoints.len());
                 for endpoint in self.endpoints_up() {

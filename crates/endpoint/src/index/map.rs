@@ -5,7 +5,16 @@ use core::ops::RangeInclusive;
 
 /// An endpoint of an index: the memory and cores of a host, or those of its DPU.
 #[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, serde::Serialize,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Default,
+    serde::Serialize,
     serde::Deserialize,
 )]
 pub struct EndpointId(pub u16);

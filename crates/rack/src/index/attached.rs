@@ -1,7 +1,7 @@
 //! What uses an index from a node, with what endpoints have for it.
 
-use super::running::{Accepted, Purpose};
 use super::IndexSetUpError;
+use super::running::{Accepted, Purpose};
 use core::ops::{Deref, DerefMut};
 use rackweave_base::{Memory, NodeId};
 use rackweave_endpoint::index::{
@@ -48,7 +48,9 @@ impl Attach for IndexClient {
         endpoint: EndpointId,
         remote: RemoteTree,
     ) -> Result<ClientEnds, IndexSetUpError> {
-        Ok(IndexClient::attach(self, verbs, memory, pd, endpoint, remote)?)
+        Ok(IndexClient::attach(
+            self, verbs, memory, pd, endpoint, remote,
+        )?)
     }
 
     fn close(self, verbs: &mut dyn Verbs) {

@@ -90,7 +90,12 @@ impl Running {
         let name = (u64::from(endpoint.0) + 1) << 48 | start;
         let tree = match tree {
             Some(tree) => tree,
-            None => new_tree(rack, spec, map.part_of(endpoint).map(|p| (p.low, p.last)), name)?,
+            None => new_tree(
+                rack,
+                spec,
+                map.part_of(endpoint).map(|p| (p.low, p.last)),
+                name,
+            )?,
         };
         let mut running = Self {
             shard: Arc::new(Shard::new(memory, endpoint, tree, map.clone())?),
@@ -143,13 +148,19 @@ impl Running {
             };
             let port = self.port_of(at);
             let (node, pd) = (port.node, port.pd);
-            let rpc = on_node(rack, node, |verbs| Ok(Server::new(verbs, memory, pd, config)?))?;
+            let rpc = on_node(rack, node, |verbs| {
+                Ok(Server::new(verbs, memory, pd, config)?)
+            })?;
             let service = IndexServer::new(self.shard.clone());
-            self.threads.push(SharedServer::new(ServerThread { rpc, service }));
+            self.threads
+                .push(SharedServer::new(ServerThread { rpc, service }));
         }
         if let Some(config) = datagrams {
             let incarnation = name << 8;
-            let config = DatagramServerConfig { incarnation, ..config };
+            let config = DatagramServerConfig {
+                incarnation,
+                ..config
+            };
             let first = DatagramServer::new(self.shard.clone(), config);
             on_node(rack, spec.node, |verbs| match verbs.datagrams() {
                 Some(datagrams) => Ok(first.bind(datagrams)?),

@@ -88,7 +88,11 @@ pub(crate) fn attach<T: Attach>(
     let ends = on_node(rack, *node, |verbs| {
         machine.attach(verbs, &memory, *pd, endpoint, accepted.remote)
     })?;
-    rack.connect((*node, ends.rpc), (accepted.node, accepted.rpc), &attributes)?;
+    rack.connect(
+        (*node, ends.rpc),
+        (accepted.node, accepted.rpc),
+        &attributes,
+    )?;
     index.ask(rack, EndpointRequest::Open(endpoint, accepted))?;
     if let (Some(own), Some(peer)) = (ends.reader, accepted.reader) {
         rack.connect((*node, own), (accepted.node, peer), &attributes)?;

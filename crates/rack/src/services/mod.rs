@@ -35,7 +35,7 @@ pub use pages::{
 };
 pub use sequencer::{
     AttachedSequencer, CounterServer, CounterServerSpec, CounterThread, SequencerCallError,
-    SequencerClient, SequencerServiceError, SequencerOptions, SequencerPlacement, SequencerService,
+    SequencerClient, SequencerOptions, SequencerPlacement, SequencerService, SequencerServiceError,
 };
 pub use wait::{FOREVER, TIME_LIMIT, wait_within};
 

@@ -167,7 +167,8 @@ pub fn one_that_went_leaves_its_place(rack: &Rack) {
     for round in 0..20 {
         let mut goes = connect(rack, &index, WAYS[round % 3]);
         assert_eq!(goes.put(7, b"seven"), Ok(round > 0));
-        goes.reconnect(EndpointId(0)).expect("its own place is free");
+        goes.reconnect(EndpointId(0))
+            .expect("its own place is free");
         assert_eq!(goes.get(7), Ok(Some(b"seven"[..].into())));
         assert_eq!(stays.get(7), Ok(Some(b"seven"[..].into())));
     }

@@ -189,7 +189,13 @@ fn check_datagrams(seed: u64, faults: FaultSection, hinting: bool) -> u64 {
     assert_eq!(ended.load(Ordering::Relaxed), CLIENTS);
     assert_eq!(begun.load(Ordering::Relaxed) > 20, hinting, "seed {seed}");
     for endpoint in [HOST, DPU] {
-        index.index().shard(endpoint).unwrap().tree().check().unwrap();
+        index
+            .index()
+            .shard(endpoint)
+            .unwrap()
+            .tree()
+            .check()
+            .unwrap();
     }
     rack.trace_hash()
 }

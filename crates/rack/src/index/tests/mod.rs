@@ -272,7 +272,13 @@ fn check_history_with(
     }
     assert_eq!(done.load(Ordering::Relaxed), ways.len() as u64);
     for endpoint in [HOST, DPU] {
-        index.index().shard(endpoint).unwrap().tree().check().unwrap();
+        index
+            .index()
+            .shard(endpoint)
+            .unwrap()
+            .tree()
+            .check()
+            .unwrap();
     }
 }
 

@@ -1,8 +1,8 @@
 //! One thread's connection to an index.
 
 use super::{CallError, IndexService, IndexServiceError};
-use crate::{Attached, Node};
 use crate::services::{TIME_LIMIT, wait_within};
+use crate::{Attached, Node};
 use core::ops::RangeInclusive;
 use rackweave_base::Duration;
 use rackweave_endpoint::btree::Direction;
@@ -226,6 +226,9 @@ impl IndexConnection {
 
     /// Gets on with everything: true if anything happened.
     pub fn advance(&mut self) -> bool {
+        if let Some(Client::Connected(client)) = &mut self.client {
+            self.service.take_sample(&self.node, client);
+        }
         let served = self.service.serve();
         let client = self.client.as_mut().expect(THERE);
         let came = client.advance(&self.node);

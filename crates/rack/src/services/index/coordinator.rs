@@ -1,8 +1,8 @@
 //! Who moves keys between the endpoints of an index.
 
 use super::{IndexMoveError, IndexService};
-use crate::{Attached, Node};
 use crate::services::wait_within;
+use crate::{Attached, Node};
 use rackweave_base::Duration;
 use rackweave_endpoint::index::{
     BeginMoveError, Coordinator, CoordinatorEvent, EndpointId, PartitionMap, Step,

@@ -1,6 +1,6 @@
 //! One thread's way to a sequencer.
 
-use super::{AttachedSequencer, SequencerServiceError, SequencerService};
+use super::{AttachedSequencer, SequencerService, SequencerServiceError};
 use crate::Node;
 use crate::services::{TIME_LIMIT, wait_within};
 use core::ops::Range;

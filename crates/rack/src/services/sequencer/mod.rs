@@ -275,7 +275,8 @@ impl SequencerService {
         }
         self.forget(&mut client);
         let machine = client.machine;
-        self.rack().on_node(client.node, |verbs| machine.close(verbs));
+        self.rack()
+            .on_node(client.node, |verbs| machine.close(verbs));
     }
 
     /// The other end is of no use any more.
