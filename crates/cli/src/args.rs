@@ -463,6 +463,8 @@ pub enum Test {
     Sequencer,
     /// The index: the tree beside BTreeMap, lookups by requests and by READs beside local ones
     Index,
+    /// An index in the network that adapts by itself: how soon its switches follow what is asked for
+    IndexShift,
     /// Messages between two units: consumed in place and copied out beside memcpy and the single
     /// buffer, small ones, ping-pong, a sweep of sizes
     Messaging,
@@ -557,10 +559,10 @@ pub struct PerfArgs {
     /// Clients of the server of calls; without it one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub clients: Option<u16>,
-    /// Requests under way per client; without it 256
+    /// Requests under way per client; without it 256, for index_shift 32
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub window: Option<u16>,
-    /// Records of an index; without it a million
+    /// Records of an index; without it a million, for index_shift 100000
     #[arg(long, value_name = "COUNT",
           value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub records: Option<u64>,

@@ -8,13 +8,14 @@ use super::bluefield::rack::{self, failed};
 use super::bluefield::sweep::{self, sweep};
 use super::bluefield::{Core, PAPER};
 use super::tally::{Shared, Tally};
+use super::work::Priced;
 use super::{Experiment, ExperimentError, Run, Scale};
 use crate::figure::{Axis, Claim, Drawing, Figure, Series};
 use core::cell::RefCell;
 use line::Line;
 use rackweave_base::{Duration, Instant};
-use rackweave_endpoint::rpc::{self, Service, Status, Writer};
-use rackweave_endpoint::sequencer::{CounterService, Sequencer, SequencerConfig, Ticket};
+use rackweave_endpoint::rpc;
+use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig, Ticket};
 use rackweave_rack::SimulatedRack;
 use rackweave_rack::services::{
     AttachedSequencer, CounterServer, CounterServerSpec, SequencerOptions, SequencerPlacement,
@@ -42,35 +43,6 @@ const REQUESTS: u16 = 16;
 /// Bytes of a request or reply at most.
 const PAYLOAD_MAX: u32 = 64;
 
-/// A service that notes what its work costs.
-struct Priced<'a> {
-    service: &'a mut CounterService,
-    core: Core,
-    thread: u16,
-    line: &'a RefCell<Line>,
-    spent: Duration,
-}
-
-impl Service for Priced<'_> {
-    fn serve(
-        &mut self,
-        now: Instant,
-        client: u32,
-        method: u16,
-        request: &[u8],
-        reply: &mut Writer<'_>,
-    ) -> Status {
-        self.spent += self.core.work(devices::RPC_DISPATCH_CYCLES);
-        let operation = self.core.work(devices::ATOMIC_CYCLES);
-        let transfer = self.core.cpu.cache_latency;
-        let at = now + self.spent;
-        let mut line = self.line.borrow_mut();
-        let done = line.take(at, self.thread, operation, transfer);
-        self.spent += done.since(at);
-        self.service.serve(now, client, method, request, reply)
-    }
-}
-
 /// A thread of the server.
 struct ServerActor {
     server: CounterServer,
@@ -94,13 +66,16 @@ impl Actor for ServerActor {
         let Some(thread) = thread.as_mut() else {
             return Step::Done;
         };
-        let mut service = Priced {
-            service: &mut thread.service,
-            core: self.core,
-            thread: self.thread,
-            line: &self.line,
-            spent: Duration::ZERO,
+        let (core, line) = (self.core, &self.line);
+        let dispatch = core.work(devices::RPC_DISPATCH_CYCLES);
+        let price = |at: Instant, _, _: &[u8], _| {
+            let at = at + dispatch;
+            let operation = core.work(devices::ATOMIC_CYCLES);
+            let transfer = core.cpu.cache_latency;
+            let done = line.borrow_mut().take(at, self.thread, operation, transfer);
+            dispatch + done.since(at)
         };
+        let mut service = Priced::new(&mut thread.service, price);
         thread.rpc.poll(now, &mut verbs, &mut service);
         let (compute, communication) = (service.spent, verbs.spent());
         context.charge(Category::Communication, communication);

@@ -1,6 +1,7 @@
 //! A core of a testbed: what a thread's work takes, as far as it is not the tree's.
 
-use rackweave_base::Duration;
+use rackweave_base::{Duration, Instant};
+use rackweave_endpoint::rpc::{Service, Status, Writer};
 use rackweave_sim::{CacheModel, CpuModel, devices};
 
 /// Bytes of an entry of a tree node: key and value, or key and pointer.
@@ -46,5 +47,56 @@ impl Core {
     /// An atomic operation on a word that the other cores of the server change, too.
     pub fn contended_atomic(&self) -> Duration {
         self.cpu.cache_latency + self.work(devices::ATOMIC_CYCLES)
+    }
+}
+
+/// A service whose work costs a core something.
+pub struct Priced<'a, S, P> {
+    service: &'a mut S,
+    price: P,
+    /// What all requests have cost.
+    pub spent: Duration,
+    /// How many there were.
+    pub operations: u64,
+}
+
+impl<'a, S, P> Priced<'a, S, P>
+where
+    P: FnMut(Instant, u16, &[u8], u64) -> Duration,
+{
+    /// `price` says what a request costs, by when the core comes to it, its
+    /// method, its bytes and how many bytes are answered.
+    pub fn new(service: &'a mut S, price: P) -> Self {
+        Self {
+            service,
+            price,
+            spent: Duration::ZERO,
+            operations: 0,
+        }
+    }
+}
+
+impl<S: Service, P> Service for Priced<'_, S, P>
+where
+    P: FnMut(Instant, u16, &[u8], u64) -> Duration,
+{
+    fn serve(
+        &mut self,
+        now: Instant,
+        client: u32,
+        method: u16,
+        request: &[u8],
+        reply: &mut Writer<'_>,
+    ) -> Status {
+        let before = reply.len();
+        let status = self.service.serve(now, client, method, request, reply);
+        let answered = (reply.len() - before) as u64;
+        self.spent += (self.price)(now + self.spent, method, request, answered);
+        self.operations += 1;
+        status
+    }
+
+    fn left(&mut self, client: u32) {
+        self.service.left(client);
     }
 }

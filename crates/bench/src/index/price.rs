@@ -6,10 +6,8 @@
 use super::options::IndexOptions;
 use super::session::Stepped;
 use crate::experiment::bluefield::Core;
-use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_endpoint::index::IndexServer;
+use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::index::message::Method;
-use rackweave_endpoint::rpc::{Service, Status, Writer};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::Role;
 use rackweave_sim::testbed::Server;
@@ -55,39 +53,13 @@ pub(super) fn loaded(cpu: &CpuModel, bytes: u64) -> Duration {
     Duration::from_nanos(nanos)
 }
 
-/// A service that notes what its work costs.
-pub(super) struct Priced<'a> {
-    pub service: &'a mut IndexServer,
-    pub price: Price,
-    pub core: Core,
-    pub spent: Duration,
-}
-
-impl Service for Priced<'_> {
-    fn serve(
-        &mut self,
-        now: Instant,
-        client: u32,
-        method: u16,
-        request: &[u8],
-        reply: &mut Writer<'_>,
-    ) -> Status {
-        let status = self.service.serve(now, client, method, request, reply);
-        self.spent += self.core.work(devices::RPC_DISPATCH_CYCLES);
-        self.spent += match Method::from_number(method) {
-            Some(Method::Insert | Method::Update | Method::Put | Method::Delete) => {
-                self.price.tree.update
-            }
-            _ => self.price.tree.lookup,
-        };
-        let bytes = (request.len() + reply.len()) as u64;
-        self.spent += loaded(&self.core.cpu, bytes);
-        status
-    }
-
-    fn left(&mut self, client: u32) {
-        self.service.left(client);
-    }
+/// What a request to the endpoint costs.
+pub(super) fn request(price: &Price, core: &Core, method: u16, bytes: u64) -> Duration {
+    let tree = match Method::from_number(method) {
+        Some(Method::Insert | Method::Update | Method::Put | Method::Delete) => price.tree.update,
+        _ => price.tree.lookup,
+    };
+    core.work(devices::RPC_DISPATCH_CYCLES) + tree + loaded(&core.cpu, bytes)
 }
 
 /// What a core spends on a step beside the verbs and the tree.

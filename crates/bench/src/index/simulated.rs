@@ -9,13 +9,14 @@ use super::loaded::{Job, Loaded};
 use super::network;
 use super::options::Access;
 use super::outcome::{Outcome, TimeShare};
-use super::price::{Price, Priced, core, loaded, work};
+use super::price::{Price, core, loaded, request, work};
 use super::run::Run;
 use super::session::Session;
 use super::way::Local;
 use crate::experiment::bluefield::Core;
 use crate::experiment::bluefield::tree::ENTRY_BYTES;
 use crate::experiment::seamless_4::metered::Metered;
+use crate::experiment::work::Priced;
 use crate::ycsb::{Phase, Progress, Simulation};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant, NodeId};
@@ -107,12 +108,10 @@ impl Actor for ServerActor {
             return Step::Done;
         };
         let mut verbs = Metered::new(context.nic(), core.cpu);
-        let mut service = Priced {
-            service: &mut thread.service,
-            price: self.price,
-            core,
-            spent: Duration::ZERO,
+        let price = |_, method, asked: &[u8], answered| {
+            request(&self.price, &core, method, asked.len() as u64 + answered)
         };
+        let mut service = Priced::new(&mut thread.service, price);
         thread.rpc.poll(now, &mut verbs, &mut service);
         let (communication, compute) = (verbs.spent(), service.spent);
         context.charge(Category::Communication, communication);

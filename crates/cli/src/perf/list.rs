@@ -53,8 +53,9 @@ impl fmt::Display for Tests {
 /// The first such argument.
 pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
     use Test::{
-        AtomicLat, BalanceBw, Events, FlowBw, Idle, Index, Messaging, Pages, ReadBw, ReadLat,
-        ReplicateBw, Rewrite, Rpc, SendBw, SendLat, Sequencer, ShuffleBw, WriteBw, WriteLat,
+        AtomicLat, BalanceBw, Events, FlowBw, Idle, Index, IndexShift, Messaging, Pages, ReadBw,
+        ReadLat, ReplicateBw, Rewrite, Rpc, SendBw, SendLat, Sequencer, ShuffleBw, WriteBw,
+        WriteLat,
     };
     const BANDWIDTH: &[Test] = &[ReadBw, WriteBw, SendBw];
     const SIZED: &[Test] = &[
@@ -93,8 +94,9 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
         Events, Idle, Index, Messaging, Pages, Rewrite, Rpc, Sequencer,
     ];
     let timed = [RACK, PARTS].concat();
+    let virtual_time = [RACK, &[IndexShift]].concat();
     let given: [(bool, &str, &[Test]); 18] = [
-        (args.simulated, "--simulated", RACK),
+        (args.simulated, "--simulated", &virtual_time),
         (args.size.is_some(), "-s", SIZED),
         (args.iterations.is_some(), "-n", RACK),
         (args.duration.is_some(), "-D", &timed),
@@ -109,8 +111,8 @@ pub fn check_arguments(args: &PerfArgs) -> Result<(), CliError> {
         (args.nodes.is_some(), "--nodes", &[ShuffleBw]),
         (args.consumers.is_some(), "--consumers", FAN_OUT),
         (args.clients.is_some(), "--clients", &[Rpc]),
-        (args.window.is_some(), "--window", &[Index, Rpc]),
-        (args.records.is_some(), "--records", &[Index]),
+        (args.window.is_some(), "--window", &[Index, IndexShift, Rpc]),
+        (args.records.is_some(), "--records", &[Index, IndexShift]),
         (args.capture.is_some(), "--capture", RACK),
     ];
     for (is_given, flag, tests) in given {

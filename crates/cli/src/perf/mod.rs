@@ -5,8 +5,7 @@
 //! run wherever they depend on the machine.
 //!
 //! The rooms that nodes of a hosted rack share (`hosted::jobs`) are those of the ends: `ends`,
-//! `initiator`, `pair`, and their `loops`. `demo` uses the loops of `messaging` and the clients of
-//! `sequencer`.
+//! `initiator`, `pair`, and their `loops`. `demo` uses the loops of `messaging`.
 
 pub mod amount;
 pub mod ends;
@@ -19,6 +18,7 @@ mod flow_simulated;
 mod idle;
 mod idle_hosted;
 mod index;
+mod index_shift;
 pub mod initiator;
 mod list;
 pub mod loops;
@@ -31,7 +31,7 @@ pub mod pair;
 pub mod report;
 mod rewrite;
 mod rpc;
-pub mod sequencer;
+mod sequencer;
 
 use crate::args::{PerfArgs, Test};
 use crate::globals::Globals;
@@ -60,6 +60,7 @@ pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
         Test::BalanceBw | Test::ReplicateBw => flow_bw::fan_out(args, globals),
         Test::Sequencer => list::check_alone(args).and_then(|()| sequencer::run(args, globals)),
         Test::Index => list::check_alone(args).and_then(|()| index::run(args, globals)),
+        Test::IndexShift => list::check_alone(args).and_then(|()| index_shift::run(args, globals)),
         Test::Messaging => list::check_alone(args).and_then(|()| messaging::run(args, globals)),
         Test::Pages => list::check_alone(args).and_then(|()| pages::run(args, globals)),
         Test::Rpc => list::check_alone(args).and_then(|()| rpc::run(args, globals)),
@@ -85,6 +86,7 @@ fn name_of(test: Test) -> &'static str {
         Test::BalanceBw => "balance_bw",
         Test::ReplicateBw => "replicate_bw",
         Test::Index => "index",
+        Test::IndexShift => "index_shift",
         Test::Messaging => "messaging",
         Test::Pages => "pages",
         Test::Rpc => "rpc",

@@ -224,16 +224,8 @@ pub enum EndpointRequest {
     Release(EndpointId, Accepted),
 }
 
-/// What an endpoint answers.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum EndpointReply {
-    /// The queue pairs.
-    Accepted(Accepted),
-    /// It is done.
-    Done,
-    /// It was not done, and why not.
-    Refused(String),
-}
+/// What an endpoint answers: the queue pairs, if some were asked for; or why it was not done.
+pub type EndpointReply = Result<Option<Accepted>, String>;
 
 impl EndpointRequest {
     fn endpoint(&self) -> EndpointId {
@@ -365,11 +357,7 @@ impl Index {
 
     /// Answers what a user asks of an endpoint that is here.
     pub(crate) fn answer(&mut self, rack: &Rack, request: EndpointRequest) -> EndpointReply {
-        match self.act(rack, request) {
-            Ok(Some(accepted)) => EndpointReply::Accepted(accepted),
-            Ok(None) => EndpointReply::Done,
-            Err(error) => EndpointReply::Refused(error.to_string()),
-        }
+        self.act(rack, request).map_err(|error| error.to_string())
     }
 
     /// Asks an endpoint, here or elsewhere.
@@ -378,13 +366,11 @@ impl Index {
         rack: &Rack,
         request: EndpointRequest,
     ) -> Result<Option<Accepted>, IndexSetUpError> {
-        let Some(elsewhere) = &self.elsewhere else {
-            return self.act(rack, request);
-        };
-        match elsewhere(request) {
-            EndpointReply::Accepted(accepted) => Ok(Some(accepted)),
-            EndpointReply::Done => Ok(None),
-            EndpointReply::Refused(why) => Err(IndexSetUpError::Refused(request.endpoint(), why)),
+        match &self.elsewhere {
+            None => self.act(rack, request),
+            Some(way) => {
+                way(request).map_err(|why| IndexSetUpError::Refused(request.endpoint(), why))
+            }
         }
     }
 

@@ -3,11 +3,11 @@
 use super::metered::{Metered, Outbox};
 use super::{Core, tree};
 use crate::experiment::tally::Shared;
+use crate::experiment::work::Priced;
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant};
+use rackweave_endpoint::index::Shard;
 use rackweave_endpoint::index::message::Method;
-use rackweave_endpoint::index::{IndexServer, Shard};
-use rackweave_endpoint::rpc::{Service, Status, Writer};
 use rackweave_rack::SharedServer;
 use rackweave_sim::testbed::Server;
 use rackweave_sim::world::{Actor, Context, Step};
@@ -70,50 +70,19 @@ impl Prices {
     }
 }
 
-/// A service that notes what its work costs.
-struct Priced<'a> {
-    service: &'a mut IndexServer,
-    cost: TreeCost,
-    core: Core,
-    spent: Duration,
-    operations: u64,
-}
-
-impl Service for Priced<'_> {
-    fn serve(
-        &mut self,
-        now: Instant,
-        client: u32,
-        method: u16,
-        request: &[u8],
-        reply: &mut Writer<'_>,
-    ) -> Status {
-        let before = reply.len();
-        let status = self.service.serve(now, client, method, request, reply);
-        self.spent += self.core.work(devices::RPC_DISPATCH_CYCLES);
-        self.operations += 1;
-        self.spent += match Method::from_number(method) {
-            Some(Method::Get) => self.cost.lookup,
-            Some(Method::Insert | Method::Update | Method::Put | Method::Delete) => {
-                self.cost.update
-            }
-            // A page of entries in order, each copied.
-            Some(Method::Scan | Method::Export) => {
-                let bytes = (reply.len() - before) as u64;
-                self.cost.lookup + self.core.verified(bytes)
-            }
-            // Entries that come, each a search of its own.
-            Some(Method::Load | Method::Install) => {
-                let entries = request.len() as u64 / tree::ENTRY_BYTES;
-                self.cost.update * entries
-            }
-            _ => self.core.work(devices::TREE_OPERATION_CYCLES),
-        };
-        status
-    }
-
-    fn left(&mut self, client: u32) {
-        self.service.left(client);
+/// What a request costs beside its dispatch on a tree like this.
+fn price(core: Core, cost: TreeCost, method: u16, request: &[u8], answered: u64) -> Duration {
+    match Method::from_number(method) {
+        Some(Method::Get) => cost.lookup,
+        Some(Method::Insert | Method::Update | Method::Put | Method::Delete) => cost.update,
+        // A page of entries in order, each copied.
+        Some(Method::Scan | Method::Export) => cost.lookup + core.verified(answered),
+        // Entries that come, each a search of its own.
+        Some(Method::Load | Method::Install) => {
+            let entries = request.len() as u64 / tree::ENTRY_BYTES;
+            cost.update * entries
+        }
+        _ => core.work(devices::TREE_OPERATION_CYCLES),
     }
 }
 
@@ -144,13 +113,11 @@ impl Actor for ServerActor {
             return Step::Done;
         }
         let mut verbs = Metered::new(context.nic(), &mut self.outbox, core);
-        let mut service = Priced {
-            service: &mut thread.service,
-            cost,
-            core,
-            spent: Duration::ZERO,
-            operations: 0,
+        let dispatch = core.work(devices::RPC_DISPATCH_CYCLES);
+        let price = |_, method, request: &[u8], answered| {
+            dispatch + price(core, cost, method, request, answered)
         };
+        let mut service = Priced::new(&mut thread.service, price);
         thread.rpc.poll(now, &mut verbs, &mut service);
         let Priced {
             spent: compute,

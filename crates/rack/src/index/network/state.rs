@@ -105,6 +105,8 @@ pub struct IndexNetwork {
     active: Option<Box<IndexPlan>>,
     /// Numbers of servers that plans may name.
     named: Vec<u16>,
+    /// What clients were heard to ask for since weights were taken.
+    asked: KeyWeights,
     summary: NetworkSummary,
 }
 
@@ -127,6 +129,7 @@ impl IndexNetwork {
             loading: None,
             active: None,
             named: Vec::new(),
+            asked: KeyWeights::default(),
             summary: NetworkSummary::default(),
         })
     }
@@ -272,9 +275,18 @@ impl IndexNetwork {
         rack.ask(IndexCountersOf {})
     }
 
-    /// What the switches have counted since the last call, and what requests were for.
+    /// Clients have asked for these keys, and each stands for so many questions.
+    pub fn note_asked(&mut self, keys: &[u64], each: u32) {
+        let mut asked = KeyWeights::from_samples(keys);
+        asked.fade(each.into());
+        self.asked.add(&asked);
+    }
+
+    /// What the switches have counted since the last call, and what requests were for, and what
+    /// clients were heard to ask for.
     pub fn take_weights(&mut self, rack: &Rack) -> KeyWeights {
         let mut weights = rack.ask(TakeIndexHits {});
+        weights.add(&core::mem::take(&mut self.asked));
         let mut keys = Vec::new();
         for server in self.servers.iter().flatten() {
             server.shard.take_sample(&mut keys);

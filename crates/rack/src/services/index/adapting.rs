@@ -5,10 +5,15 @@ use crate::{Index, Rack};
 use core::sync::atomic::{AtomicU64, Ordering};
 use rackweave_base::{Duration, Instant};
 use rackweave_controller::index::{Adapter, AdapterConfig, KeyWeights};
+use rackweave_endpoint::index::IndexClient;
 use std::sync::{Mutex, PoisonError, TryLockError};
 
 /// How long is waited between two steps of a load: queries go on between them.
 const STEP_EVERY: Duration = Duration::from_micros(50);
+
+/// A connection remembers one key in so many of those that it READs: switches count only what they
+/// lead, by ranges.
+pub(super) const SAMPLED: u32 = 16;
 
 /// Who has the switches loaded.
 #[derive(Debug)]
@@ -17,6 +22,8 @@ pub(super) struct Adapting {
     adapter: Mutex<Adapter>,
     /// When there is something to do next, in nanoseconds of the rack's clock.
     next: AtomicU64,
+    /// Keys that connections remembered since the last look.
+    asked: Mutex<Vec<u64>>,
     failed: Mutex<Option<IndexNetworkError>>,
 }
 
@@ -27,14 +34,27 @@ impl Adapting {
             config,
             next: AtomicU64::new(adapter.poll_timeout().as_nanos()),
             adapter: Mutex::new(adapter),
+            asked: Mutex::default(),
             failed: Mutex::new(None),
+        }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        now.as_nanos() >= self.next.load(Ordering::Relaxed)
+    }
+
+    /// Takes the keys that a client remembers, if the next look is due.
+    pub fn take_sample(&self, now: Instant, client: &mut IndexClient) {
+        if self.is_due(now) {
+            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            client.take_sample(&mut asked);
         }
     }
 
     /// Looks whether what the switches know is still what is asked for most, and has them load what
     /// is worth while: one step of it, if one is due and nobody else is at it. Never waits.
     pub fn look(&self, now: Instant, rack: &Rack, index: &Mutex<Index>) {
-        if now.as_nanos() < self.next.load(Ordering::Relaxed) {
+        if !self.is_due(now) {
             return;
         }
         let (Ok(mut adapter), Ok(mut index)) = (self.adapter.try_lock(), index.try_lock()) else {
@@ -43,6 +63,9 @@ impl Adapting {
         let Some(network) = index.network_mut() else {
             return;
         };
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        network.note_asked(&core::mem::take(&mut *asked), SAMPLED);
+        drop(asked);
         let progress = match network.summary().loads {
             0 => first_plan(network, rack),
             _ => network.adapt(rack, &mut adapter),

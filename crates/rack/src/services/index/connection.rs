@@ -226,6 +226,9 @@ impl IndexConnection {
 
     /// Gets on with everything: true if anything happened.
     pub fn advance(&mut self) -> bool {
+        if let Some(Client::Connected(client)) = &mut self.client {
+            self.service.take_sample(&self.node, client);
+        }
         let served = self.service.serve();
         let client = self.client.as_mut().expect(THERE);
         let came = client.advance(&self.node);

@@ -20,7 +20,7 @@ use crate::index::{
 };
 use crate::services::wait_within;
 use crate::{Address, Index, IndexLoss, IndexSetUpError, IndexSpec, Node, Rack, SharedServer};
-use adapting::Adapting;
+use adapting::{Adapting, SAMPLED};
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::index::{AdapterConfig, KeyWeights};
 use rackweave_endpoint::index::{
@@ -173,6 +173,10 @@ impl IndexService {
         node: impl Into<NodeId>,
         config: IndexClientConfig,
     ) -> Result<IndexConnection, IndexServiceError> {
+        let mut config = config;
+        if self.0.adapting.is_some() && config.sample.every == 0 {
+            config.sample.every = SAMPLED;
+        }
         let client = self.client(node, config)?;
         let here = self.rack().node_at(client.node());
         Ok(IndexConnection::new(self.clone(), here, client.into()))
@@ -360,6 +364,13 @@ impl IndexService {
     pub fn adapt(&self, now: Instant) {
         if let Some(adapting) = &self.0.adapting {
             adapting.look(now, self.rack(), &self.0.index);
+        }
+    }
+
+    /// Takes what a client remembers of its keys, if the switches are soon to be looked at.
+    fn take_sample(&self, node: &Node, client: &mut IndexClient) {
+        if let Some(adapting) = &self.0.adapting {
+            adapting.take_sample(node.now(), client);
         }
     }
 

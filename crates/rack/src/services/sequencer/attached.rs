@@ -38,6 +38,13 @@ impl AttachedSequencer {
             Machine::Rpc(client) => client,
         }
     }
+
+    fn sequencer_mut(&mut self) -> &mut dyn Sequencer {
+        match &mut self.machine {
+            Machine::Atomic(client) => client,
+            Machine::Rpc(client) => client,
+        }
+    }
 }
 
 impl Machine {
@@ -50,20 +57,12 @@ impl Machine {
 }
 
 impl Sequencer for AttachedSequencer {
-    #[inline]
     fn begin(&mut self, count: u64) -> Result<Ticket, BeginError> {
-        match &mut self.machine {
-            Machine::Atomic(client) => client.begin(count),
-            Machine::Rpc(client) => client.begin(count),
-        }
+        self.sequencer_mut().begin(count)
     }
 
-    #[inline]
     fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Option<Done> {
-        match &mut self.machine {
-            Machine::Atomic(client) => client.poll(now, verbs),
-            Machine::Rpc(client) => client.poll(now, verbs),
-        }
+        self.sequencer_mut().poll(now, verbs)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -1,0 +1,347 @@
+//! The test `index_shift`: an index in the network that adapts by itself, and how soon its switches
+//! have another plan when other keys are asked for most.
+//!
+//! A client asks for keys by a Zipfian distribution whose popular keys are anywhere. When the
+//! switches have learnt which, others become popular from one moment to the next. Nobody tells
+//! anybody. What counts is the part of queries that the switches lead to a leaf.
+
+use super::report::{Setting, ratio, verdict};
+use crate::args::PerfArgs;
+use crate::globals::Globals;
+use crate::mode::{EMBEDDED, SIMULATED};
+use crate::outcome::{CliError, Verdict};
+use crate::patience::Patience;
+use crate::progress::Progress;
+use rackweave_base::{Duration, Instant, NodeId, Rng};
+use rackweave_controller::index::AdapterConfig;
+use rackweave_endpoint::index::{Access, Answer, IndexClientConfig, Op, ReaderConfig, Ticket};
+use rackweave_rack::config::{BudgetName, NodeConfig, Role};
+use rackweave_rack::services::{IndexConnection, IndexOptions, IndexService};
+use rackweave_rack::{EmbeddedRack, IndexNetworkSpec, Rack, RackConfig};
+use rackweave_workload::ycsb::{Scatter, Zipf};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::fmt;
+
+/// Records if the user does not say.
+const RECORDS: u64 = 100_000;
+
+/// The skew of YCSB.
+const THETA: f64 = 0.99;
+
+/// Lookups under way if the user does not say.
+const WINDOW: u16 = 32;
+
+/// Bytes of a tree node: one that a switch's regular nodes fit.
+const NODE_BYTES: u32 = 512;
+
+/// Intervals of the adapter without another plan, after which the switches have settled.
+const SETTLED: u64 = 4;
+
+/// Intervals that a share of hits is measured over.
+const MEASURED: u64 = 4;
+
+/// Intervals after which a plan that has not come never will.
+const PATIENCE: u64 = 200;
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Parameters {
+    records: u64,
+    theta: f64,
+    window: u16,
+    /// How often the index looks at what is asked for.
+    look_every_s: f64,
+}
+
+/// What came of it. Times are virtual in a simulated rack.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+struct Shift {
+    /// From the shift until a new plan served.
+    replanned_s: f64,
+    /// From the shift until the last plan that it caused served.
+    settled_s: f64,
+    /// How many plans it caused.
+    plans: u64,
+    /// Of all queries, those led to a leaf: before the shift; from then until the first new plan
+    /// served; after the last.
+    hit_share_before: f64,
+    hit_share_shifted: f64,
+    hit_share_after: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct ShiftReport {
+    #[serde(flatten)]
+    setting: Setting,
+    verified: bool,
+    interrupted: bool,
+    parameters: Parameters,
+    lookups: u64,
+    #[serde(flatten)]
+    shift: Shift,
+}
+
+/// A client that keeps its window full.
+struct Asker<'a> {
+    connection: IndexConnection,
+    globals: &'a Globals,
+    keys: Scatter,
+    zipf: Zipf,
+    rng: Rng,
+    window: usize,
+    asked: HashMap<Ticket, u64>,
+    lookups: u64,
+    is_sound: bool,
+}
+
+/// The value of a key.
+fn value_of(key: u64) -> [u8; 8] {
+    (!key.rotate_left(17)).to_le_bytes()
+}
+
+impl Asker<'_> {
+    fn rack(&self) -> &Rack {
+        self.connection.service().rack()
+    }
+
+    /// Asks until `done` says so, given the time and how many plans have served.
+    fn ask(&mut self, mut done: impl FnMut(Instant, u64) -> bool) -> Result<(), CliError> {
+        let node = self.connection.node().clone();
+        let mut patience = Patience::new(&node);
+        loop {
+            while self.asked.len() < self.window {
+                let key = self.keys.apply(self.zipf.sample(&mut self.rng));
+                let begun = self.connection.begin(&Op::Get { key });
+                self.asked.insert(begun.map_err(CliError::run)?, key);
+            }
+            let before = self.lookups;
+            while let Some(reply) = self.connection.poll() {
+                let key = self.asked.remove(&reply.ticket);
+                let value = key.map(value_of).map(|value| value[..].into());
+                self.is_sound &= reply.result == Ok(Answer::Value(value));
+                self.lookups += 1;
+            }
+            if let Some(error) = self.connection.service().take_network_error() {
+                return Err(CliError::run(error));
+            }
+            if done(node.now(), self.plans()) || self.globals.interrupt.is_set() {
+                return Ok(());
+            }
+            patience.wait(self.lookups > before);
+        }
+    }
+
+    /// Plans that came to serve.
+    fn plans(&self) -> u64 {
+        let index = self.connection.service().index();
+        index.network().map_or(0, |it| it.summary().loads)
+    }
+
+    /// Queries so far, and those of them that were led to a leaf.
+    fn led(&self) -> (u64, u64) {
+        let seen = self.connection.reader_statistics();
+        (seen.network_queries, seen.network_levels[0])
+    }
+
+    /// The part of queries led to a leaf since `before`.
+    fn hit_share(&self, before: (u64, u64)) -> f64 {
+        let now = self.led();
+        ratio((now.1 - before.1) as f64, (now.0 - before.0) as f64)
+    }
+
+    /// Asks until the switches have had no other plan for a while, given when the last one came to
+    /// serve that is known of, and how many there were. The same of the last one.
+    fn settle(
+        &mut self,
+        last: (Instant, u64),
+        every: Duration,
+    ) -> Result<(Instant, u64), CliError> {
+        let mut last = last;
+        self.ask(|now, plans| {
+            if plans > last.1 {
+                last = (now, plans);
+            }
+            now.since(last.0) > every * SETTLED
+        })?;
+        Ok(last)
+    }
+
+    /// Measures the part of queries led to a leaf.
+    fn measure(&mut self, every: Duration) -> Result<f64, CliError> {
+        let (before, end) = (self.led(), self.rack().now() + every * MEASURED);
+        self.ask(|now, _| now >= end)?;
+        Ok(self.hit_share(before))
+    }
+
+    /// Other keys become popular.
+    fn shift(&mut self, keys: Scatter, every: Duration) -> Result<Shift, CliError> {
+        let began = self.settle((self.rack().now(), 0), every)?;
+        let hit_share_before = self.measure(every)?;
+        self.keys = keys;
+        let (shifted, before, plans) = (self.rack().now(), self.led(), began.1.max(self.plans()));
+        let mut replanned = None;
+        self.ask(|now, now_served| {
+            if now_served > plans {
+                replanned = Some((now, now_served));
+            }
+            replanned.is_some() || now.since(shifted) > every * PATIENCE
+        })?;
+        let hit_share_shifted = self.hit_share(before);
+        let Some(first) = replanned else {
+            if self.globals.interrupt.is_set() {
+                return Ok(Shift::default());
+            }
+            return Err(CliError::run("the switches were given no other plan"));
+        };
+        let last = self.settle(first, every)?;
+        Ok(Shift {
+            replanned_s: first.0.since(shifted).as_secs_f64(),
+            settled_s: last.0.since(shifted).as_secs_f64(),
+            plans: last.1 - plans,
+            hit_share_before,
+            hit_share_shifted,
+            hit_share_after: self.measure(every)?,
+        })
+    }
+}
+
+/// Two nodes, and a switch that has room for a part of the tree.
+fn rack_config(mut config: RackConfig, records: u64) -> RackConfig {
+    config.node = vec![
+        NodeConfig::new("client", Role::Compute),
+        NodeConfig::new("server", Role::Storage),
+    ];
+    let switch = &mut config.switch;
+    switch.budget = BudgetName::Software;
+    (switch.consumer_rings, switch.producer_rings) = (0, 0);
+    (switch.index_servers, switch.index_queries) = (2, 16);
+    switch.index_layers = 2;
+    // A leaf has some 25 keys, and a tree node above it some 14 leaves.
+    let above_leaves = records.div_ceil(25 * 14);
+    switch.index_nodes = (above_leaves / 4).clamp(4, 4096) as u16;
+    switch.index_fat_ranges = switch.index_nodes;
+    config
+}
+
+/// Runs the test.
+///
+/// # Errors
+/// If the rack cannot be built, or the switches are given no other plan.
+pub fn run(args: &PerfArgs, globals: &Globals) -> Result<Verdict, CliError> {
+    let (records, window) = (
+        args.records.unwrap_or(RECORDS),
+        args.window.unwrap_or(WINDOW),
+    );
+    let options = IndexOptions {
+        nodes: vec![NodeId(1)],
+        keys: records,
+        value_max: 8,
+        node_bytes: NODE_BYTES,
+        network: Some(IndexNetworkSpec::default()),
+        ..IndexOptions::default()
+    };
+    let mut config = rack_config(globals.rack_config(&args.rack)?, records);
+    let every = match args.simulated {
+        true => Duration::from_millis(5),
+        false => Duration::from_millis(100),
+    };
+    let spec = IndexNetworkSpec {
+        grace: Duration::from_nanos(every.as_nanos() / 5),
+        ..IndexNetworkSpec::default()
+    };
+    let adapt = AdapterConfig {
+        every,
+        half_life: every * 2,
+        ..AdapterConfig::default()
+    };
+    let index = options.spec(&config).map_err(CliError::run)?;
+    let bytes = index.endpoints[0].tree.bytes();
+    config.memory_limit = config.memory_limit.max(bytes + (64 << 20));
+    let rack = match args.simulated {
+        true => Rack::builder().config(config.clone()).simulated().build()?,
+        false => {
+            let rack = EmbeddedRack::new(&config)?;
+            globals.live.watch(rack.observer());
+            rack.into()
+        }
+    };
+    let progress = Progress::new(globals, super::name_of(args.test));
+    let service = IndexService::with_spec(&rack, index, Some(spec), Some(adapt));
+    let service = service.map_err(CliError::run)?;
+    let loaded = service.load((0..records).map(|key| (key, value_of(key))));
+    loaded.map_err(CliError::run)?;
+    let client = IndexClientConfig {
+        access: Access::InNetwork,
+        operations: window,
+        reader: ReaderConfig {
+            walks: window,
+            ..ReaderConfig::default()
+        },
+        ..IndexClientConfig::default()
+    };
+    let connection = service.connect_with(NodeId(0), client);
+    let mut rng = Rng::new(config.seed).fork("index shift");
+    let mut asker = Asker {
+        connection: connection.map_err(CliError::run)?,
+        globals,
+        keys: Scatter::new(records, rng.next_u64()),
+        zipf: Zipf::new(records, THETA).map_err(CliError::run)?,
+        window: window.into(),
+        asked: HashMap::new(),
+        lookups: 0,
+        is_sound: true,
+        rng: rng.fork("keys"),
+    };
+    let other = Scatter::new(records, rng.next_u64());
+    let shift = asker.shift(other, every)?;
+    drop(progress);
+    let mode = if args.simulated { SIMULATED } else { EMBEDDED };
+    let report = ShiftReport {
+        setting: Setting::new(args.test, mode, &config),
+        verified: asker.is_sound && asker.lookups > 0,
+        interrupted: globals.interrupt.is_set(),
+        parameters: Parameters {
+            records,
+            theta: THETA,
+            window,
+            look_every_s: every.as_secs_f64(),
+        },
+        lookups: asker.lookups,
+        shift,
+    };
+    crate::output::print(globals, "perf", &report)?;
+    Ok(Verdict::of(report.verified))
+}
+
+impl fmt::Display for ShiftReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (parameters, shift) = (&self.parameters, &self.shift);
+        write!(f, "{}", self.setting)?;
+        writeln!(
+            f,
+            "{} records, Zipfian by {}, {} lookups under way; a look at what is asked for every \
+             {:.0} ms",
+            parameters.records,
+            parameters.theta,
+            parameters.window,
+            parameters.look_every_s * 1e3
+        )?;
+        writeln!(
+            f,
+            "other keys became popular: a new plan served after {:.1} ms, the last of {} after \
+             {:.1} ms",
+            shift.replanned_s * 1e3,
+            shift.plans,
+            shift.settled_s * 1e3
+        )?;
+        writeln!(
+            f,
+            "queries led to a leaf: {:.1} % before, {:.1} % until the new plan served, {:.1} % \
+             after",
+            shift.hit_share_before * 100.0,
+            shift.hit_share_shifted * 100.0,
+            shift.hit_share_after * 100.0
+        )?;
+        verdict(f, self.verified, self.interrupted)
+    }
+}
