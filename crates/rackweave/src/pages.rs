@@ -49,7 +49,7 @@
 //! ([`PageService::polled_workers`]). [`directory`] is the room below, for those who build a pool of
 //! their own.
 
-pub use rackweave_controller::{LostPage, PageNode, PageSetUpError, PageSpec, PageStoreSpec};
+pub use rackweave_controller::{LostPage, PageNode, PageSetUpError};
 pub use rackweave_endpoint::page_store::*;
 pub use rackweave_rack::services::{
     BLOCK, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare, ReadGuard,

@@ -19,7 +19,7 @@ fn services_are_shared_and_what_they_lend_is_sent() {
     shared::<PageService>();
     shared::<IndexService>();
     shared::<SequencerService>();
-    sent::<PageWorker>();
+    shared::<PageWorker>();
     sent::<ReadGuard>();
     sent::<WriteGuard>();
     sent::<IndexConnection>();

@@ -34,7 +34,7 @@ pub use usage::Usage;
 
 use super::directory::{Directory, Mode};
 use super::worker::{Flushed, Worker};
-use super::{CommitError, FixError, FlushError, PageGuard, Peek, Pool};
+use super::{CommitError, FixError, FlushError, PageGuard, Pool};
 use rackweave_base::Instant;
 use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
@@ -138,28 +138,6 @@ impl<D: Directory> PageStore<D> {
     pub fn validate(&mut self, guard: &PageGuard) -> Result<bool, FixError> {
         let validation = self.worker.validate(guard);
         self.wait(|worker| worker.take_validation(validation))
-    }
-
-    /// Reads a page without a latch, wherever it is: if it is not in the pool it is fixed first.
-    /// See [`Worker::read_optimistic`].
-    ///
-    /// # Errors
-    /// If the page cannot be had.
-    pub fn read_optimistic<R>(
-        &mut self,
-        page: PageId,
-        mut read: impl FnMut(&Peek<'_>) -> R,
-    ) -> Result<(R, u64), FixError> {
-        loop {
-            if let Some(result) = self.worker.read_optimistic(page, &mut read) {
-                return Ok(result);
-            }
-            let guard = self.fix(page, Mode::Shared)?;
-            if let Some(result) = self.worker.read_optimistic(page, &mut read) {
-                return Ok(result);
-            }
-            drop(guard);
-        }
     }
 
     /// Writes home what is changed in the node's pool: see [`Worker::flush`].
