@@ -186,7 +186,7 @@ fn trains_go_through_whole_and_are_asked_for_again_when_lost() {
 
 #[test]
 fn big_endian_nodes() {
-    let (mut rack, mut controller) = TestRack::new(2, 1);
+    let (mut rack, controller) = TestRack::new(2, 1);
     controller.set_byte_order(NodeId(1), ByteOrder::Big);
     let (_, rings) = controller.create_flow(&mut rack, spec(&[0], &[1])).unwrap();
     assert_eq!(rings.consumers[0].order, ByteOrder::Big);
@@ -282,7 +282,7 @@ fn a_dead_producer_breaks_the_flow_off_and_the_consumer_keeps_what_it_has() {
 
 #[test]
 fn bad_specifications_are_refused_and_leave_nothing_behind() {
-    let (mut rack, mut controller) = TestRack::new(2, 1);
+    let (mut rack, controller) = TestRack::new(2, 1);
     let mut refuse = |spec: FlowSpec| {
         let error = controller
             .create_flow(&mut rack, spec)
