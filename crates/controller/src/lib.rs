@@ -45,9 +45,9 @@ pub use topology::Topology;
 
 /// The controller of one rack. `switch` is switch 0, at which all lanes end.
 ///
-/// What a rack needs whose nodes are elsewhere takes `&self`: flows, hosts, pairs. Such a rack calls
-/// it from many threads, and nothing that is wanted for other nodes is locked while one is asked
-/// ([`flows`] says which locks there are). Pages, sequencers and indexes take `&mut self`.
+/// What a rack needs whose nodes are elsewhere takes `&self`: flows, hosts, pairs. Such a rack
+/// calls it from many threads, and nothing that is wanted for other nodes is locked while one is
+/// asked ([`flows`] says which locks there are). Pages, sequencers and indexes take `&mut self`.
 pub struct Controller {
     switch: SwitchAddress,
     keys: Mutex<KeyRng>,

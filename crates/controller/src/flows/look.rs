@@ -1,6 +1,6 @@
 //! How far flows have come: what their rings say.
 
-use super::book::Flow;
+use super::flow::Flow;
 use super::{FlowId, FlowShape, FlowState, Ring};
 use crate::{Controller, Site};
 use rackweave_base::NodeId;

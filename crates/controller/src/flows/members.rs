@@ -5,7 +5,7 @@
 //! switch (`recover`): with the members that there are now. Nobody else's ring is touched, so
 //! producers and consumers notice nothing but a pause.
 
-use super::book::{ConsumerSeat, Flow, ProducerSeat};
+use super::flow::{ConsumerSeat, Flow, ProducerSeat};
 use super::set_up::{End, forget_ring};
 use super::{AbortReason, FlowError, FlowId, FlowShape, FlowState, LossPolicy, Ring};
 use crate::{Controller, Site};

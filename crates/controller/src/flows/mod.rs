@@ -7,8 +7,12 @@
 //! change weights (`weights`), to tear down what has ended, to break off what has failed, and to
 //! set up again what a restart of the switch has wiped out (`recover`). How far flows have come is
 //! in their rings (`look`).
+//!
+//! Many threads may act on flows at once. Each flow has a lock, which is held while its members are
+//! asked; no lock is held then that is wanted for another flow (`book`).
 
 mod book;
+mod flow;
 mod look;
 mod members;
 mod recover;
@@ -27,8 +31,8 @@ use rackweave_switch::transfer::FailReason;
 use rackweave_wire::fabric::ring::{ByteOrder, SwitchState};
 use serde::{Deserialize, Serialize};
 
-use book::Flow;
 pub(crate) use book::FlowBook;
+use flow::Flow;
 pub use look::{FlowLook, RingCounters};
 pub use members::Loss;
 pub use rings::{Bell, FlowRings, Ring};

@@ -12,7 +12,7 @@
 //! - Of several replicas one may have been told a head that others were not. All of them have the
 //!   items, so all are told now.
 
-use super::book::Flow;
+use super::flow::Flow;
 use super::set_up::forget_ring;
 use super::{AbortReason, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Ring};
 use crate::{Controller, Site};

@@ -1,6 +1,6 @@
 //! Setting a flow up: allocate, register, connect, fill, start. And taking its lanes apart again.
 
-use super::book::Flow;
+use super::flow::Flow;
 use super::{
     AbortReason, Bell, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Ring,
 };

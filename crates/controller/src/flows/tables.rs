@@ -1,6 +1,6 @@
 //! Filling the switch's tables with a flow: threads, consumers and producers, each circle closed.
 
-use super::book::Flow;
+use super::flow::Flow;
 use super::set_up::Places;
 use super::{FlowError, FlowShape, LossPolicy, Ring};
 use crate::{Controller, LaneError, Site};

@@ -4,7 +4,8 @@
 //! domain. The switch keeps the flows of a domain in proportion; flows of different domains do not
 //! meet on any link.
 
-use super::book::{Entry, Flow};
+use super::book::Entry;
+use super::flow::Flow;
 use super::spec::check_weight;
 use super::{FlowError, FlowId};
 use crate::{Controller, Site};
@@ -24,6 +25,9 @@ pub(super) struct Share {
     cost: u64,
     window: u64,
 }
+
+/// A flow with a weight.
+type Weighted<'a> = (&'a Entry, &'a Share);
 
 impl Share {
     /// Nothing without a weight.
@@ -67,7 +71,7 @@ impl Controller {
         let book = self.flows.lock();
         let weighted = book.entries.iter();
         let weighted = weighted.filter_map(|entry| Some((entry, entry.share.as_ref()?)));
-        let mut domains: Vec<(BTreeSet<NodeId>, Vec<(&Entry, &Share)>)> = Vec::new();
+        let mut domains: Vec<(BTreeSet<NodeId>, Vec<Weighted<'_>>)> = Vec::new();
         for (entry, share) in weighted {
             let mut nodes = share.nodes.clone();
             let mut members = vec![(entry, share)];
@@ -110,7 +114,7 @@ impl Controller {
 }
 
 /// What the threads of the flows of one domain are due.
-fn shares_of(flows: &[(&Entry, &Share)]) -> Vec<(ThreadId, Weight)> {
+fn shares_of(flows: &[Weighted<'_>]) -> Vec<(ThreadId, Weight)> {
     let mut shares = Vec::new();
     for (entry, share) in flows {
         let account = entry.threads.first();

@@ -56,9 +56,10 @@ impl SwitchCore {
                 let _ = member.ask(&NodeRequest::StopJob { job });
             }
         }
-        for flow in estate.flows {
-            self.control(|controller, site| controller.close_flow(site, FlowId(flow)));
-        }
+        let flows = estate.flows.into_iter().map(FlowId).collect();
+        self.for_each_flow(flows, |flow| {
+            self.control(|controller, site| controller.close_flow(site, flow));
+        });
     }
 
     fn answer(&self, request: CommandRequest, estate: &mut Estate) -> CommandReply {

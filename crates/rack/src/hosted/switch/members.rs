@@ -101,19 +101,21 @@ impl Member {
             return Err("it has gone".into());
         }
         let asked = Instant::now();
-        let reply = connection.request(request, self.patience);
-        // Whoever waits is also kept waiting by a heartbeat that is answered late. Questions are
-        // asked one after the other, so no time is counted twice.
+        let reply = connection
+            .request(request, self.patience)
+            .map_err(|error| {
+                let why = error.to_string();
+                let _first = self.cause.set(why.clone());
+                self.alive.store(false, Ordering::Relaxed);
+                why
+            })?;
+        // Who waits is also kept waiting by a heartbeat that is answered late. Questions are asked
+        // one after the other, so no time is counted twice.
         let is_counted = self.waiting.load(Ordering::Relaxed) > 0;
         if is_counted && self.count(asked.elapsed()) {
             self.cut_because("it took too long to answer, question after question");
         }
-        reply.map_err(|error| {
-            let why = error.to_string();
-            let _first = self.cause.set(why.clone());
-            self.alive.store(false, Ordering::Relaxed);
-            why
-        })
+        Ok(reply)
     }
 
     /// Counts a delay. Returns whether the node's delays have become too long.
