@@ -315,7 +315,7 @@ fn load(
 /// The controller, which has connected nothing yet.
 pub(crate) fn build_controller(config: &RackConfig, keys: KeyRng) -> Controller {
     let sizes = &config.switch;
-    let mut controller = Controller::new(
+    let controller = Controller::new(
         Address::SWITCH,
         sizes.lanes,
         sizes.consumer_rings,

@@ -4,7 +4,9 @@
 mod doors;
 mod flows;
 mod panics;
+mod proxy;
 mod slow;
+mod waiting;
 
 use super::*;
 use crate::config::{LinkKind, NodeConfig, RackConfig, Role};
@@ -154,10 +156,19 @@ impl Rack {
     }
 
     fn node(&self, name: &str) -> Result<NodeProcess, HostedError> {
+        self.node_by(name, None)
+    }
+
+    /// A node that finds the controller at another address.
+    fn node_by(
+        &self,
+        name: &str,
+        controller: Option<SocketAddr>,
+    ) -> Result<NodeProcess, HostedError> {
         NodeProcess::new(NodeOptions {
             config: self.config.clone(),
             name: name.into(),
-            controller: None,
+            controller,
             jobs: Arc::new(Counting),
         })
     }
