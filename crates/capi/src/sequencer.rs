@@ -65,23 +65,15 @@ impl From<BeginError> for Fault {
     }
 }
 
-fn set_up_fault(rack: &Rack, error: &SequencerSetUpError) -> Fault {
+fn set_up_fault(rack: &Rack, error: &SequencerServiceError) -> Fault {
     let status = match error {
-        SequencerSetUpError::OutOfRange { .. } => Status::BadArgument,
-        SequencerSetUpError::Unknown(_) => Status::NotFound,
-        SequencerSetUpError::NoRoom { .. }
-        | SequencerSetUpError::Lane(_)
-        | SequencerSetUpError::Table(_) => Status::NoRoom,
+        SequencerServiceError::Switch(SequencerSetUpError::OutOfRange { .. })
+        | SequencerServiceError::Counter(_) => Status::BadArgument,
+        SequencerServiceError::Switch(SequencerSetUpError::Unknown(_))
+        | SequencerServiceError::NoNode(_) => Status::NotFound,
+        _ => Status::NoRoom,
     };
     rack.fault(status, error)
-}
-
-fn client_fault(rack: &Rack, error: &SequencerServiceError) -> Fault {
-    match error {
-        SequencerServiceError::NoNode(_) => rack.fault(Status::NotFound, error),
-        SequencerServiceError::Node(_) => rack.fault(Status::NoRoom, error),
-        SequencerServiceError::Switch(source) => set_up_fault(rack, source),
-    }
 }
 
 impl From<SequencerCallError> for Fault {
@@ -163,7 +155,7 @@ pub unsafe extern "C" fn rackweave_sequencer_client_create(
         let out = unsafe { Out::new(client, "client")? };
         let SharedSequencer { rack, service } = handle::shared::<SharedSequencer>(sequencer)?;
         let made = service.connect(rack.node_id(node)?);
-        let client = made.map_err(|error| client_fault(&rack, &error))?;
+        let client = made.map_err(|error| set_up_fault(&rack, &error))?;
         out.set(handle::insert(Client { rack, client })?);
         Ok(())
     })
