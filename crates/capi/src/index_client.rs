@@ -6,7 +6,7 @@ use crate::index::{SharedIndex, rackweave_index, set_up_fault};
 use crate::pointer::{Out, read, slice, space};
 use crate::status::Status;
 use ::rackweave_rack::services::IndexConnection;
-use rackweave_base::Duration;
+use core::time::Duration;
 use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{Access, Answer, BeginError, IndexError, Op, Reply, Ticket, Value};
 use std::collections::HashMap;

@@ -8,7 +8,7 @@ use crate::status::Status;
 use ::rackweave_rack::services::{
     SequencerCallError, SequencerClient, SequencerService, SequencerServiceError,
 };
-use rackweave_base::Duration;
+use core::time::Duration;
 use rackweave_controller::SequencerSetUpError;
 use rackweave_endpoint::sequencer::{BeginError, SequencerError};
 

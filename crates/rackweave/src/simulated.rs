@@ -8,8 +8,8 @@
 //!
 //! ```
 //! use rackweave::flow::{Consumer, Producer, Taken};
-//! use rackweave::simulated::{Actor, Context, RunEnd, SimulatedRack, Step};
-//! use rackweave::{Duration, Instant, NodeId, RackConfig};
+//! use rackweave::simulated::{Actor, Context, Duration, RunEnd, SimulatedRack, Step};
+//! use rackweave::{Instant, NodeId, RackConfig};
 //!
 //! struct Send(Producer, u64);
 //! struct Receive(Consumer, u64);
@@ -61,5 +61,6 @@
 //! # }
 //! ```
 
+pub use rackweave_base::Duration;
 pub use rackweave_rack::{RunEnd, SimulatedRack, SsdBackend, SsdStall};
 pub use rackweave_sim::{Actor, ActorId, Context, CpuModel, NicModel, SsdModel, Step};

@@ -2,7 +2,8 @@
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use rackweave_base::{Duration, Instant};
+use core::time::Duration;
+use rackweave_base::Instant;
 use rackweave_verbs::NodeAccess;
 use std::sync::Arc;
 
@@ -58,7 +59,7 @@ impl<T, F: FnMut(bool) -> Option<T>> Call<F> {
             return Some(answer);
         }
         let now = self.node.now();
-        let deadline = *self.deadline.get_or_insert(now + self.limit);
+        let deadline = *self.deadline.get_or_insert(now + self.limit.into());
         (now >= deadline).then(|| (self.ask)(true)).flatten()
     }
 }

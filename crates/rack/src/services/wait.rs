@@ -1,10 +1,10 @@
 //! Waiting with a limit: whoever waits drives the rack.
 
-use rackweave_base::Duration;
+use core::time::Duration;
 use rackweave_verbs::NodeAccess;
 
 /// As a time limit: none.
-pub const FOREVER: Duration = Duration::from_nanos(u64::MAX);
+pub const FOREVER: Duration = Duration::MAX;
 
 /// How long calls of services wait, unless told otherwise: ten seconds, which is twice as long as
 /// the machines below wait for one who does not answer. So what comes to an end by itself has its
@@ -31,7 +31,7 @@ pub fn wait_within<T>(
         if rounds.is_multiple_of(LOOK_EVERY) || idle_rounds > 0 {
             let now = node.now();
             // The last moment that there is comes after all clocks have stopped.
-            if now >= *deadline.get_or_insert(now + limit) && rounds > 0 {
+            if now >= *deadline.get_or_insert(now + limit.into()) && rounds > 0 {
                 return None;
             }
         }

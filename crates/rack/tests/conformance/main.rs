@@ -13,7 +13,7 @@ mod sequencers;
 mod serialised;
 mod tasks;
 
-use rackweave_base::Duration;
+use core::time::Duration;
 use rackweave_rack::{Rack, RackConfig};
 
 /// Beyond what any step needs, on however slow a machine.

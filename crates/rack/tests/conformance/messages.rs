@@ -16,9 +16,9 @@ fn connect(storage: &Rack, compute: &Rack) -> (Ends, Ends) {
     let at = storage.node("storage0").expect("it is here");
     let address = ([127, 0, 0, 1], 0).into();
     let mut listener = Listener::bind(storage, &at, address, config.clone()).expect("a free port");
-    listener.set_patience(AMPLE.into());
+    listener.set_patience(AMPLE);
     let from = compute.node("compute0").expect("it is here");
-    let dialing = Dialing::start(compute, &from, listener.local_addr(), config, AMPLE.into());
+    let dialing = Dialing::start(compute, &from, listener.local_addr(), config, AMPLE);
     let (dialed, accepted) = listener
         .connect(dialing.expect("it begins"))
         .expect("both are of this rack");

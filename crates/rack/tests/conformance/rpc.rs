@@ -40,7 +40,7 @@ pub fn a_service_of_ones_own_answers(rack: &Rack) {
     let mut client = from.with(|verbs| {
         let pd = verbs.create_pd();
         let config = ClientConfig {
-            timeout: AMPLE,
+            timeout: AMPLE.into(),
             ..ClientConfig::default()
         };
         Client::new(verbs, rack.memory(), pd, config).expect("there is room")

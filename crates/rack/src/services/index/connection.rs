@@ -4,7 +4,7 @@ use super::{CallError, IndexService, IndexServiceError};
 use crate::services::{TIME_LIMIT, wait_within};
 use crate::{Attached, Node};
 use core::ops::RangeInclusive;
-use rackweave_base::Duration;
+use core::time::Duration;
 use rackweave_endpoint::btree::Direction;
 use rackweave_endpoint::index::{
     Answer, BeginError, ClientStatistics, DatagramClient, EndpointId, IndexClient, Op,

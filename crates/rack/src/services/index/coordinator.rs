@@ -3,7 +3,7 @@
 use super::{IndexMoveError, IndexService};
 use crate::services::wait_within;
 use crate::{Attached, Node};
-use rackweave_base::Duration;
+use core::time::Duration;
 use rackweave_endpoint::index::{
     BeginMoveError, Coordinator, CoordinatorEvent, EndpointId, PartitionMap, Step,
 };

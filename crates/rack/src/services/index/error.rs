@@ -1,7 +1,7 @@
 //! What can go wrong with an index, by the call that it goes wrong in.
 
 use crate::{IndexNetworkError, IndexSetUpError};
-use rackweave_base::Duration;
+use core::time::Duration;
 use rackweave_endpoint::btree::TreeError;
 use rackweave_endpoint::index::{
     BeginError, BeginMoveError, EndpointId, IndexError, MapError, MoveError,
@@ -54,7 +54,7 @@ pub enum IndexServiceError {
         error: TreeError,
     },
     /// It was not done in time.
-    #[error("it was not done within {after}")]
+    #[error("it was not done within {after:?}")]
     TimedOut {
         /// How long was waited.
         after: Duration,
@@ -71,7 +71,7 @@ pub enum CallError {
     #[error(transparent)]
     Index(#[from] IndexError),
     /// No answer came in time. A write may or may not be done, now or later.
-    #[error("no answer came within {after}; a write may or may not be done")]
+    #[error("no answer came within {after:?}; a write may or may not be done")]
     TimedOut {
         /// How long was waited.
         after: Duration,
@@ -88,7 +88,9 @@ pub enum IndexMoveError {
     #[error(transparent)]
     Move(#[from] MoveError),
     /// It was not done in time, and goes on while the coordinator is polled.
-    #[error("the keys had not moved within {after}; the move goes on while the coordinator polls")]
+    #[error(
+        "the keys had not moved within {after:?}; the move goes on while the coordinator polls"
+    )]
     TimedOut {
         /// How long was waited.
         after: Duration,

@@ -21,7 +21,8 @@ use crate::index::{
 use crate::services::wait_within;
 use crate::{Address, Index, IndexLoss, IndexSetUpError, IndexSpec, Node, Rack, SharedServer};
 use adapting::{Adapting, SAMPLED};
-use rackweave_base::{Duration, Instant, NodeId};
+use core::time::Duration;
+use rackweave_base::{Instant, NodeId};
 use rackweave_controller::index::{AdapterConfig, KeyWeights};
 use rackweave_endpoint::index::{
     Access, Coordinator, CoordinatorConfig, DatagramClient, DatagramClientConfig, EndpointId,

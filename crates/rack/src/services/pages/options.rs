@@ -74,7 +74,7 @@ impl Default for PageOptions {
             target: TargetOptions::default(),
             memory_pages: 1024,
             prepare: Prepare::default(),
-            time_limit: TIME_LIMIT.into(),
+            time_limit: TIME_LIMIT,
         }
     }
 }

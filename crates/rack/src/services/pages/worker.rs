@@ -353,7 +353,7 @@ impl PageWorker {
     /// Accepts that pages are lost. False if one still is when the time is over.
     fn accept(&self, mut lost: Vec<PageId>, limit: Duration) -> bool {
         let rack = self.service().rack();
-        let accepted = wait_within(&self.0.node, limit.into(), || {
+        let accepted = wait_within(&self.0.node, limit, || {
             lost.retain(|page| {
                 let is_lost = rack.lost_pages().iter().any(|known| known.page == *page);
                 is_lost && !rack.accept_loss(*page)

@@ -4,7 +4,7 @@ use super::{AttachedSequencer, SequencerService, SequencerServiceError};
 use crate::Node;
 use crate::services::{TIME_LIMIT, wait_within};
 use core::ops::Range;
-use rackweave_base::Duration;
+use core::time::Duration;
 use rackweave_endpoint::sequencer::{BeginError, Done, Sequencer as _, SequencerError, Ticket};
 use std::collections::{HashSet, VecDeque};
 
@@ -18,7 +18,7 @@ pub enum SequencerCallError {
     #[error(transparent)]
     Failed(#[from] SequencerError),
     /// No answer came in time. The numbers are a gap.
-    #[error("no numbers came within {after}; those asked for are a gap")]
+    #[error("no numbers came within {after:?}; those asked for are a gap")]
     TimedOut {
         /// How long was waited.
         after: Duration,

@@ -5,7 +5,8 @@ use crate::IndexNetworkSpec;
 use crate::services::{
     CallError, IndexOptions, IndexService, IndexServiceError, TIME_LIMIT, wait_within,
 };
-use rackweave_base::{Duration, NodeId};
+use core::time::Duration;
+use rackweave_base::NodeId;
 use rackweave_controller::index::{AdapterConfig, PlanLimits};
 use rackweave_endpoint::index::{
     Access, CoordinatorConfig, EndpointId, IndexError, Op, RebalanceConfig,
@@ -168,7 +169,7 @@ fn keys_that_are_asked_for_more_than_others_move_by_themselves() {
             busy_min: 0.001,
             ..RebalanceConfig::default()
         }),
-        sample_every: Duration::from_millis(20),
+        sample_every: Duration::from_millis(20).into(),
         ..CoordinatorConfig::default()
     };
     let mut coordinator = index.coordinate(NodeId(1), config).expect("there is room");
@@ -201,12 +202,12 @@ fn switches_follow_what_is_asked_for_without_being_told() {
                 nodes_per_layer: 8,
                 layers: 2,
             }),
-            grace: Duration::from_millis(5),
+            grace: Duration::from_millis(5).into(),
             ..IndexNetworkSpec::default()
         }),
         adapt: Some(AdapterConfig {
-            every: Duration::from_millis(20),
-            half_life: Duration::from_millis(50),
+            every: Duration::from_millis(20).into(),
+            half_life: Duration::from_millis(50).into(),
             weight_min: 100.0,
             ..AdapterConfig::default()
         }),
