@@ -76,11 +76,11 @@ fn set_up_fault(rack: &Rack, error: &SequencerSetUpError) -> Fault {
     rack.fault(status, error)
 }
 
-fn client_fault(rack: &Rack, error: &SequencerServiceError) -> Fault {
+fn service_fault(rack: &Rack, error: &SequencerServiceError) -> Fault {
     match error {
         SequencerServiceError::NoNode(_) => rack.fault(Status::NotFound, error),
-        SequencerServiceError::Node(_) => rack.fault(Status::NoRoom, error),
         SequencerServiceError::Switch(source) => set_up_fault(rack, source),
+        _ => rack.fault(Status::NoRoom, error),
     }
 }
 
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn rackweave_sequencer_create(
         let out = unsafe { Out::new(sequencer, "sequencer")? };
         let rack = handle::shared::<Rack>(rack)?;
         let made = SequencerService::new(&rack.0, first);
-        let service = made.map_err(|error| set_up_fault(&rack, &error))?;
+        let service = made.map_err(|error| service_fault(&rack, &error))?;
         out.set(handle::insert(SharedSequencer { rack, service })?);
         Ok(())
     })
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn rackweave_sequencer_client_create(
         let out = unsafe { Out::new(client, "client")? };
         let SharedSequencer { rack, service } = handle::shared::<SharedSequencer>(sequencer)?;
         let made = service.connect(rack.node_id(node)?);
-        let client = made.map_err(|error| client_fault(&rack, &error))?;
+        let client = made.map_err(|error| service_fault(&rack, &error))?;
         out.set(handle::insert(Client { rack, client })?);
         Ok(())
     })
@@ -190,7 +190,7 @@ pub extern "C" fn rackweave_sequencer_client_reconnect(
     call(|| {
         handle::with(client, |Client { rack, client }: &mut Client| {
             let connected = client.reconnect();
-            connected.map_err(|error| set_up_fault(rack, &error))
+            connected.map_err(|error| service_fault(rack, &error))
         })
     })
 }
