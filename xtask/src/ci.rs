@@ -1,7 +1,7 @@
 //! Every check, cheap ones first, each with a line that says how it went and how long it took.
 
 use crate::process::{self, capture, cargo, in_root, release_binary, target_dir};
-use crate::{Failure, canary, json, nightly, tidy};
+use crate::{Failure, canary, json, library, tidy, toolchain};
 use std::process::Command;
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ struct Step {
     run: fn() -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     Step {
         name: "fmt",
         about: "the code is formatted",
@@ -45,6 +45,11 @@ const STEPS: [Step; 17] = [
         run: || process::run(&mut cargo(&["test", "--workspace"])),
     },
     Step {
+        name: "library",
+        about: "what others depend on: without features, by the oldest compiler, as packages",
+        run: library::run,
+    },
+    Step {
         name: "loom",
         about: "models: the ring and the latch under every order of accesses, the tree under many",
         run: loom,
@@ -52,12 +57,12 @@ const STEPS: [Step; 17] = [
     Step {
         name: "miri",
         about: "no undefined behaviour in memory, rings, messages and pools, where rustup is",
-        run: nightly::miri,
+        run: toolchain::miri,
     },
     Step {
         name: "tsan",
         about: "no data race of threads over memory, rings, pools and caches, where rustup is",
-        run: nightly::tsan,
+        run: toolchain::tsan,
     },
     Step {
         name: "demo",

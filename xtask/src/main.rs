@@ -13,9 +13,10 @@ mod ci;
 mod fuzz;
 mod install;
 mod json;
-mod nightly;
+mod library;
 mod process;
 mod tidy;
+mod toolchain;
 
 use std::process::ExitCode;
 

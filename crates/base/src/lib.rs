@@ -10,6 +10,7 @@
 
 pub mod canary;
 pub mod checksum;
+pub mod eviction;
 pub mod ids;
 pub mod memory;
 pub mod packet;

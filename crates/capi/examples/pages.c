@@ -50,7 +50,7 @@ int main(void) {
   memset(bytes, 0, length);
   strcpy((char *)bytes, "written on compute0");
   /* From here on others may have it: the pointer is of no use any more. */
-  check(rackweave_page_store_unfix(writer, guard), "unfix");
+  check(rackweave_page_guard_commit(guard, RACKWEAVE_FOREVER), "commit");
 
   /* The other node begins to fix it, and polls until it has come: over the network, from the
    * memory of the first node. */
@@ -71,7 +71,7 @@ int main(void) {
   printf("page %llu, version %llu: %s\n", (unsigned long long)page,
          (unsigned long long)version, (const char *)seen);
   int is_right = strcmp((const char *)seen, "written on compute0") == 0;
-  check(rackweave_page_guard_destroy(guard), "unfix");
+  check(rackweave_page_guard_destroy(guard), "guard");
 
   /* Everything goes home, and the store is closed. */
   check(rackweave_page_store_destroy(reader), "reader");

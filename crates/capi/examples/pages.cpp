@@ -38,16 +38,14 @@ int run() {
     const auto page = store.allocate();
     auto guard = store.fix(page, RACKWEAVE_PAGE_MODE_EXCLUSIVE);
     std::memcpy(guard.data_mut().data(), &balance, sizeof balance);
+    guard.commit();
     if (!directory.insert(account, bytes_of(page))) return 1;
-    // The guard's page is unfixed here.
   }
 
   // Another node adds them up: in the order of their numbers, each page from where it is now.
   const auto reader_node = rack.node("compute1");
   rackweave::page_store reader(pages, reader_node);
   rackweave::index_client accounts(index, reader_node, RACKWEAVE_INDEX_ACCESS_ONE_SIDED);
-  // The latches of the guards above are back after this.
-  store.settle();
   reader.open();
   std::uint64_t sum = 0;
   for (const auto& entry : accounts.scan(1000, 1004, 10)) {

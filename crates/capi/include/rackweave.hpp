@@ -341,6 +341,19 @@ class page_guard : public detail::owner<rackweave_page_guard, rackweave_page_gua
     detail::check(rackweave_page_guard_data_mut(get(), &data, &length));
     return {data, length};
   }
+  // Ends the guard and publishes its change. Throws if that was not taken, or is not known in time.
+  void commit(nanoseconds time = std::chrono::seconds(10)) {
+    const rackweave_status status = rackweave_page_guard_commit(get(), detail::limit(time));
+    // The guard has ended, unless there was none.
+    release();
+    detail::check(status);
+  }
+  // Whether its version is still the newest.
+  bool is_newest() const {
+    bool newest = false;
+    detail::check(rackweave_page_guard_is_newest(get(), &newest));
+    return newest;
+  }
 };
 
 struct pages_options {
@@ -407,14 +420,6 @@ class page_store : public detail::owner<rackweave_page_store, rackweave_page_sto
                                            detail::limit(time), &made));
     return page_guard(made);
   }
-  // Ends a guard and waits until its latch has been given back.
-  void unfix(page_guard&& guard) {
-    page_guard ended = std::move(guard);
-    const rackweave_status status = rackweave_page_store_unfix(get(), ended.get());
-    // Where the call failed the guard may be there still: then it goes now.
-    if (status == RACKWEAVE_STATUS_OK) ended.release();
-    detail::check(status);
-  }
   std::uint64_t submit_fix(std::uint64_t page, rackweave_page_mode mode) {
     std::uint64_t ticket = 0;
     detail::check(rackweave_page_store_submit_fix(get(), page,
@@ -455,11 +460,6 @@ class page_store : public detail::owner<rackweave_page_store, rackweave_page_sto
                       RACKWEAVE_STATUS_PENDING))
       return std::nullopt;
     return written;
-  }
-  bool validate(const page_guard& guard) {
-    bool newest = false;
-    detail::check(rackweave_page_store_validate(get(), guard.get(), &newest));
-    return newest;
   }
 };
 

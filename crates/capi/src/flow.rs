@@ -8,8 +8,7 @@ use crate::status::Status;
 use ::rackweave_rack::Flow;
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowShape, FlowState};
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A flow. Any thread, several at a time.
 pub struct rackweave_flow {
@@ -51,39 +50,12 @@ pub struct rackweave_flow_options {
     pub consumer_count: usize,
 }
 
-/// An end of a flow: of which role, whose, and which ring.
-pub(crate) type End = (bool, u32, u32);
-
 pub(crate) struct Running {
     pub rack: Rack,
     pub flow: Flow,
     pub shape: FlowShape,
     pub producers: u32,
     pub consumers: u32,
-    /// Ends that have a handle: each ring has one owner.
-    taken: Mutex<HashSet<End>>,
-}
-
-impl Running {
-    pub fn take(&self, end: End) -> Result<(), Fault> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.insert(end) {
-            return Ok(());
-        }
-        let detail = "this end of the flow has a handle already; destroy that first";
-        Err(Fault::new(Status::InUse, detail))
-    }
-
-    pub fn give_back(&self, end: End) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.remove(&end);
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.rack.close_flow(self.flow.id);
-    }
 }
 
 /// A flow that handles share.
@@ -125,10 +97,13 @@ unsafe fn create(rack: Rack, options: &rackweave_flow_options) -> Result<SharedF
         given => given,
     };
     let (producers, consumers) = (nodes(&rack, producers)?, nodes(&rack, consumers)?);
-    let mut spec = rack.flow_spec(&producers, &consumers, options.item_bytes, ring_bytes);
-    spec.shape = shape;
-    spec.weight = (options.weight != 0).then_some(options.weight);
-    let flow = rack.create_flow(spec);
+    let flow = rack
+        .flow(&producers, &consumers)
+        .item_bytes(options.item_bytes)
+        .ring_bytes(ring_bytes)
+        .shape(shape)
+        .weight((options.weight != 0).then_some(options.weight))
+        .build();
     let flow = flow.map_err(|error| rack.fault(flow_status(&error), &error))?;
     Ok(SharedFlow(Arc::new(Running {
         rack,
@@ -136,7 +111,6 @@ unsafe fn create(rack: Rack, options: &rackweave_flow_options) -> Result<SharedF
         shape,
         producers: producers.len() as u32,
         consumers: consumers.len() as u32,
-        taken: Mutex::default(),
     })))
 }
 
@@ -189,7 +163,7 @@ pub extern "C" fn rackweave_flow_destroy(flow: *mut rackweave_flow) -> Status {
 pub extern "C" fn rackweave_flow_close(flow: *const rackweave_flow) -> Status {
     call(|| {
         let SharedFlow(running) = handle::shared::<SharedFlow>(flow)?;
-        running.rack.close_flow(running.flow.id);
+        running.flow.close();
         Ok(())
     })
 }
@@ -200,11 +174,10 @@ pub extern "C" fn rackweave_flow_close(flow: *const rackweave_flow) -> Status {
 pub extern "C" fn rackweave_flow_state(flow: *const rackweave_flow) -> Status {
     call(|| {
         let SharedFlow(running) = handle::shared::<SharedFlow>(flow)?;
-        match running.rack.flow_state(running.flow.id) {
-            Some(FlowState::Running) => Ok(()),
-            Some(FlowState::Aborted(reason)) => Err(running.rack.fault(Status::Aborted, &reason)),
-            None => Err(Fault::new(Status::Aborted, "the flow was closed")),
-            Some(_) => Err(Fault::quiet(Status::End)),
+        match running.flow.state() {
+            FlowState::Running => Ok(()),
+            FlowState::Aborted(reason) => Err(running.rack.fault(Status::Aborted, &reason)),
+            FlowState::Ended => Err(Fault::quiet(Status::End)),
         }
     })
 }

@@ -1,13 +1,13 @@
 //! The ends of a flow. They load and store in memory of their node, and post nothing.
 
 use crate::error::{Fault, call};
-use crate::flow::{End, Running, SharedFlow, rackweave_flow};
+use crate::flow::{Running, SharedFlow, rackweave_flow};
 use crate::handle::{self, Handled, Kind};
 use crate::pointer::{Out, slice, space};
 use crate::status::Status;
 use crate::wait::wait;
 use rackweave_controller::FlowShape;
-use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
+use rackweave_endpoint::flow::{Consumer, Producer, PushError, RingError, Taken};
 use std::sync::Arc;
 
 /// A producer's ring. One thread at a time.
@@ -20,30 +20,18 @@ pub struct rackweave_flow_consumer {
     _opaque: (),
 }
 
-/// An end that has a handle.
-struct Seat {
-    flow: Arc<Running>,
-    end: End,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.flow.give_back(self.end);
-    }
-}
-
 struct ProducerEnd {
     producer: Producer,
     /// Slots that were reserved and not committed.
     reserved: u32,
-    seat: Seat,
+    flow: Arc<Running>,
 }
 
 struct ConsumerEnd {
     consumer: Consumer,
     /// Items that were peeked at and not released.
     peeked: u32,
-    seat: Seat,
+    flow: Arc<Running>,
 }
 
 impl Handled for ProducerEnd {
@@ -64,6 +52,16 @@ impl From<PushError> for Fault {
             PushError::Finished => Self::new(Status::Finished, error),
             PushError::TooLong { .. } => Self::new(Status::TooLong, error),
         }
+    }
+}
+
+impl From<RingError> for Fault {
+    fn from(error: RingError) -> Self {
+        let status = match error {
+            RingError::Taken => Status::InUse,
+            _ => Status::Internal,
+        };
+        Self::new(status, error)
     }
 }
 
@@ -100,15 +98,11 @@ fn produce(flow: Arc<Running>, number: u32, consumer: u32) -> Result<ProducerEnd
     if consumer >= rings {
         return Err(beyond("ring to consumer", consumer, rings));
     }
-    let end = (true, number, consumer);
-    flow.take(end)?;
-    let seat = Seat { flow, end };
-    let producers = seat.flow.flow.producers(number as usize);
-    let mut producers = producers.map_err(|error| Fault::new(Status::Internal, error))?;
+    let (number, consumer) = (number as usize, consumer as usize);
     Ok(ProducerEnd {
-        producer: producers.swap_remove(consumer as usize),
+        producer: flow.flow.take_producer_to(number, consumer)?,
         reserved: 0,
-        seat,
+        flow,
     })
 }
 
@@ -189,7 +183,7 @@ pub unsafe extern "C" fn rackweave_flow_producer_push(
         let item = unsafe { slice(item, length, "item")? };
         handle::with(producer, |end: &mut ProducerEnd| {
             end.reserved = 0;
-            let progress = end.seat.flow.rack.progress();
+            let progress = end.flow.rack.progress();
             let ProducerEnd { producer, .. } = end;
             wait(&*progress, timeout_ns, || {
                 pending(producer.push(item).map_err(Fault::from))
@@ -280,14 +274,10 @@ fn consume(flow: Arc<Running>, number: u32) -> Result<ConsumerEnd, Fault> {
     if number >= flow.consumers {
         return Err(beyond("consumer", number, flow.consumers));
     }
-    let end = (false, number, 0);
-    flow.take(end)?;
-    let seat = Seat { flow, end };
-    let consumer = seat.flow.flow.consumer(number as usize);
     Ok(ConsumerEnd {
-        consumer: consumer.map_err(|error| Fault::new(Status::Internal, error))?,
+        consumer: flow.flow.take_consumer(number as usize)?,
         peeked: 0,
-        seat,
+        flow,
     })
 }
 
@@ -379,7 +369,7 @@ pub unsafe extern "C" fn rackweave_flow_consumer_pop(
         handle::with(consumer, |end: &mut ConsumerEnd| {
             let size = end.check_room(item)?;
             end.peeked = 0;
-            let progress = end.seat.flow.rack.progress();
+            let progress = end.flow.rack.progress();
             wait(&*progress, timeout_ns, || {
                 pending(taken(end.consumer.pop(&mut item[..size])))
             })

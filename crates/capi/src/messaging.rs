@@ -7,9 +7,7 @@ use crate::rack::{Rack, rackweave_rack};
 use crate::region::{SharedRegion, rackweave_region};
 use crate::status::Status;
 use crate::wait::{RACKWEAVE_FOREVER, wait};
-use ::rackweave_rack::messaging::{
-    DialError, Dialing, ListenError, Listener, MessageConnection, UnitError,
-};
+use ::rackweave_rack::messaging::{ConnectError, Dialing, Listener, MessageConnection};
 use core::ffi::c_char;
 use rackweave_base::Duration;
 use rackweave_endpoint::messaging::handshake::HandshakeError;
@@ -119,7 +117,7 @@ impl Connection {
             }
             Some(Err(error)) => {
                 self.state = State::Failed;
-                Err(dial_fault(&self.rack, &error))
+                Err(fault(&self.rack, &error))
             }
         }
     }
@@ -160,21 +158,17 @@ fn take<T>(ends: &mut [Option<T>], channel: u32) -> Result<T, Fault> {
     end.take().ok_or_else(taken)
 }
 
-fn unit_status(error: &UnitError) -> Status {
-    match error {
-        UnitError::NoSuchNode { .. } => Status::NotFound,
-        UnitError::Config(_) => Status::BadArgument,
-    }
-}
-
-fn dial_fault(rack: &Rack, error: &DialError) -> Fault {
+fn fault(rack: &Rack, error: &ConnectError) -> Fault {
     let status = match error {
-        DialError::Unit(error) => unit_status(error),
-        DialError::Connect { error, .. } if error.kind() == std::io::ErrorKind::TimedOut => {
+        ConnectError::NoSuchNode { .. } => Status::NotFound,
+        ConnectError::Config(_) => Status::BadArgument,
+        ConnectError::Bind { .. } => Status::System,
+        ConnectError::TimedOut { .. } => Status::TimedOut,
+        ConnectError::Connect { error, .. } if error.kind() == std::io::ErrorKind::TimedOut => {
             Status::TimedOut
         }
-        DialError::Connect { .. } => Status::Gone,
-        DialError::Handshake { error, .. } => match error {
+        ConnectError::Connect { .. } => Status::Gone,
+        ConnectError::Handshake { error, .. } => match error {
             HandshakeError::TimedOut { .. } => Status::TimedOut,
             HandshakeError::SetUp { .. } => Status::NoRoom,
             _ => Status::Refused,
@@ -264,13 +258,7 @@ pub unsafe extern "C" fn rackweave_listener_create(
         // SAFETY: as the caller promises.
         let config = unsafe { config(&rack, node, options)? };
         let bound = Listener::bind(&rack, rack.node_id(node)?, at, config);
-        let listener = bound.map_err(|error| {
-            let status = match &error {
-                ListenError::Unit(error) => unit_status(error),
-                ListenError::Bind { .. } => Status::System,
-            };
-            rack.fault(status, &error)
-        })?;
+        let listener = bound.map_err(|error| fault(&rack, &error))?;
         out.set(handle::insert(Listening {
             listener,
             node,
@@ -393,9 +381,9 @@ pub unsafe extern "C" fn rackweave_connection_submit_dial(
         // SAFETY: as the caller promises.
         let config = unsafe { config(&rack, node, options)? };
         // A handshake without an end would leave its socket open for ever: an hour is as good.
-        let timeout = Duration::from_nanos(timeout_ns.min(3_600_000_000_000));
+        let timeout = std::time::Duration::from_nanos(timeout_ns.min(3_600_000_000_000));
         let dialing = Dialing::start(&rack, rack.node_id(node)?, at, config, timeout);
-        let dialing = dialing.map_err(|error| dial_fault(&rack, &error))?;
+        let dialing = dialing.map_err(|error| fault(&rack, &error))?;
         out.set(handle::insert(Connection {
             state: State::Dialing(Box::new(dialing)),
             node,

@@ -4,7 +4,10 @@ use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
 use crate::pointer::Out;
 use crate::status::Status;
-use rackweave_endpoint::page_store::{Mode, PageGuard};
+use ::rackweave_rack::services::{ReadGuard, WriteGuard};
+use core::ops::Deref;
+use core::time::Duration;
+use rackweave_endpoint::page_store::Mode;
 use rackweave_wire::fabric::page::PageId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,12 +77,27 @@ impl Drop for Entry {
     }
 }
 
-/// A guard and what it needs. The fields are dropped in this order.
+/// A guard and its entry, which are dropped in this order.
 pub(crate) struct Guarded {
-    pub guard: PageGuard,
+    pub guard: Guard,
     pub entry: Entry,
-    /// The pages, and by them the rack: the memory that the guard points to.
-    pub pages: crate::pages::Pages,
+}
+
+/// A guard of either kind. It keeps the rack's memory.
+pub(crate) enum Guard {
+    Read(ReadGuard),
+    Write(WriteGuard),
+}
+
+impl Deref for Guard {
+    type Target = ReadGuard;
+
+    fn deref(&self) -> &ReadGuard {
+        match self {
+            Self::Read(guard) => guard,
+            Self::Write(guard) => guard,
+        }
+    }
 }
 
 impl Handled for Guarded {
@@ -87,9 +105,10 @@ impl Handled for Guarded {
     const KIND: Kind = Kind::PageGuard;
 }
 
-/// Ends a guard. The page's latch, if it was fixed exclusively, is given back by whichever page
-/// store of the node polls, waits or settles next; `rackweave_page_store_unfix` waits for that.
-/// Pointers to the page's bytes are of no use from now on. NULL is allowed.
+/// Ends a guard. The page's latch, if it was fixed exclusively, is given back with its change by
+/// whichever page store of the node polls, waits or settles next, and nobody hears whether the
+/// change was taken: `rackweave_page_guard_commit` says so. Pointers to the page's bytes are of no
+/// use from now on. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_guard_destroy(guard: *mut rackweave_page_guard) -> Status {
     call(|| {
@@ -164,14 +183,57 @@ pub unsafe extern "C" fn rackweave_page_guard_data_mut(
         // SAFETY: as the caller promises.
         let (data, length) = unsafe { (Out::new(data, "data")?, Out::new(length, "length")?) };
         handle::with(guard, |guarded: &mut Guarded| {
-            if guarded.guard.mode() != Mode::Exclusive {
-                let page = guarded.guard.page();
+            let page = guarded.guard.page();
+            let Guard::Write(guard) = &mut guarded.guard else {
                 let detail = format!("{page} is fixed shared and cannot be changed");
                 return Err(Fault::new(Status::Refused, detail));
-            }
-            let mut bytes = guarded.guard.data_mut();
+            };
+            let mut bytes = guard.data_mut();
             data.set(bytes.as_mut_ptr());
             length.set(bytes.len());
+            Ok(())
+        })
+    })
+}
+
+/// Ends a guard, publishes the change and opens the latch, waiting at most `timeout_ns` nanoseconds
+/// for the directory's answer: OK means that nobody sees an older version any more. The guard has
+/// ended in every case but a bad argument.
+///
+/// LOST: the change was not taken, since the latch had been taken away from this node. CLOSED: the
+/// same, and this node was taken for dead, as for `rackweave_page_store_fix`. REFUSED: the same,
+/// since the store was closed to this node. TIMED_OUT: nobody has answered, or the engine's log is
+/// behind; the page stays latched, and its page store goes on asking when it is polled.
+#[unsafe(no_mangle)]
+pub extern "C" fn rackweave_page_guard_commit(
+    guard: *mut rackweave_page_guard,
+    timeout_ns: u64,
+) -> Status {
+    call(|| {
+        let Guarded { guard, entry } = handle::remove::<Guarded>(guard)?;
+        let committed = match guard {
+            Guard::Read(_) => Ok(()),
+            Guard::Write(guard) => guard.commit_within(Duration::from_nanos(timeout_ns)),
+        };
+        drop(entry);
+        Ok(committed?)
+    })
+}
+
+/// Whether the version that a guard has is still the newest.
+///
+/// # Safety
+/// `newest` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackweave_page_guard_is_newest(
+    guard: *const rackweave_page_guard,
+    newest: *mut bool,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(newest, "newest")? };
+        handle::with(guard, |guarded: &mut Guarded| {
+            out.set(guarded.guard.is_newest()?);
             Ok(())
         })
     })

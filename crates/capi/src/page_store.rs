@@ -2,14 +2,16 @@
 
 use crate::error::{Fault, call};
 use crate::handle::{self, Handled, Kind};
-use crate::page_guard::{Entry, Fixed, Guarded, mode, rackweave_page_guard};
+use crate::page_guard::{Entry, Fixed, Guard, Guarded, mode, rackweave_page_guard};
 use crate::pages::{Pages, STORE, rackweave_pages};
 use crate::pointer::Out;
 use crate::status::Status;
-use crate::wait::wait;
-use ::rackweave_rack::services::PageWorker;
+use ::rackweave_rack::services::{CommitError, PageError, PageWorker};
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use rackweave_endpoint::page_store::{
-    AllocateError, CloseError, Fix, FixError, Flush, FlushError, FormatOptions, MapError, Mode,
+    AllocateError, CloseError, FixError, FlushError, Flushed, FormatOptions, MapError, Mode,
     OpenError,
 };
 use rackweave_wire::fabric::page::PageId;
@@ -25,10 +27,13 @@ struct Store {
     worker: PageWorker,
     pages: Pages,
     fixed: Fixed,
-    fixes: HashMap<u64, (Fix, Entry)>,
-    flushes: HashMap<u64, Flush>,
+    fixes: HashMap<u64, (Begun<Result<Guard, PageError>>, Entry)>,
+    flushes: HashMap<u64, Begun<Result<Flushed, FlushError>>>,
     tickets: u64,
 }
+
+/// A call under way, which is polled when the caller asks for what came of it.
+type Begun<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl Handled for Store {
     type Opaque = rackweave_page_store;
@@ -50,6 +55,28 @@ impl From<FixError> for Fault {
             FixError::Conflict(_) => Status::Conflict,
         };
         Self::new(status, error)
+    }
+}
+
+impl From<CommitError> for Fault {
+    fn from(error: CommitError) -> Self {
+        let status = match error {
+            CommitError::Superseded(_) => Status::Lost,
+            CommitError::Fenced(_) => Status::Closed,
+            CommitError::NotMember(_) => Status::Refused,
+            CommitError::TimedOut(_) | CommitError::NotLogged(_) => Status::TimedOut,
+        };
+        Self::new(status, error)
+    }
+}
+
+impl From<PageError> for Fault {
+    fn from(error: PageError) -> Self {
+        match error {
+            PageError::TimedOut { .. } => Self::new(Status::TimedOut, error),
+            PageError::Fix(error) => error.into(),
+            PageError::Commit(error) => error.into(),
+        }
     }
 }
 
@@ -119,67 +146,68 @@ impl Store {
         self.tickets
     }
 
-    fn guard(&self, guard: rackweave_endpoint::page_store::PageGuard, entry: Entry) -> Guarded {
-        let pages = self.pages.clone();
-        Guarded {
-            guard,
-            entry,
-            pages,
-        }
-    }
-
     fn submit_fix(&mut self, number: u64, mode: Mode) -> Result<u64, Fault> {
         let page = page(number)?;
         let entry = self.fixed.enter(page, mode)?;
-        // What the entry rules out need not be asked again, and its answer would be a panic.
-        let fix = self.worker.worker_mut().fix_in_turn(page, mode);
+        let begun = match mode {
+            Mode::Shared => {
+                let read = self.worker.read_async(page);
+                begin(async { read.await.map(Guard::Read) })
+            }
+            Mode::Exclusive => {
+                let write = self.worker.write_async(page);
+                begin(async { write.await.map(Guard::Write) })
+            }
+        };
         let ticket = self.ticket();
-        self.fixes.insert(ticket, (fix, entry));
+        self.fixes.insert(ticket, (begun, entry));
         Ok(ticket)
     }
 
     fn take_fix(&mut self, ticket: u64) -> Result<Guarded, Fault> {
-        let known = self.fixes.get(&ticket).map(|(fix, _)| *fix);
-        let fix = known.ok_or_else(|| unknown(ticket))?;
-        let taken = self.worker.worker_mut().take(fix);
-        let taken = taken.ok_or(Fault::quiet(Status::Pending))?;
+        let known = self.fixes.get_mut(&ticket);
+        let (begun, _) = known.ok_or_else(|| unknown(ticket))?;
+        let taken = ended(begun).ok_or(Fault::quiet(Status::Pending))?;
         let (_, entry) = self.fixes.remove(&ticket).ok_or_else(|| unknown(ticket))?;
-        Ok(self.guard(taken?, entry))
+        let guard = taken?;
+        Ok(Guarded { guard, entry })
     }
 
-    fn abandon_fix(&mut self, ticket: u64) -> Result<(), Fault> {
-        let (fix, _entry) = self.fixes.remove(&ticket).ok_or_else(|| unknown(ticket))?;
-        self.worker.worker_mut().abandon(fix);
-        Ok(())
-    }
-
-    fn fix(&mut self, number: u64, mode: Mode, timeout_ns: u64) -> Result<Guarded, Fault> {
-        let ticket = self.submit_fix(number, mode)?;
-        let progress = self.pages.rack.progress();
-        let fixed = wait(&*progress, timeout_ns, || {
-            self.worker.poll();
-            match self.take_fix(ticket) {
-                Err(fault) if fault.status == Status::Pending => Ok(None),
-                other => other.map(Some),
-            }
-        });
-        if let Err(Fault {
-            status: Status::TimedOut,
-            ..
-        }) = fixed
-        {
-            self.abandon_fix(ticket)?;
-        }
-        fixed
+    fn fix(&self, number: u64, mode: Mode, timeout_ns: u64) -> Result<Guarded, Fault> {
+        let page = page(number)?;
+        let entry = self.fixed.enter(page, mode)?;
+        let limit = Duration::from_nanos(timeout_ns);
+        let guard = match mode {
+            Mode::Shared => Guard::Read(self.worker.read_within(page, limit)?),
+            Mode::Exclusive => Guard::Write(self.worker.write_within(page, limit)?),
+        };
+        Ok(Guarded { guard, entry })
     }
 
     fn take_flush(&mut self, ticket: u64) -> Result<u64, Fault> {
-        let known = self.flushes.get(&ticket).copied();
-        let flush = known.ok_or_else(|| unknown(ticket))?;
-        let taken = self.worker.worker_mut().take_flush(flush);
-        let taken = taken.ok_or(Fault::quiet(Status::Pending))?;
+        let begun = self.flushes.get_mut(&ticket);
+        let begun = begun.ok_or_else(|| unknown(ticket))?;
+        let taken = ended(begun).ok_or(Fault::quiet(Status::Pending))?;
         self.flushes.remove(&ticket);
         Ok(taken?.written)
+    }
+}
+
+/// A future does nothing before it is polled.
+fn begin<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) -> Begun<T> {
+    let mut begun: Begun<T> = Box::pin(call);
+    match ended(&mut begun) {
+        Some(result) => Box::pin(core::future::ready(result)),
+        None => begun,
+    }
+}
+
+/// What came of a call that was begun; nothing as long as it is under way.
+fn ended<T>(begun: &mut Begun<T>) -> Option<T> {
+    let mut context = Context::from_waker(Waker::noop());
+    match begun.as_mut().poll(&mut context) {
+        Poll::Ready(result) => Some(result),
+        Poll::Pending => None,
     }
 }
 
@@ -219,10 +247,9 @@ pub unsafe extern "C" fn rackweave_page_store_create(
     })
 }
 
-/// Ends a handle of a page store, after what is under way has ended: it waits for that, a few
-/// seconds at most if nobody answers. It writes nothing home: see `rackweave_page_store_close`.
-/// Guards stay as they are; latches of those that are destroyed later are given back by other page
-/// stores of the node. NULL is allowed.
+/// Ends a handle of a page store, after what is under way has ended: it waits for that, ten seconds
+/// at most if nobody answers. It writes nothing home: see `rackweave_page_store_close`. Guards stay
+/// as they are, and with the last of them the node has its worker back. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_destroy(store: *mut rackweave_page_store) -> Status {
     call(|| {
@@ -353,35 +380,9 @@ pub unsafe extern "C" fn rackweave_page_store_fix(
     })
 }
 
-/// Ends a guard and waits until its latch has been given back, ten seconds at most. As
-/// `rackweave_page_guard_destroy`, if nobody needs the page soon.
-///
-/// GONE: the directory does not answer. TIMED_OUT: a fix that was submitted waits for somebody's
-/// latch. In both cases the latch is given back when a page store of the node is polled, or when
-/// the node has died, and the change with it. CLOSED: as for `rackweave_page_store_fix`; the change
-/// is lost. The guard has ended in every case.
-#[unsafe(no_mangle)]
-pub extern "C" fn rackweave_page_store_unfix(
-    store: *mut rackweave_page_store,
-    guard: *mut rackweave_page_guard,
-) -> Status {
-    call(|| {
-        handle::with(store, |store: &mut Store| {
-            let Guarded {
-                guard,
-                entry,
-                pages,
-            } = handle::remove::<Guarded>(guard)?;
-            let unfixed = store.worker.unfix(guard);
-            drop((entry, pages));
-            Ok(unfixed?)
-        })
-    })
-}
-
 /// Begins to fix a page; `rackweave_page_store_poll` gets on with it, and
 /// `rackweave_page_store_take_fix` or `_abandon_fix` ends it. Failures as for
-/// `rackweave_page_store_fix`, when it is taken; CONFLICT at once.
+/// `rackweave_page_store_fix`, when it is taken, with a time limit of ten seconds; CONFLICT at once.
 ///
 /// # Safety
 /// `ticket` may be written.
@@ -428,7 +429,12 @@ pub extern "C" fn rackweave_page_store_abandon_fix(
     store: *mut rackweave_page_store,
     ticket: u64,
 ) -> Status {
-    call(|| handle::with(store, |store: &mut Store| store.abandon_fix(ticket)))
+    call(|| {
+        handle::with(store, |store: &mut Store| {
+            let abandoned = store.fixes.remove(&ticket);
+            abandoned.map(drop).ok_or_else(|| unknown(ticket))
+        })
+    })
 }
 
 /// Begins to bring a page to this node. Nobody is told what comes of it.
@@ -457,8 +463,9 @@ pub extern "C" fn rackweave_page_store_poll(store: *mut rackweave_page_store) ->
 }
 
 /// Waits until nothing is under way and the latches of all destroyed guards have been given back,
-/// ten seconds at most. To be called before a thread rests. GONE, TIMED_OUT: as for
-/// `rackweave_page_store_unfix`.
+/// ten seconds at most. To be called before a thread rests. GONE: the directory does not answer.
+/// TIMED_OUT: the engine's log is behind, or a fix that was submitted waits for somebody's latch. In
+/// both cases latches are given back when a page store of the node is polled.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_settle(store: *mut rackweave_page_store) -> Status {
     call(|| handle::with(store, |store: &mut Store| Ok(store.worker.settle()?)))
@@ -504,7 +511,7 @@ pub unsafe extern "C" fn rackweave_page_store_submit_flush(
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(ticket, "ticket")? };
         handle::with(store, |store: &mut Store| {
-            let flush = store.worker.worker_mut().flush();
+            let flush = begin(store.worker.flush_async());
             let ticket = store.ticket();
             store.flushes.insert(ticket, flush);
             out.set(ticket);
@@ -530,27 +537,5 @@ pub unsafe extern "C" fn rackweave_page_store_take_flush(
             store.take_flush(ticket)
         })?);
         Ok(())
-    })
-}
-
-/// Whether the version that a guard has is still the newest.
-///
-/// # Safety
-/// `newest` may be written.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rackweave_page_store_validate(
-    store: *mut rackweave_page_store,
-    guard: *const rackweave_page_guard,
-    newest: *mut bool,
-) -> Status {
-    call(|| {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(newest, "newest")? };
-        handle::with(store, |store: &mut Store| {
-            handle::with(guard, |guarded: &mut Guarded| {
-                out.set(store.worker.validate(&guarded.guard)?);
-                Ok(())
-            })
-        })
     })
 }

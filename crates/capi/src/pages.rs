@@ -63,15 +63,18 @@ impl Pages {
 
     /// A worker of a node.
     pub fn worker(&self, node: NodeId) -> Result<PageWorker, Fault> {
-        self.service.worker(node).map_err(|error| {
-            let status = match &error {
-                WorkerError::NoFrames(_) => Status::Refused,
-                WorkerError::AllTaken { .. } => Status::NoRoom,
-                WorkerError::Rejoin { source, .. } => set_up_status(source),
-                WorkerError::Open(source) => Fault::from(*source).status,
-            };
-            self.rack.fault(status, &error)
-        })
+        let worker = self.service.worker(node);
+        worker.map_err(|error| self.rack.fault(worker_status(&error), &error))
+    }
+}
+
+fn worker_status(error: &WorkerError) -> Status {
+    match error {
+        WorkerError::NoFrames(_) => Status::Refused,
+        WorkerError::AllTaken { .. } => Status::NoRoom,
+        WorkerError::Rejoin { source, .. } => set_up_status(source),
+        WorkerError::Pool(_) => Status::BadArgument,
+        WorkerError::Open(source) => Fault::from(*source).status,
     }
 }
 
@@ -111,12 +114,11 @@ fn service_status(error: &PageServiceError) -> Status {
         PageServiceError::Exists => Status::Exists,
         PageServiceError::NoCompute | PageServiceError::NoStorage => Status::NotFound,
         PageServiceError::NoNode(_) => Status::Gone,
-        PageServiceError::Stores(_)
-        | PageServiceError::Medium { .. }
-        | PageServiceError::Pool(_) => Status::BadArgument,
+        PageServiceError::Stores(_) | PageServiceError::Medium { .. } => Status::BadArgument,
         PageServiceError::Store(_) => Status::System,
         PageServiceError::Target { .. } => Status::NoRoom,
         PageServiceError::SetUp(source) => set_up_status(source),
+        PageServiceError::Worker(source) => worker_status(source),
         PageServiceError::Open { error, .. } => Fault::from(*error).status,
     }
 }

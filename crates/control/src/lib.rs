@@ -70,7 +70,7 @@ pub use connection::{Closer, Connection, Introduction, MESSAGE_GRACE, SEND_LIMIT
 pub use error::{ControlError, KeyError};
 pub use hello::Hello;
 pub use identity::{Credential, Identity, Security, dns_name};
-pub use listener::{HALF_OPEN_MAX, Incoming, Listener, Pending, oldest_of_most};
+pub use listener::{HALF_OPEN_MAX, Incoming, Listener, Pending};
 pub use message::{HELLO_LEN_MAX, MESSAGE_LEN_MAX};
 
 /// The parts of the protocol that know no socket, to be driven by a fuzzer.

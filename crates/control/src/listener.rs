@@ -9,6 +9,7 @@ use crate::{
     Connection, ControlError, HELLO_LEN_MAX, Hello, MESSAGE_LEN_MAX, PROTOCOL_VERSION,
     PROTOCOL_VERSION_MIN,
 };
+use rackweave_base::eviction::oldest_of_most;
 use serde_json::Value;
 use std::fmt::{self, Display};
 use std::io;
@@ -355,14 +356,6 @@ impl HalfOpen {
             number,
         }
     }
-}
-
-/// Who is to go where too many wait: the first from the address that has most of them. Whoever
-/// means to come in takes milliseconds over it, so it is hardly he who has waited longest.
-pub fn oldest_of_most(addresses: &[IpAddr]) -> Option<usize> {
-    let count = |ip: &IpAddr| addresses.iter().filter(|&other| other == ip).count();
-    let most = addresses.iter().map(count).max()?;
-    addresses.iter().position(|ip| count(ip) == most)
 }
 
 impl Places {

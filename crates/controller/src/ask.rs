@@ -160,7 +160,7 @@ requests! {
     FlowLosses {
         /// The flow.
         flow: FlowId,
-    } -> Vec<Loss> = |controller, _site| controller.losses(flow).to_vec();
+    } -> Vec<Loss> = |controller, _site| controller.losses(flow);
 
     /// How a flow is doing; nothing if there is no such flow.
     FlowStateOf {

@@ -1,7 +1,7 @@
 //! Connections from node to node, through the forwarding switch.
 
 use crate::{Controller, LaneError, Site};
-use rackweave_base::{Duration, NodeId, Psn, Qpn};
+use rackweave_base::{Duration, NodeId, Qpn};
 use rackweave_verbs::{Access, Mtu, Peer, QpModify, ReceiveSide, SendSide};
 use serde::{Deserialize, Serialize};
 
@@ -47,16 +47,13 @@ impl Controller {
     /// # Errors
     /// If a node is unknown or dead, or refuses a step.
     pub fn connect_pair(
-        &mut self,
+        &self,
         site: &mut dyn Site,
         (a, a_qpn): (NodeId, Qpn),
         (b, b_qpn): (NodeId, Qpn),
         attributes: &PairAttributes,
     ) -> Result<(), LaneError> {
-        let (a_psn, b_psn) = (
-            Psn::new(self.keys.next_u32()),
-            Psn::new(self.keys.next_u32()),
-        );
+        let (a_psn, b_psn) = (self.random_psn(), self.random_psn());
         let nodes = site.nodes();
         let peer = |node: NodeId, qpn: Qpn| {
             nodes

@@ -8,7 +8,7 @@
 //! with another address or at another port, leaves nothing behind. No two nodes, and no node and
 //! the switch, may have an address in common: the first to be entered keeps it.
 
-use crate::{Controller, NodeAddress, Site, Topology};
+use crate::{Controller, NodeAddress, Site, SwitchAddress, Topology};
 use rackweave_base::{MacAddr, NodeId, PortId};
 use rackweave_programs::Pipeline;
 use rackweave_programs::forward::NextHop;
@@ -16,6 +16,7 @@ use rackweave_programs::guard::Source;
 use rackweave_switch::table::TableError;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::sync::MutexGuard;
 
 /// What has been entered.
 #[derive(Default)]
@@ -47,7 +48,11 @@ impl Controller {
     /// not unless told so here. It holds for nodes that are entered from now on. Each then needs a
     /// port of its own.
     pub fn guard_sources(&mut self, on: bool) {
-        self.hosts.guard = on;
+        self.hosts().guard = on;
+    }
+
+    fn hosts(&self) -> MutexGuard<'_, HostBook> {
+        self.hosts.lock().expect("no holder panics")
     }
 
     /// Enters every node of the site, where it now is, and removes those that are gone. What was
@@ -57,9 +62,9 @@ impl Controller {
     /// # Errors
     /// The first node that could not be entered: a switch's tables are too small, or its address
     /// is taken. It is left out; all others are entered.
-    pub fn install_hosts(&mut self, site: &mut dyn Site) -> Result<(), TableError> {
+    pub fn install_hosts(&self, site: &mut dyn Site) -> Result<(), TableError> {
         let nodes = site.nodes();
-        let gone: Vec<_> = self.hosts.entered.keys().copied().collect();
+        let gone: Vec<_> = self.hosts().entered.keys().copied().collect();
         let result = self.replace(site, &gone, &nodes);
         let topology = site.topology();
         (0..site.switches()).fold(result, |result, at| {
@@ -78,10 +83,13 @@ impl Controller {
         at: usize,
     ) -> Result<(), TableError> {
         let topology = site.topology();
-        let hosts = self.hosts.entered.iter();
-        let hosts: Vec<_> = hosts
-            .filter_map(|(&node, entered)| self.hosts.host(&topology, at, node, entered))
-            .collect();
+        let hosts: Vec<_> = {
+            let book = self.hosts();
+            let entered = book.entered.iter();
+            entered
+                .filter_map(|(&node, entered)| book.host(&topology, at, node, entered))
+                .collect()
+        };
         let mut result = Ok(());
         site.switch_at(at, &mut |_, switch| {
             let pipeline = switch.program_mut();
@@ -99,7 +107,7 @@ impl Controller {
     /// # Errors
     /// If a switch's tables are too small, or the node's address is taken; then the node has no
     /// entries.
-    pub fn install_host(&mut self, site: &mut dyn Site, node: NodeId) -> Result<(), TableError> {
+    pub fn install_host(&self, site: &mut dyn Site, node: NodeId) -> Result<(), TableError> {
         let mut nodes = site.nodes();
         nodes.retain(|&(id, _)| id == node);
         self.replace(site, &[node], &nodes)
@@ -107,7 +115,7 @@ impl Controller {
 
     /// Removes the entries of a node that has left. Packets for it are dropped from now on, and
     /// its port is no longer guarded.
-    pub fn remove_host(&mut self, site: &mut dyn Site, node: NodeId) {
+    pub fn remove_host(&self, site: &mut dyn Site, node: NodeId) {
         let removed = self.replace(site, &[node], &[]);
         debug_assert!(removed.is_ok(), "removal needs no room");
     }
@@ -115,32 +123,32 @@ impl Controller {
     /// Removes, then enters: nodes may have changed places with each other. At each switch that is
     /// one step, so that no packet finds a node missing that stays.
     fn replace(
-        &mut self,
+        &self,
         site: &mut dyn Site,
         old: &[NodeId],
         new: &[(NodeId, NodeAddress)],
     ) -> Result<(), TableError> {
         let topology = site.topology();
-        let book = &mut self.hosts.entered;
+        // No node is asked meanwhile, only switches.
+        let mut book = self.hosts();
         let gone: Vec<_> = old
             .iter()
-            .filter_map(|node| Some((*node, book.remove(node)?)))
+            .filter_map(|node| Some((*node, book.entered.remove(node)?)))
             .collect();
         let mut errors = vec![None; new.len()];
         for ((node, address), error) in new.iter().zip(&mut errors) {
-            match self.check_free(address) {
+            match book.check_free(address, self.switch) {
                 Ok(()) => {
                     let entered = Entered {
                         address: *address,
                         switch: topology.place(*node).map_or(0, |place| place.switch),
                     };
-                    self.hosts.entered.insert(*node, entered);
+                    book.entered.insert(*node, entered);
                 }
                 Err(taken) => *error = Some(taken),
             }
         }
         for at in 0..site.switches() {
-            let book = &self.hosts;
             site.switch_at(at, &mut |_, switch| {
                 let pipeline = switch.program_mut();
                 for (_, entered) in &gone {
@@ -158,7 +166,7 @@ impl Controller {
             let Some(error) = error else { continue };
             result = result.and(Err(error));
             // One whose address is taken is not in the book; one that found no room somewhere is.
-            let Some(entered) = self.hosts.entered.remove(node) else {
+            let Some(entered) = book.entered.remove(node) else {
                 continue;
             };
             for at in 0..site.switches() {
@@ -201,14 +209,15 @@ impl Controller {
         });
         result
     }
+}
 
-    fn check_free(&self, address: &NodeAddress) -> Result<(), TableError> {
+impl HostBook {
+    fn check_free(&self, address: &NodeAddress, switch: SwitchAddress) -> Result<(), TableError> {
         let others = self
-            .hosts
             .entered
             .values()
             .map(|Entered { address, .. }| (address.mac, address.ip));
-        for (mac, ip) in others.chain([(self.switch.mac, self.switch.ip)]) {
+        for (mac, ip) in others.chain([(switch.mac, switch.ip)]) {
             if ip == address.ip {
                 return Err(TableError::Taken {
                     table: "forward.routes",
@@ -225,9 +234,7 @@ impl Controller {
         }
         Ok(())
     }
-}
 
-impl HostBook {
     /// A node as switch `at` is to know it. None if no way leads there.
     fn host(
         &self,

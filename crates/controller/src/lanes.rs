@@ -17,6 +17,7 @@ use rackweave_verbs::{
 };
 use rackweave_wire::{Ecn, Ethernet, Ipv4, Udp};
 use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Why a lane could not be connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
@@ -102,29 +103,79 @@ pub(crate) struct Wanted {
 /// How long the node's end of a lane waits that hardly ever sends: only doorbells.
 pub(crate) const PASSIVE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Which lanes are free.
+/// Which lanes are free, and what nodes have for theirs.
 pub(crate) struct LaneBook {
+    numbers: Mutex<LaneNumbers>,
+    homes: Mutex<Vec<Arc<HomePlace>>>,
+}
+
+struct LaneNumbers {
     used: Vec<bool>,
     generation: u8,
-    /// Domain and completion queue that a node's lanes share.
-    homes: Vec<Option<(PdId, CqId)>>,
 }
+
+/// Domain and completion queue that a node's lanes share. Locked while the node is asked for them:
+/// who waits wants something of the same node.
+type HomePlace = Mutex<Option<(PdId, CqId)>>;
 
 impl LaneBook {
     pub fn new(lanes: u16) -> Self {
         Self {
-            used: vec![false; usize::from(lanes)],
-            generation: 0,
-            homes: Vec::new(),
+            numbers: Mutex::new(LaneNumbers {
+                used: vec![false; usize::from(lanes)],
+                generation: 0,
+            }),
+            homes: Mutex::default(),
         }
     }
 
+    fn numbers(&self) -> MutexGuard<'_, LaneNumbers> {
+        self.numbers.lock().expect("no holder panics")
+    }
+
     pub fn used(&self) -> usize {
-        self.used.iter().filter(|&&used| used).count()
+        self.numbers().used()
     }
 
     /// Takes `count` neighbouring lanes.
-    pub fn take(&mut self, count: u16) -> Result<LaneId, LaneError> {
+    pub fn take(&self, count: u16) -> Result<LaneId, LaneError> {
+        self.numbers().take(count)
+    }
+
+    pub fn give_back(&self, lane: LaneId) {
+        self.numbers().used[lane.index()] = false;
+    }
+
+    /// Queue pair numbers from now on differ from those before.
+    pub fn renew(&self) {
+        self.numbers().renew();
+    }
+
+    fn qpn(&self, lane: LaneId) -> Qpn {
+        Qpn(u32::from(self.numbers().generation) << 16 | u32::from(lane.0))
+    }
+
+    fn home(&self, node: NodeId) -> Arc<HomePlace> {
+        let at = usize::from(node.0);
+        let mut homes = self.homes.lock().expect("no holder panics");
+        if homes.len() <= at {
+            homes.resize_with(at + 1, Arc::default);
+        }
+        homes[at].clone()
+    }
+
+    /// Forgets what was made on nodes: a node that has restarted has lost it.
+    pub fn forget_home(&self, node: NodeId) {
+        *self.home(node).lock().expect("no holder panics") = None;
+    }
+}
+
+impl LaneNumbers {
+    fn used(&self) -> usize {
+        self.used.iter().filter(|&&used| used).count()
+    }
+
+    fn take(&mut self, count: u16) -> Result<LaneId, LaneError> {
         let wanted = usize::from(count);
         let first = self
             .used
@@ -143,40 +194,22 @@ impl LaneBook {
         Ok(LaneId(first as u16))
     }
 
-    pub fn give_back(&mut self, lane: LaneId) {
-        self.used[lane.index()] = false;
-    }
-
-    /// Forgets what was made on nodes: a node that has restarted has lost it.
-    pub fn forget_home(&mut self, node: NodeId) {
-        if let Some(home) = self.homes.get_mut(usize::from(node.0)) {
-            *home = None;
-        }
-    }
-
-    /// Queue pair numbers from now on differ from those before.
-    pub fn renew(&mut self) {
+    fn renew(&mut self) {
         // Eight bits of generation over the lane number: 256 generations apart.
         self.generation = self.generation.wrapping_add(1).max(1);
-    }
-
-    fn qpn(&self, lane: LaneId) -> Qpn {
-        Qpn(u32::from(self.generation) << 16 | u32::from(lane.0))
     }
 }
 
 impl Controller {
     /// The protection domain of a node's rings, and the completion queue of its lanes.
     pub(crate) fn home(
-        &mut self,
+        &self,
         site: &mut dyn Site,
         node: NodeId,
     ) -> Result<(PdId, CqId), LaneError> {
-        let at = usize::from(node.0);
-        if self.lanes.homes.len() <= at {
-            self.lanes.homes.resize(at + 1, None);
-        }
-        if let Some(home) = self.lanes.homes[at] {
+        let place = self.lanes.home(node);
+        let mut place = place.lock().expect("no holder panics");
+        if let Some(home) = *place {
             return Ok(home);
         }
         let mut made = Err(LaneError::NoNode(node));
@@ -187,18 +220,18 @@ impl Controller {
                 .map(|cq| (pd, cq))
                 .map_err(|error| LaneError::Cq { node, error });
         });
-        self.lanes.homes[at] = Some(made?);
+        *place = Some(made?);
         made
     }
 
     /// A PSN that nobody can guess.
-    pub(crate) fn random_psn(&mut self) -> Psn {
-        Psn::new(self.keys.next_u32())
+    pub(crate) fn random_psn(&self) -> Psn {
+        Psn::new(self.keys().next_u32())
     }
 
     /// Connects `lane` to a queue pair made on `node`, or that it has already.
     pub(crate) fn connect_lane(
-        &mut self,
+        &self,
         site: &mut dyn Site,
         lane: LaneId,
         (node, address): (NodeId, NodeAddress),
@@ -233,6 +266,9 @@ impl Controller {
             for modify in reset.into_iter().chain(others) {
                 if let Err(error) = verbs.modify_qp(qpn, modify) {
                     made = Err(LaneError::Modify { node, error });
+                    if wanted.qpn.is_none() {
+                        let _ = verbs.destroy_qp(qpn);
+                    }
                     return;
                 }
             }
@@ -274,7 +310,12 @@ impl Controller {
                 .engine
                 .connect(lane, switch_qpn, psn, entry);
         });
-        entered?;
+        if let Err(error) = entered {
+            if wanted.qpn.is_none() {
+                destroy_qp(site, node, node_qpn);
+            }
+            return Err(error.into());
+        }
         Ok(Connected {
             lane,
             switch_qpn,
@@ -287,7 +328,7 @@ impl Controller {
     /// Connects a lane afresh at both ends, with the queue pair that it has or another: nothing of
     /// before can reach anything of after.
     pub(crate) fn relink_lane(
-        &mut self,
+        &self,
         site: &mut dyn Site,
         connected: &Connected,
         address: NodeAddress,
@@ -311,14 +352,10 @@ impl Controller {
     }
 
     /// Takes a lane apart at both ends. A dead node needs nothing.
-    pub(crate) fn disconnect_lane(&mut self, site: &mut dyn Site, connected: &Connected) {
-        site.node(connected.node, &mut |verbs| {
-            if connected.is_lent {
-                return;
-            }
-            // Unknown if the node has restarted meanwhile; then there is nothing to remove.
-            let _ = verbs.destroy_qp(connected.node_qpn);
-        });
+    pub(crate) fn disconnect_lane(&self, site: &mut dyn Site, connected: &Connected) {
+        if !connected.is_lent {
+            destroy_qp(site, connected.node, connected.node_qpn);
+        }
         site.switch(&mut |_, switch: &mut Switch<Pipeline>| {
             switch
                 .program_mut()
@@ -327,6 +364,12 @@ impl Controller {
         });
         self.lanes.give_back(connected.lane);
     }
+}
+
+/// Gives back a queue pair. Unknown if the node has restarted meanwhile; then there is nothing to
+/// remove.
+pub(crate) fn destroy_qp(site: &mut dyn Site, node: NodeId, qpn: Qpn) {
+    site.node(node, &mut |verbs| _ = verbs.destroy_qp(qpn));
 }
 
 /// From Reset to ReadyToSend. The node's requests begin with the same PSN as the switch's.

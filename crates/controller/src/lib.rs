@@ -26,6 +26,7 @@ use forward::HostBook;
 use lanes::LaneBook;
 use rackweave_base::KeyRng;
 use sequencer::SequencerBook;
+use std::sync::{Mutex, MutexGuard};
 
 pub use flows::{
     AbortReason, Bell, FlowError, FlowId, FlowLook, FlowRings, FlowShape, FlowSpec, FlowState,
@@ -43,10 +44,14 @@ pub use site::{NodeAddress, Site, SwitchAddress};
 pub use topology::Topology;
 
 /// The controller of one rack. `switch` is switch 0, at which all lanes end.
+///
+/// What a rack needs whose nodes are elsewhere takes `&self`: flows, hosts, pairs. Such a rack
+/// calls it from many threads, and nothing that is wanted for other nodes is locked while one is
+/// asked ([`flows`] says which locks there are). Pages, sequencers and indexes take `&mut self`.
 pub struct Controller {
     switch: SwitchAddress,
-    keys: KeyRng,
-    hosts: HostBook,
+    keys: Mutex<KeyRng>,
+    hosts: Mutex<HostBook>,
     lanes: LaneBook,
     flows: FlowBook,
     pages: Option<pages::PageBook>,
@@ -66,14 +71,18 @@ impl Controller {
     ) -> Self {
         Self {
             switch,
-            keys,
-            hosts: HostBook::default(),
+            keys: Mutex::new(keys),
+            hosts: Mutex::default(),
             lanes: LaneBook::new(lanes),
             flows: FlowBook::new(threads, producers),
             pages: None,
             sequencers: SequencerBook::default(),
             index: index::IndexBook::default(),
         }
+    }
+
+    pub(crate) fn keys(&self) -> MutexGuard<'_, KeyRng> {
+        self.keys.lock().expect("no holder panics")
     }
 
     /// Lanes in use.

@@ -187,7 +187,7 @@ impl Controller {
         let made = Made {
             id,
             entry: SequencerEntry {
-                rkey: Rkey(self.keys.next_u32()),
+                rkey: Rkey(self.keys().next_u32()),
                 reserve: spec.block / 2,
             },
             block: spec.block,

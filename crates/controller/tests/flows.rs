@@ -4,9 +4,9 @@ mod common;
 
 use common::{Ends, Fate, TestRack};
 use rackweave_base::{Duration, NodeId, Rng};
-use rackweave_controller::{Controller, FlowSpec, FlowState};
+use rackweave_controller::{AbortReason, Controller, FlowSpec, FlowState};
 use rackweave_verbs::Mtu;
-use rackweave_wire::fabric::ring::ByteOrder;
+use rackweave_wire::fabric::ring::{ByteOrder, UNIT_WORD};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -186,7 +186,7 @@ fn trains_go_through_whole_and_are_asked_for_again_when_lost() {
 
 #[test]
 fn big_endian_nodes() {
-    let (mut rack, mut controller) = TestRack::new(2, 1);
+    let (mut rack, controller) = TestRack::new(2, 1);
     controller.set_byte_order(NodeId(1), ByteOrder::Big);
     let (_, rings) = controller.create_flow(&mut rack, spec(&[0], &[1])).unwrap();
     assert_eq!(rings.consumers[0].order, ByteOrder::Big);
@@ -281,8 +281,28 @@ fn a_dead_producer_breaks_the_flow_off_and_the_consumer_keeps_what_it_has() {
 }
 
 #[test]
-fn bad_specifications_are_refused_and_leave_nothing_behind() {
+fn a_report_about_a_flow_that_is_gone_does_not_reach_the_next_one_with_its_numbers() {
     let (mut rack, mut controller) = TestRack::new(2, 1);
+    let (first, rings) = controller.create_flow(&mut rack, spec(&[0], &[1])).unwrap();
+    let ring = &rings.producers[0][0];
+    let nonsense = [0xff; 8];
+    let regions = &rack.regions;
+    regions.store(ring.node, ring.region.rkey, UNIT_WORD, nonsense);
+    for _ in 0..1000 {
+        rack.step();
+    }
+    assert!(rack.switch.has_digest(), "the switch has seen it");
+    controller.close_flow(&mut rack, first);
+    let (second, _) = controller.create_flow(&mut rack, spec(&[0], &[1])).unwrap();
+    controller.handle_digests(&mut rack);
+    let closed = FlowState::Aborted(AbortReason::Closed);
+    assert_eq!(controller.flow_state(first), Some(closed));
+    assert_eq!(controller.flow_state(second), Some(FlowState::Running));
+}
+
+#[test]
+fn bad_specifications_are_refused_and_leave_nothing_behind() {
+    let (mut rack, controller) = TestRack::new(2, 1);
     let mut refuse = |spec: FlowSpec| {
         let error = controller
             .create_flow(&mut rack, spec)

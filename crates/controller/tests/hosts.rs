@@ -160,7 +160,7 @@ fn forged(real: NodeAddress, claimed: NodeAddress) -> NodeAddress {
 
 #[test]
 fn every_node_is_entered_and_nobody_is_guarded_unless_asked() {
-    let (mut site, mut controller) = Addresses::new();
+    let (mut site, controller) = Addresses::new();
     controller.install_hosts(&mut site).unwrap();
     site.assert_reaches(address(0, 0), address(2, 2));
     let forged = forged(address(0, 0), address(1, 1));

@@ -159,7 +159,7 @@ struct Run {
 }
 
 fn start(spec: FlowSpec) -> Run {
-    let (mut rack, mut controller) = TestRack::new(6, 1);
+    let (mut rack, controller) = TestRack::new(6, 1);
     let (id, rings) = controller.create_flow(&mut rack, spec).unwrap();
     let ends = Ends::new(&rack, &rings);
     Run {
@@ -448,7 +448,7 @@ fn with_doorbells_nothing_waits_for_polls() {
     for shape in [FlowShape::Shuffle, FlowShape::Balance, FlowShape::Replicate] {
         for seed in 0..10 {
             let never = Duration::from_secs(1000);
-            let (mut rack, mut controller) = TestRack::new(6, 1);
+            let (mut rack, controller) = TestRack::new(6, 1);
             let spec = FlowSpec {
                 doorbells: true,
                 poll_interval: never,

@@ -146,7 +146,7 @@ impl Rack {
         };
         let (lanes, flows) = (config.engine.lanes, config.flows);
         let rng = rng.fork("controller");
-        let mut controller = Controller::new(
+        let controller = Controller::new(
             address,
             lanes,
             flows.threads,

@@ -90,7 +90,7 @@ impl Fuzzed {
     fn new(input: &mut Input<'_>) -> Option<Self> {
         let (setup, more) = (input.byte()?, input.byte()?);
         let rewrite = [Rewrite::Update, Rewrite::Balance][usize::from(setup >> 7)];
-        let (mut rack, mut controller) = Rack::new(rack::pipeline_config(rewrite), Budget::Tofino1);
+        let (mut rack, controller) = Rack::new(rack::pipeline_config(rewrite), Budget::Tofino1);
         if more & 1 != 0 {
             controller.set_byte_order(NodeId(1), ByteOrder::Big);
         }

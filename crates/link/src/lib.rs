@@ -32,7 +32,7 @@ pub mod ring;
 #[cfg(target_os = "linux")]
 pub mod shared_memory;
 mod sync;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "udp"))]
 pub mod udp;
 pub mod unix;
 pub mod wait;
@@ -52,7 +52,7 @@ pub use packet_socket::{PacketSocket, PacketSocketCounters, PacketSocketError};
 pub use pcapng::Direction;
 #[cfg(target_os = "linux")]
 pub use shared_memory::{AttachError, SharedMemory};
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "udp"))]
 pub use udp::{Hub, HubConfig, PeerRule, UdpCounters, UdpError};
 pub use unix::{UnixCounters, UnixDatagram, UnixError};
 

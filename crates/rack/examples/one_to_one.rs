@@ -6,8 +6,12 @@ use rackweave_rack::{EmbeddedRack, RackConfig};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rack = EmbeddedRack::new(&RackConfig::default())?;
-    let flow = rack.create_flow(rack.flow_spec(&[NodeId(0)], &[NodeId(2)], 4096, 1 << 20))?;
-    let (mut producer, mut consumer) = (flow.producers(0)?.remove(0), flow.consumer(0)?);
+    let flow = rack
+        .flow(&[NodeId(0)], &[NodeId(2)])
+        .item_bytes(4096)
+        .ring_bytes(1 << 20)
+        .build()?;
+    let (mut producer, mut consumer) = (flow.take_producer(0)?, flow.take_consumer(0)?);
 
     producer.push(b"a row or two")?;
     producer.finish();

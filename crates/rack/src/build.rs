@@ -275,6 +275,7 @@ pub(crate) fn build(
 }
 
 /// The only switch of a rack, with its programs, tables empty.
+#[cfg(feature = "hosted")]
 pub(crate) fn build_switch(
     config: &RackConfig,
     kind: Kind,
@@ -314,7 +315,7 @@ fn load(
 /// The controller, which has connected nothing yet.
 pub(crate) fn build_controller(config: &RackConfig, keys: KeyRng) -> Controller {
     let sizes = &config.switch;
-    let mut controller = Controller::new(
+    let controller = Controller::new(
         Address::SWITCH,
         sizes.lanes,
         sizes.consumer_rings,

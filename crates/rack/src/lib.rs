@@ -13,6 +13,7 @@ mod choices;
 pub mod config;
 mod embedded;
 mod flow;
+#[cfg(feature = "hosted")]
 pub mod hosted;
 mod index;
 #[cfg(test)]
@@ -25,12 +26,13 @@ pub mod services;
 mod simulated;
 mod station;
 pub mod statistics;
+pub mod testing;
 
 pub use build::{Address, RackError, pipeline_config, switch_config_of};
 pub use choices::Kind as RackKind;
 pub use config::{ConfigError, RackConfig};
 pub use embedded::EmbeddedRack;
-pub use flow::Flow;
+pub use flow::{Flow, FlowBuilder, NodeRef};
 pub use index::network::{
     BRANCHES, IndexCounters, IndexNetwork, IndexNetworkError, IndexNetworkSpec, LoadProgress,
     NetworkSummary,

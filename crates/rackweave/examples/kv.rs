@@ -1,14 +1,14 @@
 //! A key-value engine with a redo log, on pages that two nodes share: `cargo run --example kv`.
 //!
-//! A transaction latches its pages, changes them under LSNs, appends a record to the log and drops
-//! the latches. Rackweave calls [`RedoLog::make_durable`] before any of these pages can be seen at
+//! A transaction latches its pages, changes them under LSNs, appends a record to the log and commits
+//! the guards. Rackweave calls [`RedoLog::make_durable`] before any of these pages can be seen at
 //! the other node or goes home. When the latches are back, the transaction is committed. So no page
 //! is ever ahead of the log, and after a crash the changes that a page lacks are replayed. A kill
 //! may tear a page on its way home, so its first change after a checkpoint logs the whole page.
 
 use rackweave::config::StoreConfig;
-use rackweave::pages::{Mode, PAGE_HEADER_LEN, PageError, PageId};
-use rackweave::pages::{PageOptions, PageService, PageWorker, RedoLog};
+use rackweave::pages::{PAGE_HEADER_LEN, PageError, PageId, PageOptions};
+use rackweave::pages::{PageService, PageWorker, RedoLog, WriteGuard};
 use rackweave::{Rack, RackConfig};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
@@ -87,15 +87,15 @@ impl Kv {
     /// The value of a key as a node sees it, 0 at first.
     pub fn get(&mut self, node: usize, key: u64) -> Result<u64> {
         let (page, at) = place(key);
-        Ok(self.workers[node].read(page, |bytes| bytes.u64_le(at))?)
+        Ok(self.workers[node].read(page)?.data().u64_le(at))
     }
 
     /// Gives these keys these values; none of them if this fails or the process dies meanwhile.
     pub fn commit(&mut self, node: usize, puts: &BTreeMap<u64, u64>) -> Result<()> {
         // All latches first, in order, so that transactions do not wait in a circle.
         let pages: BTreeSet<_> = puts.keys().map(|&key| place(key).0).collect();
-        let fix = |page| Ok((page, self.workers[node].fix(page, Mode::Exclusive)?));
-        let mut guards: BTreeMap<_, _> = pages.into_iter().map(fix).collect::<Result<_>>()?;
+        let latch = |page| Ok((page, self.workers[node].write(page)?));
+        let mut guards: BTreeMap<_, _> = pages.into_iter().map(latch).collect::<Result<_>>()?;
         let mut record = Vec::new();
         for (&key, value) in puts {
             let (page, at) = place(key);
@@ -113,14 +113,15 @@ impl Kv {
         let head = [record.len() as u64, crc32(&record)];
         tail.extend(head.into_iter().flat_map(u64::to_le_bytes));
         tail.extend_from_slice(&record);
-        drop((tail, guards));
-        self.workers[node].settle()?; // This is when the log is written.
+        drop(tail);
+        let mut guards = guards.into_values();
+        guards.try_for_each(WriteGuard::commit)?; // The first one has the log written.
         Ok(())
     }
 
     /// Writes home what both nodes have changed. Then the log is not needed any more.
     pub fn checkpoint(&mut self) -> Result<()> {
-        let mut workers = self.workers.iter_mut();
+        let mut workers = self.workers.iter();
         workers.try_for_each(|worker| worker.flush().map(drop))?;
         self.logged.clear();
         self.log.file.set_len(0)?;
@@ -129,11 +130,11 @@ impl Kv {
 
     /// Replays the log as far as it is whole: what is behind was not committed.
     fn recover(&mut self, mut log: &[u8]) -> Result<()> {
-        let worker = &mut self.workers[0];
+        let worker = &self.workers[0];
         while let Some(mut record) = take_record(&mut log) {
             while let Some((lsn, page, at, bytes)) = take_change(&mut record) {
                 let is_whole = bytes.len() == DATA_BYTES;
-                let mut guard = match worker.fix(page, Mode::Exclusive) {
+                let mut guard = match worker.write(page) {
                     Err(PageError::Fix(torn)) if torn.is_damage() && is_whole => {
                         worker.restore(page)?
                     }
@@ -143,12 +144,12 @@ impl Kv {
                     guard.set_lsn(lsn);
                     guard.data_mut().write(at, bytes);
                 }
-                worker.unfix(guard)?;
+                guard.commit()?;
             }
         }
         // After a checkpoint only the pages know the last LSN.
         for page in 0..PAGES {
-            let guard = worker.fix(place(page * VALUES_PER_PAGE).0, Mode::Shared)?;
+            let guard = worker.read(place(page * VALUES_PER_PAGE).0)?;
             self.last_lsn = self.last_lsn.max(guard.lsn());
         }
         self.checkpoint()

@@ -5,8 +5,9 @@
 //! thread plays both units; ends may be on threads of their own.
 
 use rackweave::messaging::{Dialing, Listener, MessagingConfig};
-use rackweave::{Duration, Rack, RackBuilder};
+use rackweave::{Rack, RackBuilder};
 use std::error::Error;
+use std::time::Duration;
 
 const SCAN: u32 = 1; // Opcodes are for both units to choose.
 const ROWS: u32 = 2;

@@ -3,9 +3,10 @@
 //! The first changes a page, and the change is in its memory. The second fixes the page: the switch
 //! knows where the newest version is and moves it from there, without the first node's cores.
 
-use rackweave::pages::{Mode, PageError, PageGuard, PageOptions, PageService};
-use rackweave::{Duration, Rack, RackBuilder};
+use rackweave::pages::{PageError, PageOptions, PageService, ReadGuard};
+use rackweave::{Rack, RackBuilder};
 use std::error::Error;
+use std::time::Duration;
 
 /// On a rack in this process. `Rack::builder().simulated()` is one in virtual time.
 pub fn main() -> Result<(), Box<dyn Error>> {
@@ -17,26 +18,26 @@ pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
     let rack = builder.build()?; // storage0, storage1, compute0, compute1, memory0 and a switch
     // The configuration names no store, so there is one in memory, behind storage0's NVMe target.
     let pages = PageService::new(&rack, &PageOptions::default())?;
-    let mut here = pages.worker(&rack.node("compute0")?)?;
-    let mut there = pages.worker(&rack.node("compute1")?)?;
+    let here = pages.worker(&rack.node("compute0")?)?;
+    let there = pages.worker(&rack.node("compute1")?)?;
 
-    // An exclusive guard is a latch for the whole rack. Given back, its change is the newest.
+    // A write guard is a latch for the whole rack. Committed, its change is the newest version.
     let page = here.allocate()?;
-    let mut guard = here.fix(page, Mode::Exclusive)?;
+    let mut guard = here.write(page)?;
     guard.data_mut().write(0, b"an old tuple");
-    here.unfix(guard)?;
+    guard.commit()?;
 
-    // A shared guard is a whole version, which stays as it is while the page changes.
-    let old = there.fix(page, Mode::Shared)?;
+    // A read guard is a whole version, which stays as it is while the page changes.
+    let old = there.read(page)?;
     here.change(page, |bytes| bytes[..12].copy_from_slice(b"a new tuple!"))?;
-    println!("{} is the newest: {}", text(&old), there.validate(&old)?);
-    let new = there.fix(page, Mode::Shared)?;
+    println!("{} is the newest: {}", text(&old), old.is_newest()?);
+    let new = there.read(page)?;
     println!("{} came from compute0", text(&new));
     drop((old, new));
 
-    // Nobody waits longer than he says.
-    let latch = here.fix(page, Mode::Exclusive)?;
-    match there.fix_within(page, Mode::Exclusive, Duration::from_millis(5)) {
+    // No call waits longer than it is allowed to.
+    let latch = here.write(page)?;
+    match there.write_within(page, Duration::from_millis(5)) {
         Err(error @ PageError::TimedOut { .. }) => println!("while compute0 has it: {error}"),
         other => return Err(format!("a page with two latches: {other:?}").into()),
     }
@@ -44,6 +45,6 @@ pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
     Ok(pages.close()?)
 }
 
-fn text(page: &PageGuard) -> String {
+fn text(page: &ReadGuard) -> String {
     String::from_utf8_lossy(&page.data().array::<12>(0)).into_owned()
 }

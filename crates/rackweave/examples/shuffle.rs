@@ -18,13 +18,11 @@ pub fn main() -> Result<(), Box<dyn Error>> {
 /// Runs the example on some rack.
 pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
     let rack = builder.build()?;
-    let id = |name| rack.node(name).map(|node| node.id());
-    let producers = [id("storage0")?, id("storage1")?];
-    let consumers = [id("compute0")?, id("compute1")?];
-    let flow = rack.create_flow(rack.flow_spec(&producers, &consumers, 16 << 10, 512 << 10))?;
+    let (from, to) = (["storage0", "storage1"], ["compute0", "compute1"]);
+    let flow = rack.flow(from, to).build()?;
     let progress = rack.any_node(); // whoever waits drives the rack
     for producer in 0..2 {
-        let mut rows = Partitioner::new(flow.producers(producer as usize)?, ROW);
+        let mut rows = Partitioner::new(flow.take_producers(producer as usize)?, ROW);
         for key in producer * ROWS..(producer + 1) * ROWS {
             let row = |bytes: &mut [u8]| bytes[..8].copy_from_slice(&key.to_le_bytes());
             rows.push_wait(&progress, key, row)?;
@@ -39,7 +37,7 @@ pub fn run(builder: RackBuilder) -> Result<(), Box<dyn Error>> {
                 sum += row.first_chunk().copied().map_or(0, u64::from_le_bytes);
             }
         };
-        let mut consumer = flow.consumer(index)?;
+        let mut consumer = flow.take_consumer(index)?;
         while let Taken::Items(_) = consumer.take_each_wait(&progress, 1, &mut add) {}
         println!("compute{index}: rows whose keys add up to {sum}");
         all += sum;

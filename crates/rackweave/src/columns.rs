@@ -8,4 +8,11 @@
 //! [`MessageConnection::into_machines`](crate::messaging::MessageConnection::into_machines) gives
 //! them their sender and receiver.
 
-pub use rackweave_endpoint::messaging::columns::*;
+pub use rackweave_endpoint::messaging::columns::{
+    Answer, AskError, BUFFER_ALIGN, BadAnswer, Buffer, COLUMN_HEADER_LEN, CacheCounters,
+    CacheError, Catalogue, CatalogueError, Checksum, ClientCounters, ColumnCache, ColumnClient,
+    ColumnClientConfig, ColumnData, ColumnError, ColumnHeader, ColumnPiece, ColumnServer,
+    ColumnServerConfig, ColumnShape, DataError, DataType, Fetch, ListedColumn, Look, NAME_MAX,
+    PieceReader, Pinned, RefusalCode, Removal, Reply, RequestError, ServedColumn, ServerCounters,
+    Ticket, Waiter,
+};

@@ -24,4 +24,8 @@
 #[doc(no_inline)]
 pub use rackweave_rack::RackConfig;
 pub use rackweave_rack::RackError;
-pub use rackweave_rack::config::*;
+pub use rackweave_rack::config::{
+    BudgetName, CheckPolicy, ConfigError, Endianness, FaultSection, FlowSection, HostedSection,
+    IcrcMethod, LinkKind, LinkSection, Medium, NicSection, NodeConfig, NodeFaults, Role,
+    SecurityKind, StoreConfig, StoreError, SwitchSection, TopologyName, TransferSection,
+};

@@ -9,7 +9,9 @@
 //! | [`FixError::Lost`] | the newest version of a page went down with its node | recover it from the log, or [`accept_loss`] |
 //! | [`FixError::StorageFull`] | changed pages fill the pool and the device | free pages or make room, try again |
 //! | [`FixError::Corrupt`], [`FixError::WrongPage`] | what came from storage is not the page | restore it |
-//! | [`FixError::NotLogged`] | `unfix`, `settle` or a flush has waited too long for the engine's own log | see to the log, repeat it |
+//! | [`CommitError::Superseded`] | a change was not taken: its latch had been taken away | fix the page again and decide anew |
+//! | [`CommitError::TimedOut`] | nobody has said in time whether a change was taken | it goes on; [`losses`] has it if it was not |
+//! | [`FixError::NotLogged`] | a commit, `settle` or a flush has waited too long for the engine's own log | see to the log, repeat it |
 //! | [`FixError::Fenced`] | the node was taken for dead, what only it had is lost | drop the worker, take another |
 //! | [`FixError::Gone`] | the directory or the storage does not answer | try again; the store must be opened again after a restart of the switch |
 //! | [`PageError::TimedOut`], [`FixError::TimedOut`] | somebody holds the latch | release one's own latches, try again |
@@ -20,6 +22,7 @@
 //! | [`PushError::Aborted`], [`Taken::Aborted`] | a flow was broken off, since a node died | make it anew; what was taken stays valid |
 //!
 //! [`accept_loss`]: crate::Rack::accept_loss
+//! [`losses`]: crate::pages::PageWorker::losses
 //! [`Taken::Aborted`]: crate::flow::Taken::Aborted
 
 #[doc(no_inline)]
@@ -32,10 +35,13 @@ pub use crate::index::{
     IndexServiceError, IndexSetUpError, MapError, MoveError,
 };
 #[doc(no_inline)]
-pub use crate::messaging::{AcceptError, Closed, DialError, ListenError, SendError, UnitError};
+pub use crate::messaging::{Closed, ConnectError, SendError};
+#[cfg(feature = "files")]
+#[doc(no_inline)]
+pub use crate::pages::FileError;
 #[doc(no_inline)]
 pub use crate::pages::{
-    AllocateError, CloseError, FileError, FixError, FlushError, OpenError, PageError,
+    AllocateError, CloseError, CommitError, FixError, FlushError, OpenError, PageError,
     PageServiceError, PageSetUpError, StoresCloseError, WorkerError,
 };
 #[doc(no_inline)]

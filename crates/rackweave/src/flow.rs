@@ -1,9 +1,9 @@
 //! Flows: the switch moves items between rings in the memory of nodes, which only load and store.
 //!
 //! A [`Producer`] pushes items into a ring of its own memory, a [`Consumer`] takes them from one of
-//! its own; neither posts a work request (*Zero-sided RDMA*, SIGMOD 2024). A [`FlowSpec`] says who
-//! takes part and in which [`FlowShape`]; [`Rack::create_flow`] sets it up. `docs/flows.md`
-//! in the repository says what each shape promises.
+//! its own; neither posts a work request (*Zero-sided RDMA*, SIGMOD 2024). [`Rack::flow`] sets one up
+//! between nodes, in one of three [shapes](FlowShape); dropping the [`Flow`] closes it.
+//! `docs/flows.md` in the repository says what each shape promises.
 //!
 //! ```
 //! use rackweave::flow::{Partitioner, Taken};
@@ -11,14 +11,13 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let rack = Rack::builder().build()?;
-//! let id = |name| rack.node(name).map(|node| node.id());
-//! let (from, to) = ([id("storage0")?], [id("compute0")?, id("compute1")?]);
 //! // Items of 4 KiB, rings of 256 KiB.
-//! let flow = rack.create_flow(rack.flow_spec(&from, &to, 4096, 1 << 18))?;
+//! let flow = rack.flow(["storage0"], ["compute0", "compute1"]).item_bytes(4096);
+//! let flow = flow.ring_bytes(1 << 18).build()?;
 //! let progress = rack.any_node(); // whoever waits drives the rack
 //!
 //! // Rows of 16 bytes go to the consumer that their key's hash says.
-//! let mut rows = Partitioner::new(flow.producers(0)?, 16);
+//! let mut rows = Partitioner::new(flow.take_producers(0)?, 16);
 //! for key in 0..1000u64 {
 //!     rows.push_wait(&progress, key, |row| row[..8].copy_from_slice(&key.to_le_bytes()))?;
 //! }
@@ -26,7 +25,7 @@
 //!
 //! let mut came = 0;
 //! for consumer in 0..2 {
-//!     let mut consumer = flow.consumer(consumer)?;
+//!     let mut consumer = flow.take_consumer(consumer)?;
 //!     let mut count = |item: &[u8]| came += Partitioner::rows(item, 16).unwrap().count();
 //!     while let Taken::Items(_) = consumer.take_each_wait(&progress, 1, &mut count) {}
 //! }
@@ -35,10 +34,13 @@
 //! # }
 //! ```
 //!
-//! [`Rack::create_flow`]: crate::Rack::create_flow
+//! [`Rack::flow`]: crate::Rack::flow
 
 pub use rackweave_controller::{
     AbortReason, FlowError, FlowId, FlowShape, FlowSpec, FlowState, Loss, LossPolicy,
 };
-pub use rackweave_endpoint::flow::*;
-pub use rackweave_rack::Flow;
+pub use rackweave_endpoint::flow::{
+    Consumer, Doorbell, Partitioner, Producer, PushError, RingError, Stores, Taken, hash_key,
+    wait_until,
+};
+pub use rackweave_rack::{Flow, FlowBuilder, NodeRef};

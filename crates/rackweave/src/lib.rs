@@ -14,7 +14,7 @@
 //! | build a rack | [`config`] | [`Rack::builder`] |
 //! | fix, latch, change and write back pages | [`pages`] | [`PageService`](pages::PageService) |
 //! | look up, insert, scan keys | [`index`] | [`IndexService`](index::IndexService) |
-//! | shuffle, balance or replicate rows | [`flow`] | [`Rack::create_flow`] |
+//! | shuffle, balance or replicate rows | [`flow`] | [`Rack::flow`] |
 //! | exchange messages between units | [`messaging`] | [`Listener`](messaging::Listener), [`dial`](messaging::dial) |
 //! | serve columns over them | [`columns`] | [`Catalogue`](columns::Catalogue) |
 //! | number things, each once | [`sequencer`] | [`SequencerService`](sequencer::SequencerService) |
@@ -31,22 +31,21 @@
 //!
 //! ```
 //! use rackweave::Rack;
-//! use rackweave::pages::{Mode, PageOptions, PageService};
+//! use rackweave::pages::{PageOptions, PageService};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let rack = Rack::builder().build()?;
 //! let pages = PageService::new(&rack, &PageOptions::default())?;
 //!
-//! let mut writer = pages.worker(&rack.node("compute0")?)?;
+//! let writer = pages.worker(&rack.node("compute0")?)?;
 //! let page = writer.allocate()?;
-//! let mut guard = writer.fix(page, Mode::Exclusive)?;
+//! let mut guard = writer.write(page)?;
 //! guard.data_mut().write(0, b"hello");
-//! writer.unfix(guard)?;
+//! guard.commit()?;
 //!
-//! let mut reader = pages.worker(&rack.node("compute1")?)?;
-//! let guard = reader.fix(page, Mode::Shared)?;
-//! assert_eq!(guard.data().slice(..5), *b"hello");
-//! assert!(reader.worker().statistics().memory_indexed > 0, "it came out of the other's memory");
+//! let reader = pages.worker(&rack.node("compute1")?)?;
+//! assert_eq!(reader.read(page)?.data().slice(..5), *b"hello");
+//! assert!(reader.statistics().memory_indexed > 0, "it came out of the other's memory");
 //! # Ok(())
 //! # }
 //! ```
@@ -73,6 +72,8 @@ pub mod columns;
 pub mod config;
 pub mod errors;
 pub mod flow;
+#[cfg(feature = "hosted")]
+pub mod hosted;
 pub mod index;
 pub mod memory;
 pub mod messaging;

@@ -6,4 +6,6 @@
 //! Flows, pages, indexes and messages make theirs themselves. A block stays mapped as long as
 //! somebody has it.
 
-pub use rackweave_base::memory::*;
+pub use rackweave_base::memory::{
+    BLOCK_ALIGNMENT, BLOCKS_MAX, Block, BlockRef, Memory, MemoryError, SharedBytes, SharedBytesMut,
+};

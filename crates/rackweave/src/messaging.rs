@@ -7,7 +7,8 @@
 //!
 //! ```
 //! use rackweave::messaging::{Listener, MessagingConfig, dial};
-//! use rackweave::{Duration, Rack};
+//! use rackweave::Rack;
+//! use std::time::Duration;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let rack = Rack::builder().build()?;
@@ -39,4 +40,7 @@ pub use rackweave_endpoint::messaging::{
     Receiver, ReceiverCounters, Refusal, Role, SendError, Sender, SenderCounters, UnitTerms,
     handshake,
 };
-pub use rackweave_rack::messaging::*;
+pub use rackweave_rack::messaging::{
+    ConnectError, Dialing, Failure, Listener, ListenerCounters, MessageConnection, PATIENCE,
+    PENDING_MAX, PeerQuota, dial,
+};

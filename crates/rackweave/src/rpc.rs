@@ -56,4 +56,7 @@
 //! # }
 //! ```
 
-pub use rackweave_endpoint::rpc::*;
+pub use rackweave_endpoint::rpc::{
+    Cause, Client, ClientConfig, ClientCounters, ConfigError, Reply, RpcError, Server,
+    ServerConfig, ServerCounters, Service, Status, Ticket, Writer,
+};

@@ -49,9 +49,9 @@
 //!     config.faults.loss = 0.01; // every hundredth packet
 //!     let mut rack = SimulatedRack::new(&config)?;
 //!     let (from, to) = (NodeId(0), NodeId(2));
-//!     let flow = rack.create_flow(rack.flow_spec(&[from], &[to], 64, 1 << 12))?;
-//!     rack.spawn(from, Box::new(Send(flow.producers(0)?.remove(0), 0)));
-//!     rack.spawn(to, Box::new(Receive(flow.consumer(0)?, 0)));
+//!     let flow = rack.flow(&[from], &[to]).item_bytes(64).ring_bytes(1 << 12).build()?;
+//!     rack.spawn(from, Box::new(Send(flow.take_producer(0)?, 0)));
+//!     rack.spawn(to, Box::new(Receive(flow.take_consumer(0)?, 0)));
 //!     assert_eq!(rack.run(Instant::ZERO + Duration::from_secs(1)), RunEnd::Done);
 //!     Ok::<_, Box<dyn std::error::Error>>((rack.now(), rack.trace_hash()))
 //! };

@@ -3,4 +3,7 @@
 //! [`EmbeddedRack::observer`](crate::EmbeddedRack::observer) gives something to look with, from any
 //! thread and without holding the rack; `rackweave top` shows the same.
 
-pub use rackweave_rack::statistics::*;
+pub use rackweave_rack::statistics::{
+    Counters, FlowStatistics, IndexStatistics, NodeStatistics, PageStatistics, RackObserver,
+    RackStatistics, SequencerStatistics, SwitchStatistics, TargetStatistics,
+};

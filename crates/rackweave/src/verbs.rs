@@ -26,4 +26,9 @@
 pub use rackweave_base::{Lkey, Qpn, Rkey};
 pub use rackweave_controller::LaneError;
 pub use rackweave_controller::connect::PairAttributes;
-pub use rackweave_verbs::*;
+pub use rackweave_verbs::{
+    Access, Completion, CompletionOpcode, CompletionStatus, CqError, CqId, ModifyError, Mtu,
+    NodeAccess, Operation, PdId, Peer, PostError, Progress, QpCapabilities, QpError, QpModify,
+    QpState, ReceiveRequest, ReceiveSide, Region, RegisterError, SEGMENTS_MAX, Segment, SendSide,
+    Service, Verbs, WorkRequest,
+};

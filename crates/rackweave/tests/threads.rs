@@ -3,7 +3,7 @@
 use rackweave::flow::{Consumer, Partitioner, Producer};
 use rackweave::index::{IndexConnection, IndexCoordinator, IndexService};
 use rackweave::messaging::{Listener, MessageConnection, MessageReceiver, MessageSender};
-use rackweave::pages::{PageGuard, PageService, PageWorker};
+use rackweave::pages::{PageService, PageWorker, ReadGuard, WriteGuard};
 use rackweave::sequencer::{SequencerClient, SequencerService};
 use rackweave::{EmbeddedRack, Node, Rack};
 
@@ -19,8 +19,9 @@ fn services_are_shared_and_what_they_lend_is_sent() {
     shared::<PageService>();
     shared::<IndexService>();
     shared::<SequencerService>();
-    sent::<PageWorker>();
-    sent::<PageGuard>();
+    shared::<PageWorker>();
+    sent::<ReadGuard>();
+    sent::<WriteGuard>();
     sent::<IndexConnection>();
     sent::<IndexCoordinator>();
     sent::<SequencerClient>();

@@ -34,6 +34,7 @@ mod queue;
 mod target;
 
 pub use backend::double_write::{DoubleWrite, DoubleWriteArea, DoubleWriteError};
+#[cfg(feature = "files")]
 pub use backend::file::{Engine, FileBackend, FileError, FileOptions};
 pub use backend::memory::MemoryBackend;
 pub use backend::{Backend, Io, IoDone, IoError, IoKind, Place};

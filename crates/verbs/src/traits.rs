@@ -4,6 +4,7 @@ use crate::{
     Access, Completion, CqError, CqId, Datagrams, ModifyError, PdId, PostError, QpCapabilities,
     QpError, QpModify, QpState, ReceiveRequest, Region, RegisterError, WorkRequest,
 };
+use core::task::Waker;
 use rackweave_base::{Block, Instant, Qpn};
 
 /// What a NIC does for an endpoint.
@@ -119,6 +120,13 @@ pub trait Progress: Send + Sync {
     /// Nothing happened for `idle_rounds` calls of [`Progress::drive`] in a row: spin, yield or
     /// sleep, ever longer.
     fn relax(&self, idle_rounds: u32);
+
+    /// Has a task woken when it may be of use to drive the rack or to look again: when something
+    /// has moved, if others drive the rack meanwhile, and else at once.
+    fn wake_later(&self, waker: &Waker) {
+        self.relax(0);
+        waker.wake_by_ref();
+    }
 }
 
 /// How one who waits reaches a node.

@@ -92,14 +92,19 @@ pub fn zero_sided(
 ) -> Result<f64, ExperimentError> {
     let mut rack = rack(sweep.seed())?;
     let meter = Meter::new(span);
-    let (mut sources, mut sinks) = (Vec::new(), Vec::new());
+    let (mut made, mut sources, mut sinks) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..flows.count {
-        let mut spec = rack.flow_spec(&[ENDS.0], &[ENDS.1], flows.item_size, flows.ring_bytes());
+        let mut spec = rack
+            .flow(&[ENDS.0], &[ENDS.1])
+            .item_bytes(flows.item_size)
+            .ring_bytes(flows.ring_bytes())
+            .spec()?;
         spec.batch_bytes = flows.batch_bytes.max(flows.item_size);
         spec.transfers = flows.transfers;
         let flow = rack.create_flow(spec)?;
-        sources.extend(flow.producers(0).map_err(ring)?);
-        sinks.push(flow.consumer(0).map_err(ring)?);
+        sources.extend(flow.take_producers(0).map_err(ring)?);
+        sinks.push(flow.take_consumer(0).map_err(ring)?);
+        made.push(flow);
     }
     let items = vec![0; sources.len()];
     let source = Source(sources, items.clone(), meter.clone());

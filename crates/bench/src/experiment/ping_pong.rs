@@ -78,19 +78,23 @@ pub fn run(
     let mut rack = one_to_one::rack(seed)?;
     let meter = Meter::new(span);
     let failed = |error: &dyn core::fmt::Display| ExperimentError::Run(error.to_string());
-    let mut ends = Vec::new();
+    let (mut flows, mut ends) = (Vec::new(), Vec::new());
     for (from, to) in [ENDS, (ENDS.1, ENDS.0)] {
-        let mut spec = rack.flow_spec(&[from], &[to], course.item_size, RING_BYTES);
+        let mut spec = rack
+            .flow([from], [to])
+            .item_bytes(course.item_size)
+            .ring_bytes(RING_BYTES)
+            .doorbells(course.signal == Signal::Doorbells)
+            .spec()?;
         let interval = match course.signal {
             Signal::Polls(interval) => interval,
             Signal::Doorbells => BELL_POLL,
         };
         (spec.poll_interval, spec.poll_interval_max) = (interval, interval);
-        spec.doorbells = course.signal == Signal::Doorbells;
         let slots = spec.consumer_slots;
         let flow = rack.create_flow(spec)?;
-        let producer = flow.producers(0).map_err(|error| failed(&error))?.remove(0);
-        let consumer = flow.consumer(0).map_err(|error| failed(&error))?;
+        let producer = flow.take_producer(0).map_err(|error| failed(&error))?;
+        let consumer = flow.take_consumer(0).map_err(|error| failed(&error))?;
         let bell = flow
             .producer_bells(0)
             .and_then(|bells| bells.first().copied());
@@ -99,6 +103,7 @@ pub fn run(
             source,
             Sink::new(consumer, flow.consumer_bell(0), slots / 4),
         ));
+        flows.push(flow);
     }
     let (Some((back, home)), Some((out, far))) = (ends.pop(), ends.pop()) else {
         return Err(ExperimentError::Run("there are no two flows".into()));

@@ -17,7 +17,6 @@ use actors::{Problem, Sink, Source};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::{FlowError, FlowShape, FlowSpec};
-use rackweave_endpoint::flow::Producer;
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::{CpuReport, LinkModel};
@@ -136,9 +135,13 @@ pub fn replicated(rack: &mut SimulatedRack, plan: &Plan) -> Result<Flow, FlowErr
 /// As in the paper, rings are polled at one interval, quiet or not.
 fn flow(rack: &mut SimulatedRack, plan: &Plan, shape: FlowShape) -> Result<Flow, FlowError> {
     let (producers, consumers) = (plan.producer_nodes(), plan.consumer_nodes());
-    let spec = rack.flow_spec(&producers, &consumers, plan.item_bytes, plan.ring_bytes);
+    let spec = rack
+        .flow(&producers, &consumers)
+        .item_bytes(plan.item_bytes)
+        .ring_bytes(plan.ring_bytes)
+        .shape(shape)
+        .spec()?;
     rack.create_flow(FlowSpec {
-        shape,
         batch_bytes: plan.batch_bytes,
         poll_interval_max: spec.poll_interval,
         ..spec
@@ -165,17 +168,13 @@ pub fn measure(
     let flow = make(&mut rack, plan)?;
     let problem = Problem::default();
     for (at, &node) in plan.producer_nodes().iter().enumerate() {
-        let rings = flow.producers(at).map_err(failed)?;
-        let [ring] = <[Producer; 1]>::try_from(rings).map_err(|rings| {
-            let count = rings.len();
-            failed(format!("a producer has {count} rings; items need one"))
-        })?;
+        let ring = flow.take_producer(at).map_err(failed)?;
         let source = Source::new(ring, plan, run.seed, at as u32, &problem);
         rack.spawn(node, Box::new(source));
     }
     let mut logs = Vec::new();
     for (at, &node) in plan.consumer_nodes().iter().enumerate() {
-        let ring = flow.consumer(at).map_err(failed)?;
+        let ring = flow.take_consumer(at).map_err(failed)?;
         let (sink, log) = Sink::new(ring, plan, run.seed, &problem);
         logs.push(log);
         rack.spawn(node, Box::new(sink));

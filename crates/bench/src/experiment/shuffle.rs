@@ -88,7 +88,11 @@ pub fn flow(
     shape: FlowShape,
 ) -> Result<Flow, ExperimentError> {
     let ring_bytes = shape.item_bytes * shape.producer_slots;
-    let mut spec = rack.flow_spec(producers, consumers, shape.item_bytes, ring_bytes);
+    let mut spec = rack
+        .flow(producers, consumers)
+        .item_bytes(shape.item_bytes)
+        .ring_bytes(ring_bytes)
+        .spec()?;
     spec.consumer_slots = shape.consumer_slots;
     spec.batch_bytes = shape.batch_bytes.max(shape.item_bytes);
     spec.transfers = shape.transfers;

@@ -21,7 +21,7 @@ pub use rows::{ROW, Rows};
 use super::{ExperimentError, Run, Scale, shuffle};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_controller::{FlowShape, FlowSpec};
+use rackweave_controller::{FlowError, FlowShape, FlowSpec};
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::{UnitModel, UnitWork};
@@ -73,17 +73,26 @@ pub const BALANCED: Division = Division {
 
 impl Division {
     /// What a flow from `from` to `to` shall be that divides like this.
-    pub fn spec(&self, rack: &SimulatedRack, from: &[NodeId], to: &[NodeId]) -> FlowSpec {
+    pub fn spec(
+        &self,
+        rack: &SimulatedRack,
+        from: &[NodeId],
+        to: &[NodeId],
+    ) -> Result<FlowSpec, FlowError> {
         let [producer, consumer] = self.ring_bytes;
-        let spec = rack.flow_spec(from, to, ITEM_SIZE, producer);
-        FlowSpec {
-            shape: self.shape,
+        let spec = rack
+            .flow(from, to)
+            .item_bytes(ITEM_SIZE)
+            .ring_bytes(producer)
+            .shape(self.shape)
+            .spec()?;
+        Ok(FlowSpec {
             consumer_slots: consumer / ITEM_SIZE,
             batch_bytes: self.batch_bytes,
             // As in the paper, rings are polled at one interval, quiet or not.
             poll_interval_max: spec.poll_interval,
             ..spec
-        }
+        })
     }
 }
 
@@ -245,7 +254,7 @@ impl<'a> Rack<'a> {
         let nodes = self.producers();
         let all = 0..self.table.rows.count();
         for (at, &node) in nodes.iter().enumerate() {
-            let rings = flow.producers(at).map_err(ring)?;
+            let rings = flow.take_producers(at).map_err(ring)?;
             let range = part(&all, at, nodes.len());
             let feeder = ScanFeeder::new(&self.table.rows, range, rings, &self.problem);
             self.rack.spawn(node, Box::new(feeder));
@@ -266,7 +275,7 @@ impl<'a> Rack<'a> {
         unit: UnitModel,
         division: &Division,
     ) -> Result<(), ExperimentError> {
-        let consumer = flow.consumer(consumer).map_err(ring)?;
+        let consumer = flow.take_consumer(consumer).map_err(ring)?;
         let (taker, report) = QueryTaker::new(consumer, unit, division.unit_items, &self.problem);
         self.units.push(report);
         self.rack.spawn(node, Box::new(taker));
@@ -359,7 +368,7 @@ pub fn query(
     let mut rack = Rack::new(table, storage, units.len(), run.seed)?;
     let producers = rack.producers();
     let nodes: Vec<NodeId> = (0..units.len()).map(|at| rack.unit_node(at)).collect();
-    let spec = division.spec(rack.simulated(), &producers, &nodes);
+    let spec = division.spec(rack.simulated(), &producers, &nodes)?;
     let flow = rack.simulated().create_flow(spec)?;
     rack.feed(&flow)?;
     for (at, (unit, &node)) in units.iter().zip(&nodes).enumerate() {

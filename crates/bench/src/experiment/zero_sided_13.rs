@@ -49,7 +49,7 @@ fn measure(run: &mut Run<'_>, table: &Table) -> Result<(Outcome, Duration), Expe
         rack.simulated().at(Instant::ZERO + phase * token, token);
     }
     let (from, to) = (rack.producers(), [rack.unit_node(0)]);
-    let spec = BALANCED.spec(rack.simulated(), &from, &to);
+    let spec = BALANCED.spec(rack.simulated(), &from, &to)?;
     let mut flow = rack.simulated().create_flow(spec)?;
     rack.feed(&flow)?;
     rack.take(&flow, 0, to[0], UnitModel::gpu_v100(), &BALANCED)?;
@@ -57,12 +57,12 @@ fn measure(run: &mut Run<'_>, table: &Table) -> Result<(Outcome, Duration), Expe
         let at = token as usize;
         if at < UNITS_MAX {
             let node = rack.unit_node(at);
-            let index = rack.simulated().add_consumer(&mut flow, node)?;
+            let index = flow.add_consumer(node)?;
             return rack.take(&flow, index, node, UnitModel::gpu_v100(), &BALANCED);
         }
         // Those that came last go first; consumers have the numbers of their coming.
         let index = PHASES - at;
-        Ok(rack.simulated().remove_consumer(flow.id, index)?)
+        Ok(flow.remove_consumer(index)?)
     };
     let outcome = rack.run(run, &mut change)?;
     if !outcome.is_right {

@@ -14,7 +14,7 @@ use crate::figure::{Axis, Claim, Drawing, Figure, Series};
 use core::cell::RefCell;
 use rackweave_base::NodeId;
 use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner};
-use rackweave_rack::SimulatedRack;
+use rackweave_rack::{Flow, SimulatedRack};
 use std::rc::Rc;
 
 /// The figure.
@@ -202,7 +202,7 @@ fn measure(
         tables,
         ledger: ledger.clone(),
     };
-    stage.spawn(&mut rack, system)?;
+    let _flows = stage.spawn(&mut rack, system)?;
     let start = rack.now();
     let failure = || ledger.borrow().run.failure.clone();
     shuffle::drive(&mut rack, run, share, &failure)?;
@@ -225,7 +225,12 @@ struct Stage {
 }
 
 impl Stage {
-    fn spawn(&self, rack: &mut SimulatedRack, system: System) -> Result<(), ExperimentError> {
+    /// The flows have to be kept as long as the run takes.
+    fn spawn(
+        &self,
+        rack: &mut SimulatedRack,
+        system: System,
+    ) -> Result<Vec<Flow>, ExperimentError> {
         match system {
             System::ZeroSided => self.spawn_zero_sided(rack),
             System::CpuDriven { .. } => {
@@ -243,12 +248,12 @@ impl Stage {
                 for (own, receiver) in receivers.into_iter().enumerate() {
                     self.spawn_joiner(rack, own, receiver);
                 }
-                Ok(())
+                Ok(Vec::new())
             }
         }
     }
 
-    fn spawn_zero_sided(&self, rack: &mut SimulatedRack) -> Result<(), ExperimentError> {
+    fn spawn_zero_sided(&self, rack: &mut SimulatedRack) -> Result<Vec<Flow>, ExperimentError> {
         let mut flows = Vec::new();
         for shape in [BUILD_FLOW, PROBE_FLOW] {
             flows.push(shuffle::flow(
@@ -262,7 +267,7 @@ impl Stage {
         for own in 0..self.producers.len() {
             let mut phases = Vec::new();
             for flow in &flows {
-                let producers = flow.producers(own).map_err(wrong)?;
+                let producers = flow.take_producers(own).map_err(wrong)?;
                 phases.push(Partitioner::new(producers, TUPLE_BYTES));
             }
             let item = PROBE_FLOW.item_bytes as usize;
@@ -271,11 +276,11 @@ impl Stage {
         for own in 0..self.consumers.len() {
             let mut phases = Vec::new();
             for flow in &flows {
-                phases.push(flow.consumer(own).map_err(wrong)?);
+                phases.push(flow.take_consumer(own).map_err(wrong)?);
             }
             self.spawn_joiner(rack, own, FlowInlet::new(phases, TUPLE_BYTES));
         }
-        Ok(())
+        Ok(flows)
     }
 
     fn spawn_scanner<O: Outlet + 'static>(&self, rack: &mut SimulatedRack, own: usize, outlet: O) {

@@ -189,14 +189,14 @@ fn zero_sided(
     for (own, &node) in kernels.iter().enumerate() {
         let wrong = |error| ExperimentError::Run(format!("a ring: {error}"));
         let source = Source {
-            outputs: flow.producers(own).map_err(wrong)?,
+            outputs: flow.take_producers(own).map_err(wrong)?,
             own,
             plan,
             sent: 0,
             ledger: ledger.clone(),
         };
         let sink = Sink {
-            input: flow.consumer(own).map_err(wrong)?,
+            input: flow.take_consumer(own).map_err(wrong)?,
             own,
             destinations: kernels.len(),
             ledger: ledger.clone(),

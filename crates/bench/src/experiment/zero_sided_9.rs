@@ -14,7 +14,7 @@ use crate::baseline::worker::{Ledger, Production, Worker};
 use crate::figure::{Axis, Claim, Drawing, Figure, Series};
 use core::cell::RefCell;
 use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner};
-use rackweave_rack::SimulatedRack;
+use rackweave_rack::{Flow, SimulatedRack};
 use std::rc::Rc;
 
 /// The figure.
@@ -175,7 +175,7 @@ fn measure(
     let mut rack = shuffle::rack(NODES, run.seed)?;
     let tuples = bytes / tuple_size as u64;
     let ledger = Ledger::new(NODES * WORKERS, tuples * tuple_size as u64);
-    spawn(&mut rack, system, tuple_size, tuples, &ledger)?;
+    let _flows = spawn(&mut rack, system, tuple_size, tuples, &ledger)?;
     shuffle::drive(&mut rack, run, share, &|| ledger.borrow().failure.clone())?;
     let ledger = ledger.borrow();
     shuffle::verify("tuples", ledger.total(), Tally::expected(tuples))?;
@@ -185,27 +185,29 @@ fn measure(
     })
 }
 
+/// The flows have to be kept as long as the run takes.
 fn spawn(
     rack: &mut SimulatedRack,
     system: System,
     tuple_size: usize,
     tuples: u64,
     ledger: &Rc<RefCell<Ledger>>,
-) -> Result<(), ExperimentError> {
+) -> Result<Vec<Flow>, ExperimentError> {
     let workers = shuffle::threads(NODES, WORKERS);
     match system {
         System::ZeroSided => {
             let flow = shuffle::flow(rack, &workers, &workers, FLOW)?;
             for own in 0..workers.len() {
                 let wrong = |error| ExperimentError::Run(format!("a ring: {error}"));
-                let producers = flow.producers(own).map_err(wrong)?;
-                let consumer = flow.consumer(own).map_err(wrong)?;
+                let producers = flow.take_producers(own).map_err(wrong)?;
+                let consumer = flow.take_consumer(own).map_err(wrong)?;
                 let partitioner = Partitioner::new(producers, tuple_size);
                 let item = FLOW.item_bytes as usize;
                 let outlet = FlowOutlet::new(vec![partitioner], tuple_size, item);
                 let inlet = FlowInlet::new(vec![consumer], tuple_size);
                 spawn_worker(rack, own, (outlet, inlet), tuple_size, tuples, ledger);
             }
+            return Ok(vec![flow]);
         }
         System::CpuDriven => {
             let shape = Shape {
@@ -228,7 +230,7 @@ fn spawn(
             collective::spawn(rack, &workers, plan, ledger)?;
         }
     }
-    Ok(())
+    Ok(Vec::new())
 }
 
 fn spawn_worker<O: Outlet + 'static, I: Inlet + 'static>(

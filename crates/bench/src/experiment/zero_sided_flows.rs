@@ -142,8 +142,12 @@ fn goodput(flows: u16, items: u64, seed: u64) -> Result<f64, ExperimentError> {
     let mut made: Vec<(NodeId, NodeId, Flow)> = Vec::new();
     for at in 0..flows {
         let (from, to) = (NodeId(at % NODES), NodeId((at + 1) % NODES));
-        let spec = rack.flow_spec(&[from], &[to], ITEM_BYTES, RING_SLOTS * ITEM_BYTES);
-        made.push((from, to, rack.create_flow(spec)?));
+        let flow = rack
+            .flow([from], [to])
+            .item_bytes(ITEM_BYTES)
+            .ring_bytes(RING_SLOTS * ITEM_BYTES)
+            .build()?;
+        made.push((from, to, flow));
     }
     let bad = |error: rackweave_endpoint::flow::RingError| ExperimentError::Run(error.to_string());
     let (right, wrong) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
@@ -163,13 +167,13 @@ fn goodput(flows: u16, items: u64, seed: u64) -> Result<f64, ExperimentError> {
         };
         for (at, (from, to, flow)) in made.iter().enumerate() {
             if *from == node {
-                for ring in flow.producers(0).map_err(bad)? {
+                for ring in flow.take_producers(0).map_err(bad)? {
                     feeder.rings.push((at as u16, ring));
                     feeder.sent.push(0);
                 }
             }
             if *to == node {
-                let ring = flow.consumer(0).map_err(bad)?;
+                let ring = flow.take_consumer(0).map_err(bad)?;
                 taker.rings.push((at as u16, ring, 0));
             }
         }

@@ -1,13 +1,11 @@
 //! The workers of an embedded rack, a thread each while a phase of a run lasts.
 
 use super::error::PagesError;
-use super::options::{BLOCK, Nodes, PagesOptions};
+use super::options::{Nodes, PagesOptions};
 use core::time::Duration as Time;
-use rackweave_base::NodeId;
-use rackweave_controller::{PageNode, PageStoreSpec};
+use rackweave_endpoint::page_store::PageStore;
 use rackweave_endpoint::page_store::directory::Channel;
-use rackweave_endpoint::page_store::{PageStore, Pool, PoolConfig, Worker};
-use rackweave_rack::{EmbeddedRack, Node, PageEnds, TargetOptions};
+use rackweave_rack::{Node, Rack};
 use rackweave_target::Backend;
 use rackweave_verbs::Progress as _;
 use std::sync::Arc;
@@ -32,38 +30,24 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// A store of `pages` pages in `backend` on a rack that has room for it, and its workers.
+    /// A store in `backend` on a rack that has room for it, and its workers.
     pub fn new(
-        rack: &EmbeddedRack,
+        rack: &Rack,
         nodes: &Nodes,
         options: &PagesOptions,
         backend: Box<dyn Backend>,
-        pages: u64,
     ) -> Result<Self, PagesError> {
-        if rack.config().switch.page_size != options.page_size {
-            return Err(PagesError::OtherPageSize {
-                rack: rack.config().switch.page_size,
-                asked: options.page_size,
-            });
-        }
-        let (members, mut store) = members(nodes, options, pages);
-        store.block_size = backend.block_size();
-        rack.add_target(nodes.storage, TargetOptions::default(), vec![backend])?;
-        let mut spec = rack.page_spec(members, vec![store], nodes.memory);
-        spec.indexed = options.indexed(pages);
-        rack.create_pages(spec)?;
+        let pages = nodes.pages(rack, options, backend)?;
         let mut seats = Vec::new();
         for &node in &nodes.compute {
-            let ends = rack.page_ends(node).ok_or(PagesError::Stalled(0))?;
-            let pool = pool(&ends, node, options, 0)?;
-            for (at, parts) in ends.channels.into_iter().enumerate() {
-                let access = rack.node_at(node);
-                let worker = Worker::new(Arc::clone(&pool), Channel::new(parts));
+            let access = rack.node_at(node);
+            let workers = pages.polled_workers(node, |pool| pool.seed = options.ycsb.seed)?;
+            for (worker, at_node) in workers.into_iter().zip(0..) {
                 seats.push(Seat {
                     number: seats.len() as u32,
-                    at_node: at as u16,
+                    at_node,
                     store: PageStore::new(worker, Arc::new(access.clone())),
-                    access,
+                    access: access.clone(),
                 });
             }
         }
@@ -131,40 +115,4 @@ impl Seat {
             }
         }
     }
-}
-
-/// The members of a page directory.
-pub(super) fn members(
-    nodes: &Nodes,
-    options: &PagesOptions,
-    pages: u64,
-) -> (Vec<PageNode>, PageStoreSpec) {
-    let member = |&node: &NodeId| PageNode {
-        node,
-        frames: options.frames(),
-        workers: options.threads,
-        slots: options.slots(),
-    };
-    let store = PageStoreSpec {
-        target: nodes.storage,
-        nsid: 1,
-        block_size: BLOCK,
-        pages,
-    };
-    (nodes.compute.iter().map(member).collect(), store)
-}
-
-/// The pool of a node.
-pub(super) fn pool(
-    ends: &PageEnds,
-    node: NodeId,
-    options: &PagesOptions,
-    identity: u64,
-) -> Result<Arc<Pool>, PagesError> {
-    let config = PoolConfig {
-        store_id: identity,
-        seed: options.ycsb.seed,
-        ..PoolConfig::new(node.0, options.page_size, ends.count)
-    };
-    Ok(Pool::new(ends.frames.clone(), config)?)
 }

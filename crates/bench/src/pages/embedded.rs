@@ -73,7 +73,7 @@ pub fn run_on(
     let started = std::time::Instant::now();
     let pages = medium.pages(options.page_size);
     let backend = medium.into_backend();
-    let mut crew = Crew::new(rack, &job.nodes, options, backend, pages)?;
+    let mut crew = Crew::new(rack, &job.nodes, options, backend)?;
     let made = if job.reuse {
         let watch = &mut |fraction| progress(Phase::Open, fraction);
         load::open(&mut crew, options, job.records, watch)

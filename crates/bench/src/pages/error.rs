@@ -1,11 +1,9 @@
 //! Why a run came to no outcome.
 
-use rackweave_controller::PageSetUpError;
-use rackweave_endpoint::page_store::{
-    AllocateError, CloseError, FixError, FlushError, OpenError, PoolError,
-};
+use rackweave_endpoint::page_store::{AllocateError, CloseError, FixError, FlushError, OpenError};
 use rackweave_rack::RackError;
-use rackweave_target::{FileError, TargetError};
+use rackweave_rack::services::{PageServiceError, WorkerError};
+use rackweave_target::FileError;
 use rackweave_wire::fabric::page::PageId;
 use rackweave_workload::ycsb::{HeapError, OptionsError, RateError, RecordError};
 
@@ -70,15 +68,12 @@ pub enum PagesError {
     /// The rack could not be built.
     #[error(transparent)]
     Rack(#[from] RackError),
-    /// The NVMe target could not be started.
+    /// The rack could not be given pages.
     #[error(transparent)]
-    Target(#[from] TargetError),
-    /// The page directory could not be set up.
+    Service(#[from] PageServiceError),
+    /// A node has no workers.
     #[error(transparent)]
-    SetUp(#[from] PageSetUpError),
-    /// A pool could not be made.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
+    Worker(#[from] WorkerError),
     /// The file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),

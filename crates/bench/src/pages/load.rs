@@ -7,8 +7,8 @@ use super::options::PagesOptions;
 use super::run::Run;
 use super::stage::place;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use rackweave_endpoint::page_store::directory::Mode;
-use rackweave_endpoint::page_store::{Fix, FixError, FormatOptions, PageGuard};
+use rackweave_endpoint::page_store::directory::{Channel, Mode};
+use rackweave_endpoint::page_store::{Fix, FixError, FormatOptions, PageGuard, PageStore};
 use rackweave_workload::ycsb::{InsertCounter, RecordError, Stamp, verify_record, write_record};
 use std::sync::Mutex;
 
@@ -113,8 +113,6 @@ fn fill(
     options: &PagesOptions,
 ) -> Result<(), PagesError> {
     let pages = heap.layout.pages(heap.loaded);
-    let mut under_way: Vec<(u64, Fix)> = Vec::new();
-    let mut failed = None;
     let mut sequence = 0;
     let writer = seat.number as u16;
     let mut write = |at: u64, mut guard: PageGuard| -> Result<(), RecordError> {
@@ -127,54 +125,59 @@ fn fill(
             Ok(())
         })
     };
+    let begin = |store: &mut PageStore<Channel>| {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        if at >= pages {
+            return Ok(None);
+        }
+        let page = store.allocate()?;
+        heap.enter(at, page);
+        let fix = store.worker_mut().fix_in_turn(page, Mode::Exclusive);
+        Ok(Some((at, fix)))
+    };
+    each_page(seat, options.depth, stop, begin, |at, result| {
+        done.fetch_add(1, Ordering::Relaxed);
+        write(at, result?).map_err(|reason| PagesError::Damaged {
+            count: 1,
+            key: heap.layout.records_of(at, heap.loaded).start,
+            reason: reason.into(),
+        })
+    })
+}
+
+/// Has a worker fix pages that `begin` names until there are none left, `depth` at a time, and hands
+/// each to `had`.
+fn each_page(
+    seat: &mut Seat,
+    depth: u16,
+    stop: &AtomicBool,
+    mut begin: impl FnMut(&mut PageStore<Channel>) -> Result<Option<(u64, Fix)>, PagesError>,
+    mut had: impl FnMut(u64, Result<PageGuard, FixError>) -> Result<(), PagesError>,
+) -> Result<(), PagesError> {
+    let mut under_way: Vec<(u64, Fix)> = Vec::new();
+    let (mut is_over, mut failed) = (false, None);
     seat.until(|store| {
         let mut happened = false;
-        while under_way.len() < options.depth.into() && failed.is_none() {
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            if at >= pages {
-                break;
+        while !is_over && under_way.len() < depth.into() {
+            is_over = stop.load(Ordering::Relaxed) || failed.is_some();
+            match if is_over { Ok(None) } else { begin(store) } {
+                Ok(Some(begun)) => under_way.push(begun),
+                Ok(None) => is_over = true,
+                Err(error) => failed = Some(error),
             }
             happened = true;
-            match store.allocate() {
-                Ok(page) => {
-                    heap.enter(at, page);
-                    let fix = store.worker_mut().fix_in_turn(page, Mode::Exclusive);
-                    under_way.push((at, fix));
-                }
-                Err(error) => failed = Some(error.into()),
-            }
         }
         under_way.retain(|&(at, fix)| {
             let Some(result) = store.worker_mut().take(fix) else {
                 return true;
             };
             happened = true;
-            done.fetch_add(1, Ordering::Relaxed);
-            let written = result.map_err(Damage::from).and_then(|guard| {
-                write(at, guard)?;
-                Ok(())
-            });
-            match written {
-                Ok(()) => {}
-                Err(Damage::Page(error)) => failed = Some(PagesError::Fix(error)),
-                Err(reason) => {
-                    let key = heap.layout.records_of(at, heap.loaded).start;
-                    failed = Some(PagesError::Damaged {
-                        count: 1,
-                        key,
-                        reason,
-                    });
-                }
+            if let Err(error) = had(at, result) {
+                failed = Some(error);
             }
             false
         });
-        let over = stop.load(Ordering::Relaxed)
-            || failed.is_some()
-            || next.load(Ordering::Relaxed) >= pages;
-        (over && under_way.is_empty(), happened)
+        (is_over && under_way.is_empty(), happened)
     });
     failed.map_or(Ok(()), Err)
 }
@@ -319,39 +322,16 @@ fn read_some(
     found: &Mutex<Found>,
     stop: &AtomicBool,
 ) -> Result<(), PagesError> {
-    let mut under_way: Vec<(u64, Fix)> = Vec::new();
-    let mut failed = None;
-    seat.until(|store| {
-        let mut happened = false;
-        while under_way.len() < run.options.depth.into() && failed.is_none() {
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(page) = run.heap.page(at).filter(|_| at < pages) else {
-                break;
-            };
-            happened = true;
-            let fix = store.worker_mut().fix_in_turn(page, Mode::Shared);
-            under_way.push((at, fix));
-        }
-        under_way.retain(|&(at, fix)| {
-            let Some(result) = store.worker_mut().take(fix) else {
-                return true;
-            };
-            happened = true;
-            let mut found = found.lock().expect("no holder of this lock panics");
-            if let Err(error) = look_at(run, at, result, &mut found) {
-                failed = Some(PagesError::Fix(error));
-            }
-            false
-        });
-        let over = stop.load(Ordering::Relaxed)
-            || failed.is_some()
-            || next.load(Ordering::Relaxed) >= pages;
-        (over && under_way.is_empty(), happened)
-    });
-    failed.map_or(Ok(()), Err)
+    let begin = |store: &mut PageStore<Channel>| {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        let page = run.heap.page(at).filter(|_| at < pages);
+        let worker = store.worker_mut();
+        Ok(page.map(|page| (at, worker.fix_in_turn(page, Mode::Shared))))
+    };
+    each_page(seat, run.options.depth, stop, begin, |at, result| {
+        let mut found = found.lock().expect("no holder of this lock panics");
+        Ok(look_at(run, at, result, &mut found)?)
+    })
 }
 
 /// Looks at the records of a page.

@@ -3,8 +3,11 @@
 use super::error::PagesError;
 use super::heap::Heap;
 use rackweave_base::{Instant, NodeId};
-use rackweave_rack::RackConfig;
+use rackweave_controller::PageNode;
 use rackweave_rack::config::{BudgetName, NodeConfig, Role};
+use rackweave_rack::services::{PageOptions, PageService, Prepare, StoreMedium};
+use rackweave_rack::{Rack, RackConfig};
+use rackweave_target::Backend;
 use rackweave_wire::fabric::page::request::{FRAMES_MAX, SLOTS_MAX};
 use rackweave_workload::ycsb::{PoissonSchedule, YcsbOptions};
 
@@ -195,5 +198,41 @@ impl Nodes {
             storage,
             memory,
         })
+    }
+
+    /// The pages of a rack that has room for them, with a store in `backend` that nobody has opened.
+    pub(super) fn pages(
+        &self,
+        rack: &Rack,
+        options: &PagesOptions,
+        backend: Box<dyn Backend>,
+    ) -> Result<PageService, PagesError> {
+        let page_size = rack.config().switch.page_size;
+        if page_size != options.page_size {
+            return Err(PagesError::OtherPageSize {
+                rack: page_size,
+                asked: options.page_size,
+            });
+        }
+        let pages = backend.blocks() / u64::from(page_size / backend.block_size()).max(1);
+        let node = |&node: &NodeId| PageNode {
+            node,
+            frames: options.frames(),
+            workers: options.threads,
+            slots: options.slots(),
+        };
+        let wanted = PageOptions {
+            nodes: self.compute.iter().map(node).collect(),
+            indexed: Some(options.indexed(pages)),
+            fallback: self.memory,
+            prepare: Prepare::Leave,
+            ..PageOptions::default()
+        };
+        let store = StoreMedium {
+            name: "ycsb".into(),
+            node: self.storage,
+            backend,
+        };
+        Ok(PageService::with_stores(rack, &wanted, vec![store])?)
     }
 }

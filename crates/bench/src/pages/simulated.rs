@@ -4,7 +4,7 @@
 //! needs no model. So pools are empty when the run begins, and operations that come first pay for
 //! that.
 
-use super::crew::{self, Crew};
+use super::crew::Crew;
 use super::embedded::Job;
 use super::error::PagesError;
 use super::heap::STORE;
@@ -19,9 +19,11 @@ use crate::ycsb::{Phase, Progress, Simulation};
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::page_store::directory::Channel;
-use rackweave_endpoint::page_store::{AllocateError, Flush, FlushError, Statistics, Worker};
+use rackweave_endpoint::page_store::{
+    AllocateError, Flush, FlushError, PoolConfig, Statistics, Worker,
+};
 use rackweave_rack::config::FaultSection;
-use rackweave_rack::{EmbeddedRack, RackConfig, RunEnd, SimulatedRack, SsdBackend, TargetOptions};
+use rackweave_rack::{EmbeddedRack, RackConfig, RunEnd, SimulatedRack, SsdBackend};
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, CpuModel, SsdModel, devices};
 use rackweave_target::{Backend, MemoryBackend};
@@ -100,7 +102,7 @@ fn prepare(
     };
     let backend: Box<dyn Backend> = Box::new(medium.clone());
     let rack = EmbeddedRack::new(&options.rack(&config, &nodes, pages)?)?;
-    let mut crew = Crew::new(&rack, &nodes, &options, backend, pages)?;
+    let mut crew = Crew::new(&rack, &nodes, &options, backend)?;
     let watch = &mut |fraction| progress(Phase::Load, fraction);
     let mut run = load::load(&mut crew, &options, pages, watch)?;
     run.options = job.options.clone();
@@ -251,15 +253,7 @@ fn operate(
     let mut rng = Rng::new(config.seed).fork("ssds");
     let stripe = options.page_size;
     let ssds = SsdBackend::new(medium.clone(), &SsdModel::default(), SSDS, stripe, &mut rng);
-    rack.add_target(
-        nodes.storage,
-        TargetOptions::default(),
-        vec![Box::new(ssds)],
-    )?;
-    let (members, store) = crew::members(nodes, options, pages);
-    let mut spec = rack.page_spec(members, vec![store], nodes.memory);
-    spec.indexed = options.indexed(pages);
-    rack.create_pages(spec)?;
+    let service = nodes.pages(&rack, options, Box::new(ssds))?;
     let workers = nodes.compute.len() as u32 * u32::from(options.threads);
     let common = Rc::new(Common {
         reserve: RefCell::new(reserve),
@@ -269,10 +263,12 @@ fn operate(
     let began = rack.now();
     let mut number = 0;
     for &node in &nodes.compute {
-        let ends = rack.page_ends(node).ok_or(PagesError::Stalled(0))?;
-        let pool = crew::pool(&ends, node, options, load::identity(options.ycsb.seed))?;
-        pool.set_identity(STORE, load::identity(options.ycsb.seed));
-        for (at, parts) in ends.channels.into_iter().enumerate() {
+        let identity = load::identity(options.ycsb.seed);
+        let pool = |pool: &mut PoolConfig| {
+            (pool.store_id, pool.seed) = (identity, options.ycsb.seed);
+        };
+        for (at, worker) in service.polled_workers(node, pool)?.into_iter().enumerate() {
+            worker.pool().set_identity(STORE, identity);
             let mut session = Session::new(run, number, workers)?;
             if let Some(rate) = options.rate {
                 let rate = rate / f64::from(workers);
@@ -280,7 +276,7 @@ fn operate(
                 session.set_schedule(schedule);
             }
             let actor = WorkerActor {
-                worker: Worker::new(Arc::clone(&pool), Channel::new(parts)),
+                worker,
                 session: Some(session),
                 run: Arc::clone(run),
                 flush: None,

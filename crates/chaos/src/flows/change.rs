@@ -5,7 +5,7 @@ use super::disturb::Disturbance;
 use super::running::{Member, Running};
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowShape};
-use rackweave_rack::SimulatedRack;
+use rackweave_rack::{SimulatedRack, testing};
 
 /// What came of a change.
 pub(super) enum Change {
@@ -26,13 +26,13 @@ impl Running {
         disturbance: Disturbance,
         dead: &[NodeId],
     ) -> Change {
-        let ran = self.runs(rack);
+        let ran = self.runs();
         let result = match disturbance {
             Disturbance::JoinConsumer { node, .. } => self.join_consumer(rack, node),
-            Disturbance::RemoveConsumer { index, .. } => self.remove_consumer(rack, index),
+            Disturbance::RemoveConsumer { index, .. } => self.remove_consumer(index),
             Disturbance::JoinProducer { node, .. } => self.join_producer(rack, node),
-            Disturbance::RemoveProducer { index, .. } => self.remove_producer(rack, index),
-            Disturbance::SetWeight { weight, .. } => rack.set_weight(self.flow.id, weight),
+            Disturbance::RemoveProducer { index, .. } => self.remove_producer(index),
+            Disturbance::SetWeight { weight, .. } => self.flow.set_weight(weight),
             _ => return Change::Refused,
         };
         let shuffles = self.plan.spec.shape == FlowShape::Shuffle;
@@ -51,7 +51,7 @@ impl Running {
         };
         let fits = match &error {
             // It may have ended, and the controller hear of it only now.
-            FlowError::NotRunning => !self.runs(rack),
+            FlowError::NotRunning => !self.runs(),
             FlowError::ShapeForbids { .. } => {
                 let joins = matches!(disturbance, Disturbance::JoinProducer { .. });
                 shuffles && (!joins || self.may_have_ended())
@@ -62,8 +62,8 @@ impl Running {
                 }
                 false
             }
-            FlowError::NoSuchMember { role, index } => self.may_be_unknown(rack, role, *index),
-            FlowError::LastMember { role } => self.may_be_last(rack, role),
+            FlowError::NoSuchMember { role, index } => self.may_be_unknown(role, *index),
+            FlowError::LastMember { role } => self.may_be_last(role),
             FlowError::Region { .. } | FlowError::Lane(_) => {
                 let node_is_dead = match disturbance {
                     Disturbance::JoinConsumer { node, .. }
@@ -81,8 +81,8 @@ impl Running {
     }
 
     fn join_consumer(&mut self, rack: &mut SimulatedRack, node: NodeId) -> Result<(), FlowError> {
-        self.about_to_be_set_up_again(rack);
-        let index = rack.add_consumer(&mut self.flow, node)?;
+        self.about_to_be_set_up_again();
+        let index = self.flow.add_consumer(node)?;
         let mut history = self.history.borrow_mut();
         let joined = history.join();
         history.joined(joined);
@@ -97,9 +97,9 @@ impl Running {
         Ok(())
     }
 
-    fn remove_consumer(&mut self, rack: &mut SimulatedRack, index: usize) -> Result<(), FlowError> {
-        self.about_to_be_set_up_again(rack);
-        let removed = rack.remove_consumer(self.flow.id, index);
+    fn remove_consumer(&mut self, index: usize) -> Result<(), FlowError> {
+        self.about_to_be_set_up_again();
+        let removed = self.flow.remove_consumer(index);
         // If the others cannot go on, it is gone all the same.
         if matches!(removed, Ok(()) | Err(FlowError::Lane(_))) {
             let member = &mut self.consumers[index];
@@ -111,8 +111,8 @@ impl Running {
     }
 
     fn join_producer(&mut self, rack: &mut SimulatedRack, node: NodeId) -> Result<(), FlowError> {
-        self.about_to_be_set_up_again(rack);
-        let index = rack.add_producer(&mut self.flow, node)?;
+        self.about_to_be_set_up_again();
+        let index = self.flow.add_producer(node)?;
         assert_eq!(
             index,
             self.producers.len(),
@@ -126,11 +126,11 @@ impl Running {
         Ok(())
     }
 
-    fn remove_producer(&mut self, rack: &mut SimulatedRack, index: usize) -> Result<(), FlowError> {
+    fn remove_producer(&mut self, index: usize) -> Result<(), FlowError> {
         if self.producers.get(index).is_some() && self.has_delivered(index) {
-            self.about_to_be_set_up_again(rack);
+            self.about_to_be_set_up_again();
         }
-        rack.remove_producer(self.flow.id, index)?;
+        self.flow.remove_producer(index)?;
         assert!(self.has_delivered(index), "a busy producer was removed");
         self.producers[index].removed = true;
         self.lose(&[], &[]);
@@ -140,7 +140,7 @@ impl Running {
     /// Whether a producer has finished and the switch has said that it has taken everything.
     fn has_delivered(&self, producer: usize) -> bool {
         let finished = self.producers[producer].mark.outcome.get() == Some(Outcome::Finished);
-        let rings = self.flow.producers(producer).unwrap_or_default();
+        let rings = testing::producer_views(&self.flow, producer).unwrap_or_default();
         finished && rings.into_iter().all(|mut ring| ring.is_delivered())
     }
 
@@ -150,8 +150,8 @@ impl Running {
         self.has_finished() || self.consumers.iter().any(ended)
     }
 
-    fn may_be_unknown(&self, rack: &SimulatedRack, role: &str, index: usize) -> bool {
-        let given_up = self.is_given_up(rack, role, index);
+    fn may_be_unknown(&self, role: &str, index: usize) -> bool {
+        let given_up = self.is_given_up(role, index);
         match role {
             "consumer" => {
                 let member = self.consumers.get(index);
@@ -167,14 +167,14 @@ impl Running {
         }
     }
 
-    fn may_be_last(&self, rack: &SimulatedRack, role: &str) -> bool {
+    fn may_be_last(&self, role: &str) -> bool {
         if role == "consumer" {
             let waiting = self.consumers.iter().filter(|member| member.is_waiting());
             return self.has_finished() || waiting.count() <= 1;
         }
         let producers = self.producers.iter().enumerate();
-        let left = producers
-            .filter(|&(at, member)| !member.removed && !self.is_given_up(rack, "producer", at));
+        let left =
+            producers.filter(|&(at, member)| !member.removed && !self.is_given_up("producer", at));
         left.count() <= 1
     }
 }

@@ -116,7 +116,7 @@ impl Campaign<'_> {
     /// else goes wrong meanwhile, but cables are mended when the plan says so: behind a cable that
     /// stays cut the controller would rightly give up members that the harness takes for reachable.
     fn wait_for_verdicts(&mut self) {
-        let waits = |flow: &Running| flow.loss_pending && flow.runs(&self.rack);
+        let waits = |flow: &Running| flow.loss_pending && flow.runs();
         if !self.flows.iter().any(waits) {
             return;
         }
@@ -141,7 +141,7 @@ impl Campaign<'_> {
             Disturbance::RestartSwitch => {
                 self.report.restarts += 1;
                 for flow in &mut self.flows {
-                    flow.about_to_be_set_up_again(rack);
+                    flow.about_to_be_set_up_again();
                 }
                 if let Err(error) = rack.restart_switch() {
                     let violation = format!("the switch did not restart: {error}");
@@ -162,7 +162,7 @@ impl Campaign<'_> {
                 self.report.crashes += 1;
                 self.dead.push(node);
                 for flow in &mut self.flows {
-                    flow.about_to_crash(rack, node, told);
+                    flow.about_to_crash(node, told);
                 }
                 if told {
                     rack.crash_node(node);
@@ -214,7 +214,7 @@ impl Campaign<'_> {
             }
         }
         for flow in self.flows {
-            let (mut history, violations, aborted) = flow.judge(&rack);
+            let (mut history, violations, aborted) = flow.judge();
             if !report.stuck.is_empty() {
                 // What has not come yet is not lost.
                 history.abort();

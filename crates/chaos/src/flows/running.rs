@@ -7,7 +7,7 @@ use core::cell::RefCell;
 use rackweave_base::NodeId;
 use rackweave_controller::{AbortReason, FlowShape, FlowState, LossPolicy};
 use rackweave_endpoint::flow::Taken;
-use rackweave_rack::{Flow, SimulatedRack};
+use rackweave_rack::{Flow, SimulatedRack, testing};
 use rackweave_sim::checkers::{FlowHistory, Shape};
 use std::rc::Rc;
 
@@ -77,7 +77,7 @@ impl Running {
         let member = Member::new(node);
         let rings = self
             .flow
-            .producers(index)
+            .take_producers(index)
             .map_err(|error| error.to_string())?;
         let bells = self.flow.producer_bells(index);
         let (history, mark) = (self.history.clone(), member.mark.clone());
@@ -92,7 +92,7 @@ impl Running {
         let member = Member::new(node);
         let ring = self
             .flow
-            .consumer(index)
+            .take_consumer(index)
             .map_err(|error| error.to_string())?;
         let bell = self.flow.consumer_bell(index);
         let (history, mark) = (self.history.clone(), member.mark.clone());
@@ -102,20 +102,20 @@ impl Running {
         Ok(())
     }
 
-    pub fn runs(&self, rack: &SimulatedRack) -> bool {
-        rack.flow_state(self.flow.id) == Some(FlowState::Running)
+    pub fn runs(&self) -> bool {
+        self.flow.state() == FlowState::Running
     }
 
     /// Whether the controller has given a member up.
-    pub fn is_given_up(&self, rack: &SimulatedRack, role: &str, index: usize) -> bool {
-        let mut losses = rack.losses(self.flow.id).into_iter();
+    pub fn is_given_up(&self, role: &str, index: usize) -> bool {
+        let mut losses = self.flow.losses().into_iter();
         losses.any(|loss| loss.role == role && loss.index == index)
     }
 
     /// The switch forgets the flow and is told of it again: what a consumer has been shown by now
     /// is its own, and is kept for nobody else.
-    pub fn about_to_be_set_up_again(&mut self, rack: &SimulatedRack) {
-        if !self.runs(rack) {
+    pub fn about_to_be_set_up_again(&mut self) {
+        if !self.runs() {
             return;
         }
         if self.silent_death {
@@ -127,7 +127,7 @@ impl Running {
             return;
         }
         for index in 0..self.consumers.len() {
-            if !self.consumers[index].removed && !self.is_given_up(rack, "consumer", index) {
+            if !self.consumers[index].removed && !self.is_given_up("consumer", index) {
                 let (_, head) = self.counters(index);
                 let owned = &mut self.consumers[index].owned;
                 *owned = head.max(*owned);
@@ -138,7 +138,7 @@ impl Running {
     /// How many items a consumer has taken and, at least that many and at most a ring more, how
     /// many it has been shown.
     fn counters(&self, consumer: usize) -> (u32, u32) {
-        let Ok(mut ring) = self.flow.consumer(consumer) else {
+        let Ok(mut ring) = testing::consumer_view(&self.flow, consumer) else {
             return (0, 0);
         };
         let (tail, item_size) = (ring.tail(), ring.item_size());
@@ -163,7 +163,7 @@ impl Running {
     }
 
     /// A node is about to crash.
-    pub fn about_to_crash(&mut self, rack: &SimulatedRack, node: NodeId, told: bool) {
+    pub fn about_to_crash(&mut self, node: NodeId, told: bool) {
         let mut history = self.history.borrow_mut();
         for (at, member) in self.consumers.iter().enumerate() {
             // Whoever has seen the end has taken everything.
@@ -179,12 +179,12 @@ impl Running {
         drop(history);
         let [consumers, producers] = self.members_on(node);
         let count = consumers.len() + producers.len();
-        if count == 0 || !self.runs(rack) {
+        if count == 0 || !self.runs() {
             return;
         }
         self.lose(&consumers, &producers);
         if told {
-            self.about_to_be_set_up_again(rack);
+            self.about_to_be_set_up_again();
         } else {
             // The controller hears of one member at a time, and sets up again with the others.
             if count > 1 || self.loss_pending || self.silent_death {
@@ -286,10 +286,10 @@ impl Running {
 
     /// Judges the flow when the run is over. Returns everything that must not be, and why the flow
     /// was broken off, if it was.
-    pub fn judge(self, rack: &SimulatedRack) -> (FlowHistory, Vec<String>, Option<AbortReason>) {
+    pub fn judge(self) -> (FlowHistory, Vec<String>, Option<AbortReason>) {
         let mut violations = Vec::new();
         let mut aborted = None;
-        if let Some(FlowState::Aborted(reason)) = rack.flow_state(self.flow.id) {
+        if let FlowState::Aborted(reason) = self.flow.state() {
             aborted = Some(reason);
             self.history.borrow_mut().abort();
             if self.excuse.is_none() && !self.only_lost_wait() {
@@ -297,7 +297,7 @@ impl Running {
             }
         }
         let mut unseen_before = false;
-        for loss in rack.losses(self.flow.id) {
+        for loss in self.flow.losses() {
             let members = if loss.role == "consumer" {
                 &self.consumers
             } else {
@@ -322,7 +322,7 @@ impl Running {
             unseen_before |= !matches!(loss.reason, AbortReason::NodeDied(_));
         }
         for (at, member) in self.consumers.iter().enumerate() {
-            let given_up = self.is_given_up(rack, "consumer", at);
+            let given_up = self.is_given_up("consumer", at);
             let (tail, head) = self.counters(at);
             let owned = if given_up || member.removed {
                 member.owned
@@ -342,7 +342,7 @@ impl Running {
         }
         for (at, member) in self.producers.iter().enumerate() {
             let told = member.mark.outcome.get() == Some(Outcome::Aborted);
-            if told && aborted.is_none() && !self.is_given_up(rack, "producer", at) {
+            if told && aborted.is_none() && !self.is_given_up("producer", at) {
                 violations.push(format!(
                     "producer {at} was told of an end that there was not"
                 ));

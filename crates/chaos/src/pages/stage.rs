@@ -5,17 +5,18 @@ use super::allocators::{self, Store, StoreUser};
 use super::attendant::Attendant;
 use super::plan::Plan;
 use super::rogue::Rogue;
-use super::shared::{Excuses, Seat, Shared};
+use super::shared::{Excuses, Seat, Shared, count};
+use core::cell::Cell;
 use rackweave_base::{Duration, NodeId, Rng};
 use rackweave_controller::LostPage;
+use rackweave_endpoint::page_store::PoolConfig;
 use rackweave_endpoint::page_store::directory::Channel;
-use rackweave_endpoint::page_store::{Pool, PoolConfig, Worker};
+use rackweave_rack::services::{PageOptions, PageService, Prepare, StoreMedium};
 use rackweave_rack::{SimulatedRack, SsdBackend, SsdStall, TargetOptions};
 use rackweave_sim::SsdModel;
 use rackweave_sim::checkers::page_history::Who;
 use rackweave_target::{Backend, DoubleWrite, MemoryBackend};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// The identity of the stores.
 pub(super) const IDENTITY: u64 = 0x5eed;
@@ -38,6 +39,39 @@ fn double_write(
     DoubleWrite::with_area(ssd, area_blocks(plan)).map_err(|error| error.to_string())
 }
 
+/// The size of the target.
+const TARGET: TargetOptions = TargetOptions { commands: 8 };
+
+/// The drives of the storage node, which outlive its targets.
+struct Drives {
+    medium: MemoryBackend,
+    stall: SsdStall,
+    /// Targets that there were.
+    targets: Cell<u64>,
+}
+
+impl Drives {
+    /// What a target has of the stores.
+    fn namespaces(&self, plan: &Plan, shared: &Shared) -> Result<Vec<Box<dyn Backend>>, String> {
+        let mut rng = Rng::new(plan.seed ^ self.targets.get()).fork("ssd");
+        count(&self.targets);
+        let size = plan.config.switch.page_size;
+        let model = SsdModel::default();
+        let second = shared.store.as_ref().map(|store| &store.medium);
+        let media = [&self.medium].into_iter().chain(second);
+        media
+            .map(|medium| -> Result<Box<dyn Backend>, String> {
+                let ssd = SsdBackend::new(medium.clone(), &model, DRIVES, size, &mut rng)
+                    .with_stall(&self.stall);
+                Ok(match plan.double_writes() {
+                    true => Box::new(double_write(ssd, plan)?),
+                    false => Box::new(ssd),
+                })
+            })
+            .collect()
+    }
+}
+
 /// Numbers of nodes that come back after their death are so far apart.
 const LIVES: u16 = 100;
 
@@ -45,10 +79,9 @@ const LIVES: u16 = 100;
 pub(super) struct Stage<'a> {
     pub plan: &'a Plan,
     pub rack: SimulatedRack,
+    pages: PageService,
     pub shared: Rc<Shared>,
-    medium: MemoryBackend,
-    stall: SsdStall,
-    targets: u64,
+    drives: Drives,
     /// Nodes that are alive and taken for dead.
     presumed: Vec<NodeId>,
     /// By node: how often it has come back.
@@ -68,24 +101,37 @@ impl<'a> Stage<'a> {
         let mut config = plan.config.clone();
         config.seed ^= seed;
         let rack = SimulatedRack::new(&config).map_err(|error| format!("no rack: {error}"))?;
+        let drives = Drives {
+            medium,
+            stall: SsdStall::default(),
+            targets: Cell::new(0),
+        };
+        let stores = drives.namespaces(plan, &shared)?.into_iter();
+        let stores = stores.map(|backend| StoreMedium {
+            name: "chaos".into(),
+            node: plan.store.target,
+            backend,
+        });
+        let options = PageOptions {
+            nodes: plan.nodes.iter().chain(&plan.rogue).copied().collect(),
+            indexed: Some(plan.indexed()),
+            fallback: plan.server,
+            standbys: plan.standby.into_iter().collect(),
+            target: TARGET,
+            prepare: Prepare::Leave,
+            ..PageOptions::default()
+        };
+        let pages = PageService::with_stores(&rack, &options, stores.collect());
         let mut stage = Self {
             plan,
             rack,
+            pages: pages.map_err(|error| format!("no pages: {error}"))?,
             shared,
-            medium,
-            stall: SsdStall::default(),
-            targets: 0,
+            drives,
             presumed: Vec::new(),
             lives: vec![0; plan.nodes.len()],
             seats: vec![Vec::new(); plan.nodes.len()],
         };
-        stage.add_target()?;
-        let nodes = plan.nodes.iter().chain(&plan.rogue).copied().collect();
-        let mut spec = stage.rack.page_spec(nodes, plan.stores(), plan.server);
-        spec.indexed = plan.indexed();
-        spec.standbys.extend(plan.standby);
-        let made = stage.rack.create_pages(spec);
-        made.map_err(|error| format!("no pages: {error}"))?;
         if !plan.is_open_to_rogue() {
             let members: Vec<NodeId> = plan.nodes.iter().map(|member| member.node).collect();
             stage.rack.open_store_to(0, &members);
@@ -96,64 +142,37 @@ impl<'a> Stage<'a> {
         Ok(stage)
     }
 
-    fn add_target(&mut self) -> Result<(), String> {
-        let mut rng = Rng::new(self.plan.seed ^ self.targets).fork("ssd");
-        self.targets += 1;
-        let size = self.plan.config.switch.page_size;
-        let model = SsdModel::default();
-        let mut namespaces: Vec<Box<dyn Backend>> = Vec::new();
-        let second = self.shared.store.as_ref().map(|store| &store.medium);
-        for medium in [&self.medium].into_iter().chain(second) {
-            let ssd = SsdBackend::new(medium.clone(), &model, DRIVES, size, &mut rng)
-                .with_stall(&self.stall);
-            namespaces.push(match self.plan.double_writes() {
-                true => Box::new(double_write(ssd, self.plan)?),
-                false => Box::new(ssd),
-            });
-        }
-        let options = TargetOptions { commands: 8 };
-        let added = self
-            .rack
-            .add_target(self.plan.store.target, options, namespaces);
-        added.map_err(|error| format!("no target: {error}"))
-    }
-
     /// Another target takes the place of one that ended.
     pub fn start_target(&mut self) -> Result<(), String> {
-        self.add_target()?;
-        let connected = self.rack.reconnect_target(self.plan.store.target);
+        let target = self.plan.store.target;
+        let namespaces = self.drives.namespaces(self.plan, &self.shared)?;
+        let added = self.rack.add_target(target, TARGET, namespaces);
+        added.map_err(|error| format!("no target: {error}"))?;
+        let connected = self.rack.reconnect_target(target);
         connected.map_err(|error| format!("the target did not come back: {error}"))
     }
 
     /// The workers of a node get buffer frames and channels.
     fn take_seats(&mut self, at: usize) -> Result<(), String> {
         let member = self.plan.nodes[at];
-        let ends = self.rack.page_ends(member.node);
-        let ends = ends.ok_or_else(|| format!("{:?} has no pages", member.node))?;
-        let size = self.plan.config.switch.page_size;
-        let usual = PoolConfig::new(member.node.0, size, ends.count);
-        let config = PoolConfig {
-            store_id: IDENTITY,
-            checksums: self.plan.checksums,
-            evict_batch: self.plan.evict_batch,
-            patience: self.plan.patience,
-            seed: self.plan.seed ^ u64::from(self.lives[at]) << 48,
-            ..usual
+        let (plan, life) = (self.plan, u64::from(self.lives[at]));
+        let pool = |pool: &mut PoolConfig| {
+            pool.store_id = IDENTITY;
+            pool.checksums = plan.checksums;
+            pool.evict_batch = plan.evict_batch;
+            pool.patience = plan.patience;
+            pool.seed = plan.seed ^ life << 48;
         };
-        let pool = Pool::new(ends.frames, config).map_err(|error| error.to_string())?;
-        if let Some(lag) = self.plan.log_lag {
+        let workers = self.pages.polled_workers(member.node, pool);
+        let workers = workers.map_err(|error| error.to_string())?;
+        if let (Some(lag), Some(worker)) = (plan.log_lag, workers.first()) {
             let log = self.shared.logs.borrow_mut().open(self.number(at), lag);
-            pool.set_log(log);
+            worker.pool().set_log(log);
         }
-        let workers = ends.channels.into_iter().zip(0..);
+        let node = self.number(at);
+        let workers = workers.into_iter().zip(0..);
         self.seats[at] = workers
-            .map(|(parts, worker)| {
-                let who = Who {
-                    node: self.number(at),
-                    worker,
-                };
-                Seat::new(who, Worker::new(Arc::clone(&pool), Channel::new(parts)))
-            })
+            .map(|(worker, at)| Seat::new(Who { node, worker: at }, worker))
             .collect();
         Ok(())
     }
@@ -292,7 +311,7 @@ impl<'a> Stage<'a> {
         if !was_alive && !self.rack.revive_node(node) {
             return Err(format!("{node:?} could not be revived"));
         }
-        let joined = self.rack.rejoin_pages(node);
+        let joined = self.pages.rejoin(node);
         joined.map_err(|error| format!("{node:?} did not come back: {error}"))?;
         self.lives[at] += 1;
         self.take_seats(at)
@@ -309,7 +328,7 @@ impl<'a> Stage<'a> {
     }
 
     pub fn fill(&self, room: Option<u64>) {
-        self.medium.set_room(room);
+        self.drives.medium.set_room(room);
         if let Some(store) = &self.shared.store {
             store.medium.set_room(room);
         }
@@ -324,14 +343,14 @@ impl<'a> Stage<'a> {
 
     /// The device answers nothing for so long.
     pub fn stall(&self, lasts: Duration) {
-        self.stall.hold_until(self.rack.now() + lasts);
+        self.drives.stall.hold_until(self.rack.now() + lasts);
     }
 
     /// Reads and writes of a page's home fail, or no longer.
     pub fn set_broken(&self, page: u64, broken: bool) {
         let (first, count) = self.home(page);
         for block in first..first + count {
-            self.medium.set_broken(block, broken);
+            self.drives.medium.set_broken(block, broken);
         }
     }
 
@@ -339,10 +358,10 @@ impl<'a> Stage<'a> {
     pub fn damage(&self, page: u64, block: u64, zeroed: bool) {
         let block = self.home(page).0 + block;
         match zeroed {
-            true => self.medium.zero_block(block),
+            true => self.drives.medium.zero_block(block),
             false => {
                 let mut rng = Rng::new(self.plan.seed ^ block).fork("damage");
-                self.medium.tear_block(block, &mut rng);
+                self.drives.medium.tear_block(block, &mut rng);
             }
         }
         let page = self.shared.page(page);

@@ -3,13 +3,13 @@
 use super::fan_out::{self, Taker, Workers};
 use super::report::{DemoReport, NodeReport};
 use super::work::{self, End};
-use super::{Flows, Found, Plan};
+use super::{Found, Plan};
 use crate::globals::Globals;
 use crate::memcpy;
 use crate::outcome::CliError;
 use crate::patience::Wish;
 use crate::progress::Progress;
-use rackweave_controller::{FlowShape, FlowState};
+use rackweave_controller::FlowShape;
 use rackweave_rack::{EmbeddedRack, Flow};
 use rackweave_workload::tpch::{ComputeResult, ComputeWorker, StorageWorker};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,11 +23,7 @@ pub(super) fn run(
     globals: &Globals,
     report: &mut DemoReport,
 ) -> Result<(), CliError> {
-    let spec = plan.flow_spec(|from, to, item, ring| rack.flow_spec(from, to, item, ring));
-    let flows = Flows {
-        orders: rack.create_flow(spec.clone())?,
-        lineitem: rack.create_flow(spec)?,
-    };
+    let flows = plan.flows(rack)?;
     let mut storage = plan.storage_workers(&flows)?;
     let compute = plan.compute_workers(&flows)?;
     let started = Instant::now();
@@ -37,19 +33,12 @@ pub(super) fn run(
     let (mut storage, found) = shuffle(rack, storage, compute, globals);
     report.shuffle_seconds = started.elapsed().as_secs_f64();
     if found.is_err() || globals.interrupt.is_set() {
-        flows.ids().into_iter().for_each(|id| rack.close_flow(id));
+        flows.close();
     }
-    let states = flows.ids().map(|id| rack.flow_state(id));
+    let broken = flows.problems();
     report.note_problems(&storage);
     report.fill_rows(&found);
-    if let Some(Some(FlowState::Aborted(reason))) = states
-        .iter()
-        .find(|s| matches!(s, Some(FlowState::Aborted(_))))
-    {
-        report
-            .problems
-            .push(format!("a flow was broken off: {reason}"));
-    }
+    report.problems.extend(broken);
     let pushed = storage.iter().map(StorageWorker::pushed);
     report.fill_nodes(plan, pushed, &found, |_| NodeReport::default());
     report.conclude(found);
@@ -162,18 +151,14 @@ fn fan_out(
         return Ok(());
     };
     let consumers = plan.fan_out_consumers().len();
-    let create = |shape| {
-        let make = |from: &[_], to: &[_], item, ring| rack.flow_spec(from, to, item, ring);
-        rack.create_flow(plan.fan_out_spec(shape, make))
-    };
-    let flow = create(FlowShape::Balance)?;
+    let flow = plan.fan_out_flow(rack, FlowShape::Balance)?;
     let workers = fan_out::balanced_workers(&flow, lineitem, consumers)?;
     let (found, seconds) = spread(rack, &flow, workers, true, globals);
     if globals.interrupt.is_set() {
         return Ok(());
     }
     report.note_balanced(plan, found, seconds);
-    let flow = create(FlowShape::Replicate)?;
+    let flow = plan.fan_out_flow(rack, FlowShape::Replicate)?;
     let (workers, pushed) = fan_out::replicated_workers(&flow, orders, consumers)?;
     let (found, seconds) = spread(rack, &flow, workers, false, globals);
     if !globals.interrupt.is_set() {
@@ -217,7 +202,7 @@ fn spread<T: Taker>(
     });
     let seconds = started.elapsed().as_secs_f64();
     if found.is_err() {
-        rack.close_flow(flow.id);
+        flow.close();
     }
     (found, seconds)
 }

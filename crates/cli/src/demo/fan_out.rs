@@ -8,8 +8,8 @@ use super::Plan;
 use super::report::DemoReport;
 use crate::outcome::CliError;
 use rackweave_base::NodeId;
-use rackweave_controller::{FlowShape, FlowSpec};
-use rackweave_rack::Flow;
+use rackweave_controller::{FlowError, FlowShape};
+use rackweave_rack::{Flow, Rack};
 use rackweave_workload::tpch::{
     ComputeResult, Q1Worker, QueryResult, ReplicaWorker, RowsDigest, StorageWorker, TableWorker,
     WorkerError, WorkerStep,
@@ -138,16 +138,12 @@ impl Plan {
         self.compute.repeat(times)
     }
 
-    pub(super) fn fan_out_spec(
-        &self,
-        shape: FlowShape,
-        make: impl FnOnce(&[NodeId], &[NodeId], u32, u32) -> FlowSpec,
-    ) -> FlowSpec {
+    pub(super) fn fan_out_flow(&self, rack: &Rack, shape: FlowShape) -> Result<Flow, FlowError> {
         let (from, to) = (self.places(&self.storage), self.fan_out_consumers());
         let item = self.item_size;
         let ring = (item * ITEMS).min(RING_MAX.max(item * 4));
-        let spec = make(&from, &to, item, ring);
-        FlowSpec { shape, ..spec }
+        let flow = rack.flow(&from, &to).shape(shape);
+        flow.item_bytes(item).ring_bytes(ring).build()
     }
 
     fn consumer_names(&self) -> Vec<String> {
@@ -172,11 +168,11 @@ pub fn balanced_workers(
         sinks: Vec::new(),
     };
     for (at, rows) in rows.into_iter().enumerate() {
-        let ring = flow.producers(at)?.remove(0);
+        let ring = flow.take_producer(at)?;
         workers.sources.push(TableWorker::lineitem(rows, ring));
     }
     for at in 0..consumers {
-        workers.sinks.push(Q1Worker::new(flow.consumer(at)?));
+        workers.sinks.push(Q1Worker::new(flow.take_consumer(at)?));
     }
     Ok(workers)
 }
@@ -196,13 +192,15 @@ pub fn replicated_workers(
     };
     let mut pushed = RowsDigest::default();
     for (at, rows) in rows.into_iter().enumerate() {
-        let ring = flow.producers(at)?.remove(0);
+        let ring = flow.take_producer(at)?;
         let source = TableWorker::orders(rows, ring);
         pushed = pushed.with(source.digest());
         workers.sources.push(source);
     }
     for at in 0..consumers {
-        workers.sinks.push(ReplicaWorker::new(flow.consumer(at)?));
+        workers
+            .sinks
+            .push(ReplicaWorker::new(flow.take_consumer(at)?));
     }
     Ok((workers, pushed))
 }

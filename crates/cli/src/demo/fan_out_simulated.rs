@@ -49,27 +49,20 @@ pub(super) fn run(
     report: &mut DemoReport,
 ) -> Result<(), CliError> {
     let consumers = plan.fan_out_consumers().len();
-    let flow = create(rack, plan, FlowShape::Balance)?;
+    let flow = plan.fan_out_flow(rack, FlowShape::Balance)?;
     let workers = fan_out::balanced_workers(&flow, lineitem, consumers)?;
     let (found, seconds) = spread(rack, plan, &flow, workers, SLOWNESS, globals);
     if globals.interrupt.is_set() {
         return Ok(());
     }
     report.note_balanced(plan, found, seconds);
-    let flow = create(rack, plan, FlowShape::Replicate)?;
+    let flow = plan.fan_out_flow(rack, FlowShape::Replicate)?;
     let (workers, pushed) = fan_out::replicated_workers(&flow, orders, consumers)?;
     let (found, seconds) = spread(rack, plan, &flow, workers, 1, globals);
     if !globals.interrupt.is_set() {
         report.note_replicated(plan, (found, pushed), seconds);
     }
     Ok(())
-}
-
-fn create(rack: &mut SimulatedRack, plan: &Plan, shape: FlowShape) -> Result<Flow, CliError> {
-    let spec = plan.fan_out_spec(shape, |from, to, item, ring| {
-        rack.flow_spec(from, to, item, ring)
-    });
-    Ok(rack.create_flow(spec)?)
 }
 
 /// All workers as programs on their nodes; a row costs the first consumer `slowness` times as much.
@@ -117,7 +110,7 @@ fn spread<T: Taker>(
         .map(|worker| worker.found().map_err(|error| error.to_string()))
         .collect();
     if found.is_err() {
-        rack.close_flow(flow.id);
+        flow.close();
     }
     (found, seconds)
 }

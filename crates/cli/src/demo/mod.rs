@@ -24,10 +24,10 @@ use crate::outcome::{CliError, Verdict};
 use crate::output;
 use crate::progress::Progress;
 use rackweave_base::NodeId;
-use rackweave_controller::{FlowId, FlowSpec};
-use rackweave_endpoint::flow::{Consumer, Partitioner, Producer, RingError};
+use rackweave_controller::{FlowError, FlowState};
+use rackweave_endpoint::flow::{Partitioner, Producer, RingError};
 use rackweave_rack::config::Role;
-use rackweave_rack::{Flow, RackConfig};
+use rackweave_rack::{Flow, Rack, RackConfig};
 use rackweave_workload::tpch::{
     ComputeResult, ComputeWorker, LineitemRow, OrderRow, QueryResult, Reference, ScaleFactor,
     StorageWorker, expected_rows,
@@ -168,15 +168,20 @@ impl Plan {
             .collect()
     }
 
-    fn flow_spec(&self, make: impl FnOnce(&[NodeId], &[NodeId], u32, u32) -> FlowSpec) -> FlowSpec {
+    fn flows(&self, rack: &Rack) -> Result<Flows, FlowError> {
         let (from, to) = (self.places(&self.storage), self.places(&self.compute));
-        make(&from, &to, self.item_size, self.ring_bytes)
+        let flow = rack.flow(&from, &to).item_bytes(self.item_size);
+        let flow = flow.ring_bytes(self.ring_bytes);
+        Ok(Flows {
+            orders: flow.clone().build()?,
+            lineitem: flow.build()?,
+        })
     }
 
     fn storage_workers(&self, flows: &Flows) -> Result<Vec<StorageWorker>, CliError> {
         let count = self.storage.len() * self.workers;
         let partitioner = |flow: &Flow, at: usize, row: usize| -> Result<Partitioner, RingError> {
-            let producers: Vec<Producer> = flow.producers(at)?;
+            let producers: Vec<Producer> = flow.take_producers(at)?;
             Ok(Partitioner::new(producers, row))
         };
         (0..count)
@@ -191,12 +196,10 @@ impl Plan {
 
     fn compute_workers(&self, flows: &Flows) -> Result<Vec<ComputeWorker>, CliError> {
         let count = self.compute.len() * self.workers;
-        let consumer =
-            |flow: &Flow, at: usize| -> Result<Consumer, RingError> { flow.consumer(at) };
         (0..count)
             .map(|at| {
-                let (orders, lineitem) =
-                    (consumer(&flows.orders, at)?, consumer(&flows.lineitem, at)?);
+                let (orders, lineitem) = (&flows.orders, &flows.lineitem);
+                let (orders, lineitem) = (orders.take_consumer(at)?, lineitem.take_consumer(at)?);
                 Ok(ComputeWorker::new(orders, lineitem))
             })
             .collect()
@@ -204,8 +207,19 @@ impl Plan {
 }
 
 impl Flows {
-    fn ids(&self) -> [FlowId; 2] {
-        [self.orders.id, self.lineitem.id]
+    fn close(&self) {
+        self.orders.close();
+        self.lineitem.close();
+    }
+
+    /// Why one was broken off, in words.
+    fn problems(&self) -> Vec<String> {
+        let states = [&self.orders, &self.lineitem].map(Flow::state);
+        let problem = |state| match state {
+            FlowState::Aborted(reason) => Some(format!("a flow was broken off: {reason}")),
+            FlowState::Running | FlowState::Ended => None,
+        };
+        states.into_iter().filter_map(problem).collect()
     }
 }
 

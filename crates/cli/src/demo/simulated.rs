@@ -1,7 +1,7 @@
 //! The demo in virtual time: four workers per node on the testbed of zero-sided RDMA.
 
 use super::report::{DemoReport, LinkUse, NodeReport};
-use super::{Flows, Found, Plan, fan_out, fan_out_simulated};
+use super::{Found, Plan, fan_out, fan_out_simulated};
 use crate::capture::Recording;
 use crate::globals::Globals;
 use crate::mode::SIMULATED;
@@ -9,7 +9,6 @@ use crate::outcome::CliError;
 use crate::progress::Progress;
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_controller::FlowState;
 use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_workload::tpch::{ComputeWorker, StorageWorker, WorkerStep};
@@ -72,11 +71,7 @@ pub(super) fn run(
         .map(|path| Recording::start(path, &plan.config, rack.memory()))
         .transpose()?;
     rack.set_tap(recording.as_ref().map(Recording::tap));
-    let spec = plan.flow_spec(|from, to, item, ring| rack.flow_spec(from, to, item, ring));
-    let flows = Flows {
-        orders: rack.create_flow(spec.clone())?,
-        lineitem: rack.create_flow(spec)?,
-    };
+    let flows = plan.flows(&rack)?;
     let mut report = DemoReport::new(plan, SIMULATED);
     let started = std::time::Instant::now();
     let mut storage = plan.storage_workers(&flows)?;
@@ -102,13 +97,7 @@ pub(super) fn run(
     report.real_seconds = Some(started.elapsed().as_secs_f64());
     let span = rack.now() - Instant::ZERO;
     report.shuffle_seconds = span.as_secs_f64();
-    for id in flows.ids() {
-        if let Some(FlowState::Aborted(reason)) = rack.flow_state(id) {
-            report
-                .problems
-                .push(format!("a flow was broken off: {reason}"));
-        }
-    }
+    report.problems.extend(flows.problems());
     let found: Found = compute
         .iter()
         .filter_map(|worker| worker.borrow_mut().take())

@@ -108,11 +108,11 @@ pub fn run(play: &mut Play, globals: &Globals) -> Result<ScriptReport, CliError>
         }
     };
     let over = Instant::now();
-    while play.is_over && !play.is_settled(&rack) && over.elapsed() < NEWS {
+    while play.is_over && !play.is_settled() && over.elapsed() < NEWS {
         patience.wait(false);
     }
     drop(progress);
-    let mut report = play.report(&rack, EMBEDDED, span, globals);
+    let mut report = play.report(EMBEDDED, span, globals);
     report.driver_threads = Some(rack.driver_threads());
     Ok(report)
 }

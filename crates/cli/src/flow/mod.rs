@@ -85,7 +85,7 @@ impl Play {
             if action.expect_error {
                 continue;
             }
-            stage::check_spec(create, &self.config, rack).map_err(|error| {
+            stage::check_spec(create, rack).map_err(|error| {
                 // The script's word for it.
                 let problem = error.to_string().replace("item_size", "item_bytes");
                 self.script.error(action.place, problem)
@@ -153,20 +153,14 @@ impl Play {
     }
 
     /// Whether the controller has heard of the end of every flow.
-    fn is_settled(&self, rack: &Rack) -> bool {
+    fn is_settled(&self) -> bool {
         let mut flows = self.stage.flows.iter();
-        flows.all(|flow| flow.state(rack) != FlowEnd::Running)
+        flows.all(|flow| flow.state() != FlowEnd::Running)
     }
 
     /// What has become of it; what the stage has noted goes into it.
-    fn report(
-        &mut self,
-        rack: &Rack,
-        mode: &'static str,
-        span: u64,
-        globals: &Globals,
-    ) -> ScriptReport {
-        let mut report = ScriptReport::new(self, rack, mode, span, globals.interrupt.is_set());
+    fn report(&mut self, mode: &'static str, span: u64, globals: &Globals) -> ScriptReport {
+        let mut report = ScriptReport::new(self, mode, span, globals.interrupt.is_set());
         report.actions = core::mem::take(&mut self.stage.actions);
         report.snapshots = core::mem::take(&mut self.stage.snapshots);
         report

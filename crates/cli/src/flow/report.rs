@@ -5,7 +5,7 @@ use super::script::Action;
 use super::stage::{FlowEnd, Played};
 use crate::mode::SIMULATED;
 use rackweave_controller::Loss;
-use rackweave_rack::{Rack, RackConfig};
+use rackweave_rack::RackConfig;
 use serde::Serialize;
 use std::fmt;
 
@@ -164,7 +164,7 @@ fn state_name(end: FlowEnd) -> &'static str {
 }
 
 impl FlowEntry {
-    fn new(flow: &Played, rack: &Rack, config: &RackConfig) -> Self {
+    fn new(flow: &Played, config: &RackConfig) -> Self {
         let node = |node: rackweave_base::NodeId| config.node[usize::from(node.0)].name.clone();
         let size = u64::from(flow.item_bytes);
         // Bytes per nanosecond are gigabytes per second.
@@ -208,27 +208,21 @@ impl FlowEntry {
             shape: flow.shape.name(),
             weight: flow.weight,
             item_bytes: flow.item_bytes,
-            state: state_name(flow.state(rack)),
+            state: state_name(flow.state()),
             items,
             gigabytes_per_s: rate(items, last - flow.begun),
             members,
-            losses: flow.losses(rack).into_iter().map(lost).collect(),
+            losses: flow.losses().into_iter().map(lost).collect(),
         }
     }
 }
 
 impl ScriptReport {
     /// What has become of `play` in `span` nanoseconds.
-    pub(super) fn new(
-        play: &Play,
-        rack: &Rack,
-        mode: &'static str,
-        span: u64,
-        interrupted: bool,
-    ) -> Self {
+    pub(super) fn new(play: &Play, mode: &'static str, span: u64, interrupted: bool) -> Self {
         let stage = &play.stage;
         let flows = stage.flows.iter();
-        let problems = stage.judge(rack, play.is_over);
+        let problems = stage.judge(play.is_over);
         Self {
             script: play.script.name.clone(),
             mode,
@@ -239,7 +233,7 @@ impl ScriptReport {
             events: None,
             trace_hash: None,
             flows: flows
-                .map(|flow| FlowEntry::new(flow, rack, &play.config))
+                .map(|flow| FlowEntry::new(flow, &play.config))
                 .collect(),
             verified: problems.is_empty() && play.is_over,
             problems,

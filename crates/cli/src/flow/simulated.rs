@@ -125,12 +125,12 @@ pub fn run(play: &mut Play, globals: &Globals) -> Result<ScriptReport, CliError>
     let span = (rack.now() - Instant::ZERO).as_nanos();
     // News of the last item takes its time to the controller.
     for _ in 0..SLICES_LAST {
-        if !play.is_over || play.is_settled(&rack) {
+        if !play.is_over || play.is_settled() {
             break;
         }
         rack.run(rack.now() + SLICE);
     }
-    let mut report = play.report(&rack, SIMULATED, span, globals);
+    let mut report = play.report(SIMULATED, span, globals);
     report.real_seconds = Some(started.elapsed().as_secs_f64());
     report.events = Some(rack.events());
     report.trace_hash = Some(format!("{:016x}", rack.trace_hash()));

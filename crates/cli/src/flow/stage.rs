@@ -80,7 +80,7 @@ impl Stage {
                     .flows
                     .iter()
                     .filter(named)
-                    .map(|flow| Snapshot::of(flow, flow.state(rack), now))
+                    .map(|flow| Snapshot::of(flow, flow.state(), now))
                     .collect();
                 let found = shown.iter().map(ToString::to_string).collect::<Vec<_>>();
                 self.snapshots.extend(shown);
@@ -89,7 +89,7 @@ impl Stage {
             (what, name) => {
                 let flows = self.flows.iter_mut();
                 match flows.rev().find(|flow| Some(&flow.name) == name.as_ref()) {
-                    Some(flow) => flow.change(what, &self.config, rack, now, &mut newcomers),
+                    Some(flow) => flow.change(what, &self.config, now, &mut newcomers),
                     None => Err(FlowError::NotRunning),
                 }
             }
@@ -114,8 +114,8 @@ impl Stage {
                 .collect()
         };
         let (producers, consumers) = (nodes(&create.producers), nodes(&create.consumers));
-        let spec = spec_of(create, &producers, &consumers, rack);
-        let (said, made) = (create.to_string(), rack.create_flow(spec));
+        let said = create.to_string();
+        let made = spec_of(create, rack).and_then(|spec| rack.create_flow(spec));
         let mut played = Played {
             name: name.to_owned(),
             shape: create.shape,
@@ -143,14 +143,14 @@ impl Stage {
     }
 
     /// What went wrong, in words, after everything has ended; `is_over` says whether it has.
-    pub fn judge(&self, rack: &Rack, is_over: bool) -> Vec<String> {
+    pub fn judge(&self, is_over: bool) -> Vec<String> {
         let mut problems = Vec::new();
         for action in &self.actions {
             problems.extend(action.problem());
         }
         for flow in &self.flows {
             let name = &flow.name;
-            match flow.state(rack) {
+            match flow.state() {
                 FlowEnd::Broken(reason) => {
                     let reason = self.config.name_nodes(&reason.to_string());
                     problems.push(format!("{name}: it was broken off: {reason}"));
@@ -167,7 +167,7 @@ impl Stage {
                         .map(|problem| format!("{name}: consumer {at}: {problem}")),
                 );
             }
-            let found = flow.judge(rack, is_over);
+            let found = flow.judge(is_over);
             problems.extend(
                 found
                     .into_iter()
@@ -195,35 +195,34 @@ pub enum FlowEnd {
 
 impl Played {
     /// How it is doing.
-    pub fn state(&self, rack: &Rack) -> FlowEnd {
+    pub fn state(&self) -> FlowEnd {
         let Some(flow) = &self.flow else {
             return FlowEnd::Refused;
         };
-        match rack.flow_state(flow.id) {
-            None | Some(FlowState::Running) => FlowEnd::Running,
-            Some(FlowState::Ended) => FlowEnd::Ended,
-            Some(FlowState::Aborted(AbortReason::Closed)) => FlowEnd::Closed,
-            Some(FlowState::Aborted(reason)) => FlowEnd::Broken(reason),
+        match flow.state() {
+            FlowState::Running => FlowEnd::Running,
+            FlowState::Ended => FlowEnd::Ended,
+            FlowState::Aborted(AbortReason::Closed) => FlowEnd::Closed,
+            FlowState::Aborted(reason) => FlowEnd::Broken(reason),
         }
     }
 
     /// Members that were lost.
-    pub fn losses(&self, rack: &Rack) -> Vec<Loss> {
+    pub fn losses(&self) -> Vec<Loss> {
         self.flow
             .as_ref()
-            .map_or_else(Vec::new, |flow| rack.losses(flow.id))
+            .map_or_else(Vec::new, |flow| flow.losses())
     }
 
     fn change(
         &mut self,
         what: &What,
         config: &RackConfig,
-        rack: &Rack,
         now: u64,
         newcomers: &mut Vec<Newcomer>,
     ) -> Done {
         let mut flow = self.flow.take().ok_or(FlowError::NotRunning)?;
-        let done = self.change_flow(&mut flow, what, config, rack, now, newcomers);
+        let done = self.change_flow(&mut flow, what, config, now, newcomers);
         self.flow = Some(flow);
         done
     }
@@ -233,13 +232,12 @@ impl Played {
         flow: &mut Flow,
         what: &What,
         config: &RackConfig,
-        rack: &Rack,
         now: u64,
         newcomers: &mut Vec<Newcomer>,
     ) -> Done {
         match what {
             What::Weight(weight) => {
-                rack.set_weight(flow.id, *weight)?;
+                flow.set_weight(*weight)?;
                 self.weight = *weight;
                 Ok(match weight {
                     Some(weight) => format!("weight {weight}"),
@@ -248,13 +246,13 @@ impl Played {
             }
             What::AddConsumer(joiner) => {
                 let node = node_of(&joiner.node, config);
-                let at = rack.add_consumer(flow, node)?;
+                let at = flow.add_consumer(&joiner.node)?;
                 newcomers.push(self.sink(flow, at, (node, true), joiner.rate, now));
                 Ok(format!("consumer {at} on {}", joiner.node))
             }
             What::AddProducer(joiner) => {
                 let node = node_of(&joiner.node, config);
-                let at = rack.add_producer(flow, node)?;
+                let at = flow.add_producer(node)?;
                 let manner = (joiner.amount, joiner.rate);
                 newcomers.push(self.source(flow, at, node, manner, now));
                 Ok(format!("producer {at} on {}", joiner.node))
@@ -264,13 +262,13 @@ impl Played {
                     Leaver::Index(at) => *at,
                     Leaver::Node(name) => self.on_node(node_of(name, config)),
                 };
-                rack.remove_consumer(flow.id, at)?;
+                flow.remove_consumer(at)?;
                 self.sinks[at].2.borrow_mut().set_removed();
                 let node = &config.node[usize::from(self.sinks[at].0.0)].name;
                 Ok(format!("consumer {at} on {node} leaves"))
             }
             What::Close => {
-                rack.close_flow(flow.id);
+                flow.close();
                 Ok("closed".into())
             }
             What::Create(_) | What::Report => unreachable!("the stage does these itself"),
@@ -297,7 +295,7 @@ impl Played {
         now: u64,
     ) -> Newcomer {
         let consumer = flow
-            .consumer(at)
+            .take_consumer(at)
             .expect("the controller just made its ring");
         let whose = (at, self.shape == FlowShape::Shuffle);
         let sink = Sink::new(consumer, flow.consumer_bell(at), whose, rate, now);
@@ -315,7 +313,7 @@ impl Played {
         now: u64,
     ) -> Newcomer {
         let rings = flow
-            .producers(at)
+            .take_producers(at)
             .expect("the controller just made its rings");
         let source = Source::new(rings, flow.producer_bells(at), at, manner, now);
         let source = Rc::new(RefCell::new(source));
@@ -324,7 +322,7 @@ impl Played {
     }
 
     /// Lays what was pushed beside what was seen.
-    fn judge(&self, rack: &Rack, is_over: bool) -> Vec<String> {
+    fn judge(&self, is_over: bool) -> Vec<String> {
         let sinks: Vec<_> = self
             .sinks
             .iter()
@@ -343,7 +341,7 @@ impl Played {
             .sources
             .iter()
             .map(|(_, source)| source.borrow().pushed().to_vec());
-        let is_cut = !is_over || matches!(self.state(rack), FlowEnd::Closed | FlowEnd::Broken(_));
+        let is_cut = !is_over || matches!(self.state(), FlowEnd::Closed | FlowEnd::Broken(_));
         super::verify::judge(&Evidence {
             shape: self.shape,
             pushed: pushed.collect(),
@@ -353,19 +351,22 @@ impl Played {
     }
 }
 
-fn spec_of(create: &Create, producers: &[NodeId], consumers: &[NodeId], rack: &Rack) -> FlowSpec {
-    let (item, ring) = (create.item_bytes, create.ring_bytes);
-    let mut spec = rack.flow_spec(producers, consumers, item, ring);
-    spec.shape = create.shape;
-    spec.weight = create.weight;
-    spec.on_loss = create.on_loss;
-    spec.doorbells = create.doorbells;
+fn spec_of(create: &Create, rack: &Rack) -> Result<FlowSpec, FlowError> {
+    let flow = rack.flow(&create.producers, &create.consumers);
+    let mut spec = flow
+        .shape(create.shape)
+        .item_bytes(create.item_bytes)
+        .ring_bytes(create.ring_bytes)
+        .weight(create.weight)
+        .on_loss(create.on_loss)
+        .doorbells(create.doorbells)
+        .spec()?;
     if let Some(micros) = create.poll_interval_us {
         spec.poll_interval = Duration::from_micros(micros);
         spec.poll_interval_max = spec.poll_interval_max.max(spec.poll_interval);
     }
     spec.batch_bytes = create.batch_bytes.unwrap_or(spec.batch_bytes);
-    spec
+    Ok(spec)
 }
 
 /// The node of a name that has been checked.
@@ -378,10 +379,6 @@ fn node_of(name: &str, config: &RackConfig) -> NodeId {
 ///
 /// # Errors
 /// As [`FlowSpec::check`].
-pub fn check_spec(create: &Create, config: &RackConfig, rack: &Rack) -> Result<(), FlowError> {
-    let nodes = |names: &[String]| -> Vec<NodeId> {
-        names.iter().map(|name| node_of(name, config)).collect()
-    };
-    let (producers, consumers) = (nodes(&create.producers), nodes(&create.consumers));
-    spec_of(create, &producers, &consumers, rack).check()
+pub fn check_spec(create: &Create, rack: &Rack) -> Result<(), FlowError> {
+    spec_of(create, rack)?.check()
 }

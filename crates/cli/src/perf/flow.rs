@@ -11,8 +11,8 @@ use crate::perf::report::CaptureReport;
 use crate::progress::Progress;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::NodeId;
-use rackweave_controller::{FlowShape, FlowSpec, FlowState};
-use rackweave_rack::{EmbeddedRack, Flow, RackConfig};
+use rackweave_controller::{FlowError, FlowShape, FlowState};
+use rackweave_rack::{EmbeddedRack, Flow, Rack, RackConfig};
 use rackweave_sim::CpuReport;
 use rackweave_sim::world::LinkReport;
 use rackweave_verbs::Progress as Drive;
@@ -77,7 +77,7 @@ impl Ends {
     /// If a ring does not fit its block.
     pub fn new(flow: &Flow, plan: &FlowPlan) -> Result<Self, CliError> {
         let source = |index| -> Result<Vec<Source>, CliError> {
-            let rings = flow.producers(index)?.into_iter();
+            let rings = flow.take_producers(index)?.into_iter();
             Ok(rings
                 .map(|ring| Source::new(ring, index, plan.manner, plan.amount))
                 .collect())
@@ -86,7 +86,7 @@ impl Ends {
             .map(source)
             .collect::<Result<_, _>>()?;
         let sink = |index| -> Result<Sink, CliError> {
-            let (consumer, producers) = (flow.consumer(index)?, plan.producers.len());
+            let (consumer, producers) = (flow.take_consumer(index)?, plan.producers.len());
             Ok(match plan.shape {
                 FlowShape::Balance => Sink::sharing(consumer, producers, plan.manner),
                 FlowShape::Shuffle | FlowShape::Replicate => {
@@ -140,18 +140,16 @@ impl FlowPlan {
         self.amount.fraction(items / rings.max(1), nanos)
     }
 
-    /// The flow that it asks for; `make` knows the rack.
-    pub fn spec(&self, make: impl FnOnce(&[NodeId], &[NodeId], u32, u32) -> FlowSpec) -> FlowSpec {
-        let spec = make(
-            &self.producers,
-            &self.consumers,
-            self.item_size,
-            self.ring_bytes,
-        );
-        FlowSpec {
-            shape: self.shape,
-            ..spec
-        }
+    /// The flow that it asks for.
+    ///
+    /// # Errors
+    /// If it cannot be set up.
+    pub fn create(&self, rack: &Rack) -> Result<Flow, FlowError> {
+        let flow = rack
+            .flow(&self.producers, &self.consumers)
+            .shape(self.shape);
+        let flow = flow.item_bytes(self.item_size).ring_bytes(self.ring_bytes);
+        flow.build()
     }
 }
 
@@ -172,8 +170,7 @@ pub fn run(
     globals
         .live
         .phase(&format!("{} of {from} to {to}", plan.shape.name()));
-    let spec = plan.spec(|from, to, item, ring| rack.flow_spec(from, to, item, ring));
-    let flow = rack.create_flow(spec)?;
+    let flow = plan.create(&rack)?;
     let recording = capture
         .map(|path| Recording::start(path, config, rack.memory()))
         .transpose()?;
@@ -187,14 +184,14 @@ pub fn run(
     };
     rack.set_tap(None);
     let capture = CaptureReport::finish(capture, recording)?;
-    ran.map_err(|error| explain(error, rack.flow_state(flow.id)))?;
+    ran.map_err(|error| explain(error, &flow))?;
     Ok((ends.measured(), capture))
 }
 
 /// Adds the controller's word on why a flow ended.
-pub fn explain(error: CliError, state: Option<FlowState>) -> CliError {
-    match state {
-        Some(FlowState::Aborted(reason)) => CliError::run(format!("{error}: {reason}")),
+pub fn explain(error: CliError, flow: &Flow) -> CliError {
+    match flow.state() {
+        FlowState::Aborted(reason) => CliError::run(format!("{error}: {reason}")),
         _ => error,
     }
 }

@@ -88,8 +88,7 @@ pub fn run(
     progress: &mut Progress,
 ) -> Result<(FlowMeasured, Option<CaptureReport>), CliError> {
     let mut rack = SimulatedRack::new(config)?;
-    let spec = plan.spec(|from, to, item, ring| rack.flow_spec(from, to, item, ring));
-    let flow = rack.create_flow(spec)?;
+    let flow = plan.create(&rack)?;
     let recording = capture
         .map(|path| Recording::start(path, config, rack.memory()))
         .transpose()?;
@@ -108,7 +107,7 @@ pub fn run(
     let ran = run_world(&mut rack, &state, plan, globals, progress);
     rack.set_tap(None);
     let capture = CaptureReport::finish(capture, recording)?;
-    ran.map_err(|error| explain(error, rack.flow_state(flow.id)))?;
+    ran.map_err(|error| explain(error, &flow))?;
     let mut measured = state.borrow().ends.measured();
     let nodes = || (0..config.node.len()).map(|at| NodeId(at as u16));
     measured.links = nodes().filter_map(|node| rack.link_report(node)).collect();

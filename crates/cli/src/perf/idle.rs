@@ -114,9 +114,12 @@ fn embedded(
     let rack = EmbeddedRack::new(config)?;
     globals.live.watch(rack.observer());
     let last = NodeId(config.node.len() as u16 - 1);
-    let spec = rack.flow_spec(&[NodeId(0)], &[last], ITEM_BYTES, RING_BYTES);
-    let flow = rack.create_flow(spec)?;
-    let mut consumer = flow.consumer(0)?;
+    let flow = rack
+        .flow(&[NodeId(0)], &[last])
+        .item_bytes(ITEM_BYTES)
+        .ring_bytes(RING_BYTES)
+        .build()?;
+    let mut consumer = flow.take_consumer(0)?;
     let driver = rack.progress();
     let this = ["self".to_owned()];
     let percent_of_a_core = measure(&this, span, |until| nap(until, globals, tick))?;

@@ -1,6 +1,6 @@
 //! How far flows have come: what their rings say.
 
-use super::book::Flow;
+use super::flow::Flow;
 use super::{FlowId, FlowShape, FlowState, Ring};
 use crate::{Controller, Site};
 use rackweave_base::NodeId;
@@ -95,29 +95,15 @@ impl Controller {
     /// How far flows have come: all that run, and of those that do not the `ended_max` that were
     /// set up last. What has ended is told as it was then.
     pub fn look_at_flows(&self, site: &mut dyn Site, ended_max: usize) -> Vec<FlowLook> {
-        let flows = self.flows.flows.iter().enumerate().rev();
         let mut ended = 0;
         let mut looks = Vec::new();
-        for (at, flow) in flows {
-            let runs = flow.state == FlowState::Running;
-            ended += usize::from(!runs);
-            if !runs && ended > ended_max {
-                continue;
-            }
-            let rings = match &flow.rings_at_end {
-                Some(rings) => rings.clone(),
-                None => RingCounters::now(flow, site),
-            };
-            looks.push(FlowLook {
-                id: FlowId(at as u32),
-                shape: flow.spec.shape,
-                state: flow.state,
-                item_size: flow.spec.item_size,
-                weight: flow.spec.weight,
-                producers: flow.spec.producers.clone(),
-                consumers: flow.spec.consumers.clone(),
-                rings,
+        for at in (0..self.flows.len()).rev() {
+            let look = self.flows.with(FlowId(at as u32), |flow| {
+                let runs = flow.state == FlowState::Running;
+                ended += usize::from(!runs);
+                (runs || ended <= ended_max).then(|| FlowLook::new(flow, site))
             });
+            looks.extend(look.flatten());
         }
         looks.reverse();
         looks
@@ -125,6 +111,24 @@ impl Controller {
 
     /// How many flows were set up so far.
     pub fn flows_made(&self) -> usize {
-        self.flows.flows.len()
+        self.flows.len()
+    }
+}
+
+impl FlowLook {
+    fn new(flow: &Flow, site: &mut dyn Site) -> Self {
+        Self {
+            id: flow.id,
+            shape: flow.spec.shape,
+            state: flow.state,
+            item_size: flow.spec.item_size,
+            weight: flow.spec.weight,
+            producers: flow.spec.producers.clone(),
+            consumers: flow.spec.consumers.clone(),
+            rings: match &flow.rings_at_end {
+                Some(rings) => rings.clone(),
+                None => RingCounters::now(flow, site),
+            },
+        }
     }
 }

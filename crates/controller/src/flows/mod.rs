@@ -7,8 +7,12 @@
 //! change weights (`weights`), to tear down what has ended, to break off what has failed, and to
 //! set up again what a restart of the switch has wiped out (`recover`). How far flows have come is
 //! in their rings (`look`).
+//!
+//! Many threads may act on flows at once. Each flow has a lock, which is held while its members are
+//! asked; no lock is held then that is wanted for another flow (`book`).
 
 mod book;
+mod flow;
 mod look;
 mod members;
 mod recover;
@@ -21,16 +25,18 @@ mod weights;
 use crate::{Controller, LaneError, RegionError, Site};
 use rackweave_base::NodeId;
 use rackweave_base::text::Text;
-use rackweave_programs::flows::Whose;
+use rackweave_programs::flows::{ThreadId, Whose};
 use rackweave_programs::pipeline::Digest;
 use rackweave_switch::transfer::FailReason;
 use rackweave_wire::fabric::ring::{ByteOrder, SwitchState};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use book::FlowBook;
+use flow::Flow;
 pub use look::{FlowLook, RingCounters};
 pub use members::Loss;
 pub use rings::{Bell, FlowRings, Ring};
+use set_up::forget_ring;
 pub use spec::{FlowShape, FlowSpec, LossPolicy, WEIGHT_MAX};
 
 /// A flow.
@@ -94,6 +100,9 @@ pub enum FlowError {
         #[serde(with = "rackweave_base::text")]
         rule: Text,
     },
+    /// The rack has no node of that name.
+    #[error("{0}")]
+    NoNode(String),
     /// The switch's tables hold no more rings.
     #[error(
         "the switch has room for {free} more {what}, {asked} are needed; raise switch.{setting}"
@@ -174,45 +183,66 @@ pub enum FlowError {
 
 impl Controller {
     /// Rings made on `node` from now on have their words in this byte order.
-    pub fn set_byte_order(&mut self, node: NodeId, order: ByteOrder) {
+    pub fn set_byte_order(&self, node: NodeId, order: ByteOrder) {
         self.flows.set_order(node, order);
     }
 
-    /// The state of a flow; nothing if there is no such flow.
+    /// The state of a flow; nothing if there is no such flow. Waits for whoever changes the flow.
     pub fn flow_state(&self, id: FlowId) -> Option<FlowState> {
-        self.flows.flows.get(id.0 as usize).map(|flow| flow.state)
+        self.flows.with(id, |flow| flow.state)
     }
 
     /// Acts on what the switch has reported.
     pub fn handle_digests(&mut self, site: &mut dyn Site) {
-        loop {
-            let mut digest = None;
-            site.switch(&mut |_, switch| digest = switch.poll_digest());
-            match digest {
-                None => return,
-                Some(digest) => self.handle_digest(site, digest),
-            }
+        while let Some((digest, flow)) = self.poll_digest(site) {
+            self.handle_digest_of(site, flow, digest);
         }
     }
 
     /// Acts on one report of the switch.
     pub fn handle_digest(&mut self, site: &mut dyn Site, digest: Digest) {
+        self.handle_digest_of(site, self.flows.owner(&digest), digest);
+    }
+
+    fn handle_digest_of(&mut self, site: &mut dyn Site, flow: Option<FlowId>, digest: Digest) {
+        match digest {
+            Digest::Page(digest) => self.handle_page_digest(site, digest),
+            Digest::Sequencer(digest) => self.handle_sequencer_digest(site, digest),
+            digest => {
+                if let Some(flow) = flow {
+                    self.handle_flow_digest(site, flow, digest);
+                }
+            }
+        }
+    }
+
+    /// The switch's next report, and the flow that it is about, if it is about one that there is.
+    /// Nobody is asked.
+    pub fn poll_digest(&self, site: &mut dyn Site) -> Option<(Digest, Option<FlowId>)> {
+        self.flows.poll_digest(site)
+    }
+
+    /// Acts on one report of the switch about a flow. Others than that flow do not wait for it.
+    pub fn handle_flow_digest(&self, site: &mut dyn Site, id: FlowId, digest: Digest) {
+        let act = |flow: &mut Flow| self.flow_digest(site, flow, digest);
+        let _ = self.flows.with_running(id, act);
+    }
+
+    /// The flow may have been set up again since the report, or the member have left.
+    fn flow_digest(&self, site: &mut dyn Site, flow: &mut Flow, digest: Digest) {
         let whose = match digest {
-            Digest::ThreadEnded(thread) => return self.thread_ended(site, thread),
-            // It may be an old one, of a flow that had the number before; the registers say how it
-            // is.
+            Digest::ThreadEnded(thread) => return self.thread_ended(site, flow, thread),
+            // The registers say how it is now.
             Digest::ThreadFailed { thread, .. } if !is_so(site, |it| it.has_failed(thread)) => {
                 return;
             }
             Digest::ThreadFailed { whose, .. } | Digest::BadRingWord { whose, .. } => whose,
             Digest::ConsumerLeft { consumer, .. } => Whose::Consumer(consumer),
-            Digest::Page(digest) => return self.handle_page_digest(site, digest),
-            Digest::Sequencer(digest) => return self.handle_sequencer_digest(site, digest),
+            Digest::Page(_) | Digest::Sequencer(_) => return,
         };
-        let Some((id, role, index)) = self.flows.member(whose) else {
+        let Some((role, index)) = flow.member(whose) else {
             return;
         };
-        let flow = &self.flows.flows[id.0 as usize];
         let node = match whose {
             Whose::Consumer(_) => flow.spec.consumers[index],
             Whose::Producer(_) => flow.spec.producers[index],
@@ -229,61 +259,71 @@ impl Controller {
             Whose::Consumer(_) => (vec![index], vec![]),
             Whose::Producer(_) => (vec![], vec![index]),
         };
-        self.members_lost(site, id, &consumers, &producers, reason);
+        self.members_lost(site, flow, &consumers, &producers, reason);
     }
 
-    fn thread_ended(&mut self, site: &mut dyn Site, thread: rackweave_programs::flows::ThreadId) {
-        let Some(id) = self.flows.of_thread(thread) else {
-            return;
-        };
+    fn thread_ended(&self, site: &mut dyn Site, flow: &mut Flow, thread: ThreadId) {
+        let is_its = flow.threads().any(|(id, _)| id == thread);
         // The number may have been another flow's when the switch said so.
-        if !is_so(site, |it| it.has_ended(thread)) {
+        if !is_its || !is_so(site, |it| it.has_ended(thread)) {
             return;
         }
-        let flow = &mut self.flows.flows[id.0 as usize];
         flow.thread_ended(thread);
-        if !flow.has_work() {
-            self.take_down(site, id, FlowState::Ended);
+        if flow.has_work() {
+            self.flows.lock().note(flow);
+        } else {
+            self.take_down(site, flow, FlowState::Ended);
         }
     }
 
     /// Breaks off a flow. What its consumers have been shown stays valid.
-    pub fn close_flow(&mut self, site: &mut dyn Site, id: FlowId) {
-        if self.flow_state(id) == Some(FlowState::Running) {
-            self.take_down(site, id, FlowState::Aborted(AbortReason::Closed));
-        }
+    pub fn close_flow(&self, site: &mut dyn Site, id: FlowId) {
+        let closed = FlowState::Aborted(AbortReason::Closed);
+        let close = |flow: &mut Flow| self.take_down(site, flow, closed);
+        let _ = self.flows.with_running(id, close);
     }
 
     /// A node has died: flows with it go on without it or are broken off, as their policies say.
     pub fn node_died(&mut self, site: &mut dyn Site, node: NodeId) {
         self.page_node_died(site, node);
         self.sequencer_node_died(site, node);
-        self.lanes.forget_home(node);
-        for at in 0..self.flows.flows.len() {
-            let flow = &self.flows.flows[at];
-            if flow.state != FlowState::Running {
-                continue;
-            }
-            let (consumers, producers) = flow.members_on(node);
-            if !consumers.is_empty() || !producers.is_empty() {
-                let reason = AbortReason::NodeDied(node);
-                self.members_lost(site, FlowId(at as u32), &consumers, &producers, reason);
-            }
+        for id in self.flows_losing(node) {
+            self.flow_node_died(site, id, node);
         }
     }
 
+    /// A node has died: forgets what was made on it, and returns the flows that may have members
+    /// there. Each of them is to be told by [`Self::flow_node_died`], before a node of this name is
+    /// let in again. Nobody is asked.
+    pub fn flows_losing(&self, node: NodeId) -> Vec<FlowId> {
+        self.lanes.forget_home(node);
+        self.flows.of_node(node)
+    }
+
+    /// The node has died: the flow goes on without it or is broken off, as its policy says. Waits
+    /// for whoever changes the flow: members may die while it is set up.
+    pub fn flow_node_died(&self, site: &mut dyn Site, id: FlowId, node: NodeId) {
+        let lose = |flow: &mut Flow| {
+            let (consumers, producers) = flow.members_on(node);
+            if !consumers.is_empty() || !producers.is_empty() {
+                let reason = AbortReason::NodeDied(node);
+                self.members_lost(site, flow, &consumers, &producers, reason);
+            }
+        };
+        let _ = self.flows.with_running(id, lose);
+    }
+
     /// Takes lanes and table entries of a flow down and tells both sides how it ended.
-    fn take_down(&mut self, site: &mut dyn Site, id: FlowId, state: FlowState) {
-        self.flows.flows[id.0 as usize].state = state;
-        self.disconnect_flow(site, id);
+    fn take_down(&self, site: &mut dyn Site, flow: &mut Flow, state: FlowState) {
+        flow.state = state;
+        self.disconnect_flow(site, flow);
         let told = match state {
             FlowState::Ended => SwitchState::Ended,
             FlowState::Aborted(_) | FlowState::Running => SwitchState::Aborted,
         };
-        let flow = &mut self.flows.flows[id.0 as usize];
         flow.rings_at_end = Some(RingCounters::at_end(flow, |ring| ring.tell(site, told)));
-        flow.free_numbers(&mut self.flows.threads, &mut self.flows.producers);
-        self.deregister(site, id);
+        flow.rings_left().for_each(|ring| forget_ring(site, ring));
+        self.flows.retire(site, flow);
         self.share_out(site);
     }
 }

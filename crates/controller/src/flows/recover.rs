@@ -12,7 +12,7 @@
 //! - Of several replicas one may have been told a head that others were not. All of them have the
 //!   items, so all are told now.
 
-use super::book::Flow;
+use super::flow::Flow;
 use super::set_up::forget_ring;
 use super::{AbortReason, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Ring};
 use crate::{Controller, Site};
@@ -28,70 +28,47 @@ impl Controller {
     /// work, a flow has it already, or the switch or a node lacks room. Then the rings are
     /// [disowned](Self::disown).
     pub fn adopt_flow(
-        &mut self,
+        &self,
         site: &mut dyn Site,
         spec: FlowSpec,
         rings: FlowRings,
     ) -> Result<FlowId, FlowError> {
-        let adopted = self.try_adopt(site, spec, rings.clone());
-        if adopted.is_err() {
-            self.disown(site, &rings);
-        }
-        adopted
+        let fits = check_shape(&spec, &rings);
+        let entered = fits.and_then(|()| {
+            let adopt = |flow: &mut Flow| self.adopt(site, flow);
+            self.flows.enter(spec, Some(rings.clone()), adopt)
+        });
+        // What failed later is taken down, which does the same.
+        entered.inspect_err(|_| self.disown(site, &rings))?
     }
 
     /// Nobody will take these rings over: whoever waits at one is told, and its memory is given
     /// back. Rings of flows that run are left alone.
-    pub fn disown(&mut self, site: &mut dyn Site, rings: &FlowRings) {
-        for ring in rings.all().filter(|ring| !self.runs_over(ring)) {
-            ring.tell(site, SwitchState::Aborted);
-            forget_ring(site, ring);
-        }
-    }
-
-    /// Whether a flow that runs has this ring.
-    fn runs_over(&self, ring: &Ring) -> bool {
-        let same = |other: &Ring| (other.node, other.region.rkey) == (ring.node, ring.region.rkey);
-        let flows = self.flows.flows.iter();
-        flows
-            .filter(|flow| flow.state == FlowState::Running)
-            .any(|flow| flow.rings.all().any(same))
-    }
-
-    fn try_adopt(
-        &mut self,
-        site: &mut dyn Site,
-        spec: FlowSpec,
-        rings: FlowRings,
-    ) -> Result<FlowId, FlowError> {
-        spec.check()?;
-        let per_producer = |of: &Vec<Ring>| of.len() == spec.producers.len();
-        let shape = rings.consumers.len() == spec.consumers.len()
-            && rings.producers.len() == spec.rings_per_producer()
-            && rings.producers.iter().all(per_producer);
-        if !shape {
-            return Err(FlowError::BadSpec {
-                what: "the number of rings",
-                value: rings.all().count() as u64,
-                rule: "one per consumer, and the rings of every producer, are needed",
-            });
-        }
-        if let Some(ring) = rings.all().find(|ring| self.runs_over(ring)) {
-            return Err(FlowError::RingInUse { node: ring.node });
-        }
+    pub fn disown(&self, site: &mut dyn Site, rings: &FlowRings) {
         for ring in rings.all() {
-            let open = ring
-                .switch(site)
-                .is_some_and(|word| matches!(word.state, SwitchState::Open | SwitchState::Ended));
-            if !open || ring.unit(site).is_none() {
-                return Err(FlowError::RingGone { node: ring.node });
+            if self.flows.lock().claim(&[ring]).is_ok() {
+                ring.tell(site, SwitchState::Aborted);
+                forget_ring(site, ring);
+                self.flows.lock().release([ring].into_iter());
             }
         }
-        let id = self.enter_flow(spec)?;
-        self.flows.flows[id.0 as usize].rings = rings;
-        self.detach(site, id);
-        self.attach(site, id)?;
-        Ok(id)
+    }
+
+    /// Sets a flow up that has its rings.
+    fn adopt(&self, site: &mut dyn Site, flow: &mut Flow) -> Result<FlowId, FlowError> {
+        let mut is_whole = |ring: &Ring| {
+            let word = ring.switch(site);
+            let is_open = |state| matches!(state, SwitchState::Open | SwitchState::Ended);
+            word.is_some_and(|word| is_open(word.state)) && ring.unit(site).is_some()
+        };
+        let gone = flow.rings.all().find(|ring| !is_whole(ring));
+        if let Some(node) = gone.map(|ring| ring.node) {
+            self.take_down(site, flow, FlowState::Aborted(AbortReason::Closed));
+            return Err(FlowError::RingGone { node });
+        }
+        self.detach(site, flow);
+        self.attach(site, flow)?;
+        Ok(flow.id)
     }
 
     /// The switch has restarted with empty tables: enters all nodes again and sets up all running
@@ -107,23 +84,22 @@ impl Controller {
         self.sequencers_restarted(site)?;
         self.pages_restarted(site);
         self.index.switch_restarted(site, 0)?;
-        for at in 0..self.flows.flows.len() {
-            let id = FlowId(at as u32);
-            if self.flows.flows[at].state == FlowState::Running {
-                self.detach(site, id);
+        for id in self.flows.left() {
+            let set_up_again = |flow: &mut Flow| {
+                self.detach(site, flow);
                 // What cannot be set up again is broken off, and whoever asks is told.
-                let _ = self.attach(site, id);
-            }
+                let _ = self.attach(site, flow);
+            };
+            let _ = self.flows.with_running(id, set_up_again);
         }
         Ok(())
     }
 
     /// Takes a flow out of the switch and puts its rings in order, so that what they say is all
     /// there is to know.
-    pub(super) fn detach(&mut self, site: &mut dyn Site, id: FlowId) {
+    pub(super) fn detach(&self, site: &mut dyn Site, flow: &mut Flow) {
         // First the old queue pairs go, so that no packet still under way can change a ring.
-        self.disconnect_flow(site, id);
-        let flow = &mut self.flows.flows[id.0 as usize];
+        self.disconnect_flow(site, flow);
         let consumers: Vec<usize> = flow.live_consumers().collect();
         if flow.spec.shape == FlowShape::Replicate {
             level_replicas(site, flow, &consumers);
@@ -149,18 +125,35 @@ impl Controller {
     ///
     /// # Errors
     /// If that fails; then the flow is broken off.
-    pub(super) fn attach(&mut self, site: &mut dyn Site, id: FlowId) -> Result<(), FlowError> {
-        if !self.flows.flows[id.0 as usize].has_work() {
-            self.take_down(site, id, FlowState::Ended);
+    pub(super) fn attach(&self, site: &mut dyn Site, flow: &mut Flow) -> Result<(), FlowError> {
+        if !flow.has_work() {
+            self.take_down(site, flow, FlowState::Ended);
             return Ok(());
         }
-        if let Err(error) = self.connect_flow(site, id) {
+        if let Err(error) = self.connect_flow(site, flow) {
             let reason = AbortReason::NotRecovered(error);
-            self.take_down(site, id, FlowState::Aborted(reason));
+            self.take_down(site, flow, FlowState::Aborted(reason));
             return Err(error.into());
         }
         Ok(())
     }
+}
+
+/// Whether these can be the rings of such a flow.
+fn check_shape(spec: &FlowSpec, rings: &FlowRings) -> Result<(), FlowError> {
+    spec.check()?;
+    let per_producer = |of: &Vec<Ring>| of.len() == spec.producers.len();
+    let fits = rings.consumers.len() == spec.consumers.len()
+        && rings.producers.len() == spec.rings_per_producer()
+        && rings.producers.iter().all(per_producer);
+    if !fits {
+        return Err(FlowError::BadSpec {
+            what: "the number of rings",
+            value: rings.all().count() as u64,
+            rule: "one per consumer, and the rings of every producer, are needed",
+        });
+    }
+    Ok(())
 }
 
 /// Tells all replicas what any of them has been told.

@@ -1,10 +1,10 @@
 //! Setting a flow up: allocate, register, connect, fill, start. And taking its lanes apart again.
 
-use super::book::{ConsumerSeat, Flow, ProducerSeat, take_number};
+use super::flow::Flow;
 use super::{
     AbortReason, Bell, FlowError, FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Ring,
 };
-use crate::lanes::{Connected, PASSIVE_TIMEOUT, Wanted};
+use crate::lanes::{PASSIVE_TIMEOUT, Wanted, destroy_qp};
 use crate::{Controller, LaneError, NodeAddress, Site};
 use rackweave_base::{NodeId, Psn};
 use rackweave_programs::flows::{ConsumerId, FlowTask, LANES_MAX, ProducerId, RingPlace, ThreadId};
@@ -48,91 +48,33 @@ impl Controller {
     /// If the specification is out of range, or the switch or a node lacks room; then nothing is
     /// left behind.
     pub fn create_flow(
-        &mut self,
+        &self,
         site: &mut dyn Site,
         spec: FlowSpec,
     ) -> Result<(FlowId, FlowRings), FlowError> {
         spec.check()?;
-        let id = self.enter_flow(spec)?;
-        let made = self.make_rings(site, id).and_then(|()| {
-            self.connect_flow(site, id)?;
-            Ok(())
-        });
-        if let Err(error) = made {
-            self.take_down(site, id, FlowState::Aborted(AbortReason::Closed));
-            return Err(error);
-        }
-        Ok((id, self.flows.flows[id.0 as usize].rings.clone()))
-    }
-
-    /// Takes the numbers of a flow, which has no rings yet.
-    pub(super) fn enter_flow(&mut self, spec: FlowSpec) -> Result<FlowId, FlowError> {
-        let (consumers, producers) = (spec.consumers.len(), spec.producers.len());
-        let rings = spec.rings_per_producer();
-        self.check_room(consumers, producers * rings)?;
-        let book = &mut self.flows;
-        let seats = (0..consumers).filter_map(|_| take_consumer(&mut book.threads));
-        let consumers = seats.collect();
-        let seats = (0..producers).map(|_| take_producer(&mut book.producers, rings));
-        let producers = seats.collect();
-        let id = FlowId(book.flows.len() as u32);
-        book.flows.push(Flow {
-            rings: FlowRings {
-                consumers: Vec::new(),
-                producers: vec![Vec::new(); rings],
-            },
-            spec,
-            state: FlowState::Running,
-            consumers,
-            producers,
-            lanes: Vec::new(),
-            groups: None,
-            losses: Vec::new(),
-            rings_at_end: None,
-        });
-        Ok(id)
-    }
-
-    /// Whether the tables hold so many more rings.
-    pub(super) fn check_room(&self, consumers: usize, producers: usize) -> Result<(), FlowError> {
-        let rings = [
-            (
-                &self.flows.threads,
-                consumers,
-                "consumer rings",
-                "consumer_rings",
-            ),
-            (
-                &self.flows.producers,
-                producers,
-                "producer rings",
-                "producer_rings",
-            ),
-        ];
-        for (taken, asked, what, setting) in rings {
-            let free = taken.iter().filter(|&&used| !used).count();
-            if free < asked {
-                return Err(FlowError::TablesFull {
-                    what,
-                    asked,
-                    free,
-                    setting,
-                });
+        self.flows.enter(spec, None, |flow| {
+            let made = self
+                .make_rings(site, flow)
+                .and_then(|()| Ok(self.connect_flow(site, flow)?));
+            if let Err(error) = made {
+                self.take_down(site, flow, FlowState::Aborted(AbortReason::Closed));
+                return Err(error);
             }
-        }
-        Ok(())
+            Ok((flow.id, flow.rings.clone()))
+        })?
     }
 
-    fn make_rings(&mut self, site: &mut dyn Site, id: FlowId) -> Result<(), FlowError> {
-        let spec = self.flows.flows[id.0 as usize].spec.clone();
+    fn make_rings(&self, site: &mut dyn Site, flow: &mut Flow) -> Result<(), FlowError> {
+        let Flow { spec, rings, .. } = flow;
         for &node in &spec.consumers {
-            let ring = self.make_ring(site, &spec, node, spec.consumer_slots, 0)?;
-            self.flows.flows[id.0 as usize].rings.consumers.push(ring);
+            let ring = self.make_ring(site, spec, node, spec.consumer_slots, 0)?;
+            rings.consumers.push(ring);
         }
-        for at in 0..spec.rings_per_producer() {
+        for rings in &mut rings.producers {
             for &node in &spec.producers {
-                let ring = self.make_ring(site, &spec, node, spec.producer_slots, 0)?;
-                self.flows.flows[id.0 as usize].rings.producers[at].push(ring);
+                let ring = self.make_ring(site, spec, node, spec.producer_slots, 0)?;
+                rings.push(ring);
             }
         }
         Ok(())
@@ -140,7 +82,7 @@ impl Controller {
 
     /// Makes a ring on a node, whose first item has number `counter`.
     pub(super) fn make_ring(
-        &mut self,
+        &self,
         site: &mut dyn Site,
         spec: &FlowSpec,
         node: NodeId,
@@ -188,14 +130,14 @@ impl Controller {
     /// Connects all lanes of a flow's members, fills the tables and starts the polling. Counters
     /// are read from the rings, so that this serves a new flow and a recovered one alike.
     pub(super) fn connect_flow(
-        &mut self,
+        &self,
         site: &mut dyn Site,
-        id: FlowId,
+        flow: &mut Flow,
     ) -> Result<(), LaneError> {
-        let places = self.connect_rings(site, id)?;
-        self.fill_tables(site, id, &places)?;
+        let places = self.connect_rings(site, flow)?;
+        self.fill_tables(site, flow, &places)?;
+        self.flows.lock().note(flow);
         self.share_out(site);
-        let flow = &self.flows.flows[id.0 as usize];
         let threads: Vec<ThreadId> = flow.threads().map(|(thread, _)| thread).collect();
         let rings = places
             .consumers
@@ -214,10 +156,9 @@ impl Controller {
         Ok(())
     }
 
-    fn connect_rings(&mut self, site: &mut dyn Site, id: FlowId) -> Result<Places, LaneError> {
+    fn connect_rings(&self, site: &mut dyn Site, flow: &mut Flow) -> Result<Places, LaneError> {
         let nodes = site.nodes();
         let psns = core::array::from_fn(|_| self.random_psn());
-        let flow = &self.flows.flows[id.0 as usize];
         let (rings, transfers) = (flow.rings.clone(), flow.spec.transfers);
         let consumers: Vec<usize> = flow.live_consumers().collect();
         let producers: Vec<usize> = flow.live_producers().collect();
@@ -225,7 +166,7 @@ impl Controller {
         let mut groups = None;
         if flow.spec.shape == FlowShape::Replicate {
             let first = self.lanes.take(u16::from(transfers))?;
-            self.flows.flows[id.0 as usize].groups = Some((first, transfers));
+            flow.groups = Some((first, transfers));
             groups = Some(first);
         }
         let mut places = Places {
@@ -243,7 +184,7 @@ impl Controller {
                 bit: bit as u8,
                 psns,
             });
-            let place = self.connect_ring(site, id, &rings.consumers[at], end, &nodes)?;
+            let place = self.connect_ring(site, flow, &rings.consumers[at], end, &nodes)?;
             places.consumers[at] = Some(place);
         }
         for at in 0..rings.producers.len() {
@@ -252,7 +193,7 @@ impl Controller {
             }
             for &producer in &producers {
                 let ring = &rings.producers[at][producer];
-                let place = self.connect_ring(site, id, ring, End::Producer, &nodes)?;
+                let place = self.connect_ring(site, flow, ring, End::Producer, &nodes)?;
                 places.producers[at][producer] = Some(place);
             }
         }
@@ -261,15 +202,14 @@ impl Controller {
 
     /// Connects the lanes of one ring: its words, its data, its doorbell.
     pub(super) fn connect_ring(
-        &mut self,
+        &self,
         site: &mut dyn Site,
-        id: FlowId,
+        flow: &mut Flow,
         ring: &Ring,
         end: End,
         nodes: &[(NodeId, NodeAddress)],
     ) -> Result<RingPlace, LaneError> {
-        let spec = &self.flows.flows[id.0 as usize].spec;
-        let (lanes, mtu) = (spec.transfers, spec.mtu);
+        let (lanes, mtu) = (flow.spec.transfers, flow.spec.mtu);
         let node = nodes
             .iter()
             .find(|(node, _)| *node == ring.node)
@@ -315,8 +255,6 @@ impl Controller {
             let kind = LaneKind::Doorbell { first };
             wanted.push((bell, kind, Access::empty(), Some(first)));
         }
-        let mut connected: Vec<Connected> = Vec::new();
-        let mut failed = None;
         for (at, &(lane, kind, access, psn)) in wanted.iter().enumerate() {
             let is_bell = matches!(kind, LaneKind::Doorbell { .. });
             let wish = Wanted {
@@ -329,20 +267,14 @@ impl Controller {
                 qpn: ring.bell.filter(|_| is_bell).map(|bell| bell.qpn),
             };
             match self.connect_lane(site, lane, node, wish) {
-                Ok(made) => connected.push(made),
+                Ok(made) => flow.lanes.push(made),
                 Err(error) => {
                     for (lane, ..) in &wanted[at..] {
                         self.lanes.give_back(*lane);
                     }
-                    failed = Some(error);
-                    break;
+                    return Err(error);
                 }
             }
-        }
-        let flow = &mut self.flows.flows[id.0 as usize];
-        flow.lanes.append(&mut connected);
-        if let Some(error) = failed {
-            return Err(error);
         }
         Ok(RingPlace {
             items: ring.region.address + ITEMS,
@@ -358,8 +290,8 @@ impl Controller {
     }
 
     /// Takes a flow out of the tables and disconnects its lanes. Its rings stay as they are.
-    pub(super) fn disconnect_flow(&mut self, site: &mut dyn Site, id: FlowId) {
-        let flow = &mut self.flows.flows[id.0 as usize];
+    pub(super) fn disconnect_flow(&self, site: &mut dyn Site, flow: &mut Flow) {
+        self.flows.suspend(flow.id);
         let lanes = core::mem::take(&mut flow.lanes);
         let groups = flow.groups.take();
         let consumers: Vec<ConsumerId> = flow.consumers.iter().map(|seat| seat.id).collect();
@@ -392,42 +324,12 @@ impl Controller {
         // Only the flow's own tasks can be about its lanes.
         site.switch(&mut |_, switch| _ = switch.purge());
     }
-
-    /// Forgets the regions of a flow that has ended.
-    pub(super) fn deregister(&mut self, site: &mut dyn Site, id: FlowId) {
-        let rings: Vec<Ring> = self.flows.flows[id.0 as usize]
-            .rings_left()
-            .cloned()
-            .collect();
-        rings.iter().for_each(|ring| forget_ring(site, ring));
-    }
 }
 
 /// Gives back what a ring takes on its node.
 pub(super) fn forget_ring(site: &mut dyn Site, ring: &Ring) {
     if let Some(bell) = ring.bell {
-        site.node(ring.node, &mut |verbs| {
-            // Unknown if the node has restarted meanwhile; then there is nothing to remove.
-            let _ = verbs.destroy_qp(bell.qpn);
-        });
+        destroy_qp(site, ring.node, bell.qpn);
     }
     site.remove_region(ring.node, &ring.region);
-}
-
-/// A number for a consumer that joins.
-pub(super) fn take_consumer(taken: &mut [bool]) -> Option<ConsumerSeat> {
-    take_number(taken).map(|number| ConsumerSeat {
-        id: ConsumerId(number),
-        running: true,
-        gone: false,
-    })
-}
-
-/// Numbers for the rings of a producer that joins.
-pub(super) fn take_producer(taken: &mut [bool], rings: usize) -> ProducerSeat {
-    let numbers = (0..rings).filter_map(|_| take_number(taken));
-    ProducerSeat {
-        ids: numbers.map(ProducerId).collect(),
-        gone: false,
-    }
 }

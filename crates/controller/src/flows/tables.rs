@@ -1,8 +1,8 @@
 //! Filling the switch's tables with a flow: threads, consumers and producers, each circle closed.
 
-use super::book::Flow;
+use super::flow::Flow;
 use super::set_up::Places;
-use super::{FlowError, FlowId, FlowShape, LossPolicy, Ring};
+use super::{FlowError, FlowShape, LossPolicy, Ring};
 use crate::{Controller, LaneError, Site};
 use rackweave_base::Rkey;
 use rackweave_programs::flows::{
@@ -45,12 +45,11 @@ fn next<T: Copy>(all: &[T], at: usize) -> T {
 impl Controller {
     /// Enters a flow whose rings are connected.
     pub(super) fn fill_tables(
-        &mut self,
+        &self,
         site: &mut dyn Site,
-        id: FlowId,
+        flow: &Flow,
         places: &Places,
     ) -> Result<(), TableError> {
-        let flow = &self.flows.flows[id.0 as usize];
         let mut entries = Entries::default();
         let threads: Vec<(ThreadId, usize)> = flow.threads().collect();
         for at in 0..threads.len() {
@@ -85,12 +84,11 @@ impl Controller {
     /// Enters the newest consumer of a balanced flow, with a thread of its own, into the circle of
     /// those that are at work, and starts it.
     pub(super) fn enter_balanced(
-        &mut self,
+        &self,
         site: &mut dyn Site,
-        id: FlowId,
+        flow: &Flow,
         place: RingPlace,
     ) -> Result<(), FlowError> {
-        let flow = &self.flows.flows[id.0 as usize];
         let batch_items = flow.spec.batch_items();
         let mut threads: Vec<ThreadId> = flow.threads().map(|(thread, _)| thread).collect();
         let Some(newest) = threads.pop() else {
@@ -140,6 +138,7 @@ impl Controller {
             switch.inject(now, Task::Flow(wake));
             switch.inject(now, Task::Flow(commit));
         });
+        self.flows.lock().note(flow);
         self.share_out(site);
         Ok(entered.map_err(LaneError::from)?)
     }

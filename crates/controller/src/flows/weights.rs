@@ -4,9 +4,10 @@
 //! domain. The switch keeps the flows of a domain in proportion; flows of different domains do not
 //! meet on any link.
 
-use super::book::Flow;
+use super::book::Entry;
+use super::flow::Flow;
 use super::spec::check_weight;
-use super::{FlowError, FlowId, FlowState};
+use super::{FlowError, FlowId};
 use crate::{Controller, Site};
 use rackweave_base::NodeId;
 use rackweave_programs::flows::{FlowTask, ThreadId, Weight};
@@ -17,37 +18,63 @@ use std::collections::BTreeSet;
 /// largest weight still tells small items apart.
 const SCALE: u64 = 1 << 16;
 
+/// What a flow with a weight is due.
+pub(super) struct Share {
+    /// Its members.
+    nodes: BTreeSet<NodeId>,
+    cost: u64,
+    window: u64,
+}
+
+/// A flow with a weight.
+type Weighted<'a> = (&'a Entry, &'a Share);
+
+impl Share {
+    /// Nothing without a weight.
+    pub fn of(flow: &Flow) -> Option<Self> {
+        let weight = flow.spec.weight?;
+        let nodes = flow.live_consumers().map(|at| flow.spec.consumers[at]);
+        let nodes = nodes.chain(flow.live_producers().map(|at| flow.spec.producers[at]));
+        let cost = u64::from(flow.spec.item_size) * SCALE / u64::from(weight.max(1));
+        Some(Self {
+            nodes: nodes.collect(),
+            cost,
+            window: cost * u64::from(flow.spec.batch_items()),
+        })
+    }
+}
+
 impl Controller {
     /// Changes the weight of a running flow: from now on it gets this share, or what it can get.
     ///
     /// # Errors
     /// If the weight is out of range or the flow does not run; then nothing changes.
     pub fn set_weight(
-        &mut self,
+        &self,
         site: &mut dyn Site,
         id: FlowId,
         weight: Option<u32>,
     ) -> Result<(), FlowError> {
         check_weight(weight)?;
-        if self.flow_state(id) != Some(FlowState::Running) {
-            return Err(FlowError::NotRunning);
-        }
-        self.flows.flows[id.0 as usize].spec.weight = weight;
-        self.share_out(site);
-        Ok(())
+        let set = |flow: &mut Flow| {
+            flow.spec.weight = weight;
+            self.flows.lock().note(flow);
+            self.share_out(site);
+        };
+        let set = self.flows.with_running(id, set);
+        set.ok_or(FlowError::NotRunning)
     }
 
     /// Enters what every thread of every flow is due.
-    pub(super) fn share_out(&mut self, site: &mut dyn Site) {
-        let flows = &self.flows.flows;
-        let weighted =
-            |flow: &&Flow| flow.state == FlowState::Running && flow.spec.weight.is_some();
-        let mut domains: Vec<(BTreeSet<NodeId>, Vec<&Flow>)> = Vec::new();
-        for flow in flows.iter().filter(weighted) {
-            let nodes = flow.live_consumers().map(|at| flow.spec.consumers[at]);
-            let nodes = nodes.chain(flow.live_producers().map(|at| flow.spec.producers[at]));
-            let mut nodes: BTreeSet<NodeId> = nodes.collect();
-            let mut members = vec![flow];
+    pub(super) fn share_out(&self, site: &mut dyn Site) {
+        // Held until all is entered: whoever shares out later knows more.
+        let book = self.flows.lock();
+        let weighted = book.entries.iter();
+        let weighted = weighted.filter_map(|entry| Some((entry, entry.share.as_ref()?)));
+        let mut domains: Vec<(BTreeSet<NodeId>, Vec<Weighted<'_>>)> = Vec::new();
+        for (entry, share) in weighted {
+            let mut nodes = share.nodes.clone();
+            let mut members = vec![(entry, share)];
             let (touched, others): (Vec<_>, Vec<_>) = domains
                 .into_iter()
                 .partition(|(theirs, _)| !theirs.is_disjoint(&nodes));
@@ -62,9 +89,8 @@ impl Controller {
         for (_, flows) in &domains {
             shares.extend(shares_of(flows));
         }
-        let running = |flow: &&Flow| flow.state == FlowState::Running;
-        let threads = flows.iter().filter(running).flat_map(Flow::threads);
-        let all: Vec<ThreadId> = threads.map(|(thread, _)| thread).collect();
+        let all = book.entries.iter().flat_map(|entry| &entry.threads);
+        let all: Vec<ThreadId> = all.copied().collect();
         site.switch(&mut |now, switch| {
             let mut changed = Vec::new();
             let flows = &mut switch.program_mut().flows;
@@ -88,21 +114,18 @@ impl Controller {
 }
 
 /// What the threads of the flows of one domain are due.
-fn shares_of(flows: &[&Flow]) -> Vec<(ThreadId, Weight)> {
+fn shares_of(flows: &[Weighted<'_>]) -> Vec<(ThreadId, Weight)> {
     let mut shares = Vec::new();
-    for flow in flows {
-        let cost = u64::from(flow.spec.item_size) * SCALE
-            / u64::from(flow.spec.weight.unwrap_or(1).max(1));
-        let batch = u64::from(flow.spec.batch_items());
-        let account = flow.threads().next();
-        for (at, (thread, _)) in flow.threads().enumerate() {
+    for (entry, share) in flows {
+        let account = entry.threads.first();
+        for (at, &thread) in entry.threads.iter().enumerate() {
             let weight = Weight {
-                account: account.map_or(thread, |(thread, _)| thread),
+                account: account.copied().unwrap_or(thread),
                 bit: (at % 32) as u8,
                 domain: thread,
                 next: thread,
-                cost,
-                window: cost * batch,
+                cost: share.cost,
+                window: share.window,
             };
             shares.push((thread, weight));
         }

@@ -69,7 +69,7 @@ impl Controller {
             members: vec![StoreSet::ALL; spec.nodes.len()],
             lost: Vec::new(),
             accepted: BTreeMap::new(),
-            epoch: self.keys.next_u64(),
+            epoch: self.keys().next_u64(),
             restarts: 0,
             spec,
         };

@@ -148,7 +148,7 @@ impl TestRack {
             config.flows.threads,
             config.flows.producers,
         );
-        let mut controller = Controller::new(
+        let controller = Controller::new(
             SWITCH,
             sizes.0,
             sizes.1,

@@ -1,6 +1,6 @@
 //! The consuming end.
 
-use super::{RingError, RingLayout, WordCell, wait_until};
+use super::{Claim, RingError, RingLayout, WordCell, wait_until};
 use rackweave_base::Block;
 use rackweave_base::memory::{ReadSlots, SharedBytes};
 use rackweave_verbs::Progress;
@@ -20,6 +20,7 @@ pub struct Consumer {
     head: u32,
     /// An item as [`Self::take_each`] shows it.
     copy: Vec<u8>,
+    claim: Option<Claim>,
 }
 
 /// What a consumer finds.
@@ -69,7 +70,15 @@ impl Consumer {
             tail,
             head: tail,
             copy: Vec::new(),
+            claim: None,
         })
+    }
+
+    /// It holds the claim as long as there is this end.
+    #[must_use]
+    pub fn with_claim(mut self, claim: Claim) -> Self {
+        self.claim = Some(claim);
+        self
     }
 
     /// The size of an item in bytes.

@@ -58,8 +58,10 @@ pub use partition::{ITEM_HEADER, Partitioner, Stores, hash_key};
 pub use producer::{Producer, PushError};
 pub use wait::wait_until;
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::Block;
 use rackweave_wire::fabric::ring::{self, ByteOrder};
+use std::sync::Arc;
 
 /// The shape of a ring in a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,6 +94,30 @@ pub enum RingError {
     /// It is at a node of another process, or gone with its flow.
     #[error("the ring is at a node that is not in this process, or gone with its flow")]
     NotHere,
+    /// Somebody has this end already.
+    #[error("this end of the flow is taken; its owner has to drop it first")]
+    Taken,
+    /// One end was asked for, and there are more.
+    #[error("the producer has {0} ends, one for each consumer; take them together")]
+    Several(usize),
+}
+
+/// Held by the owner of an end of a flow: an end has one at a time.
+#[derive(Debug)]
+pub struct Claim(Arc<AtomicBool>);
+
+impl Claim {
+    /// Nothing if somebody else holds it.
+    pub fn new(is_taken: &Arc<AtomicBool>) -> Option<Self> {
+        let was_taken = is_taken.swap(true, Ordering::AcqRel);
+        (!was_taken).then(|| Self(is_taken.clone()))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 impl RingLayout {
@@ -131,26 +157,21 @@ impl WordCell {
     }
 
     fn load(&self) -> u64 {
-        self.order.native(
-            self.block
-                .word(self.offset)
-                .load(core::sync::atomic::Ordering::Acquire),
-        )
+        self.order
+            .native(self.block.word(self.offset).load(Ordering::Acquire))
     }
 
     /// The bytes as they lie in memory.
     fn bytes(&self) -> [u8; 8] {
         self.block
             .word(self.offset)
-            .load(core::sync::atomic::Ordering::Relaxed)
+            .load(Ordering::Relaxed)
             .to_ne_bytes()
     }
 
     fn store(&self, word: u64) {
         let raw = self.order.native(word);
-        self.block
-            .word(self.offset)
-            .store(raw, core::sync::atomic::Ordering::Release);
+        self.block.word(self.offset).store(raw, Ordering::Release);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The producing end.
 
-use super::{RingError, RingLayout, WordCell, wait_until};
+use super::{Claim, RingError, RingLayout, WordCell, wait_until};
 use rackweave_base::Block;
 use rackweave_base::memory::{SharedBytesMut, WriteSlots};
 use rackweave_verbs::Progress;
@@ -23,6 +23,7 @@ pub struct Producer {
     streamed: bool,
     /// An item as [`Self::push_each`] shows it.
     copy: Vec<u8>,
+    claim: Option<Claim>,
 }
 
 /// Why an item was not taken.
@@ -69,6 +70,7 @@ impl Producer {
             finished: false,
             streamed: false,
             copy: Vec::new(),
+            claim: None,
         };
         if let Ok(word) = UnitWord::try_from(producer.unit.load()) {
             producer.head = word.counter;
@@ -76,6 +78,13 @@ impl Producer {
         }
         producer.refresh();
         Ok(producer)
+    }
+
+    /// It holds the claim as long as there is this end.
+    #[must_use]
+    pub fn with_claim(mut self, claim: Claim) -> Self {
+        self.claim = Some(claim);
+        self
     }
 
     /// The size of an item in bytes.

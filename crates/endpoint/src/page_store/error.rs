@@ -99,6 +99,29 @@ impl FixError {
     }
 }
 
+/// Why a change is not known to be the page's newest version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CommitError {
+    /// It was not taken: the latch had been taken away from this node, which was taken for dead.
+    /// Another node may have changed the page since. Fix it again to change what is there now.
+    #[error("the change of {0} was not taken: its latch had been taken away from this node")]
+    Superseded(PageId),
+    /// It was not taken: this node was taken for dead, and needs a new pool.
+    #[error("the change of {0} was not taken: this node was taken for dead")]
+    Fenced(PageId),
+    /// It was not taken: the page's store was closed to this node.
+    #[error("the change of {0} was not taken: its store is not open to this node")]
+    NotMember(PageId),
+    /// Nobody has answered in time. The page stays changed and latched, and the directory is asked
+    /// on when a worker of the node is polled.
+    #[error("whether the change of {0} was taken is not known: the page directory does not answer")]
+    TimedOut(PageId),
+    /// The engine's log was not durable up to the page's LSN in time. The page stays changed and
+    /// latched until it is.
+    #[error("{0} cannot leave its node: the engine's log is not durable up to its LSN")]
+    NotLogged(PageId),
+}
+
 /// Why a flush has not made everything durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FlushError {

@@ -1,18 +1,19 @@
 //! Guards of fixed pages, and what a worker and its guards share.
 
-use super::Mode;
 use super::pool::{Pool, table::UNFIXING};
+use super::{CommitError, Mode};
 use core::ops::Range;
 use rackweave_base::memory::{FrameRead, FrameWrite, SharedBytes, SharedBytesMut};
 use rackweave_wire::fabric::page::{FrameState, PageId};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A fixed page: its bytes behind the header.
 ///
 /// Dropped, a shared guard lets the buffer frame go; nobody else is told. An exclusive one has the
 /// page's latch given back by whichever worker of the node is polled next, with the next version if
-/// the page was changed.
+/// the page was changed; a change that is not taken is a [`Loss`](super::Loss). [`Self::commit`] is
+/// the same for those who wait for the outcome.
 #[derive(Debug)]
 pub struct PageGuard {
     page: PageId,
@@ -22,7 +23,35 @@ pub struct PageGuard {
     given_lsn: u64,
     hold: Hold,
     held: Option<usize>,
+    outcome: Option<Arc<Outcome>>,
     local: Arc<Local>,
+}
+
+/// What became of a latch that was given back.
+pub(super) type Outcome = OnceLock<Result<(), CommitError>>;
+
+/// A change on its way to the directory: see [`PageGuard::commit`].
+#[derive(Debug)]
+pub struct Commit {
+    page: PageId,
+    lsn: u64,
+    pool: Arc<Pool>,
+    outcome: Arc<Outcome>,
+}
+
+impl Commit {
+    /// Whether the change was taken; nothing as long as the directory has not answered.
+    pub fn outcome(&self) -> Option<Result<(), CommitError>> {
+        self.outcome.get().copied()
+    }
+
+    /// Why there is no answer yet.
+    pub fn late(&self) -> CommitError {
+        match self.pool.may_leave(self.lsn) {
+            true => CommitError::TimedOut(self.page),
+            false => CommitError::NotLogged(self.page),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -46,6 +75,17 @@ pub(super) struct Unfix {
     pub discard: bool,
     /// It was asked for before, and nobody knows whether it was done.
     pub again: bool,
+    /// Where the answer goes if somebody waits for it.
+    pub outcome: Option<Arc<Outcome>>,
+}
+
+impl Unfix {
+    /// Tells whoever waits for the outcome. False if nobody does.
+    pub fn tell(&self, outcome: Result<(), CommitError>) -> bool {
+        let heard = |told: &&Arc<Outcome>| Arc::strong_count(told) > 1;
+        let told = self.outcome.as_ref().filter(heard);
+        told.is_some_and(|told| told.set(outcome).is_ok())
+    }
 }
 
 /// What a worker and its guards share.
@@ -129,6 +169,7 @@ impl PageGuard {
             given_lsn: 0,
             hold: Hold::Shared(read),
             held: local.note(page, false),
+            outcome: None,
             local: Arc::clone(local),
         }
     }
@@ -146,6 +187,7 @@ impl PageGuard {
             given_lsn: 0,
             hold: Hold::Exclusive(write),
             held: local.note(page, true),
+            outcome: None,
             local: Arc::clone(local),
         }
     }
@@ -263,6 +305,22 @@ impl PageGuard {
         self.put_lsn(0);
     }
 
+    /// Gives the latch back as a drop does, and tells in the end whether the change was taken. That
+    /// happens when a worker of the node is polled.
+    pub fn commit(mut self) -> Commit {
+        let outcome = Arc::new(Outcome::new());
+        match self.hold {
+            Hold::Exclusive(_) => self.outcome = Some(Arc::clone(&outcome)),
+            _ => _ = outcome.set(Ok(())),
+        }
+        Commit {
+            page: self.page,
+            lsn: if self.changed { self.lsn() } else { 0 },
+            pool: Arc::clone(self.pool()),
+            outcome,
+        }
+    }
+
     fn put_lsn(&mut self, lsn: u64) {
         let Hold::Exclusive(write) = &self.hold else {
             panic!("{} is fixed shared and cannot be changed", self.page);
@@ -302,6 +360,7 @@ impl Drop for PageGuard {
                     lsn,
                     discard: false,
                     again: false,
+                    outcome: self.outcome.take(),
                 });
             }
             Hold::Nothing => {}

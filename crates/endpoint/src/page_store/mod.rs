@@ -37,8 +37,8 @@ mod worker;
 
 pub use config::PoolConfig;
 pub use directory::Mode;
-pub use error::{FixError, FlushError, PoolError};
-pub use guard::PageGuard;
+pub use error::{CommitError, FixError, FlushError, PoolError};
+pub use guard::{Commit, PageGuard};
 pub use pool::{Loss, Pool, RedoLog};
 pub use stats::Statistics;
 pub use store::{

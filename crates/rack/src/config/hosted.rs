@@ -3,13 +3,13 @@
 
 use super::check::{ConfigError, rule};
 use super::{NodeConfig, RackConfig};
-use crate::hosted::OPERATOR_NAME;
-use rackweave_control::CONTROLLER_NAME;
-use rackweave_control::keys::NAMES_RESERVED;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Names that no node of a hosted rack has: those of other parties, and of files beside their keys.
+pub(crate) const NAMES_RESERVED: [&str; 4] = ["controller", "operator", "authority", "revoked"];
 
 /// How a node's packets reach the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
@@ -194,13 +194,10 @@ impl NodeConfig {
             &self.name,
             "in a hosted rack at most 48 characters are allowed",
         )?;
-        let name = &*self.name;
-        let is_reserved =
-            [CONTROLLER_NAME, OPERATOR_NAME].contains(&name) || NAMES_RESERVED.contains(&name);
         rule(
-            !is_reserved,
+            !NAMES_RESERVED.contains(&self.name.as_str()),
             "node.name",
-            name,
+            &self.name,
             "in a hosted rack controller, operator, authority and revoked are reserved",
         )
     }

@@ -10,7 +10,7 @@
 
 mod check;
 mod faults;
-mod hosted;
+pub(crate) mod hosted;
 pub mod nearest;
 mod node;
 mod sections;

@@ -4,6 +4,7 @@
 //! Driver threads help where there are cores for them, and sleep when nothing is due.
 
 mod shared;
+mod tasks;
 mod threads;
 
 use crate::build::{self, Kind, RackError};
@@ -12,6 +13,7 @@ use crate::rack::{Backend, Rack};
 use crate::statistics::{Described, Observed, RackObserver};
 use core::ops::Deref;
 use core::sync::atomic::AtomicBool;
+use core::task::Waker;
 use rackweave_base::{Block, Instant, KeyRng, Memory, NodeId, Rkey};
 use rackweave_controller::Topology;
 use rackweave_controller::ask::{Reply, Request};
@@ -50,6 +52,7 @@ struct Running {
 struct EmbeddedNode {
     shared: Arc<Shared>,
     node: usize,
+    has_drivers: bool,
 }
 
 impl EmbeddedRack {
@@ -206,8 +209,11 @@ impl Backend for Running {
     fn node(self: Arc<Self>, node: NodeId) -> Option<Arc<dyn NodeAccess>> {
         let at = usize::from(node.0);
         (at < self.config.node.len()).then(|| {
-            let shared = self.shared.clone();
-            Arc::new(EmbeddedNode { shared, node: at }) as Arc<dyn NodeAccess>
+            Arc::new(EmbeddedNode {
+                shared: self.shared.clone(),
+                node: at,
+                has_drivers: self.drivers.count() > 0,
+            }) as Arc<dyn NodeAccess>
         })
     }
 
@@ -270,6 +276,17 @@ impl Progress for EmbeddedNode {
         // Those to whom other nodes were left may be asleep, or be this thread.
         if idle_rounds < ROUNDS_LEFT || !self.shared.drive() {
             self.shared.relax(idle_rounds);
+        }
+    }
+
+    fn wake_later(&self, waker: &Waker) {
+        if self.has_drivers {
+            self.shared.tasks.register(waker);
+            // One that sleeps would do so for too long.
+            self.shared.kick();
+        } else {
+            self.relax(0);
+            waker.wake_by_ref();
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The page directory of an embedded rack against the suite for all directories.
 
 use super::*;
-use crate::TargetOptions;
 use crate::config::{NodeConfig, Role};
-use rackweave_controller::{PageNode, PageStoreSpec};
+use crate::services::{PageOptions, PageService, Prepare, StoreMedium};
+use rackweave_controller::PageNode;
 use rackweave_endpoint::page_store::directory::conformance::{self, FRAMES, NODES, PAGES, World};
 use rackweave_endpoint::page_store::directory::{Channel, Directory, Op, Reply, Ticket};
 use rackweave_target::MemoryBackend;
@@ -38,25 +38,25 @@ impl Racked {
         let rack = EmbeddedRack::new(&config).unwrap();
         let (storage, memory) = (NodeId(NODES as u16), NodeId(NODES as u16 + 1));
         let blocks = PAGES * u64::from(PAGE / BLOCK);
-        let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
-        rack.add_target(storage, TargetOptions::default(), vec![namespace])
-            .unwrap();
         let node = |at: usize| PageNode {
             node: NodeId(at as u16),
             frames: FRAMES,
             workers: 1,
             slots: 4,
         };
-        let store = PageStoreSpec {
-            target: storage,
-            nsid: 1,
-            block_size: BLOCK,
-            pages: PAGES,
+        let options = PageOptions {
+            nodes: (0..NODES).map(node).collect(),
+            indexed: Some(indexed),
+            fallback: Some(memory),
+            prepare: Prepare::Leave,
+            ..PageOptions::default()
         };
-        let nodes = (0..NODES).map(node).collect();
-        let mut spec = rack.page_spec(nodes, vec![store], Some(memory));
-        spec.indexed = indexed;
-        rack.create_pages(spec).unwrap();
+        let store = StoreMedium {
+            name: "memory".into(),
+            node: storage,
+            backend: Box::new(MemoryBackend::new(BLOCK, blocks)),
+        };
+        PageService::with_stores(&rack, &options, vec![store]).unwrap();
         let ends = (0..NODES).map(|at| rack.page_ends(NodeId(at as u16)).unwrap());
         let (channels, frames) = ends
             .map(|ends| (Channel::new(ends.channels[0].clone()), ends.frames))

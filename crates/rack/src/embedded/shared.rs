@@ -6,6 +6,7 @@
 //! whoever holds it is driving that machine. The controller takes one lock at a time; nobody holds
 //! two machines.
 
+use super::tasks::Tasks;
 use crate::awake::{Credit, NEVER, Place, span, try_lock};
 use crate::build::{self, Kind, Parts, RackError};
 use crate::config::{FaultSection, RackConfig};
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     credit: Credit,
     sleeping: AtomicUsize,
     sleepers: Mutex<Vec<Thread>>,
+    pub(super) tasks: Tasks,
 }
 
 impl Shared {
@@ -103,6 +105,7 @@ impl Shared {
             credit: Credit::default(),
             sleeping: AtomicUsize::new(0),
             sleepers: Mutex::new(Vec::new()),
+            tasks: Tasks::default(),
         })
     }
 
@@ -276,7 +279,8 @@ impl Shared {
         self.sleeping.fetch_add(1, Ordering::SeqCst);
         // Whoever posted before seeing the count has left traces that this round finds.
         if !self.drive() && !self.stop.load(Ordering::SeqCst) {
-            let limit = Time::from_millis(50);
+            // What a task waits for may have a time of its own, which nobody here knows.
+            let limit = Time::from_millis(if self.tasks.wait() { 1 } else { 50 });
             let span = if index == 0 {
                 self.idle_span(limit)
             } else {
@@ -383,8 +387,11 @@ impl Shared {
         if self.news.load(Ordering::Relaxed) || self.page_alarm.load(Ordering::Relaxed) {
             self.tell_controller();
         }
-        if moved > 0 && self.credit.earn(moved) {
-            self.kick();
+        if moved > 0 {
+            self.tasks.wake();
+            if self.credit.earn(moved) {
+                self.kick();
+            }
         }
         moved
     }

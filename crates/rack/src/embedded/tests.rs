@@ -21,10 +21,15 @@ fn rack(driver_threads: u32, faults: FaultSection) -> EmbeddedRack {
 fn shuffle(rack: &EmbeddedRack, items: u32) {
     let (sources, targets) = ([NodeId(0), NodeId(1)], [NodeId(2), NodeId(3)]);
     let flow = rack
-        .create_flow(rack.flow_spec(&sources, &targets, 1024, 64 << 10))
+        .flow(&sources, &targets)
+        .item_bytes(1024)
+        .ring_bytes(64 << 10)
+        .build()
         .unwrap();
-    let mut producers: Vec<_> = (0..2).flat_map(|at| flow.producers(at).unwrap()).collect();
-    let mut consumers: Vec<_> = (0..2).map(|at| flow.consumer(at).unwrap()).collect();
+    let mut producers: Vec<_> = (0..2)
+        .flat_map(|at| flow.take_producers(at).unwrap())
+        .collect();
+    let mut consumers: Vec<_> = (0..2).map(|at| flow.take_consumer(at).unwrap()).collect();
     let mut left = vec![items; producers.len()];
     let mut ended = [false; 2];
     let (mut received, mut sum) = (0, 0u64);
@@ -56,7 +61,7 @@ fn shuffle(rack: &EmbeddedRack, items: u32) {
                     }
                     Taken::Ended => ended[at] = true,
                     Taken::Empty => {}
-                    Taken::Aborted => panic!("{:?}", rack.flow_state(flow.id)),
+                    Taken::Aborted => panic!("{:?}", flow.state()),
                 }
                 if ended[at] || consumer.peek(1) == Taken::Empty {
                     break;
@@ -157,22 +162,28 @@ fn keys_of_equal_racks_differ() {
 fn a_crash_breaks_the_flow_off_and_tells_the_others() {
     let rack = rack(1, FaultSection::default());
     let flow = rack
-        .create_flow(rack.flow_spec(&[NodeId(0), NodeId(1)], &[NodeId(2)], 64, 4096))
+        .flow(&[NodeId(0), NodeId(1)], &[NodeId(2)])
+        .item_bytes(64)
+        .ring_bytes(4096)
+        .build()
         .unwrap();
     rack.crash_node(NodeId(1));
-    let state = rack.flow_state(flow.id).unwrap();
+    let state = flow.state();
     assert_eq!(format!("{state:?}"), "Aborted(NodeDied(node1))");
-    assert_eq!(flow.consumer(0).unwrap().peek(1), Taken::Aborted);
+    assert_eq!(flow.take_consumer(0).unwrap().peek(1), Taken::Aborted);
 }
 
 #[test]
 fn a_restart_of_the_switch_goes_unnoticed() {
     let rack = rack(1, FaultSection::default());
     let flow = rack
-        .create_flow(rack.flow_spec(&[NodeId(0)], &[NodeId(2)], 64, 4096))
+        .flow(&[NodeId(0)], &[NodeId(2)])
+        .item_bytes(64)
+        .ring_bytes(4096)
+        .build()
         .unwrap();
-    let mut producer = flow.producers(0).unwrap().remove(0);
-    let mut consumer = flow.consumer(0).unwrap();
+    let mut producer = flow.take_producer(0).unwrap();
+    let mut consumer = flow.take_consumer(0).unwrap();
     let progress = rack.progress();
     let (mut pushed, mut popped) = (0u64, 0u64);
     for round in 0..50 {
@@ -200,9 +211,8 @@ fn members_come_and_go_under_threads() {
     const ITEMS: u64 = 20_000;
     for shape in [FlowShape::Balance, FlowShape::Replicate] {
         let rack = rack(1, FaultSection::default());
-        let mut spec = rack.flow_spec(&[NodeId(0), NodeId(1)], &[NodeId(2)], 64, 16 << 10);
-        spec.shape = shape;
-        let mut flow = rack.create_flow(spec).unwrap();
+        let flow = rack.flow([NodeId(0), NodeId(1)], [NodeId(2)]).shape(shape);
+        let mut flow = flow.item_bytes(64).ring_bytes(16 << 10).build().unwrap();
         let take = |consumer: rackweave_endpoint::flow::Consumer| {
             let progress = rack.progress();
             move || {
@@ -225,7 +235,7 @@ fn members_come_and_go_under_threads() {
         };
         let popped = thread::scope(|scope| {
             for at in 0..2 {
-                let mut producer = flow.producers(at).unwrap().remove(0);
+                let mut producer = flow.take_producer(at).unwrap();
                 let progress = rack.progress();
                 scope.spawn(move || {
                     for number in 0..ITEMS {
@@ -236,13 +246,13 @@ fn members_come_and_go_under_threads() {
                     producer.finish();
                 });
             }
-            let mut takers = vec![scope.spawn(take(flow.consumer(0).unwrap()))];
+            let mut takers = vec![scope.spawn(take(flow.take_consumer(0).unwrap()))];
             for node in [3, 0] {
-                let joined = rack.add_consumer(&mut flow, NodeId(node)).unwrap();
-                takers.push(scope.spawn(take(flow.consumer(joined).unwrap())));
+                let joined = flow.add_consumer(NodeId(node)).unwrap();
+                takers.push(scope.spawn(take(flow.take_consumer(joined).unwrap())));
             }
             // It may have ended already; then there is nothing to leave.
-            let _ = rack.remove_consumer(flow.id, 1);
+            let _ = flow.remove_consumer(1);
             let done = takers.into_iter().map(|taker| taker.join().unwrap());
             done.collect::<Vec<_>>()
         });

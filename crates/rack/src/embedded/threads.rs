@@ -50,6 +50,7 @@ fn run(shared: &Shared, index: u32) {
     while !shared.stop.load(Ordering::Relaxed) {
         if !shared.drive() {
             shared.driver_rest(index);
+            shared.tasks.wake();
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use super::connection::MessageConnection;
 use super::stream::{Came, Stream};
-use super::{DialError, Unit};
+use super::{ConnectError, Unit};
 use crate::Rack;
-use rackweave_base::{Duration, Instant, NodeId};
+use core::time::Duration;
+use rackweave_base::{Instant, NodeId};
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::handshake::{Dialer, Step};
 use rackweave_endpoint::messaging::{MessagingConfig, Role};
@@ -26,7 +27,7 @@ pub fn dial(
     address: SocketAddr,
     config: MessagingConfig,
     timeout: Duration,
-) -> Result<MessageConnection, DialError> {
+) -> Result<MessageConnection, ConnectError> {
     let mut dialing = Dialing::start(rack, node, address, config, timeout)?;
     let node = dialing.unit.node.clone();
     wait_until(&node, || dialing.poll())
@@ -60,12 +61,12 @@ impl Dialing {
         address: SocketAddr,
         config: MessagingConfig,
         timeout: Duration,
-    ) -> Result<Self, DialError> {
+    ) -> Result<Self, ConnectError> {
         let unit = Unit::new(rack, node.into(), Role::Compute, config)?;
         let now = unit.node.now();
-        let deadline = now + timeout;
+        let deadline = now + timeout.into();
         let dialer = Dialer::new(now, unit.config.clone(), unit.terms, deadline);
-        let socket = begin(address).map_err(|error| DialError::Connect {
+        let socket = begin(address).map_err(|error| ConnectError::Connect {
             address,
             error: error.into(),
         })?;
@@ -79,7 +80,7 @@ impl Dialing {
     }
 
     /// Does what there is to do, and gives the end when it is there. After that, nothing.
-    pub fn poll(&mut self) -> Option<Result<MessageConnection, DialError>> {
+    pub fn poll(&mut self) -> Option<Result<MessageConnection, ConnectError>> {
         let now = self.unit.node.now();
         if let State::Connecting(socket) = &self.state {
             let connected = match is_connected(socket) {
@@ -95,7 +96,7 @@ impl Dialing {
                 Ok(stream) => self.state = State::Talking(stream),
                 Err(error) => {
                     let address = self.address;
-                    return Some(Err(DialError::Connect { address, error }));
+                    return Some(Err(ConnectError::Connect { address, error }));
                 }
             }
         }
@@ -122,7 +123,7 @@ impl Dialing {
                 let node = self.unit.node.clone();
                 Ok(MessageConnection::new(node, address, connection))
             }
-            Step::Failed(error) => Err(DialError::Handshake { address, error }),
+            Step::Failed(error) => Err(ConnectError::Handshake { address, error }),
         };
         stream.finish();
         self.state = State::Over;

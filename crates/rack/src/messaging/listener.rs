@@ -4,10 +4,11 @@ use super::connection::{MessageConnection, part};
 use super::counters::ListenerCounters;
 use super::quota::{PeerName, PeerQuota, Quotas};
 use super::stream::{Came, Stream};
-use super::{AcceptError, DialError, Dialing, ListenError, PATIENCE, PENDING_MAX, Unit};
+use super::{ConnectError, Dialing, PATIENCE, PENDING_MAX, Unit};
 use crate::Rack;
-use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_control::oldest_of_most;
+use core::time::Duration;
+use rackweave_base::eviction::oldest_of_most;
+use rackweave_base::{Instant, NodeId};
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::handshake::{Greeter, HandshakeError, RefusalCode, Step};
 use rackweave_endpoint::messaging::{CloseReason, MessagingConfig, Prepared, Role};
@@ -87,14 +88,14 @@ impl Listener {
         node: impl Into<NodeId>,
         address: SocketAddr,
         config: MessagingConfig,
-    ) -> Result<Self, ListenError> {
+    ) -> Result<Self, ConnectError> {
         let unit = Unit::new(rack, node.into(), Role::Storage, config)?;
         let bound = TcpListener::bind(address).and_then(|socket| {
             socket.set_nonblocking(true)?;
             let address = socket.local_addr()?;
             Ok((socket, address))
         });
-        let (socket, address) = bound.map_err(|error| ListenError::Bind { address, error })?;
+        let (socket, address) = bound.map_err(|error| ConnectError::Bind { address, error })?;
         Ok(Self {
             socket,
             address,
@@ -153,9 +154,9 @@ impl Listener {
     pub fn connect(
         &mut self,
         mut dialing: Dialing,
-    ) -> Result<(MessageConnection, MessageConnection), DialError> {
+    ) -> Result<(MessageConnection, MessageConnection), ConnectError> {
         let mut dialed = None;
-        let until = self.unit.node.now() + self.patience;
+        let until = self.unit.node.now() + self.patience.into();
         loop {
             self.poll();
             if dialed.is_none() {
@@ -168,7 +169,7 @@ impl Listener {
             }
             if dialed.is_some() && self.unit.node.now() > until {
                 let (address, error) = (self.address, ErrorKind::TimedOut.into());
-                return Err(DialError::Connect { address, error });
+                return Err(ConnectError::Connect { address, error });
             }
             self.unit.node.drive();
         }
@@ -178,16 +179,16 @@ impl Listener {
     ///
     /// # Errors
     /// If none was made in time.
-    pub fn accept(&mut self, timeout: Duration) -> Result<MessageConnection, AcceptError> {
+    pub fn accept(&mut self, timeout: Duration) -> Result<MessageConnection, ConnectError> {
         let node = self.unit.node.clone();
-        let until = node.now() + timeout;
+        let until = node.now() + timeout.into();
         wait_until(&node, || {
             self.poll();
             if let Some(connection) = self.try_accept() {
                 return Some(Ok(connection));
             }
             let late = node.now() >= until;
-            late.then_some(Err(AcceptError::TimedOut { after: timeout }))
+            late.then_some(Err(ConnectError::TimedOut { after: timeout }))
         })
     }
 
@@ -229,7 +230,7 @@ impl Listener {
                 continue;
             };
             let (config, terms) = (self.unit.config.clone(), self.unit.terms);
-            let greeter = Greeter::new(now, config, terms, now + self.patience);
+            let greeter = Greeter::new(now, config, terms, now + self.patience.into());
             if self.pending.len() + self.ready.len() < PENDING_MAX || self.evict(now) {
                 self.pending.push(Pending {
                     stream,
@@ -361,7 +362,7 @@ impl Listener {
         }
         let mut leaving = Leaving {
             stream,
-            until: now + LAST_WORD,
+            until: now + LAST_WORD.into(),
             finished: false,
         };
         if !leaving.is_gone(now) && self.leaving.len() < LEAVING_MAX {

@@ -26,14 +26,15 @@ mod tests;
 
 use crate::build::Address;
 use crate::{Node, Rack};
-use rackweave_base::{Duration, KeyRng, Memory, NodeId};
+use core::time::Duration;
+use rackweave_base::{KeyRng, Memory, NodeId};
 use rackweave_endpoint::messaging::{MessagingConfig, Role, UnitTerms};
 use rackweave_verbs::Mtu;
 
 pub use connection::MessageConnection;
 pub use counters::ListenerCounters;
 pub use dialing::{Dialing, dial};
-pub use error::{AcceptError, DialError, ListenError, UnitError};
+pub use error::ConnectError;
 pub use listener::{Failure, Listener};
 pub use quota::PeerQuota;
 
@@ -58,10 +59,10 @@ impl Unit {
         node: NodeId,
         role: Role,
         config: MessagingConfig,
-    ) -> Result<Self, UnitError> {
+    ) -> Result<Self, ConnectError> {
         let nodes = rack.config().node.len();
         let access = rack.node_here(node);
-        let access = access.ok_or(UnitError::NoSuchNode { node, nodes })?;
+        let access = access.ok_or(ConnectError::NoSuchNode { node, nodes })?;
         config.check(role)?;
         let address = Address::of_node(node);
         let mtu = Mtu::from_bytes(rack.config().nic.mtu).unwrap_or(Mtu::B4096);

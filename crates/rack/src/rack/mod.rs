@@ -8,7 +8,6 @@
 
 mod backend;
 mod builder;
-mod flows;
 mod node;
 mod pages;
 
@@ -51,6 +50,16 @@ pub enum NodeError {
     /// It is in another process.
     #[error("node {0:?} is in another process")]
     Elsewhere(String),
+}
+
+impl NodeError {
+    pub(crate) fn unknown(name: &str, config: &RackConfig) -> Self {
+        let names: Vec<_> = config.node.iter().map(|node| node.name.as_str()).collect();
+        Self::Unknown {
+            name: name.to_owned(),
+            known: names.join(", "),
+        }
+    }
 }
 
 impl Rack {
@@ -107,13 +116,8 @@ impl Rack {
     /// If there is none, or it is in another process.
     pub fn node(&self, name: &str) -> Result<Node, NodeError> {
         let config = self.config();
-        let Some(id) = config.node_named(name) else {
-            let names: Vec<_> = config.node.iter().map(|node| node.name.as_str()).collect();
-            return Err(NodeError::Unknown {
-                name: name.to_owned(),
-                known: names.join(", "),
-            });
-        };
+        let found = config.node_named(name);
+        let id = found.ok_or_else(|| NodeError::unknown(name, config))?;
         self.node_here(id)
             .ok_or_else(|| NodeError::Elsewhere(name.to_owned()))
     }

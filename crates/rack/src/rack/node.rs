@@ -1,6 +1,7 @@
 //! A node that is here.
 
 use core::fmt;
+use core::task::Waker;
 use rackweave_base::{Instant, NodeId};
 use rackweave_verbs::{NodeAccess, Progress, Verbs};
 use std::sync::Arc;
@@ -94,6 +95,10 @@ impl Progress for Node {
 
     fn relax(&self, idle_rounds: u32) {
         self.access.relax(idle_rounds);
+    }
+
+    fn wake_later(&self, waker: &Waker) {
+        self.access.wake_later(waker);
     }
 }
 

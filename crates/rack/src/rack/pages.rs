@@ -13,8 +13,8 @@ use rackweave_target::{Backend, TargetError};
 use rackweave_wire::fabric::page::PageId;
 
 impl Rack {
-    /// Puts an NVMe target with these namespaces behind the NIC of a node that is here. One that is
-    /// there goes, as if its process had been killed.
+    /// Puts an NVMe target with these namespaces behind the NIC of a node that is here, in place of
+    /// one that ended. One that is there goes, as if its process had been killed.
     ///
     /// # Errors
     /// If a namespace makes no sense or the node lacks room.
@@ -29,7 +29,7 @@ impl Rack {
     }
 
     /// What a page directory of these nodes and stores is with this rack's settings.
-    pub fn page_spec(
+    pub(crate) fn page_spec(
         &self,
         nodes: Vec<PageNode>,
         stores: Vec<PageStoreSpec>,
@@ -40,11 +40,8 @@ impl Rack {
         pages::spec(config, timeout, nodes, stores, fallback)
     }
 
-    /// Sets a page directory up.
-    ///
-    /// # Errors
-    /// If the specification makes no sense, or the switch, a node or a target lacks room.
-    pub fn create_pages(&self, spec: PageSpec) -> Result<(), PageSetUpError> {
+    /// Sets a page directory up, for [`PageService`](crate::services::PageService) alone.
+    pub(crate) fn create_pages(&self, spec: PageSpec) -> Result<(), PageSetUpError> {
         self.ask(CreatePages { spec })
     }
 
@@ -63,7 +60,7 @@ impl Rack {
     ///
     /// # Errors
     /// If it lacks room.
-    pub fn rejoin_pages(&self, node: NodeId) -> Result<(), PageSetUpError> {
+    pub(crate) fn rejoin_pages(&self, node: NodeId) -> Result<(), PageSetUpError> {
         self.ask(RejoinPages { node })
     }
 

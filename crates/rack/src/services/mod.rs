@@ -18,6 +18,7 @@
 //! [`EmbeddedRack`]: crate::EmbeddedRack
 //! [`Arc`]: std::sync::Arc
 
+mod call;
 mod index;
 mod pages;
 mod sequencer;
@@ -30,8 +31,8 @@ pub use index::{
     IndexServiceError, KEYS_MAX, VALUE_MAX,
 };
 pub use pages::{
-    BLOCK, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare, StoreInfo,
-    StoreMedium, StoreState, StoresCloseError, WorkerError,
+    BLOCK, CommitError, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare,
+    ReadGuard, StoreInfo, StoreMedium, StoreState, StoresCloseError, WorkerError, WriteGuard,
 };
 pub use sequencer::{
     AttachedSequencer, CounterServer, CounterServerSpec, CounterThread, SequencerCallError,

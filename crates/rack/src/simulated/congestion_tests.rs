@@ -103,15 +103,20 @@ fn incast(congestion_control: bool, items: u64, batch_bytes: u32, seed: u64) -> 
     let mut rack = SimulatedRack::new(&config).unwrap();
     let mut seen = Vec::new();
     for producer in [NodeId(0), NodeId(1)] {
-        let mut spec = rack.flow_spec(&[producer], &[SLOW], ITEM_SIZE as u32, 16 * batch_bytes);
+        let mut spec = rack
+            .flow(&[producer], &[SLOW])
+            .item_bytes(ITEM_SIZE as u32)
+            .ring_bytes(16 * batch_bytes)
+            .spec()
+            .unwrap();
         spec.batch_bytes = batch_bytes;
         let flow = rack.create_flow(spec).unwrap();
         let times = Rc::new(RefCell::new(Vec::new()));
-        let source = Source(flow.producers(0).unwrap().remove(0), items);
+        let source = Source(flow.take_producer(0).unwrap(), items);
         rack.spawn(producer, Box::new(source));
-        let sink = Sink(flow.consumer(0).unwrap(), items, times.clone());
+        let sink = Sink(flow.take_consumer(0).unwrap(), items, times.clone());
         rack.spawn(SLOW, Box::new(sink));
-        seen.push(times);
+        seen.push((times, flow));
     }
     let end = rack.run(Instant::from_nanos(2_000_000_000));
     assert_eq!(end, RunEnd::Done, "seed {seed}: the run comes to its end");
@@ -125,7 +130,10 @@ fn incast(congestion_control: bool, items: u64, batch_bytes: u32, seed: u64) -> 
     let cuts = [NodeId(0), NodeId(1)].map(|node| counter(node, "rp_cnp_handled"));
     let cuts = cuts.into_iter().sum();
     let notified = counter(SLOW, "np_cnp_sent");
-    let seen: Vec<Vec<Instant>> = seen.iter().map(|times| times.borrow().clone()).collect();
+    let seen: Vec<Vec<Instant>> = seen
+        .iter()
+        .map(|(times, _)| times.borrow().clone())
+        .collect();
     let delivered = seen.iter().map(Vec::len).sum::<usize>() as u64;
     let last = seen.iter().map(|times| times.last().copied());
     let both_run = last.map(|at| at.unwrap_or(Instant::ZERO)).min().unwrap();

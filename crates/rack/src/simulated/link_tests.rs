@@ -15,18 +15,22 @@ fn run(config: &RackConfig) -> (SimulatedRack, Duration) {
     let mut rack = SimulatedRack::new(config).unwrap();
     let mut all = Vec::new();
     for (from, to) in [(NodeId(0), NodeId(2)), (NodeId(1), NodeId(3))] {
-        let spec = rack.flow_spec(&[from], &[to], ITEM_BYTES, 64 << 10);
-        let flow = rack.create_flow(spec).unwrap();
+        let flow = rack
+            .flow(&[from], &[to])
+            .item_bytes(ITEM_BYTES)
+            .ring_bytes(64 << 10)
+            .build()
+            .unwrap();
         let seen = Rc::new(RefCell::new(Vec::new()));
-        let producer = flow.producers(0).unwrap().remove(0);
+        let producer = flow.take_producer(0).unwrap();
         rack.spawn(from, Box::new(Source(producer, ITEMS)));
-        let consumer = flow.consumer(0).unwrap();
+        let consumer = flow.take_consumer(0).unwrap();
         rack.spawn(to, Box::new(Sink(consumer, seen.clone())));
-        all.push(seen);
+        all.push((seen, flow));
     }
     let end = rack.run(Instant::from_nanos(10_000_000_000));
     assert_eq!(end, RunEnd::Done);
-    for seen in all {
+    for (seen, _) in all {
         assert_eq!(*seen.borrow(), (1..=ITEMS).rev().collect::<Vec<_>>());
     }
     let took = rack.now() - Instant::ZERO;

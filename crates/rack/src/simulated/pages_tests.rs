@@ -8,8 +8,9 @@ use super::*;
 use crate::config::NodeConfig;
 use crate::config::Role;
 use crate::pages::TargetOptions;
+use crate::services::{PageOptions, PageService, Prepare, StoreMedium};
 use rackweave_base::{Duration, Psn, Rng};
-use rackweave_controller::{PageNode, PageStoreSpec};
+use rackweave_controller::PageNode;
 use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Served,
 };
@@ -62,11 +63,14 @@ impl Actor for Script {
     }
 }
 
+fn ssd(medium: &MemoryBackend) -> Box<dyn rackweave_target::Backend> {
+    let (model, mut rng) = (SsdModel::default(), Rng::new(1));
+    Box::new(SsdBackend::new(medium.clone(), &model, 4, PAGE, &mut rng))
+}
+
+/// In place of one that is there or was.
 fn add_target(rack: &mut SimulatedRack, medium: &MemoryBackend) {
-    let mut rng = Rng::new(1);
-    let ssd = SsdBackend::new(medium.clone(), &SsdModel::default(), 4, PAGE, &mut rng);
-    let namespaces: Vec<Box<dyn rackweave_target::Backend>> = vec![Box::new(ssd)];
-    rack.add_target(NodeId(2), TargetOptions::default(), namespaces)
+    rack.add_target(NodeId(2), TargetOptions::default(), vec![ssd(medium)])
         .unwrap();
 }
 
@@ -100,24 +104,26 @@ impl Bench {
         config.faults.loss = faults;
         config.faults.duplicate = faults;
         config.faults.reorder = faults;
-        let mut rack = SimulatedRack::new(&config).unwrap();
+        let rack = SimulatedRack::new(&config).unwrap();
         let medium = MemoryBackend::new(BLOCK, PAGES * u64::from(PAGE / BLOCK));
-        add_target(&mut rack, &medium);
         let node = |node| PageNode {
             node: NodeId(node),
             frames: FRAMES,
             workers: 1,
             slots: 4,
         };
-        let store = PageStoreSpec {
-            target: NodeId(2),
-            nsid: 1,
-            block_size: BLOCK,
-            pages: PAGES,
+        let options = PageOptions {
+            nodes: vec![node(0), node(1)],
+            indexed: Some(indexed),
+            prepare: Prepare::Leave,
+            ..PageOptions::default()
         };
-        let mut spec = rack.page_spec(vec![node(0), node(1)], vec![store], Some(NodeId(3)));
-        spec.indexed = indexed;
-        rack.create_pages(spec).unwrap();
+        let store = StoreMedium {
+            name: "ssd".into(),
+            node: NodeId(2),
+            backend: ssd(&medium),
+        };
+        PageService::with_stores(&rack, &options, vec![store]).unwrap();
         Self { rack, medium }
     }
 

@@ -49,19 +49,23 @@ fn run(seed: u64, faults: FaultSection, items: u64) -> (Vec<u64>, u64, Duration)
         ..RackConfig::default()
     };
     let mut rack = SimulatedRack::new(&config).unwrap();
-    let spec = rack.flow_spec(&[NodeId(0)], &[NodeId(2)], 1024, 64 << 10);
-    let flow = rack.create_flow(spec).unwrap();
+    let flow = rack
+        .flow(&[NodeId(0)], &[NodeId(2)])
+        .item_bytes(1024)
+        .ring_bytes(64 << 10)
+        .build()
+        .unwrap();
     let seen = Rc::new(RefCell::new(Vec::new()));
     rack.spawn(
         NodeId(0),
-        Box::new(Source(flow.producers(0).unwrap().remove(0), items)),
+        Box::new(Source(flow.take_producer(0).unwrap(), items)),
     );
     rack.spawn(
         NodeId(2),
-        Box::new(Sink(flow.consumer(0).unwrap(), seen.clone())),
+        Box::new(Sink(flow.take_consumer(0).unwrap(), seen.clone())),
     );
     let end = rack.run(Instant::from_nanos(1_000_000_000));
-    assert_eq!(end, RunEnd::Done, "{:?}", rack.flow_state(flow.id));
+    assert_eq!(end, RunEnd::Done, "{:?}", flow.state());
     let seen = seen.borrow().clone();
     (seen, rack.trace_hash(), rack.now() - Instant::ZERO)
 }

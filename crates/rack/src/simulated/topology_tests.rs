@@ -219,13 +219,17 @@ fn flows_go_over_cables_and_outlive_the_restart_of_any_switch() {
         config.faults = BAD;
         let mut rack = SimulatedRack::new(&config).unwrap();
         let (source, target) = (NodeId(0), NodeId(nodes as u16 - 1));
-        let spec = rack.flow_spec(&[source], &[target], 1024, 64 << 10);
-        let flow = rack.create_flow(spec).unwrap();
+        let flow = rack
+            .flow(&[source], &[target])
+            .item_bytes(1024)
+            .ring_bytes(64 << 10)
+            .build()
+            .unwrap();
         let seen = Rc::default();
         let items = 2000;
-        let producer = flow.producers(0).unwrap().remove(0);
+        let producer = flow.take_producer(0).unwrap();
         rack.spawn(source, Box::new(Source(producer, items)));
-        let sink = Sink(flow.consumer(0).unwrap(), Rc::clone(&seen));
+        let sink = Sink(flow.take_consumer(0).unwrap(), Rc::clone(&seen));
         rack.spawn(target, Box::new(sink));
         for at in 0..rack.topology().switches() {
             let end = rack.run(rack.now() + Duration::from_micros(30));
@@ -237,7 +241,7 @@ fn flows_go_over_cables_and_outlive_the_restart_of_any_switch() {
             assert!(rack.restart_switch_at(at).unwrap());
         }
         let end = rack.run(Instant::from_nanos(1_000_000_000));
-        assert_eq!(end, RunEnd::Done, "{:?}", rack.flow_state(flow.id));
+        assert_eq!(end, RunEnd::Done, "{:?}", flow.state());
         assert_eq!(*seen.borrow(), (1..=items).rev().collect::<Vec<_>>());
     }
 }

@@ -10,6 +10,7 @@
 
 mod collect;
 mod flows;
+#[cfg(feature = "hosted")]
 mod hosted;
 mod observer;
 mod split;

@@ -16,10 +16,14 @@ fn rack() -> EmbeddedRack {
 
 /// Moves so many items of 1 KiB from node 0 to node 2.
 fn move_items(rack: &EmbeddedRack, items: u32) {
-    let spec = rack.flow_spec(&[NodeId(0)], &[NodeId(2)], 1024, 64 << 10);
-    let flow = rack.create_flow(spec).expect("there is room");
-    let mut producer = flow.producers(0).expect("it is a flow").remove(0);
-    let mut consumer = flow.consumer(0).expect("it is a flow");
+    let flow = rack
+        .flow(&[NodeId(0)], &[NodeId(2)])
+        .item_bytes(1024)
+        .ring_bytes(64 << 10)
+        .build()
+        .expect("there is room");
+    let mut producer = flow.take_producer(0).expect("it is a flow");
+    let mut consumer = flow.take_consumer(0).expect("it is a flow");
     let mut left = items;
     wait_until(&*rack.progress(), || {
         while left > 0 {
@@ -39,11 +43,11 @@ fn move_items(rack: &EmbeddedRack, items: u32) {
                 Taken::Items(_) => consumer.release(1),
                 Taken::Ended => return Some(()),
                 Taken::Empty => return None,
-                Taken::Aborted => panic!("{:?}", rack.flow_state(flow.id)),
+                Taken::Aborted => panic!("{:?}", flow.state()),
             }
         }
     });
-    while rack.flow_state(flow.id) == Some(rackweave_controller::FlowState::Running) {
+    while flow.state() == rackweave_controller::FlowState::Running {
         rack.progress().drive();
     }
 }

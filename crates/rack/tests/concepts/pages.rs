@@ -6,15 +6,16 @@ use super::guide;
 use super::places::Places;
 use super::story::{Scene, Teller};
 use rackweave_base::{Duration, NodeId, Rng};
-use rackweave_controller::{PageNode, PageStoreSpec};
+use rackweave_controller::PageNode;
 use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Served,
 };
 use rackweave_rack::config::{NodeConfig, Role};
-use rackweave_rack::{Address, RackConfig, RunEnd, SimulatedRack, SsdBackend, TargetOptions};
+use rackweave_rack::services::{PageOptions, PageService, Prepare, StoreMedium};
+use rackweave_rack::{Address, RackConfig, RunEnd, SimulatedRack, SsdBackend};
 use rackweave_sim::SsdModel;
 use rackweave_sim::world::{Actor, Context, Step};
-use rackweave_target::{Backend, MemoryBackend};
+use rackweave_target::MemoryBackend;
 use rackweave_wire::fabric::page::header::VOID;
 use rackweave_wire::fabric::page::{
     Completion, Operation, PageHeader, PageId, Request, Response, Source,
@@ -70,23 +71,23 @@ fn rack() -> SimulatedRack {
     let medium = MemoryBackend::new(BLOCK, PAGES * u64::from(PAGE / BLOCK));
     let model = SsdModel::default();
     let ssd = SsdBackend::new(medium, &model, 1, PAGE, &mut Rng::new(1));
-    let namespaces: Vec<Box<dyn Backend>> = vec![Box::new(ssd)];
-    rack.add_target(STORAGE, TargetOptions::default(), namespaces)
-        .unwrap();
     let node = |node| PageNode {
         node: NodeId(node),
         frames: 8,
         workers: 1,
         slots: SLOTS,
     };
-    let store = PageStoreSpec {
-        target: STORAGE,
-        nsid: 1,
-        block_size: BLOCK,
-        pages: PAGES,
+    let options = PageOptions {
+        nodes: vec![node(0), node(1)],
+        prepare: Prepare::Leave,
+        ..PageOptions::default()
     };
-    let spec = rack.page_spec(vec![node(0), node(1)], vec![store], None);
-    rack.create_pages(spec).unwrap();
+    let store = StoreMedium {
+        name: "ssd".into(),
+        node: STORAGE,
+        backend: Box::new(ssd),
+    };
+    PageService::with_stores(&rack, &options, vec![store]).unwrap();
     rack
 }
 

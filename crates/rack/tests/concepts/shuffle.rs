@@ -8,6 +8,7 @@ use super::guide;
 use super::places::Places;
 use super::story::{Scene, Teller};
 use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_controller::ask::SetWeight;
 use rackweave_controller::{FlowRings, RegionName, Ring};
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::{Address, RackConfig, RunEnd, SimulatedRack};
@@ -49,14 +50,16 @@ fn rack() -> SimulatedRack {
 
 fn create(rack: &mut SimulatedRack) -> FlowRings {
     let nodes = [0, 1, 2, 3].map(NodeId);
-    let spec = rack.flow_spec(&nodes[..2], &nodes[2..], ITEM, 8 * ITEM);
+    let flow = rack.flow(&nodes[..2], &nodes[2..]).item_bytes(ITEM);
+    let spec = flow.ring_bytes(8 * ITEM).spec().unwrap();
     let mut made = None;
     rack.control(|controller, site| {
         made = Some(controller.create_flow(site, spec.clone()).unwrap());
     });
     let (id, rings) = made.expect("it was made");
     // It has none and stays without; but now the rack knows that the switch has something to do.
-    rack.set_weight(id, None).unwrap();
+    let weight = None;
+    rack.ask(SetWeight { flow: id, weight }).unwrap();
     rings
 }
 

@@ -11,6 +11,7 @@ mod pages;
 mod rpc;
 mod sequencers;
 mod serialised;
+mod tasks;
 
 use rackweave_base::Duration;
 use rackweave_rack::{Rack, RackConfig};
@@ -83,9 +84,13 @@ macro_rules! conforms {
 conforms! {
     nodes: are_found_by_name, a_wait_ends_when_it_should, queue_pairs_are_connected;
     flows: a_shuffle_brings_each_item_once, replicas_see_one_order, members_come_and_go,
-        one_that_is_closed_says_so;
+        one_that_is_closed_says_so, one_that_is_dropped_is_closed, each_end_has_one_owner,
+        what_cannot_be_is_refused;
     pages: what_one_node_changes_another_reads, a_latch_keeps_others_out_for_as_long_as_they_wait,
-        pages_are_allocated_and_freed, a_closed_store_is_found_closed;
+        pages_are_allocated_and_freed, a_closed_store_is_found_closed,
+        a_change_that_was_not_taken_is_an_error, a_guard_that_is_dropped_publishes_its_change,
+        a_worker_does_not_wait_for_itself;
+    tasks: tasks_change_a_page_in_turn, a_task_waits_no_longer_than_it_says;
     index: operations_say_what_was_there, the_three_ways_read_the_same, keys_move,
         an_endpoint_that_died_says_so, datagrams_are_answered, one_that_went_leaves_its_place;
     sequencers: no_number_comes_twice, each_counts_for_itself,

@@ -16,9 +16,9 @@ fn connect(storage: &Rack, compute: &Rack) -> (Ends, Ends) {
     let at = storage.node("storage0").expect("it is here");
     let address = ([127, 0, 0, 1], 0).into();
     let mut listener = Listener::bind(storage, &at, address, config.clone()).expect("a free port");
-    listener.set_patience(AMPLE);
+    listener.set_patience(AMPLE.into());
     let from = compute.node("compute0").expect("it is here");
-    let dialing = Dialing::start(compute, &from, listener.local_addr(), config, AMPLE);
+    let dialing = Dialing::start(compute, &from, listener.local_addr(), config, AMPLE.into());
     let (dialed, accepted) = listener
         .connect(dialing.expect("it begins"))
         .expect("both are of this rack");

@@ -1,16 +1,16 @@
 //! Pages.
 
 use crate::AMPLE;
-use rackweave_base::Duration;
-use rackweave_endpoint::page_store::{AllocateError, Mode};
+use core::time::Duration;
+use rackweave_endpoint::page_store::{AllocateError, FixError};
 use rackweave_rack::Rack;
 use rackweave_rack::services::{
-    PageError, PageOptions, PageService, PageWorker, Prepare, StoreState,
+    CommitError, PageError, PageOptions, PageService, PageWorker, Prepare, StoreState,
 };
 
 fn service(rack: &Rack) -> PageService {
     let options = PageOptions {
-        time_limit: AMPLE,
+        time_limit: AMPLE.into(),
         ..PageOptions::default()
     };
     PageService::new(rack, &options).expect("there is room")
@@ -23,49 +23,49 @@ fn worker(rack: &Rack, pages: &PageService, name: &str) -> PageWorker {
 
 pub fn what_one_node_changes_another_reads(rack: &Rack) {
     let pages = service(rack);
-    let mut here = worker(rack, &pages, "compute0");
-    let mut there = worker(rack, &pages, "compute1");
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
     let page = here.allocate().expect("a page is free");
     for round in 1..20u64 {
         let (writer, reader) = match round % 2 {
-            0 => (&mut here, &mut there),
-            _ => (&mut there, &mut here),
+            0 => (&here, &there),
+            _ => (&there, &here),
         };
         let changed = writer.change(page, |bytes| {
             bytes[..8].copy_from_slice(&round.to_le_bytes())
         });
         assert_eq!(changed, Ok(()));
-        assert_eq!(reader.read(page, |bytes| bytes.u64_le(0)), Ok(round));
+        assert_eq!(reader.read(page).map(|it| it.data().u64_le(0)), Ok(round));
     }
-    let old = there.fix(page, Mode::Shared).expect("it is there");
+    let old = there.read(page).expect("it is there");
     assert_eq!(here.change(page, |bytes| bytes[0] = 99), Ok(()));
-    assert_eq!(there.validate(&old), Ok(false), "there is a newer one");
+    assert_eq!(old.is_newest(), Ok(false), "there is a newer one");
     assert_eq!(old.data().u64_le(0), 19, "a guard's page stays as it is");
     assert_eq!(rack.lost_pages(), []);
 }
 
 pub fn a_latch_keeps_others_out_for_as_long_as_they_wait(rack: &Rack) {
     let pages = service(rack);
-    let mut here = worker(rack, &pages, "compute0");
-    let mut there = worker(rack, &pages, "compute1");
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
     let page = here.allocate().expect("a page is free");
-    let latch = here.fix(page, Mode::Exclusive).expect("nobody has it");
+    let latch = here.write(page).expect("nobody has it");
     let after = Duration::from_millis(5);
-    let late = there.fix_within(page, Mode::Exclusive, after);
+    let late = there.write_within(page, after);
     let Err(error) = late else {
         panic!("two have the latch");
     };
     assert_eq!(error, PageError::TimedOut { page, after });
     drop(latch);
     here.settle().expect("the directory answers");
-    let latch = there.fix(page, Mode::Exclusive).expect("it is free");
-    assert_eq!(there.unfix(latch), Ok(()));
+    let latch = there.write(page).expect("it is free");
+    assert_eq!(latch.commit(), Ok(()));
 }
 
 pub fn pages_are_allocated_and_freed(rack: &Rack) {
     let pages = service(rack);
-    let mut here = worker(rack, &pages, "compute0");
-    let mut there = worker(rack, &pages, "compute1");
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
     let first = here.allocate().expect("a page is free");
     let second = there.allocate().expect("a page is free");
     assert_ne!(first, second);
@@ -74,25 +74,85 @@ pub fn pages_are_allocated_and_freed(rack: &Rack) {
     let again = there.free(first);
     assert_eq!(again, Err(AllocateError::NotInUse(first)));
     let next = there.allocate().expect("a page is free");
-    assert_eq!(there.read(next, |bytes| bytes.is_all(0)), Ok(true));
+    assert_eq!(there.read(next).map(|it| it.data().is_all(0)), Ok(true));
 }
 
 pub fn a_closed_store_is_found_closed(rack: &Rack) {
     let options = PageOptions {
         prepare: Prepare::Format,
-        time_limit: AMPLE,
+        time_limit: AMPLE.into(),
         ..PageOptions::default()
     };
     let pages = PageService::new(rack, &options).expect("there is room");
     assert_eq!(pages.stores()[0].found, StoreState::Formatted);
-    let mut here = worker(rack, &pages, "compute0");
+    let here = worker(rack, &pages, "compute0");
     let page = here.allocate().expect("a page is free");
     assert_eq!(here.change(page, |bytes| bytes[0] = 5), Ok(()));
     assert!(pages.close().is_err(), "a worker is in use");
     drop(here);
     assert_eq!(pages.close(), Ok(()));
-    let mut there = worker(rack, &pages, "compute1");
-    assert_eq!(there.read(page, |bytes| bytes.array(0)), Ok([5]));
+    let there = worker(rack, &pages, "compute1");
+    assert_eq!(there.read(page).map(|it| it.data().array(0)), Ok([5]));
     let second = PageService::new(rack, &options);
     assert!(second.is_err(), "a rack has its pages once");
+}
+
+pub fn a_change_that_was_not_taken_is_an_error(rack: &Rack) {
+    let pages = service(rack);
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
+    let [committed, dropped] = [(); 2].map(|()| there.allocate().expect("a page is free"));
+    let mut guard = here.write(committed).expect("nobody has it");
+    guard.data_mut().write(0, &[1]);
+    let mut forgotten = here.write(dropped).expect("nobody has it");
+    forgotten.data_mut().write(0, &[1]);
+    // Its latches are others' from now on, and it has not heard of that.
+    rack.declare_dead(here.node());
+    assert_eq!(there.change(committed, |bytes| bytes[0] = 2), Ok(()));
+    let error = guard.commit().expect_err("another node has the latch");
+    assert!(matches!(
+        error,
+        CommitError::Superseded(_) | CommitError::Fenced(_)
+    ));
+    assert_eq!(here.losses(), [], "who commits is told");
+    drop(forgotten);
+    assert_eq!(here.settle(), Ok(()));
+    let losses: Vec<_> = here.losses().iter().map(|loss| loss.page).collect();
+    assert_eq!(losses, [dropped]);
+    let data = |page| there.read(page).map(|it| it.data().array(0));
+    assert_eq!((data(committed), data(dropped)), (Ok([2]), Ok([0])));
+}
+
+pub fn a_guard_that_is_dropped_publishes_its_change(rack: &Rack) {
+    let pages = service(rack);
+    let here = worker(rack, &pages, "compute0");
+    let there = worker(rack, &pages, "compute1");
+    let page = here.allocate().expect("a page is free");
+    let mut guard = here.write(page).expect("nobody has it");
+    guard.data_mut().write(0, &[7]);
+    let version = guard.version();
+    drop(guard);
+    assert_eq!(here.settle(), Ok(()));
+    let read = there.read(page).expect("the latch is open");
+    assert_eq!((read.data().u64_le(0), read.version()), (7, version + 1));
+    drop(read);
+    // What was not changed gets no version.
+    let guard = here.write(page).expect("nobody has it");
+    assert_eq!(guard.commit(), Ok(()));
+    assert_eq!(there.read(page).map(|it| it.version()), Ok(version + 1));
+    assert_eq!(here.losses(), []);
+}
+
+pub fn a_worker_does_not_wait_for_itself(rack: &Rack) {
+    let pages = service(rack);
+    let here = worker(rack, &pages, "compute0");
+    let page = here.allocate().expect("a page is free");
+    let conflict = || Err(PageError::Fix(FixError::Conflict(page)));
+    let latch = here.write(page).expect("nobody has it");
+    assert_eq!(here.read(page).map(drop), conflict());
+    assert_eq!(here.write(page).map(drop), conflict());
+    assert_eq!(latch.commit(), Ok(()));
+    let (first, second) = (here.read(page), here.read(page));
+    assert!(first.is_ok() && second.is_ok(), "many may read");
+    assert_eq!(here.restore(page).map(drop), conflict());
 }

@@ -161,8 +161,12 @@ fn services_between_two_processes_with_a_node_each() {
     let refused = IndexService::new(&asking, &options).expect_err("its node is elsewhere");
     assert!(refused.to_string().contains("node0"), "{refused}");
 
-    let flow = serving.create_flow(serving.flow_spec(&[storage], &[compute], 64, 1 << 12));
+    let flow = serving
+        .flow(&[storage], &[compute])
+        .item_bytes(64)
+        .ring_bytes(1 << 12)
+        .build();
     let flow = flow.expect("there is room");
-    assert!(flow.producers(0).is_ok(), "it is here");
-    assert_eq!(flow.consumer(0).unwrap_err(), RingError::NotHere);
+    assert!(flow.take_producers(0).is_ok(), "it is here");
+    assert_eq!(flow.take_consumer(0).unwrap_err(), RingError::NotHere);
 }

@@ -1,6 +1,7 @@
 //! What a namespace's blocks lie in.
 
 pub(crate) mod double_write;
+#[cfg(feature = "files")]
 pub(crate) mod file;
 pub(crate) mod memory;
 #[cfg(test)]

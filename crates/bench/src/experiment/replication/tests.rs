@@ -52,5 +52,5 @@ fn producers_share_a_consumer() {
 fn a_flow_that_does_not_replicate_is_refused() {
     // An ordinary flow has a ring per producer and consumer.
     let error = measured(&plan(1, 2, 10), 9).unwrap_err();
-    assert!(error.to_string().contains("2 rings"), "{error}");
+    assert!(error.to_string().contains("has 2 ends"), "{error}");
 }

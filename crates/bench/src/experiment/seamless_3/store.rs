@@ -2,26 +2,23 @@
 
 use super::traffic::{Stream, Traffic};
 use super::{Load, Seen};
+use crate::experiment::drive::failed;
 use crate::experiment::seamless_4::metered::Metered;
-use crate::experiment::seamless_4::testbed::{self, Directory, PAGE_BYTES, SERVER};
+use crate::experiment::seamless_4::testbed::{self, Directory};
 use crate::experiment::{ExperimentError, Run, shuffle};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::PageNode;
 use rackweave_endpoint::page_store::directory::Channel;
-use rackweave_endpoint::page_store::{Fix, Mode, Pool, PoolConfig, Statistics, Worker};
-use rackweave_rack::{RackConfig, RunEnd, SimulatedRack};
+use rackweave_endpoint::page_store::{Fix, Mode, PoolConfig, Statistics, Worker};
+use rackweave_rack::{RackConfig, SimulatedRack};
 use rackweave_sim::Category;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_wire::fabric::page::PageId;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Requests of a worker beside its lookups: pages that leave the pool.
 const BACKGROUND_SLOTS: u16 = 8;
-
-/// Virtual time between two looks at the user's wish to stop.
-const SLICE: Duration = Duration::from_micros(500);
 
 /// What the workers have seen.
 #[derive(Default)]
@@ -152,37 +149,29 @@ pub fn run_pages(
     traffic: &Traffic,
     indexed: u64,
 ) -> Result<Seen, ExperimentError> {
-    let failed = |error: &dyn core::fmt::Display| ExperimentError::Run(error.to_string());
     let slots = load.depth * 2 + BACKGROUND_SLOTS;
     let mut rack = SimulatedRack::new(&config(load, slots, run.seed))?;
-    let store = testbed::add_storage(&mut rack, load.pages, run.seed)?;
     let members = (0..load.nodes).map(|node| PageNode {
         node: NodeId(node),
         frames: load.frames,
         workers: load.workers,
         slots,
     });
-    let mut spec = rack.page_spec(members.collect(), vec![store], Some(SERVER));
-    spec.indexed = indexed.min(load.pages);
-    rack.create_pages(spec)?;
+    let pages = testbed::add_pages(&rack, members.collect(), load.pages, indexed, run.seed)?;
     let from = rack.now() + load.warm_up;
     let window = (from, from + load.window);
     let tally = Rc::new(RefCell::new(Tally::default()));
     let mut number = 0;
     for node in (0..load.nodes).map(NodeId) {
-        let ends = rack
-            .page_ends(node)
-            .ok_or_else(|| failed(&"a node is dead"))?;
-        let config = PoolConfig {
-            // As for the baseline, what the bytes of a page cost is not modelled.
-            checksums: false,
-            ..PoolConfig::new(node.0, PAGE_BYTES, load.frames)
-        };
-        let pool = Pool::new(ends.frames, config).map_err(|error| failed(&error))?;
-        for parts in ends.channels {
+        // As for the baseline, what the bytes of a page cost is not modelled.
+        let pool = |pool: &mut PoolConfig| (pool.checksums, pool.seed) = (false, 1);
+        let workers = pages.polled_workers(node, pool);
+        for worker in workers.map_err(|error| failed("workers", error))? {
             let reader = Reader {
-                worker: Worker::new(Arc::clone(&pool), Channel::new(parts)),
-                stream: traffic.stream(number).map_err(|error| failed(&error))?,
+                worker,
+                stream: traffic
+                    .stream(number)
+                    .map_err(|error| failed("a stream", error))?,
                 depth: usize::from(load.depth),
                 fixes: Vec::new(),
                 work: load.work,
@@ -194,7 +183,7 @@ pub fn run_pages(
             number += 1;
         }
     }
-    drive(run, share, &mut rack, window, &tally)?;
+    shuffle::drive(&mut rack, run, share, &|| tally.borrow().failure.clone())?;
     let tally = tally.borrow();
     let pages = tally.pages;
     let fixes = pages.fixes.max(1) as f64;
@@ -205,29 +194,6 @@ pub fn run_pages(
         storage: (pages.storage_indexed + pages.storage_fallback) as f64 / fixes,
         drops: shuffle::traffic(&rack).drops,
     })
-}
-
-fn drive(
-    run: &mut Run<'_>,
-    share: f64,
-    rack: &mut SimulatedRack,
-    (_, until): (Instant, Instant),
-    tally: &RefCell<Tally>,
-) -> Result<(), ExperimentError> {
-    loop {
-        let end = rack.run(rack.now() + SLICE);
-        if let Some(failure) = tally.borrow().failure.clone() {
-            return Err(ExperimentError::Run(failure));
-        }
-        if !(run.progress)(share) {
-            return Err(ExperimentError::Interrupted);
-        }
-        match end {
-            RunEnd::Done => return Ok(()),
-            RunEnd::Deadline | RunEnd::Control(_) if rack.now() < until + SLICE * 10 => {}
-            _ => return Err(ExperimentError::Run("nothing moves any more".into())),
-        }
-    }
 }
 
 /// The testbed; each worker may have `slots` requests under way.

@@ -5,10 +5,12 @@ use super::filler::Filler;
 use super::testbed::{self, Directory, PAGE_BYTES, SERVER, THREADS};
 use super::worker::{ENTRY_BYTES, Looks, Pace, Pages, Tally, Task, Want, Worker};
 use crate::baseline::set_up::{self, Station};
+use crate::experiment::drive::failed;
+use crate::experiment::shuffle::{drive, traffic};
 use crate::experiment::{ExperimentError, Run};
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, Instant, NodeId, Rng};
-use rackweave_controller::{PageNode, PageSetUpError};
+use rackweave_controller::PageNode;
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_rack::{PageEnds, RackConfig, RunEnd, SimulatedRack};
 use rackweave_workload::ycsb::{LatencyRecorder, PoissonSchedule, Scatter};
@@ -87,16 +89,6 @@ pub enum Load {
     Closed(usize),
 }
 
-fn failed(what: &str, error: impl core::fmt::Display) -> ExperimentError {
-    ExperimentError::Run(format!("{what}: {error}"))
-}
-
-impl From<PageSetUpError> for ExperimentError {
-    fn from(error: PageSetUpError) -> Self {
-        failed("the page directory could not be set up", error)
-    }
-}
-
 impl PageRack {
     /// Builds the rack and fills the passive node's memory.
     ///
@@ -104,9 +96,8 @@ impl PageRack {
     /// If the rack cannot be built, or the user wishes to stop.
     pub fn new(run: &mut Run<'_>, share: f64, shape: Shape) -> Result<Self, ExperimentError> {
         let config = config(run.seed, shape);
-        let mut rack = SimulatedRack::new(&config)?;
+        let rack = SimulatedRack::new(&config)?;
         let all = u64::from(shape.held) + shape.cold;
-        let store = testbed::add_storage(&mut rack, all, run.seed)?;
         let nodes = vec![
             PageNode {
                 node: ASKING,
@@ -121,9 +112,7 @@ impl PageRack {
                 slots: FILL_DEPTH,
             },
         ];
-        let mut spec = rack.page_spec(nodes, vec![store], Some(SERVER));
-        spec.indexed = shape.indexed.min(all);
-        rack.create_pages(spec)?;
+        testbed::add_pages(&rack, nodes, all, shape.indexed, run.seed)?;
         let lost = || ExperimentError::Run("a node is dead".into());
         let ends = rack.page_ends(ASKING).ok_or_else(lost)?;
         let mut made = Self {
@@ -157,31 +146,7 @@ impl PageRack {
             failure: failure.clone(),
         };
         self.rack.spawn(PASSIVE, Box::new(filler));
-        self.drive(run, share, &|| failure.borrow().clone())
-    }
-
-    /// Runs until all programs have ended.
-    fn drive(
-        &mut self,
-        run: &mut Run<'_>,
-        share: f64,
-        failure: &dyn Fn() -> Option<String>,
-    ) -> Result<(), ExperimentError> {
-        let deadline = self.rack.now() + TIME_MAX;
-        loop {
-            let end = self.rack.run(self.rack.now() + SLICE);
-            if let Some(failure) = failure() {
-                return Err(ExperimentError::Run(failure));
-            }
-            if !(run.progress)(share) {
-                return Err(ExperimentError::Interrupted);
-            }
-            match end {
-                RunEnd::Done => return Ok(()),
-                RunEnd::Deadline | RunEnd::Control(_) if self.rack.now() < deadline => {}
-                _ => return Err(ExperimentError::Run("nothing moves any more".into())),
-            }
-        }
+        drive(&mut self.rack, run, share, &|| failure.borrow().clone())
     }
 
     /// Asks for pages for `counted`, after a tenth of that; ends when all requests have.
@@ -225,7 +190,7 @@ impl PageRack {
             indexed: tally.indexed as f64 / due as f64,
             refused: tally.refused,
             link_busy,
-            drops: crate::experiment::shuffle::traffic(&self.rack).drops,
+            drops: traffic(&self.rack).drops,
         })
     }
 

@@ -1,12 +1,14 @@
 //! The testbed of the Seamless paper: two compute nodes, a storage node, a memory server, and a
 //! switch whose page table is as large as is asked for.
 
-use super::blank::{BLOCK_BYTES, BlankBackend};
+use super::blank::BlankBackend;
 use crate::experiment::ExperimentError;
+use crate::experiment::drive::failed;
 use rackweave_base::{NodeId, Rng};
-use rackweave_controller::PageStoreSpec;
+use rackweave_controller::PageNode;
 use rackweave_rack::config::{BudgetName, NodeConfig, Role};
-use rackweave_rack::{RackConfig, SimulatedRack, SsdBackend, TargetOptions};
+use rackweave_rack::services::{PageOptions, PageService, Prepare, StoreMedium};
+use rackweave_rack::{Rack, RackConfig, SsdBackend, TargetOptions};
 use rackweave_sim::SsdModel;
 
 /// Bytes of a page. Source: seamless, section 3.
@@ -68,27 +70,35 @@ pub fn config(seed: u64, directory: Directory) -> RackConfig {
     config
 }
 
-/// Gives the storage node its SSDs, with so many pages that hold nothing but their number.
+/// Gives the rack pages at these nodes, the first `indexed` of them in the switch. They hold nothing
+/// but their number, on the storage node's SSDs.
 ///
 /// # Errors
-/// If there is no such node, or it has an NVMe target already.
-pub fn add_storage(
-    rack: &mut SimulatedRack,
+/// If the rack has no room for them.
+pub fn add_pages(
+    rack: &Rack,
+    nodes: Vec<PageNode>,
     pages: u64,
+    indexed: u64,
     seed: u64,
-) -> Result<PageStoreSpec, ExperimentError> {
+) -> Result<PageService, ExperimentError> {
     let mut rng = Rng::new(seed).fork("page rack");
     let blank = BlankBackend::new(pages, PAGE_BYTES);
     let ssds = SsdBackend::new(blank, &SsdModel::default(), SSDS, PAGE_BYTES, &mut rng);
-    let options = TargetOptions {
-        commands: NVME_DEPTH,
+    let store = StoreMedium {
+        name: "blank".into(),
+        node: STORAGE,
+        backend: Box::new(ssds),
     };
-    rack.add_target(STORAGE, options, vec![Box::new(ssds)])
-        .map_err(|error| ExperimentError::Run(format!("the NVMe target: {error}")))?;
-    Ok(PageStoreSpec {
-        target: STORAGE,
-        nsid: 1,
-        block_size: BLOCK_BYTES,
-        pages,
-    })
+    let options = PageOptions {
+        nodes,
+        indexed: Some(indexed.min(pages)),
+        fallback: Some(SERVER),
+        target: TargetOptions {
+            commands: NVME_DEPTH,
+        },
+        prepare: Prepare::Leave,
+        ..PageOptions::default()
+    };
+    PageService::with_stores(rack, &options, vec![store]).map_err(|error| failed("pages", error))
 }

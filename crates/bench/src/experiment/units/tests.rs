@@ -87,8 +87,12 @@ fn a_unit_may_come_while_the_flow_runs() {
     let mut rack = Rack::new(&table, 1, 2, 5).unwrap();
     let (from, to) = (rack.producers(), [rack.unit_node(0), rack.unit_node(1)]);
     let simulated = rack.simulated();
-    let spec = simulated.flow_spec(&from, &to, ITEM_SIZE, RING_BYTES);
-    let flow = simulated.create_flow(spec).unwrap();
+    let flow = simulated
+        .flow(&from, &to)
+        .item_bytes(ITEM_SIZE)
+        .ring_bytes(RING_BYTES)
+        .build()
+        .unwrap();
     simulated.at(late, 7);
     rack.feed(&flow).unwrap();
     rack.take(&flow, 0, to[0], UnitModel::gpu_v100(), &STATIC)

@@ -67,28 +67,33 @@ pub(super) fn play(
         .phases
         .first()
         .map_or([None; 3], |phase| phase.weights);
-    let mut ids = Vec::new();
+    let mut flows = Vec::new();
     let arrivals: [Arrivals; 3] = Default::default();
     for at in 0..3 {
         let ring = script.batch_bytes * RING_BATCHES;
-        let mut spec = rack.flow_spec(&[ENDS.0], &[ENDS.1], ITEM_SIZE, ring);
-        (spec.batch_bytes, spec.weight) = (script.batch_bytes, first[at]);
+        let mut spec = rack
+            .flow([ENDS.0], [ENDS.1])
+            .item_bytes(ITEM_SIZE)
+            .ring_bytes(ring)
+            .weight(first[at])
+            .spec()?;
+        spec.batch_bytes = script.batch_bytes;
         let flow = rack.create_flow(spec)?;
-        ids.push(flow.id);
         let source = Source {
-            ring: flow.producers(0).map_err(|error| failed(&error))?.remove(0),
+            ring: flow.take_producer(0).map_err(|error| failed(&error))?,
             demand: script.demands[at],
             items: 0,
             failure: failure.clone(),
         };
         let sink = Sink {
-            ring: flow.consumer(0).map_err(|error| failed(&error))?,
+            ring: flow.take_consumer(0).map_err(|error| failed(&error))?,
             bytes: 0,
             arrivals: arrivals[at].clone(),
             failure: failure.clone(),
         };
         rack.spawn(ENDS.0, Box::new(source));
         rack.spawn(ENDS.1, Box::new(sink));
+        flows.push(flow);
     }
     let all: f64 = script
         .phases
@@ -97,8 +102,8 @@ pub(super) fn play(
         .sum();
     let mut end = Instant::ZERO;
     for phase in &script.phases {
-        for (&id, weight) in ids.iter().zip(phase.weights) {
-            rack.set_weight(id, weight)?;
+        for (flow, weight) in flows.iter().zip(phase.weights) {
+            flow.set_weight(weight)?;
         }
         end += phase.length;
         while rack.now() < end {

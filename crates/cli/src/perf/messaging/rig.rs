@@ -2,7 +2,8 @@
 
 use super::source::{self, SOURCE_BYTES, Source};
 use crate::outcome::CliError;
-use rackweave_base::{Duration, NodeId};
+use core::time::Duration;
+use rackweave_base::NodeId;
 use rackweave_endpoint::flow::wait_until;
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender, MessagingConfig};
 use rackweave_rack::messaging::{Dialing, Listener, MessageConnection};

@@ -1,19 +1,18 @@
 //! The measurements: pages from a node's memory, pages from an SSD, hits.
 
-use super::rig::{BLOCK, READER, Rig, page};
+use super::rig::{READER, Rig, page};
 use crate::globals::Globals;
 use crate::outcome::CliError;
 use hdrhistogram::Histogram;
 use rackweave_base::{Instant, Memory, Rng};
-use rackweave_endpoint::page_store::directory::{Answer, Channel, Mode, Op};
-use rackweave_endpoint::page_store::{PageStore, Pool, PoolConfig, Worker};
+use rackweave_endpoint::page_store::directory::{Answer, Mode, Op};
 use rackweave_rack::RackConfig;
+use rackweave_rack::services::BLOCK;
 use rackweave_target::{
     Backend, DoubleWrite, FileBackend, FileOptions, Io, IoKind, MemoryBackend, Place,
 };
 use rackweave_wire::fabric::page::Source;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Pages per second, and how many of them came from where they should.
@@ -213,17 +212,9 @@ pub fn hits(
     let namespace = Box::new(MemoryBackend::new(BLOCK, blocks));
     let rig = Rig::new(config, page_size, true, 64, namespace)?;
     globals.live.watch(rig.rack.observer());
-    let ends = rig.rack.page_ends(READER).expect("it was just made");
-    let pool = PoolConfig::new(READER.0, page_size, ends.count);
-    let pool = Pool::new(ends.frames, pool).map_err(CliError::run)?;
-    let worker = Worker::new(pool, Channel::new(ends.channels[0].clone()));
-    let mut store = PageStore::new(worker, Arc::new(rig.rack.node_at(READER)));
+    let worker = rig.service.worker(READER).map_err(CliError::run)?;
     for index in 0..PAGES {
-        drop(
-            store
-                .fix(page(index), Mode::Shared)
-                .map_err(CliError::run)?,
-        );
+        drop(worker.read(page(index)).map_err(CliError::run)?);
     }
     let mut histogram = Histogram::new(3).expect("three digits are possible");
     let (mut rng, started) = (Rng::new(7), std::time::Instant::now());
@@ -231,7 +222,7 @@ pub fn hits(
         for _ in 0..64 {
             let page = page(rng.below(PAGES));
             let asked = std::time::Instant::now();
-            let guard = store.fix(page, Mode::Shared).map_err(CliError::run)?;
+            let guard = worker.read(page).map_err(CliError::run)?;
             let took = asked.elapsed();
             drop(guard);
             let _in_range = histogram.record(took.as_nanos() as u64);

@@ -2,19 +2,18 @@
 
 use crate::outcome::CliError;
 use rackweave_base::{Block, NodeId};
-use rackweave_controller::{PageNode, PageStoreSpec};
+use rackweave_controller::PageNode;
 use rackweave_endpoint::page_store::directory::{
     Answer, Channel, Directory, Mode, Op, Reply, Ticket,
 };
 use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::services::{BLOCK, PageOptions, PageService, Prepare, StoreMedium};
 use rackweave_rack::{EmbeddedRack, Node, RackConfig, TargetOptions};
 use rackweave_target::Backend;
 use rackweave_verbs::Progress;
 use rackweave_wire::fabric::page::PageId;
 use rackweave_wire::fabric::page::header::VOID;
 
-/// Bytes of a logical block.
-pub const BLOCK: u32 = 4096;
 /// The node that asks.
 pub const READER: NodeId = NodeId(0);
 /// The node whose memory pages are read from.
@@ -25,6 +24,7 @@ const SERVER: NodeId = NodeId(3);
 /// A rack whose pages are all indexed by the switch, or none.
 pub struct Rig {
     pub rack: EmbeddedRack,
+    pub service: PageService,
     pub page_size: u32,
     pub pages: u64,
 }
@@ -61,34 +61,34 @@ impl Rig {
         config.switch.page_workers = 2;
         config.memory_limit = config.memory_limit.max(2 << 30);
         let rack = EmbeddedRack::new(&config).map_err(CliError::run)?;
-        let options = TargetOptions {
-            commands: u32::from(depth),
-        };
-        rack.add_target(STORAGE, options, vec![namespace])
-            .map_err(CliError::run)?;
         let node = |node, frames| PageNode {
             node,
             frames,
             workers: 1,
             slots: depth,
         };
-        let nodes = vec![
-            node(READER, u32::from(depth)),
-            node(HOLDER, (pages as u32).min(HELD_BYTES / page_size)),
-        ];
-        let store = PageStoreSpec {
-            target: STORAGE,
-            nsid: 1,
-            block_size: BLOCK,
-            pages,
+        let options = PageOptions {
+            nodes: vec![
+                node(READER, u32::from(depth)),
+                node(HOLDER, (pages as u32).min(HELD_BYTES / page_size)),
+            ],
+            indexed: (!indexed).then_some(0),
+            fallback: Some(SERVER),
+            target: TargetOptions {
+                commands: u32::from(depth),
+            },
+            prepare: Prepare::Leave,
+            ..PageOptions::default()
         };
-        let mut spec = rack.page_spec(nodes, vec![store], Some(SERVER));
-        if !indexed {
-            spec.indexed = 0;
-        }
-        rack.create_pages(spec).map_err(CliError::run)?;
+        let store = StoreMedium {
+            name: "perf".into(),
+            node: STORAGE,
+            backend: namespace,
+        };
+        let service = PageService::with_stores(&rack, &options, vec![store]);
         Ok(Self {
             rack,
+            service: service.map_err(CliError::run)?,
             page_size,
             pages,
         })

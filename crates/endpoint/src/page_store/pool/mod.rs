@@ -172,11 +172,6 @@ impl Pool {
         core::mem::take(&mut *lock(&self.losses))
     }
 
-    /// Whether a change was not taken, and [`Self::losses`] was not called since.
-    pub(super) fn has_lost(&self, loss: &Loss) -> bool {
-        lock(&self.losses).contains(loss)
-    }
-
     pub(super) fn next_worker(&self) -> u32 {
         self.workers.fetch_add(1, Ordering::Relaxed)
     }

@@ -6,6 +6,7 @@ use super::map::{Map, MapMut, PageState};
 use super::{AllocateError, PageStore};
 use crate::page_store::directory::{Directory, Mode};
 use crate::page_store::{Fix, FixError, Worker};
+use rackweave_base::Instant;
 use rackweave_wire::fabric::page::PageId;
 
 /// Gives a page back. It is sans-IO, as [`Allocator`] is.
@@ -98,11 +99,27 @@ impl<D: Directory> PageStore<D> {
     /// # Errors
     /// If a map cannot be had. What is to be given back there stays in use.
     pub fn retire(&mut self) -> Result<(), AllocateError> {
+        self.retire_until(self.end())
+    }
+
+    /// The same until another time: what is not given back by then stays in use, and is given back
+    /// by the next call or leaked, as in a crash.
+    ///
+    /// # Errors
+    /// As for [`PageStore::retire`].
+    pub fn retire_until(&mut self, end: Instant) -> Result<(), AllocateError> {
         let mut result = Ok(());
         while self.allocator.is_some() {
-            let error = match self.with_allocator(Allocator::poll_retire) {
-                Ok(()) => break,
-                Err(error) => error,
+            let retired = self.with_allocator(|allocator, worker| {
+                let retired = allocator.poll_retire(worker);
+                if retired.is_none() && worker.now() >= end {
+                    allocator.abandon(worker);
+                    return Some(Err(FixError::Gone.into()));
+                }
+                retired
+            });
+            let Err(error) = retired else {
+                break;
             };
             result = result.and(Err(error));
             if matches!(
@@ -112,7 +129,7 @@ impl<D: Directory> PageStore<D> {
                 break;
             }
         }
-        let settled = self.settle();
+        let settled = self.settle_until(end);
         result.and(settled.map_err(AllocateError::from))
     }
 

@@ -33,9 +33,9 @@ pub use superblock::{Superblock, Unfit};
 pub use usage::Usage;
 
 use super::directory::{Directory, Mode};
-use super::worker::{Fix, Flushed, Worker};
-use super::{FixError, FlushError, Loss, PageGuard, Peek, Pool};
-use rackweave_base::Duration;
+use super::worker::{Flushed, Worker};
+use super::{CommitError, FixError, FlushError, PageGuard, Pool};
+use rackweave_base::Instant;
 use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
 
@@ -69,6 +69,11 @@ impl<D: Directory> PageStore<D> {
         &mut self.worker
     }
 
+    /// How it waits.
+    pub fn access(&self) -> &Arc<dyn NodeAccess> {
+        &self.access
+    }
+
     /// The store that was opened or formatted last: where pages are allocated.
     pub fn opened(&self) -> Option<u8> {
         self.layout().map(|layout| layout.store)
@@ -93,54 +98,31 @@ impl<D: Directory> PageStore<D> {
     /// In debug builds if this worker has fixed it already in a conflicting mode.
     pub fn fix(&mut self, page: PageId, mode: Mode) -> Result<PageGuard, FixError> {
         let fix = self.worker.fix(page, mode);
-        self.take_within(fix, self.pool().config().limit())
-    }
-
-    /// The same within another time limit.
-    ///
-    /// # Errors
-    /// If the page cannot be had; [`FixError::Conflict`] if this worker has fixed it already in a
-    /// conflicting mode.
-    pub fn fix_within(
-        &mut self,
-        page: PageId,
-        mode: Mode,
-        limit: Duration,
-    ) -> Result<PageGuard, FixError> {
-        let fix = self.worker.try_fix(page, mode)?;
-        self.take_within(fix, limit)
-    }
-
-    fn take_within(&mut self, fix: Fix, limit: Duration) -> Result<PageGuard, FixError> {
-        self.worker.set_limit(fix, limit);
+        self.worker.set_limit(fix, self.pool().config().limit());
         self.wait(|worker| worker.take(fix))
     }
 
-    /// Fixes a page exclusively to be written anew as a whole, whatever is there: what comes from
-    /// storage may be damaged. The guard shows zeroes, has no LSN, and counts as changed.
+    /// Fixes a page to be written anew as a whole: see [`Worker::restore`].
     ///
     /// # Errors
     /// If the page cannot be had; [`FixError::Conflict`] if this worker has fixed it already.
     pub fn restore(&mut self, page: PageId) -> Result<PageGuard, FixError> {
-        let fix = self.worker.try_fix_in_time(page, Mode::Exclusive, false)?;
-        let mut guard = self.wait(|worker| worker.take(fix))?;
-        guard.clear();
-        Ok(guard)
+        let fix = self.worker.restore(page)?;
+        self.worker.set_limit(fix, self.pool().config().limit());
+        self.wait(|worker| worker.take(fix))
     }
 
-    /// Drops a guard and waits until its latch has been given back, or another worker of the node
-    /// has taken that upon it.
+    /// Gives a guard's latch back, and waits until the directory has answered, within the time limit
+    /// of calls.
     ///
     /// # Errors
-    /// [`FixError::Fenced`] if the change was not taken, otherwise as for [`PageStore::settle`].
-    pub fn unfix(&mut self, guard: PageGuard) -> Result<(), FixError> {
-        let (page, version) = (guard.page(), guard.version() + 1);
-        drop(guard);
-        self.settle()?;
-        match self.pool().has_lost(&Loss { page, version }) {
-            true => Err(FixError::Fenced),
-            false => Ok(()),
-        }
+    /// If the change was not taken, or nobody answers.
+    pub fn commit(&mut self, guard: PageGuard) -> Result<(), CommitError> {
+        let (commit, end) = (guard.commit(), self.end());
+        self.wait(|worker| {
+            let late = || (worker.now() >= end).then(|| Err(commit.late()));
+            commit.outcome().or_else(late)
+        })
     }
 
     /// Begins to bring a page into the pool: see [`Worker::prefetch`].
@@ -156,28 +138,6 @@ impl<D: Directory> PageStore<D> {
     pub fn validate(&mut self, guard: &PageGuard) -> Result<bool, FixError> {
         let validation = self.worker.validate(guard);
         self.wait(|worker| worker.take_validation(validation))
-    }
-
-    /// Reads a page without a latch, wherever it is: if it is not in the pool it is fixed first.
-    /// See [`Worker::read_optimistic`].
-    ///
-    /// # Errors
-    /// If the page cannot be had.
-    pub fn read_optimistic<R>(
-        &mut self,
-        page: PageId,
-        mut read: impl FnMut(&Peek<'_>) -> R,
-    ) -> Result<(R, u64), FixError> {
-        loop {
-            if let Some(result) = self.worker.read_optimistic(page, &mut read) {
-                return Ok(result);
-            }
-            let guard = self.fix(page, Mode::Shared)?;
-            if let Some(result) = self.worker.read_optimistic(page, &mut read) {
-                return Ok(result);
-            }
-            drop(guard);
-        }
     }
 
     /// Writes home what is changed in the node's pool: see [`Worker::flush`].
@@ -200,8 +160,20 @@ impl<D: Directory> PageStore<D> {
     /// Whatever is under way goes on when this or another worker of the node is polled. A latch
     /// stays with the node until it was given back, or the node has died.
     pub fn settle(&mut self) -> Result<(), FixError> {
-        let end = self.access.now() + self.pool().config().limit();
+        self.settle_until(self.end())
+    }
+
+    /// The same until another time.
+    ///
+    /// # Errors
+    /// As for [`PageStore::settle`].
+    pub fn settle_until(&mut self, end: Instant) -> Result<(), FixError> {
         self.wait(|worker| worker.settled(end))
+    }
+
+    /// When a call that begins now has to end.
+    fn end(&self) -> Instant {
+        self.access.now() + self.pool().config().limit()
     }
 
     /// Gets on with what is under way, once.

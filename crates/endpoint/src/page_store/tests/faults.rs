@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, counter, increment, page};
 use crate::page_store::Mode::{Exclusive, Shared};
-use crate::page_store::{FixError, FlushError, Loss, PoolConfig};
+use crate::page_store::{CommitError, FixError, FlushError, Loss, PageGuard, PoolConfig};
 use rackweave_wire::fabric::page::{LatchWord, PageHeader};
 
 fn bench(nodes: usize, workers: usize) -> Bench {
@@ -293,6 +293,77 @@ fn a_node_taken_for_dead_is_told_what_it_lost() {
             assert_eq!(error, FixError::Lost(page(2)));
         }
     }
+}
+
+/// Begins to give a changed page's latch back, and waits for what becomes of the change.
+fn committed(bench: &mut Bench, guard: PageGuard) -> Result<(), CommitError> {
+    let commit = guard.commit();
+    assert_eq!(commit.outcome(), None, "nobody was asked yet");
+    bench.wait(|_| commit.outcome())
+}
+
+#[test]
+fn who_commits_hears_whether_the_change_was_taken() {
+    let mut bench = bench(2, 1);
+    let mut guard = bench.fix(0, 1, Exclusive).unwrap();
+    increment(&mut guard);
+    assert_eq!(committed(&mut bench, guard), Ok(()));
+    assert_eq!(counter(&bench.fix(1, 1, Shared).unwrap()), 1);
+    // Of what is given back unchanged, and of what was only read.
+    let guard = bench.fix(0, 1, Exclusive).unwrap();
+    assert_eq!(committed(&mut bench, guard), Ok(()));
+    let guard = bench.fix(0, 1, Shared).unwrap();
+    assert_eq!(guard.commit().outcome(), Some(Ok(())));
+    bench.flush(0).unwrap();
+    // Another node has changed the page since the latch was taken away.
+    let mut guard = bench.fix(0, 1, Exclusive).unwrap();
+    increment(&mut guard);
+    let mut forgotten = bench.fix(0, 3, Exclusive).unwrap();
+    increment(&mut forgotten);
+    bench.rack.presume_dead(0);
+    bench.change(1, 1).unwrap();
+    bench.change(1, 3).unwrap();
+    let superseded = Err(CommitError::Superseded(page(1)));
+    assert_eq!(committed(&mut bench, guard), superseded);
+    assert_eq!(bench.workers[0].losses(), [], "who committed was told");
+    drop(forgotten.commit());
+    bench.settle();
+    let loss = Loss {
+        page: page(3),
+        version: 1,
+    };
+    assert_eq!(bench.workers[0].losses(), [loss]);
+}
+
+#[test]
+fn a_change_of_a_page_that_is_lost_is_an_error() {
+    let mut bench = bench(2, 1);
+    bench.change(0, 1).unwrap();
+    let mut guard = bench.fix(0, 1, Exclusive).unwrap();
+    increment(&mut guard);
+    // Its newest version was in this node's memory, and counts for nothing.
+    bench.rack.presume_dead(0);
+    let superseded = Err(CommitError::Superseded(page(1)));
+    assert_eq!(committed(&mut bench, guard), superseded);
+    let error = bench.fix(1, 1, Shared).unwrap_err();
+    assert_eq!(error, FixError::Lost(page(1)));
+}
+
+#[test]
+fn a_change_that_was_taken_although_nobody_answered_is_committed() {
+    let mut bench = bench(2, 1);
+    let mut guard = bench.fix(0, 1, Exclusive).unwrap();
+    increment(&mut guard);
+    let commit = guard.commit();
+    bench.rack.model().is_mute = true;
+    bench.wait(|bench| bench.rack.entry(page(1)).holder.is_none().then_some(()));
+    for _ in 0..20 {
+        bench.step();
+    }
+    assert_eq!(commit.outcome(), None);
+    assert_eq!(commit.late(), CommitError::TimedOut(page(1)));
+    bench.rack.model().is_mute = false;
+    assert_eq!(bench.wait(|_| commit.outcome()), Ok(()));
 }
 
 #[test]

@@ -132,11 +132,12 @@ impl Rig {
 }
 
 #[test]
-fn unfix_ends_when_the_directory_is_gone_and_the_latch_goes_back_later() {
+fn commit_ends_when_the_directory_is_gone_and_the_latch_goes_back_later() {
     let mut rig = Rig::new(16);
     let guard = rig.changed(HERE, 7);
     rig.set_gone(true);
-    assert_eq!(rig.call(HERE, |store| store.unfix(guard)), Err(GONE));
+    let late = CommitError::TimedOut(page(7));
+    assert_eq!(rig.call(HERE, |store| store.commit(guard)), Err(late));
     assert_eq!(rig.holder(7), Some(0));
     // Whichever worker of the node is polled.
     drop(rig.stores.remove(HERE));
@@ -168,8 +169,10 @@ fn settle_ends_when_the_log_stands_still() {
     rig.stores[HERE].pool().set_log(Arc::new(Still));
     let mut guard = rig.changed(HERE, 7);
     guard.set_lsn(5);
-    let unfixed = rig.call(HERE, |store| store.unfix(guard));
-    assert_eq!(unfixed, Err(FixError::NotLogged(page(7))));
+    let late = rig.call(HERE, |store| store.commit(guard));
+    assert_eq!(late, Err(CommitError::NotLogged(page(7))));
+    let settled = rig.call(HERE, PageStore::settle);
+    assert_eq!(settled, Err(FixError::NotLogged(page(7))));
 }
 
 #[test]

@@ -127,6 +127,7 @@ impl<D: Directory> Worker<D> {
                 lsn: 0,
                 discard: true,
                 again: false,
+                outcome: None,
             }),
         }
         self.finish(key, Err(error));

@@ -3,11 +3,11 @@
 use super::Worker;
 use super::flush::FlushKey;
 use super::replies::{Job, Latch};
-use crate::page_store::FixError;
 use crate::page_store::directory::{Answer, Directory, Op};
 use crate::page_store::guard::Unfix;
 use crate::page_store::pool::Loss;
 use crate::page_store::pool::table::{DIRTY, EVICTING, PUBLISHED, SETTLED, TORN, UNFIXING};
+use crate::page_store::{CommitError, FixError};
 use rackweave_base::Instant;
 use rackweave_base::memory::FrameRead;
 use rackweave_verbs::Verbs;
@@ -120,7 +120,7 @@ impl<D: Directory> Worker<D> {
             }
             answer => answer,
         };
-        match answer {
+        let outcome = match answer {
             Answer::Done if unfix.changed => {
                 // The directory's version is higher if it was done, and changed again, before this
                 // answer came. It is lower if a node that breaks the protocol has set an entry in
@@ -133,22 +133,35 @@ impl<D: Directory> Worker<D> {
                 let state = FrameState::dirty(version);
                 self.pool.set_state(unfix.write.frame(), state);
                 self.statistics.unfixed += 1;
+                Ok(())
             }
-            Answer::Done => self.statistics.released += 1,
+            Answer::Done => {
+                self.statistics.released += 1;
+                Ok(())
+            }
             // It was taken before the directory was lost, and the home is newer by now.
-            Answer::Superseded if meta.is(SETTLED) => keep = false,
-            Answer::Superseded | Answer::Fenced if unfix.changed => {
-                self.pool.lose(Loss {
-                    page: unfix.page,
-                    version: unfix.version + 1,
-                });
-                // The bytes are of a version that never was.
+            Answer::Superseded if meta.is(SETTLED) => {
                 keep = false;
+                Ok(())
             }
-            Answer::Superseded | Answer::Lost | Answer::Invalid | Answer::NotMember => {
+            // The bytes are of a version that never was.
+            Answer::Superseded if unfix.changed => {
+                keep = false;
+                Err(CommitError::Superseded(unfix.page))
+            }
+            Answer::Superseded => Ok(()),
+            Answer::Fenced => {
+                keep = false;
+                Err(CommitError::Fenced(unfix.page))
+            }
+            Answer::Lost | Answer::Invalid => {
                 keep &= !unfix.changed;
+                Err(CommitError::Superseded(unfix.page))
             }
-            Answer::Fenced => keep = false,
+            Answer::NotMember => {
+                keep &= !unfix.changed;
+                Err(CommitError::NotMember(unfix.page))
+            }
             // The latch has to go back, however long it takes.
             _ => {
                 self.statistics.gone += 1;
@@ -158,6 +171,12 @@ impl<D: Directory> Worker<D> {
                 self.unfixes.push(pending);
                 return;
             }
+        };
+        if !unfix.tell(outcome) && outcome.is_err() && unfix.changed {
+            self.pool.lose(Loss {
+                page: unfix.page,
+                version: unfix.version + 1,
+            });
         }
         self.pool.moving.fetch_sub(1, Ordering::Relaxed);
         let Unfix { write, page, .. } = pending.unfix;

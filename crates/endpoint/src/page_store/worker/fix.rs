@@ -42,6 +42,8 @@ pub(super) struct Pending {
     pub is_prefetch: bool,
     /// Whether what comes is to bear its checksum.
     pub checked: bool,
+    /// Whether the page is to be written anew.
+    pub restores: bool,
     pub not_before: Instant,
     pub attempts: u32,
     pub gone_since: Option<Instant>,
@@ -104,6 +106,7 @@ impl Pending {
             is_abandoned: false,
             is_prefetch: false,
             checked: true,
+            restores: false,
             not_before: Instant::ZERO,
             attempts: 0,
             gone_since: None,

@@ -184,6 +184,19 @@ impl<D: Directory> Worker<D> {
         }
     }
 
+    /// Begins to fix a page exclusively to be written anew as a whole, whatever is there: what comes
+    /// from storage may be damaged. The guard shows zeroes, has no LSN, and counts as changed.
+    ///
+    /// # Errors
+    /// [`FixError::Conflict`] if this worker has fixed it already.
+    pub fn restore(&mut self, page: PageId) -> Result<Fix, FixError> {
+        let fix = self.try_fix(page, Mode::Exclusive)?;
+        if let Some(pending) = self.fixes.get_mut(fix.0) {
+            (pending.checked, pending.restores) = (false, true);
+        }
+        Ok(fix)
+    }
+
     /// As [`Self::try_fix`], within the time limit of calls. Unless `checked`, a page that does not
     /// bear its checksum is fixed all the same.
     pub(super) fn try_fix_in_time(
@@ -233,7 +246,12 @@ impl<D: Directory> Worker<D> {
                 None => FixError::TimedOut(pending.page),
             }));
         }
-        match self.fixes.remove(fix.0)?.state {
+        let pending = self.fixes.remove(fix.0)?;
+        match pending.state {
+            State::Ready(Ok(mut guard)) if pending.restores => {
+                guard.clear();
+                Some(Ok(guard))
+            }
             State::Ready(result) => Some(result),
             _ => None,
         }

@@ -1,5 +1,6 @@
 //! Why a store cannot be had.
 
+#[cfg(feature = "files")]
 use rackweave_target::FileError;
 use std::path::PathBuf;
 
@@ -113,7 +114,14 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// This program was built without them.
+    #[error(
+        "store {0:?} is in a file, and this program was built without such stores; build it with \
+         the feature `files` of rackweave, or use the medium `memory`"
+    )]
+    NoFiles(String),
     /// The system refused something else.
+    #[cfg(feature = "files")]
     #[error("store {store:?}: {error}")]
     File {
         /// The store.

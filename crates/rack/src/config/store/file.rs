@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 impl StoreConfig {
-    pub(super) fn open_file(&self, path: &Path) -> Result<Held, StoreError> {
+    pub(super) fn open_file(&self, path: &Path) -> Result<Box<dyn Backend>, StoreError> {
         let blocks = self.file_bytes() / u64::from(BLOCK);
         let options = FileOptions::default();
         if !path.exists() {
@@ -28,10 +28,10 @@ impl StoreConfig {
             true => Box::new(DoubleWrite::new(file).expect("the file has more than the area")),
             false => Box::new(file),
         };
-        Ok(Held {
+        Ok(Box::new(Held {
             backend,
             _lock: lock,
-        })
+        }))
     }
 
     /// Whether the file may come to be as large as it says. It takes no room before it is written,
@@ -111,7 +111,7 @@ impl StoreConfig {
 }
 
 /// A file that nobody else opens as a store meanwhile.
-pub(super) struct Held {
+struct Held {
     backend: Box<dyn Backend>,
     /// Its lock goes with it.
     _lock: File,

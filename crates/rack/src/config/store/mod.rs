@@ -1,8 +1,10 @@
 //! Where pages lie: stores, which are namespaces of NVMe targets on storage nodes.
 
+#[cfg(feature = "files")]
 mod area;
 mod check;
 mod error;
+#[cfg(feature = "files")]
 mod file;
 
 pub use error::StoreError;
@@ -141,9 +143,14 @@ impl StoreConfig {
             Some(Medium::File) => {
                 let path = self.path.as_deref();
                 let path = path.ok_or_else(|| StoreError::NoPath(self.name.clone()))?;
-                Box::new(self.open_file(path)?)
+                self.open_file(path)?
             }
         })
+    }
+
+    #[cfg(not(feature = "files"))]
+    fn open_file(&self, _: &Path) -> Result<Box<dyn Backend>, StoreError> {
+        Err(StoreError::NoFiles(self.name.clone()))
     }
 
     /// The same for a simulated rack: it takes the time of modelled drives. Its blocks are in

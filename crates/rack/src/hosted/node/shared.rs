@@ -114,6 +114,12 @@ impl NodeCore {
         self.regions.lock().expect("no holder of this lock panics")
     }
 
+    /// Whether the controller has made anything on this node that it has not removed.
+    #[cfg(test)]
+    pub fn owes_nothing(&self) -> bool {
+        self.loans().qps.is_empty() && self.regions().iter().next().is_none()
+    }
+
     pub(super) fn loans(&self) -> MutexGuard<'_, Loans> {
         self.loans.lock().expect("no holder of this lock panics")
     }

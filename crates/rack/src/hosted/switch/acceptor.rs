@@ -1,6 +1,6 @@
 //! Accepts connections of nodes and commands, and decides which of them may join the rack.
 
-use super::members::{Asking, Shared};
+use super::members::Shared;
 use super::{Admitted, Member, SWITCH_ORIGIN, SwitchCore, SwitchEvent};
 use crate::build::Address;
 use crate::config::LinkKind;
@@ -319,7 +319,7 @@ impl Acceptor<'_> {
         let about = (hello.pid, mtu);
         let member = Arc::new(Member::new(node, about, shared, connection, patience));
         // The first answer says that the node has made its end.
-        if !matches!(member.ask(&NodeRequest::Ping), Some(NodeReply::Pong { .. })) {
+        if !matches!(member.ask(&NodeRequest::Ping), Ok(NodeReply::Pong { .. })) {
             core.dismiss(&member);
             return failed(&"it does not answer");
         }
@@ -413,35 +413,18 @@ impl Acceptor<'_> {
             }
             *place = Some(member.clone());
         }
+        // The others are given its memory while it is given theirs.
+        core.introductions.note_change();
         let faults = core.config.faults_of(node);
         let link =
             ports::with_faults(link, faults, &core.memory).map_err(|error| error.to_string())?;
-        self.introduce(member)?;
+        core.introduce_to(member)?;
         // The port's guard stands before the port opens.
         core.control(|controller, site| controller.install_host(site, node))
             .map_err(|error| error.to_string())?;
         let port = Address::of_node(node).port;
         core.pump.relink(|machine| machine.plug(port, Some(link)));
         core.joins[at].fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Every node that shares memory gets the newcomer's, and he gets theirs.
-    fn introduce(&self, newcomer: &Arc<Member>) -> Result<(), String> {
-        let core = self.core;
-        let _held = core.introductions.lock().expect("no holder panics");
-        let Some(own) = &newcomer.shared else {
-            return Ok(());
-        };
-        let asking = Asking::new(core);
-        for other in core.others(newcomer.node) {
-            let Some(shared) = &other.shared else {
-                continue;
-            };
-            give(&asking, (newcomer, own), shared)?;
-            // One who does not take it is about to be found dead.
-            let _ = give(&asking, (&other, shared), own);
-        }
         Ok(())
     }
 }
@@ -455,21 +438,5 @@ fn seal_keys(keys: &mut KeyRng) -> SealKeys {
     SealKeys {
         sending: key(),
         receiving: key(),
-    }
-}
-
-/// Gives `member`, who has `place`, the memory of `other`.
-fn give(
-    asking: &Asking<'_>,
-    (member, place): (&Member, &Shared),
-    other: &Shared,
-) -> Result<(), String> {
-    use std::os::fd::AsFd;
-    handover::send(&place.channel, b"memory", &[other.descriptor.as_fd()])
-        .map_err(|error| error.to_string())?;
-    let origin = other.origin.0;
-    match asking.ask(member, &NodeRequest::Import { origin }) {
-        Some(NodeReply::Imported(done)) => done,
-        _ => Err("it does not answer".into()),
     }
 }

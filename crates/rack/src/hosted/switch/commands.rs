@@ -2,7 +2,7 @@
 //! cleared away.
 
 use super::SwitchCore;
-use super::members::Asking;
+use super::site::Asking;
 use crate::build::{self, Kind};
 use crate::hosted::messages::{
     CommandReply, CommandRequest, FlowStatus, HostedFlow, JobStatus, NodeReply, NodeRequest,
@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering;
 use rackweave_base::{NodeId, Qpn};
 use rackweave_control::Connection;
 use rackweave_controller::connect::PairAttributes;
-use rackweave_controller::{Controller, FlowId, FlowRings, FlowState, Ring, Site};
+use rackweave_controller::{FlowId, FlowRings, FlowState, Ring};
 use rackweave_verbs::Mtu;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -56,9 +56,10 @@ impl SwitchCore {
                 let _ = member.ask(&NodeRequest::StopJob { job });
             }
         }
-        for flow in estate.flows {
-            self.control(|controller, site| controller.close_flow(site, FlowId(flow)));
-        }
+        let flows = estate.flows.into_iter().map(FlowId).collect();
+        self.for_each_flow(flows, |flow| {
+            self.control(|controller, site| controller.close_flow(site, flow));
+        });
     }
 
     fn answer(&self, request: CommandRequest, estate: &mut Estate) -> CommandReply {
@@ -152,7 +153,7 @@ impl SwitchCore {
             format!("{name} has not joined or has died; see `rackweave info`")
         };
         let member = self.member(node).ok_or_else(gone)?;
-        member.ask(request).ok_or_else(gone)
+        member.ask(request).map_err(|_| gone())
     }
 
     fn start_job(
@@ -203,6 +204,7 @@ impl SwitchCore {
             let name = self.name(absent);
             return Err(format!("{name} has not joined; see `rackweave info`"));
         }
+        self.wait_introduced(&nodes);
         spec.mtu = self.mtu(&nodes, spec.mtu);
         let made = self.control(|controller, site| controller.create_flow(site, spec));
         let (id, rings) = made.map_err(|error| self.config.name_nodes(&error.to_string()))?;
@@ -233,8 +235,10 @@ impl SwitchCore {
             0,
         );
         (spec.producer_slots, spec.consumer_slots) = (source.slots, target.slots);
-        spec.mtu = self.mtu(&[producers, consumers].concat(), spec.mtu);
-        let mut site = Asking::new(self);
+        let nodes = [producers, consumers].concat();
+        self.wait_introduced(&nodes);
+        spec.mtu = self.mtu(&nodes, spec.mtu);
+        let mut site = Asking(self);
         let (left, gone): (Vec<&Ring>, Vec<&Ring>) =
             rings.all().partition(|ring| ring.is_there(&mut site));
         if let Some(first) = gone.first() {
@@ -245,11 +249,8 @@ impl SwitchCore {
             let restarted = format!("{name} no longer has its rings: it has restarted");
             return over.then_some(None).ok_or(restarted);
         }
-        let adopt = |controller: &mut Controller, site: &mut dyn Site| {
-            controller.adopt_flow(site, spec, rings.clone())
-        };
         let id = self
-            .control(adopt)
+            .control(|controller, site| controller.adopt_flow(site, spec, rings.clone()))
             .map_err(|error| self.config.name_nodes(&error.to_string()))?;
         for ring in rings.all() {
             let rkey = ring.region.rkey;
@@ -260,11 +261,7 @@ impl SwitchCore {
     }
 
     fn flow_status(&self, flow: u32) -> FlowStatus {
-        let state = self.control(|controller, site| {
-            controller.handle_digests(site);
-            controller.flow_state(FlowId(flow))
-        });
-        match state {
+        match self.controller.flow_state(FlowId(flow)) {
             None => FlowStatus::Unknown,
             Some(FlowState::Running) => FlowStatus::Running,
             Some(FlowState::Ended) => FlowStatus::Ended,
@@ -275,6 +272,7 @@ impl SwitchCore {
     }
 
     fn connect(&self, a: (NodeId, Qpn), b: (NodeId, Qpn), mtu: Mtu) -> Result<(), String> {
+        self.wait_introduced(&[a.0, b.0]);
         let attributes = PairAttributes {
             mtu: self.mtu(&[a.0, b.0], mtu),
             // For ever: a process that posts its receives late has not failed.
@@ -324,7 +322,7 @@ impl SwitchCore {
                     .collect()
             }),
             refused,
-            lanes_used: self.control(|controller, _| controller.lanes_used()),
+            lanes_used: self.controller.lanes_used(),
         }
     }
 }

@@ -1,22 +1,18 @@
 //! Nodes that have joined: asking them, hearing their heartbeats, and what happens when one goes.
 
 use super::{SwitchCore, SwitchEvent};
-use crate::awake::try_lock;
 use crate::build::Address;
 use crate::hosted::messages::{NodeReply, NodeRequest};
-use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use rackweave_base::NodeId;
 use rackweave_base::memory::Origin;
 use rackweave_control::{Closer, Connection};
 use rackweave_verbs::Mtu;
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration as Time, Instant};
-
-/// Interval at which a waiting thread checks whether another's question is answered.
-const LOOK_EVERY: Time = Time::from_millis(1);
 
 /// A node that has joined.
 pub(in crate::hosted) struct Member {
@@ -31,49 +27,19 @@ pub(in crate::hosted) struct Member {
     /// How long an answer may take.
     patience: Time,
     delays: Mutex<Delays>,
+    /// Threads whose questions are about to be asked or answered, and counted.
+    waiting: AtomicU32,
+    /// The memories of others that it has been given, by their names.
+    pub(super) given: Mutex<BTreeSet<u16>>,
     /// Why it is no longer asked, if that is so.
     cause: OnceLock<String>,
 }
 
-/// For how long a node's answers have delayed others, since a lock was held meanwhile, and until
-/// when that was counted. A quarter of the time that passes is deducted.
+/// For how long a node's answers have kept what it takes part in waiting, and until when that was
+/// counted. A quarter of the time that passes is deducted.
 struct Delays {
     total: Time,
     at: Instant,
-}
-
-/// Asks nodes while a lock is held, so that others wait. All questions together may take no longer
-/// than a single one may otherwise, and a node that is slow at many of them counts as dead.
-pub(in crate::hosted) struct Asking<'a> {
-    pub core: &'a SwitchCore,
-    spent: Cell<Time>,
-}
-
-impl<'a> Asking<'a> {
-    pub fn new(core: &'a SwitchCore) -> Self {
-        Self {
-            core,
-            spent: Cell::new(Time::ZERO),
-        }
-    }
-
-    /// Asks a node. Nothing if it does not answer in time, or has been slow for too long: then it
-    /// counts as dead.
-    pub fn ask(&self, member: &Member, request: &NodeRequest) -> Option<NodeReply> {
-        let asked = Instant::now();
-        // Other nodes may have used up the time. One that is well needs little.
-        let left = member.patience.saturating_sub(self.spent.get());
-        let limit = left.max(member.patience / 4);
-        let reply = member.ask_within(request, limit);
-        let took = asked.elapsed();
-        self.spent.set(self.spent.get() + took);
-        match &reply {
-            Ok(_) if member.charge(took) => member.cut_because("it was slow at too many questions"),
-            Ok(_) => {}
-            Err(_) => member.cut(),
-        }
-        reply.ok()
-    }
 }
 
 /// A node's shared memory.
@@ -105,6 +71,8 @@ impl Member {
                 total: Time::ZERO,
                 at: Instant::now(),
             }),
+            waiting: AtomicU32::new(0),
+            given: Mutex::default(),
             cause: OnceLock::new(),
         }
     }
@@ -113,53 +81,45 @@ impl Member {
         self.alive.load(Ordering::Relaxed)
     }
 
-    /// Asks the node. Nothing if it does not answer in time: then it counts as dead.
-    pub fn ask(&self, request: &NodeRequest) -> Option<NodeReply> {
-        self.try_ask(request).ok()
+    /// Asks the node for the controller, which has others wait for the answer: flows that the node
+    /// is a member of. Nothing if it does not answer in time, or was slow at too many questions:
+    /// then it counts as dead.
+    pub fn ask_counted(&self, request: &NodeRequest) -> Option<NodeReply> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let reply = self.ask(request);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        reply.ok()
     }
 
-    fn try_ask(&self, request: &NodeRequest) -> Result<NodeReply, String> {
+    /// Asks the node.
+    ///
+    /// # Errors
+    /// Why it has not answered in time: then it counts as dead.
+    pub fn ask(&self, request: &NodeRequest) -> Result<NodeReply, String> {
+        let mut connection = self.connection.lock().expect("no holder panics");
         if !self.is_alive() {
             return Err("it has gone".into());
         }
-        let connection = self.connection.lock().expect("no holder panics");
-        self.exchange(connection, request, self.patience)
-    }
-
-    /// Asks within `limit`, also if somebody else waits for an answer.
-    fn ask_within(&self, request: &NodeRequest, limit: Time) -> Result<NodeReply, String> {
-        let until = Instant::now() + limit;
-        while self.is_alive() {
-            if let Some(connection) = try_lock(&self.connection) {
-                let left = until.saturating_duration_since(Instant::now());
-                return self.exchange(connection, request, left);
-            }
-            if Instant::now() >= until {
-                let why = "it has not answered another question";
-                self.cut_because(why);
-                return Err(why.into());
-            }
-            std::thread::sleep(LOOK_EVERY);
+        let asked = Instant::now();
+        let reply = connection
+            .request(request, self.patience)
+            .map_err(|error| {
+                let why = error.to_string();
+                let _first = self.cause.set(why.clone());
+                self.alive.store(false, Ordering::Relaxed);
+                why
+            })?;
+        // Who waits is also kept waiting by a heartbeat that is answered late. Questions are asked
+        // one after the other, so no time is counted twice.
+        let is_counted = self.waiting.load(Ordering::Relaxed) > 0;
+        if is_counted && self.count(asked.elapsed()) {
+            self.cut_because("it took too long to answer, question after question");
         }
-        Err("it has gone".into())
-    }
-
-    fn exchange(
-        &self,
-        mut connection: MutexGuard<'_, Connection>,
-        request: &NodeRequest,
-        limit: Time,
-    ) -> Result<NodeReply, String> {
-        connection.request(request, limit).map_err(|error| {
-            let why = error.to_string();
-            let _first = self.cause.set(why.clone());
-            self.alive.store(false, Ordering::Relaxed);
-            why
-        })
+        Ok(reply)
     }
 
     /// Counts a delay. Returns whether the node's delays have become too long.
-    fn charge(&self, took: Time) -> bool {
+    fn count(&self, took: Time) -> bool {
         let mut delays = self.delays.lock().expect("no holder panics");
         let deducted = delays.at.elapsed() / 4;
         // Any answer may take so long on a busy machine.
@@ -186,19 +146,22 @@ impl SwitchCore {
     /// Hears a member's heartbeats until it goes or the switch stops, then cleans up after it.
     pub fn keep(&self, member: &Arc<Member>, watch: &(dyn Fn(SwitchEvent) + Sync)) {
         let heartbeat = self.config.hosted().heartbeat();
+        let mut seen = 0;
         let why = loop {
             if self.is_stopped() {
                 // It joins again when a switch is back.
                 let _ = member.ask(&NodeRequest::Farewell);
                 break None;
             }
-            match member.try_ask(&NodeRequest::Ping) {
+            match member.ask(&NodeRequest::Ping) {
                 Ok(NodeReply::Pong { leaving: false }) => {}
                 Ok(NodeReply::Pong { leaving: true }) => break None,
                 Ok(_) => break Some("it answered something else than it was asked".to_owned()),
                 Err(why) => break Some(member.cause.get().cloned().unwrap_or(why)),
             }
-            std::thread::sleep(heartbeat);
+            // Where that fails, the next heartbeat does, too, or packets will.
+            let _ = self.introduce_to(member);
+            seen = self.introductions.wait_for_change(seen, heartbeat);
         };
         member.cut();
         if !self.is_stopped() {
@@ -216,36 +179,27 @@ impl SwitchCore {
         let node = member.node;
         let port = Address::of_node(node).port;
         self.pump.relink(|machine| machine.plug(port, None));
-        self.control(|controller, site| {
-            controller.node_died(site, node);
-            controller.remove_host(site, node);
+        // Flows that wait for another member hold up no others, but they hold up the node's coming
+        // back: what is taken apart then would be its successor's.
+        let flows = self.controller.flows_losing(node);
+        self.for_each_flow(flows, |flow| {
+            self.control(|controller, site| controller.flow_node_died(site, flow, node));
         });
+        self.control(|controller, site| controller.remove_host(site, node));
         self.dismiss(member);
     }
 
-    /// Ends a member's connection, and everybody forgets its memory; its name is free, if it had
-    /// it.
+    /// Ends a member's connection; its name is free, if it had it. The others forget its memory,
+    /// each when it is next spoken to.
     pub(super) fn dismiss(&self, member: &Arc<Member>) {
         member.cut();
         if let Some(shared) = &member.shared {
-            let _held = self.introductions.lock().expect("no holder panics");
             self.memory.forget(shared.origin);
-            let origin = shared.origin.0;
-            let asking = Asking::new(self);
-            for other in self.others(member.node) {
-                let _ = asking.ask(&other, &NodeRequest::Forget { origin });
-            }
         }
         let place = &self.members[usize::from(member.node.0)];
         let mut place = place.lock().expect("no holder panics");
         place.take_if(|other| Arc::ptr_eq(other, member));
-    }
-
-    /// The members beside `node`.
-    pub(super) fn others(&self, node: NodeId) -> Vec<Arc<Member>> {
-        let ids = (0..self.members.len()).map(|at| NodeId(at as u16));
-        ids.filter(|&id| id != node)
-            .filter_map(|id| self.member(id))
-            .collect()
+        drop(place);
+        self.introductions.note_change();
     }
 }

@@ -1,13 +1,17 @@
 //! The switch's process: the switch on a thread of its own, the controller, and the control
 //! connections of nodes and commands.
 //!
-//! Threads: the *pump* drives the switch and never blocks; the *minder* gives the switch's events
-//! to the controller, which may wait for nodes; the *acceptor* accepts connections; and every node
-//! and every command has a thread for its requests.
+//! Threads: the *pump* drives the switch and never blocks; the *minder* takes the switch's reports
+//! and has each flow act on its own by another thread; the *acceptor* accepts connections; and
+//! every node and every command has a thread for its requests. They all act with one controller,
+//! which has a lock for each flow (`rackweave_controller::flows`): a node that is slow to answer
+//! delays the flows that it is a member of and who asks for them, and nobody else.
 
 mod acceptor;
 mod commands;
+mod introductions;
 mod members;
+mod minder;
 mod site;
 
 use super::ports::Unplugged;
@@ -28,14 +32,12 @@ use rackweave_link::udp::{Hub, HubConfig};
 use rackweave_switch::{SwitchConfig, Tap};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration as Time;
+use std::sync::{Arc, Mutex};
 
-use members::Asking;
+use introductions::Introductions;
 pub(super) use members::Member;
-
-/// How often the minder looks whether to stop.
-const LOOK_EVERY: Time = Time::from_millis(50);
+use minder::{News, Reports};
+use site::Asking;
 
 /// Region memory of the switch's process, which registers none.
 const MEMORY_LIMIT: usize = 1 << 20;
@@ -84,30 +86,6 @@ pub(super) struct SwitchMachine {
     news: Arc<News>,
 }
 
-/// Tells the minder that the switch has something for the controller.
-#[derive(Default)]
-struct News {
-    is_there: Mutex<bool>,
-    told: Condvar,
-}
-
-impl News {
-    fn tell(&self) {
-        *self.is_there.lock().expect("no holder panics") = true;
-        self.told.notify_one();
-    }
-
-    /// Waits for news, for a while. Whether there are any.
-    fn wait(&self) -> bool {
-        let is_there = self.is_there.lock().expect("no holder panics");
-        let waited = self
-            .told
-            .wait_timeout_while(is_there, LOOK_EVERY, |there| !*there);
-        let (mut is_there, _) = waited.expect("no holder panics");
-        std::mem::take(&mut *is_there)
-    }
-}
-
 impl Station for SwitchMachine {
     fn run(&mut self, now: Instant) -> u32 {
         let moved = self.station.run(now);
@@ -142,8 +120,9 @@ pub(super) struct SwitchCore {
     pub pool: Pool,
     pub hub: Option<Hub>,
     pub pump: Pump<SwitchMachine>,
-    controller: Mutex<Controller>,
+    controller: Controller,
     news: Arc<News>,
+    reports: Reports,
     /// Who has joined, by node.
     members: Vec<Mutex<Option<Arc<Member>>>>,
     /// How often each node has joined.
@@ -155,8 +134,7 @@ pub(super) struct SwitchCore {
     refused: Mutex<Counters>,
     /// Connections that were admitted, to be closed if their keys are revoked.
     admitted: Mutex<Vec<Admitted>>,
-    /// Held while nodes exchange their memory, so that none misses another's.
-    introductions: Mutex<()>,
+    introductions: Introductions,
     pub stop: AtomicBool,
     started: std::time::Instant,
 }
@@ -178,12 +156,8 @@ pub struct SwitchProcess {
 
 impl SwitchCore {
     /// Acts with the controller, who may ask nodes and wait for their answers.
-    pub fn control<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
-        let mut controller = self
-            .controller
-            .lock()
-            .expect("the controller does not panic");
-        act(&mut controller, &mut Asking::new(self))
+    pub fn control<R>(&self, act: impl FnOnce(&Controller, &mut dyn Site) -> R) -> R {
+        act(&self.controller, &mut Asking(self))
     }
 
     pub fn member(&self, node: NodeId) -> Option<Arc<Member>> {
@@ -194,15 +168,6 @@ impl SwitchCore {
 
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Takes the switch's news to the controller.
-    fn mind(&self) {
-        while !self.is_stopped() {
-            if self.news.wait() {
-                self.control(|controller, site| controller.handle_digests(site));
-            }
-        }
     }
 
     fn count_refused(&self, reason: &str) {
@@ -279,8 +244,9 @@ impl SwitchProcess {
             pool,
             hub,
             pump,
-            controller: Mutex::new(controller),
+            controller,
             news,
+            reports: Reports::default(),
             members: (0..nodes).map(|_| Mutex::new(None)).collect(),
             joins: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
             instance,
@@ -289,7 +255,7 @@ impl SwitchProcess {
             jobs: AtomicU64::new(first_job),
             refused: Mutex::default(),
             admitted: Mutex::default(),
-            introductions: Mutex::new(()),
+            introductions: Introductions::default(),
             stop: AtomicBool::new(false),
             started: std::time::Instant::now(),
             config,
@@ -356,7 +322,7 @@ impl SwitchProcess {
         };
         std::thread::scope(|scope| {
             scope.spawn(|| abort_on_panic(|| core.pump.run()));
-            scope.spawn(|| abort_on_panic(|| core.mind()));
+            scope.spawn(|| abort_on_panic(|| core.mind(scope)));
             scope.spawn(|| abort_on_panic(|| acceptor.take_handovers(scope)));
             abort_on_panic(|| acceptor.run(scope, stop));
             core.stop.store(true, Ordering::Relaxed);

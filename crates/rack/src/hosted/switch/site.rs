@@ -1,7 +1,6 @@
 //! The rack as the controller sees it: a switch here, nodes elsewhere that are asked.
 
-use super::Member;
-use super::members::Asking;
+use super::{Member, SwitchCore};
 use crate::build::Address;
 use crate::hosted::messages::{NodeReply, NodeRequest};
 use rackweave_base::{Block, Instant, NodeId, Qpn, Rkey};
@@ -14,20 +13,24 @@ use rackweave_verbs::{
 };
 use std::sync::Arc;
 
+/// Asks the nodes. No lock is held meanwhile that is wanted for others than the node that is asked,
+/// but for a flow's that it is a member of (`rackweave_controller::flows`).
+pub(super) struct Asking<'a>(pub &'a SwitchCore);
+
 impl Site for Asking<'_> {
     fn now(&self) -> Instant {
-        self.core.pump.now()
+        self.0.pump.now()
     }
 
     fn nodes(&self) -> Vec<(NodeId, NodeAddress)> {
-        Address::of_nodes(&self.core.config)
+        Address::of_nodes(&self.0.config)
     }
 
     fn node(&mut self, node: NodeId, act: &mut dyn FnMut(&mut dyn Verbs)) -> bool {
-        let Some(member) = self.core.member(node) else {
+        let Some(member) = self.0.member(node) else {
             return false;
         };
-        act(&mut RemoteVerbs(self, member));
+        act(&mut RemoteVerbs(member));
         true
     }
 
@@ -38,8 +41,8 @@ impl Site for Asking<'_> {
         len: u64,
         access: Access,
     ) -> Result<RegionName, RegionError> {
-        let member = self.core.member(node).ok_or(RegionError::NoNode)?;
-        match self.ask(&member, &NodeRequest::MakeRegion { pd, len, access }) {
+        let member = self.0.member(node).ok_or(RegionError::NoNode)?;
+        match member.ask_counted(&NodeRequest::MakeRegion { pd, len, access }) {
             Some(NodeReply::Region(Ok(region))) => Ok(region.into()),
             Some(NodeReply::Region(Err(error))) => Err(RegionError::Remote(error)),
             _ => Err(RegionError::NoNode),
@@ -48,35 +51,32 @@ impl Site for Asking<'_> {
 
     fn remove_region(&mut self, node: NodeId, name: &RegionName) {
         let region = (*name).into();
-        if let Some(member) = self.core.member(node) {
-            let _ = self.ask(&member, &NodeRequest::RemoveRegion { region });
+        if let Some(member) = self.0.member(node) {
+            let _ = member.ask_counted(&NodeRequest::RemoveRegion { region });
         }
     }
 
     fn load_word(&mut self, node: NodeId, rkey: Rkey, offset: u64) -> Option<[u8; 8]> {
-        let member = self.core.member(node)?;
-        match self.ask(&member, &NodeRequest::LoadWord { rkey, offset }) {
+        let member = self.0.member(node)?;
+        match member.ask_counted(&NodeRequest::LoadWord { rkey, offset }) {
             Some(NodeReply::Word(word)) => word,
             _ => None,
         }
     }
 
     fn store_word(&mut self, node: NodeId, rkey: Rkey, offset: u64, bytes: [u8; 8]) {
-        if let Some(member) = self.core.member(node) {
-            let _ = self.ask(
-                &member,
-                &NodeRequest::StoreWord {
-                    rkey,
-                    offset,
-                    bytes,
-                },
-            );
+        if let Some(member) = self.0.member(node) {
+            let _ = member.ask_counted(&NodeRequest::StoreWord {
+                rkey,
+                offset,
+                bytes,
+            });
         }
     }
 
     fn switch(&mut self, act: &mut dyn FnMut(Instant, &mut Switch<Pipeline>)) {
-        let now = self.core.pump.now();
-        self.core
+        let now = self.0.pump.now();
+        self.0
             .pump
             .with(|machine| act(now, &mut machine.station.switch));
     }
@@ -84,17 +84,11 @@ impl Site for Asking<'_> {
 
 /// A node's NIC, by question and answer. What touches memory is the node's own business and is
 /// refused here.
-struct RemoteVerbs<'a>(&'a Asking<'a>, Arc<Member>);
+struct RemoteVerbs(Arc<Member>);
 
-impl RemoteVerbs<'_> {
-    fn ask(&self, request: &NodeRequest) -> Option<NodeReply> {
-        self.0.ask(&self.1, request)
-    }
-}
-
-impl Verbs for RemoteVerbs<'_> {
+impl Verbs for RemoteVerbs {
     fn create_pd(&mut self) -> PdId {
-        match self.ask(&NodeRequest::CreatePd) {
+        match self.0.ask_counted(&NodeRequest::CreatePd) {
             Some(NodeReply::Pd(pd)) => pd,
             // The next verb will say that the node does not answer.
             _ => PdId(u32::MAX),
@@ -111,7 +105,7 @@ impl Verbs for RemoteVerbs<'_> {
     }
 
     fn create_cq(&mut self, capacity: u32) -> Result<CqId, CqError> {
-        match self.ask(&NodeRequest::CreateCq { capacity }) {
+        match self.0.ask_counted(&NodeRequest::CreateCq { capacity }) {
             Some(NodeReply::Cq(made)) => made,
             _ => Err(CqError::NoAnswer),
         }
@@ -134,14 +128,14 @@ impl Verbs for RemoteVerbs<'_> {
             receive_cq,
             capabilities,
         };
-        match self.ask(&request) {
+        match self.0.ask_counted(&request) {
             Some(NodeReply::Qp(made)) => made,
             _ => Err(QpError::NoAnswer),
         }
     }
 
     fn modify_qp(&mut self, qpn: Qpn, modify: QpModify) -> Result<(), ModifyError> {
-        match self.ask(&NodeRequest::ModifyQp { qpn, modify }) {
+        match self.0.ask_counted(&NodeRequest::ModifyQp { qpn, modify }) {
             Some(NodeReply::Modified(done)) => done,
             _ => Err(ModifyError::NoAnswer),
         }
@@ -152,14 +146,14 @@ impl Verbs for RemoteVerbs<'_> {
     }
 
     fn destroy_qp(&mut self, qpn: Qpn) -> Result<(), QpError> {
-        match self.ask(&NodeRequest::DestroyQp { qpn }) {
+        match self.0.ask_counted(&NodeRequest::DestroyQp { qpn }) {
             Some(NodeReply::Destroyed(done)) => done,
             _ => Err(QpError::NoAnswer),
         }
     }
 
     fn read_by_reference(&mut self, qpn: Qpn) {
-        let _ = self.ask(&NodeRequest::ReadByReference { qpn });
+        let _ = self.0.ask_counted(&NodeRequest::ReadByReference { qpn });
     }
 
     fn post_send(&mut self, qpn: Qpn, _: WorkRequest) -> Result<(), PostError> {

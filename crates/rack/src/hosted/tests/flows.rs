@@ -33,7 +33,7 @@ fn items_pass_through_udp() {
 }
 
 /// A flow without end: its jobs.
-fn endless(rack: &mut HostedRack) -> (HostedFlow, [(NodeId, u64); 2]) {
+pub fn endless(rack: &mut HostedRack) -> (HostedFlow, [(NodeId, u64); 2]) {
     let flow = rack
         .create_flow(&[NodeId(0)], &[NodeId(1)], ITEM as u32, 256 << 10)
         .unwrap();

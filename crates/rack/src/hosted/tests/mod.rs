@@ -4,7 +4,9 @@
 mod doors;
 mod flows;
 mod panics;
+mod proxy;
 mod slow;
+mod waiting;
 
 use super::*;
 use crate::config::{LinkKind, NodeConfig, RackConfig, Role};
@@ -18,6 +20,15 @@ use std::sync::Arc;
 use std::time::{Duration as Time, Instant};
 
 const ITEM: usize = 4096;
+
+#[test]
+fn no_node_has_the_name_of_another_party() {
+    let others = [rackweave_control::CONTROLLER_NAME, OPERATOR_NAME];
+    let mut others = others
+        .iter()
+        .chain(&rackweave_control::keys::NAMES_RESERVED);
+    assert!(others.all(|name| crate::config::hosted::NAMES_RESERVED.contains(name)));
+}
 
 /// Numbers the items that it pushes, or checks the numbers of those that it pops.
 struct Counting;
@@ -145,10 +156,19 @@ impl Rack {
     }
 
     fn node(&self, name: &str) -> Result<NodeProcess, HostedError> {
+        self.node_by(name, None)
+    }
+
+    /// A node that finds the controller at another address.
+    fn node_by(
+        &self,
+        name: &str,
+        controller: Option<SocketAddr>,
+    ) -> Result<NodeProcess, HostedError> {
         NodeProcess::new(NodeOptions {
             config: self.config.clone(),
             name: name.into(),
-            controller: None,
+            controller,
             jobs: Arc::new(Counting),
         })
     }

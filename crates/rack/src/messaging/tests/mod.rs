@@ -49,7 +49,10 @@ fn dialing(rack: &EmbeddedRack, listener: &Listener) -> Dialing {
 }
 
 /// Polls both until the compute unit has an end.
-fn finish(listener: &mut Listener, dialing: &mut Dialing) -> Result<MessageConnection, DialError> {
+fn finish(
+    listener: &mut Listener,
+    dialing: &mut Dialing,
+) -> Result<MessageConnection, ConnectError> {
     loop {
         listener.poll();
         if let Some(end) = dialing.poll() {

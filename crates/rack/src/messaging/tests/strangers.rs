@@ -18,7 +18,7 @@ fn units_of_another_rack_are_refused() {
     let mut stranger = dialing(&elsewhere, &listener);
     let error = finish(&mut listener, &mut stranger).expect_err("another rack");
     let code = match &error {
-        DialError::Handshake { error, .. } => error.code(),
+        ConnectError::Handshake { error, .. } => error.code(),
         other => panic!("{other}"),
     };
     assert_eq!(code, RefusalCode::ForeignRack);
@@ -151,7 +151,7 @@ fn hello(rack: &EmbeddedRack) -> Vec<u8> {
     let unit = Unit::new(rack, COMPUTE, Role::Compute, config()).expect("a sound unit");
     let now = unit.node.now();
     let (config, terms) = (unit.config.clone(), unit.terms);
-    let mut dialer = Dialer::new(now, config, terms, now + AMPLE);
+    let mut dialer = Dialer::new(now, config, terms, now + AMPLE.into());
     dialer.poll_send().expect("it begins")
 }
 
@@ -197,7 +197,7 @@ fn dial_from(
     let mut dialing = Dialing::start(rack, node, address, config(), AMPLE).expect("it begins");
     match finish(listener, &mut dialing) {
         Ok(compute) => Ok((compute, listener.accept(AMPLE).expect("it is connected"))),
-        Err(DialError::Handshake { error, .. }) => Err(error.code()),
+        Err(ConnectError::Handshake { error, .. }) => Err(error.code()),
         Err(other) => panic!("{other}"),
     }
 }

@@ -1,9 +1,12 @@
 //! What can go wrong with pages, by the call that it goes wrong in.
 
 use crate::config::StoreError;
-use rackweave_base::{Duration, NodeId};
+use core::time::Duration;
+use rackweave_base::NodeId;
 use rackweave_controller::PageSetUpError;
-use rackweave_endpoint::page_store::{CloseError, FixError, FlushError, OpenError, PoolError};
+use rackweave_endpoint::page_store::{
+    CloseError, CommitError, FixError, FlushError, OpenError, PoolError,
+};
 use rackweave_target::TargetError;
 use rackweave_wire::fabric::page::PageId;
 
@@ -59,9 +62,9 @@ pub enum PageServiceError {
     /// No page directory.
     #[error(transparent)]
     SetUp(#[from] PageSetUpError),
-    /// No pool.
+    /// No worker to prepare stores with.
     #[error(transparent)]
-    Pool(#[from] PoolError),
+    Worker(#[from] WorkerError),
     /// A store is none of ours, or damaged.
     #[error("store {name}: {error}")]
     Open {
@@ -94,16 +97,21 @@ pub enum WorkerError {
         /// Why not.
         source: PageSetUpError,
     },
+    /// No pool.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
     /// The store could not be opened for it.
     #[error(transparent)]
     Open(#[from] OpenError),
 }
 
-/// Why a page could not be fixed in time.
+/// Why a page could not be had, or changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PageError {
     /// It was not had within the time given: somebody holds its latch, or the storage is slow.
-    #[error("{page} was not had within {after}; somebody holds its latch, or the storage is slow")]
+    #[error(
+        "{page} was not had within {after:?}; somebody holds its latch, or the storage is slow"
+    )]
     TimedOut {
         /// The page.
         page: PageId,
@@ -113,6 +121,9 @@ pub enum PageError {
     /// It cannot be had.
     #[error(transparent)]
     Fix(#[from] FixError),
+    /// It was had and changed, and the change was not taken, or nobody knows whether it was.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
 }
 
 /// Why stores were not closed in an orderly way. What could be written has been.

@@ -4,7 +4,7 @@ use super::{BLOCK, PageOptions, PageServiceError, StoreInfo, StoreMedium, StoreS
 use crate::config::Role;
 use crate::{Rack, TargetOptions};
 use rackweave_base::NodeId;
-use rackweave_controller::PageStoreSpec;
+use rackweave_controller::{PageNode, PageStoreSpec};
 use rackweave_endpoint::page_store::StoreLayout;
 use rackweave_target::{Backend, MemoryBackend};
 
@@ -12,14 +12,21 @@ use rackweave_target::{Backend, MemoryBackend};
 pub(super) fn nodes_of(
     rack: &Rack,
     options: &PageOptions,
-) -> Result<Vec<NodeId>, PageServiceError> {
+) -> Result<Vec<PageNode>, PageServiceError> {
+    let usual = |node| PageNode {
+        node,
+        frames: options.frames,
+        workers: options.workers,
+        slots: options.requests,
+    };
+    let compute = || rack.config().nodes_of(Role::Compute).into_iter();
     let nodes = match options.nodes.is_empty() {
-        true => rack.config().nodes_of(Role::Compute),
+        true => compute().map(usual).collect(),
         false => options.nodes.clone(),
     };
-    let known = |node: &&NodeId| usize::from(node.0) < rack.config().node.len();
+    let known = |node: &&PageNode| usize::from(node.node.0) < rack.config().node.len();
     match nodes.iter().find(|node| !known(node)) {
-        Some(&unknown) => Err(PageServiceError::NoNode(unknown)),
+        Some(unknown) => Err(PageServiceError::NoNode(unknown.node)),
         None if nodes.is_empty() => Err(PageServiceError::NoCompute),
         None => Ok(nodes),
     }
@@ -56,6 +63,7 @@ pub(super) fn of_config(
 /// Puts a target with its stores on each node that has any.
 pub(super) fn add_targets(
     rack: &Rack,
+    options: TargetOptions,
     media: Vec<StoreMedium>,
 ) -> Result<(Vec<StoreInfo>, Vec<PageStoreSpec>), PageServiceError> {
     let page_size = rack.config().switch.page_size;
@@ -105,7 +113,7 @@ pub(super) fn add_targets(
         });
     }
     for (node, namespaces) in targets {
-        let target = rack.add_target(node, TargetOptions::default(), namespaces);
+        let target = rack.add_target(node, options, namespaces);
         target.map_err(|error| PageServiceError::Target { node, error })?;
     }
     Ok((stores, specs))

@@ -2,18 +2,21 @@
 //! switch, and workers for threads (Seamless, section 2; docs/pages.md).
 
 mod error;
+mod guard;
 mod media;
 mod options;
 mod waiting;
 mod worker;
 
 pub use error::{PageError, PageServiceError, StoresCloseError, WorkerError};
+pub use guard::{ReadGuard, WriteGuard};
 pub use options::{BLOCK, PageOptions, Prepare, StoreInfo, StoreMedium, StoreState};
+pub use rackweave_endpoint::page_store::CommitError;
 pub use worker::PageWorker;
 
 use crate::Rack;
-use rackweave_base::{Duration, KeyRng, NodeId};
-use rackweave_controller::PageNode;
+use core::time::Duration;
+use rackweave_base::{Block, KeyRng, NodeId};
 use rackweave_endpoint::page_store::directory::{Channel, ChannelParts};
 use rackweave_endpoint::page_store::{
     FormatOptions, OpenError, PageStore, Pool, PoolConfig, Worker,
@@ -48,11 +51,16 @@ type WorkerPools = Mutex<HashMap<NodeId, WorkerPool>>;
 /// A node's pool, and its workers that nobody has.
 #[derive(Debug)]
 struct WorkerPool {
-    pool: Arc<Pool>,
+    /// When the first worker is wanted.
+    pool: Option<Arc<Pool>>,
+    frames: Block,
+    config: PoolConfig,
+    /// The pool before the node came back, whose log the next one has.
+    before: Option<Arc<Pool>>,
     workers: usize,
     /// Of one of the workers, whoever has it: says whether the node was taken for dead.
     any: ChannelParts,
-    /// Of workers that nobody has had yet.
+    /// Of workers that nobody has had yet, the first one last.
     parts: Vec<ChannelParts>,
     resting: Vec<PageStore<Channel>>,
 }
@@ -94,27 +102,25 @@ impl PageService {
         let nodes = media::nodes_of(rack, options)?;
         // Another target would end the one that is there; and of two callers one comes first.
         let _alone = rack.page_set_up();
-        if nodes.iter().any(|&node| rack.page_ends(node).is_some()) {
+        if nodes.iter().any(|it| rack.page_ends(it.node).is_some()) {
             return Err(PageServiceError::Exists);
         }
-        let (stores, specs) = media::add_targets(rack, media()?)?;
-        let member = |&node: &NodeId| PageNode {
-            node,
-            frames: options.frames,
-            workers: options.workers,
-            slots: options.requests,
-        };
-        let members = nodes.iter().map(member).collect();
+        let (stores, specs) = media::add_targets(rack, options.target, media()?)?;
         let memory = config
             .nodes_of(crate::config::Role::Memory)
             .first()
             .copied();
         let fallback = options.fallback.or(memory);
-        rack.create_pages(rack.page_spec(members, specs, fallback))?;
-        let patience = patience(options.time_limit);
+        let mut spec = rack.page_spec(nodes, specs, fallback);
+        spec.indexed = options.indexed.unwrap_or(spec.indexed);
+        spec.standbys.extend(&options.standbys);
+        let nodes: Vec<_> = spec.nodes.iter().map(|it| it.node).collect();
+        rack.create_pages(spec)?;
+        let time_limit = options.time_limit;
         let worker_pools = nodes.iter();
-        let worker_pools = worker_pools.map(|&node| Ok((node, worker_pool(rack, node, patience)?)));
-        let worker_pools: Result<_, PageServiceError> = worker_pools.collect();
+        let worker_pools =
+            worker_pools.map(|&node| Ok((node, WorkerPool::new(rack, node, time_limit)?)));
+        let worker_pools: Result<_, WorkerError> = worker_pools.collect();
         let mut service = Self(Arc::new(Directory {
             rack: rack.clone(),
             stores,
@@ -140,10 +146,7 @@ impl PageService {
             return Ok(Vec::new());
         }
         let prepare = |store: &StoreInfo| {
-            // Nobody else has a worker yet.
-            let Ok(mut worker) = self.unopened(first) else {
-                return Err(PageServiceError::NoNode(first));
-            };
+            let worker = self.unopened(first)?;
             let format = FormatOptions {
                 store: store.number,
                 capacity: store.pages,
@@ -183,7 +186,7 @@ impl PageService {
     /// # Errors
     /// If the node has no buffer frames, all its workers are taken, or it could not come back.
     pub fn worker(&self, node: impl Into<NodeId>) -> Result<PageWorker, WorkerError> {
-        let mut worker = self.unopened(node.into())?;
+        let worker = self.unopened(node.into())?;
         if self.0.opens && worker.opened() != Some(0) {
             worker.open(0)?;
         }
@@ -204,9 +207,10 @@ impl PageService {
             Some(rested) => rested,
             None => {
                 let workers = worker_pool.workers;
+                let pool = worker_pool.pool()?;
                 let parts = worker_pool.parts.pop();
                 let parts = parts.ok_or(WorkerError::AllTaken { node, workers })?;
-                let worker = Worker::new(Arc::clone(&worker_pool.pool), Channel::new(parts));
+                let worker = Worker::new(pool, Channel::new(parts));
                 let waiting = Waiting::new(here.clone(), &self.0.worker_pools);
                 PageStore::new(worker, Arc::new(waiting))
             }
@@ -217,10 +221,56 @@ impl PageService {
 
     fn take_back(&self, node: NodeId, store: PageStore<Channel>) {
         if let Some(worker_pool) = self.worker_pools().get_mut(&node)
-            && Arc::ptr_eq(&worker_pool.pool, store.pool())
+            && worker_pool
+                .pool
+                .as_ref()
+                .is_some_and(|pool| Arc::ptr_eq(pool, store.pool()))
         {
             worker_pool.resting.push(store);
         }
+    }
+
+    /// All workers of a node, for programs that poll them by themselves, such as actors in virtual
+    /// time. `change` has the last word on what the node's pool is. Such workers do not go back to
+    /// the service: the node has no others until it comes back ([`PageService::rejoin`]).
+    ///
+    /// # Errors
+    /// If the node has no buffer frames, or anybody has or had a worker of it.
+    pub fn polled_workers(
+        &self,
+        node: impl Into<NodeId>,
+        change: impl FnOnce(&mut PoolConfig),
+    ) -> Result<Vec<Worker<Channel>>, WorkerError> {
+        let node = node.into();
+        let mut worker_pools = self.worker_pools();
+        let worker_pool = worker_pools
+            .get_mut(&node)
+            .ok_or(WorkerError::NoFrames(node))?;
+        if worker_pool.pool.is_some() {
+            let workers = worker_pool.workers;
+            return Err(WorkerError::AllTaken { node, workers });
+        }
+        change(&mut worker_pool.config);
+        let pool = worker_pool.pool()?;
+        let parts = worker_pool.parts.drain(..).rev();
+        Ok(parts
+            .map(|parts| Worker::new(Arc::clone(&pool), Channel::new(parts)))
+            .collect())
+    }
+
+    /// Brings a node back that was taken for dead, or that has crashed and was revived, with empty
+    /// buffer frames. [`PageService::worker`] does that by itself for a node that was taken for dead
+    /// and has found out.
+    ///
+    /// # Errors
+    /// If the node has no buffer frames, is dead, or lacks room.
+    pub fn rejoin(&self, node: impl Into<NodeId>) -> Result<(), WorkerError> {
+        let node = node.into();
+        let mut worker_pools = self.worker_pools();
+        let worker_pool = worker_pools
+            .get_mut(&node)
+            .ok_or(WorkerError::NoFrames(node))?;
+        self.0.come_back(node, worker_pool)
     }
 
     /// Writes everything home that is changed, and says in every store that it was closed. All
@@ -237,7 +287,7 @@ impl PageService {
             return Err(StoresCloseError::InUse(in_use));
         }
         for &node in &self.0.nodes {
-            let mut worker = self.unopened(node)?;
+            let worker = self.unopened(node)?;
             let flushed = worker.flush();
             flushed.map_err(|error| StoresCloseError::Flush { node, error })?;
         }
@@ -250,7 +300,7 @@ impl PageService {
         }
         for &StoreInfo { number: store, .. } in &self.0.stores {
             let first = self.0.nodes.first().copied().unwrap_or_default();
-            let mut worker = self.unopened(first)?;
+            let worker = self.unopened(first)?;
             worker.open(store).map_err(WorkerError::Open)?;
             let closed = worker.close();
             closed.map_err(|error| StoresCloseError::Close { store, error })?;
@@ -278,16 +328,14 @@ impl PageService {
         self.0.rack.config().switch.page_size
     }
 
-    /// How long [`PageWorker::fix`] waits.
+    /// How long calls of workers wait that are given no other time limit.
     pub fn time_limit(&self) -> Duration {
         self.0.time_limit
     }
 
-    /// The buffer frames of a node; nothing if it has none.
+    /// The buffer frames of a node; nothing if it has none, or nobody has had a worker there.
     pub fn pool(&self, node: NodeId) -> Option<Arc<Pool>> {
-        self.worker_pools()
-            .get(&node)
-            .map(|worker_pool| Arc::clone(&worker_pool.pool))
+        self.worker_pools().get(&node)?.pool.clone()
     }
 
     fn worker_pools(&self) -> MutexGuard<'_, HashMap<NodeId, WorkerPool>> {
@@ -303,41 +351,43 @@ impl Directory {
     fn come_back(&self, node: NodeId, worker_pool: &mut WorkerPool) -> Result<(), WorkerError> {
         let rejoined = self.rack.rejoin_pages(node);
         rejoined.map_err(|source| WorkerError::Rejoin { node, source })?;
-        let patience = patience(self.time_limit);
-        let new = self::worker_pool(&self.rack, node, patience)
-            .map_err(|_| WorkerError::NoFrames(node))?;
-        if let Some(log) = worker_pool.pool.log() {
-            new.pool.set_log(log);
-        }
-        *worker_pool = new;
+        let new = WorkerPool::new(&self.rack, node, self.time_limit)?;
+        let before = worker_pool.pool.take();
+        *worker_pool = WorkerPool { before, ..new };
         Ok(())
     }
 }
 
-/// How long who has to answer may be silent, so that calls end within the time limit.
-fn patience(time_limit: Duration) -> Duration {
-    let half = Duration::from_nanos(time_limit.as_nanos() / 2);
-    half.min(PoolConfig::PATIENCE)
-}
+impl WorkerPool {
+    fn new(rack: &Rack, node: NodeId, time_limit: Duration) -> Result<Self, WorkerError> {
+        let ends = rack.page_ends(node);
+        let ends = ends.ok_or(WorkerError::NoFrames(node))?;
+        let any = ends.channels.first().cloned();
+        Ok(Self {
+            pool: None,
+            config: PoolConfig {
+                // So that calls end within the time limit, and say who did not answer.
+                patience: (time_limit / 2).min(PoolConfig::PATIENCE.into()).into(),
+                seed: rack.config().seed,
+                ..PoolConfig::new(node.0, rack.config().switch.page_size, ends.count)
+            },
+            frames: ends.frames,
+            before: None,
+            any: any.ok_or(WorkerError::NoFrames(node))?,
+            workers: ends.channels.len(),
+            parts: ends.channels.into_iter().rev().collect(),
+            resting: Vec::new(),
+        })
+    }
 
-fn worker_pool(
-    rack: &Rack,
-    node: NodeId,
-    patience: Duration,
-) -> Result<WorkerPool, PageServiceError> {
-    let ends = rack.page_ends(node);
-    let ends = ends.ok_or(PageServiceError::NoNode(node))?;
-    let any = ends.channels.first().cloned();
-    let config = PoolConfig {
-        patience,
-        seed: rack.config().seed,
-        ..PoolConfig::new(node.0, rack.config().switch.page_size, ends.count)
-    };
-    Ok(WorkerPool {
-        any: any.ok_or(PageServiceError::NoNode(node))?,
-        pool: Pool::new(ends.frames, config)?,
-        workers: ends.channels.len(),
-        parts: ends.channels.into_iter().rev().collect(),
-        resting: Vec::new(),
-    })
+    fn pool(&mut self) -> Result<Arc<Pool>, WorkerError> {
+        if let Some(pool) = &self.pool {
+            return Ok(Arc::clone(pool));
+        }
+        let pool = Pool::new(self.frames.clone(), self.config)?;
+        if let Some(log) = self.before.take().and_then(|before| before.log()) {
+            pool.set_log(log);
+        }
+        Ok(Arc::clone(self.pool.insert(pool)))
+    }
 }

@@ -1,7 +1,10 @@
 //! What the pages of a rack are to be.
 
+use crate::TargetOptions;
 use crate::services::TIME_LIMIT;
-use rackweave_base::{Duration, NodeId};
+use core::time::Duration;
+use rackweave_base::NodeId;
+use rackweave_controller::PageNode;
 use rackweave_target::Backend;
 
 /// Bytes of a logical block of stores that this crate makes: the smallest page.
@@ -19,7 +22,7 @@ pub enum Prepare {
     /// Every medium is formatted: whatever was there is gone.
     Format,
     /// Nothing: workers open or format stores themselves
-    /// ([`PageStore::open`](rackweave_endpoint::page_store::PageStore::open)).
+    /// ([`PageWorker::open`](super::PageWorker::open)).
     Leave,
 }
 
@@ -27,24 +30,32 @@ pub enum Prepare {
 /// (`switch.page_size`, `page_entries`, `page_workers`, `page_slots`, `page_stores`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PageOptions {
-    /// The nodes that get buffer frames and workers; empty: all compute nodes.
-    pub nodes: Vec<NodeId>,
-    /// Buffer frames of each of them: 4 to 2^24, of a page each.
+    /// The nodes that get buffer frames and workers, and how many; empty: all compute nodes, with
+    /// as many as follow here.
+    pub nodes: Vec<PageNode>,
+    /// Buffer frames of each compute node: 4 to 2^24, of a page each.
     pub frames: u32,
     /// Workers of each of them: as many threads may fix pages there at a time.
     pub workers: u16,
     /// Requests that a worker may have under way.
     pub requests: u16,
+    /// Pages that the switch indexes from the beginning, the first ones of each store in turn;
+    /// nothing: as many as it has room for.
+    pub indexed: Option<u64>,
     /// The node whose memory has the entries of pages that the switch does not index; nothing: the
     /// first memory node, if there is one. Without one the switch must index all pages.
     pub fallback: Option<NodeId>,
+    /// Nodes that take its place, in this order, when it dies.
+    pub standbys: Vec<NodeId>,
+    /// The size of the NVMe targets.
+    pub target: TargetOptions,
     /// Pages of a store in memory, which there is if neither the configuration nor the program
     /// names a store.
     pub memory_pages: u64,
     /// What becomes of stores now.
     pub prepare: Prepare,
-    /// How long [`PageWorker::fix`](super::PageWorker::fix) waits. The pools wait half as long, 5 s
-    /// at most, for who does not answer, and twice that for latches of others.
+    /// How long calls of a [`PageWorker`](super::PageWorker) wait that are given no time limit of
+    /// their own. Who does not answer is waited for half as long, 5 s at most.
     pub time_limit: Duration,
 }
 
@@ -57,10 +68,13 @@ impl Default for PageOptions {
             frames: 256,
             workers: 2,
             requests: 16,
+            indexed: None,
             fallback: None,
+            standbys: Vec::new(),
+            target: TargetOptions::default(),
             memory_pages: 1024,
             prepare: Prepare::default(),
-            time_limit: TIME_LIMIT,
+            time_limit: TIME_LIMIT.into(),
         }
     }
 }

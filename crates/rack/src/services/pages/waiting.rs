@@ -2,6 +2,7 @@
 
 use super::WorkerPools;
 use crate::Node;
+use core::task::Waker;
 use rackweave_base::Instant;
 use rackweave_verbs::{NodeAccess, Progress, Verbs};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -60,6 +61,10 @@ impl Progress for Waiting {
 
     fn relax(&self, idle_rounds: u32) {
         self.node.relax(idle_rounds);
+    }
+
+    fn wake_later(&self, waker: &Waker) {
+        self.node.wake_later(waker);
     }
 }
 

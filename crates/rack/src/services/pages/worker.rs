@@ -1,84 +1,183 @@
-//! A worker that a thread has for some time.
+//! A worker that a thread, or the tasks of an executor, have for some time.
 
+use super::guard::{ReadGuard, WriteGuard};
 use super::{PageError, PageService};
 use crate::Node;
-use crate::services::wait_within;
-use core::ops::{Deref, DerefMut};
-use rackweave_base::memory::SharedBytes;
-use rackweave_base::{Duration, NodeId};
+use crate::services::call::Call;
+use crate::services::{FOREVER, wait_within};
+use core::time::Duration;
+use rackweave_base::NodeId;
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_endpoint::page_store::{
-    AllocateError, FixError, Mode, OpenError, PageGuard, PageStore, Superblock,
+    AllocateError, CloseError, Fix, FixError, Flush, FlushError, Flushed, FormatOptions, Loss,
+    Mode, NodeAccess, OpenError, PageGuard, PageState, PageStore, Peek, Pool, Statistics,
+    Superblock, Usage, Worker,
 };
 use rackweave_wire::fabric::page::PageId;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// One thread's way to pages, at one node. It is `Send`: a thread may hand it to another.
+/// A way to pages, at one node: for one thread, or for the tasks of one executor thread. Threads
+/// that share it wait for each other's calls.
 ///
-/// It is a [`PageStore`], so that has the other calls: `unfix`, `prefetch`, `validate`,
-/// `read_optimistic`, `flush`, `settle`, `poll`, and by
-/// [`PageStore::worker_mut`] those that begin something and do not wait.
+/// Every call that waits has a time limit, which is that of the service unless it is given one.
+/// Those of the `async` calls count from the first poll.
 ///
-/// Guards outlive it. What is to be done behind guards, such as giving latches back, is done while
-/// this or another worker of the node waits or polls: a thread that rests says
-/// [`settle`](PageStore::settle) before, or drops its worker. Dropped, a worker ends what is under
-/// way and goes back to its service. If nobody answers, that takes some ten seconds; latches that
-/// could not be given back by then are given back when a worker of the node is polled again.
-pub struct PageWorker {
+/// What is to be done behind guards, such as giving back the latches of those that were dropped, is
+/// done while this or another worker of the node waits or polls: a thread that rests calls
+/// [`PageWorker::settle`] before, or drops its worker. Dropped, a worker ends what is under way and
+/// goes back to its service, after its last guard, within the time limit of the service; latches
+/// that could not be given back by then are given back when a worker of the node is polled again.
+#[derive(Debug)]
+pub struct PageWorker(Arc<Lent>);
+
+/// A worker that its user and its guards share.
+pub(super) struct Lent {
     /// Always there, until it is dropped.
-    store: Option<PageStore<Channel>>,
+    store: Mutex<Option<PageStore<Channel>>>,
     service: PageService,
     node: Node,
+    access: Arc<dyn NodeAccess>,
 }
 
 impl PageWorker {
     pub(super) fn new(service: PageService, node: Node, store: PageStore<Channel>) -> Self {
-        Self {
-            store: Some(store),
+        Self(Arc::new(Lent {
+            access: Arc::clone(store.access()),
+            store: Mutex::new(Some(store)),
             service,
             node,
-        }
+        }))
     }
 
     /// Its node.
     pub fn node(&self) -> NodeId {
-        self.node.id()
+        self.0.node.id()
     }
 
     /// Whose it is.
     pub fn service(&self) -> &PageService {
-        &self.service
+        &self.0.service
     }
 
-    /// Fixes a page, within the time limit of the service.
-    ///
-    /// A [`Mode::Shared`] guard shows a version that was the newest at some moment of the call. A
-    /// [`Mode::Exclusive`] one has the newest, and nobody in the rack changes the page before it is
-    /// dropped.
+    /// Fixes a page to be read: a version that was the newest at some moment of the call.
     ///
     /// # Errors
-    /// If the page cannot be had; [`FixError::Conflict`] if a guard of this worker has it already
-    /// in a conflicting mode.
-    ///
-    /// [`FixError::Conflict`]: rackweave_endpoint::page_store::FixError::Conflict
-    pub fn fix(&mut self, page: PageId, mode: Mode) -> Result<PageGuard, PageError> {
-        let limit = self.service.time_limit();
-        self.fix_within(page, mode, limit)
+    /// If the page cannot be had; [`FixError::Conflict`] if a guard of this worker has it to be
+    /// changed.
+    pub fn read(&self, page: PageId) -> Result<ReadGuard, PageError> {
+        self.read_within(page, self.0.time_limit())
     }
 
-    /// The same within another time limit; [`FOREVER`](crate::services::FOREVER) is none.
+    /// The same within another time limit.
     ///
     /// # Errors
-    /// As for [`PageWorker::fix`].
-    pub fn fix_within(
-        &mut self,
+    /// As for [`PageWorker::read`].
+    pub fn read_within(&self, page: PageId, limit: Duration) -> Result<ReadGuard, PageError> {
+        let fixed = self.fixing(limit, move |worker| worker.try_fix(page, Mode::Shared));
+        Ok(ReadGuard::new(fixed.wait()?, &self.0))
+    }
+
+    /// [`PageWorker::read`] for a task that awaits it. It waits for guards of other tasks of this
+    /// worker as it waits for any.
+    pub fn read_async(
+        &self,
         page: PageId,
-        mode: Mode,
-        limit: Duration,
-    ) -> Result<PageGuard, PageError> {
-        match self.deref_mut().fix_within(page, mode, limit) {
-            Err(FixError::TimedOut(page)) => Err(PageError::TimedOut { page, after: limit }),
-            fixed => Ok(fixed?),
-        }
+    ) -> impl Future<Output = Result<ReadGuard, PageError>> + Send + use<> {
+        let fixing = self.fixing(self.0.time_limit(), move |worker| {
+            Ok(worker.fix_in_turn(page, Mode::Shared))
+        });
+        let lent = Arc::clone(&self.0);
+        async move { Ok(ReadGuard::new(fixing.await?, &lent)) }
+    }
+
+    /// Fixes a page to be changed: its newest version, which nobody else in the rack changes before
+    /// the guard goes.
+    ///
+    /// # Errors
+    /// If the page cannot be had; [`FixError::Conflict`] if a guard of this worker has it already.
+    pub fn write(&self, page: PageId) -> Result<WriteGuard, PageError> {
+        self.write_within(page, self.0.time_limit())
+    }
+
+    /// The same within another time limit.
+    ///
+    /// # Errors
+    /// As for [`PageWorker::write`].
+    pub fn write_within(&self, page: PageId, limit: Duration) -> Result<WriteGuard, PageError> {
+        let fixed = self.fixing(limit, move |worker| worker.try_fix(page, Mode::Exclusive));
+        Ok(WriteGuard::new(fixed.wait()?, &self.0))
+    }
+
+    /// [`PageWorker::write`] for a task that awaits it. It waits for guards of other tasks of this
+    /// worker as it waits for any.
+    pub fn write_async(
+        &self,
+        page: PageId,
+    ) -> impl Future<Output = Result<WriteGuard, PageError>> + Send + use<> {
+        let fixing = self.fixing(self.0.time_limit(), move |worker| {
+            Ok(worker.fix_in_turn(page, Mode::Exclusive))
+        });
+        let lent = Arc::clone(&self.0);
+        async move { Ok(WriteGuard::new(fixing.await?, &lent)) }
+    }
+
+    /// Fixes a page to be written anew as a whole, whatever is there: what comes from storage may
+    /// be damaged. The guard shows zeroes, has no LSN, and counts as changed.
+    ///
+    /// # Errors
+    /// As for [`PageWorker::write`].
+    pub fn restore(&self, page: PageId) -> Result<WriteGuard, PageError> {
+        let fixed = self.fixing(self.0.time_limit(), move |worker| worker.restore(page));
+        Ok(WriteGuard::new(fixed.wait()?, &self.0))
+    }
+
+    /// Changes a page and commits that: `change` gets a copy of the bytes behind the header, which
+    /// is then written. The time limit is for both together.
+    ///
+    /// # Errors
+    /// If the page cannot be had, or the change was not taken.
+    pub fn change<R>(
+        &self,
+        page: PageId,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R, PageError> {
+        let (began, limit) = (self.0.node.now(), self.0.time_limit());
+        let mut guard = self.write_within(page, limit)?;
+        let result = guard.update(0..guard.data().len(), change);
+        let took = self.0.node.now().since(began);
+        guard.commit_within(limit.saturating_sub(took.into()))?;
+        Ok(result)
+    }
+
+    /// Reads a page without a latch: see [`Worker::read_optimistic`]. Nothing if the page is not in
+    /// this node's memory, or somebody changes it there.
+    pub fn read_optimistic<R>(
+        &self,
+        page: PageId,
+        read: impl FnMut(&Peek<'_>) -> R,
+    ) -> Option<(R, u64)> {
+        self.with(|store| store.worker().read_optimistic(page, read))
+    }
+
+    /// Begins to bring a page into the node's memory, if there is room.
+    pub fn prefetch(&self, page: PageId) {
+        self.with(|store| store.prefetch(page));
+    }
+
+    /// Writes home what is changed in the node's memory, and makes it durable. It goes on as long
+    /// as pages are written.
+    ///
+    /// # Errors
+    /// If a page could not be written. The others were.
+    pub fn flush(&self) -> Result<Flushed, FlushError> {
+        self.flushing().wait()
+    }
+
+    /// [`PageWorker::flush`] for a task that awaits it.
+    pub fn flush_async(
+        &self,
+    ) -> impl Future<Output = Result<Flushed, FlushError>> + Send + Unpin + use<> {
+        self.flushing()
     }
 
     /// A page of the store that this worker has open, for the caller alone; its bytes are zero.
@@ -90,16 +189,15 @@ impl PageWorker {
     ///
     /// # Errors
     /// As for [`PageStore::allocate`].
-    pub fn allocate(&mut self) -> Result<PageId, AllocateError> {
+    pub fn allocate(&self) -> Result<PageId, AllocateError> {
         loop {
-            let result = self.deref_mut().allocate();
-            let lost = self.deref_mut().take_lost();
+            let (result, lost) = self.with(|store| (store.allocate(), store.take_lost()));
             if lost.is_empty() {
                 return result;
             }
             let limit = match result {
                 Ok(_) => Duration::ZERO,
-                Err(_) => self.service.time_limit(),
+                Err(_) => self.0.time_limit(),
             };
             // Of what is still lost when there is a page, the next call will hear again.
             if !self.accept(lost, limit) || result.is_ok() {
@@ -113,17 +211,15 @@ impl PageWorker {
     ///
     /// # Errors
     /// As for [`PageStore::free`].
-    pub fn free(&mut self, page: PageId) -> Result<(), AllocateError> {
-        let freed = self.deref_mut().free(page);
-        match freed {
-            Err(AllocateError::Fix(FixError::Lost(map))) if map != page => {
-                let limit = self.service.time_limit();
-                match self.accept(vec![map], limit) {
-                    true => self.deref_mut().free(page),
-                    false => freed,
-                }
+    pub fn free(&self, page: PageId) -> Result<(), AllocateError> {
+        let free = || self.with(|store| store.free(page));
+        match free() {
+            Err(AllocateError::Fix(FixError::Lost(map)))
+                if map != page && self.accept(vec![map], self.0.time_limit()) =>
+            {
+                free()
             }
-            other => other,
+            freed => freed,
         }
     }
 
@@ -132,24 +228,132 @@ impl PageWorker {
     ///
     /// # Errors
     /// As for [`PageStore::open`].
-    pub fn open(&mut self, store: u8) -> Result<Superblock, OpenError> {
-        let opened = self.deref_mut().open(store);
-        match opened {
-            Err(OpenError::Fix(FixError::Lost(page))) if page.index() == 0 => {
-                let limit = self.service.time_limit();
-                match self.accept(vec![page], limit) {
-                    true => self.deref_mut().open(store),
-                    false => opened,
-                }
+    pub fn open(&self, store: u8) -> Result<Superblock, OpenError> {
+        let open = || self.with(|pages| pages.open(store));
+        match open() {
+            Err(OpenError::Fix(FixError::Lost(page)))
+                if page.index() == 0 && self.accept(vec![page], self.0.time_limit()) =>
+            {
+                open()
             }
-            other => other,
+            opened => opened,
         }
     }
 
+    /// Makes a store: see [`PageStore::format`].
+    ///
+    /// # Errors
+    /// As for [`PageStore::format`].
+    pub fn format(&self, options: FormatOptions) -> Result<(), OpenError> {
+        self.with(|store| store.format(options))
+    }
+
+    /// Closes the store that is open: see [`PageStore::close`]. [`PageService::close`] does it for
+    /// all.
+    ///
+    /// # Errors
+    /// As for [`PageStore::close`].
+    pub fn close(&self) -> Result<(), CloseError> {
+        self.with(PageStore::close)
+    }
+
+    /// The store that was opened or formatted last: where pages are allocated.
+    pub fn opened(&self) -> Option<u8> {
+        self.with(|store| store.opened())
+    }
+
+    /// Counts the pages of the store that is open.
+    ///
+    /// # Errors
+    /// As for [`PageStore::usage`].
+    pub fn usage(&self) -> Result<Usage, AllocateError> {
+        self.with(PageStore::usage)
+    }
+
+    /// What the map says of a page.
+    ///
+    /// # Errors
+    /// As for [`PageStore::page_state`].
+    pub fn page_state(&self, page: PageId) -> Result<PageState, AllocateError> {
+        self.with(|store| store.page_state(page))
+    }
+
+    /// Waits until nothing is under way and the latches of all dropped guards have been given back.
+    ///
+    /// # Errors
+    /// As for [`PageStore::settle`]. Whatever is under way goes on when this or another worker of
+    /// the node is polled.
+    pub fn settle(&self) -> Result<(), PageError> {
+        let end = self.0.node.now() + self.0.time_limit().into();
+        Ok(self.with(|store| store.settle_until(end))?)
+    }
+
+    /// Gets on with what is under way, once. True if anything happened.
+    pub fn poll(&self) -> bool {
+        self.with(PageStore::poll)
+    }
+
+    /// Whether nothing is under way and nothing waits to be done: the worker may rest.
+    pub fn is_idle(&self) -> bool {
+        self.with(|store| store.worker().is_idle())
+    }
+
+    /// The node's buffer frames.
+    pub fn pool(&self) -> Arc<Pool> {
+        self.with(|store| Arc::clone(store.pool()))
+    }
+
+    /// Changes of the node whose guards were dropped and that were not taken, since the last call.
+    pub fn losses(&self) -> Vec<Loss> {
+        self.pool().losses()
+    }
+
+    /// What it has seen.
+    pub fn statistics(&self) -> Statistics {
+        self.with(|store| *store.worker().statistics())
+    }
+
+    fn with<R>(&self, act: impl FnOnce(&mut PageStore<Channel>) -> R) -> R {
+        self.0.with(act)
+    }
+
+    fn fixing<B>(
+        &self,
+        limit: Duration,
+        begin: B,
+    ) -> Call<impl FnMut(bool) -> Option<Result<PageGuard, PageError>> + Send + Unpin + use<B>>
+    where
+        B: FnMut(&mut Worker<Channel>) -> Result<Fix, FixError> + Send + Unpin,
+    {
+        let lent = Arc::clone(&self.0);
+        let (fix, access) = (None, lent.access());
+        let mut fixing = Fixing {
+            lent,
+            fix,
+            limit,
+            begin,
+        };
+        Call::new(access, limit.into(), move |_| fixing.ask())
+    }
+
+    fn flushing(
+        &self,
+    ) -> Call<impl FnMut(bool) -> Option<Result<Flushed, FlushError>> + Send + Unpin + use<>> {
+        let lent = Arc::clone(&self.0);
+        let mut flush: Option<Flush> = None;
+        Call::new(lent.access(), FOREVER, move |_| {
+            lent.with(|store| {
+                let flush = *flush.get_or_insert_with(|| store.worker_mut().flush());
+                store.poll();
+                store.worker_mut().take_flush(flush)
+            })
+        })
+    }
+
     /// Accepts that pages are lost. False if one still is when the time is over.
-    fn accept(&mut self, mut lost: Vec<PageId>, limit: Duration) -> bool {
-        let rack = self.service.rack();
-        let accepted = wait_within(&self.node, limit, || {
+    fn accept(&self, mut lost: Vec<PageId>, limit: Duration) -> bool {
+        let rack = self.service().rack();
+        let accepted = wait_within(&self.0.node, limit.into(), || {
             lost.retain(|page| {
                 let is_lost = rack.lost_pages().iter().any(|known| known.page == *page);
                 is_lost && !rack.accept_loss(*page)
@@ -158,67 +362,88 @@ impl PageWorker {
         });
         accepted.is_some()
     }
+}
 
-    /// Reads from a page of this store without a copy and without a guard to be kept: `read` gets
-    /// the bytes behind the header.
-    ///
-    /// # Errors
-    /// As for [`PageWorker::fix`].
-    pub fn read<R>(
-        &mut self,
-        page: PageId,
-        read: impl FnOnce(SharedBytes<'_>) -> R,
-    ) -> Result<R, PageError> {
-        Ok(read(self.fix(page, Mode::Shared)?.data()))
-    }
+/// A fix that somebody waits for. Dropped before it has ended, it is given up.
+struct Fixing<B> {
+    lent: Arc<Lent>,
+    fix: Option<Fix>,
+    limit: Duration,
+    begin: B,
+}
 
-    /// Changes a page: `change` gets a copy of the bytes behind the header, which is then written.
-    /// When this returns nobody sees an older version any more.
-    ///
-    /// # Errors
-    /// As for [`PageWorker::fix`], and as for [`PageStore::unfix`]: then the page is changed in
-    /// this node's memory, and stays latched until that can be published.
-    pub fn change<R>(
-        &mut self,
-        page: PageId,
-        change: impl FnOnce(&mut [u8]) -> R,
-    ) -> Result<R, PageError> {
-        let mut guard = self.fix(page, Mode::Exclusive)?;
-        let result = guard.update(0..guard.data().len(), change);
-        self.unfix(guard)?;
-        Ok(result)
+impl<B: FnMut(&mut Worker<Channel>) -> Result<Fix, FixError>> Fixing<B> {
+    /// The worker minds the time.
+    fn ask(&mut self) -> Option<Result<PageGuard, PageError>> {
+        let Self {
+            lent,
+            fix: under_way,
+            limit,
+            begin,
+        } = self;
+        lent.with(|store| {
+            let fix = match *under_way {
+                Some(fix) => fix,
+                None => match begin(store.worker_mut()) {
+                    Ok(fix) => fix,
+                    Err(error) => return Some(Err(error.into())),
+                },
+            };
+            if under_way.replace(fix).is_none() {
+                store.worker_mut().set_limit(fix, (*limit).into());
+            }
+            store.poll();
+            let taken = store.worker_mut().take(fix)?;
+            *under_way = None;
+            Some(taken.map_err(|error| match error {
+                FixError::TimedOut(page) => PageError::TimedOut {
+                    page,
+                    after: *limit,
+                },
+                error => error.into(),
+            }))
+        })
     }
 }
 
-const THERE: &str = "a worker has its store until it is dropped";
-
-impl Deref for PageWorker {
-    type Target = PageStore<Channel>;
-
-    fn deref(&self) -> &PageStore<Channel> {
-        self.store.as_ref().expect(THERE)
-    }
-}
-
-impl DerefMut for PageWorker {
-    fn deref_mut(&mut self) -> &mut PageStore<Channel> {
-        self.store.as_mut().expect(THERE)
-    }
-}
-
-impl Drop for PageWorker {
+impl<B> Drop for Fixing<B> {
     fn drop(&mut self) {
-        let Some(mut store) = self.store.take() else {
+        if let Some(fix) = self.fix.take() {
+            self.lent.with(|store| store.worker_mut().abandon(fix));
+        }
+    }
+}
+
+impl Lent {
+    pub(super) fn with<R>(&self, act: impl FnOnce(&mut PageStore<Channel>) -> R) -> R {
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        act(store.as_mut().expect("it is there until this is dropped"))
+    }
+
+    pub(super) fn access(&self) -> Arc<dyn NodeAccess> {
+        Arc::clone(&self.access)
+    }
+
+    pub(super) fn time_limit(&self) -> Duration {
+        self.service.time_limit()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let store = self.store.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut store) = store.take() else {
             return;
         };
         store.worker_mut().abandon_all();
         // What it had allocated and not handed out goes back, if it can, and so do its latches.
-        let _kept = store.retire();
+        let end = self.node.now() + self.service.time_limit().into();
+        let _kept = store.retire_until(end);
         self.service.take_back(self.node.id(), store);
     }
 }
 
-impl core::fmt::Debug for PageWorker {
+impl core::fmt::Debug for Lent {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("PageWorker")
             .field("node", &self.node)

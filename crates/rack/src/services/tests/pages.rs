@@ -3,11 +3,14 @@
 use super::{COMPUTE, rack, rack_with};
 use crate::config::RackConfig;
 use crate::services::{
-    BLOCK, PageError, PageOptions, PageService, PageServiceError, Prepare, StoreMedium, StoreState,
-    StoresCloseError, WorkerError,
+    BLOCK, CommitError, PageError, PageOptions, PageService, PageServiceError, Prepare,
+    StoreMedium, StoreState, StoresCloseError, WorkerError,
 };
-use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_endpoint::page_store::{FixError, Mode, OpenError, RedoLog};
+use core::task::{Context, Waker};
+use core::time::Duration;
+use rackweave_base::{Instant, NodeId};
+use rackweave_controller::PageNode;
+use rackweave_endpoint::page_store::{FixError, OpenError, RedoLog};
 use rackweave_target::{Backend, FileBackend, FileOptions, Io, IoDone, MemoryBackend};
 use rackweave_wire::fabric::page::PageId;
 use std::sync::Arc;
@@ -23,19 +26,6 @@ fn medium(name: &str, node: u16, pages: u64) -> StoreMedium {
         node: NodeId(node),
         backend: Box::new(MemoryBackend::new(BLOCK, pages)),
     }
-}
-
-#[test]
-fn what_one_node_changes_another_one_reads() {
-    let pages = PageService::new(&rack(), &PageOptions::default()).expect("there is room");
-    let [mut here, mut there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
-    let page = here.allocate().expect("a page is free");
-    let written = here.change(page, |bytes| bytes[..5].copy_from_slice(b"hello"));
-    assert_eq!(written, Ok(()));
-    assert_eq!(
-        there.read(page, |bytes| bytes.slice(..5).to_vec()),
-        Ok(b"hello".to_vec())
-    );
 }
 
 /// A medium of which the controller cannot see blocks, as when its target is away.
@@ -74,39 +64,21 @@ fn a_node_without_threads_is_asked_what_it_has() {
     };
     let rack = rack();
     let pages = PageService::with_stores(&rack, &options, vec![medium]).expect("it is made");
-    let mut here = pages.worker(COMPUTE[0]).expect("there are workers");
+    let here = pages.worker(COMPUTE[0]).expect("there are workers");
     let page = here.allocate().expect("a page is free");
     let written = here.change(page, |bytes| bytes[0] = 7);
     assert_eq!(written, Ok(()));
     drop(here);
-    let mut there = pages.worker(COMPUTE[1]).expect("there are workers");
+    let there = pages.worker(COMPUTE[1]).expect("there are workers");
     rack.restart_switch().expect("it fits as before");
-    assert_eq!(there.read(page, |bytes| bytes.array(0)), Ok([7]));
-}
-
-#[test]
-fn a_latch_that_somebody_holds_ends_the_wait() {
-    let pages = PageService::new(&rack(), &PageOptions::default()).expect("there is room");
-    let [mut here, mut there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
-    let page = here.allocate().expect("a page is free");
-    let guard = here.fix(page, Mode::Exclusive).expect("nobody has it");
-    let again = here.fix(page, Mode::Shared).map(|_| ());
-    assert_eq!(again, Err(PageError::Fix(FixError::Conflict(page))));
-    let late = there.fix_within(page, Mode::Exclusive, SHORT).map(|_| ());
-    assert_eq!(late, Err(PageError::TimedOut { page, after: SHORT }));
-    drop(guard);
-    assert_eq!(here.settle(), Ok(()));
-    assert!(
-        there.fix(page, Mode::Exclusive).is_ok(),
-        "what was given up holds nothing"
-    );
+    assert_eq!(there.read(page).map(|guard| guard.data().array(0)), Ok([7]));
 }
 
 #[test]
 fn a_map_that_goes_down_with_a_node_is_taken_from_home() {
     let rack = rack();
     let pages = PageService::new(&rack, &PageOptions::default()).expect("there is room");
-    let [mut here, mut there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
+    let [here, there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
     let live: Vec<_> = (0..3)
         .map(|_| there.allocate().expect("a page is free"))
         .collect();
@@ -132,16 +104,21 @@ fn workers_go_back_whatever_they_had_under_way() {
     };
     let pages = PageService::new(&rack(), &options).expect("there is room");
     let node = COMPUTE[0];
-    let mut worker = pages.worker(node).expect("there is one");
+    let worker = pages.worker(node).expect("there is one");
     let page = worker.allocate().expect("a page is free");
+    let there = pages.worker(COMPUTE[1]).expect("there is one");
+    let latch = there.write(page).expect("nobody has it");
     // Its guard would stay for ever if nobody gave it up.
-    let _never_taken = worker.worker_mut().fix(page, Mode::Exclusive);
+    let mut never_taken = Box::pin(worker.write_async(page));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(never_taken.as_mut().poll(&mut context).is_pending());
+    drop((never_taken, latch, there));
     let none = pages.worker(node).map(|_| ());
     assert_eq!(none, Err(WorkerError::AllTaken { node, workers: 1 }));
     assert_eq!(pages.close(), Err(StoresCloseError::InUse(1)));
     drop(worker);
-    let mut worker = pages.worker(node).expect("it is back");
-    assert!(worker.fix(page, Mode::Exclusive).is_ok());
+    let worker = pages.worker(node).expect("it is back");
+    assert!(worker.write(page).is_ok());
     let storage = pages.worker(NodeId(0)).map(|_| ());
     assert_eq!(storage, Err(WorkerError::NoFrames(NodeId(0))));
 }
@@ -153,17 +130,16 @@ fn a_worker_goes_back_although_its_page_is_latched() {
         ..PageOptions::default()
     };
     let pages = PageService::new(&rack(), &options).expect("there is room");
-    let [mut here, mut there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
+    let [here, there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
     let page = here.allocate().expect("a page is free");
-    let guard = here.fix(page, Mode::Exclusive).expect("nobody has it");
+    let guard = here.write(page).expect("nobody has it");
     // One is given up, nobody takes the other ones.
-    let late = there.fix_within(page, Mode::Shared, SHORT).map(|_| ());
+    let late = there.read_within(page, SHORT).map(|_| ());
     assert_eq!(late, Err(PageError::TimedOut { page, after: SHORT }));
-    let _never_taken = there.worker_mut().fix_in_turn(page, Mode::Exclusive);
     there.prefetch(page);
     drop(there);
     let there = pages.worker(COMPUTE[1]).expect("it is back");
-    assert!(there.worker().is_idle());
+    assert!(there.is_idle());
     drop(guard);
 }
 
@@ -180,24 +156,62 @@ fn a_worker_whose_latch_cannot_go_back_does_and_another_gives_it_back() {
         ..PageOptions::default()
     };
     let pages = PageService::new(&rack(), &options).expect("there is room");
-    let [mut here, mut there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
+    let [here, there] = COMPUTE.map(|node| pages.worker(node).expect("there are workers"));
     let page = here.allocate().expect("a page is free");
     let log = Arc::new(Log(AtomicU64::new(0)));
     here.pool().set_log(log.clone());
-    let mut guard = here.fix(page, Mode::Exclusive).expect("nobody has it");
+    let mut guard = here.write(page).expect("nobody has it");
     guard.set_lsn(7);
-    let not_logged = FixError::NotLogged(page);
-    assert_eq!(here.unfix(guard), Err(not_logged));
+    assert_eq!(guard.commit(), Err(CommitError::NotLogged(page)));
     drop(here);
-    let late = there.fix_within(page, Mode::Shared, SHORT).map(|_| ());
+    let late = there.read_within(page, SHORT).map(|_| ());
     assert_eq!(late, Err(PageError::TimedOut { page, after: SHORT }));
     log.0.store(7, Ordering::Relaxed);
-    let mut here = pages.worker(COMPUTE[0]).expect("it is back");
+    let here = pages.worker(COMPUTE[0]).expect("it is back");
     assert_eq!(here.settle(), Ok(()));
-    assert_eq!(
-        there.fix(page, Mode::Shared).map(|guard| guard.lsn()),
-        Ok(7)
-    );
+    assert_eq!(there.read(page).map(|guard| guard.lsn()), Ok(7));
+}
+
+/// In virtual time, of which nothing is lost to other programs of this machine.
+#[test]
+fn calls_at_a_node_that_has_stopped_end_in_time() {
+    let mut config = RackConfig::with_all_programs();
+    config.switch.page_size = 4096;
+    let mut rack = crate::SimulatedRack::new(&config).expect("it can be built");
+    let options = PageOptions {
+        time_limit: LIMIT,
+        ..PageOptions::default()
+    };
+    let pages = PageService::new(&rack, &options).expect("there is room");
+    let worker = pages.worker(COMPUTE[0]).expect("there is one");
+    let page = worker.allocate().expect("a page is free");
+    let other = worker.allocate().expect("a page is free");
+    let mut first = worker.write(page).expect("nobody has it");
+    first.data_mut().write(0, &[1]);
+    let mut second = worker.write(other).expect("nobody has it");
+    second.data_mut().write(0, &[1]);
+    rack.crash_node_silently(COMPUTE[0]);
+    let timed = |call: &mut dyn FnMut()| {
+        let began = rack.now();
+        call();
+        Duration::from(rack.now().since(began))
+    };
+    // Who waits looks at the clock between naps of a millisecond at most.
+    let nap = Duration::from_millis(2);
+    let late = Err(CommitError::TimedOut(page));
+    let mut first = Some(first);
+    let took = timed(&mut || {
+        let guard = first.take().expect("once");
+        assert_eq!(guard.commit_within(SHORT), late);
+    });
+    assert!(took >= SHORT && took < SHORT + nap, "{took:?}");
+    let took = timed(&mut || assert!(worker.change(page, |_| ()).is_err()));
+    assert!(took < LIMIT + nap, "{took:?}");
+    let took = timed(&mut || assert!(worker.settle().is_err()));
+    assert!(took >= LIMIT && took < LIMIT + nap, "{took:?}");
+    let (mut second, mut worker) = (Some(second), Some(worker));
+    let took = timed(&mut || drop((second.take(), worker.take())));
+    assert!(took < LIMIT + nap, "{took:?}");
 }
 
 #[test]
@@ -214,28 +228,28 @@ fn a_node_taken_for_dead_comes_back_with_a_new_pool() {
     };
     let pages = PageService::new(&rack(), &options).expect("there is room");
     let node = COMPUTE[0];
-    let mut old = pages.worker(node).expect("there is one");
+    let old = pages.worker(node).expect("there is one");
     old.pool().set_log(Arc::new(Log));
     let page = old.allocate().expect("a page is free");
     assert_eq!(old.change(page, |bytes| bytes[0] = 1), Ok(()));
     assert!(old.flush().is_ok());
-    let mut guard = old.fix(page, Mode::Exclusive).expect("nobody has it");
+    let mut guard = old.write(page).expect("nobody has it");
     guard.data_mut().write(0, &[2]);
     pages.rack().declare_dead(node);
-    assert_eq!(old.unfix(guard), Err(FixError::Fenced));
-    let fenced = old.fix(page, Mode::Shared).map(|_| ());
+    assert_eq!(guard.commit(), Err(CommitError::Fenced(page)));
+    let fenced = old.read(page).map(|_| ());
     assert_eq!(fenced, Err(PageError::Fix(FixError::Fenced)));
     // The old one need not be dropped before.
-    let mut new = pages.worker(node).expect("the node comes back");
-    assert_eq!(new.read(page, |bytes| bytes.array(0)), Ok([1]));
+    let new = pages.worker(node).expect("the node comes back");
+    assert_eq!(new.read(page).map(|guard| guard.data().array(0)), Ok([1]));
     assert!(new.pool().log().is_some());
     drop(old);
     let none = pages.worker(node).map(|_| ());
     assert_eq!(none, Err(WorkerError::AllTaken { node, workers: 1 }));
     assert_eq!(new.change(page, |bytes| bytes[0] = 3), Ok(()));
     drop(new);
-    let mut there = pages.worker(COMPUTE[1]).expect("there is one");
-    assert_eq!(there.read(page, |bytes| bytes.array(0)), Ok([3]));
+    let there = pages.worker(COMPUTE[1]).expect("there is one");
+    assert_eq!(there.read(page).map(|guard| guard.data().array(0)), Ok([3]));
     drop(there);
     assert_eq!(pages.close(), Ok(()));
 }
@@ -259,7 +273,7 @@ fn a_store_in_a_file_is_there_again_in_the_next_rack() {
     let options = PageOptions::default();
     let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is made");
     assert_eq!(pages.stores()[0].found, StoreState::Formatted);
-    let mut worker = pages.worker(COMPUTE[0]).expect("there is one");
+    let worker = pages.worker(COMPUTE[0]).expect("there is one");
     let page = worker.allocate().expect("a page is free");
     assert_eq!(worker.change(page, |bytes| bytes[0] = 7), Ok(()));
     drop(worker);
@@ -271,8 +285,11 @@ fn a_store_in_a_file_is_there_again_in_the_next_rack() {
     };
     let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is opened");
     assert_eq!(pages.stores()[0].found, StoreState::Closed);
-    let mut worker = pages.worker(COMPUTE[1]).expect("there is one");
-    assert_eq!(worker.read(page, |bytes| bytes.array(0)), Ok([7]));
+    let worker = pages.worker(COMPUTE[1]).expect("there is one");
+    assert_eq!(
+        worker.read(page).map(|guard| guard.data().array(0)),
+        Ok([7])
+    );
     let next = worker.allocate().expect("a page is free");
     assert_ne!(next, page, "what is in use is not given out again");
     // As after a power cut.
@@ -280,7 +297,7 @@ fn a_store_in_a_file_is_there_again_in_the_next_rack() {
     drop(pages);
     let pages = PageService::with_stores(&rack(), &options, file(&path)).expect("it is opened");
     assert_eq!(pages.stores()[0].found, StoreState::NotClosed);
-    let mut worker = pages.worker(COMPUTE[1]).expect("there is one");
+    let worker = pages.worker(COMPUTE[1]).expect("there is one");
     let third = worker.allocate().expect("a page is free");
     assert!(third != page && third != next, "nor what was not flushed");
     drop(worker);
@@ -312,7 +329,7 @@ fn stores_of_the_configuration_have_numbers_in_its_order() {
         stores,
         [(0, "tables", NodeId(1), 16), (1, "indexes", NodeId(1), 8)]
     );
-    let mut worker = pages.worker(COMPUTE[0]).expect("there is one");
+    let worker = pages.worker(COMPUTE[0]).expect("there is one");
     assert_eq!(worker.allocate().map(PageId::store), Ok(0));
     assert!(worker.open(1).is_ok());
     assert_eq!(worker.allocate().map(PageId::store), Ok(1));
@@ -331,7 +348,12 @@ fn what_makes_no_sense_is_refused() {
     assert!(refused(&options, vec![]).contains("0 stores"));
     assert!(refused(&options, vec![medium("tiny", 0, 2)]).contains("store tiny: 2 blocks"));
     let unknown = PageOptions {
-        nodes: vec![NodeId(77)],
+        nodes: vec![PageNode {
+            node: NodeId(77),
+            frames: 8,
+            workers: 1,
+            slots: 4,
+        }],
         ..options.clone()
     };
     assert!(refused(&unknown, vec![medium("a", 0, 8)]).contains("node77"));

@@ -1,5 +1,5 @@
-//! Checks that need a nightly compiler: Miri and ThreadSanitizer. Both come with rustup, and are
-//! skipped where that is not.
+//! Checks that need another compiler: Miri and ThreadSanitizer a nightly one, the oldest that is
+//! supported that one. All come with rustup, and are skipped where that is not.
 
 use crate::Failure;
 use crate::process::{self, in_root, target_dir};
@@ -11,7 +11,7 @@ const NIGHTLY: &str = "nightly-2026-05-20";
 /// The tests that reach the code with `unsafe` in them, and that Miri can run in a minute or two.
 /// It knows neither memfd nor the sockets of links.
 pub fn miri() -> Result<(), Failure> {
-    if !is_installed("miri,rust-src")? {
+    if !is_installed(NIGHTLY, Some("miri,rust-src"))? {
         return Ok(());
     }
     let packages = [
@@ -27,7 +27,7 @@ pub fn miri() -> Result<(), Failure> {
         ),
     ];
     for (package, which) in packages {
-        let mut command = nightly();
+        let mut command = cargo_of(NIGHTLY);
         command
             .args(["miri", "test", "--package", package, "--lib"])
             .arg("--target-dir")
@@ -46,7 +46,7 @@ pub fn miri() -> Result<(), Failure> {
 ///
 /// Racks are left out: to build them takes as long again as all the rest.
 pub fn tsan() -> Result<(), Failure> {
-    if !is_installed("rust-src")? {
+    if !is_installed(NIGHTLY, Some("rust-src"))? {
         return Ok(());
     }
     let which = [
@@ -60,7 +60,7 @@ pub fn tsan() -> Result<(), Failure> {
         "page_store::tests::threads::threads_of_two_nodes",
         "sequencer::counter",
     ];
-    let mut command = nightly();
+    let mut command = cargo_of(NIGHTLY);
     command.args([
         "test",
         "-Zbuild-std",
@@ -80,17 +80,37 @@ pub fn tsan() -> Result<(), Failure> {
     process::run(&mut command)
 }
 
+/// The library with all its features, by the oldest compiler that its manifest promises.
+pub fn oldest() -> Result<(), Failure> {
+    let manifest = std::fs::read_to_string(process::root().join("Cargo.toml"));
+    let manifest = manifest.map_err(|error| Failure::check(format!("Cargo.toml: {error}")))?;
+    let promised = manifest.lines().find_map(|line| {
+        let value = line.strip_prefix("rust-version = ")?;
+        Some(value.trim_matches('"').to_owned())
+    });
+    let oldest = promised.ok_or_else(|| Failure::check("Cargo.toml has no rust-version"))?;
+    if !is_installed(&oldest, None)? {
+        return Ok(());
+    }
+    let mut command = cargo_of(&oldest);
+    command
+        .args(["check", "--package", "rackweave", "--all-features"])
+        .arg("--target-dir")
+        .arg(target_dir().join("oldest"));
+    process::run(&mut command)
+}
+
 /// Two things that ThreadSanitizer does not see, and reports races for memory that they touch:
 /// - copies in assembly: `rackweave_tsan` has regions copied by the portable code, as Miri does;
 /// - memory that is mapped and unmapped by system calls of rustix's own. It takes the first write
 ///   to a mapping for a second one to what was mapped there before. It sees the calls of libc.
 const TSAN_FLAGS: &str = "-Zsanitizer=thread --cfg rackweave_tsan --cfg rustix_use_libc";
 
-/// Cargo of the nightly compiler.
-fn nightly() -> Command {
+/// Cargo of another compiler.
+fn cargo_of(compiler: &str) -> Command {
     let mut command = in_root("cargo");
     command
-        .arg(format!("+{NIGHTLY}"))
+        .arg(format!("+{compiler}"))
         // Not the cargo that runs this: that one is stable, and says so to its children.
         .env_remove("CARGO")
         .env_remove("RUSTUP_TOOLCHAIN");
@@ -98,13 +118,17 @@ fn nightly() -> Command {
 }
 
 /// Whether rustup is there; if so, it installs the compiler with these components.
-fn is_installed(components: &str) -> Result<bool, Failure> {
+fn is_installed(compiler: &str, components: Option<&str>) -> Result<bool, Failure> {
     if in_root("rustup").arg("--version").output().is_err() {
-        println!("skipped: rustup is not installed, and the nightly compiler comes with it");
+        println!("skipped: rustup is not installed, and Rust {compiler} comes with it");
         return Ok(false);
     }
-    let install = ["toolchain", "install", NIGHTLY, "--profile", "minimal"];
-    let components = ["--component", components, "--no-self-update"];
-    process::run(in_root("rustup").args(install).args(components))?;
+    let install = ["toolchain", "install", compiler, "--profile", "minimal"];
+    let mut command = in_root("rustup");
+    command.args(install).arg("--no-self-update");
+    if let Some(components) = components {
+        command.args(["--component", components]);
+    }
+    process::run(&mut command)?;
     Ok(true)
 }

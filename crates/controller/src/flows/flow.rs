@@ -1,0 +1,148 @@
+//! A flow as the controller knows it: its members, rings and lanes.
+
+use super::{FlowId, FlowRings, FlowShape, FlowSpec, FlowState, Loss, Ring, RingCounters};
+use crate::lanes::Connected;
+use rackweave_base::NodeId;
+use rackweave_programs::flows::{ConsumerId, ProducerId, ThreadId, Whose};
+use rackweave_switch::transfer::LaneId;
+
+/// A flow. Members keep their numbers; those that have left stay in the
+/// lists.
+pub(crate) struct Flow {
+    pub id: FlowId,
+    pub spec: FlowSpec,
+    pub state: FlowState,
+    pub rings: FlowRings,
+    pub consumers: Vec<ConsumerSeat>,
+    pub producers: Vec<ProducerSeat>,
+    /// Lanes to the nodes.
+    pub lanes: Vec<Connected>,
+    /// Lanes that stand for groups: the first, and how many.
+    pub groups: Option<(LaneId, u8)>,
+    pub losses: Vec<Loss>,
+    /// What its rings said when it was taken down.
+    pub rings_at_end: Option<RingCounters>,
+}
+
+/// A consumer of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ConsumerSeat {
+    pub id: ConsumerId,
+    /// Whether its stream has not ended.
+    pub running: bool,
+    pub gone: bool,
+}
+
+/// A producer of a flow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ProducerSeat {
+    /// Its rings: one per consumer in a shuffle, one else.
+    pub ids: Vec<ProducerId>,
+    pub gone: bool,
+}
+
+impl Flow {
+    /// The threads of the flow that have work, each with the number of the consumer that it is for;
+    /// the one thread of a replicated flow is for all.
+    pub fn threads(&self) -> impl Iterator<Item = (ThreadId, usize)> {
+        let all = self.consumers.iter().enumerate();
+        let is_one = self.spec.shape == FlowShape::Replicate;
+        let has_work = self.has_work();
+        all.filter(move |&(at, seat)| match is_one {
+            true => at == 0 && has_work,
+            false => seat.running && !seat.gone,
+        })
+        .map(|(at, seat)| (ThreadId(seat.id.0), at))
+    }
+
+    /// The consumers that a thread serves, by their number in the flow.
+    pub fn served_by(&self, at: usize) -> Vec<usize> {
+        match self.spec.shape {
+            FlowShape::Replicate => self.live_consumers().collect(),
+            FlowShape::Shuffle | FlowShape::Balance => vec![at],
+        }
+    }
+
+    /// Consumers that have not left and whose stream has not ended.
+    pub fn live_consumers(&self) -> impl Iterator<Item = usize> {
+        let seats = self.consumers.iter().enumerate();
+        seats
+            .filter(|(_, seat)| seat.running && !seat.gone)
+            .map(|(at, _)| at)
+    }
+
+    /// Producers that have not left.
+    pub fn live_producers(&self) -> impl Iterator<Item = usize> {
+        let seats = self.producers.iter().enumerate();
+        seats.filter(|(_, seat)| !seat.gone).map(|(at, _)| at)
+    }
+
+    /// The rings of a producer that belong to the thread of a consumer.
+    pub fn ring_at(&self, consumer: usize) -> usize {
+        match self.spec.shape {
+            FlowShape::Shuffle => consumer,
+            FlowShape::Balance | FlowShape::Replicate => 0,
+        }
+    }
+
+    /// Whether the stream of any consumer has not ended.
+    pub fn has_work(&self) -> bool {
+        self.live_consumers().next().is_some()
+    }
+
+    /// A consumer takes its place, and gets its number in the flow.
+    pub fn join_consumer(&mut self, seat: ConsumerSeat, ring: Ring) -> usize {
+        self.consumers.push(seat);
+        self.spec.consumers.push(ring.node);
+        self.rings.consumers.push(ring);
+        self.consumers.len() - 1
+    }
+
+    pub fn thread_ended(&mut self, thread: ThreadId) {
+        let is_one = self.spec.shape == FlowShape::Replicate;
+        for seat in &mut self.consumers {
+            if is_one || seat.id.0 == thread.0 {
+                seat.running = false;
+            }
+        }
+    }
+
+    /// The consumers and producers on a node that have not left.
+    pub fn members_on(&self, node: NodeId) -> (Vec<usize>, Vec<usize>) {
+        let seats = self.consumers.iter().enumerate();
+        let consumers = seats
+            .filter(|&(at, seat)| !seat.gone && self.spec.consumers[at] == node)
+            .map(|(at, _)| at);
+        let producers = self
+            .live_producers()
+            .filter(|&at| self.spec.producers[at] == node);
+        (consumers.collect(), producers.collect())
+    }
+
+    /// The rings of members that have not left.
+    pub fn rings_left(&self) -> impl Iterator<Item = &Ring> {
+        let consumers = self.consumers.iter().zip(&self.rings.consumers);
+        let consumers = consumers.filter(|(seat, _)| !seat.gone).map(|(_, r)| r);
+        let producers = self.rings.producers.iter().flat_map(|rings| {
+            let rings = self.producers.iter().zip(rings);
+            rings.filter(|(seat, _)| !seat.gone).map(|(_, ring)| ring)
+        });
+        consumers.chain(producers)
+    }
+
+    /// The role and the number in the flow of a member that has not left.
+    pub fn member(&self, whose: Whose) -> Option<(&'static str, usize)> {
+        match whose {
+            Whose::Consumer(consumer) => {
+                let is = |seat: &ConsumerSeat| seat.id == consumer && !seat.gone;
+                let index = self.consumers.iter().position(is)?;
+                Some(("consumer", index))
+            }
+            Whose::Producer(producer) => {
+                let is = |seat: &ProducerSeat| seat.ids.contains(&producer) && !seat.gone;
+                let index = self.producers.iter().position(is)?;
+                Some(("producer", index))
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! A flow and its ends at the nodes that are here.
+
+mod builder;
+
+pub use builder::{FlowBuilder, NodeRef};
+
+use crate::{NodeError, Rack};
+use core::sync::atomic::AtomicBool;
+use rackweave_base::{Block, NodeId};
+use rackweave_controller::ask::{
+    AddConsumer, AddProducer, CloseFlow, CreateFlow, FlowLosses, FlowStateOf, RemoveConsumer,
+    RemoveProducer, SetWeight,
+};
+use rackweave_controller::{FlowError, FlowId, FlowSpec, FlowState, Loss, Ring};
+use rackweave_endpoint::flow::{Claim, Consumer, Doorbell, Producer, RingError, RingLayout};
+use std::sync::Arc;
+
+/// A flow. Members keep their numbers; those that join get the next.
+///
+/// The flow is closed when this is dropped: whatever has not been delivered by then is lost, and
+/// ends that are still in use see that it was broken off. So wait for the end of the stream first.
+#[derive(Debug)]
+pub struct Flow {
+    rack: Rack,
+    id: FlowId,
+    /// Nothing for those that are elsewhere.
+    consumers: Vec<Option<LocalRing>>,
+    /// As in [`rackweave_controller::FlowRings::producers`].
+    producers: Vec<Vec<Option<LocalRing>>>,
+}
+
+/// A ring in the memory of this process.
+#[derive(Clone, Debug)]
+struct LocalRing {
+    block: Block,
+    layout: RingLayout,
+    bell: Option<Doorbell>,
+    /// Whether somebody has its end.
+    is_taken: Arc<AtomicBool>,
+}
+
+impl LocalRing {
+    /// Nothing if its memory is elsewhere, or gone because the flow has ended meanwhile.
+    fn new(rack: &Rack, ring: &Ring) -> Option<Self> {
+        let region = &ring.region;
+        Some(Self {
+            block: rack.backend().block(ring.node, region.rkey)?,
+            layout: RingLayout {
+                item_size: ring.item_size,
+                slots: ring.slots,
+                order: ring.order,
+            },
+            bell: ring
+                .bell
+                .map(|bell| Doorbell::new(bell.qpn, region.address, region.lkey)),
+            is_taken: Arc::default(),
+        })
+    }
+
+    fn claim(&self) -> Result<Claim, RingError> {
+        Claim::new(&self.is_taken).ok_or(RingError::Taken)
+    }
+}
+
+impl Rack {
+    /// Begins to set up a flow from nodes to nodes, which are given by name, by number or as a
+    /// [`Node`](crate::Node); a node that appears twice has two ends.
+    ///
+    /// ```
+    /// use rackweave_rack::Rack;
+    ///
+    /// let rack = Rack::builder().build()?;
+    /// let flow = rack.flow(["storage0"], ["compute0", "compute1"]).item_bytes(64).build()?;
+    /// let to_each = flow.take_producers(0)?;
+    /// let consumers = [flow.take_consumer(0)?, flow.take_consumer(1)?];
+    /// # assert_eq!(to_each.len(), consumers.len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn flow(
+        &self,
+        producers: impl IntoIterator<Item: NodeRef>,
+        consumers: impl IntoIterator<Item: NodeRef>,
+    ) -> FlowBuilder {
+        FlowBuilder::new(self, producers, consumers)
+    }
+
+    /// Sets up the flow of a specification, for those who set what [`FlowBuilder`] has no word for.
+    ///
+    /// # Errors
+    /// If the specification is out of range, or the switch or a node lacks room.
+    pub fn create_flow(&self, spec: FlowSpec) -> Result<Flow, FlowError> {
+        let (id, rings) = self.ask(CreateFlow { spec })?;
+        let local = |ring: &Ring| LocalRing::new(self, ring);
+        let producers = rings.producers.iter();
+        Ok(Flow {
+            rack: self.clone(),
+            id,
+            consumers: rings.consumers.iter().map(local).collect(),
+            producers: producers
+                .map(|rings| rings.iter().map(local).collect())
+                .collect(),
+        })
+    }
+}
+
+impl Flow {
+    /// Its number at the controller.
+    pub fn id(&self) -> FlowId {
+        self.id
+    }
+
+    /// How it is doing.
+    pub fn state(&self) -> FlowState {
+        let state = self.rack.ask(FlowStateOf { flow: self.id });
+        state.expect("the controller keeps the states of the flows that it made")
+    }
+
+    /// Members that were lost.
+    pub fn losses(&self) -> Vec<Loss> {
+        self.rack.ask(FlowLosses { flow: self.id })
+    }
+
+    /// Breaks it off.
+    pub fn close(&self) {
+        self.rack.ask(CloseFlow { flow: self.id });
+    }
+
+    /// The producing ends of producer `index`: one per consumer in a shuffle, else one. Nobody else
+    /// gets them before they are dropped.
+    ///
+    /// # Errors
+    /// If there is no such producer, it is at a node that is not here, or somebody has its ends.
+    pub fn take_producers(&self, index: usize) -> Result<Vec<Producer>, RingError> {
+        let rings = self.producers.iter();
+        let take = |ring: &LocalRing| {
+            let claim = ring.claim()?;
+            Ok(Producer::new(&ring.block, ring.layout)?.with_claim(claim))
+        };
+        rings.map(|rings| take(at(rings, index)?)).collect()
+    }
+
+    /// The only producing end of producer `index`: of a flow that is no shuffle, or has one
+    /// consumer.
+    ///
+    /// # Errors
+    /// As for [`Flow::take_producers`], and if it has several.
+    pub fn take_producer(&self, index: usize) -> Result<Producer, RingError> {
+        if self.producers.len() > 1 {
+            return Err(RingError::Several(self.producers.len()));
+        }
+        Ok(self.take_producers(index)?.remove(0))
+    }
+
+    /// One of the producing ends of producer `index` of a shuffle: that to consumer `to`.
+    ///
+    /// # Errors
+    /// As for [`Flow::take_producers`].
+    pub fn take_producer_to(&self, index: usize, to: usize) -> Result<Producer, RingError> {
+        let rings = self.producers.get(to).ok_or(RingError::NotHere)?;
+        let ring = at(rings, index)?;
+        let claim = ring.claim()?;
+        Ok(Producer::new(&ring.block, ring.layout)?.with_claim(claim))
+    }
+
+    /// The consuming end of consumer `index`. Nobody else gets it before it is dropped.
+    ///
+    /// # Errors
+    /// As for [`Flow::take_producers`].
+    pub fn take_consumer(&self, index: usize) -> Result<Consumer, RingError> {
+        let claim = at(&self.consumers, index)?.claim()?;
+        Ok(self.consumer_view(index)?.with_claim(claim))
+    }
+
+    /// The ring of consumer `index` as its end sees it, for those who check what that does. It is
+    /// not to be used otherwise: whoever has the end relies on being alone.
+    ///
+    /// # Errors
+    /// If there is no such consumer, or it is at a node that is not here.
+    pub(crate) fn consumer_view(&self, index: usize) -> Result<Consumer, RingError> {
+        let ring = at(&self.consumers, index)?;
+        Consumer::new(&ring.block, ring.layout)
+    }
+
+    /// As [`Flow::consumer_view`].
+    pub(crate) fn producer_views(&self, index: usize) -> Result<Vec<Producer>, RingError> {
+        let rings = self.producers.iter();
+        let view = |ring: &LocalRing| Producer::new(&ring.block, ring.layout);
+        rings.map(|rings| view(at(rings, index)?)).collect()
+    }
+
+    /// The doorbells of the rings of producer `index`, in the order of [`Flow::take_producers`];
+    /// none if the flow has no doorbells, or the producer is elsewhere.
+    pub fn producer_bells(&self, index: usize) -> Option<Vec<Doorbell>> {
+        let bells = self.producers.iter();
+        bells.map(|rings| at(rings, index).ok()?.bell).collect()
+    }
+
+    /// The doorbell of consumer `index`, if the flow has doorbells and the consumer is here.
+    pub fn consumer_bell(&self, index: usize) -> Option<Doorbell> {
+        at(&self.consumers, index).ok()?.bell
+    }
+
+    /// A consumer joins a balanced or replicated flow; returns its number.
+    ///
+    /// # Errors
+    /// If there is no such node, the shape forbids it, the flow does not run, or the switch or the
+    /// node lacks room. If the flow could not be set up again it is broken off; else nothing
+    /// changes.
+    pub fn add_consumer(&mut self, node: impl NodeRef) -> Result<usize, FlowError> {
+        let (flow, node) = (self.id, self.node(&node)?);
+        let (index, ring) = self.rack.ask(AddConsumer { flow, node })?;
+        self.consumers.push(LocalRing::new(&self.rack, &ring));
+        Ok(index)
+    }
+
+    /// A consumer leaves: what it has been shown it may still take, then its stream ends. What was
+    /// under way to it goes to others.
+    ///
+    /// # Errors
+    /// If the shape forbids it, it is the last one or none of the flow's, or the flow does not run.
+    pub fn remove_consumer(&self, index: usize) -> Result<(), FlowError> {
+        let flow = self.id;
+        self.rack.ask(RemoveConsumer { flow, index })
+    }
+
+    /// A producer joins; returns its number.
+    ///
+    /// # Errors
+    /// If there is no such node, the stream of a consumer of a shuffle has ended, the flow does not
+    /// run, or the switch or the node lacks room.
+    pub fn add_producer(&mut self, node: impl NodeRef) -> Result<usize, FlowError> {
+        let (flow, node) = (self.id, self.node(&node)?);
+        let (index, rings) = self.rack.ask(AddProducer { flow, node })?;
+        for (all, ring) in self.producers.iter_mut().zip(&rings) {
+            all.push(LocalRing::new(&self.rack, ring));
+        }
+        Ok(index)
+    }
+
+    /// A producer that has finished leaves.
+    ///
+    /// # Errors
+    /// If it has not finished or its items are not all delivered, it is the last one or none of the
+    /// flow's, or the flow does not run.
+    pub fn remove_producer(&self, index: usize) -> Result<(), FlowError> {
+        let flow = self.id;
+        self.rack.ask(RemoveProducer { flow, index })
+    }
+
+    /// Changes its share among the flows that have a weight; none takes what it gets.
+    ///
+    /// # Errors
+    /// If the weight is out of range, or the flow does not run.
+    pub fn set_weight(&self, weight: Option<u32>) -> Result<(), FlowError> {
+        let flow = self.id;
+        self.rack.ask(SetWeight { flow, weight })
+    }
+
+    fn node(&self, node: &impl NodeRef) -> Result<NodeId, FlowError> {
+        let found = node.find(self.rack.config());
+        found.map_err(|error: NodeError| FlowError::NoNode(error.to_string()))
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn at(rings: &[Option<LocalRing>], index: usize) -> Result<&LocalRing, RingError> {
+    let ring = rings.get(index).and_then(Option::as_ref);
+    ring.ok_or(RingError::NotHere)
+}

@@ -1,0 +1,114 @@
+//! What the switch reports of flows, and who is told: each flow by a thread of its own, so that one
+//! that waits for a member delays no other.
+
+use super::{SwitchCore, abort_on_panic};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use rackweave_controller::FlowId;
+use rackweave_programs::pipeline::Digest;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::thread::Scope;
+use std::time::Duration as Time;
+
+/// How often the minder looks whether to stop.
+const LOOK_EVERY: Time = Time::from_millis(50);
+
+/// Threads that act on flows at a time, for one cause. If so many flows wait for members, further
+/// ones wait for them.
+const THREADS_MAX: usize = 64;
+
+/// Tells the minder that the switch has something for the controller.
+#[derive(Default)]
+pub(super) struct News {
+    is_there: Mutex<bool>,
+    told: Condvar,
+}
+
+impl News {
+    pub fn tell(&self) {
+        *self.is_there.lock().expect("no holder panics") = true;
+        self.told.notify_one();
+    }
+
+    /// Waits for news, for a while.
+    fn wait(&self) {
+        let is_there = self.is_there.lock().expect("no holder panics");
+        let waited = self
+            .told
+            .wait_timeout_while(is_there, LOOK_EVERY, |there| !*there);
+        *waited.expect("no holder panics").0 = false;
+    }
+}
+
+/// Reports that wait for their flow, of flows that a thread acts on.
+#[derive(Default)]
+pub(super) struct Reports(Mutex<BTreeMap<FlowId, VecDeque<Digest>>>);
+
+impl Reports {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<FlowId, VecDeque<Digest>>> {
+        self.0.lock().expect("no holder panics")
+    }
+
+    /// Keeps a report. Returns the number of threads that are at work if another one is needed, for
+    /// this flow.
+    fn put(&self, flow: FlowId, digest: Digest) -> Option<usize> {
+        let mut all = self.lock();
+        let threads = all.len();
+        let is_new = !all.contains_key(&flow);
+        let waiting = all.entry(flow).or_default();
+        // What a node has done twice is known already, so this stays short.
+        if !waiting.contains(&digest) {
+            waiting.push_back(digest);
+        }
+        is_new.then_some(threads)
+    }
+
+    /// The next report about a flow; if there is none, the thread is done.
+    fn take(&self, flow: FlowId) -> Option<Digest> {
+        let mut all = self.lock();
+        let next = all.get_mut(&flow)?.pop_front();
+        if next.is_none() {
+            all.remove(&flow);
+        }
+        next
+    }
+}
+
+impl SwitchCore {
+    /// Takes the switch's news to the controller.
+    pub(super) fn mind<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
+        while !self.is_stopped() {
+            self.news.wait();
+            while let Some((digest, flow)) = self.control(|it, site| it.poll_digest(site)) {
+                let Some(flow) = flow else { continue };
+                match self.reports.put(flow, digest) {
+                    Some(THREADS_MAX..) => self.report(flow),
+                    Some(_) => _ = scope.spawn(move || abort_on_panic(|| self.report(flow))),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    fn report(&self, flow: FlowId) {
+        while let Some(digest) = self.reports.take(flow) {
+            self.control(|controller, site| controller.handle_flow_digest(site, flow, digest));
+        }
+    }
+
+    /// Acts on flows, on several at a time, until all is done.
+    pub(super) fn for_each_flow(&self, flows: Vec<FlowId>, act: impl Fn(FlowId) + Sync) {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(&flow) = flows.get(next.fetch_add(1, Ordering::Relaxed)) {
+                act(flow);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..flows.len().min(THREADS_MAX) {
+                scope.spawn(|| abort_on_panic(work));
+            }
+            work();
+        });
+    }
+}

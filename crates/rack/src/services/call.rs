@@ -1,0 +1,82 @@
+//! Calls that wait, for threads that block and for tasks that await.
+
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use rackweave_base::{Duration, Instant};
+use rackweave_verbs::NodeAccess;
+use std::sync::Arc;
+
+/// Rounds in which a task drives the rack before others have their turn.
+const ROUNDS: u32 = 8;
+
+/// A call that waits for something at a node, within a time limit.
+///
+/// [`Call::wait`] blocks the thread and drives the rack meanwhile. As a future it needs no runtime
+/// of its own: each poll drives the rack a little, and the task is woken when something has moved,
+/// by the rack's driver threads if it has any, else at once.
+///
+/// What it waits for is asked again and again: with `true` when the time is over, and then it has
+/// to answer.
+#[must_use = "it does nothing before it is waited for"]
+pub(super) struct Call<F> {
+    node: Arc<dyn NodeAccess>,
+    limit: Duration,
+    deadline: Option<Instant>,
+    ask: F,
+}
+
+impl<T, F: FnMut(bool) -> Option<T>> Call<F> {
+    /// The time counts from the first wait or poll.
+    pub fn new(node: Arc<dyn NodeAccess>, limit: Duration, ask: F) -> Self {
+        let deadline = None;
+        Self {
+            node,
+            limit,
+            deadline,
+            ask,
+        }
+    }
+
+    /// Blocks until there is an answer.
+    pub fn wait(mut self) -> T {
+        let mut idle_rounds = 0u32;
+        loop {
+            if let Some(answer) = self.step() {
+                return answer;
+            }
+            if self.node.drive() {
+                idle_rounds = 0;
+            } else {
+                self.node.relax(idle_rounds);
+                idle_rounds = idle_rounds.saturating_add(1);
+            }
+        }
+    }
+
+    fn step(&mut self) -> Option<T> {
+        if let Some(answer) = (self.ask)(false) {
+            return Some(answer);
+        }
+        let now = self.node.now();
+        let deadline = *self.deadline.get_or_insert(now + self.limit);
+        (now >= deadline).then(|| (self.ask)(true)).flatten()
+    }
+}
+
+impl<T, F: FnMut(bool) -> Option<T> + Unpin> Future for Call<F> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        for _ in 0..ROUNDS {
+            if let Some(answer) = self.step() {
+                return Poll::Ready(answer);
+            }
+            if !self.node.drive() {
+                break;
+            }
+        }
+        self.node.wake_later(context.waker());
+        // What has moved before the waker was known wakes nobody.
+        self.step().map_or(Poll::Pending, Poll::Ready)
+    }
+}
