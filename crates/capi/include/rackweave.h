@@ -1109,9 +1109,10 @@ rackweave_status rackweave_pages_size(const struct rackweave_pages *pages,
                                       uint32_t *page_bytes);
 
 /**
- * Ends a guard. The page's latch, if it was fixed exclusively, is given back by whichever page
- * store of the node polls, waits or settles next; `rackweave_page_store_unfix` waits for that.
- * Pointers to the page's bytes are of no use from now on. NULL is allowed.
+ * Ends a guard. The page's latch, if it was fixed exclusively, is given back with its change by
+ * whichever page store of the node polls, waits or settles next, and nobody hears whether the
+ * change was taken: `rackweave_page_guard_commit` says so. Pointers to the page's bytes are of no
+ * use from now on. NULL is allowed.
  */
 rackweave_status rackweave_page_guard_destroy(struct rackweave_page_guard *guard);
 
@@ -1149,6 +1150,28 @@ rackweave_status rackweave_page_guard_data_mut(struct rackweave_page_guard *guar
                                                size_t *length);
 
 /**
+ * Ends a guard, publishes the change and opens the latch, waiting at most `timeout_ns` nanoseconds
+ * for the directory's answer: OK means that nobody sees an older version any more. The guard has
+ * ended in every case but a bad argument.
+ *
+ * LOST: the change was not taken, since the latch had been taken away from this node. CLOSED: the
+ * same, and this node was taken for dead, as for `rackweave_page_store_fix`. REFUSED: the same,
+ * since the store was closed to this node. TIMED_OUT: nobody has answered, or the engine's log is
+ * behind; the page stays latched, and its page store goes on asking when it is polled.
+ */
+rackweave_status rackweave_page_guard_commit(struct rackweave_page_guard *guard,
+                                             uint64_t timeout_ns);
+
+/**
+ * Whether the version that a guard has is still the newest.
+ *
+ * Pointers:
+ * `newest` may be written.
+ */
+rackweave_status rackweave_page_guard_is_newest(const struct rackweave_page_guard *guard,
+                                                bool *newest);
+
+/**
  * Makes a page store: a worker on a compute node. `format` or `open` comes first then, on one page
  * store of the rack `format` or on each of them `open`.
  *
@@ -1162,10 +1185,9 @@ rackweave_status rackweave_page_store_create(const struct rackweave_pages *pages
                                              struct rackweave_page_store **store);
 
 /**
- * Ends a handle of a page store, after what is under way has ended: it waits for that, a few
- * seconds at most if nobody answers. It writes nothing home: see `rackweave_page_store_close`.
- * Guards stay as they are; latches of those that are destroyed later are given back by other page
- * stores of the node. NULL is allowed.
+ * Ends a handle of a page store, after what is under way has ended: it waits for that, ten seconds
+ * at most if nobody answers. It writes nothing home: see `rackweave_page_store_close`. Guards stay
+ * as they are, and with the last of them the node has its worker back. NULL is allowed.
  */
 rackweave_status rackweave_page_store_destroy(struct rackweave_page_store *store);
 
@@ -1223,21 +1245,10 @@ rackweave_status rackweave_page_store_fix(struct rackweave_page_store *store,
                                           struct rackweave_page_guard **guard);
 
 /**
- * Ends a guard and waits until its latch has been given back, ten seconds at most. As
- * `rackweave_page_guard_destroy`, if nobody needs the page soon.
- *
- * GONE: the directory does not answer. TIMED_OUT: a fix that was submitted waits for somebody's
- * latch. In both cases the latch is given back when a page store of the node is polled, or when
- * the node has died, and the change with it. CLOSED: as for `rackweave_page_store_fix`; the change
- * is lost. The guard has ended in every case.
- */
-rackweave_status rackweave_page_store_unfix(struct rackweave_page_store *store,
-                                            struct rackweave_page_guard *guard);
-
-/**
  * Begins to fix a page; `rackweave_page_store_poll` gets on with it, and
  * `rackweave_page_store_take_fix` or `_abandon_fix` ends it. Failures as for
- * `rackweave_page_store_fix`, when it is taken; CONFLICT at once.
+ * `rackweave_page_store_fix`, when it is taken, with a time limit of ten seconds; CONFLICT at
+ * once.
  *
  * Pointers:
  * `ticket` may be written.
@@ -1275,8 +1286,9 @@ rackweave_status rackweave_page_store_poll(struct rackweave_page_store *store);
 
 /**
  * Waits until nothing is under way and the latches of all destroyed guards have been given back,
- * ten seconds at most. To be called before a thread rests. GONE, TIMED_OUT: as for
- * `rackweave_page_store_unfix`.
+ * ten seconds at most. To be called before a thread rests. GONE: the directory does not answer.
+ * TIMED_OUT: the engine's log is behind, or a fix that was submitted waits for somebody's latch.
+ * In both cases latches are given back when a page store of the node is polled.
  */
 rackweave_status rackweave_page_store_settle(struct rackweave_page_store *store);
 
@@ -1312,16 +1324,6 @@ rackweave_status rackweave_page_store_submit_flush(struct rackweave_page_store *
 rackweave_status rackweave_page_store_take_flush(struct rackweave_page_store *store,
                                                  uint64_t ticket,
                                                  uint64_t *written);
-
-/**
- * Whether the version that a guard has is still the newest.
- *
- * Pointers:
- * `newest` may be written.
- */
-rackweave_status rackweave_page_store_validate(struct rackweave_page_store *store,
-                                               const struct rackweave_page_guard *guard,
-                                               bool *newest);
 
 /**
  * Makes an index, which is empty.

@@ -382,7 +382,8 @@ pub unsafe extern "C" fn rackweave_page_store_fix(
 
 /// Begins to fix a page; `rackweave_page_store_poll` gets on with it, and
 /// `rackweave_page_store_take_fix` or `_abandon_fix` ends it. Failures as for
-/// `rackweave_page_store_fix`, when it is taken, with a time limit of ten seconds; CONFLICT at once.
+/// `rackweave_page_store_fix`, when it is taken, with a time limit of ten seconds; CONFLICT at
+/// once.
 ///
 /// # Safety
 /// `ticket` may be written.
@@ -464,8 +465,8 @@ pub extern "C" fn rackweave_page_store_poll(store: *mut rackweave_page_store) ->
 
 /// Waits until nothing is under way and the latches of all destroyed guards have been given back,
 /// ten seconds at most. To be called before a thread rests. GONE: the directory does not answer.
-/// TIMED_OUT: the engine's log is behind, or a fix that was submitted waits for somebody's latch. In
-/// both cases latches are given back when a page store of the node is polled.
+/// TIMED_OUT: the engine's log is behind, or a fix that was submitted waits for somebody's latch.
+/// In both cases latches are given back when a page store of the node is polled.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackweave_page_store_settle(store: *mut rackweave_page_store) -> Status {
     call(|| handle::with(store, |store: &mut Store| Ok(store.worker.settle()?)))

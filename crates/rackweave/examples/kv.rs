@@ -1,10 +1,11 @@
 //! A key-value engine with a redo log, on pages that two nodes share: `cargo run --example kv`.
 //!
-//! A transaction latches its pages, changes them under LSNs, appends a record to the log and commits
-//! the guards. Rackweave calls [`RedoLog::make_durable`] before any of these pages can be seen at
-//! the other node or goes home. When the latches are back, the transaction is committed. So no page
-//! is ever ahead of the log, and after a crash the changes that a page lacks are replayed. A kill
-//! may tear a page on its way home, so its first change after a checkpoint logs the whole page.
+//! A transaction latches its pages, changes them under LSNs, appends a record to the log and
+//! commits the guards. Rackweave calls [`RedoLog::make_durable`] before any of these pages can be
+//! seen at the other node or goes home. When the latches are back, the transaction is committed. So
+//! no page is ever ahead of the log, and after a crash the changes that a page lacks are replayed.
+//! A kill may tear a page on its way home, so its first change after a checkpoint logs the whole
+//! page.
 
 use rackweave::config::StoreConfig;
 use rackweave::pages::{PAGE_HEADER_LEN, PageError, PageId, PageOptions};

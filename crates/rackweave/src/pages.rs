@@ -46,8 +46,8 @@
 //! ([`Pool::set_log`]): then no page is seen elsewhere before the log has it ([`RedoLog`]).
 //!
 //! Programs that poll by themselves, as actors in virtual time do, take a node's [`Worker`]s
-//! ([`PageService::polled_workers`]). [`directory`] is the room below, for those who build a pool of
-//! their own.
+//! ([`PageService::polled_workers`]). [`directory`] is the room below, for those who build a pool
+//! of their own.
 
 pub use rackweave_controller::{LostPage, PageNode, PageSetUpError};
 pub use rackweave_endpoint::page_store::*;

@@ -145,8 +145,8 @@ fn fill(
     })
 }
 
-/// Has a worker fix pages that `begin` names until there are none left, `depth` at a time, and hands
-/// each to `had`.
+/// Has a worker fix pages that `begin` names until there are none left, `depth` at a time, and
+/// hands each to `had`.
 fn each_page(
     seat: &mut Seat,
     depth: u16,

@@ -200,7 +200,8 @@ impl Nodes {
         })
     }
 
-    /// The pages of a rack that has room for them, with a store in `backend` that nobody has opened.
+    /// The pages of a rack that has room for them, with a store in `backend` that nobody has
+    /// opened.
     pub(super) fn pages(
         &self,
         rack: &Rack,

@@ -70,8 +70,8 @@ pub fn config(seed: u64, directory: Directory) -> RackConfig {
     config
 }
 
-/// Gives the rack pages at these nodes, the first `indexed` of them in the switch. They hold nothing
-/// but their number, on the storage node's SSDs.
+/// Gives the rack pages at these nodes, the first `indexed` of them in the switch. They hold
+/// nothing but their number, on the storage node's SSDs.
 ///
 /// # Errors
 /// If the rack has no room for them.

@@ -112,8 +112,8 @@ impl<D: Directory> PageStore<D> {
         self.wait(|worker| worker.take(fix))
     }
 
-    /// Gives a guard's latch back, and waits until the directory has answered, within the time limit
-    /// of calls.
+    /// Gives a guard's latch back, and waits until the directory has answered, within the time
+    /// limit of calls.
     ///
     /// # Errors
     /// If the change was not taken, or nobody answers.

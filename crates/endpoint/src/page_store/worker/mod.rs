@@ -184,8 +184,9 @@ impl<D: Directory> Worker<D> {
         }
     }
 
-    /// Begins to fix a page exclusively to be written anew as a whole, whatever is there: what comes
-    /// from storage may be damaged. The guard shows zeroes, has no LSN, and counts as changed.
+    /// Begins to fix a page exclusively to be written anew as a whole, whatever is there: what
+    /// comes from storage may be damaged. The guard shows zeroes, has no LSN, and counts as
+    /// changed.
     ///
     /// # Errors
     /// [`FixError::Conflict`] if this worker has fixed it already.

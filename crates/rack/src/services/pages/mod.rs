@@ -259,8 +259,8 @@ impl PageService {
     }
 
     /// Brings a node back that was taken for dead, or that has crashed and was revived, with empty
-    /// buffer frames. [`PageService::worker`] does that by itself for a node that was taken for dead
-    /// and has found out.
+    /// buffer frames. [`PageService::worker`] does that by itself for a node that was taken for
+    /// dead and has found out.
     ///
     /// # Errors
     /// If the node has no buffer frames, is dead, or lacks room.
