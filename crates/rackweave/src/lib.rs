@@ -85,5 +85,5 @@ pub mod statistics;
 pub mod verbs;
 
 pub use rackweave_base::{Instant, NodeId};
-pub use rackweave_rack::services::{FOREVER, TIME_LIMIT, wait_within};
+pub use rackweave_rack::services::{FOREVER, TIME_LIMIT, ready_within, wait_within};
 pub use rackweave_rack::{EmbeddedRack, Node, NodeError, Rack, RackBuilder, RackConfig, RackError};

@@ -37,6 +37,11 @@ pub enum Taken<T> {
 }
 
 impl<T> Taken<T> {
+    /// Itself, but nothing if there are no items yet: for those who wait for what comes.
+    pub fn ready(self) -> Option<Self> {
+        (!matches!(self, Taken::Empty)).then_some(self)
+    }
+
     /// The same of what `change` makes of the items.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Taken<U> {
         match self {

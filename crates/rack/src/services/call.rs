@@ -1,5 +1,6 @@
 //! Calls that wait, for threads that block and for tasks that await.
 
+use crate::Node;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -62,6 +63,35 @@ impl<T, F: FnMut(bool) -> Option<T>> Call<F> {
         let deadline = *self.deadline.get_or_insert(now + self.limit.into());
         (now >= deadline).then(|| (self.ask)(true)).flatten()
     }
+}
+
+/// [`wait_within`](super::wait_within) for a task that awaits it: what `ready` gives, or nothing if
+/// `limit` is over before. It needs no runtime of its own. Each poll drives the rack a little, and
+/// the task is woken when something has moved: by the rack's driver threads if it has any, else at
+/// once.
+///
+/// ```
+/// use rackweave_rack::Rack;
+/// use rackweave_rack::services::{TIME_LIMIT, ready_within};
+///
+/// # async fn wait() -> Result<(), Box<dyn std::error::Error>> {
+/// let rack = Rack::builder().build()?;
+/// let flow = rack.flow(["storage0"], ["compute0"]).item_bytes(64).build()?;
+/// let (node, mut consumer) = (rack.node("compute0")?, flow.take_consumer(0)?);
+/// let mut item = [0; 64];
+/// let came = ready_within(&node, TIME_LIMIT, || consumer.pop(&mut item).ready()).await;
+/// # Ok(())
+/// # }
+/// ```
+pub fn ready_within<T>(
+    node: &Node,
+    limit: Duration,
+    mut ready: impl FnMut() -> Option<T> + Unpin,
+) -> impl Future<Output = Option<T>> + Unpin {
+    Call::new(node.access().clone(), limit, move |is_late| match ready() {
+        Some(value) => Some(Some(value)),
+        None => is_late.then_some(None),
+    })
 }
 
 impl<T, F: FnMut(bool) -> Option<T> + Unpin> Future for Call<F> {

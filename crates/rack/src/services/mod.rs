@@ -26,6 +26,7 @@ mod sequencer;
 mod tests;
 mod wait;
 
+pub use call::ready_within;
 pub use index::{
     CallError, IndexConnection, IndexCoordinator, IndexMoveError, IndexOptions, IndexService,
     IndexServiceError, KEYS_MAX, VALUE_MAX,

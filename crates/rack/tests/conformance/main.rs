@@ -90,7 +90,8 @@ conforms! {
         pages_are_allocated_and_freed, a_closed_store_is_found_closed,
         a_change_that_was_not_taken_is_an_error, a_guard_that_is_dropped_publishes_its_change,
         a_worker_does_not_wait_for_itself;
-    tasks: tasks_change_a_page_in_turn, a_task_waits_no_longer_than_it_says;
+    tasks: tasks_change_a_page_in_turn, a_task_waits_no_longer_than_it_says,
+        tasks_of_a_flow_wait_for_each_other, tasks_ask_an_index_and_a_sequencer;
     index: operations_say_what_was_there, the_three_ways_read_the_same, keys_move,
         an_endpoint_that_died_says_so, datagrams_are_answered, one_that_went_leaves_its_place;
     sequencers: no_number_comes_twice, each_counts_for_itself,

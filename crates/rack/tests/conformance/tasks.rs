@@ -2,8 +2,13 @@
 
 use crate::AMPLE;
 use core::time::Duration;
+use rackweave_endpoint::flow::{PushError, Taken};
+use rackweave_endpoint::index::{Access, Answer, Op};
 use rackweave_rack::Rack;
-use rackweave_rack::services::{CommitError, PageError, PageOptions, PageService, PageWorker};
+use rackweave_rack::services::{
+    CallError, CommitError, IndexOptions, IndexService, PageError, PageOptions, PageService,
+    PageWorker, SequencerService, ready_within,
+};
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 
@@ -75,4 +80,76 @@ pub fn a_task_waits_no_longer_than_it_says(rack: &Rack) {
         Err(CommitError::Superseded(_) | CommitError::Fenced(_))
     ));
     assert!(runtime.block_on(there.write_async(page)).is_ok());
+}
+
+/// A producer and a consumer, in one thread: each waits for the other.
+pub fn tasks_of_a_flow_wait_for_each_other(rack: &Rack) {
+    const ITEMS: u64 = 100;
+    let flow = rack.flow(["storage0"], ["compute0"]).item_bytes(64);
+    // Room for two items, so that both have to wait.
+    let flow = flow.ring_bytes(128).build().expect("there is room");
+    let (from, to) = (rack.node("storage0"), rack.node("compute0"));
+    let (from, to) = (from.expect("it is here"), to.expect("it is here"));
+    let mut producer = flow.take_producer(0).expect("it is here");
+    let mut consumer = flow.take_consumer(0).expect("it is here");
+    let runtime = runtime();
+    let pushing = runtime.spawn(async move {
+        for number in 0..ITEMS {
+            let pushed = ready_within(&from, AMPLE, || {
+                let pushed = producer.push(&number.to_le_bytes());
+                (pushed != Err(PushError::Full)).then_some(pushed)
+            });
+            assert_eq!(pushed.await, Some(Ok(())));
+        }
+        producer.finish();
+    });
+    let popping = runtime.spawn(async move {
+        let (mut item, mut numbers) = ([0; 64], Vec::new());
+        loop {
+            let came = ready_within(&to, AMPLE, || consumer.pop(&mut item).ready());
+            match came.await.expect("something comes") {
+                Taken::Items(()) => numbers.push(u64::from_le_bytes(*item.first_chunk().unwrap())),
+                Taken::Ended => return numbers,
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    runtime.block_on(pushing).expect("it does not panic");
+    let numbers = runtime.block_on(popping).expect("it does not panic");
+    assert_eq!(numbers, (0..ITEMS).collect::<Vec<_>>());
+}
+
+pub fn tasks_ask_an_index_and_a_sequencer(rack: &Rack) {
+    let index = IndexService::new(rack, &IndexOptions::default()).expect("there is room");
+    let sequencer = SequencerService::new(rack, 5).expect("there is room");
+    let node = rack.node("compute0").expect("it is here");
+    let mut keys = index
+        .connect(&node, Access::OneSided)
+        .expect("there is room");
+    let mut numbers = sequencer.connect(&node).expect("there is room");
+    let runtime = runtime();
+    let asked = runtime.spawn(async move {
+        let (key, value) = (7, &b"seven"[..]);
+        let put = keys.execute_async(&Op::Put { key, value }).await;
+        assert_eq!(put, Ok(Answer::Found(false)));
+        // One that nobody waits for any more leaves nothing that the next would get.
+        drop(keys.execute_async(&Op::Get { key: 8 }));
+        let got = keys.execute_async(&Op::Get { key }).await;
+        assert_eq!(got, Ok(Answer::Value(Some(value.into()))));
+        keys.set_time_limit(Duration::ZERO);
+        let late = keys.execute_async(&Op::Get { key: 9 }).await;
+        assert!(
+            matches!(late, Ok(_) | Err(CallError::TimedOut { .. })),
+            "{late:?}"
+        );
+    });
+    let counted = runtime.spawn(async move {
+        drop(numbers.next_async(3));
+        numbers.next_async(4).await
+    });
+    runtime.block_on(asked).expect("it does not panic");
+    let counted = runtime.block_on(counted).expect("it does not panic");
+    let range = counted.expect("the switch answers");
+    assert_eq!(range.end - range.start, 4);
+    assert!(range.start >= 5, "{range:?}");
 }

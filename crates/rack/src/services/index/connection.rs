@@ -1,7 +1,7 @@
 //! One thread's connection to an index.
 
 use super::{CallError, IndexService, IndexServiceError};
-use crate::services::{TIME_LIMIT, wait_within};
+use crate::services::{TIME_LIMIT, ready_within, wait_within};
 use crate::{Attached, Node};
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -182,12 +182,35 @@ impl IndexConnection {
     /// # Errors
     /// As for [`IndexConnection::execute`].
     pub fn execute_within(&mut self, op: &Op<'_>, limit: Duration) -> Result<Answer, CallError> {
-        let ticket = self.begin(op)?;
-        match self.wait(ticket, limit) {
+        let (node, ticket) = (self.node.clone(), Some(self.begin(op)?));
+        let connection = self;
+        let mut awaited = Awaited { connection, ticket };
+        match wait_within(&node, limit, || awaited.take()) {
             Some(reply) => Ok(reply.result?),
-            None => {
-                self.abandon(ticket);
-                Err(CallError::TimedOut { after: limit })
+            None => Err(CallError::TimedOut { after: limit }),
+        }
+    }
+
+    /// [`IndexConnection::execute`] for a task that awaits it. An operation whose future is dropped
+    /// may or may not be done.
+    ///
+    /// # Errors
+    /// As for [`IndexConnection::execute`].
+    pub fn execute_async(
+        &mut self,
+        op: &Op<'_>,
+    ) -> impl Future<Output = Result<Answer, CallError>> + Send {
+        let (node, limit) = (self.node.clone(), self.time_limit);
+        let begun = self.begin(op).map(Some);
+        let awaited = begun.map(|ticket| Awaited {
+            connection: self,
+            ticket,
+        });
+        async move {
+            let mut awaited = awaited?;
+            match ready_within(&node, limit, || awaited.take()).await {
+                Some(reply) => Ok(reply.result?),
+                None => Err(CallError::TimedOut { after: limit }),
             }
         }
     }
@@ -217,11 +240,13 @@ impl IndexConnection {
     /// way: wait again, poll, or [`abandon`](Self::abandon) it.
     pub fn wait(&mut self, ticket: Ticket, limit: Duration) -> Option<Reply> {
         let node = self.node.clone();
-        wait_within(&node, limit, || {
-            self.advance();
-            let at = self.replies.iter().position(|r| r.ticket == ticket)?;
-            self.replies.remove(at)
-        })
+        wait_within(&node, limit, || self.take(ticket))
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Option<Reply> {
+        self.advance();
+        let at = self.replies.iter().position(|r| r.ticket == ticket)?;
+        self.replies.remove(at)
     }
 
     /// Gets on with everything: true if anything happened.
@@ -308,6 +333,29 @@ impl Drop for IndexConnection {
                 }
             }),
             None => {}
+        }
+    }
+}
+
+/// An operation that a task awaits: given up if that does not.
+struct Awaited<'a> {
+    connection: &'a mut IndexConnection,
+    /// Nothing once its answer is there.
+    ticket: Option<Ticket>,
+}
+
+impl Awaited<'_> {
+    fn take(&mut self) -> Option<Reply> {
+        let reply = self.connection.take(self.ticket?)?;
+        self.ticket = None;
+        Some(reply)
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.connection.abandon(ticket);
         }
     }
 }

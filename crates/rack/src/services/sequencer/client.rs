@@ -2,7 +2,7 @@
 
 use super::{AttachedSequencer, SequencerService, SequencerServiceError};
 use crate::Node;
-use crate::services::{TIME_LIMIT, wait_within};
+use crate::services::{TIME_LIMIT, ready_within, wait_within};
 use core::ops::Range;
 use core::time::Duration;
 use rackweave_endpoint::sequencer::{BeginError, Done, Sequencer as _, SequencerError, Ticket};
@@ -72,18 +72,29 @@ impl SequencerClient {
         count: u64,
         limit: Duration,
     ) -> Result<Range<u64>, SequencerCallError> {
-        let ticket = self.begin(count)?;
         let node = self.node.clone();
-        let came = wait_within(&node, limit, || {
-            self.collect();
-            let at = self.done.iter().position(|done| done.ticket == ticket)?;
-            self.done.remove(at)
-        });
-        match came {
+        let mut awaited = Awaited::begin(self, count)?;
+        match wait_within(&node, limit, || awaited.take()) {
             Some(done) => Ok(done.result?),
-            None => {
-                self.given_up.insert(ticket);
-                Err(SequencerCallError::TimedOut { after: limit })
+            None => Err(SequencerCallError::TimedOut { after: limit }),
+        }
+    }
+
+    /// [`SequencerClient::next`] for a task that awaits it. Numbers whose future is dropped are a
+    /// gap.
+    ///
+    /// # Errors
+    /// As for [`SequencerClient::next`].
+    pub fn next_async(
+        &mut self,
+        count: u64,
+    ) -> impl Future<Output = Result<Range<u64>, SequencerCallError>> + Send {
+        let (node, limit) = (self.node.clone(), self.time_limit);
+        async move {
+            let mut awaited = Awaited::begin(self, count)?;
+            match ready_within(&node, limit, || awaited.take()).await {
+                Some(done) => Ok(done.result?),
+                None => Err(SequencerCallError::TimedOut { after: limit }),
             }
         }
     }
@@ -134,6 +145,36 @@ impl Drop for SequencerClient {
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
             self.sequencer.release(client);
+        }
+    }
+}
+
+/// Numbers that somebody waits for: given up if they are not there when he goes.
+struct Awaited<'a> {
+    client: &'a mut SequencerClient,
+    /// Nothing once they are there.
+    ticket: Option<Ticket>,
+}
+
+impl<'a> Awaited<'a> {
+    fn begin(client: &'a mut SequencerClient, count: u64) -> Result<Self, BeginError> {
+        let ticket = Some(client.begin(count)?);
+        Ok(Self { client, ticket })
+    }
+
+    fn take(&mut self) -> Option<Done> {
+        self.client.collect();
+        let mut done = self.client.done.iter();
+        let at = done.position(|done| Some(done.ticket) == self.ticket)?;
+        self.ticket = None;
+        self.client.done.remove(at)
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.client.given_up.insert(ticket);
         }
     }
 }
