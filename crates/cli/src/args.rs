@@ -463,7 +463,7 @@ pub enum Test {
     Sequencer,
     /// The index: the tree beside BTreeMap, lookups by requests and by READs beside local ones
     Index,
-    /// An index in the network that adapts by itself: how soon its switches follow what is asked for
+    /// An index that adapts by itself: how soon its switches follow what is asked for
     IndexShift,
     /// Messages between two units: consumed in place and copied out beside memcpy and the single
     /// buffer, small ones, ping-pong, a sweep of sizes

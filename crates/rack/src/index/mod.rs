@@ -70,7 +70,7 @@ pub struct IndexSpec {
     pub map: PartitionMap,
     /// What connections are like.
     pub attributes: PairAttributes,
-    /// Whether endpoints answer UDP datagrams, too, and how. The incarnation is chosen by the index.
+    /// Whether endpoints answer UDP datagrams, too, and how. The index chooses the incarnation.
     pub datagrams: Option<DatagramServerConfig>,
 }
 
