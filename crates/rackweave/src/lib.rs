@@ -20,9 +20,9 @@
 //! | number things, each once | [`sequencer`] | [`SequencerService`](sequencer::SequencerService) |
 //! | call a service of one's own | [`rpc`] | [`Server`](rpc::Server), [`Client`](rpc::Client) |
 //! | wait, or work below all that | [`verbs`] | [`wait_within`], [`NodeAccess`](verbs::NodeAccess) |
-//! | see what the rack does | [`statistics`] | [`EmbeddedRack::observer`] |
+//! | see what the rack does | [`statistics`] | [`Rack::statistics`], [`Rack::observer`] |
 //! | know what can fail | [`errors`] | |
-//! | test in virtual time | [`simulated`] | [`SimulatedRack`](simulated::SimulatedRack) |
+//! | test: faults, virtual time | [`testing`] | [`EmbeddedRack`](testing::EmbeddedRack), [`SimulatedRack`](testing::SimulatedRack) |
 //!
 //! # A first program
 //!
@@ -80,10 +80,10 @@ pub mod messaging;
 pub mod pages;
 pub mod rpc;
 pub mod sequencer;
-pub mod simulated;
 pub mod statistics;
+pub mod testing;
 pub mod verbs;
 
 pub use rackweave_base::{Instant, NodeId};
 pub use rackweave_rack::services::{FOREVER, TIME_LIMIT, ready_within, wait_within};
-pub use rackweave_rack::{EmbeddedRack, Node, NodeError, Rack, RackBuilder, RackConfig, RackError};
+pub use rackweave_rack::{Node, NodeError, Rack, RackBuilder, RackConfig, RackError};

@@ -1,6 +1,6 @@
 //! What a rack has done so far: packets, counters of NICs and switches, flows, directory answers.
 //!
-//! [`EmbeddedRack::observer`](crate::EmbeddedRack::observer) gives something to look with, from any
+//! [`Rack::observer`](crate::Rack::observer) gives something to look with, from any
 //! thread and without holding the rack; `rackweave top` shows the same.
 
 pub use rackweave_rack::statistics::{

@@ -5,7 +5,8 @@ use rackweave::index::{IndexConnection, IndexCoordinator, IndexService};
 use rackweave::messaging::{Listener, MessageConnection, MessageReceiver, MessageSender};
 use rackweave::pages::{PageService, PageWorker, ReadGuard, WriteGuard};
 use rackweave::sequencer::{SequencerClient, SequencerService};
-use rackweave::{EmbeddedRack, Node, Rack};
+use rackweave::testing::EmbeddedRack;
+use rackweave::{Node, Rack};
 
 fn sent<T: Send>() {}
 

@@ -7,6 +7,7 @@ use rackweave_controller::LaneError;
 use rackweave_controller::connect::PairAttributes;
 use rackweave_nic::Nic;
 use rackweave_rack::SimulatedRack;
+use rackweave_rack::testing::SimulatedMachines;
 use rackweave_verbs::{
     Access, CqError, CqId, PdId, QpCapabilities, QpError, Region, RegisterError, Verbs,
 };

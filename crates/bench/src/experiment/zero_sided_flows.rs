@@ -9,6 +9,7 @@ use core::cell::Cell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
 use rackweave_rack::config::{BudgetName, NodeConfig, Role};
+use rackweave_rack::testing::SimulatedMachines;
 use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::checkers::stamp;
 use rackweave_sim::world::{Actor, Context, Step};

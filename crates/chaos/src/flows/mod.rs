@@ -9,6 +9,7 @@
 //! [`plan`] makes rack and flows of a seed, [`disturb`] what goes wrong; [`actors`] produce and
 //! consume; [`running`] knows what a flow may do, [`change`] what it may refuse.
 
+use rackweave_rack::testing::Faults;
 mod actors;
 mod change;
 mod disturb;

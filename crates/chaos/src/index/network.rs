@@ -8,6 +8,7 @@ use super::switches::{Switches, breaks_connections};
 use rackweave_base::{Instant, NodeId, Rng};
 use rackweave_controller::index::{KeyWeights, PlanError};
 use rackweave_endpoint::index::{EndpointId, ReaderStatistics};
+use rackweave_rack::testing::{Faults, SimulatedMachines};
 use rackweave_rack::{IndexCounters, IndexNetworkError, LoadProgress};
 use std::collections::BTreeSet;
 use std::rc::Rc;

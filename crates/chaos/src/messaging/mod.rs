@@ -13,6 +13,7 @@
 //! node, [`side`] its part of a connection with [`sending`] and [`receiving`] at the ends;
 //! [`stream`] carries handshakes; [`mischief`], [`forger`] and [`liar`] are the rogues.
 
+use rackweave_rack::testing::Faults;
 mod forger;
 mod liar;
 mod mischief;

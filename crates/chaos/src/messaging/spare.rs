@@ -2,6 +2,7 @@
 
 use rackweave_base::{Block, NodeId};
 use rackweave_rack::SimulatedRack;
+use rackweave_rack::testing::SimulatedMachines;
 use rackweave_verbs::{Access, QpCapabilities, Verbs};
 
 /// What can still be made at a NIC.

@@ -12,6 +12,7 @@ use rackweave_controller::LostPage;
 use rackweave_endpoint::page_store::PoolConfig;
 use rackweave_endpoint::page_store::directory::Channel;
 use rackweave_rack::services::{PageOptions, PageService, Prepare, StoreMedium};
+use rackweave_rack::testing::Faults;
 use rackweave_rack::{SimulatedRack, SsdBackend, SsdStall, TargetOptions};
 use rackweave_sim::SsdModel;
 use rackweave_sim::checkers::page_history::Who;

@@ -11,6 +11,7 @@
 //! [`plan`] makes rack, sequencers and clients of a seed and what goes wrong; [`stage`] builds it
 //! and makes connections; [`actors`] ask.
 
+use rackweave_rack::testing::Faults;
 mod actors;
 mod plan;
 mod stage;

@@ -11,6 +11,7 @@ use rackweave_rack::services::{
     CounterServerSpec, SequencerOptions, SequencerPlacement, SequencerService,
     SequencerServiceError,
 };
+use rackweave_rack::testing::Faults;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

@@ -9,6 +9,7 @@ use crate::outcome::CliError;
 use crate::progress::Progress;
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
+use rackweave_rack::testing::{SimulatedMachines, Taps};
 use rackweave_rack::{RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_workload::tpch::{ComputeWorker, StorageWorker, WorkerStep};

@@ -12,6 +12,7 @@ use crate::progress::Progress;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowShape, FlowState};
+use rackweave_rack::testing::Taps;
 use rackweave_rack::{EmbeddedRack, Flow, Rack, RackConfig};
 use rackweave_sim::CpuReport;
 use rackweave_sim::world::LinkReport;

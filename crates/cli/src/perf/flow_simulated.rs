@@ -9,6 +9,7 @@ use crate::outcome::CliError;
 use crate::progress::Progress;
 use core::cell::RefCell;
 use rackweave_base::{Duration, NodeId};
+use rackweave_rack::testing::Taps;
 use rackweave_rack::{RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
 use std::path::Path;

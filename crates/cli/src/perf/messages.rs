@@ -16,6 +16,7 @@ use crate::patience::Wish;
 use crate::progress::Progress;
 use rackweave_base::{Duration, NodeId};
 use rackweave_controller::connect::PairAttributes;
+use rackweave_rack::testing::Taps;
 use rackweave_rack::{EmbeddedRack, Rack, RackConfig};
 use rackweave_verbs::Mtu;
 use serde::{Deserialize, Serialize};

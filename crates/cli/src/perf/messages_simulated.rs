@@ -11,6 +11,7 @@ use crate::outcome::CliError;
 use crate::progress::Progress;
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
+use rackweave_rack::testing::Taps;
 use rackweave_rack::{RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;

@@ -10,7 +10,8 @@ mod threads;
 use crate::build::{self, Kind, RackError};
 use crate::config::RackConfig;
 use crate::rack::{Backend, Rack};
-use crate::statistics::{Described, Observed, RackObserver};
+use crate::statistics::{Observed, RackStatistics};
+use crate::testing::{EmbeddedMachines, Faults, Taps};
 use core::ops::Deref;
 use core::sync::atomic::AtomicBool;
 use core::task::Waker;
@@ -25,7 +26,7 @@ use rackweave_target::{Backend as Medium, Target, TargetConfig, TargetError};
 use rackweave_verbs::{Progress, Verbs};
 pub(crate) use shared::Shared;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use threads::Drivers;
 
 /// Rounds of idleness after which one who waits at a node drives all others, too.
@@ -44,7 +45,7 @@ struct Running {
     shared: Arc<Shared>,
     drivers: Drivers,
     config: RackConfig,
-    observed: Arc<Observed>,
+    observed: Observed,
     identity: u64,
 }
 
@@ -65,15 +66,12 @@ impl EmbeddedRack {
         let shared = Arc::new(Shared::new(config, parts)?);
         shared.install_hosts()?;
         let drivers = Drivers::start(&shared, config.driver_threads)?;
-        let observed = Observed {
-            described: Described::new(config, shared.topology()),
-            seen: Mutex::default(),
-        };
+        let observed = Observed::new(config, shared.topology());
         let running = Arc::new(Running {
             shared,
             drivers,
             config: config.clone(),
-            observed: Arc::new(observed),
+            observed,
             // Zero would mean any rack.
             identity: KeyRng::system().next_u64().max(1),
         });
@@ -87,54 +85,9 @@ impl EmbeddedRack {
         &self.running.shared
     }
 
-    /// Whoever has this may look at what the rack has done so far, while it runs.
-    pub fn observer(&self) -> RackObserver {
-        RackObserver::new(Arc::downgrade(self.shared()), self.running.observed.clone())
-    }
-
-    /// Acts on a node's NIC, beyond what verbs allow.
-    ///
-    /// # Panics
-    /// If there is no such node.
-    pub fn with_nic<R>(&self, node: NodeId, act: impl FnOnce(&mut Nic) -> R) -> R {
-        self.shared().with_nic(usize::from(node.0), act)
-    }
-
     /// What those who wait call.
     pub fn progress(&self) -> Arc<dyn Progress> {
         self.shared().clone()
-    }
-
-    /// Takes a node down as a power cut would: its NIC answers no more. Flows with it break off.
-    pub fn crash_node(&self, node: NodeId) {
-        self.shared().crash(usize::from(node.0));
-        self.shared()
-            .control(|controller, site| controller.node_died(site, node));
-    }
-
-    /// Restarts switch 0 with empty tables; running flows are set up again.
-    ///
-    /// # Errors
-    /// If the tables are too small for the nodes, which the first start rules out.
-    pub fn restart_switch(&self) -> Result<(), RackError> {
-        self.restart_switch_at(0).map(|_| ())
-    }
-
-    /// The same for any switch. Flows, pages and sequencers are those of switch 0; others know only
-    /// the ways. False if there is no such switch.
-    ///
-    /// # Errors
-    /// As for [`EmbeddedRack::restart_switch`].
-    pub fn restart_switch_at(&self, at: usize) -> Result<bool, RackError> {
-        if !self.shared().restart_switch(at)? {
-            return Ok(false);
-        }
-        self.shared().control(|controller, site| match at {
-            0 => controller.switch_restarted(site),
-            _ => controller.edge_switch_restarted(site, at),
-        })?;
-        self.shared().kick();
-        Ok(true)
     }
 
     /// Which switches there are, and where nodes hang.
@@ -142,26 +95,10 @@ impl EmbeddedRack {
         self.shared().topology()
     }
 
-    /// Has `tap` see every packet at switch 0, or nobody.
-    pub fn set_tap(&self, tap: Option<Box<dyn Tap>>) {
-        self.shared().with_switch(|switch| switch.set_tap(tap));
-    }
-
     /// The counters of switch 0.
     pub fn switch_counters(&self) -> Counters {
         self.shared()
             .with_switch(|switch| switch.counters().clone())
-    }
-
-    /// Acts on a switch; nothing if there is no such switch.
-    pub fn with_switch_at<R>(
-        &self,
-        at: usize,
-        act: impl FnOnce(&mut Switch<Pipeline>) -> R,
-    ) -> Option<R> {
-        let result = self.shared().with_switch_at(at, act);
-        self.shared().kick();
-        result
     }
 
     /// Bytes that the rack itself takes beyond its regions: now, and at most by its configuration.
@@ -172,6 +109,48 @@ impl EmbeddedRack {
     /// Driver threads that run.
     pub fn driver_threads(&self) -> usize {
         self.running.drivers.count()
+    }
+}
+
+impl Faults for EmbeddedRack {
+    fn crash_node(&self, node: NodeId) {
+        self.shared().crash(usize::from(node.0));
+        self.shared()
+            .control(|controller, site| controller.node_died(site, node));
+    }
+
+    fn restart_switch_at(&self, at: usize) -> Result<bool, RackError> {
+        if !self.shared().restart_switch(at)? {
+            return Ok(false);
+        }
+        self.shared().control(|controller, site| match at {
+            0 => controller.switch_restarted(site),
+            _ => controller.edge_switch_restarted(site, at),
+        })?;
+        self.shared().kick();
+        Ok(true)
+    }
+}
+
+impl Taps for EmbeddedRack {
+    fn set_tap(&self, tap: Option<Box<dyn Tap>>) {
+        self.shared().with_switch(|switch| switch.set_tap(tap));
+    }
+}
+
+impl EmbeddedMachines for EmbeddedRack {
+    fn with_nic<R>(&self, node: NodeId, act: impl FnOnce(&mut Nic) -> R) -> R {
+        self.shared().with_nic(usize::from(node.0), act)
+    }
+
+    fn with_switch_at<R>(
+        &self,
+        at: usize,
+        act: impl FnOnce(&mut Switch<Pipeline>) -> R,
+    ) -> Option<R> {
+        let result = self.shared().with_switch_at(at, act);
+        self.shared().kick();
+        result
     }
 }
 
@@ -243,6 +222,21 @@ impl Backend for Running {
         self.shared.set_target(usize::from(node.0), |nic| {
             Target::new(config, nic, &memory, namespaces)
         })
+    }
+
+    fn statistics(&self) -> RackStatistics {
+        let (observed, mut site) = (&self.observed, &*self.shared);
+        observed.ask_soon(|ask| {
+            let asked = self
+                .shared
+                .try_control(|controller, site| ask(controller, site));
+            asked.is_some()
+        });
+        let nic = |node: NodeId| {
+            let of = |nic: &mut Nic| nic.counters().clone();
+            Some(self.shared.with_nic(usize::from(node.0), of))
+        };
+        observed.look(&mut site, nic)
     }
 
     fn ask(&self, request: Request) -> Reply {

@@ -3,6 +3,7 @@
 use super::EmbeddedRack;
 use crate::RackConfig;
 use crate::services::{SequencerOptions, SequencerPlacement, SequencerService};
+use crate::testing::Faults;
 use rackweave_base::NodeId;
 
 #[test]

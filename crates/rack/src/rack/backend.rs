@@ -2,6 +2,7 @@
 
 use crate::build::Kind;
 use crate::config::RackConfig;
+use crate::statistics::RackStatistics;
 use core::sync::atomic::AtomicBool;
 use rackweave_base::{Block, Instant, Memory, NodeId, Rkey};
 use rackweave_controller::ask::{Reply, Request};
@@ -53,6 +54,9 @@ pub trait Backend: Send + Sync {
         config: TargetConfig,
         namespaces: Vec<Box<dyn Medium>>,
     ) -> Result<(), TargetError>;
+
+    /// What the nodes, switches and services that are known here have done so far.
+    fn statistics(&self) -> RackStatistics;
 
     /// Asks the controller.
     fn ask(&self, request: Request) -> Reply;

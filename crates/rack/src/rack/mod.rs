@@ -16,6 +16,7 @@ pub use builder::RackBuilder;
 pub use node::Node;
 
 use crate::config::RackConfig;
+use crate::statistics::{RackObserver, RackStatistics};
 use core::fmt;
 use rackweave_base::{Instant, KeyRng, Memory, NodeId, Qpn, Rng};
 use rackweave_controller::LaneError;
@@ -152,6 +153,16 @@ impl Rack {
     pub fn on_node<R>(&self, id: NodeId, act: impl FnOnce(&mut dyn Verbs) -> R) -> Option<R> {
         let node = self.node_here(id).filter(|_| self.backend().is_alive(id))?;
         Some(node.with(act))
+    }
+
+    /// What the rack has done so far.
+    pub fn statistics(&self) -> RackStatistics {
+        self.backend().statistics()
+    }
+
+    /// For those who look at it while it runs, and do not keep it alive.
+    pub fn observer(&self) -> RackObserver {
+        RackObserver::new(self.backend())
     }
 
     /// Asks the controller.

@@ -121,7 +121,7 @@ fn incast(congestion_control: bool, items: u64, batch_bytes: u32, seed: u64) -> 
     let end = rack.run(Instant::from_nanos(2_000_000_000));
     assert_eq!(end, RunEnd::Done, "seed {seed}: the run comes to its end");
     let link = rack.link_report(SLOW).unwrap().from_switch.link;
-    let mut counter = |node, name: &str| {
+    let counter = |node, name: &str| {
         let nic = rack.nic_mut(node).unwrap();
         let counters = nic.counters();
         let mut found = counters.iter().filter(|(known, _)| *known == name);

@@ -15,6 +15,8 @@ mod target;
 use crate::build::{Kind, RackError};
 use crate::config::RackConfig;
 use crate::rack::{Backend, Rack};
+use crate::statistics::{Observed, RackStatistics};
+use crate::testing::{Faults, SimulatedMachines, Taps};
 use core::cell::{Ref, RefCell, RefMut};
 use core::ops::Deref;
 use core::sync::atomic::AtomicBool;
@@ -51,6 +53,7 @@ struct World {
     memory: Memory,
     topology: Topology,
     page_alarm: Arc<AtomicBool>,
+    observed: Observed,
     identity: u64,
 }
 
@@ -91,6 +94,7 @@ impl SimulatedRack {
             memory: simulation.memory.clone(),
             topology: simulation.topology.clone(),
             page_alarm: simulation.page_alarm.clone(),
+            observed: Observed::new(config, &simulation.topology),
             // Nobody can be mistaken for another one in a world of its own.
             identity: config.seed.max(1),
             simulation: SendWrapper::new(RefCell::new(simulation)),
@@ -124,11 +128,6 @@ impl SimulatedRack {
         self.get().world.trace_hash()
     }
 
-    /// A node's NIC; nothing if the node has crashed.
-    pub fn nic_mut(&mut self, node: NodeId) -> Option<RefMut<'_, Nic>> {
-        RefMut::filter_map(self.get_mut(), |it| it.world.nic_mut(node)).ok()
-    }
-
     /// Lets a program run on a node.
     pub fn spawn(&mut self, node: NodeId, actor: Box<dyn Actor>) -> ActorId {
         self.get_mut().world.spawn(node, actor)
@@ -159,11 +158,6 @@ impl SimulatedRack {
         self.get_mut().run(until)
     }
 
-    /// Kills a node; flows with it break off.
-    pub fn crash_node(&mut self, node: NodeId) {
-        self.get_mut().crash_node(node);
-    }
-
     /// Kills a node without telling the controller, who will find out.
     pub fn crash_node_silently(&mut self, node: NodeId) {
         self.get_mut().world.crash(node);
@@ -177,23 +171,6 @@ impl SimulatedRack {
     /// Cuts or mends a node's cable.
     pub fn set_link_down(&mut self, node: NodeId, down: bool) {
         self.get_mut().world.set_link_down(node, down);
-    }
-
-    /// Restarts switch 0 with empty tables; running flows are set up again.
-    ///
-    /// # Errors
-    /// If the tables are too small for the nodes, which the first start rules out.
-    pub fn restart_switch(&mut self) -> Result<(), RackError> {
-        self.restart_switch_at(0).map(|_| ())
-    }
-
-    /// The same for any switch. Flows, pages and sequencers are those of switch 0; others know only
-    /// the ways. False if there is no such switch.
-    ///
-    /// # Errors
-    /// As for [`SimulatedRack::restart_switch`].
-    pub fn restart_switch_at(&mut self, at: usize) -> Result<bool, RackError> {
-        self.get_mut().restart_switch_at(at)
     }
 
     /// Which switches there are, and where nodes hang.
@@ -212,26 +189,6 @@ impl SimulatedRack {
         self.get().world.cable_report(cable)
     }
 
-    /// Has `tap` see every packet at switch 0, or nobody.
-    pub fn set_tap(&mut self, tap: Option<Box<dyn Tap>>) {
-        self.get_mut().world.switch_mut().set_tap(tap);
-    }
-
-    /// Switch 0.
-    pub fn switch(&self) -> Ref<'_, Switch<Pipeline>> {
-        Ref::map(self.get(), |it| it.world.switch())
-    }
-
-    /// A switch. None if there is no such switch.
-    pub fn switch_at(&self, at: usize) -> Option<Ref<'_, Switch<Pipeline>>> {
-        Ref::filter_map(self.get(), |it| it.world.switch_at(at)).ok()
-    }
-
-    /// A switch, for the control plane.
-    pub fn switch_at_mut(&mut self, at: usize) -> Option<RefMut<'_, Switch<Pipeline>>> {
-        RefMut::filter_map(self.get_mut(), |it| it.world.switch_at_mut(at)).ok()
-    }
-
     /// What a node's link has done since the start.
     pub fn link_report(&self, node: NodeId) -> Option<LinkReport> {
         self.get().world.link_report(node)
@@ -241,10 +198,42 @@ impl SimulatedRack {
     pub fn cpu_report(&self, node: NodeId) -> Option<CpuReport> {
         self.get().world.cpu_report(node)
     }
+}
 
-    /// Acts with the controller and what it acts on, beyond what can be asked: for tests that look
-    /// into words of nodes' memory.
-    pub fn control<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
+impl Faults for SimulatedRack {
+    fn crash_node(&self, node: NodeId) {
+        self.get_mut().crash_node(node);
+    }
+
+    fn restart_switch_at(&self, at: usize) -> Result<bool, RackError> {
+        self.get_mut().restart_switch_at(at)
+    }
+}
+
+impl Taps for SimulatedRack {
+    fn set_tap(&self, tap: Option<Box<dyn Tap>>) {
+        self.get_mut().world.switch_mut().set_tap(tap);
+    }
+}
+
+impl SimulatedMachines for SimulatedRack {
+    fn nic_mut(&self, node: NodeId) -> Option<RefMut<'_, Nic>> {
+        RefMut::filter_map(self.get_mut(), |it| it.world.nic_mut(node)).ok()
+    }
+
+    fn switch(&self) -> Ref<'_, Switch<Pipeline>> {
+        Ref::map(self.get(), |it| it.world.switch())
+    }
+
+    fn switch_at(&self, at: usize) -> Option<Ref<'_, Switch<Pipeline>>> {
+        Ref::filter_map(self.get(), |it| it.world.switch_at(at)).ok()
+    }
+
+    fn switch_at_mut(&self, at: usize) -> Option<RefMut<'_, Switch<Pipeline>>> {
+        RefMut::filter_map(self.get_mut(), |it| it.world.switch_at_mut(at)).ok()
+    }
+
+    fn control<R>(&self, act: impl FnOnce(&mut Controller, &mut dyn Site) -> R) -> R {
         self.get_mut().control(act)
     }
 }
@@ -309,6 +298,20 @@ impl Backend for World {
     ) -> Result<(), TargetError> {
         let mut simulation = self.simulation.borrow_mut();
         simulation.add_target(node, config, namespaces)
+    }
+
+    fn statistics(&self) -> RackStatistics {
+        let mut simulation = self.simulation.borrow_mut();
+        let nics = (0..self.config.node.len()).map(|at| {
+            let nic = simulation.world.nic(NodeId(at as u16));
+            nic.map(|nic| nic.counters().clone())
+        });
+        let nics: Vec<_> = nics.collect();
+        simulation.control(|controller, site| {
+            self.observed.ask(controller, site);
+            self.observed
+                .look(site, |node| nics[usize::from(node.0)].clone())
+        })
     }
 
     fn ask(&self, request: Request) -> Reply {

@@ -177,7 +177,7 @@ fn queries_still_go_up_through_a_switch_that_has_restarted() {
         (switch.consumer_rings, switch.producer_rings) = (0, 0);
         (switch.index_servers, switch.index_queries) = (2, 4);
         switch.index_fat_ranges = 4;
-        let mut rack = SimulatedRack::new(&config).unwrap();
+        let rack = SimulatedRack::new(&config).unwrap();
         for at in 0..rack.topology().switches() {
             let up = |rack: &SimulatedRack| {
                 let switch = rack.switch_at(at).expect("there is one");

@@ -1,18 +1,18 @@
 //! One look: each lock is taken once, for as long as copying numbers takes.
 
 use super::flows::FlowTotals;
-use super::observer::Observed;
 use super::split::{is_drop, split_nic};
 use super::{
     Counters, Described, FlowStatistics, IndexStatistics, NodeStatistics, PageStatistics,
     RackStatistics, SequencerStatistics, SwitchStatistics, TargetStatistics,
 };
-use crate::embedded::Shared;
+use crate::RackConfig;
 use rackweave_base::NodeId;
-use rackweave_controller::{Controller, Site};
+use rackweave_controller::{Controller, Site, Topology};
 use rackweave_programs::index::IndexCounters;
 use rackweave_programs::pages::PageCounters;
 use rackweave_switch as switch;
+use std::sync::Mutex;
 use std::time::Duration as Time;
 
 /// Flows that do not run any more and are told of: those that were set up last.
@@ -41,45 +41,75 @@ struct SwitchNow {
     index: Option<IndexCounters>,
 }
 
-pub(super) fn look(rack: &Shared, observed: &Observed) -> RackStatistics {
-    let Described { nodes, switches } = &observed.described;
-    let switches_now = (0..switches.len()).filter_map(|at| switch_now(rack, at));
-    let switches_now: Vec<SwitchNow> = switches_now.collect();
-    let mut seen = observed.seen.lock().expect("no holder of this lock panics");
-    seen.ask(rack, &observed.described);
-    let elapsed = rack.time().as_nanos() as f64 / 1e9;
-    RackStatistics {
-        elapsed_seconds: elapsed,
-        nodes: (0u16..)
-            .zip(nodes)
-            .map(|(node, (name, role))| node_statistics(rack, NodeId(node), (name, role)))
-            .collect(),
-        flows: seen.flows.clone(),
-        flows_made: seen.flows_made,
-        pages: seen.pages.and_then(|known| pages(&switches_now, known)),
-        index: index(&switches_now),
-        sequencers: seen.sequencers.clone(),
-        switches: switches_now
-            .iter()
-            .zip(switches)
-            .map(|(now, role)| switch_statistics(now, role))
-            .collect(),
-    }
+/// What all who look at a rack share.
+pub(crate) struct Observed {
+    described: Described,
+    /// What was seen last.
+    seen: Mutex<Seen>,
 }
 
-impl Seen {
-    /// Asks the controller, if it has time.
-    fn ask(&mut self, rack: &Shared, described: &Described) {
+impl Observed {
+    pub fn new(config: &RackConfig, topology: &Topology) -> Self {
+        Self {
+            described: Described::new(config, topology),
+            seen: Mutex::default(),
+        }
+    }
+
+    /// Looks at what only the controller knows.
+    pub fn ask(&self, controller: &Controller, site: &mut dyn Site) {
+        let mut seen = self.seen.lock().expect("no holder of this lock panics");
+        seen.update(controller, site, &self.described);
+    }
+
+    /// Asks a controller that others use meanwhile: `try_control` calls back if it has time.
+    pub fn ask_soon(
+        &self,
+        mut try_control: impl FnMut(&mut dyn FnMut(&Controller, &mut dyn Site)) -> bool,
+    ) {
         for _ in 0..TRIES {
-            let asked =
-                rack.try_control(|controller, site| self.update(controller, site, described));
-            if asked.is_some() {
+            if try_control(&mut |controller, site| self.ask(controller, site)) {
                 return;
             }
             std::thread::sleep(NAP);
         }
     }
 
+    /// The rack at this moment, with what the controller was seen to know. `nic` gives the counters
+    /// of a node's NIC; nothing if it is gone with its node.
+    pub fn look(
+        &self,
+        site: &mut dyn Site,
+        nic: impl Fn(NodeId) -> Option<rackweave_nic::Counters>,
+    ) -> RackStatistics {
+        let Described { nodes, switches } = &self.described;
+        let switches_now = (0..switches.len()).filter_map(|at| switch_now(site, at));
+        let switches_now: Vec<SwitchNow> = switches_now.collect();
+        let seen = self.seen.lock().expect("no holder of this lock panics");
+        RackStatistics {
+            elapsed_seconds: site.now().as_nanos() as f64 / 1e9,
+            nodes: (0u16..)
+                .zip(nodes)
+                .map(|(node, described)| {
+                    let node = NodeId(node);
+                    node_statistics(site, node, nic(node).unwrap_or_default(), described)
+                })
+                .collect(),
+            flows: seen.flows.clone(),
+            flows_made: seen.flows_made,
+            pages: seen.pages.and_then(|known| pages(&switches_now, known)),
+            index: index(&switches_now),
+            sequencers: seen.sequencers.clone(),
+            switches: switches_now
+                .iter()
+                .zip(switches)
+                .map(|(now, role)| switch_statistics(now, role))
+                .collect(),
+        }
+    }
+}
+
+impl Seen {
     fn update(&mut self, controller: &Controller, site: &mut dyn Site, described: &Described) {
         let looks = controller.look_at_flows(site, ENDED_MAX);
         self.flows = self.totals.update(&looks, |node| described.name(node));
@@ -93,15 +123,19 @@ impl Seen {
     }
 }
 
-fn node_statistics(rack: &Shared, node: NodeId, (name, role): (&str, &str)) -> NodeStatistics {
-    let counters = rack.with_nic(usize::from(node.0), |nic| nic.counters().clone());
-    let (mut target, mut site) = (None, rack);
+fn node_statistics(
+    site: &mut dyn Site,
+    node: NodeId,
+    counters: rackweave_nic::Counters,
+    (name, role): &(String, &'static str),
+) -> NodeStatistics {
+    let mut target = None;
     site.target(node, &mut |it, _| target = Some(it.counters().clone()));
     let dead = !site.node(node, &mut |_| {});
     let (drops, rest) = split_nic(by_name(counters.iter()));
     NodeStatistics {
         name: name.to_owned(),
-        role: role.to_owned(),
+        role: (*role).to_owned(),
         dead,
         packets_in: counters.rcvd_pkts,
         packets_out: counters.sent_pkts,
@@ -119,11 +153,12 @@ fn node_statistics(rack: &Shared, node: NodeId, (name, role): (&str, &str)) -> N
     }
 }
 
-fn switch_now(rack: &Shared, at: usize) -> Option<SwitchNow> {
-    rack.with_switch_at(at, |switch| {
+fn switch_now(site: &mut dyn Site, at: usize) -> Option<SwitchNow> {
+    let mut seen = None;
+    site.switch_at(at, &mut |_, switch| {
         let program = switch.program();
         let (pages, index) = (&program.pages, &program.index);
-        SwitchNow {
+        seen = Some(SwitchNow {
             counters: switch.counters().clone(),
             pages: pages.is_present().then(|| {
                 (
@@ -133,8 +168,9 @@ fn switch_now(rack: &Shared, at: usize) -> Option<SwitchNow> {
                 )
             }),
             index: index.is_present().then(|| index.counters()),
-        }
-    })
+        });
+    });
+    seen
 }
 
 fn switch_statistics(now: &SwitchNow, role: &str) -> SwitchStatistics {

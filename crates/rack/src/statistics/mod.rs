@@ -1,6 +1,6 @@
 //! What a rack that runs has done so far, to be looked at while it runs.
 //!
-//! [`RackObserver`] looks at an embedded rack from another thread. A look takes each lock as those
+//! [`RackObserver`] looks at a rack, an embedded one from any thread. A look takes each lock as those
 //! do who read counters, one at a time and for as long as copying numbers takes; names are put to
 //! them afterwards. Two looks give rates: their difference by that of
 //! [`RackStatistics::elapsed_seconds`].
@@ -22,7 +22,7 @@ use rackweave_controller::Topology;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub(crate) use observer::Observed;
+pub(crate) use collect::Observed;
 pub use observer::RackObserver;
 
 /// Counters by name, zeros included.

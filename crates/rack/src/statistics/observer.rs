@@ -1,28 +1,17 @@
 //! Who looks at a rack.
 
-use super::collect::{self, Seen};
-use super::{Described, RackStatistics};
-use crate::embedded::Shared;
-use std::sync::{Arc, Mutex, Weak};
+use super::RackStatistics;
+use crate::Backend;
+use std::sync::{Arc, Weak};
 
-/// What all observers of a rack share.
-pub(crate) struct Observed {
-    pub described: Described,
-    /// What was seen last.
-    pub seen: Mutex<Seen>,
-}
-
-/// Looks at an embedded rack, from any thread, for as long as the rack is there. It keeps nothing
-/// of what the rack does alive. Clones are one observer.
+/// Looks at a rack for as long as it is there, and keeps nothing of it alive. Clones are one
+/// observer. Of an embedded rack any thread may look; of a simulated one, the thread that built it.
 #[derive(Clone)]
-pub struct RackObserver {
-    rack: Weak<Shared>,
-    observed: Arc<Observed>,
-}
+pub struct RackObserver(Weak<dyn Backend>);
 
 impl RackObserver {
-    pub(crate) fn new(rack: Weak<Shared>, observed: Arc<Observed>) -> Self {
-        Self { rack, observed }
+    pub(crate) fn new(rack: &Arc<dyn Backend>) -> Self {
+        Self(Arc::downgrade(rack))
     }
 
     /// The rack at this moment; nothing if it is gone.
@@ -32,7 +21,6 @@ impl RackObserver {
     /// may be those of the look before. A ring's counters have 32 bits: of a ring that moves
     /// 2^32 items between two looks, so many are not told.
     pub fn look(&self) -> Option<RackStatistics> {
-        let rack = self.rack.upgrade()?;
-        Some(collect::look(&rack, &self.observed))
+        Some(self.0.upgrade()?.statistics())
     }
 }

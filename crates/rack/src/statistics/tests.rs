@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::EmbeddedRack;
+use crate::testing::Faults;
 use rackweave_base::NodeId;
 use rackweave_endpoint::flow::{PushError, Taken, wait_until};
 

@@ -3,6 +3,7 @@
 use rackweave_base::{Instant, Memory, Packet, PortId};
 use rackweave_link::{CaptureOptions, SharedCapture};
 use rackweave_rack::SimulatedRack;
+use rackweave_rack::testing::SimulatedMachines;
 use rackweave_switch::{Direction, Tap};
 use rackweave_wire::train;
 use std::path::PathBuf;

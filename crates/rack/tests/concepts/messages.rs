@@ -9,6 +9,7 @@ use rackweave_endpoint::messaging::{
     Agreed, Connection, MessagingConfig, Prepared, Receiver, Role, Sender, UnitTerms,
 };
 use rackweave_rack::config::{NodeConfig, Role as NodeRole};
+use rackweave_rack::testing::SimulatedMachines;
 use rackweave_rack::{Address, RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_verbs::Mtu;

@@ -12,6 +12,7 @@ use rackweave_endpoint::page_store::directory::{
 };
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::services::{PageOptions, PageService, Prepare, StoreMedium};
+use rackweave_rack::testing::SimulatedMachines;
 use rackweave_rack::{Address, RackConfig, RunEnd, SimulatedRack, SsdBackend};
 use rackweave_sim::SsdModel;
 use rackweave_sim::world::{Actor, Context, Step};

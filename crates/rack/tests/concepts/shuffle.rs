@@ -11,6 +11,7 @@ use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::ask::SetWeight;
 use rackweave_controller::{FlowRings, RegionName, Ring};
 use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::testing::SimulatedMachines;
 use rackweave_rack::{Address, RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_wire::Headers;

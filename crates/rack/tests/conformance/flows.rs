@@ -4,6 +4,7 @@ use crate::AMPLE;
 use rackweave_controller::{FlowShape, FlowState};
 use rackweave_endpoint::flow::{Consumer, Producer, RingError, Taken};
 use rackweave_rack::services::wait_within;
+use rackweave_rack::statistics::RackStatistics;
 use rackweave_rack::{Flow, Node, Rack};
 
 const ITEM: u32 = 64;
@@ -77,6 +78,29 @@ pub fn a_shuffle_brings_each_item_once(rack: &Rack) {
     }
     ended(rack, &flow);
     assert_eq!(flow.losses(), []);
+}
+
+/// Whoever looks at a rack sees what has flowed, and does not keep the rack alive.
+pub fn what_flowed_is_counted(rack: &Rack) {
+    let observer = rack.observer();
+    let before = observer.look().expect("the rack is there");
+    assert_eq!(before.flows_made, 0);
+    let flow = flow(rack, FlowShape::Balance, 1);
+    let (mut producer, node) = (flow.take_producer(0).expect("it is here"), rack.any_node());
+    let mut consumer = flow.take_consumer(0).expect("it is here");
+    (0..ITEMS).for_each(|number| push(&node, &mut producer, number));
+    producer.finish();
+    assert_eq!(all(&node, &mut consumer).len() as u64, ITEMS);
+    ended(rack, &flow);
+    let after = observer.look().expect("the rack is there");
+    assert_eq!(after.flows_made, 1);
+    let seen = &after.flows[0];
+    assert_eq!((seen.id, &*seen.shape), (flow.id().0, "balance"));
+    let packets = |it: &RackStatistics| it.nodes.iter().map(|node| node.packets_out).sum::<u64>();
+    assert!(packets(&after) > packets(&before), "nodes have sent");
+    assert!(after.elapsed_seconds >= before.elapsed_seconds);
+    assert_eq!(after.nodes.len(), rack.config().node.len());
+    assert!(after.nodes.iter().all(|node| !node.dead));
 }
 
 pub fn replicas_see_one_order(rack: &Rack) {

@@ -5,6 +5,7 @@ use rackweave_controller::ask::{Reply, Request};
 use rackweave_endpoint::flow::RingError;
 use rackweave_endpoint::index::Access;
 use rackweave_rack::services::{IndexOptions, IndexService};
+use rackweave_rack::statistics::RackStatistics;
 use rackweave_rack::{
     Backend, EndpointReply, EndpointRequest, NodeError, Rack, RackConfig, RackKind,
 };
@@ -104,6 +105,11 @@ impl Backend for Serialised {
     ) -> Result<(), TargetError> {
         assert!(self.is_here(node), "{node:?} is in another process");
         self.nodes.set_target(node, config, namespaces)
+    }
+
+    fn statistics(&self) -> RackStatistics {
+        let bytes = serde_json::to_vec(&self.nodes.statistics()).expect("they can travel");
+        serde_json::from_slice(&bytes).expect("they travel")
     }
 
     fn ask(&self, request: Request) -> Reply {

@@ -12,6 +12,7 @@
 //! What this takes on the core is charged: looking at the head, posting, polling for completions
 //! and moving the tail. `ring` has the rings and the kernels, `server` the cores.
 
+use rackweave_rack::testing::SimulatedMachines;
 mod ring;
 mod server;
 

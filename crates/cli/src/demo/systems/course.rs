@@ -16,6 +16,7 @@ use crate::mode::EMBEDDED;
 use crate::outcome::CliError;
 use crate::output;
 use clap::ValueEnum as _;
+use rackweave_rack::testing::Taps;
 use rackweave_rack::{EmbeddedRack, RackConfig};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

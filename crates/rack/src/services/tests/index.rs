@@ -5,6 +5,7 @@ use crate::IndexNetworkSpec;
 use crate::services::{
     CallError, IndexOptions, IndexService, IndexServiceError, TIME_LIMIT, wait_within,
 };
+use crate::testing::Faults;
 use core::time::Duration;
 use rackweave_base::NodeId;
 use rackweave_controller::index::{AdapterConfig, PlanLimits};

@@ -6,6 +6,7 @@ use crate::services::{
     BLOCK, CommitError, PageError, PageOptions, PageService, PageServiceError, Prepare,
     StoreMedium, StoreState, StoresCloseError, WorkerError,
 };
+use crate::testing::Faults;
 use core::task::{Context, Waker};
 use core::time::Duration;
 use rackweave_base::{Instant, NodeId};

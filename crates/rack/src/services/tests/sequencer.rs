@@ -2,6 +2,7 @@
 
 use super::{COMPUTE, rack, rack_with};
 use crate::services::{SequencerCallError, SequencerService};
+use crate::testing::Faults;
 use rackweave_base::NodeId;
 use std::thread::scope;
 

@@ -1,4 +1,7 @@
-//! The same machines in virtual time, for an engine's own tests.
+//! For an engine's own tests: faults, packets to look at, and the same machines in virtual time.
+//!
+//! [`Faults`] crash nodes and restart the switch of a rack, [`Taps`] show every packet. An
+//! [`EmbeddedRack`] has them, and is a [`Rack`](crate::Rack) to services.
 //!
 //! A [`SimulatedRack`] runs NICs, switch and targets on modelled hardware under one clock that
 //! nobody waits for, and one seed decides everything that is random: a run that fails is repeated
@@ -8,7 +11,7 @@
 //!
 //! ```
 //! use rackweave::flow::{Consumer, Producer, Taken};
-//! use rackweave::simulated::{Actor, Context, Duration, RunEnd, SimulatedRack, Step};
+//! use rackweave::testing::{Actor, Context, Duration, RunEnd, SimulatedRack, Step};
 //! use rackweave::{Instant, NodeId, RackConfig};
 //!
 //! struct Send(Producer, u64);
@@ -62,5 +65,6 @@
 //! ```
 
 pub use rackweave_base::Duration;
-pub use rackweave_rack::{RunEnd, SimulatedRack, SsdBackend, SsdStall};
+pub use rackweave_rack::testing::{Faults, Tap, Taps};
+pub use rackweave_rack::{EmbeddedRack, RunEnd, SimulatedRack, SsdBackend, SsdStall};
 pub use rackweave_sim::{Actor, ActorId, Context, CpuModel, NicModel, SsdModel, Step};
