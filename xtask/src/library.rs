@@ -92,7 +92,7 @@ fn semver() -> Result<(), Failure> {
 /// Runs a subcommand of cargo that others have to install.
 fn if_installed(tool: &str, arguments: &[&str]) -> Result<(), Failure> {
     let installed = |command: &mut Command| command.output().is_ok_and(|it| it.status.success());
-    if !installed(&mut in_root(format!("cargo-{tool}")).arg("--version")) {
+    if !installed(in_root(format!("cargo-{tool}")).arg("--version")) {
         println!("skipped: cargo-{tool} is not installed; `cargo install cargo-{tool}`");
         return Ok(());
     }

@@ -9,8 +9,8 @@ use rackweave_verbs::Verbs;
 
 #[derive(Debug)]
 pub(super) enum Machine {
-    Atomic(AtomicSequencer),
-    Rpc(RpcSequencer),
+    Atomic(Box<AtomicSequencer>),
+    Rpc(Box<RpcSequencer>),
 }
 
 /// A client at a node, for whoever polls it there. It does not give back what is there for it at
@@ -34,15 +34,15 @@ impl AttachedSequencer {
 
     fn sequencer(&self) -> &dyn Sequencer {
         match &self.machine {
-            Machine::Atomic(client) => client,
-            Machine::Rpc(client) => client,
+            Machine::Atomic(client) => &**client,
+            Machine::Rpc(client) => &**client,
         }
     }
 
     fn sequencer_mut(&mut self) -> &mut dyn Sequencer {
         match &mut self.machine {
-            Machine::Atomic(client) => client,
-            Machine::Rpc(client) => client,
+            Machine::Atomic(client) => &mut **client,
+            Machine::Rpc(client) => &mut **client,
         }
     }
 }

@@ -161,11 +161,11 @@ impl SequencerService {
         let machine = match &self.0.source {
             Source::Server { name, .. } => {
                 let client = on_node(rack, node, |verbs| self.rpc_client(verbs))?;
-                Machine::Rpc(RpcSequencer::new(client, *name, config)?)
+                Machine::Rpc(Box::new(RpcSequencer::new(client, *name, config)?))
             }
-            _ => Machine::Atomic(on_node(rack, node, |verbs| {
+            _ => Machine::Atomic(Box::new(on_node(rack, node, |verbs| {
                 Ok(AtomicSequencer::new(verbs, rack.memory(), config)?)
-            })?),
+            })?)),
         };
         let mut client = AttachedSequencer {
             machine,
@@ -211,7 +211,7 @@ impl SequencerService {
         on_node(rack, node, |verbs| match (machine, &self.0.source) {
             (machine @ Machine::Rpc(_), Source::Server { name, .. }) => {
                 let made = RpcSequencer::new(self.rpc_client(verbs)?, *name, config)?;
-                core::mem::replace(machine, Machine::Rpc(made)).close(verbs);
+                core::mem::replace(machine, Machine::Rpc(Box::new(made))).close(verbs);
                 Ok(())
             }
             // The switch resets it.
