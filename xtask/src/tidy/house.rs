@@ -54,7 +54,7 @@ const ARROWS: [(&str, &[&str], &str); 22] = [
     ),
     (
         "control",
-        &[],
+        &["base"],
         "the control connection knows how processes trust each other, not what they say",
     ),
     (

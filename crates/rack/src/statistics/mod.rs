@@ -1,8 +1,8 @@
 //! What a rack that runs has done so far, to be looked at while it runs.
 //!
-//! [`RackObserver`] looks at a rack, an embedded one from any thread. A look takes each lock as those
-//! do who read counters, one at a time and for as long as copying numbers takes; names are put to
-//! them afterwards. Two looks give rates: their difference by that of
+//! [`RackObserver`] looks at a rack, an embedded one from any thread. A look takes each lock as
+//! those do who read counters, one at a time and for as long as copying numbers takes; names are
+//! put to them afterwards. Two looks give rates: their difference by that of
 //! [`RackStatistics::elapsed_seconds`].
 //!
 //! Everything counts from zero and grows. What a switch counts in its programs (pages, index) is

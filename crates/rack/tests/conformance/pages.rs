@@ -10,7 +10,7 @@ use rackweave_rack::services::{
 
 fn service(rack: &Rack) -> PageService {
     let options = PageOptions {
-        time_limit: AMPLE.into(),
+        time_limit: AMPLE,
         ..PageOptions::default()
     };
     PageService::new(rack, &options).expect("there is room")
@@ -80,7 +80,7 @@ pub fn pages_are_allocated_and_freed(rack: &Rack) {
 pub fn a_closed_store_is_found_closed(rack: &Rack) {
     let options = PageOptions {
         prepare: Prepare::Format,
-        time_limit: AMPLE.into(),
+        time_limit: AMPLE,
         ..PageOptions::default()
     };
     let pages = PageService::new(rack, &options).expect("there is room");

@@ -34,7 +34,7 @@ fn workers(rack: &Rack, time_limit: Duration) -> [PageWorker; 2] {
 
 /// Tasks share a worker of each node, and change one page in turn.
 pub fn tasks_change_a_page_in_turn(rack: &Rack) {
-    let workers = workers(rack, AMPLE.into()).map(Arc::new);
+    let workers = workers(rack, AMPLE).map(Arc::new);
     let page = workers[0].allocate().expect("a page is free");
     let runtime = runtime();
     let tasks: Vec<_> = (0..TASKS)

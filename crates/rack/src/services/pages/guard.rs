@@ -143,7 +143,7 @@ impl WriteGuard {
     ) -> Call<impl FnMut(bool) -> Option<Result<(), CommitError>> + Send + Unpin + 'static> {
         let ReadGuard { guard, lent } = self.0;
         let (access, commit) = (lent.access(), guard.commit());
-        Call::new(access, limit.into(), move |is_late| {
+        Call::new(access, limit, move |is_late| {
             lent.with(|store| store.poll());
             let late = || is_late.then(|| Err(commit.late()));
             commit.outcome().or_else(late)

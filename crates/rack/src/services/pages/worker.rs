@@ -333,7 +333,7 @@ impl PageWorker {
             limit,
             begin,
         };
-        Call::new(access, limit.into(), move |_| fixing.ask())
+        Call::new(access, limit, move |_| fixing.ask())
     }
 
     fn flushing(
