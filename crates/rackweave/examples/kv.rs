@@ -4,8 +4,7 @@
 //! commits the guards. Rackweave calls [`RedoLog::make_durable`] before any of these pages can be
 //! seen at the other node or goes home. When the latches are back, the transaction is committed. So
 //! no page is ever ahead of the log, and after a crash the changes that a page lacks are replayed.
-//! A kill may tear a page on its way home, so its first change after a checkpoint logs the whole
-//! page.
+//! A kill may tear a page on its way home, so the first change after a checkpoint logs all of it.
 
 use rackweave::config::StoreConfig;
 use rackweave::pages::{PAGE_HEADER_LEN, PageError, PageId, PageOptions};
@@ -116,8 +115,7 @@ impl Kv {
         tail.extend_from_slice(&record);
         drop(tail);
         let mut guards = guards.into_values();
-        guards.try_for_each(WriteGuard::commit)?; // The first one has the log written.
-        Ok(())
+        Ok(guards.try_for_each(WriteGuard::commit)?) // The first one has the log written.
     }
 
     /// Writes home what both nodes have changed. Then the log is not needed any more.

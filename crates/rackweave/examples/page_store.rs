@@ -5,8 +5,7 @@
 
 use rackweave::pages::{PageError, PageOptions, PageService, ReadGuard};
 use rackweave::{Rack, RackBuilder};
-use std::error::Error;
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 /// On a rack in this process. `Rack::builder().simulated()` is one in virtual time.
 pub fn main() -> Result<(), Box<dyn Error>> {
