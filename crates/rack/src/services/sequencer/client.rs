@@ -63,7 +63,7 @@ impl SequencerClient {
         self.next_within(count, self.time_limit)
     }
 
-    /// The same within another time limit; [`FOREVER`](super::FOREVER) is none.
+    /// The same within another time limit; [`FOREVER`](crate::services::FOREVER) is none.
     ///
     /// # Errors
     /// As for [`SequencerClient::next`].
