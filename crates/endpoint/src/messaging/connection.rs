@@ -77,6 +77,8 @@ impl Connection {
         if let Some(sender) = self.senders.first_mut() {
             sender.close(now, verbs, reason);
         }
+        // It says that it is closed, which is known.
+        let _ = self.poll(now, verbs);
     }
 
     /// Whether no work request of any end is under way.

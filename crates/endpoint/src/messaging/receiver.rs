@@ -323,7 +323,7 @@ impl Receiver {
     /// If the connection is closed.
     pub fn poll(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<bool, Closed> {
         let mut any = self.end.complete(now, verbs, |_| {});
-        self.end.mind(now, verbs)?;
+        self.end.mind(now, verbs, self.owes())?;
         let count = self.buffers.len() as u64;
         let early = planted(Canary::MessagingEarlyFree) && self.length.is_some();
         let owed = self.package + u64::from(early);
@@ -364,9 +364,9 @@ impl Receiver {
         self.end.shared.closed()
     }
 
-    /// Whether no work request is under way.
+    /// Whether no work request is under way, and the peer is told if the connection is closed.
     pub fn is_settled(&self) -> bool {
-        self.end.is_settled()
+        self.end.is_settled(self.owes())
     }
 
     /// Gives back what it has at the NIC. The last end of a connection gives the regions back.

@@ -437,7 +437,7 @@ impl Sender {
         if self.ending == Ending::Written && self.is_consumed() {
             self.end.set_over();
         }
-        if let Err(closed) = self.end.mind(now, verbs) {
+        if let Err(closed) = self.end.mind(now, verbs, false) {
             // What was released before it was closed counts.
             self.look_for_buffers()?;
             return Err(closed);
@@ -481,9 +481,9 @@ impl Sender {
         self.end.shared.closed()
     }
 
-    /// Whether no work request is under way.
+    /// Whether no work request is under way, and the peer is told if the connection is closed.
     pub fn is_settled(&self) -> bool {
-        self.end.is_settled()
+        self.end.is_settled(false)
     }
 
     /// Gives back what it has at the NIC. The last end of a connection gives the regions back.

@@ -277,9 +277,21 @@ impl End {
         self.pending
     }
 
-    /// Whether no request is under way whose end is waited for.
-    pub fn is_settled(&self) -> bool {
-        self.pending == 0
+    /// Whether no request is under way whose end is waited for, and this end has not to tell the
+    /// peer that the connection is closed. `owes` as for [`Self::mind`].
+    pub fn is_settled(&self, owes: bool) -> bool {
+        let tells = self.shared.closed().is_some_and(|it| self.tells(it, owes));
+        self.pending == 0 && !tells
+    }
+
+    /// Whether it is for this end to tell the peer that the connection is closed. The other end of
+    /// a channel that is over may have gone, and then nothing sent to it arrives: so that is left
+    /// to an end of another channel. If there is none, the peer's ends are over, too.
+    fn tells(&self, closed: Closed, owes: bool) -> bool {
+        closed.by != ClosedBy::Peer
+            && !self.broken
+            && (owes || !self.over)
+            && !self.shared.told.load(Ordering::Acquire)
     }
 
     /// Takes completions; calls `done` with the id of each package's. True if there were any.
@@ -320,14 +332,14 @@ impl End {
     }
 
     /// Asks for a sign of life if it is time, and tells the peer that the connection is closed if
-    /// it is and nobody has told. Then why it is closed.
-    pub fn mind(&mut self, now: Instant, verbs: &mut dyn Verbs) -> Result<(), Closed> {
+    /// it is and nobody has told. Then why it is closed. `owes`: although the channel is over, the
+    /// other end waits for something from this one, and so is there.
+    pub fn mind(&mut self, now: Instant, verbs: &mut dyn Verbs, owes: bool) -> Result<(), Closed> {
         self.check()?;
         let Some(closed) = self.shared.closed() else {
             return self.pulse(now, verbs);
         };
-        let tells = closed.by != ClosedBy::Peer && !self.broken;
-        if tells && !self.shared.told.swap(true, Ordering::AcqRel) {
+        if self.tells(closed, owes) && !self.shared.told.swap(true, Ordering::AcqRel) {
             let word = Word::Closed {
                 reason: closed.reason,
             };

@@ -36,6 +36,35 @@ fn the_peer_is_told_why() {
     rig.destroy();
 }
 
+/// The compute unit closes when it has sent and taken everything, and before it says that it has
+/// taken what came last. The end of its own channel at the peer has gone by then.
+#[test]
+fn the_peer_is_told_by_a_channel_that_it_still_has() {
+    let mut rig = Rig::new(&small());
+    rig.sender().finish().unwrap();
+    rig.run(Duration::from_millis(1));
+    assert_eq!(rig.receiver().peek(), Ok(Arrived::Finished));
+    rig.run(Duration::from_millis(1));
+    assert!(rig.sender().is_consumed() && rig.receiver().is_settled());
+    let over = rig.units[STORAGE].receivers.remove(0);
+    over.destroy(&mut rig.network.nics[STORAGE]);
+    rig.units[STORAGE].senders[0]
+        .try_send(1, b"the last")
+        .unwrap();
+    rig.units[STORAGE].senders[0].finish().unwrap();
+    rig.run(Duration::from_millis(1));
+    let last = &mut rig.units[COMPUTE].receivers[0];
+    assert!(last.receive_into(&mut Vec::new()).unwrap().is_some());
+    assert_eq!(last.peek(), Ok(Arrived::Finished));
+    let (now, nic) = (rig.network.now, &mut rig.network.nics[COMPUTE]);
+    rig.units[COMPUTE].senders[0].close(now, nic, CloseReason::Normal);
+    assert!(!rig.units[COMPUTE].is_settled(), "nobody has told the peer");
+    rig.run(Duration::from_millis(1));
+    assert!(rig.units[COMPUTE].is_settled());
+    let [_, there] = rig.closed();
+    assert_eq!(there, closed(ClosedBy::Peer, CloseReason::Normal));
+}
+
 #[test]
 fn the_first_reason_holds() {
     let mut rig = Rig::new(&small());
