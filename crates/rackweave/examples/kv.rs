@@ -114,8 +114,8 @@ impl Kv {
         tail.extend(head.into_iter().flat_map(u64::to_le_bytes));
         tail.extend_from_slice(&record);
         drop(tail);
-        let mut guards = guards.into_values();
-        Ok(guards.try_for_each(WriteGuard::commit)?) // The first one has the log written.
+        let mut guards = guards.into_values().rev(); // The last has the log written for all.
+        Ok(guards.try_for_each(WriteGuard::commit)?)
     }
 
     /// Writes home what both nodes have changed. Then the log is not needed any more.

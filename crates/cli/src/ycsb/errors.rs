@@ -6,6 +6,7 @@ use rackweave_bench::index::IndexRunError;
 use rackweave_bench::pages::PagesError;
 use rackweave_endpoint::btree::TreeError;
 use rackweave_endpoint::page_store::{FixError, OpenError};
+use rackweave_rack::services::PageServiceError;
 use rackweave_target::FileError;
 
 /// An error with a remedy.
@@ -46,6 +47,7 @@ pub(super) fn tell(error: &PagesError, args: &YcsbArgs) -> CliError {
             | OpenError::Truncated { .. }
             | OpenError::Capacity(_),
         )
+        | PagesError::Service(PageServiceError::Medium { .. } | PageServiceError::Open { .. })
         | PagesError::Fix(FixError::Corrupt { .. } | FixError::WrongPage { .. })
         | PagesError::NoHeap { .. }
         | PagesError::Unfinished
