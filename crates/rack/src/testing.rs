@@ -1,5 +1,5 @@
-//! For those who test on a rack: faults, taps, the machines themselves, and what a checker may see
-//! and a program must not use.
+//! For tests on a rack: faults, taps, access to NICs and switches, and views for checkers that a
+//! program must not use.
 
 use crate::{Flow, RackError};
 use core::cell::{Ref, RefMut};
@@ -12,8 +12,8 @@ use rackweave_switch::Switch;
 
 pub use rackweave_switch::Tap;
 
-/// The ring of consumer `index` as its end sees it. Only to be looked at: the owner of the end
-/// relies on being alone.
+/// A second view of the ring of consumer `index`. It must only be read: the owner of the end
+/// relies on being its only user.
 ///
 /// # Errors
 /// If there is no such consumer, or it is at a node that is not here.
@@ -29,7 +29,7 @@ pub fn producer_views(flow: &Flow, index: usize) -> Result<Vec<Producer>, RingEr
     flow.producer_views(index)
 }
 
-/// Things that happen to racks.
+/// Faults of nodes and switches.
 pub trait Faults {
     /// Takes a node down as a power cut would: its NIC answers no more. Flows with it break off.
     fn crash_node(&self, node: NodeId);
@@ -50,7 +50,7 @@ pub trait Faults {
     fn restart_switch_at(&self, at: usize) -> Result<bool, RackError>;
 }
 
-/// Looking at packets.
+/// Taps, which see every packet.
 pub trait Taps {
     /// Has `tap` see every packet at switch 0, or nobody.
     fn set_tap(&self, tap: Option<Box<dyn Tap>>);

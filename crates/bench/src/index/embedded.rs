@@ -119,7 +119,7 @@ impl Loaded<'_> {
         workers: &mut Vec<Worker>,
     ) -> Result<(), IndexRunError> {
         let (index, nodes) = (&self.index, &self.job.nodes);
-        let mut hire = |node: NodeId, connection| {
+        let mut add = |node: NodeId, connection| {
             workers.push(Worker {
                 number: workers.len() as u32,
                 node: index.rack().node_at(node),
@@ -130,7 +130,7 @@ impl Loaded<'_> {
             if let Some(shard) = index.index().shard(EndpointId(0)) {
                 for _ in 0..options.threads {
                     let local = Local::new(shard.tree().clone());
-                    hire(nodes.storage, Connection::Local(local));
+                    add(nodes.storage, Connection::Local(local));
                 }
             }
             return Ok(());
@@ -138,7 +138,7 @@ impl Loaded<'_> {
         for &node in &nodes.compute {
             for _ in 0..options.threads {
                 let client = index.client(node, options.client())?;
-                hire(node, Connection::Remote(Box::new(client)));
+                add(node, Connection::Remote(Box::new(client)));
             }
         }
         Ok(())

@@ -43,7 +43,7 @@ pub struct Loaded<'a> {
 }
 
 impl<'a> Loaded<'a> {
-    /// Sets an index up on a rack that has room for it ([`IndexOptions::rack`]), and loads the
+    /// Sets an index up on a rack that is large enough ([`IndexOptions::rack`]), and loads the
     /// records. If the job's access is in-network, the index is opened to the network, and runs of
     /// any access may be made.
     ///
@@ -104,7 +104,7 @@ fn records_of(options: &IndexOptions, endpoint: u16) -> Range<u64> {
     end(endpoint)..end(endpoint + 1)
 }
 
-/// Loads the records of the start. `watch` is told how far it has come, and says whether to go on.
+/// Loads the initial records. `watch` gets the progress and returns whether to continue.
 fn load(
     index: &IndexService,
     run: &Run,

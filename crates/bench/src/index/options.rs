@@ -232,7 +232,7 @@ impl IndexOptions {
         usual.max(self.ycsb.record_size + REQUEST_BYTES)
     }
 
-    /// `config`, with room for the trees and the clients.
+    /// `config`, enlarged for the trees and the clients.
     pub fn rack(&self, config: &RackConfig, nodes: &Nodes) -> RackConfig {
         let mut config = config.clone();
         let workers = u64::from(self.workers(nodes.compute.len()));

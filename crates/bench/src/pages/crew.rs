@@ -30,7 +30,7 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// A store in `backend` on a rack that has room for it, and its workers.
+    /// A store in `backend` on a rack that is large enough for it, and its workers.
     pub fn new(
         rack: &Rack,
         nodes: &Nodes,

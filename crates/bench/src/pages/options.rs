@@ -200,7 +200,7 @@ impl Nodes {
         })
     }
 
-    /// The pages of a rack that has room for them, with a store in `backend` that nobody has
+    /// The pages of a rack that is large enough, with a store in `backend` that nobody has
     /// opened.
     pub(super) fn pages(
         &self,

@@ -2,8 +2,8 @@
 //! have another plan when other keys are asked for most.
 //!
 //! A client asks for keys by a Zipfian distribution whose popular keys are anywhere. When the
-//! switches have learnt which, others become popular from one moment to the next. Nobody tells
-//! anybody. What counts is the part of queries that the switches lead to a leaf.
+//! switches have learnt which, the set of popular keys changes at once. Measured are the time until
+//! a new plan serves and the share of queries that the switches lead to a leaf.
 
 use super::report::{Setting, ratio, verdict};
 use crate::args::PerfArgs;

@@ -1,14 +1,14 @@
-//! What a flow shall be, said step by step.
+//! The builder of flows.
 
 use super::Flow;
 use crate::{Node, NodeError, Rack, RackConfig, build};
 use rackweave_base::NodeId;
 use rackweave_controller::{FlowError, FlowShape, FlowSpec, LossPolicy};
 
-/// Bytes of an item if nobody says otherwise: half a thousand rows have room.
+/// Default size of an item, in bytes.
 const ITEM_BYTES: u32 = 16 << 10;
 
-/// Bytes of a ring if nobody says otherwise.
+/// Default size of a ring, in bytes.
 const RING_BYTES: u32 = 1 << 20;
 
 /// A node by its name, by its number, or as it is.

@@ -84,7 +84,7 @@ impl Rack {
         FlowBuilder::new(self, producers, consumers)
     }
 
-    /// Sets up the flow of a specification, for those who set what [`FlowBuilder`] has no word for.
+    /// Sets up the flow of a specification, which has more settings than [`FlowBuilder`].
     ///
     /// # Errors
     /// If the specification is out of range, or the switch or a node lacks room.
@@ -171,8 +171,8 @@ impl Flow {
         Ok(self.consumer_view(index)?.with_claim(claim))
     }
 
-    /// The ring of consumer `index` as its end sees it, for those who check what that does. It is
-    /// not to be used otherwise: whoever has the end relies on being alone.
+    /// A second view of the ring of consumer `index`, for checkers only: the owner of the end
+    /// relies on being its only user.
     ///
     /// # Errors
     /// If there is no such consumer, or it is at a node that is not here.

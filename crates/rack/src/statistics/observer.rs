@@ -1,4 +1,4 @@
-//! Who looks at a rack.
+//! Observers of a rack.
 
 use super::RackStatistics;
 use crate::Backend;

@@ -74,7 +74,7 @@ pub fn config(seed: u64, directory: Directory) -> RackConfig {
 /// nothing but their number, on the storage node's SSDs.
 ///
 /// # Errors
-/// If the rack has no room for them.
+/// If the rack's memory or the switch's tables are too small for them.
 pub fn add_pages(
     rack: &Rack,
     nodes: Vec<PageNode>,
