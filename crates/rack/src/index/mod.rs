@@ -402,6 +402,10 @@ impl Index {
                 Ok(None)
             }
             EndpointRequest::Release(_, accepted) => {
+                if !running.is_of_this_start(&accepted) {
+                    // Its numbers may be somebody else's by now.
+                    return Ok(None);
+                }
                 let network = self.network.as_mut().filter(|_| accepted.is_led);
                 if let (Some(network), Some(qpn)) = (network, accepted.reader) {
                     network.remove_pair(rack, endpoint, qpn)?;

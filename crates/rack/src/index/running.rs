@@ -276,7 +276,7 @@ impl Running {
         accepted: &Accepted,
     ) -> Result<(), IndexSetUpError> {
         let thread = self.threads.get(usize::from(accepted.thread));
-        let thread = thread.filter(|_| accepted.start == self.start);
+        let thread = thread.filter(|_| self.is_of_this_start(accepted));
         let gone = IndexSetUpError::NoEndpoint(endpoint);
         let thread = thread.ok_or(gone.clone())?;
         on_node(rack, accepted.node, |verbs| {
@@ -286,11 +286,16 @@ impl Running {
         })
     }
 
-    /// Forgets a user. One that was accepted before the last start is forgotten already.
+    /// Whether a user was accepted since the last start. Those before are forgotten already.
+    pub fn is_of_this_start(&self, accepted: &Accepted) -> bool {
+        accepted.start == self.start
+    }
+
+    /// Forgets a user of this start.
     pub fn release(&mut self, rack: &Rack, accepted: &Accepted) {
         let thread = self.threads.get(usize::from(accepted.thread));
         let port = usize::from(accepted.thread) % self.ports.len();
-        let Some(thread) = thread.filter(|_| accepted.start == self.start) else {
+        let Some(thread) = thread else {
             return;
         };
         let readers = &mut self.ports[port].readers;

@@ -1,11 +1,11 @@
 //! Index services.
 
 use super::{COMPUTE, rack, rack_with};
-use crate::IndexNetworkSpec;
 use crate::services::{
     CallError, IndexOptions, IndexService, IndexServiceError, TIME_LIMIT, wait_within,
 };
 use crate::testing::Faults;
+use crate::{IndexNetworkSpec, RackConfig, SimulatedRack};
 use core::time::Duration;
 use rackweave_base::NodeId;
 use rackweave_controller::index::{AdapterConfig, PlanLimits};
@@ -74,6 +74,36 @@ fn switches_lead_reads_down_a_loaded_tree() {
     let counters = index.network_counters().expect("it is in the network");
     let deep: u64 = counters.by_depth[1..].iter().sum();
     assert!(deep > 0, "no query was led below the root: {counters:?}");
+}
+
+/// On a node that has restarted, queue pairs have the same numbers again.
+#[test]
+fn what_an_endpoint_gave_before_it_restarted_is_not_taken_from_others() {
+    let mut rack = SimulatedRack::new(&RackConfig::with_all_programs()).expect("it makes sense");
+    let options = IndexOptions {
+        node_bytes: 512,
+        network: Some(IndexNetworkSpec::default()),
+        ..IndexOptions::default()
+    };
+    let index = IndexService::new(&rack, &options).expect("there is room");
+    let before = index.connect(COMPUTE[0], Access::InNetwork);
+    let before = before.expect("there is room");
+    let (host, endpoint) = (index.index().spec().endpoints[0].node, EndpointId(0));
+    index.kill(endpoint);
+    rack.crash_node_silently(host);
+    assert!(rack.revive_node(host), "it was dead");
+    index.restart(endpoint).expect("there is room");
+    let mut after = index
+        .connect(COMPUTE[1], Access::InNetwork)
+        .expect("there is room");
+    drop(before);
+    index.load([(7, b"seven")]).expect("it is empty");
+    index.load_network(TIME_LIMIT).expect("the switch has room");
+    assert_eq!(after.get(7), Ok(Some(b"seven"[..].into())));
+    let seen = after.reader_statistics();
+    assert_eq!((seen.network_queries, seen.network_refused), (1, 0));
+    let counters = index.network_counters().expect("it is in the network");
+    assert_eq!(counters.unknown_pair, 0, "{counters:?}");
 }
 
 #[test]
