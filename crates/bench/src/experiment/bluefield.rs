@@ -5,17 +5,25 @@
 //! `rackweave_sim::TreeCost`; every constant is in `rackweave_sim::devices`.
 
 pub mod client;
-pub mod coordinator;
 pub mod index;
-pub mod metered;
-pub mod rack;
 pub mod server;
-pub mod sweep;
 pub mod tree;
 
-use rackweave_sim::testbed::Server;
-
 pub use super::work::Core;
+
+use super::{ExperimentError, Scale};
+use rackweave_base::Duration;
+use rackweave_controller::connect::PairAttributes;
+use rackweave_rack::config::{NodeConfig, Role};
+use rackweave_rack::{RackConfig, SimulatedRack};
+use rackweave_sim::testbed::{self, Server};
+
+/// Servers that are compared, and what figures call them.
+pub const SERVERS: [(Server, &str); 2] = [(Server::Host, "host"), (Server::Dpu, "DPU")];
+
+/// How long a NIC waits for an acknowledgement: far above any queue of the testbed, where nothing
+/// is lost.
+const TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Where the paper is meant.
 pub const PAPER: &str = "Thostrup et al., ADMS 2022";
@@ -27,5 +35,46 @@ impl Core {
             cpu: server.cpu(),
             caches: server.caches(),
         }
+    }
+}
+
+/// How long a run of a sequencer is counted.
+pub fn counted(scale: Scale) -> Duration {
+    scale.pick(Duration::from_micros(500), Duration::from_millis(2))
+}
+
+/// The testbed, with room for `memory` bytes of regions.
+pub fn testbed(seed: u64, memory: u64) -> Result<SimulatedRack, ExperimentError> {
+    let named = |server: Server| {
+        let (name, role) = match server {
+            Server::Compute => ("compute", Role::Compute),
+            Server::Host => ("host", Role::Storage),
+            Server::Dpu => ("dpu", Role::Dpu),
+        };
+        (0..rackweave_sim::devices::CARD_PORTS)
+            .map(move |port| NodeConfig::new(format!("{name}{port}"), role))
+    };
+    let mut config = RackConfig {
+        seed,
+        memory_limit: memory + (64 << 20),
+        node: Server::ALL.into_iter().flat_map(named).collect(),
+        ..RackConfig::default()
+    };
+    // The eSwitch forwards and does nothing else.
+    config.switch.consumer_rings = 1;
+    config.switch.producer_rings = 1;
+    let rack = SimulatedRack::with_models(&config, |world| {
+        world.nodes = testbed::nodes();
+        world.switch = testbed::eswitch();
+    })?;
+    Ok(rack)
+}
+
+/// How queue pairs of the testbed are connected.
+pub fn attributes() -> PairAttributes {
+    PairAttributes {
+        timeout: TIMEOUT,
+        rnr_retries: 7,
+        ..PairAttributes::default()
     }
 }

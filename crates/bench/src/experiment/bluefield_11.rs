@@ -7,13 +7,13 @@
 #[cfg(test)]
 mod tests;
 
-use super::bluefield::metered::{Metered, Outbox};
-use super::bluefield::rack::{self, failed};
-use super::bluefield::sweep::{self, sweep};
-use super::bluefield::{Core, PAPER};
-use super::tally::{Shared, Tally};
-use super::{Experiment, ExperimentError, Run};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use super::bluefield::{Core, PAPER, SERVERS, attributes, counted, testbed};
+use super::drive::OrFailed;
+use super::grid::{self, Grid};
+use super::metered::{Metered, Outbox, after};
+use super::tally::{self, Seen, Shared, Span, Tally};
+use super::{ExperimentError, Run};
+use crate::figure::{Axis, Figure};
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::sequencer::{Sequencer, SequencerConfig};
 use rackweave_rack::services::{
@@ -24,23 +24,7 @@ use rackweave_sim::testbed::Server;
 use rackweave_sim::world::{Actor, Context, Step};
 use std::collections::VecDeque;
 
-/// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "bluefield-11",
-    about: "one-sided fetch-and-add on host and DPU, by client threads",
-    run,
-};
-
 const CLIENTS: &[u16] = &[1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
-
-/// What came of so many clients.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Seen {
-    /// Operations per second.
-    per_second: f64,
-    /// Median latency in microseconds.
-    median_us: f64,
-}
 
 /// A thread of the compute node: one fetch-and-add after the other.
 struct Client {
@@ -54,7 +38,7 @@ struct Client {
 }
 
 impl Client {
-    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<(), String> {
+    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Result<(), String> {
         if self.begun.is_empty() {
             let begun = self.sequencer.begin(1);
             begun.map_err(|error| format!("a number was not asked for: {error}"))?;
@@ -77,39 +61,25 @@ impl Actor for Client {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let (now, core) = (context.now(), self.core);
         let mut outbox = core::mem::take(&mut self.outbox);
-        let act = |verbs: &mut Metered<'_>| self.turn(now, verbs);
-        let (result, spent) = sweep::turn(context, &mut outbox, core, act);
+        let (result, spent) = outbox.turn(context, core, |verbs| self.turn(now, verbs));
         self.outbox = outbox;
         if let Err(failure) = result {
-            self.tally.borrow_mut().fail(failure);
-            return Step::Done;
+            return tally::broken(&self.tally, failure);
         }
-        match spent > Duration::ZERO {
-            true => Step::Compute(Duration::ZERO),
-            false => Step::WaitForPacket,
-        }
+        after(spent, None)
     }
 }
 
 /// So many clients of a counter on `server`.
-fn measure(
-    run: &mut Run<'_>,
-    share: f64,
-    server: Server,
-    clients: u16,
-) -> Result<Seen, ExperimentError> {
-    let mut rack = rack::testbed(run.seed, 1 << 20)?;
+fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<Seen, ExperimentError> {
+    let mut rack = testbed(run.seed, 1 << 20)?;
     let options = SequencerOptions {
-        attributes: rack::attributes(),
+        attributes: attributes(),
         ..SequencerOptions::new(SequencerPlacement::Memory(server.at_port(0)))
     };
-    let counter = SequencerService::with(&rack, &options);
-    let counter = counter.map_err(|error| failed("the counter", error))?;
-    let tally = Tally::new(
-        rack.now(),
-        Duration::from_micros(50),
-        sweep::counted(run.scale),
-    );
+    let counter = SequencerService::with(&rack, &options).or_failed("the counter")?;
+    let span = Span::new(Duration::from_micros(50), counted(run.scale));
+    let tally = Tally::new(rack.now(), span);
     for _ in 0..clients {
         let node = Server::Compute.at_port(0);
         let config = SequencerConfig {
@@ -119,7 +89,7 @@ fn measure(
         };
         let client = counter.client(node, config);
         let client = Client {
-            sequencer: client.map_err(|error| failed("a client", error))?,
+            sequencer: client.or_failed("a client")?,
             core: Core::of(Server::Compute),
             outbox: Outbox::default(),
             begun: VecDeque::new(),
@@ -128,108 +98,82 @@ fn measure(
         };
         rack.spawn(node, Box::new(client));
     }
-    rack::drive(run, share, &mut rack, &tally)?;
-    let tally = tally.borrow();
-    Ok(Seen {
-        per_second: tally.per_second(),
-        median_us: tally.quantile_us(0.5),
-    })
+    Tally::run(&tally, run, &mut rack)?;
+    let seen = tally.borrow().seen();
+    Ok(seen)
 }
 
-fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let curves = sweep(run, CLIENTS, measure)?;
-    Ok(figure(&curves, run.seed))
-}
-
-type Curve = sweep::Curve<Seen>;
+type Curve = grid::Curve<Server, u16, Seen>;
 
 /// The most operations per second of a curve.
 fn peak(curve: &Curve) -> f64 {
-    let rates = curve.1.iter().map(|(_, seen)| seen.per_second);
+    let rates = curve.points.iter().map(|(_, seen)| seen.per_second);
     rates.fold(f64::NAN, f64::max)
 }
 
 /// The least number of clients with which a curve is within 5 % of its peak.
 fn saturated_by(curve: &Curve) -> f64 {
     let peak = peak(curve);
-    let mut points = curve.1.iter();
+    let mut points = curve.points.iter();
     let found = points.find(|(_, seen)| seen.per_second >= 0.95 * peak);
     found.map_or(f64::NAN, |&(clients, _)| f64::from(clients))
 }
 
-fn figure(curves: &[Curve], seed: u64) -> Figure {
-    let series = curves.iter().flat_map(|(name, points)| {
-        let of = |panel: &str, value: fn(&Seen) -> f64| Series {
-            name: format!("{panel} | {name}"),
-            points: points
-                .iter()
-                .map(|(clients, seen)| (f64::from(*clients), value(seen)))
-                .collect(),
+/// The figure.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let curves = Grid::new(&SERVERS, CLIENTS).measure(run, measure)?;
+    let mut figure = Figure::new(
+        "One-sided fetch-and-add on one counter",
+        Axis::linear("client threads", ""),
+        Axis::linear("operations per microsecond, or microseconds", ""),
+    );
+    figure.y_per_panel = true;
+    for curve in &curves {
+        let mut draw = |panel, value: fn(&Seen) -> f64| {
+            let series = curve.series(f64::from, value);
+            figure.series.push(series.in_panel(panel));
         };
-        [
-            of("throughput [M/s]", |seen| seen.per_second / 1e6),
-            of("median latency [us]", |seen| seen.median_us),
-        ]
-    });
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "One-sided fetch-and-add on one counter".into(),
-        x: Axis::linear("client threads", ""),
-        y: Axis::linear("operations per microsecond, or microseconds", ""),
-        drawing: Drawing::Lines,
-        y_per_panel: true,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series: series.collect(),
-        claims: claims(curves),
-        notes: notes(curves),
-        seed,
+        draw("throughput [M/s]", |seen| seen.per_second / 1e6);
+        draw("median latency [us]", |seen| seen.median_us);
     }
+    if let [host, dpu] = &curves[..] {
+        claims(&mut figure, host, dpu);
+    }
+    figure.notes = notes(&curves);
+    Ok(figure)
 }
 
-fn claims(curves: &[Curve]) -> Vec<Claim> {
-    let [host, dpu] = curves else {
-        return Vec::new();
+fn claims(figure: &mut Figure, host: &Curve, dpu: &Curve) {
+    let alone = |curve: &Curve| curve.value(1, |seen| seen.median_us);
+    let mut claim = |what, paper, ours, unit| {
+        figure.claim(what, "section 6.1, figure 11", paper, ours, unit);
     };
-    let alone = |curve: &Curve| {
-        let first = curve.1.first();
-        first.map_or(f64::NAN, |(_, seen)| seen.median_us)
-    };
-    let claim = |what: &str, paper: f64, ours: f64, unit: &str| Claim {
-        what: what.into(),
-        source: "section 6.1, figure 11".into(),
-        paper,
-        ours,
-        unit: unit.into(),
-    };
-    vec![
-        claim(
-            "most fetch-and-adds on the DPU's counter over those on the host's (paper: almost \
-             50 % more)",
-            1.5,
-            peak(dpu) / peak(host),
-            "x",
-        ),
-        claim(
-            "client threads that saturate the counter on the host",
-            6.0,
-            saturated_by(host),
-            "",
-        ),
-        claim(
-            "client threads that saturate the counter on the DPU",
-            8.0,
-            saturated_by(dpu),
-            "",
-        ),
-        claim(
-            "latency of one client on the DPU over that on the host (paper: almost identical, \
-             slightly lower)",
-            1.0,
-            alone(dpu) / alone(host),
-            "x",
-        ),
-    ]
+    claim(
+        "most fetch-and-adds on the DPU's counter over those on the host's (paper: almost 50 % \
+         more)",
+        1.5,
+        peak(dpu) / peak(host),
+        "x",
+    );
+    claim(
+        "client threads that saturate the counter on the host",
+        6.0,
+        saturated_by(host),
+        "",
+    );
+    claim(
+        "client threads that saturate the counter on the DPU",
+        8.0,
+        saturated_by(dpu),
+        "",
+    );
+    claim(
+        "latency of one client on the DPU over that on the host (paper: almost identical, \
+         slightly lower)",
+        1.0,
+        alone(dpu) / alone(host),
+        "x",
+    );
 }
 
 fn notes(curves: &[Curve]) -> Vec<String> {
@@ -257,10 +201,11 @@ fn notes(curves: &[Curve]) -> Vec<String> {
          within one; each has one request under way"
             .into(),
     ];
-    for (name, points) in curves {
-        if let Some((_, one)) = points.first() {
+    for curve in curves {
+        if let Some(one) = curve.at(1) {
             notes.push(format!(
-                "{name}: one client {:.2} us, {:.2} M/s",
+                "{}: one client {:.2} us, {:.2} M/s",
+                curve.name,
                 one.median_us,
                 one.per_second / 1e6
             ));

@@ -3,14 +3,14 @@
 
 mod line;
 
-use super::bluefield::metered::{Metered, Outbox};
-use super::bluefield::rack::{self, failed};
-use super::bluefield::sweep::{self, sweep};
-use super::bluefield::{Core, PAPER};
-use super::tally::{Shared, Tally};
+use super::bluefield::{Core, PAPER, SERVERS, attributes, counted, testbed};
+use super::drive::OrFailed;
+use super::grid::{self, Grid};
+use super::metered::{Metered, Outbox, after};
+use super::tally::{self, Shared, Span, Tally};
 use super::work::Priced;
-use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use super::{ExperimentError, Run};
+use crate::figure::{Axis, Figure};
 use core::cell::RefCell;
 use line::Line;
 use rackweave_base::{Duration, Instant};
@@ -26,13 +26,6 @@ use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, devices};
 use std::collections::VecDeque;
 use std::rc::Rc;
-
-/// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "bluefield-12",
-    about: "a sequencer by RPC on host and DPU, by client threads",
-    run,
-};
 
 const CLIENTS: &[u16] = &[1, 2, 4, 6, 8, 10, 12, 14, 16];
 const CLIENTS_QUICK: &[u16] = &[1, 4, 8, 16];
@@ -58,10 +51,9 @@ impl Actor for ServerActor {
         let now = context.now();
         self.line.borrow_mut().pass(now);
         if let Err(failure) = self.outbox.flush(context.nic()) {
-            self.tally.borrow_mut().fail(failure);
-            return Step::Done;
+            return tally::broken(&self.tally, failure);
         }
-        let mut verbs = Metered::new(context.nic(), &mut self.outbox, self.core);
+        let mut verbs = Metered::with(context.nic(), Some(&mut self.outbox), self.core);
         let mut thread = self.server.lock();
         let Some(thread) = thread.as_mut() else {
             return Step::Done;
@@ -80,10 +72,7 @@ impl Actor for ServerActor {
         let (compute, communication) = (service.spent, verbs.spent());
         context.charge(Category::Communication, communication);
         context.charge(Category::Compute, compute);
-        match compute + communication > Duration::ZERO {
-            true => Step::Compute(Duration::ZERO),
-            false => Step::WaitForPacket,
-        }
+        after(compute + communication, None)
     }
 }
 
@@ -97,7 +86,7 @@ struct Client {
 }
 
 impl Client {
-    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<Duration, String> {
+    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Result<Duration, String> {
         let dispatch = self.core.work(devices::RPC_DISPATCH_CYCLES);
         let mut spent = Duration::ZERO;
         while let Some(done) = self.sequencer.poll(now, verbs) {
@@ -132,23 +121,15 @@ impl Actor for Client {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let (now, core) = (context.now(), self.core);
         let mut outbox = core::mem::take(&mut self.outbox);
-        let act = |verbs: &mut Metered<'_>| self.turn(now, verbs);
-        let (result, communication) = sweep::turn(context, &mut outbox, core, act);
+        let (result, communication) = outbox.turn(context, core, |verbs| self.turn(now, verbs));
         self.outbox = outbox;
         match result {
             Ok(compute) => context.charge(Category::Compute, compute),
             Err(failure) => {
-                self.tally.borrow_mut().fail(failure);
-                return Step::Done;
+                return tally::broken(&self.tally, failure);
             }
         }
-        if communication > Duration::ZERO {
-            return Step::Compute(Duration::ZERO);
-        }
-        match self.sequencer.poll_timeout() {
-            Some(at) => Step::WaitUntil(at),
-            None => Step::WaitForPacket,
-        }
+        after(communication, self.sequencer.poll_timeout())
     }
 }
 
@@ -172,26 +153,18 @@ fn sequencer(rack: &SimulatedRack, server: Server) -> Result<SequencerService, E
         ..CounterServerSpec::new(server.at_port(0))
     };
     let options = SequencerOptions {
-        attributes: rack::attributes(),
+        attributes: attributes(),
         ..SequencerOptions::new(SequencerPlacement::Server(spec))
     };
     let made = SequencerService::with(rack, &options);
-    made.map_err(|error| failed("the sequencer", error))
+    made.or_failed("the sequencer")
 }
 
 /// Operations per second of so many clients of a counter on `server`.
-fn measure(
-    run: &mut Run<'_>,
-    share: f64,
-    server: Server,
-    clients: u16,
-) -> Result<f64, ExperimentError> {
-    let mut rack = rack::testbed(run.seed, 64 << 20)?;
-    let tally = Tally::new(
-        rack.now(),
-        Duration::from_micros(30),
-        sweep::counted(run.scale),
-    );
+fn measure(run: &mut Run<'_>, server: Server, clients: u16) -> Result<f64, ExperimentError> {
+    let mut rack = testbed(run.seed, 64 << 20)?;
+    let span = Span::new(Duration::from_micros(30), counted(run.scale));
+    let tally = Tally::new(rack.now(), span);
     let made = sequencer(&rack, server)?;
     let config = SequencerConfig {
         calls_max: REQUESTS.into(),
@@ -202,7 +175,7 @@ fn measure(
         let node = Server::Compute.of_thread(index);
         let sequencer = made.client(node, config);
         let client = Client {
-            sequencer: sequencer.map_err(|error| failed("a client", error))?,
+            sequencer: sequencer.or_failed("a client")?,
             core: Core::of(Server::Compute),
             begun: VecDeque::new(),
             outbox: Outbox::default(),
@@ -222,57 +195,34 @@ fn measure(
         };
         rack.spawn(node.id(), Box::new(actor));
     }
-    rack::drive(run, share, &mut rack, &tally)?;
+    Tally::run(&tally, run, &mut rack)?;
     let rate = tally.borrow().per_second();
     Ok(rate)
 }
 
-fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let clients = match run.scale {
-        Scale::Quick => CLIENTS_QUICK,
-        Scale::Full | Scale::Paper => CLIENTS,
+/// The figure.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let clients = run.scale.pick(CLIENTS_QUICK, CLIENTS);
+    let curves = Grid::new(&SERVERS, clients).measure(run, measure)?;
+    let mut figure = Figure::new(
+        "Sequencer by RPC, 8 server threads",
+        Axis::linear("client threads", ""),
+        Axis::linear("ranges", "M/s"),
+    );
+    figure.series = grid::series(&curves, f64::from, |rate| rate / 1e6);
+    let peak = |at: usize| {
+        let rates = curves[at].points.iter().map(|point| point.1 / 1e6);
+        rates.fold(f64::NAN, f64::max)
     };
-    let curves = sweep(run, clients, measure)?;
-    let series = curves.into_iter().map(|(name, points)| Series {
-        name: name.into(),
-        points: points
-            .into_iter()
-            .map(|(clients, rate)| (f64::from(clients), rate / 1e6))
-            .collect(),
-    });
-    Ok(figure(series.collect(), run.seed))
-}
-
-fn figure(series: Vec<Series>, seed: u64) -> Figure {
-    let peaks: Vec<f64> = series
-        .iter()
-        .map(|series| series.points.iter().map(|point| point.1))
-        .map(|rates| rates.fold(f64::NAN, f64::max))
-        .collect();
-    let ours = match peaks[..] {
-        [host, dpu] => host / dpu,
-        _ => f64::NAN,
-    };
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "Sequencer by RPC, 8 server threads".into(),
-        x: Axis::linear("client threads", ""),
-        y: Axis::linear("ranges", "M/s"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series,
-        claims: vec![Claim {
-            what: "most ranges by the host over those by the DPU (paper: up to 2)".into(),
-            source: "section 6.2, figure 12".into(),
-            paper: 2.0,
-            ours,
-            unit: "x".into(),
-        }],
-        notes: notes(),
-        seed,
-    }
+    figure.claim(
+        "most ranges by the host over those by the DPU (paper: up to 2)",
+        "section 6.2, figure 12",
+        2.0,
+        peak(0) / peak(1),
+        "x",
+    );
+    figure.notes = notes();
+    Ok(figure)
 }
 
 fn notes() -> Vec<String> {
@@ -303,13 +253,8 @@ mod tests {
 
     #[test]
     fn more_clients_get_more_numbers_and_the_host_gives_more_than_the_dpu() {
-        let mut progress = |_| true;
-        let mut run = Run {
-            scale: Scale::Quick,
-            seed: 8,
-            progress: &mut progress,
-        };
-        let mut rate = |server, clients| measure(&mut run, 0.0, server, clients).expect("it runs");
+        let mut run = Run::quick(8);
+        let mut rate = |server, clients| measure(&mut run, server, clients).expect("it runs");
         let (one, eight) = (rate(Server::Dpu, 1), rate(Server::Dpu, 8));
         assert!(eight > 4.0 * one, "{one} {eight}");
         assert!(rate(Server::Host, 8) > eight);

@@ -7,22 +7,16 @@ pub mod rebalance;
 mod tests;
 
 use super::bluefield::PAPER;
-use super::bluefield::client::{Keys, Mix};
+use super::bluefield::client::Mix;
 use super::bluefield::index::{self, Plan};
 use super::bluefield::tree::{self, PAPER_KEYS};
 use super::bluefield_4b;
-use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
+use super::grid::{self, Grid};
+use super::{ExperimentError, Run, Scale};
+use crate::figure::{Axis, Figure, PaperMark, Series};
 use rackweave_base::Duration;
 use rackweave_sim::testbed::Server;
 use rebalance::{Course, Scenario};
-
-/// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "bluefield-4",
-    about: "the index by requests, by the part of it on the DPU; and rebalanced online",
-    run,
-};
 
 /// Millions of lookups per second by the DPU alone, with the fewest and the most keys. Source:
 /// section 4.1.3 of the paper.
@@ -36,171 +30,107 @@ const OFFLOADS_QUICK: &[f64] = &[0.0, 0.15, 0.25, 0.35, 0.5, 1.0];
 /// Workloads: which part are updates, and their names.
 const MIXES: [(f64, &str); 2] = [(0.0, "read-only"), (0.5, "50/50")];
 
+/// Throughput in operations per second by offload; of keys of the paper, and a place in [`MIXES`].
+type Curve = grid::Curve<(u64, usize), f64, f64>;
+
+/// The offload with the most throughput, and that.
+fn peak(curve: &Curve) -> (f64, f64) {
+    let most = |a: &(f64, f64), b: &(f64, f64)| a.1.total_cmp(&b.1);
+    let found = curve.points.iter().copied().max_by(most);
+    found.unwrap_or((f64::NAN, f64::NAN))
+}
+
+/// Operations per second of a curve at an offload.
+fn at(curve: &Curve, offload: f64) -> f64 {
+    curve.value(offload, |rate| *rate)
+}
+
 /// Keys that the trees really have at most: more do not fit a run; their cost is that of all.
 pub(super) fn real_keys(scale: Scale, keys: u64) -> u64 {
-    let most = match scale {
-        Scale::Quick => 125_000,
-        Scale::Full | Scale::Paper => 1_000_000,
-    };
-    keys.min(most)
+    keys.min(scale.pick(125_000, 1_000_000))
 }
 
-/// A curve: keys of the paper, workload, throughput in operations per second by offload.
-#[derive(Clone, PartialEq, Debug)]
-struct Curve {
-    keys: u64,
-    mix: &'static str,
-    points: Vec<(f64, f64)>,
-}
-
-impl Curve {
-    fn at(&self, offload: f64) -> f64 {
-        let found = self.points.iter().find(|point| point.0 == offload);
-        found.map_or(f64::NAN, |point| point.1)
-    }
-
-    /// The offload with the most throughput, and that.
-    fn peak(&self) -> (f64, f64) {
-        let most = |a: &(f64, f64), b: &(f64, f64)| a.1.total_cmp(&b.1);
-        let found = self.points.iter().copied().max_by(most);
-        found.unwrap_or((f64::NAN, f64::NAN))
-    }
-}
-
-fn plan(scale: Scale, keys: u64, updates: f64, offload: f64) -> Plan {
-    let real = real_keys(scale, keys);
-    let mix = Mix {
-        keys: Keys::Uniform(real),
-        updates,
-    };
-    let plan = Plan::new(real, keys / real, mix);
-    let counted = match scale {
-        Scale::Quick => Duration::from_micros(400),
-        Scale::Full | Scale::Paper => Duration::from_micros(2_000),
-    };
-    Plan {
-        offload,
-        counted,
-        ..plan
-    }
-}
-
-fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let offloads = match run.scale {
-        Scale::Quick => OFFLOADS_QUICK,
-        Scale::Full | Scale::Paper => OFFLOADS,
-    };
+/// The figure.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let offloads = run.scale.pick(OFFLOADS_QUICK, OFFLOADS);
+    let counted = Duration::from_micros(run.scale.pick(400, 2_000));
+    let rows = PAPER_KEYS.into_iter().flat_map(|keys| {
+        [0, 1].map(|mix| {
+            let name = format!("{} | {}", tree::named(keys), MIXES[mix].1);
+            (name, (keys, mix), offloads)
+        })
+    });
+    let grid = Grid::of_rows(rows);
     // A course of the rebalancer takes about as long as so many runs.
-    const COURSE: f64 = 20.0;
-    let courses_share = COURSE * Scenario::ALL.len() as f64;
-    let runs = (PAPER_KEYS.len() * MIXES.len() * offloads.len()) as f64;
-    let total = runs + courses_share;
-    let mut done = 0.0;
-    let mut curves = Vec::new();
-    for keys in PAPER_KEYS {
-        for (updates, mix) in MIXES {
-            let mut points = Vec::new();
-            for &offload in offloads {
-                let plan = plan(run.scale, keys, updates, offload);
-                let seen = index::measure(run, done / total, &plan).map_err(|error| {
-                    error.with(format!("{keys} keys, {mix}, {offload} on the DPU"))
-                })?;
-                points.push((offload, seen.per_second));
-                done += 1.0;
-            }
-            curves.push(Curve { keys, mix, points });
-        }
-    }
-    let mut courses = Vec::new();
-    for scenario in Scenario::ALL {
-        let course = rebalance::course(run, done / total, scenario);
-        courses.push(course.map_err(|error| error.with(scenario.name()))?);
-        done += COURSE;
-    }
-    Ok(figure(run.scale, &curves, &courses, run.seed))
-}
-
-fn figure(scale: Scale, curves: &[Curve], courses: &[Course], seed: u64) -> Figure {
+    const COURSE: usize = 20;
+    let runs = grid.count() as f64 / (grid.count() + COURSE * Scenario::ALL.len()) as f64;
+    let curves = grid.measure(&mut run.share(0.0, runs), |run, (keys, mix), offload| {
+        let real = real_keys(run.scale, keys);
+        let plan = Plan::new(real, keys / real, Mix::uniform(real, MIXES[mix].0));
+        let plan = Plan {
+            offload,
+            ..plan.counted(counted)
+        };
+        Ok(index::measure(run, &plan)?.per_second)
+    })?;
+    let courses = rebalance::courses(&mut run.share(runs, 1.0))?;
+    let mut figure = Figure::new(
+        "Remote B+tree by requests, by the part on the DPU",
+        Axis::linear("keys on the DPU", "%"),
+        Axis::linear("operations", "M/s"),
+    );
+    // The DPU alone (section 4.1.3).
+    figure.paper = vec![
+        PaperMark::point_in(&tree::named(PAPER_KEYS[0]), (100.0, DPU_ALONE[0])),
+        PaperMark::point_in(&tree::named(PAPER_KEYS[2]), (100.0, DPU_ALONE[1])),
+    ];
+    figure.series = grid::series(&curves, |offload| offload * 100.0, |rate| rate / 1e6);
     let rebalanced = |course: &&Course| course.scenario == Scenario::Uniform;
-    let rebalanced = courses.iter().find(rebalanced).map(|course| Series {
-        name: format!("{} | rebalanced, read-only", tree::named(PAPER_KEYS[0])),
-        points: vec![(course.offload * 100.0, course.reached / 1e6)],
-    });
-    let mut claims = claims(curves);
-    claims.extend(courses.iter().map(bluefield_4b::claim));
-    let mut notes = notes(scale, curves);
-    notes.extend(courses.iter().map(bluefield_4b::note));
-    let series = curves.iter().map(|curve| Series {
-        name: format!("{} | {}", tree::named(curve.keys), curve.mix),
-        points: curve
-            .points
-            .iter()
-            .map(|(offload, rate)| (offload * 100.0, rate / 1e6))
-            .collect(),
-    });
-    let series = series.chain(rebalanced);
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "Remote B+tree by requests, by the part on the DPU".into(),
-        x: Axis::linear("keys on the DPU", "%"),
-        y: Axis::linear("operations", "M/s"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        // The DPU alone (section 4.1.3).
-        paper: vec![
-            PaperMark::point_in(&tree::named(PAPER_KEYS[0]), (100.0, DPU_ALONE[0])),
-            PaperMark::point_in(&tree::named(PAPER_KEYS[2]), (100.0, DPU_ALONE[1])),
-        ],
-        x_names: Vec::new(),
-        series: series.collect(),
-        claims,
-        notes,
-        seed,
+    if let Some(course) = courses.iter().find(rebalanced) {
+        let name = format!("{} | rebalanced, read-only", tree::named(PAPER_KEYS[0]));
+        let point = (course.offload * 100.0, course.reached / 1e6);
+        figure.series.push(Series::new(name, [point]));
     }
+    claims(&mut figure, &curves);
+    figure.notes = notes(run.scale, &curves);
+    for course in &courses {
+        bluefield_4b::describe(&mut figure, course);
+    }
+    Ok(figure)
 }
 
-fn claims(curves: &[Curve]) -> Vec<Claim> {
-    let claim = |what: String, source: &str, paper: f64, ours: f64, unit: &str| Claim {
-        what,
-        source: source.into(),
-        paper,
-        ours,
-        unit: unit.into(),
+fn claims(figure: &mut Figure, curves: &[Curve]) {
+    // The paper tells of the smallest trees and of the largest.
+    let told = [
+        (PAPER_KEYS[0], 1.47, DPU_ALONE[0]),
+        (PAPER_KEYS[2], 1.30, DPU_ALONE[1]),
+    ];
+    let mut claim = |what: String, source, paper, ours, unit| {
+        figure.claim(what, source, paper, ours, unit);
     };
-    let mut claims = Vec::new();
-    let reads = curves.iter().filter(|curve| curve.mix == MIXES[0].1);
-    for curve in reads {
-        let name = tree::named(curve.keys);
-        let figure = "section 4.1.2, figure 4";
-        let paper = match curve.keys {
-            keys if keys == PAPER_KEYS[0] => Some(1.47),
-            keys if keys == PAPER_KEYS[2] => Some(1.30),
-            _ => None,
+    for (keys, gain, dpu) in told {
+        let Some(curve) = curves.iter().find(|curve| curve.of == (keys, 0)) else {
+            continue;
         };
-        if let Some(paper) = paper {
-            let ours = curve.at(0.25) / curve.at(0.0);
-            let what = format!("throughput at 25 % over that at 0 %, {name}");
-            claims.push(claim(what, figure, paper, ours, "x"));
-            let what = format!("part on the DPU with the most throughput, {name}");
-            claims.push(claim(what, figure, 25.0, curve.peak().0 * 100.0, "%"));
-        }
-        let dpu = match curve.keys {
-            keys if keys == PAPER_KEYS[0] => Some(DPU_ALONE[0]),
-            keys if keys == PAPER_KEYS[2] => Some(DPU_ALONE[1]),
-            _ => None,
-        };
-        if let Some(dpu) = dpu {
-            let what = format!("lookups by the DPU alone, {name}");
-            let ours = curve.at(1.0) / 1e6;
-            claims.push(claim(what, "section 4.1.3", dpu, ours, "M/s"));
-        }
-        if curve.keys == PAPER_KEYS[0] {
+        let name = tree::named(keys);
+        let source = "section 4.1.2, figure 4";
+        let what = format!("throughput at 25 % over that at 0 %, {name}");
+        claim(what, source, gain, at(curve, 0.25) / at(curve, 0.0), "x");
+        let what = format!("part on the DPU with the most throughput, {name}");
+        claim(what, source, 25.0, peak(curve).0 * 100.0, "%");
+        let what = format!("lookups by the DPU alone, {name}");
+        claim(what, "section 4.1.3", dpu, at(curve, 1.0) / 1e6, "M/s");
+        if keys == PAPER_KEYS[0] {
             let what = format!("host over DPU, each alone (paper: roughly 3), {name}");
-            let ours = curve.at(0.0) / curve.at(1.0);
-            claims.push(claim(what, "section 6.2", 3.0, ours, "x"));
+            claim(
+                what,
+                "section 6.2",
+                3.0,
+                at(curve, 0.0) / at(curve, 1.0),
+                "x",
+            );
         }
     }
-    claims
 }
 
 fn notes(scale: Scale, curves: &[Curve]) -> Vec<String> {
@@ -238,14 +168,14 @@ fn notes(scale: Scale, curves: &[Curve]) -> Vec<String> {
         ));
     }
     for curve in curves {
-        let (offload, most) = curve.peak();
+        let (offload, most) = peak(curve);
         notes.push(format!(
             "{}, {}: host alone {:.2} M/s, DPU alone {:.2} M/s, most {:.2} M/s with {:.0} % on the \
              DPU",
-            tree::named(curve.keys),
-            curve.mix,
-            curve.at(0.0) / 1e6,
-            curve.at(1.0) / 1e6,
+            tree::named(curve.of.0),
+            MIXES[curve.of.1].1,
+            at(curve, 0.0) / 1e6,
+            at(curve, 1.0) / 1e6,
             most / 1e6,
             offload * 100.0
         ));

@@ -2,81 +2,51 @@
 //! open how a split would be found and kept (section 4.1.2).
 
 use super::bluefield::PAPER;
-use super::bluefield_4::rebalance::{Course, REAL_KEYS, Scenario, course};
-use super::{Experiment, ExperimentError, Run};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use super::bluefield_4::rebalance::{Course, REAL_KEYS, courses};
+use super::{ExperimentError, Run};
+use crate::figure::{Axis, Figure, Series};
 
-/// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "bluefield-4b",
-    about: "the rebalancer between host and DPU at work, over time",
-    run,
-};
-
-fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let mut courses = Vec::new();
-    for (at, scenario) in Scenario::ALL.into_iter().enumerate() {
-        let share = at as f64 / Scenario::ALL.len() as f64;
-        let course = course(run, share, scenario);
-        courses.push(course.map_err(|error| error.with(scenario.name()))?);
-    }
-    Ok(figure(&courses, run.seed))
-}
-
-fn figure(courses: &[Course], seed: u64) -> Figure {
-    let series = courses.iter().flat_map(|course| {
+/// The figure.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let courses = courses(run)?;
+    let mut figure = Figure::new(
+        "Rebalancing between host and DPU online",
+        Axis::linear("time", "ms"),
+        Axis::linear("lookups", "M/s"),
+    );
+    figure.notes = notes();
+    for course in &courses {
         let name = course.scenario.name();
-        let end = course.points.last().map_or(0.0, |point| point.0 * 1e3);
+        let points = course.points.iter();
+        let points: Vec<_> = points.map(|(at, rate)| (at * 1e3, rate / 1e6)).collect();
+        let end = points.last().map_or(0.0, |point| point.0);
         let best = course.best.1 / 1e6;
-        [
-            Series {
-                name: format!("{name} | rebalanced"),
-                points: course
-                    .points
-                    .iter()
-                    .map(|(seconds, rate)| (seconds * 1e3, rate / 1e6))
-                    .collect(),
-            },
-            Series {
-                name: format!("{name} | best split that stays"),
-                points: vec![(course.best_from * 1e3, best), (end, best)],
-            },
-        ]
-    });
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "Rebalancing between host and DPU online".into(),
-        x: Axis::linear("time", "ms"),
-        y: Axis::linear("lookups", "M/s"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series: series.collect(),
-        claims: courses.iter().map(claim).collect(),
-        notes: notes(courses),
-        seed,
+        let ours = format!("{name} | rebalanced");
+        figure.series.push(Series::new(ours, points));
+        let name = format!("{name} | best split that stays");
+        figure.series.push(Series::new(
+            name,
+            [(course.best_from * 1e3, best), (end, best)],
+        ));
+        describe(&mut figure, course);
     }
+    Ok(figure)
 }
 
 /// What a course says: there is no claim of the paper to compare with, but the best split.
-pub(super) fn claim(course: &Course) -> Claim {
-    Claim {
-        what: format!(
+pub(super) fn describe(figure: &mut Figure, course: &Course) {
+    figure.claim(
+        format!(
             "throughput that the rebalancer reaches over that of the best split that stays, {} \
              (wanted: at least 0.95)",
             course.scenario.name()
         ),
-        source: "open in section 4.1.2".into(),
-        paper: 1.0,
-        ours: course.reached / course.best.1,
-        unit: "x".into(),
-    }
-}
-
-/// A line about a course.
-pub(super) fn note(course: &Course) -> String {
-    format!(
+        "open in section 4.1.2",
+        1.0,
+        course.reached / course.best.1,
+        "x",
+    );
+    figure.note(format!(
         "rebalanced, {}: {:.2} M/s with {:.1} % of the keys on the DPU after {} moves of {} \
          entries; the best split that stays has {:.1} % there and {:.2} M/s",
         course.scenario.name(),
@@ -86,11 +56,11 @@ pub(super) fn note(course: &Course) -> String {
         course.moves.1,
         course.best.0 * 100.0,
         course.best.1 / 1e6
-    )
+    ));
 }
 
-fn notes(courses: &[Course]) -> Vec<String> {
-    let mut notes = vec![
+fn notes() -> Vec<String> {
+    vec![
         format!(
             "{PAPER}, section 4.1.2, asks for this and leaves it out of scope; as in bluefield-4, \
              1 M keys, read-only"
@@ -107,7 +77,5 @@ fn notes(courses: &[Course]) -> Vec<String> {
         "the DPU slows down: in the middle everything takes its cores twice as long; the best \
          split is that from then on"
             .into(),
-    ];
-    notes.extend(courses.iter().map(note));
-    notes
+    ]
 }

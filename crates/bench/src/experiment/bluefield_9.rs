@@ -8,28 +8,16 @@
 mod tests;
 
 use super::bluefield::PAPER;
-use super::bluefield::client::{Keys, Mix};
-use super::bluefield::index::{self, Plan, Seen};
+use super::bluefield::client::Mix;
+use super::bluefield::index::{self, Plan};
 use super::bluefield::tree;
-use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use super::grid::{self, Grid};
+use super::tally::{Seen, Span};
+use super::{ExperimentError, Run};
+use crate::figure::{Axis, Figure};
 use rackweave_base::Duration;
 use rackweave_endpoint::index::Access;
 use rackweave_sim::devices;
-
-/// The experiment of figure 9.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "bluefield-9",
-    about: "the index by one-sided reads: throughput by offload and size of tree nodes",
-    run: run_throughput,
-};
-
-/// The experiment of figure 10.
-pub const EXPERIMENT_10: Experiment = Experiment {
-    name: "bluefield-10",
-    about: "the index by one-sided reads: latency by offload and size of tree nodes",
-    run: run_latency,
-};
 
 const NODE_BYTES: [u32; 4] = [512, 1024, 2048, 4096];
 
@@ -43,226 +31,133 @@ const KEYS_QUICK: &[u64] = &[1_000_000];
 /// cables.
 const CLIENTS: [u16; 2] = [devices::COMPUTE_THREADS / 2, devices::COMPUTE_THREADS];
 
-/// Throughput and latency by offload, for trees of so many keys in tree nodes of so many bytes.
-struct Curve {
-    keys: u64,
-    clients: u16,
-    node_bytes: u32,
-    points: Vec<(f64, Seen)>,
+/// What was measured with so many keys, client threads, and bytes of a tree node, by offload.
+type Curve = grid::Curve<(u64, u16, u32), f64, Seen>;
+
+fn panel((keys, clients, _): (u64, u16, u32)) -> String {
+    let threads = if clients == 1 { "thread" } else { "threads" };
+    format!("{}, {clients} {threads}", tree::named(keys))
 }
 
-impl Curve {
-    fn panel(&self) -> String {
-        let threads = if self.clients == 1 {
-            "thread"
-        } else {
-            "threads"
-        };
-        format!("{}, {} {threads}", tree::named(self.keys), self.clients)
-    }
-
-    fn at(&self, offload: f64) -> Option<&Seen> {
-        let found = self.points.iter().find(|point| point.0 == offload);
-        found.map(|point| &point.1)
-    }
-}
-
-fn plan(keys: u64, node_bytes: u32, clients: u16) -> Plan {
-    let mix = Mix {
-        keys: Keys::Uniform(keys),
-        updates: 0.0,
-    };
+fn plan(keys: u64, node_bytes: u32, clients: u16, counted: Duration) -> Plan {
     Plan {
         node_bytes,
         access: Access::OneSided,
         clients,
         // A thread goes from level to level, one READ after the other.
         operations: 1,
-        warm_up: Duration::from_micros(100),
-        ..Plan::new(keys, 1, mix)
+        span: Span {
+            warm_up: Duration::from_micros(100),
+            counted,
+        },
+        ..Plan::new(keys, 1, Mix::uniform(keys, 0.0))
     }
 }
 
-/// All trees with so many client threads; the sweep is this part of the experiment, from where to
-/// where.
-fn sweep(
+/// All trees with so many client threads each.
+fn measure(
     run: &mut Run<'_>,
-    part: (f64, f64),
-    clients: u16,
+    clients: &[u16],
     counted: Duration,
 ) -> Result<Vec<Curve>, ExperimentError> {
-    let (sizes, offloads) = match run.scale {
-        Scale::Quick => (KEYS_QUICK, OFFLOADS_QUICK),
-        Scale::Full | Scale::Paper => (KEYS, OFFLOADS),
-    };
-    let total = (sizes.len() * NODE_BYTES.len() * offloads.len()) as f64;
-    let mut done = 0.0;
-    let mut curves = Vec::new();
-    for &keys in sizes {
-        for node_bytes in NODE_BYTES {
-            let mut points = Vec::new();
-            for &offload in offloads {
-                let plan = Plan {
-                    offload,
-                    counted,
-                    ..plan(keys, node_bytes, clients)
-                };
-                let share = part.0 + (part.1 - part.0) * done / total;
-                let seen = index::measure(run, share, &plan).map_err(|error| {
-                    error.with(format!("{keys} keys, {node_bytes} B, {offload} on the DPU"))
-                })?;
-                points.push((offload, seen));
-                done += 1.0;
+    let sizes = run.scale.pick(KEYS_QUICK, KEYS);
+    let offloads = run.scale.pick(OFFLOADS_QUICK, OFFLOADS);
+    let mut rows = Vec::new();
+    for &clients in clients {
+        for &keys in sizes {
+            for node_bytes in NODE_BYTES {
+                let of = (keys, clients, node_bytes);
+                rows.push((format!("{} | {node_bytes} B", panel(of)), of, offloads));
             }
-            curves.push(Curve {
-                keys,
-                clients,
-                node_bytes,
-                points,
-            });
         }
     }
-    Ok(curves)
+    Grid::of_rows(rows).measure(run, |run, (keys, clients, node_bytes), offload| {
+        let plan = Plan {
+            offload,
+            ..plan(keys, node_bytes, clients, counted)
+        };
+        index::measure(run, &plan)
+    })
 }
 
-fn series(curves: &[Curve], value: fn(&Seen) -> f64) -> Vec<Series> {
-    let one = |curve: &Curve| Series {
-        name: format!("{} | {} B", curve.panel(), curve.node_bytes),
-        points: curve
-            .points
-            .iter()
-            .map(|(offload, seen)| (offload * 100.0, value(seen)))
-            .collect(),
-    };
-    curves.iter().map(one).collect()
-}
-
-fn run_throughput(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let counted = match run.scale {
-        Scale::Quick => Duration::from_micros(1_500),
-        Scale::Full | Scale::Paper => Duration::from_millis(4),
-    };
-    let mut curves = Vec::new();
-    for (at, clients) in CLIENTS.into_iter().enumerate() {
-        let part = [at, at + 1].map(|at| at as f64 / CLIENTS.len() as f64);
-        curves.extend(sweep(run, (part[0], part[1]), clients, counted)?);
-    }
+/// The figure.
+pub fn run_throughput(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let counted = Duration::from_micros(run.scale.pick(1_500, 4_000));
+    let curves = measure(run, &CLIENTS, counted)?;
+    let mut figure = Figure::new(
+        "Remote B+tree by one-sided reads",
+        Axis::linear("keys on the DPU", "%"),
+        Axis::linear("lookups", "M/s"),
+    );
     let rate = |seen: &Seen| seen.per_second / 1e6;
-    Ok(Figure {
-        name: EXPERIMENT.name.into(),
-        title: "Remote B+tree by one-sided reads".into(),
-        x: Axis::linear("keys on the DPU", "%"),
-        y: Axis::linear("lookups", "M/s"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series: series(&curves, rate),
-        claims: throughput_claims(&curves),
-        notes: notes(&curves),
-        seed: run.seed,
-    })
+    figure.series = grid::series(&curves, |offload| offload * 100.0, rate);
+    for trees in curves.chunks(NODE_BYTES.len()) {
+        claim_throughput(&mut figure, trees);
+    }
+    figure.notes = notes(&curves);
+    Ok(figure)
 }
 
-fn throughput_claims(curves: &[Curve]) -> Vec<Claim> {
-    let claim = |what: String, paper: f64, ours: f64, unit: &str| Claim {
-        what,
-        source: "section 5.1, figure 9".into(),
-        paper,
-        ours,
-        unit: unit.into(),
-    };
-    let rate =
-        |curve: &Curve, offload: f64| curve.at(offload).map_or(f64::NAN, |seen| seen.per_second);
-    let mut claims = Vec::new();
-    let mut panels: Vec<(u64, u16)> = curves
+/// What is claimed of the trees of one panel.
+fn claim_throughput(figure: &mut Figure, trees: &[Curve]) {
+    let rate = |curve: &Curve, offload| curve.value(offload, |seen| seen.per_second);
+    let best = trees
         .iter()
-        .map(|curve| (curve.keys, curve.clients))
-        .collect();
-    panels.dedup();
-    for panel in panels {
-        let of_panel = || {
-            curves
-                .iter()
-                .filter(move |curve| (curve.keys, curve.clients) == panel)
-        };
-        let best = of_panel().max_by(|a, b| rate(a, 0.0).total_cmp(&rate(b, 0.0)));
-        let Some(best) = best else { continue };
-        let what = format!("size of tree nodes with the most lookups, {}", best.panel());
-        claims.push(claim(what, 2048.0, f64::from(best.node_bytes), "B"));
-        let Some(curve) = of_panel().find(|curve| curve.node_bytes == 2048) else {
-            continue;
-        };
-        let name = curve.panel();
-        let what = format!("lookups with all on the DPU over none, 2048 B, {name}");
-        let ours = rate(curve, 1.0) / rate(curve, 0.0);
-        claims.push(claim(what, 1.0, ours, "x"));
-        if panel.1 == devices::COMPUTE_THREADS {
-            let what = format!(
-                "lookups with tree nodes of 2048 B, {name} (the paper does not say of which tree)"
-            );
-            claims.push(claim(what, 0.8, rate(curve, 0.0) / 1e6, "M/s"));
-        }
+        .max_by(|a, b| rate(a, 0.0).total_cmp(&rate(b, 0.0)));
+    let papers = trees.iter().find(|curve| curve.of.2 == 2048);
+    let (Some(best), Some(curve)) = (best, papers) else {
+        return;
+    };
+    let mut claim = |what: String, paper, ours, unit| {
+        figure.claim(what, "section 5.1, figure 9", paper, ours, unit);
+    };
+    let name = panel(curve.of);
+    let what = format!("size of tree nodes with the most lookups, {name}");
+    claim(what, 2048.0, f64::from(best.of.2), "B");
+    let what = format!("lookups with all on the DPU over none, 2048 B, {name}");
+    claim(what, 1.0, rate(curve, 1.0) / rate(curve, 0.0), "x");
+    if curve.of.1 == devices::COMPUTE_THREADS {
+        let what = format!(
+            "lookups with tree nodes of 2048 B, {name} (the paper does not say of which tree)"
+        );
+        claim(what, 0.8, rate(curve, 0.0) / 1e6, "M/s");
     }
-    claims
 }
 
-fn run_latency(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let counted = match run.scale {
-        Scale::Quick => Duration::from_millis(2),
-        Scale::Full | Scale::Paper => Duration::from_millis(10),
-    };
-    let curves = sweep(run, (0.0, 1.0), 1, counted)?;
-    Ok(Figure {
-        name: EXPERIMENT_10.name.into(),
-        title: "Latency of lookups by one-sided reads, one at a time".into(),
-        x: Axis::linear("keys on the DPU", "%"),
-        y: Axis::linear("mean latency", "us"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series: series(&curves, |seen| seen.mean_us),
-        claims: latency_claims(&curves),
-        notes: notes(&curves),
-        seed: run.seed,
-    })
-}
-
-fn latency_claims(curves: &[Curve]) -> Vec<Claim> {
-    let claim = |curve: &Curve| {
-        let at = |offload| curve.at(offload).map_or(f64::NAN, |seen| seen.mean_us);
-        Claim {
-            what: format!(
-                "latency on the DPU below that on the host (paper: 11 to 13 %), {} B, {}",
-                curve.node_bytes,
-                tree::named(curve.keys)
-            ),
-            source: "section 5.2, figure 10".into(),
-            paper: 12.0,
-            ours: (1.0 - at(1.0) / at(0.0)) * 100.0,
-            unit: "%".into(),
-        }
-    };
-    let mut claims: Vec<Claim> = curves.iter().map(claim).collect();
-    let mean = |curve: &Curve| curve.at(0.0).map_or(f64::NAN, |seen| seen.mean_us);
-    let mut sizes: Vec<u64> = curves.iter().map(|curve| curve.keys).collect();
-    sizes.dedup();
-    for keys in sizes {
-        let of_size = curves.iter().filter(|curve| curve.keys == keys);
-        let best = of_size.min_by(|a, b| mean(a).total_cmp(&mean(b)));
-        claims.push(Claim {
-            what: format!(
-                "size of tree nodes with the least latency, {}",
-                tree::named(keys)
-            ),
-            source: "section 5.2, figure 10".into(),
-            paper: 2048.0,
-            ours: best.map_or(f64::NAN, |curve| f64::from(curve.node_bytes)),
-            unit: "B".into(),
-        });
+/// The figure.
+pub fn run_latency(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let counted = Duration::from_millis(run.scale.pick(2, 10));
+    let curves = measure(run, &[1], counted)?;
+    let mut figure = Figure::new(
+        "Latency of lookups by one-sided reads, one at a time",
+        Axis::linear("keys on the DPU", "%"),
+        Axis::linear("mean latency", "us"),
+    );
+    figure.series = grid::series(&curves, |offload| offload * 100.0, |seen| seen.mean_us);
+    let source = "section 5.2, figure 10";
+    let mean = |curve: &Curve, offload| curve.value(offload, |seen| seen.mean_us);
+    for curve in &curves {
+        let (keys, _, node_bytes) = curve.of;
+        let what = format!(
+            "latency on the DPU below that on the host (paper: 11 to 13 %), {node_bytes} B, {}",
+            tree::named(keys)
+        );
+        let ours = (1.0 - mean(curve, 1.0) / mean(curve, 0.0)) * 100.0;
+        figure.claim(what, source, 12.0, ours, "%");
     }
-    claims
+    for trees in curves.chunks(NODE_BYTES.len()) {
+        let best = trees
+            .iter()
+            .min_by(|a, b| mean(a, 0.0).total_cmp(&mean(b, 0.0)));
+        let what = format!(
+            "size of tree nodes with the least latency, {}",
+            tree::named(trees[0].of.0)
+        );
+        let ours = best.map_or(f64::NAN, |curve| f64::from(curve.of.2));
+        figure.claim(what, source, 2048.0, ours, "B");
+    }
+    figure.notes = notes(&curves);
+    Ok(figure)
 }
 
 fn notes(curves: &[Curve]) -> Vec<String> {
@@ -290,8 +185,8 @@ fn notes(curves: &[Curve]) -> Vec<String> {
         if let (Some(host), Some(dpu)) = (curve.at(0.0), curve.at(1.0)) {
             notes.push(format!(
                 "{}, {} B: {:.3} M/s and {:.2} us on the host, {:.3} M/s and {:.2} us on the DPU",
-                curve.panel(),
-                curve.node_bytes,
+                panel(curve.of),
+                curve.of.2,
                 host.per_second / 1e6,
                 host.median_us,
                 dpu.per_second / 1e6,

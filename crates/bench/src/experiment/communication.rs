@@ -22,64 +22,19 @@
 //! buffer has as many parts as there are receive buffers and the thread copies the next package
 //! while the one before is on its way; the compute unit's threads run already.
 //!
-//! `shape` has what is measured, `ends` the two units' ends, `stage` measures, `sweep` goes through
-//! sizes and chooses the best, `claims` sets that beside the paper, `embedded` does the same in
-//! real time on this machine.
+//! `figures` has the rows, `shape` what is measured, `ends` the two units' ends, `units` measures,
+//! `sweep` goes through sizes and chooses the best, `claims` sets that beside the paper, `embedded`
+//! does the same in real time on this machine.
 
 mod actors;
 mod claims;
 mod data;
 pub mod embedded;
 mod ends;
-mod figures;
-mod plan;
+pub mod figures;
 mod shape;
-mod stage;
 mod sweep;
 mod testbed;
 #[cfg(test)]
 mod tests;
-
-use super::Experiment;
-
-/// Figure 4a.
-pub const EXPERIMENT_4A: Experiment = Experiment {
-    name: "communication-4a",
-    about: "one buffer for messages: what can be written",
-    run: figures::figure_4a,
-};
-
-/// Figure 4b.
-pub const EXPERIMENT_4B: Experiment = Experiment {
-    name: "communication-4b",
-    about: "one buffer for messages: what can be consumed",
-    run: figures::figure_4b,
-};
-
-/// Figure 5a.
-pub const EXPERIMENT_5A: Experiment = Experiment {
-    name: "communication-5a",
-    about: "several receive buffers: what can be written",
-    run: figures::figure_5a,
-};
-
-/// Figure 5b.
-pub const EXPERIMENT_5B: Experiment = Experiment {
-    name: "communication-5b",
-    about: "the same with a thread for each of them",
-    run: figures::figure_5b,
-};
-
-/// Figure 6a.
-pub const EXPERIMENT_6A: Experiment = Experiment {
-    name: "communication-6a",
-    about: "several receive buffers: what can be consumed",
-    run: figures::figure_6a,
-};
-
-/// Figure 6b.
-pub const EXPERIMENT_6B: Experiment = Experiment {
-    name: "communication-6b",
-    about: "the same with a thread for two of them at each end",
-    run: figures::figure_6b,
-};
+mod units;

@@ -1,46 +1,112 @@
-//! Running a rack until a tally's window is over.
+//! Running a simulated rack: the one loop of all experiments, in slices between which the user may
+//! stop it.
 
-use super::tally::Shared;
 use super::{ExperimentError, Run};
-use rackweave_base::Duration;
+use core::cell::RefCell;
+use rackweave_base::{Duration, Instant};
 use rackweave_rack::{RunEnd, SimulatedRack};
+use std::rc::Rc;
 
 /// Virtual time between two looks at the user's wish to stop.
-const SLICE: Duration = Duration::from_micros(50);
+const SLICE: Duration = Duration::from_micros(200);
 
 /// Something that should not have gone wrong.
 pub fn failed(what: &str, error: impl core::fmt::Display) -> ExperimentError {
     ExperimentError::Run(format!("{what}: {error}"))
 }
 
-/// Runs until the tally's window is over; `share` is what is done of the experiment.
+/// What should not go wrong.
+pub trait OrFailed<T> {
+    /// The value; or the error, with what it is about.
+    ///
+    /// # Errors
+    /// If there is no value.
+    fn or_failed(self, what: &str) -> Result<T, ExperimentError>;
+}
+
+impl<T, E: core::fmt::Display> OrFailed<T> for Result<T, E> {
+    fn or_failed(self, what: &str) -> Result<T, ExperimentError> {
+        self.map_err(|error| failed(what, error))
+    }
+}
+
+/// What a run's programs have found wrong first.
+pub type Problem = Rc<RefCell<Option<String>>>;
+
+/// When a run is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Until {
+    /// At this time; that all programs end before is an error.
+    Time(Instant),
+    /// At this time, or when all programs have ended.
+    TimeOrDone(Instant),
+    /// When all programs have ended, which must not take longer.
+    Done(Duration),
+}
+
+/// Runs a rack, whatever control events come; `failure` tells what the programs have found wrong.
+/// Returns `Done` if all programs have ended, or `Deadline`.
 ///
 /// # Errors
-/// If something went wrong, nothing moves, or the user wishes to stop.
+/// If the programs found something wrong, nothing moves any more, or the user wishes to stop.
 pub fn drive(
     run: &mut Run<'_>,
-    share: f64,
     rack: &mut SimulatedRack,
-    tally: &Shared,
-) -> Result<(), ExperimentError> {
-    let until = tally.borrow().until();
+    until: Until,
+    failure: &dyn Fn() -> Option<String>,
+) -> Result<RunEnd, ExperimentError> {
     loop {
-        if let Some(failure) = tally.borrow().failure() {
-            return Err(ExperimentError::Run(failure.into()));
-        }
-        if !(run.progress)(share) {
-            return Err(ExperimentError::Interrupted);
-        }
-        let now = rack.now();
-        if now >= until {
-            return Ok(());
-        }
-        match rack.run(until.min(now + SLICE)) {
-            RunEnd::Deadline | RunEnd::Control(_) => {}
-            RunEnd::Done | RunEnd::Stalled if tally.borrow().failure().is_none() => {
-                return Err(ExperimentError::Run("nothing moves any more".into()));
-            }
-            RunEnd::Done | RunEnd::Stalled => {}
+        match drive_to_control(run, rack, until, failure)? {
+            RunEnd::Control(_) => {}
+            end => return Ok(end),
         }
     }
+}
+
+/// The same up to the next control event, which is returned.
+///
+/// # Errors
+/// As for [`drive`].
+pub fn drive_to_control(
+    run: &mut Run<'_>,
+    rack: &mut SimulatedRack,
+    until: Until,
+    failure: &dyn Fn() -> Option<String>,
+) -> Result<RunEnd, ExperimentError> {
+    let start = rack.now();
+    let (end, is_limit) = match until {
+        Until::Time(end) | Until::TimeOrDone(end) => (end, false),
+        Until::Done(most) => (start + most, true),
+    };
+    loop {
+        let now = rack.now();
+        let share = match is_limit {
+            true => 0.0,
+            false => now.since(start).as_secs_f64() / end.since(start).as_secs_f64().max(1e-9),
+        };
+        run.at(share)?;
+        if now >= end {
+            return match is_limit {
+                true => Err(stuck("it takes too long", now)),
+                false => Ok(RunEnd::Deadline),
+            };
+        }
+        let ended = rack.run(end.min(now + SLICE));
+        if let Some(failure) = failure() {
+            return Err(ExperimentError::Run(failure));
+        }
+        match (ended, until) {
+            (RunEnd::Deadline, _) => {}
+            (RunEnd::Control(_), _) => return Ok(ended),
+            (RunEnd::Stalled, _) => return Err(stuck("nothing moves any more", rack.now())),
+            (RunEnd::Done, Until::Time(_)) => {
+                return Err(stuck("all programs have ended early", rack.now()));
+            }
+            (RunEnd::Done, _) => return Ok(ended),
+        }
+    }
+}
+
+fn stuck(what: &str, now: Instant) -> ExperimentError {
+    ExperimentError::Run(format!("{what} at {now:?}"))
 }

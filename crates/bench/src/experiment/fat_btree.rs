@@ -8,19 +8,19 @@ pub mod client;
 pub mod database;
 pub mod datagrams;
 pub mod ethernet;
+pub mod lookups;
+pub mod rdma;
 pub mod seen;
-pub mod stage;
-pub mod sweep;
 #[cfg(test)]
 mod tests;
 pub mod walk;
 
-use super::drive::failed;
-use super::{ExperimentError, Run, Scale};
-use crate::figure::{Axis, Drawing, Figure};
+use super::drive::OrFailed;
+use super::grid::Curve;
+use super::{ExperimentError, Scale};
 use database::{Database, Popularity};
-use seen::Curve;
-use stage::Limits;
+use rdma::Limits;
+use seen::Seen;
 
 /// Where the paper is meant.
 pub const PAPER: &str = "Zhao et al., Fat-B+Tree";
@@ -30,10 +30,7 @@ const SHRINK: u64 = 10;
 
 /// What a figure is shrunk by.
 pub fn shrink(scale: Scale) -> u64 {
-    match scale {
-        Scale::Quick => SHRINK,
-        Scale::Full | Scale::Paper => 1,
-    }
+    scale.pick(SHRINK, 1)
 }
 
 /// The default of section V-B: a fat root of 600 ranges and three layers of 3600 regular nodes.
@@ -41,12 +38,12 @@ pub fn limits(scale: Scale) -> Limits {
     Limits {
         ranges: (600 / shrink(scale)) as u16,
         layers: 3,
-        nodes: (3600 / shrink(scale)) as u16,
+        nodes: NODES / shrink(scale) as u16,
     }
 }
 
-/// Keys of the default.
-pub const KEYS: u64 = 2_000_000;
+/// Regular nodes of a layer of the default.
+const NODES: u16 = 3600;
 
 /// Bytes of a value.
 pub const VALUE_BYTES: u32 = 1000;
@@ -54,18 +51,7 @@ pub const VALUE_BYTES: u32 = 1000;
 /// The Zipfian skew of the default.
 pub const SKEW: f64 = 0.99;
 
-/// The database of the default.
-pub fn database(scale: Scale) -> Database {
-    Database {
-        keys: KEYS / shrink(scale),
-        value_bytes: VALUE_BYTES,
-    }
-}
-
 /// What is asked for, as [`Popularity::new`] has it.
-///
-/// # Errors
-/// If there is no such distribution.
 pub fn popularity(
     database: &Database,
     skew: f64,
@@ -73,28 +59,11 @@ pub fn popularity(
     seed: u64,
 ) -> Result<Popularity, ExperimentError> {
     let popularity = Popularity::new(database, skew, variation, seed);
-    popularity.map_err(|error| failed("the distribution of queries", error))
+    popularity.or_failed("the distribution of queries")
 }
 
-/// What figures 5 to 9 have in common; name, title, x and claims are to be filled in.
-pub fn figure(run: &Run<'_>, curves: &[Curve]) -> Figure {
-    Figure {
-        name: String::new(),
-        title: String::new(),
-        x: Axis::linear("", ""),
-        y: seen::axis(),
-        drawing: Drawing::Lines,
-        y_per_panel: true,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series: seen::panels(curves),
-        claims: Vec::new(),
-        notes: notes(run.scale, curves),
-        seed: run.seed,
-    }
-}
-
-fn notes(scale: Scale, curves: &[Curve]) -> Vec<String> {
+/// What figures 5 to 9 have in common; the second curve is the baseline's.
+fn notes<K>(scale: Scale, curves: &[Curve<K, f64, Seen>]) -> Vec<String> {
     let mut notes = vec![format!(
         "{PAPER}, section V-B: one client thread at 4.2 GHz looks records up one after the other; \
          ConnectX-5s, cables of 40 Gbit/s, two switches in a row. What the paper claims in \

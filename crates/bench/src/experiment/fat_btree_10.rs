@@ -5,40 +5,13 @@
 use super::fat_btree::database::{Database, distinct};
 use super::fat_btree::datagrams::Asks;
 use super::fat_btree::ethernet::{Ethernet, Load, SERVERS};
-use super::fat_btree::stage::Limits;
+use super::fat_btree::rdma::Limits;
 use super::fat_btree::{PAPER, SKEW, limits, popularity, shrink};
-use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use super::grid::{self, Curve};
+use super::{ExperimentError, Run, Scale};
+use crate::figure::{Axis, Figure};
 use rackweave_base::{Duration, Rng};
 use rackweave_sim::devices;
-
-/// The first part.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "fat-btree-10",
-    about: "client-server mode: operations that switches lead half way, by the number of keys",
-    run: run_keys,
-};
-
-/// The second part.
-pub const EXPERIMENT_B: Experiment = Experiment {
-    name: "fat-btree-10b",
-    about: "the same by clients",
-    run: run_clients,
-};
-
-/// The third part.
-pub const EXPERIMENT_C: Experiment = Experiment {
-    name: "fat-btree-10c",
-    about: "the same by the part of reads",
-    run: run_reads,
-};
-
-/// The fourth part.
-pub const EXPERIMENT_D: Experiment = Experiment {
-    name: "fat-btree-10d",
-    about: "the same by the skew of the workload",
-    run: run_skews,
-};
 
 /// Keys of the default.
 const KEYS: u64 = 100_000_000;
@@ -75,29 +48,131 @@ const UNDER_WAY: [(u16, &str); 2] = [(1, "one under way"), (BUSY, "16 under way"
 
 const BUSY: u16 = 16;
 
-/// Millions of operations per second at a point: led by the network, and the baseline; in the
-/// order of [`UNDER_WAY`].
-type Rates = (f64, [[f64; 2]; UNDER_WAY.len()]);
+/// Whether the network leads, and what the curve is called.
+const WAYS: [&str; 2] = ["in the network", "from the root"];
+
+/// A part of the figure: its letter, its axis, its points, and what the paper says of some, in
+/// thousands per second: x, its words, led by the network, and the baseline.
+pub struct Part {
+    letter: &'static str,
+    x: (&'static str, &'static str),
+    points: fn(Scale) -> Vec<Point>,
+    told: &'static [(f64, &'static str, f64, f64)],
+}
+
+/// Figure 10(a): the size of the database.
+pub const BY_KEYS: Part = Part {
+    letter: "a",
+    x: ("keys", "M"),
+    points: |scale| {
+        let tens: &[u32] = scale.pick(&[1, 2, 4, 7, 10], &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        let point = |&tens: &u32| Point {
+            keys: u64::from(tens) * 10_000_000,
+            ..Point::at(f64::from(tens) * 10.0)
+        };
+        tens.iter().map(point).collect()
+    },
+    told: &[(100.0, "100 M keys", 583.1, 442.8)],
+};
+
+/// Figure 10(b): clients.
+pub const BY_CLIENTS: Part = Part {
+    letter: "b",
+    x: ("clients", ""),
+    points: |scale| {
+        let clients: &[u16] = scale.pick(&[1, 4, 8, 12, 16], &[1, 2, 4, 6, 8, 10, 12, 14, 16]);
+        let point = |&clients: &u16| Point {
+            clients,
+            ..Point::at(f64::from(clients))
+        };
+        clients.iter().map(point).collect()
+    },
+    told: &[
+        (1.0, "one client", 52.0, 47.7),
+        (16.0, "16 clients", 583.1, 442.8),
+    ],
+};
+
+/// Figure 10(c): the part of reads.
+pub const BY_READS: Part = Part {
+    letter: "c",
+    x: ("reads", "%"),
+    points: |_| {
+        let point = |tenths: u32| Point {
+            updates: 1.0 - f64::from(tenths) / 10.0,
+            ..Point::at(f64::from(tenths) * 10.0)
+        };
+        (5..=10).map(point).collect()
+    },
+    told: &[
+        (50.0, "half are reads", 613.2, 451.9),
+        (100.0, "all are reads", 413.7, 363.0),
+    ],
+};
+
+/// Figure 10(d): the skew of the workload.
+pub const BY_SKEW: Part = Part {
+    letter: "d",
+    x: ("Zipfian skew", ""),
+    points: |_| {
+        let point = |skew| Point {
+            skew,
+            ..Point::at(skew)
+        };
+        [0.9, 0.95, 0.99].map(point).into()
+    },
+    told: &[
+        (0.9, "skew 0.9", 521.0, 417.7),
+        (0.99, "skew 0.99", 583.1, 442.8),
+    ],
+};
+
+impl Part {
+    /// Measures and draws it.
+    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+        let names = UNDER_WAY
+            .iter()
+            .flat_map(|(_, panel)| WAYS.map(|way| (panel, way)));
+        let curve = |(panel, way)| Curve::empty(format!("{panel} | {way}"), ());
+        let mut curves: Vec<Curve<(), f64, f64>> = names.map(curve).collect();
+        let points = (self.points)(run.scale);
+        let same_database = |a: &Point, b: &Point| (a.keys, a.skew) == (b.keys, b.skew);
+        let groups: Vec<&[Point]> = points.chunk_by(same_database).collect();
+        for (at, group) in groups.iter().enumerate() {
+            measure(&mut run.part(at, groups.len()), group, &mut curves)?;
+        }
+        let mut figure = Figure::new(
+            "Operations by UDP requests to four memory servers",
+            Axis::linear(self.x.0, self.x.1),
+            Axis::linear("operations", "M/s"),
+        );
+        figure.series = grid::series(&curves, |x| x, |rate| *rate);
+        let source = format!("section V-C, figure 10({})", self.letter);
+        for &(x, what, network, baseline) in self.told {
+            for (curves, (_, panel)) in curves.chunks(WAYS.len()).zip(UNDER_WAY) {
+                let rate = |way: usize| curves[way].value(x, |rate| *rate);
+                let what = format!("throughput over the baseline's, {what}, {panel}");
+                figure.claim(what, &source, network / baseline, rate(0) / rate(1), "x");
+            }
+        }
+        figure.notes = notes(run.scale);
+        Ok(figure)
+    }
+}
 
 /// Runs points that have a database and a skew in common.
 fn measure(
     run: &mut Run<'_>,
-    (before, total): (usize, usize),
     points: &[Point],
-) -> Result<Vec<Rates>, ExperimentError> {
-    let Some(first) = points.first() else {
-        return Ok(Vec::new());
-    };
+    curves: &mut [Curve<(), f64, f64>],
+) -> Result<(), ExperimentError> {
     let scale = run.scale;
     let database = Database {
-        keys: first.keys / shrink(scale),
+        keys: points[0].keys / shrink(scale),
         value_bytes: VALUE_BYTES,
     };
-    let (samples, drawn, counted) = match scale {
-        Scale::Quick => (100_000, 20_000, Duration::from_millis(1)),
-        Scale::Full | Scale::Paper => (1_000_000, 200_000, Duration::from_millis(5)),
-    };
-    let popularity = popularity(&database, first.skew, 0.0, run.seed)?;
+    let (samples, drawn, millis) = scale.pick((100_000, 20_000, 1), (1_000_000, 200_000, 5));
+    let popularity = popularity(&database, points[0].skew, 0.0, run.seed)?;
     let mut rng = Rng::new(run.seed);
     let (mut known, mut asked) = (rng.fork("known"), rng.fork("asked"));
     let asked: Vec<u64> = (0..drawn).map(|_| popularity.asked(&mut asked)).collect();
@@ -106,9 +181,8 @@ fn measure(
         layers: 4,
         ..limits(scale)
     };
-    let mut rack = Ethernet::new(run.seed, database, &records, (first.skew, limits))?;
+    let mut rack = Ethernet::new(run.seed, database, &records, (points[0].skew, limits))?;
     let asked: std::rc::Rc<[u64]> = asked.into();
-    let mut rates = vec![[[0.0; 2]; UNDER_WAY.len()]; points.len()];
     // First what nobody leads.
     for way in [1, 0] {
         if way == 0 {
@@ -117,8 +191,7 @@ fn measure(
             rack.load(&keys)?;
         }
         for (at, point) in points.iter().enumerate() {
-            let here = ((1 - way) * points.len() + at) as f64 / (2 * points.len()) as f64;
-            let share = (before as f64 + here) / total as f64;
+            let part = &mut run.part((1 - way) * points.len() + at, 2 * points.len());
             let asks = Asks {
                 database,
                 asked: asked.clone(),
@@ -128,148 +201,17 @@ fn measure(
                 let load = Load {
                     clients: point.clients,
                     operations,
-                    counted,
+                    counted: Duration::from_millis(millis),
                 };
-                let rate = rack.measure(run, share, load, &asks);
+                let rate = rack.measure(&mut part.part(panel, UNDER_WAY.len()), load, &asks);
                 let rate = rate.map_err(|error| error.with(format!("{point:?}")))?;
-                rates[at][panel][way] = rate / 1e6;
+                curves[panel * WAYS.len() + way]
+                    .points
+                    .push((point.x, rate / 1e6));
             }
         }
     }
-    Ok(points.iter().map(|point| point.x).zip(rates).collect())
-}
-
-/// Runs points that have each a database of its own.
-fn measure_each(run: &mut Run<'_>, points: &[Point]) -> Result<Vec<Rates>, ExperimentError> {
-    let mut rates = Vec::new();
-    for (before, point) in points.iter().enumerate() {
-        rates.extend(measure(run, (before, points.len()), &[*point])?);
-    }
-    Ok(rates)
-}
-
-fn run_keys(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let tens: &[u64] = match run.scale {
-        Scale::Quick => &[1, 2, 4, 7, 10],
-        Scale::Full | Scale::Paper => &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
-    };
-    let point = |&tens: &u64| Point {
-        keys: tens * 10_000_000,
-        ..Point::at(tens as f64 * 10.0)
-    };
-    let points: Vec<Point> = tens.iter().map(point).collect();
-    let rates = measure_each(run, &points)?;
-    let claims = at(&rates, 100.0, "100 M keys", "a", (583.1, 442.8));
-    Ok(figure(
-        run,
-        (&EXPERIMENT, Axis::linear("keys", "M")),
-        &rates,
-        claims,
-    ))
-}
-
-fn run_clients(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let clients: &[u16] = match run.scale {
-        Scale::Quick => &[1, 4, 8, 12, 16],
-        Scale::Full | Scale::Paper => &[1, 2, 4, 6, 8, 10, 12, 14, 16],
-    };
-    let point = |&clients: &u16| Point {
-        clients,
-        ..Point::at(f64::from(clients))
-    };
-    let points: Vec<Point> = clients.iter().map(point).collect();
-    let rates = measure(run, (0, 1), &points)?;
-    let claims = [
-        at(&rates, 1.0, "one client", "b", (52.0, 47.7)),
-        at(&rates, 16.0, "16 clients", "b", (583.1, 442.8)),
-    ]
-    .concat();
-    let axis = Axis::linear("clients", "");
-    Ok(figure(run, (&EXPERIMENT_B, axis), &rates, claims))
-}
-
-fn run_reads(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let point = |tenths: u32| Point {
-        updates: 1.0 - f64::from(tenths) / 10.0,
-        ..Point::at(f64::from(tenths) * 10.0)
-    };
-    let points: Vec<Point> = (5..=10).map(point).collect();
-    let rates = measure(run, (0, 1), &points)?;
-    let claims = [
-        at(&rates, 50.0, "half are reads", "c", (613.2, 451.9)),
-        at(&rates, 100.0, "all are reads", "c", (413.7, 363.0)),
-    ]
-    .concat();
-    let axis = Axis::linear("reads", "%");
-    Ok(figure(run, (&EXPERIMENT_C, axis), &rates, claims))
-}
-
-fn run_skews(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let point = |skew: f64| Point {
-        skew,
-        ..Point::at(skew)
-    };
-    let points = [0.9, 0.95, 0.99].map(point);
-    let rates = measure_each(run, &points)?;
-    let claims = [
-        at(&rates, 0.9, "skew 0.9", "d", (521.0, 417.7)),
-        at(&rates, 0.99, "skew 0.99", "d", (583.1, 442.8)),
-    ]
-    .concat();
-    let axis = Axis::linear("Zipfian skew", "");
-    Ok(figure(run, (&EXPERIMENT_D, axis), &rates, claims))
-}
-
-/// What the paper says of a point, in thousands per second, beside ours.
-fn at(rates: &[Rates], x: f64, what: &str, part: &str, paper: (f64, f64)) -> Vec<Claim> {
-    let found = rates.iter().find(|point| point.0 == x);
-    let claim = |(panel, (_, name)): (usize, (u16, &str))| {
-        let ours = found.map(|(_, rates)| rates[panel]);
-        Claim {
-            what: format!("throughput over the baseline's, {what}, {name}"),
-            source: format!("section V-C, figure 10({part})"),
-            paper: paper.0 / paper.1,
-            ours: ours.map_or(f64::NAN, |[ours, base]| ours / base),
-            unit: "x".into(),
-        }
-    };
-    UNDER_WAY.into_iter().enumerate().map(claim).collect()
-}
-
-fn figure(
-    run: &Run<'_>,
-    (experiment, x): (&Experiment, Axis),
-    rates: &[Rates],
-    claims: Vec<Claim>,
-) -> Figure {
-    let names = ["in the network", "from the root"];
-    let panels = UNDER_WAY.into_iter().enumerate();
-    let series = panels.flat_map(|(panel, (_, title))| {
-        names
-            .into_iter()
-            .enumerate()
-            .map(move |(way, name)| Series {
-                name: format!("{title} | {name}"),
-                points: rates
-                    .iter()
-                    .map(|(x, rates)| (*x, rates[panel][way]))
-                    .collect(),
-            })
-    });
-    Figure {
-        name: experiment.name.into(),
-        title: "Operations by UDP requests to four memory servers".into(),
-        x,
-        y: Axis::linear("operations", "M/s"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series: series.collect(),
-        claims,
-        notes: notes(run.scale),
-        seed: run.seed,
-    }
+    Ok(())
 }
 
 fn notes(scale: Scale) -> Vec<String> {

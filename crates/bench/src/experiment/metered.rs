@@ -1,7 +1,9 @@
 //! Verbs that note what using them costs a core, and that can hold back what is posted until the
 //! core has done all of a turn.
 
-use rackweave_base::{Block, Duration, Qpn};
+use rackweave_base::{Block, Duration, Instant, Qpn};
+use rackweave_sim::Category;
+use rackweave_sim::world::{Context, Step};
 use rackweave_verbs::{
     Access, Completion, CqError, CqId, ModifyError, PdId, PostError, QpCapabilities, QpError,
     QpModify, QpState, ReceiveRequest, Region, RegisterError, Verbs, WorkRequest,
@@ -35,6 +37,32 @@ impl Outbox {
             posted.map_err(|error| format!("a request was not taken: {error}"))?;
         }
         Ok(())
+    }
+
+    /// A turn of a core: what it posted in the last one reaches the NIC, then it acts, and what the
+    /// verbs cost is charged. Returns what `act` does, and that cost.
+    pub fn turn<T: Toll, R>(
+        &mut self,
+        context: &mut Context<'_>,
+        toll: T,
+        act: impl FnOnce(&mut Metered<'_, T>) -> Result<R, String>,
+    ) -> (Result<R, String>, Duration) {
+        let flushed = self.flush(context.nic());
+        let mut verbs = Metered::with(context.nic(), Some(self), toll);
+        let result = flushed.and_then(|()| act(&mut verbs));
+        let spent = verbs.spent();
+        context.charge(Category::Communication, spent);
+        (result, spent)
+    }
+}
+
+/// What a core does after a turn that took `spent`: if it did anything, it goes on as soon as that
+/// is over; otherwise it waits.
+pub fn after(spent: Duration, timeout: Option<Instant>) -> Step {
+    match timeout {
+        _ if spent > Duration::ZERO => Step::Compute(Duration::ZERO),
+        Some(at) => Step::WaitUntil(at),
+        None => Step::WaitForPacket,
     }
 }
 

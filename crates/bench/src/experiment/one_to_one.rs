@@ -3,15 +3,14 @@
 //! The kernels of a GPU are one program per node that takes no time of its own: it fills every slot
 //! as soon as it is free and frees every item as soon as it is there.
 
-use super::ExperimentError;
-use super::meter::{Meter, Span, Sweep};
-use core::cell::RefCell;
-use rackweave_base::{Duration, NodeId};
+use super::drive::failed;
+use super::tally::{Shared, Span, Tally};
+use super::{ExperimentError, Run};
+use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, RingError, Taken};
 use rackweave_rack::{RackConfig, SimulatedRack};
 use rackweave_sim::LinkModel;
 use rackweave_sim::world::{Actor, Context, Step};
-use std::rc::Rc;
 
 /// The node of the producers and that of the consumers.
 pub const ENDS: (NodeId, NodeId) = (NodeId(0), NodeId(1));
@@ -52,17 +51,14 @@ impl Flows {
     pub fn span(&self, least: Duration, rounds: u32) -> Span {
         let bytes = u64::from(self.count) * u64::from(self.transfers) * u64::from(self.batch_bytes);
         let round = Duration::from_nanos((bytes as f64 / line_rate() * 1e9) as u64);
-        Span {
-            warm_up: (round * 2).max(Duration::from_millis(1)),
-            counted: (round * u64::from(rounds)).max(least),
-        }
+        Span::new(
+            (round * 2).max(Duration::from_millis(1)),
+            (round * u64::from(rounds)).max(least),
+        )
     }
 }
 
 /// The rack of the paper's testbed with its MTU.
-///
-/// # Errors
-/// If it cannot be built.
 pub fn rack(seed: u64) -> Result<SimulatedRack, ExperimentError> {
     let mut config = RackConfig {
         seed,
@@ -82,16 +78,9 @@ pub fn line_rate() -> f64 {
 }
 
 /// Runs zero-sided flows and returns the bytes per second that arrive.
-///
-/// # Errors
-/// If the rack or a flow cannot be set up, the run goes wrong, or the user wishes to stop.
-pub fn zero_sided(
-    sweep: &mut Sweep<'_, '_>,
-    flows: Flows,
-    span: Span,
-) -> Result<f64, ExperimentError> {
-    let mut rack = rack(sweep.seed())?;
-    let meter = Meter::new(span);
+pub fn zero_sided(run: &mut Run<'_>, flows: Flows, span: Span) -> Result<f64, ExperimentError> {
+    let mut rack = rack(run.seed)?;
+    let tally = Tally::new(Instant::ZERO, span);
     let (mut made, mut sources, mut sinks) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..flows.count {
         let mut spec = rack
@@ -106,74 +95,120 @@ pub fn zero_sided(
         sinks.push(flow.take_consumer(0).map_err(ring)?);
         made.push(flow);
     }
-    let items = vec![0; sources.len()];
-    let source = Source(sources, items.clone(), meter.clone());
-    rack.spawn(ENDS.0, Box::new(source));
-    rack.spawn(ENDS.1, Box::new(Sink(sinks, items, meter.clone())));
-    sweep.measure(&mut rack, span, &meter)
+    rack.spawn(ENDS.0, Box::new(Source::new(sources, None, &tally)));
+    rack.spawn(ENDS.1, Box::new(Sink::new(sinks, &tally)));
+    Tally::run(&tally, run, &mut rack)?;
+    tally.borrow_mut().bytes_per_second()
 }
 
-/// The controller made the rings, so they fit their blocks.
-fn ring(error: RingError) -> ExperimentError {
-    ExperimentError::Run(error.to_string())
+/// A ring that cannot be used.
+pub fn ring(error: RingError) -> ExperimentError {
+    failed("a ring", error)
 }
 
-/// The producing kernels, with what each has produced.
-struct Source(Vec<Producer>, Vec<u64>, Rc<RefCell<Meter>>);
+/// The producing kernels: rings, and how many items each has had.
+pub struct Source {
+    rings: Vec<(Producer, u64)>,
+    /// Bytes per second of each ring, unless it is as many as go.
+    rate: Option<f64>,
+    tally: Shared,
+}
 
-impl Actor for Source {
-    fn step(&mut self, _: &mut Context<'_>) -> Step {
-        for (producer, items) in self.0.iter_mut().zip(&mut self.1) {
-            let size = producer.item_size() as usize;
-            loop {
-                let mut slots = match producer.reserve(u32::MAX) {
-                    Ok(slots) => slots,
-                    Err(PushError::Full) => break,
-                    Err(error) => {
-                        self.2.borrow_mut().fail(error.to_string());
-                        return Step::Done;
-                    }
-                };
-                let count = slots.len() / size;
-                for mut slot in slots.chunks_exact(size) {
-                    slot.write(0, &items.to_le_bytes());
-                    *items += 1;
-                }
-                producer.commit(count as u32);
-            }
+impl Source {
+    /// Numbered items into these rings, so many bytes per second or as many as go.
+    pub fn new(rings: Vec<Producer>, rate: Option<f64>, tally: &Shared) -> Self {
+        Self {
+            rings: rings.into_iter().map(|ring| (ring, 0)).collect(),
+            rate,
+            tally: tally.clone(),
         }
-        Step::WaitForPacket
+    }
+
+    /// Fills a ring with the items up to `due`, as far as there are slots; whether there were.
+    fn fill(ring: &mut Producer, items: &mut u64, due: u64) -> Result<bool, PushError> {
+        let size = ring.item_size() as usize;
+        while *items < due {
+            let most = (due - *items).min(u64::from(u32::MAX)) as u32;
+            let mut slots = match ring.reserve(most) {
+                Ok(slots) => slots,
+                Err(PushError::Full) => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            let count = slots.len() / size;
+            for mut slot in slots.chunks_exact(size) {
+                slot.write(0, &items.to_le_bytes());
+                *items += 1;
+            }
+            ring.commit(count as u32);
+        }
+        Ok(true)
     }
 }
 
-/// The consuming kernels, with what each has consumed.
-struct Sink(Vec<Consumer>, Vec<u64>, Rc<RefCell<Meter>>);
+impl Actor for Source {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let elapsed = context.now().since(Instant::ZERO).as_secs_f64();
+        let mut next = None;
+        for (ring, items) in &mut self.rings {
+            let size = f64::from(ring.item_size());
+            let due = self.rate.map(|rate| (elapsed * rate / size) as u64);
+            match (Self::fill(ring, items, due.unwrap_or(u64::MAX)), self.rate) {
+                (Ok(true), Some(rate)) => {
+                    let wait = (*items + 1) as f64 * size / rate - elapsed;
+                    next = Some(Duration::from_nanos((wait * 1e9).max(1.0) as u64));
+                }
+                (Ok(_), _) => {}
+                (Err(error), _) => {
+                    self.tally.borrow_mut().fail(error.to_string());
+                    return Step::Done;
+                }
+            }
+        }
+        next.map_or(Step::WaitForPacket, Step::Sleep)
+    }
+}
+
+/// The consuming kernels: rings, and how many items each has given.
+pub struct Sink {
+    rings: Vec<(Consumer, u64)>,
+    tally: Shared,
+}
+
+impl Sink {
+    /// Numbered items out of these rings.
+    pub fn new(rings: Vec<Consumer>, tally: &Shared) -> Self {
+        Self {
+            rings: rings.into_iter().map(|ring| (ring, 0)).collect(),
+            tally: tally.clone(),
+        }
+    }
+}
 
 impl Actor for Sink {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let now = context.now();
-        let mut meter = self.2.borrow_mut();
-        for (consumer, items) in self.0.iter_mut().zip(&mut self.1) {
-            let size = consumer.item_size() as usize;
+        let mut tally = self.tally.borrow_mut();
+        for (ring, items) in &mut self.rings {
+            let size = ring.item_size() as usize;
             loop {
-                let slots = match consumer.peek(u32::MAX) {
+                let slots = match ring.peek(u32::MAX) {
                     Taken::Items(slots) => slots,
                     Taken::Empty => break,
                     Taken::Ended | Taken::Aborted => {
-                        meter.fail("a flow was broken off");
+                        tally.fail("a flow was broken off");
                         return Step::Done;
                     }
                 };
-                let (bytes, count) = (slots.len(), slots.len() / size);
+                let bytes = slots.len();
                 for slot in slots.chunks_exact(size) {
                     if slot.u64_le(0) != *items {
-                        meter.fail("an item is not the one that was expected");
+                        tally.fail("an item is not the one that was expected");
                         return Step::Done;
                     }
                     *items += 1;
                 }
-                consumer.release(count as u32);
-                meter.add(now, bytes as u64);
+                ring.release((bytes / size) as u32);
+                tally.add(now, bytes as u64);
             }
         }
         Step::WaitForPacket

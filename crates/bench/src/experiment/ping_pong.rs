@@ -9,9 +9,9 @@ mod actors;
 #[cfg(test)]
 mod tests;
 
-use super::ExperimentError;
-use super::meter::{Meter, Span, Sweep};
-use super::one_to_one::{self, ENDS};
+use super::one_to_one::{self, ENDS, ring};
+use super::tally::{Span, Tally, quantile};
+use super::{ExperimentError, Run};
 use actors::{Echo, Pinger, Schedule, Sink, Source, Taker};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, Rng};
@@ -52,32 +52,22 @@ pub struct Course {
 pub struct Outcome {
     /// Items per second that came back.
     pub items_per_second: f64,
-    /// Half the time that items were away, in microseconds, ascending.
-    pub latencies_us: Vec<f64>,
+    /// How long items were away, in nanoseconds.
+    pub round_trips_ns: Vec<u64>,
 }
 
 impl Outcome {
-    /// The value that this part of all latencies does not exceed, in microseconds.
+    /// Half the time, in microseconds, that this part of all items were not away longer than.
     pub fn quantile(&self, part: f64) -> f64 {
-        let last = self.latencies_us.len().saturating_sub(1);
-        let at = (part * last as f64).round() as usize;
-        self.latencies_us.get(at).copied().unwrap_or(f64::NAN)
+        quantile(&self.round_trips_ns, part) / 2e3
     }
 }
 
 /// Runs a ping-pong.
-///
-/// # Errors
-/// If the rack or a flow cannot be set up, the run goes wrong, or the user wishes to stop.
-pub fn run(
-    sweep: &mut Sweep<'_, '_>,
-    course: Course,
-    span: Span,
-) -> Result<Outcome, ExperimentError> {
-    let seed = sweep.seed();
+pub fn run(run: &mut Run<'_>, course: Course, span: Span) -> Result<Outcome, ExperimentError> {
+    let seed = run.seed;
     let mut rack = one_to_one::rack(seed)?;
-    let meter = Meter::new(span);
-    let failed = |error: &dyn core::fmt::Display| ExperimentError::Run(error.to_string());
+    let tally = Tally::new(Instant::ZERO, span);
     let (mut flows, mut ends) = (Vec::new(), Vec::new());
     for (from, to) in [ENDS, (ENDS.1, ENDS.0)] {
         let mut spec = rack
@@ -93,8 +83,8 @@ pub fn run(
         (spec.poll_interval, spec.poll_interval_max) = (interval, interval);
         let slots = spec.consumer_slots;
         let flow = rack.create_flow(spec)?;
-        let producer = flow.take_producer(0).map_err(|error| failed(&error))?;
-        let consumer = flow.take_consumer(0).map_err(|error| failed(&error))?;
+        let producer = flow.take_producer(0).map_err(ring)?;
+        let consumer = flow.take_consumer(0).map_err(ring)?;
         let bell = flow
             .producer_bells(0)
             .and_then(|bells| bells.first().copied());
@@ -111,13 +101,13 @@ pub fn run(
     let pinger = Pinger {
         source: out,
         schedule: Schedule::new(course.items_per_second, Rng::new(seed).fork("pinger")),
-        meter: meter.clone(),
+        tally: tally.clone(),
         was_full: false,
     };
     let samples = Rc::new(RefCell::new(Vec::new()));
     let taker = Taker {
         sink: home,
-        meter: meter.clone(),
+        tally: tally.clone(),
         round_trips: samples.clone(),
         from: Instant::ZERO + span.warm_up,
         items: 0,
@@ -125,19 +115,15 @@ pub fn run(
     let echo = Echo {
         sink: far,
         source: back,
-        meter: meter.clone(),
+        tally: tally.clone(),
     };
     rack.spawn(ENDS.0, Box::new(pinger));
     rack.spawn(ENDS.0, Box::new(taker));
     rack.spawn(ENDS.1, Box::new(echo));
-    let items_per_second = sweep.measure(&mut rack, span, &meter)?;
-    let mut round_trips = samples.take();
-    round_trips.sort_unstable();
+    Tally::run(&tally, run, &mut rack)?;
+    let items_per_second = tally.borrow_mut().bytes_per_second()?;
     Ok(Outcome {
         items_per_second,
-        latencies_us: round_trips
-            .iter()
-            .map(|&nanos| nanos as f64 / 2e3)
-            .collect(),
+        round_trips_ns: samples.take(),
     })
 }

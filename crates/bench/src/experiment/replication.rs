@@ -1,8 +1,7 @@
 //! Replication and fairness between producers (zero-sided RDMA, figures 12 and 14): the harness.
 //!
-//! Items go in at one or several producers and come out at all consumers; which flow lies between
-//! is the caller's: one that replicates ([`replicated`]), or, with one consumer, an ordinary one
-//! ([`ordinary`]). Every producer has one ring.
+//! Items go in at one or several producers and come out at all consumers. Every producer has one
+//! ring.
 //!
 //! What is checked: every byte, that every consumer gets every item, each producer's in order, and
 //! whether all consumers saw one order ([`Outcome::same_order`]). Producers make items in their
@@ -11,16 +10,15 @@
 
 mod actors;
 
+use super::drive::{Problem, Until, drive};
 use super::{ExperimentError, Run, Scale};
 use crate::baseline::two_sided::log::{Log, same_order};
-use actors::{Problem, Sink, Source};
-use core::cell::RefCell;
+use actors::{Sink, Source};
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::{FlowError, FlowShape, FlowSpec};
 use rackweave_rack::config::{NodeConfig, Role};
-use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
+use rackweave_rack::{Flow, RackConfig, SimulatedRack};
 use rackweave_sim::{CpuReport, LinkModel};
-use std::rc::Rc;
 
 /// Bytes of an item, like the baseline's messages.
 pub const ITEM_BYTES: u32 = crate::baseline::two_sided::MESSAGE_BYTES;
@@ -32,11 +30,8 @@ pub const RING_BYTES: u32 = 512 * ITEM_BYTES;
 /// Bytes of one transfer at most.
 pub const BATCH_BYTES: u32 = 1 << 20;
 
-/// Virtual time between two looks at the user.
-const SLICE: Duration = Duration::from_micros(200);
-
-/// Virtual time without an item delivered after which a run has failed.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// A run takes less virtual time.
+const TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What is to be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +51,9 @@ pub struct Plan {
     pub cores: u32,
     /// Items of each producer.
     pub items: u64,
+    /// Whether the flow replicates; an ordinary one is the smallest replication if there is one
+    /// consumer.
+    pub shape: FlowShape,
 }
 
 impl Plan {
@@ -68,11 +66,9 @@ impl Plan {
             ring_bytes: RING_BYTES,
             batch_bytes: BATCH_BYTES,
             cores: 1,
-            items: match scale {
-                // Several times as many as a ring has.
-                Scale::Quick => 3_000,
-                Scale::Full | Scale::Paper => 8_000,
-            },
+            // Several times as many as a ring has.
+            items: scale.pick(3_000, 8_000),
+            shape: FlowShape::Replicate,
         }
     }
 
@@ -116,30 +112,14 @@ pub fn link_rate() -> f64 {
     MTU as f64 / (LinkModel::default().occupancy(packet) as f64 * 1e-12)
 }
 
-/// An ordinary flow over the nodes of a plan. With one consumer it is the smallest replication.
-///
-/// # Errors
-/// As for `SimulatedRack::create_flow`.
-pub fn ordinary(rack: &mut SimulatedRack, plan: &Plan) -> Result<Flow, FlowError> {
-    flow(rack, plan, FlowShape::Shuffle)
-}
-
-/// A flow over the nodes of a plan that replicates.
-///
-/// # Errors
-/// As for `SimulatedRack::create_flow`.
-pub fn replicated(rack: &mut SimulatedRack, plan: &Plan) -> Result<Flow, FlowError> {
-    flow(rack, plan, FlowShape::Replicate)
-}
-
 /// As in the paper, rings are polled at one interval, quiet or not.
-fn flow(rack: &mut SimulatedRack, plan: &Plan, shape: FlowShape) -> Result<Flow, FlowError> {
+fn flow(rack: &mut SimulatedRack, plan: &Plan) -> Result<Flow, FlowError> {
     let (producers, consumers) = (plan.producer_nodes(), plan.consumer_nodes());
     let spec = rack
         .flow(&producers, &consumers)
         .item_bytes(plan.item_bytes)
         .ring_bytes(plan.ring_bytes)
-        .shape(shape)
+        .shape(plan.shape)
         .spec()?;
     rack.create_flow(FlowSpec {
         batch_bytes: plan.batch_bytes,
@@ -148,16 +128,8 @@ fn flow(rack: &mut SimulatedRack, plan: &Plan, shape: FlowShape) -> Result<Flow,
     })
 }
 
-/// Runs a plan on a rack of its own, over the flow that `make` makes there.
-///
-/// # Errors
-/// If the flow has more than one ring per producer, an item is lost, damaged, doubled or out of its
-/// producer's order, nothing moves any more, or the user wishes to stop.
-pub fn measure(
-    run: &mut Run<'_>,
-    plan: &Plan,
-    make: impl FnOnce(&mut SimulatedRack, &Plan) -> Result<Flow, FlowError>,
-) -> Result<Outcome, ExperimentError> {
+/// Runs a plan on a rack of its own.
+pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentError> {
     let node = |at| NodeConfig::new(format!("node{at}"), Role::Compute);
     let config = RackConfig {
         seed: run.seed,
@@ -165,7 +137,7 @@ pub fn measure(
         ..RackConfig::default()
     };
     let mut rack = SimulatedRack::new(&config)?;
-    let flow = make(&mut rack, plan)?;
+    let flow = flow(&mut rack, plan)?;
     let problem = Problem::default();
     for (at, &node) in plan.producer_nodes().iter().enumerate() {
         let ring = flow.take_producer(at).map_err(failed)?;
@@ -179,40 +151,9 @@ pub fn measure(
         logs.push(log);
         rack.spawn(node, Box::new(sink));
     }
-    drive(run, &mut rack, plan, &logs, &problem)?;
+    let until = Until::Done(TIME_MAX);
+    drive(run, &mut rack, until, &|| problem.borrow().clone())?;
     outcome(&rack, plan, logs.iter().map(|log| log.take()).collect())
-}
-
-/// Runs until every actor is done.
-fn drive(
-    run: &mut Run<'_>,
-    rack: &mut SimulatedRack,
-    plan: &Plan,
-    logs: &[Rc<RefCell<Log>>],
-    problem: &Problem,
-) -> Result<(), ExperimentError> {
-    let total = plan.items * u64::from(plan.producers) * u64::from(plan.consumers);
-    let (mut last, mut since) = (0, rack.now());
-    loop {
-        let end = rack.run(rack.now() + SLICE);
-        if let Some(problem) = problem.borrow_mut().take() {
-            return Err(failed(problem));
-        }
-        match end {
-            RunEnd::Done => return Ok(()),
-            RunEnd::Stalled => return Err(failed("nothing happens any more")),
-            RunEnd::Deadline | RunEnd::Control(_) => {}
-        }
-        let taken = logs.iter().map(|log| log.borrow().count()).sum();
-        if !(run.progress)(taken as f64 / total.max(1) as f64) {
-            return Err(ExperimentError::Interrupted);
-        }
-        if taken > last {
-            (last, since) = (taken, rack.now());
-        } else if rack.now() - since > PATIENCE {
-            return Err(failed("no item has moved for a long time"));
-        }
-    }
 }
 
 fn outcome(rack: &SimulatedRack, plan: &Plan, logs: Vec<Log>) -> Result<Outcome, ExperimentError> {

@@ -8,21 +8,15 @@ mod store;
 mod tests;
 mod traffic;
 
+use super::grid::{self, Grid};
 use super::seamless_4::models::link_pages_per_second;
 use super::seamless_4::testbed::{PAGE_BYTES, SSDS, THREADS};
-use super::{Experiment, ExperimentError, Run, Scale};
+use super::{ExperimentError, Run, Scale};
 use crate::baseline::scalestore;
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use crate::figure::{Axis, Figure, panel_and_name};
 use rackweave_base::Duration;
 use rackweave_sim::{CpuModel, devices};
 use traffic::Traffic;
-
-/// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "seamless-3",
-    about: "point lookups by skew: the page store against a page cache in software",
-    run,
-};
 
 /// Pages of the paper's data set of 128 GiB.
 const PAPER_PAGES: u64 = (128 << 30) / PAGE_BYTES as u64;
@@ -85,18 +79,10 @@ const SYSTEMS: [(System, &str); 3] = [
     (System::Software, "software (like ScaleStore)"),
 ];
 
-struct Curve {
-    system: System,
-    depth: u16,
-    points: Vec<(f64, Seen)>,
-}
-
 impl Load {
     fn new(scale: Scale, depth: u16) -> Self {
-        let (pages, window) = match scale {
-            Scale::Quick => (1 << 11, Duration::from_millis(4)),
-            Scale::Full | Scale::Paper => (1 << 12, Duration::from_millis(8)),
-        };
+        let (pages, millis) = scale.pick((1 << 11, 4), (1 << 12, 8));
+        let window = Duration::from_millis(millis);
         let cpu = CpuModel::default();
         let frames = (pages / 2) as u32;
         // Filling the pools takes what the storage node's link takes for as many pages as there
@@ -121,37 +107,29 @@ impl Load {
     }
 }
 
-fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let (skews, depths) = match run.scale {
-        Scale::Quick => (SKEWS_QUICK, DEPTHS_QUICK),
-        Scale::Full | Scale::Paper => (SKEWS, DEPTHS),
-    };
-    let total = (skews.len() * depths.len() * SYSTEMS.len()) as f64;
-    let mut done = 0.0;
-    let mut curves = Vec::new();
-    for &depth in depths {
-        let load = Load::new(run.scale, depth);
-        for (system, name) in SYSTEMS {
-            let mut points = Vec::new();
-            for &skew in skews {
-                let seen = measure(run, done / total, &load, system, skew)
-                    .map_err(|error| error.with(format!("{name}, skew {skew}")))?;
-                points.push((skew, seen));
-                done += 1.0;
-            }
-            curves.push(Curve {
-                system,
-                depth,
-                points,
-            });
-        }
-    }
-    Ok(figure(&curves, &Load::new(run.scale, depths[0]), run.seed))
+/// What was measured of a system with so many lookups of a thread under way, by skew.
+type Curve = grid::Curve<(System, u16), f64, Seen>;
+
+/// The figure.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let scale = run.scale;
+    let skews = scale.pick(SKEWS_QUICK, SKEWS);
+    let depths = scale.pick(DEPTHS_QUICK, DEPTHS);
+    let rows = depths.iter().flat_map(|&depth| {
+        let panel = match depth {
+            1 => "one lookup per thread".into(),
+            depth => format!("{depth} lookups per thread"),
+        };
+        SYSTEMS.map(|(system, name)| (format!("{panel} | {name}"), (system, depth), skews))
+    });
+    let curves = Grid::of_rows(rows).measure(run, |run, (system, depth), skew| {
+        measure(run, &Load::new(scale, depth), system, skew)
+    })?;
+    Ok(figure(&curves, &Load::new(scale, depths[0])))
 }
 
 fn measure(
     run: &mut Run<'_>,
-    share: f64,
     load: &Load,
     system: System,
     skew: f64,
@@ -160,21 +138,17 @@ fn measure(
     let traffic = Traffic::new(sizes, skew, load.workers.into(), run.seed);
     let traffic = traffic.map_err(ExperimentError::Run)?;
     match system {
-        System::Whole => store::run_pages(run, share, load, &traffic, load.pages),
-        System::Part => store::run_pages(run, share, load, &traffic, load.indexed()),
-        System::Software => run_software(run, share, load, &traffic),
+        System::Whole => store::run_pages(run, load, &traffic, load.pages),
+        System::Part => store::run_pages(run, load, &traffic, load.indexed()),
+        System::Software => run_software(run, load, &traffic),
     }
 }
 
 fn run_software(
     run: &mut Run<'_>,
-    share: f64,
     load: &Load,
     traffic: &Traffic,
 ) -> Result<Seen, ExperimentError> {
-    if !(run.progress)(share) {
-        return Err(ExperimentError::Interrupted);
-    }
     let config = scalestore::Config {
         page_size: PAGE_BYTES,
         pages: load.pages,
@@ -213,89 +187,41 @@ fn run_software(
     })
 }
 
-impl Curve {
-    fn panel(&self) -> String {
-        match self.depth {
-            1 => "one lookup per thread".into(),
-            depth => format!("{depth} lookups per thread"),
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        let found = SYSTEMS.iter().find(|(system, _)| *system == self.system);
-        found.map_or("", |found| found.1)
-    }
-
-    fn at(&self, skew: f64) -> Option<&Seen> {
-        let found = self.points.iter().find(|point| point.0 == skew);
-        found.map(|point| &point.1)
-    }
-}
-
-fn figure(curves: &[Curve], load: &Load, seed: u64) -> Figure {
-    let series = curves.iter().map(|curve| Series {
-        name: format!("{} | {}", curve.panel(), curve.name()),
-        points: curve
-            .points
-            .iter()
-            .map(|(skew, seen)| (*skew, seen.per_second / 1e6))
-            .collect(),
-    });
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "Effect of locality on lookups: data twice a node's buffer".into(),
-        x: Axis::linear("Zipf skew", ""),
-        y: Axis::log("lookups", "M/s"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series: series.collect(),
-        claims: claims(curves),
-        notes: notes(curves, load),
-        seed,
-    }
-}
-
-fn claims(curves: &[Curve]) -> Vec<Claim> {
-    let mut claims = Vec::new();
-    for curve in curves
-        .iter()
-        .filter(|curve| curve.system != System::Software)
-    {
-        let software = curves
-            .iter()
-            .find(|other| other.system == System::Software && other.depth == curve.depth);
-        let ratio = |skew: f64| {
-            let (ours, theirs) = (curve.at(skew), software.and_then(|other| other.at(skew)));
-            match (ours, theirs) {
-                (Some(ours), Some(theirs)) => ours.per_second / theirs.per_second,
-                _ => f64::NAN,
-            }
+fn figure(curves: &[Curve], load: &Load) -> Figure {
+    let mut figure = Figure::new(
+        "Effect of locality on lookups: data twice a node's buffer",
+        Axis::linear("Zipf skew", ""),
+        Axis::log("lookups", "M/s"),
+    );
+    figure.series = grid::series(curves, |skew| skew, |seen| seen.per_second / 1e6);
+    figure.notes = notes(curves, load);
+    for of_depth in curves.chunks(SYSTEMS.len()) {
+        let [ours @ .., software] = of_depth else {
+            continue;
         };
-        for (skew, paper, what) in [
-            (0.0, 1.0, "uniform: both are bound by IO, and alike"),
-            (1.1, 1.2, "z = 1.1: 20 % more efficient"),
-            (
-                1.3,
-                1.2,
-                "z = 1.3: more pronounced (paper: more than at 1.1)",
-            ),
-        ] {
-            claims.push(Claim {
-                what: format!(
-                    "lookups over those of the software cache, {what}; {}, {}",
-                    curve.name(),
-                    curve.panel()
+        for curve in ours {
+            for (skew, paper, what) in [
+                (0.0, 1.0, "uniform: both are bound by IO, and alike"),
+                (1.1, 1.2, "z = 1.1: 20 % more efficient"),
+                (
+                    1.3,
+                    1.2,
+                    "z = 1.3: more pronounced (paper: more than at 1.1)",
                 ),
-                source: "section 3, figure 3".into(),
-                paper,
-                ours: ratio(skew),
-                unit: "x".into(),
-            });
+            ] {
+                let rate = |curve: &Curve| curve.value(skew, |seen| seen.per_second);
+                let (panel, name) = panel_and_name(&curve.name);
+                figure.claim(
+                    format!("lookups over those of the software cache, {what}; {name}, {panel}"),
+                    "section 3, figure 3",
+                    paper,
+                    rate(curve) / rate(software),
+                    "x",
+                );
+            }
         }
     }
-    claims
+    figure
 }
 
 fn notes(curves: &[Curve], load: &Load) -> Vec<String> {
@@ -344,12 +270,11 @@ fn notes(curves: &[Curve], load: &Load) -> Vec<String> {
             if ![0.0, 1.1, 1.3].contains(skew) {
                 continue;
             }
+            let (panel, name) = panel_and_name(&curve.name);
             notes.push(format!(
-                "{}, {}, z = {skew}: {:.2} M/s; {:.1} % in the node's pool, {:.1} % in the \
+                "{panel}, {name}, z = {skew}: {:.2} M/s; {:.1} % in the node's pool, {:.1} % in the \
                  other's, {:.1} % on SSDs, which keeps the storage node's link busy {:.0} % of the \
                  time; {} packets lost",
-                curve.panel(),
-                curve.name(),
                 seen.per_second / 1e6,
                 seen.local * 100.0,
                 seen.remote * 100.0,

@@ -12,19 +12,13 @@ pub(super) mod testbed;
 mod tests;
 pub(super) mod worker;
 
-use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use super::grid;
+use super::{ExperimentError, Run};
+use crate::figure::{Axis, Figure, Series, panel_and_name};
 use models::{link_pages_per_second, round_trip};
 use rack::{Load, PageRack, Seen, Shape};
 use rackweave_base::Duration;
 use worker::Want;
-
-/// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "seamless-4",
-    about: "page reads and latch checks: latency over rate, page table in switch or server",
-    run,
-};
 
 /// Requests that a thread may have under way. Source: seamless, section 3.
 const DEPTH: u16 = 128;
@@ -67,55 +61,44 @@ const PAGE_RATES_QUICK: &[f64] = &[0.05, 0.8, 1.05];
 const CHECK_RATES: &[f64] = &[1e5, 1e6, 4e6, 1e7, 2e7, 3e7, 4e7, 5e7, 6e7, 8e7, 1e8, 1.2e8];
 const CHECK_RATES_QUICK: &[f64] = &[1e5, 1e7, 1e8];
 
-/// A point of a curve.
-struct Point {
-    rate: f64,
-    seen: Seen,
-}
-
-/// One kind of request with one place of the table, over the rates that are sustained and the first
+/// One kind of request with one place of the table, by rate: those that are sustained and the first
 /// that is not.
-struct Curve {
-    want: Want,
-    table: Table,
-    points: Vec<Point>,
-}
+type Curve = grid::Curve<(Want, Table), f64, Seen>;
 
-fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let (pages, checks, page_count, check_count) = match run.scale {
-        Scale::Quick => (PAGE_RATES_QUICK, CHECK_RATES_QUICK, 1_000, 5_000),
-        Scale::Full | Scale::Paper => (PAGE_RATES, CHECK_RATES, 8_000, 40_000),
-    };
+/// The figure.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let (pages, checks, page_count, check_count) = run.scale.pick(
+        (PAGE_RATES_QUICK, CHECK_RATES_QUICK, 1_000, 5_000),
+        (PAGE_RATES, CHECK_RATES, 8_000, 40_000),
+    );
     let line = link_pages_per_second();
-    let total = (WANTS.len() * TABLES.len()) as f64;
     let mut curves = Vec::new();
-    for (want, name) in WANTS {
+    for (want, panel) in WANTS {
         let (rates, count): (Vec<f64>, u32) = match want {
             Want::Latch => (checks.to_vec(), check_count),
             _ => (pages.iter().map(|part| part * line).collect(), page_count),
         };
         for (table, place) in TABLES {
-            let share = curves.len() as f64 / total;
-            let points = sweep(run, share, (want, table), &rates, count)
-                .map_err(|error| error.with(format!("{name}, page table in {place}")))?;
+            let part = &mut run.part(curves.len(), WANTS.len() * TABLES.len());
+            let points = measure(part, (want, table), &rates, count);
             curves.push(Curve {
-                want,
-                table,
-                points,
+                name: format!("{panel} | {place}"),
+                of: (want, table),
+                points: points
+                    .map_err(|error| error.with(format!("{panel}, page table in {place}")))?,
             });
         }
     }
-    Ok(figure(&curves, run.seed, page_count, check_count))
+    Ok(figure(&curves, page_count, check_count))
 }
 
 /// Measures rate after rate, until one is not sustained.
-fn sweep(
+fn measure(
     run: &mut Run<'_>,
-    share: f64,
     (want, table): (Want, Table),
     rates: &[f64],
     count: u32,
-) -> Result<Vec<Point>, ExperimentError> {
+) -> Result<Vec<(f64, Seen)>, ExperimentError> {
     // Each page at home is read once; the warm-up counts, and the schedule is random.
     let cold = match want {
         Want::Storage => u64::from(count) * rates.len() as u64 * 5 / 4 + 1000,
@@ -130,13 +113,14 @@ fn sweep(
         capacity: all as u32,
         looks_from: (table == Table::Looked).then_some(0),
     };
-    let mut rack = PageRack::new(run, share, shape)?;
-    let mut points: Vec<Point> = Vec::new();
-    for &rate in rates {
+    let mut rack = PageRack::new(run, shape)?;
+    let mut points = Vec::new();
+    for (at, &rate) in rates.iter().enumerate() {
         let counted = Duration::from_nanos((f64::from(count) / rate * 1e9) as u64);
-        let seen = rack.measure(run, share, (want, Load::Open(rate)), counted)?;
+        let part = &mut run.part(at, rates.len());
+        let seen = rack.measure(part, (want, Load::Open(rate)), counted)?;
         let ends = seen.held < SUSTAINED;
-        points.push(Point { rate, seen });
+        points.push((rate, seen));
         if ends {
             break;
         }
@@ -144,83 +128,49 @@ fn sweep(
     Ok(points)
 }
 
-impl Curve {
-    fn first(&self) -> &Seen {
-        &self.points[0].seen
-    }
-
-    /// The most that was sustained, and what it looked like.
-    fn most(&self) -> f64 {
-        let sustained = self
-            .points
-            .iter()
-            .filter(|point| point.seen.held >= SUSTAINED);
-        let rates = sustained.map(|point| point.rate);
-        let last = self
-            .points
-            .last()
-            .map_or(0.0, |point| point.seen.per_second);
-        rates.fold(0.0, f64::max).max(last)
-    }
+/// What was seen at the lowest rate.
+fn first(curve: &Curve) -> &Seen {
+    &curve.points[0].1
 }
 
-fn figure(curves: &[Curve], seed: u64, pages: u32, checks: u32) -> Figure {
-    let named = |curve: &Curve| {
-        let panel = WANTS.iter().find(|(want, _)| *want == curve.want);
-        let table = TABLES.iter().find(|(table, _)| *table == curve.table);
-        (
-            panel.map_or("", |found| found.1),
-            table.map_or("", |found| found.1),
-        )
-    };
-    let series = curves.iter().flat_map(|curve| {
-        let (panel, table) = named(curve);
-        let line = |what: &str, value: &dyn Fn(&Seen) -> f64| Series {
-            name: format!("{panel} | {table}, {what}"),
-            points: curve
-                .points
-                .iter()
-                .map(|point| (point.rate, value(&point.seen)))
-                .collect(),
+/// The most that was sustained, or ended at the last rate.
+fn most(curve: &Curve) -> f64 {
+    let points = curve.points.iter();
+    let sustained = points.filter(|(_, seen)| seen.held >= SUSTAINED);
+    let last = curve.points.last().map_or(0.0, |(_, seen)| seen.per_second);
+    sustained.map(|point| point.0).fold(last, f64::max)
+}
+
+fn figure(curves: &[Curve], pages: u32, checks: u32) -> Figure {
+    let mut figure = Figure::new(
+        "Latency of Seamless operations at Poisson-distributed rates",
+        Axis::log("rate at which operations are due", "1/s"),
+        Axis::log("latency", "us"),
+    );
+    for curve in curves {
+        let mut draw = |what, value: fn(&Seen) -> f64| {
+            let series = curve.series(|rate| rate, value);
+            let name = format!("{}, {what}", series.name);
+            figure.series.push(Series { name, ..series });
         };
-        [
-            line("p50", &|seen| seen.p50_us),
-            line("p99", &|seen| seen.p99_us),
-        ]
-    });
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "Latency of Seamless operations at Poisson-distributed rates".into(),
-        x: Axis::log("rate at which operations are due", "1/s"),
-        y: Axis::log("latency", "us"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series: series.collect(),
-        claims: claims(curves),
-        notes: notes(curves, pages, checks),
-        seed,
+        draw("p50", |seen| seen.p50_us);
+        draw("p99", |seen| seen.p99_us);
     }
+    claims(&mut figure, curves);
+    figure.notes = notes(curves, pages, checks);
+    figure
 }
 
-fn find(curves: &[Curve], want: Want, table: Table) -> Option<&Curve> {
-    let mut curves = curves.iter();
-    curves.find(|curve| (curve.want, curve.table) == (want, table))
-}
-
-fn claims(curves: &[Curve]) -> Vec<Claim> {
-    let rtt_us = round_trip().as_nanos() as f64 / 1e3;
-    let p50 = |want, table| find(curves, want, table).map_or(f64::NAN, |at| at.first().p50_us);
-    let more = |want, table| p50(want, table) - p50(want, Table::Switch);
-    let claim = |what: &str, paper: f64, ours: f64, unit: &str| Claim {
-        what: what.into(),
-        source: "section 3, figure 4".into(),
-        paper,
-        ours,
-        unit: unit.into(),
+fn claims(figure: &mut Figure, curves: &[Curve]) {
+    let of = |want, table, value: fn(&Curve) -> f64| {
+        let found = curves.iter().find(|curve| curve.of == (want, table));
+        found.map_or(f64::NAN, value)
     };
-    let mut claims = Vec::new();
+    let p50 = |want, table| of(want, table, |curve| first(curve).p50_us);
+    let mut claim = |what: &str, paper, ours, unit| {
+        figure.claim(what, "section 3, figure 4", paper, ours, unit);
+    };
+    let rtt_us = round_trip().as_nanos() as f64 / 1e3;
     for (table, how) in [
         (
             Table::Looked,
@@ -233,32 +183,31 @@ fn claims(curves: &[Curve]) -> Vec<Claim> {
     ] {
         for (want, name) in [(Want::Memory, "remote read"), (Want::Storage, "SSD read")] {
             let what = format!("median of a {name} at low load: round trips more by {how}");
-            claims.push(claim(&what, 1.0, more(want, table) / rtt_us, "RTT"));
+            let more = p50(want, table) - p50(want, Table::Switch);
+            claim(&what, 1.0, more / rtt_us, "RTT");
         }
     }
-    claims.push(claim(
+    claim(
         "median of a latch check at low load, answered by the switch, over one at a server (the \
          way to the switch and back is half a round trip, section 2.2)",
         0.5,
         p50(Want::Latch, Table::Switch) / p50(Want::Latch, Table::Looked),
         "",
-    ));
-    claims.push(claim(
+    );
+    claim(
         "median of an SSD read at low load, table in a server over table in the switch (the \
          impact is dwarfed by the SSD's latency)",
         1.0,
         p50(Want::Storage, Table::Looked) / p50(Want::Storage, Table::Switch),
         "",
-    ));
-    let most = |table| find(curves, Want::Memory, table).map_or(f64::NAN, Curve::most);
-    claims.push(claim(
+    );
+    claim(
         "remote reads until the network link is saturated: sustained share of the link, table in \
          the switch",
         1.0,
-        most(Table::Switch) / link_pages_per_second(),
+        of(Want::Memory, Table::Switch, most) / link_pages_per_second(),
         "",
-    ));
-    claims
+    );
 }
 
 fn notes(curves: &[Curve], pages: u32, checks: u32) -> Vec<String> {
@@ -290,22 +239,19 @@ fn notes(curves: &[Curve], pages: u32, checks: u32) -> Vec<String> {
             .into(),
     ];
     for curve in curves {
-        let want = WANTS.iter().find(|(want, _)| *want == curve.want);
-        let table = TABLES.iter().find(|(table, _)| *table == curve.table);
-        let (Some(want), Some(table), Some(last)) = (want, table, curve.points.last()) else {
+        let (want, table) = panel_and_name(&curve.name);
+        let Some((_, last)) = curve.points.last() else {
             continue;
         };
         notes.push(format!(
-            "{}, table in {}: {:.2} us at low load, up to {:.0} per second; at the last rate the \
+            "{want}, table in {table}: {:.2} us at low load, up to {:.0} per second; at the last rate the \
              wire to the node was busy {:.0} % of the time, {} requests were to ask again, {} \
              packets lost",
-            want.1,
-            table.1,
-            curve.first().p50_us,
-            curve.most(),
-            last.seen.link_busy * 100.0,
-            last.seen.refused,
-            last.seen.drops
+            first(curve).p50_us,
+            most(curve),
+            last.link_busy * 100.0,
+            last.refused,
+            last.drops
         ));
     }
     notes

@@ -8,20 +8,14 @@
 #[cfg(test)]
 mod tests;
 
+use super::grid::Grid;
 use super::seamless_4::models::link_pages_per_second;
 use super::seamless_4::rack::{Load, PageRack, Seen, Shape};
 use super::seamless_4::testbed::THREADS;
 use super::seamless_4::worker::Want;
-use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
+use super::{ExperimentError, Run, Scale};
+use crate::figure::{Axis, Figure, PaperMark, Series, panel_and_name};
 use rackweave_base::Duration;
-
-/// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "seamless-5",
-    about: "remote reads: speed-up by routing in the switch over the size of the data",
-    run,
-};
 
 /// Entries that the paper's switch has room for. Source: seamless, section 3.
 const PAPER_CAPACITY: u32 = 280_000;
@@ -52,6 +46,8 @@ const SIZES: &[f64] = &[0.25, 0.5, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0];
 const SIZES_FULL: &[f64] = &[0.25, 0.5, 1.0, 1.5, 2.0, 4.0];
 const SIZES_QUICK: &[f64] = &[0.5, 1.0, 2.0, 4.0];
 
+/// What is gone through.
+#[derive(Clone, Copy)]
 struct Plan {
     capacity: u32,
     sizes: &'static [f64],
@@ -63,71 +59,57 @@ struct Plan {
 /// What was seen of one fallback at one depth.
 struct Curve {
     fallback: Fallback,
-    depth: usize,
+    /// The fallback and the depth.
+    name: String,
     /// With nothing in the switch.
     without: Seen,
     /// By size of the data, in capacities.
     with: Vec<(f64, Seen)>,
 }
 
-fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let plan = match run.scale {
-        Scale::Quick => Plan {
-            capacity: PAPER_CAPACITY / 700,
-            sizes: SIZES_QUICK,
-            depths: DEPTHS_QUICK,
-            counted: 600.0,
-        },
-        Scale::Full => Plan {
-            capacity: PAPER_CAPACITY / 200,
-            sizes: SIZES_FULL,
-            depths: DEPTHS,
-            counted: 2_000.0,
-        },
-        Scale::Paper => Plan {
-            capacity: PAPER_CAPACITY / 100,
-            sizes: SIZES,
-            depths: DEPTHS,
-            counted: 6_000.0,
-        },
+/// The figure.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let plan = |part: u32, sizes, depths, counted| Plan {
+        capacity: PAPER_CAPACITY / part,
+        sizes,
+        depths,
+        counted,
     };
-    let total = (FALLBACKS.len() * (plan.sizes.len() + 1)) as f64;
-    let mut done = 0.0;
+    let plan = match run.scale {
+        Scale::Quick => plan(700, SIZES_QUICK, DEPTHS_QUICK, 600.0),
+        Scale::Full => plan(200, SIZES_FULL, DEPTHS, 2_000.0),
+        Scale::Paper => plan(100, SIZES, DEPTHS, 6_000.0),
+    };
+    // Where nothing is indexed, which comes first, the size of the data does not matter.
+    let with = plan.sizes.iter().map(|&size| (size, true));
+    let sizes: Vec<(f64, bool)> = [(plan.sizes[0], false)].into_iter().chain(with).collect();
+    let seen = Grid::new(&FALLBACKS, &sizes).measure(run, |run, fallback, (size, indexed)| {
+        measure(run, &plan, fallback, (size, indexed))
+    })?;
     let mut curves = Vec::new();
-    for (fallback, name) in FALLBACKS {
-        // Where nothing is indexed, the size of the data does not matter.
-        let first = plan.sizes[0];
-        let mut measured = |size: f64, indexed: bool| {
-            let share = done / total;
-            done += 1.0;
-            measure(run, share, &plan, fallback, (size, indexed))
-                .map_err(|error| error.with(format!("{name}, {size} of the capacity")))
-        };
-        let without = measured(first, false)?;
-        let mut with = Vec::new();
-        for &size in plan.sizes {
-            with.push((size, measured(size, true)?));
-        }
-        let of_depth = |at: usize| {
-            let with = with.iter().map(|(size, seen)| (*size, seen[at].clone()));
-            with.collect()
-        };
-        for (at, (&depth, without)) in plan.depths.iter().zip(without).enumerate() {
+    for of_fallback in seen {
+        for (at, &depth) in plan.depths.iter().enumerate() {
+            let mut points = of_fallback
+                .points
+                .iter()
+                .map(|((size, _), seen)| (*size, seen[at].clone()));
+            let Some((_, without)) = points.next() else {
+                continue;
+            };
             curves.push(Curve {
-                fallback,
-                depth,
+                fallback: of_fallback.of,
+                name: format!("{} | {}", of_fallback.name, depth_name(depth)),
                 without,
-                with: of_depth(at),
+                with: points.collect(),
             });
         }
     }
-    Ok(figure(&curves, &plan, run.seed))
+    Ok(figure(&curves, &plan))
 }
 
 /// All depths with data of this size.
 fn measure(
     run: &mut Run<'_>,
-    share: f64,
     plan: &Plan,
     fallback: Fallback,
     (size, indexed): (f64, bool),
@@ -157,12 +139,14 @@ fn measure(
         capacity: held.max(plan.capacity),
         looks_from: (fallback == Fallback::Looked).then_some(indexed),
     };
-    let mut rack = PageRack::new(run, share, shape)?;
+    let mut rack = PageRack::new(run, shape)?;
     let counted = Duration::from_nanos((plan.counted / link_pages_per_second() * 1e9) as u64);
-    let depths = plan.depths.iter();
-    depths
-        .map(|&depth| rack.measure(run, share, (Want::Memory, Load::Closed(depth)), counted))
-        .collect()
+    let depths = plan.depths.iter().enumerate();
+    let seen = depths.map(|(at, &depth)| {
+        let part = &mut run.part(at, plan.depths.len());
+        rack.measure(part, (Want::Memory, Load::Closed(depth)), counted)
+    });
+    seen.collect()
 }
 
 impl Curve {
@@ -170,93 +154,72 @@ impl Curve {
         seen.per_second / self.without.per_second
     }
 
-    /// The gain of the largest data that the switch indexes whole.
-    fn whole(&self) -> f64 {
+    /// The largest data that the switch indexes whole.
+    fn whole(&self) -> Option<&Seen> {
         let whole = self.with.iter().rev().find(|(size, _)| *size <= 1.0);
-        whole.map_or(f64::NAN, |(_, seen)| self.gain(seen))
+        whole.map(|(_, seen)| seen)
     }
 
-    fn last(&self) -> f64 {
-        self.with
-            .last()
-            .map_or(f64::NAN, |(_, seen)| self.gain(seen))
-    }
-
-    fn depth_name(&self) -> String {
-        let threads = usize::from(THREADS);
-        match self.depth {
-            1 => "1 read at a time".into(),
-            depth if depth % threads == 0 => format!("{threads} threads x {}", depth / threads),
-            depth => format!("{depth} reads at a time"),
-        }
+    /// The gain with it.
+    fn whole_gain(&self) -> f64 {
+        self.whole().map_or(f64::NAN, |seen| self.gain(seen))
     }
 }
 
-fn figure(curves: &[Curve], plan: &Plan, seed: u64) -> Figure {
-    let name = |fallback| {
-        let found = FALLBACKS.iter().find(|(one, _)| *one == fallback);
-        found.map_or("", |found| found.1)
-    };
-    let series = curves.iter().map(|curve| Series {
-        name: format!("{} | {}", name(curve.fallback), curve.depth_name()),
-        points: curve
-            .with
-            .iter()
-            .map(|(size, seen)| (*size, curve.gain(seen)))
-            .collect(),
+fn depth_name(depth: usize) -> String {
+    let threads = usize::from(THREADS);
+    match depth {
+        1 => "1 read at a time".into(),
+        depth if depth % threads == 0 => format!("{threads} threads x {}", depth / threads),
+        depth => format!("{depth} reads at a time"),
+    }
+}
+
+fn figure(curves: &[Curve], plan: &Plan) -> Figure {
+    let mut figure = Figure::new(
+        "Speed-up of uniform 64 KiB remote reads by routing in the switch",
+        Axis::linear("data over what the switch indexes", ""),
+        Axis::linear("speed-up over the fallback", ""),
+    );
+    figure.paper = vec![PaperMark::level(PAPER_GAIN)];
+    let drawn = curves.iter().map(|curve| {
+        let points = curve.with.iter();
+        let points = points.map(|(size, seen)| (*size, curve.gain(seen)));
+        Series::new(&curve.name, points)
     });
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "Speed-up of uniform 64 KiB remote reads by routing in the switch".into(),
-        x: Axis::linear("data over what the switch indexes", ""),
-        y: Axis::linear("speed-up over the fallback", ""),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        paper: vec![PaperMark::level(PAPER_GAIN)],
-        x_names: Vec::new(),
-        series: series.collect(),
-        claims: claims(curves),
-        notes: notes(curves, plan),
-        seed,
-    }
+    figure.series = drawn.collect();
+    claims(&mut figure, curves);
+    figure.notes = notes(curves, plan);
+    figure
 }
 
-fn claims(curves: &[Curve]) -> Vec<Claim> {
+fn claims(figure: &mut Figure, curves: &[Curve]) {
     let source = "section 3, figure 5";
-    let mut claims: Vec<Claim> = curves
-        .iter()
-        .filter(|curve| curve.fallback == Fallback::Looked)
-        .map(|curve| Claim {
-            what: format!(
-                "throughput with routing in the switch over that of the fallback, all pages \
-                 indexed: {} (the paper's depth is not told)",
-                curve.depth_name()
-            ),
-            source: source.into(),
-            paper: PAPER_GAIN,
-            ours: curve.whole(),
-            unit: "x".into(),
-        })
-        .collect();
-    let first = curves
-        .iter()
-        .find(|curve| curve.fallback == Fallback::Looked);
-    if let Some(curve) = first {
-        let size = curve.with.last().map_or(1.0, |last| last.0);
-        claims.push(Claim {
-            what: format!(
-                "it degrades gracefully: share of the gain that is left where the data is {size} \
-                 times what is indexed, {} (ideal: what is indexed over the data)",
-                curve.depth_name()
-            ),
-            source: source.into(),
-            // In the time per read, of which each page that is not indexed costs one look more.
-            paper: 1.0 / size,
-            ours: (1.0 - 1.0 / curve.last()) / (1.0 - 1.0 / curve.whole()),
-            unit: String::new(),
-        });
+    let looked = || {
+        curves
+            .iter()
+            .filter(|curve| curve.fallback == Fallback::Looked)
+    };
+    for curve in looked() {
+        let what = format!(
+            "throughput with routing in the switch over that of the fallback, all pages indexed: \
+             {} (the paper's depth is not told)",
+            panel_and_name(&curve.name).1
+        );
+        figure.claim(what, source, PAPER_GAIN, curve.whole_gain(), "x");
     }
-    claims
+    let Some((curve, (size, last))) = looked().find_map(|curve| Some((curve, curve.with.last()?)))
+    else {
+        return;
+    };
+    let what = format!(
+        "it degrades gracefully: share of the gain that is left where the data is {size} times \
+         what is indexed, {} (ideal: what is indexed over the data)",
+        panel_and_name(&curve.name).1
+    );
+    // In the time per read, of which each page that is not indexed costs one look more.
+    let left = (1.0 - 1.0 / curve.gain(last)) / (1.0 - 1.0 / curve.whole_gain());
+    figure.claim(what, source, 1.0 / size, left, "");
 }
 
 fn notes(curves: &[Curve], plan: &Plan) -> Vec<String> {
@@ -280,14 +243,11 @@ fn notes(curves: &[Curve], plan: &Plan) -> Vec<String> {
             .into(),
     ];
     for curve in curves {
-        let whole = curve.with.iter().rev().find(|(size, _)| *size <= 1.0);
-        let Some((_, whole)) = whole else { continue };
-        let kind = FALLBACKS.iter().find(|(one, _)| *one == curve.fallback);
+        let Some(whole) = curve.whole() else { continue };
+        let (kind, depth) = panel_and_name(&curve.name);
         notes.push(format!(
-            "{}, {}: {:.0} reads per second in the fallback (wire busy {:.0} %, median {:.1} us), \
+            "{kind}, {depth}: {:.0} reads per second in the fallback (wire busy {:.0} %, median {:.1} us), \
              {:.0} with all pages indexed (wire busy {:.0} %, median {:.1} us)",
-            kind.map_or("", |kind| kind.1),
-            curve.depth_name(),
             curve.without.per_second,
             curve.without.link_busy * 100.0,
             curve.without.p50_us,

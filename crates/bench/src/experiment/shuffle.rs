@@ -1,16 +1,15 @@
 //! What the shuffle experiments share: the rack they run on, and how they run on it.
 
+use super::drive::{Until, drive};
+use super::grid::Curve;
 use super::{ExperimentError, Run};
 use crate::baseline::ends::Failure;
 use crate::baseline::set_up::SetUpError;
 use rackweave_base::{Duration, NodeId};
 use rackweave_rack::config::{BudgetName, NodeConfig, Role, SwitchSection};
-use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
+use rackweave_rack::{Flow, RackConfig, SimulatedRack};
 
-/// Virtual time between two looks at the user's wish to stop.
-const SLICE: Duration = Duration::from_micros(500);
-
-/// Virtual time after which a run has failed.
+/// A run takes less virtual time.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
 /// The settings of flows that an experiment chooses.
@@ -37,6 +36,15 @@ pub struct Traffic {
     pub queue_bytes_max: u64,
 }
 
+/// What one run gave.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Seen {
+    /// Its rate.
+    pub rate: f64,
+    /// What it lost.
+    pub traffic: Traffic,
+}
+
 impl From<SetUpError> for ExperimentError {
     fn from(error: SetUpError) -> Self {
         Self::Run(format!("a baseline could not be set up: {error}"))
@@ -45,9 +53,6 @@ impl From<SetUpError> for ExperimentError {
 
 /// A rack of `nodes` nodes of the testbed, with room for any flow of these experiments: the tables
 /// are those of a software switch.
-///
-/// # Errors
-/// If the configuration makes no sense.
 pub fn rack(nodes: usize, seed: u64) -> Result<SimulatedRack, ExperimentError> {
     let mut config = RackConfig {
         seed,
@@ -78,9 +83,6 @@ pub fn threads(nodes: usize, per_node: usize) -> Vec<NodeId> {
 }
 
 /// A shuffle from everybody to everybody.
-///
-/// # Errors
-/// If the rack lacks room.
 pub fn flow(
     rack: &mut SimulatedRack,
     producers: &[NodeId],
@@ -99,34 +101,31 @@ pub fn flow(
     Ok(rack.create_flow(spec)?)
 }
 
-/// Runs until all actors are done.
-///
-/// # Errors
-/// What `failure` tells, if nothing moves any more or for too long, or the user wishes to stop.
-pub fn drive(
-    rack: &mut SimulatedRack,
+/// Runs until all actors are done; `failure` is what they tell.
+pub fn finish(
     run: &mut Run<'_>,
-    share: f64,
+    rack: &mut SimulatedRack,
     failure: &dyn Fn() -> Option<Failure>,
 ) -> Result<(), ExperimentError> {
-    let deadline = rack.now() + TIME_MAX;
-    loop {
-        let end = rack.run(rack.now() + SLICE);
-        if let Some(failure) = failure() {
-            return Err(ExperimentError::Run(failure));
-        }
-        if !(run.progress)(share) {
-            return Err(ExperimentError::Interrupted);
-        }
-        let stuck = match end {
-            RunEnd::Done => return Ok(()),
-            RunEnd::Stalled => true,
-            RunEnd::Deadline | RunEnd::Control(_) => rack.now() > deadline,
-        };
-        if stuck {
-            let text = format!("nothing moves any more at {:?}", rack.now());
-            return Err(ExperimentError::Run(text));
-        }
+    drive(run, rack, Until::Done(TIME_MAX), failure)?;
+    Ok(())
+}
+
+/// What the runs of a figure have lost, for a note; `lost` puts a point and that into words.
+pub fn dropped<K, P: Copy>(
+    curves: &[Curve<K, P, Seen>],
+    lost: impl Fn(P, Traffic) -> String + Copy,
+) -> String {
+    let all = curves.iter().flat_map(|curve| {
+        let lossy = curve
+            .points
+            .iter()
+            .filter(|(_, seen)| seen.traffic.drops > 0);
+        lossy.map(move |(point, seen)| format!("{}, {}", curve.name, lost(*point, seen.traffic)))
+    });
+    match all.collect::<Vec<_>>() {
+        all if all.is_empty() => "no packet was dropped".into(),
+        all => format!("packets dropped in front of full ports: {}", all.join("; ")),
     }
 }
 
@@ -149,9 +148,6 @@ pub fn traffic(rack: &SimulatedRack) -> Traffic {
 }
 
 /// Fails a run whose result is not the one that was computed directly.
-///
-/// # Errors
-/// If the two differ.
 pub fn verify<T: PartialEq + core::fmt::Debug>(
     what: &str,
     seen: T,

@@ -1,16 +1,69 @@
-//! What the programs of a run have seen, counted within a window of time.
+//! What the programs of a run have seen, counted within a window of time: operations, bytes, and
+//! what went wrong.
 
+use super::drive::{Until, drive};
+use super::{ExperimentError, Run};
 use rackweave_base::{Duration, Instant};
+use rackweave_rack::SimulatedRack;
+use rackweave_sim::world::Step;
 use std::cell::RefCell;
 use std::rc::Rc;
+
+/// The end of a program that something went wrong for: the run counts for nothing.
+pub fn broken(tally: &Shared, failure: impl Into<String>) -> Step {
+    tally.borrow_mut().fail(failure);
+    Step::Done
+}
+
+/// How long a run takes, and how much of it is not counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// What is not counted, from the start.
+    pub warm_up: Duration,
+    /// What is counted after that.
+    pub counted: Duration,
+}
+
+impl Span {
+    /// So long not counted, then counted.
+    pub fn new(warm_up: Duration, counted: Duration) -> Self {
+        Self { warm_up, counted }
+    }
+}
+
+/// What was seen of operations.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Seen {
+    /// Operations per second.
+    pub per_second: f64,
+    /// Median latency in microseconds.
+    pub median_us: f64,
+    /// Mean latency in microseconds.
+    pub mean_us: f64,
+}
 
 /// Shared by all programs of a run.
 pub type Shared = Rc<RefCell<Tally>>;
 
-/// Operations that ended within a window, and how long they took.
+/// The value that this part of all does not exceed; no number if there are none.
+pub fn quantile(values: &[u64], part: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let last = sorted.len().saturating_sub(1);
+    let found = sorted.get((part * last as f64).round() as usize);
+    found.map_or(f64::NAN, |&value| value as f64)
+}
+
+/// Operations that ended within a window and how long they took, and bytes that arrived.
+///
+/// Arrivals come in bursts, of a batch or of several at once, and a window that opens before a
+/// burst and closes behind another would count one too many. So the rate of bytes is that at which
+/// the *mean* of what has arrived grows from the first to the second half of the window: there, the
+/// error goes down with the square of the bursts' number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tally {
-    window: (Instant, Instant),
+    /// Beginning, middle and end.
+    window: [Instant; 3],
     /// Operations that ended within it.
     pub ended: u64,
     /// Latencies of those that began and ended within it, in nanoseconds.
@@ -18,20 +71,47 @@ pub struct Tally {
     /// How long a part of the run is that is counted by itself, and what ended in each, the warm-up
     /// included.
     parts: Option<(Instant, Duration, Vec<u64>)>,
+    bytes: u64,
+    /// All bytes that had arrived, by time, if that is kept.
+    pub arrived: Option<Vec<(Instant, u64)>>,
+    /// Byte-nanoseconds: what had arrived, summed up over each half of the window until `passed`.
+    areas: [u128; 2],
+    passed: Instant,
+    arrivals: u64,
     failure: Option<String>,
 }
 
 impl Tally {
-    /// Counts from `warm_up` after `start` on, for `counted`.
-    pub fn new(start: Instant, warm_up: Duration, counted: Duration) -> Shared {
-        let from = start + warm_up;
+    /// Counts from the end of the warm-up after `start` on.
+    pub fn new(start: Instant, span: Span) -> Shared {
+        let from = start + span.warm_up;
+        let half = Duration::from_nanos(span.counted.as_nanos() / 2);
         Rc::new(RefCell::new(Self {
-            window: (from, from + counted),
+            window: [from, from + half, from + span.counted],
             ended: 0,
             latencies_ns: Vec::new(),
             parts: None,
+            bytes: 0,
+            arrived: None,
+            areas: [0; 2],
+            passed: Instant::ZERO,
+            arrivals: 0,
             failure: None,
         }))
+    }
+
+    /// Runs a rack until the window is over.
+    ///
+    /// # Errors
+    /// If something went wrong, nothing moves, or the user wishes to stop.
+    pub fn run(
+        tally: &Shared,
+        run: &mut Run<'_>,
+        rack: &mut SimulatedRack,
+    ) -> Result<(), ExperimentError> {
+        let until = Until::Time(tally.borrow().until());
+        drive(run, rack, until, &|| tally.borrow().failure())?;
+        Ok(())
     }
 
     /// Counts every `length` from `start` on by itself, too.
@@ -54,12 +134,12 @@ impl Tally {
 
     /// When it ends.
     pub fn until(&self) -> Instant {
-        self.window.1
+        self.window[2]
     }
 
     /// An operation that began at `since` has ended.
     pub fn end(&mut self, since: Instant, now: Instant) {
-        let (from, until) = self.window;
+        let [from, _, until] = self.window;
         if let Some((start, length, parts)) = &mut self.parts {
             let at = (now.since(*start).as_nanos() / length.as_nanos().max(1)) as usize;
             if parts.len() <= at {
@@ -81,14 +161,23 @@ impl Tally {
     }
 
     /// What went wrong first.
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+    pub fn failure(&self) -> Option<String> {
+        self.failure.clone()
     }
 
     /// Operations per second.
     pub fn per_second(&self) -> f64 {
-        let (from, until) = self.window;
+        let [from, _, until] = self.window;
         self.ended as f64 / until.since(from).as_secs_f64()
+    }
+
+    /// What was seen in all.
+    pub fn seen(&self) -> Seen {
+        Seen {
+            per_second: self.per_second(),
+            median_us: self.quantile_us(0.5),
+            mean_us: self.mean_us(),
+        }
     }
 
     /// The mean latency in microseconds; no number if nothing ended.
@@ -99,11 +188,53 @@ impl Tally {
 
     /// The latency that this part of all does not exceed, in microseconds; none if nothing ended.
     pub fn quantile_us(&self, part: f64) -> f64 {
-        let mut sorted = self.latencies_ns.clone();
-        sorted.sort_unstable();
-        let last = sorted.len().saturating_sub(1);
-        let at = (part * last as f64).round() as usize;
-        sorted.get(at).map_or(f64::NAN, |&nanos| nanos as f64 / 1e3)
+        quantile(&self.latencies_ns, part) / 1e3
+    }
+
+    /// Bytes were taken.
+    pub fn add(&mut self, now: Instant, bytes: u64) {
+        self.pass(now);
+        self.bytes += bytes;
+        if let Some(arrived) = &mut self.arrived {
+            // What comes at one time is one arrival.
+            arrived.pop_if(|last| last.0 == now);
+            arrived.push((now, self.bytes));
+        }
+        let [from, _, until] = self.window;
+        self.arrivals += u64::from(from <= now && now <= until);
+    }
+
+    /// Bytes per second; asked at the end of the window.
+    ///
+    /// # Errors
+    /// If something wrong arrived, or too little.
+    pub fn bytes_per_second(&mut self) -> Result<f64, ExperimentError> {
+        if let Some(failure) = self.failure() {
+            return Err(ExperimentError::Run(failure));
+        }
+        if self.arrivals < 4 {
+            return Err(ExperimentError::Run(format!(
+                "{} arrivals after the warm-up make no rate",
+                self.arrivals
+            )));
+        }
+        let half = self.window[1] - self.window[0];
+        self.pass(self.window[1] + half);
+        let half = half.as_secs_f64();
+        let mean = |area: u128| area as f64 * 1e-9 / half;
+        Ok((mean(self.areas[1]) - mean(self.areas[0])) / half)
+    }
+
+    /// Time passes in which nothing arrives.
+    fn pass(&mut self, until: Instant) {
+        let half = self.window[1] - self.window[0];
+        for (area, from) in self.areas.iter_mut().zip(self.window) {
+            let (from, to) = (self.passed.max(from), until.min(from + half));
+            if to > from {
+                *area += u128::from(self.bytes) * u128::from((to - from).as_nanos());
+            }
+        }
+        self.passed = self.passed.max(until);
     }
 }
 
@@ -115,7 +246,7 @@ mod tests {
     fn only_what_ends_within_the_window_counts() {
         let at = Instant::from_nanos;
         let (warm_up, counted) = (Duration::from_nanos(100), Duration::from_nanos(1000));
-        let tally = Tally::new(at(50), warm_up, counted);
+        let tally = Tally::new(at(50), Span { warm_up, counted });
         let mut tally = tally.borrow_mut();
         for (since, now) in [(0, 149), (100, 150), (150, 350), (200, 1149), (1000, 1150)] {
             tally.end(at(since), at(now));
@@ -134,6 +265,48 @@ mod tests {
         assert_eq!(rates, [2e7, 0.0, 1e7, 1e7]);
         tally.fail("first");
         tally.fail("second");
-        assert_eq!(tally.failure(), Some("first"));
+        assert_eq!(tally.failure().as_deref(), Some("first"));
+    }
+
+    const SPAN: Span = Span {
+        warm_up: Duration::from_nanos(1_000),
+        counted: Duration::from_nanos(10_000),
+    };
+
+    /// The rate of `bytes` every `every` nanoseconds from `start` on, `burst` times each.
+    fn rate(start: u64, every: u64, bytes: u64, burst: u64) -> f64 {
+        let tally = Tally::new(Instant::ZERO, SPAN);
+        let mut tally = tally.borrow_mut();
+        for at in (start..11_500).step_by(every as usize) {
+            for part in 0..burst {
+                tally.add(Instant::from_nanos(at + part), bytes);
+            }
+        }
+        tally.bytes_per_second().unwrap()
+    }
+
+    #[test]
+    fn bursts_at_the_window_s_ends_do_not_count_for_more() {
+        for start in [0, 37, 499, 501, 990] {
+            let steady = rate(start, 10, 10, 1);
+            assert!((steady / 1e9 - 1.0).abs() < 1e-4, "{steady} from {start}");
+            let bursts = rate(start, 500, 125, 4);
+            assert!((bursts / 1e9 - 1.0).abs() < 5e-3, "{bursts} from {start}");
+        }
+    }
+
+    #[test]
+    fn too_little_or_something_wrong_is_no_rate() {
+        let tally = Tally::new(Instant::ZERO, SPAN);
+        let mut tally = tally.borrow_mut();
+        tally.add(Instant::from_nanos(50), 1_000_000);
+        tally.add(Instant::from_nanos(2_000), 500);
+        assert!(tally.bytes_per_second().is_err(), "one arrival is no rate");
+        for at in [3_000, 5_000, 6_000, 9_000] {
+            tally.add(Instant::from_nanos(at), 500);
+        }
+        assert!(tally.bytes_per_second().is_ok());
+        tally.fail("wrong");
+        assert!(tally.bytes_per_second().is_err());
     }
 }

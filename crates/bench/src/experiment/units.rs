@@ -2,9 +2,9 @@
 //!
 //! Cores of storage nodes put rows of `lineitem` into rings; a CPU, a GPU and an FPGA take them at
 //! the rates of their models and aggregate the real bytes. How the rows are divided is the flow's
-//! business, and a [`Division`] says how: [`STATIC`] gives every unit the same share, by a shuffle
-//! in which every producer has a ring per consumer; [`BALANCED`] has one ring per producer, from
-//! which each unit gets as much as it has room for. [`Rack::feed`] does not care how many rings
+//! business: a shuffle gives every unit the same share, since every producer has a ring per
+//! consumer; balancing has one ring per producer, from which each unit gets as much as it has room
+//! for. [`Rack::feed`] does not care how many rings
 //! there are. For units that come and go, enter control events and let [`Rack::run`]'s closure act.
 //!
 //! What the paper leaves open and is chosen here: four cores per storage node and four for the CPU
@@ -13,11 +13,11 @@
 //! [`Outcome::seconds_at`] tells what that stands for.
 
 mod actors;
-mod rows;
 
-pub use actors::{Problem, QueryTaker, ScanFeeder, UnitReport, part};
-pub use rows::{ROW, Rows};
+pub use actors::{QueryTaker, ScanFeeder, UnitReport, part};
 
+use super::drive::{OrFailed, Problem, Until, drive_to_control};
+use super::one_to_one::ring;
 use super::{ExperimentError, Run, Scale, shuffle};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
@@ -25,8 +25,13 @@ use rackweave_controller::{FlowError, FlowShape, FlowSpec};
 use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
 use rackweave_sim::{UnitModel, UnitWork};
-use rackweave_workload::tpch::{Q1Partial, QueryResult, ScaleFactor, reference};
+use rackweave_workload::tpch::{
+    LineitemRow, Part, Q1Partial, QueryResult, ScaleFactor, lineitem_rows, reference,
+};
 use std::rc::Rc;
+
+/// Bytes of an encoded row of `lineitem`.
+pub const ROW: usize = LineitemRow::BYTES;
 
 /// Bytes of an item: a header and 255 rows.
 pub const ITEM_SIZE: u32 = 16 << 10;
@@ -34,6 +39,12 @@ pub const ITEM_SIZE: u32 = 16 << 10;
 /// Bytes of a ring: what a link carries in 84 us. With half of it, one flow between two nodes does
 /// not fill its link, because slots come back too late.
 pub const RING_BYTES: u32 = 1 << 20;
+
+/// Bytes of one transfer at most.
+const BATCH_BYTES: u32 = 1 << 20;
+
+/// Items that a unit takes at a time: a quarter of its ring.
+const UNIT_ITEMS: u32 = RING_BYTES / ITEM_SIZE / 4;
 
 /// Cores that feed, per storage node.
 pub const FEEDERS_PER_NODE: usize = 4;
@@ -44,70 +55,38 @@ pub const STORAGE_NODES: usize = 2;
 /// Cores of the CPU as a processing unit.
 pub const CPU_UNIT_CORES: u16 = 4;
 
-/// How rows are divided between units, and in which portions they travel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Division {
-    /// Whether a producer chooses the unit or the switch does.
-    pub shape: FlowShape,
-    /// Bytes of a producer's ring and of a consumer's.
-    pub ring_bytes: [u32; 2],
-    /// Bytes of one transfer at most.
-    pub batch_bytes: u32,
-    /// Items that a unit takes at a time.
-    pub unit_items: u32,
+/// What a flow shall be that divides rows between the nodes `to`: equally, by the producers
+/// (`Shuffle`), or by the switch, to each as much as it takes (`Balance`).
+pub fn division(
+    rack: &SimulatedRack,
+    shape: FlowShape,
+    from: &[NodeId],
+    to: &[NodeId],
+) -> Result<FlowSpec, FlowError> {
+    let spec = rack
+        .flow(from, to)
+        .item_bytes(ITEM_SIZE)
+        .ring_bytes(RING_BYTES)
+        .shape(shape)
+        .spec()?;
+    Ok(FlowSpec {
+        consumer_slots: RING_BYTES / ITEM_SIZE,
+        batch_bytes: BATCH_BYTES,
+        // As in the paper, rings are polled at one interval, quiet or not.
+        poll_interval_max: spec.poll_interval,
+        ..spec
+    })
 }
 
-/// Equal shares for all, by the producers. A unit takes a quarter of its ring at a time.
-pub const STATIC: Division = Division {
-    shape: FlowShape::Shuffle,
-    ring_bytes: [RING_BYTES; 2],
-    batch_bytes: 1 << 20,
-    unit_items: RING_BYTES / ITEM_SIZE / 4,
-};
+/// A run takes less virtual time, if no control event comes.
+const TIME_MAX: Duration = Duration::from_secs(2);
 
-/// To each as much as it takes, by the switch.
-pub const BALANCED: Division = Division {
-    shape: FlowShape::Balance,
-    ..STATIC
-};
-
-impl Division {
-    /// What a flow from `from` to `to` shall be that divides like this.
-    pub fn spec(
-        &self,
-        rack: &SimulatedRack,
-        from: &[NodeId],
-        to: &[NodeId],
-    ) -> Result<FlowSpec, FlowError> {
-        let [producer, consumer] = self.ring_bytes;
-        let spec = rack
-            .flow(from, to)
-            .item_bytes(ITEM_SIZE)
-            .ring_bytes(producer)
-            .shape(self.shape)
-            .spec()?;
-        Ok(FlowSpec {
-            consumer_slots: consumer / ITEM_SIZE,
-            batch_bytes: self.batch_bytes,
-            // As in the paper, rings are polled at one interval, quiet or not.
-            poll_interval_max: spec.poll_interval,
-            ..spec
-        })
-    }
-}
-
-/// Virtual time between two looks at the user.
-const SLICE: Duration = Duration::from_micros(200);
-
-/// Virtual time without a batch after which a run has failed.
-const PATIENCE: Duration = Duration::from_millis(200);
-
-/// The units of section 7.3, in the order of its figure: FPGA, GPU, CPU.
-pub fn heterogeneous_units() -> Vec<UnitModel> {
-    vec![
+/// The units of section 7.3, in the order of its figure: FPGA, GPU, and a CPU of so many cores.
+pub fn heterogeneous_units(cores: u16) -> [UnitModel; 3] {
+    [
         UnitModel::fpga_u55c(),
         UnitModel::gpu_v100(),
-        UnitModel::cpu(CPU_UNIT_CORES, UnitWork::q1(ROW as u64)),
+        UnitModel::cpu(cores, UnitWork::q1(ROW as u64)),
     ]
 }
 
@@ -141,49 +120,39 @@ impl Outcome {
         let start = self.seconds_to_first.min(seconds);
         start + (seconds - start) * scale_factor / self.scale_factor
     }
-
-    /// Bytes of rows per second that a unit aggregated while it was at work.
-    pub fn rate(&self, unit: usize) -> f64 {
-        let report = &self.units[unit];
-        let seconds = (report.finished() - Instant::ZERO).as_secs_f64();
-        if seconds > 0.0 {
-            report.bytes() as f64 / seconds
-        } else {
-            0.0
-        }
-    }
 }
 
 /// The table of an experiment and its reference answer, made once for several runs.
 pub struct Table {
-    rows: Rows,
+    /// All rows of `lineitem` in the order of their keys, encoded.
+    rows: Rc<[u8]>,
     expected: QueryResult,
     scale: ScaleFactor,
 }
 
 impl Table {
     /// The table for a scale: factor 0.2, or 0.5 in full.
-    ///
-    /// # Errors
-    /// If the rows cannot be generated.
     pub fn for_scale(scale: Scale) -> Result<Self, ExperimentError> {
-        Self::new(match scale {
-            Scale::Quick => 0.2,
-            Scale::Full | Scale::Paper => 0.5,
-        })
+        Self::new(scale.pick(0.2, 0.5))
     }
 
     /// The table of a scale factor.
-    ///
-    /// # Errors
-    /// If the factor is out of range or the rows cannot be generated.
     pub fn new(factor: f64) -> Result<Self, ExperimentError> {
-        let scale = ScaleFactor::new(factor).map_err(|e| ExperimentError::Run(e.to_string()))?;
+        let scale = ScaleFactor::new(factor).or_failed("the table")?;
+        let mut rows = Vec::new();
+        for row in lineitem_rows(scale, Part::WHOLE) {
+            rows.extend_from_slice(&row);
+        }
         Ok(Self {
-            rows: Rows::generate(scale),
+            rows: rows.into(),
             expected: reference(scale),
             scale,
         })
+    }
+
+    /// How many rows there are.
+    fn count(&self) -> usize {
+        self.rows.len() / ROW
     }
 }
 
@@ -198,9 +167,6 @@ pub struct Rack<'a> {
 
 impl<'a> Rack<'a> {
     /// A rack with `storage` storage nodes and `units` nodes with a unit each.
-    ///
-    /// # Errors
-    /// If it cannot be built.
     pub fn new(
         table: &'a Table,
         storage: usize,
@@ -231,7 +197,7 @@ impl<'a> Rack<'a> {
 
     /// The bytes of all rows.
     pub fn table_bytes(&self) -> u64 {
-        (self.table.rows.count() * ROW) as u64
+        self.table.rows.len() as u64
     }
 
     /// The node of each producer: every storage node has several.
@@ -247,12 +213,9 @@ impl<'a> Rack<'a> {
 
     /// Has all producers of a flow send their equal parts of the table. A producer with several
     /// rings divides its part equally between them.
-    ///
-    /// # Errors
-    /// If a ring is of no use.
     pub fn feed(&mut self, flow: &Flow) -> Result<(), ExperimentError> {
         let nodes = self.producers();
-        let all = 0..self.table.rows.count();
+        let all = 0..self.table.count();
         for (at, &node) in nodes.iter().enumerate() {
             let rings = flow.take_producers(at).map_err(ring)?;
             let range = part(&all, at, nodes.len());
@@ -264,19 +227,15 @@ impl<'a> Rack<'a> {
 
     /// Has a unit on `node` take from consumer `consumer` of a flow. It may come while the flow
     /// runs.
-    ///
-    /// # Errors
-    /// If the ring is of no use.
     pub fn take(
         &mut self,
         flow: &Flow,
         consumer: usize,
         node: NodeId,
         unit: UnitModel,
-        division: &Division,
     ) -> Result<(), ExperimentError> {
         let consumer = flow.take_consumer(consumer).map_err(ring)?;
-        let (taker, report) = QueryTaker::new(consumer, unit, division.unit_items, &self.problem);
+        let (taker, report) = QueryTaker::new(consumer, unit, UNIT_ITEMS, &self.problem);
         self.units.push(report);
         self.rack.spawn(node, Box::new(taker));
         Ok(())
@@ -284,36 +243,16 @@ impl<'a> Rack<'a> {
 
     /// Runs until everybody is done. At each control event that was entered with
     /// `SimulatedRack::at`, `control` may change the flow and let units come.
-    ///
-    /// # Errors
-    /// If an actor fails, nothing moves any more, or the user wishes to stop.
     pub fn run(
         mut self,
         run: &mut Run<'_>,
         control: &mut dyn FnMut(&mut Self, u64) -> Result<(), ExperimentError>,
     ) -> Result<Outcome, ExperimentError> {
-        let (mut last, mut since) = (0, self.rack.now());
-        loop {
-            let end = self.rack.run(self.rack.now() + SLICE);
-            if let Some(problem) = self.problem.borrow_mut().take() {
-                return Err(ExperimentError::Run(problem));
-            }
-            match end {
-                RunEnd::Done => break,
-                RunEnd::Control(token) => control(&mut self, token)?,
-                RunEnd::Stalled => return Err(stuck("nothing happens any more")),
-                RunEnd::Deadline => {}
-            }
-            let taken: u64 = self.units.iter().map(|unit| unit.borrow().bytes()).sum();
-            let share = taken as f64 / (self.table.rows.count() * ROW) as f64;
-            if !(run.progress)(share.min(1.0)) {
-                return Err(ExperimentError::Interrupted);
-            }
-            if taken > last {
-                (last, since) = (taken, self.rack.now());
-            } else if self.rack.now() - since > PATIENCE {
-                return Err(stuck("no row has moved for a long time"));
-            }
+        let problem = self.problem.clone();
+        let failure = || problem.borrow().clone();
+        let until = Until::Done(TIME_MAX);
+        while let RunEnd::Control(token) = drive_to_control(run, &mut self.rack, until, &failure)? {
+            control(&mut self, token)?;
         }
         Ok(self.outcome())
     }
@@ -335,7 +274,7 @@ impl<'a> Rack<'a> {
                 .map(|u| seconds(u.finished()))
                 .fold(0.0, f64::max),
             seconds_to_first: first.map(|(at, _)| seconds(*at)).fold(f64::MAX, f64::min),
-            rows: self.table.rows.count() as u64,
+            rows: self.table.count() as u64,
             is_right: answer.q1 == expected.q1 && answer.rows.lineitem == expected.rows.lineitem,
             answer,
             scale_factor: self.table.scale.get(),
@@ -346,33 +285,22 @@ impl<'a> Rack<'a> {
     }
 }
 
-fn ring(error: impl core::fmt::Display) -> ExperimentError {
-    ExperimentError::Run(format!("a ring is of no use: {error}"))
-}
-
-fn stuck(what: &str) -> ExperimentError {
-    ExperimentError::Run(format!("{what} in the simulated rack"))
-}
-
-/// Query 1 over `storage` storage nodes and some units, divided as `division` says.
-///
-/// # Errors
-/// If the rack or the flow cannot be made or the run fails.
+/// Query 1 over `storage` storage nodes and some units, divided as [`division`] has it.
 pub fn query(
     run: &mut Run<'_>,
     table: &Table,
     storage: usize,
     units: &[UnitModel],
-    division: &Division,
+    shape: FlowShape,
 ) -> Result<Outcome, ExperimentError> {
     let mut rack = Rack::new(table, storage, units.len(), run.seed)?;
     let producers = rack.producers();
     let nodes: Vec<NodeId> = (0..units.len()).map(|at| rack.unit_node(at)).collect();
-    let spec = division.spec(rack.simulated(), &producers, &nodes)?;
+    let spec = division(rack.simulated(), shape, &producers, &nodes)?;
     let flow = rack.simulated().create_flow(spec)?;
     rack.feed(&flow)?;
     for (at, (unit, &node)) in units.iter().zip(&nodes).enumerate() {
-        rack.take(&flow, at, node, unit.clone(), division)?;
+        rack.take(&flow, at, node, unit.clone())?;
     }
     rack.run(run, &mut |_, _| Ok(()))
 }

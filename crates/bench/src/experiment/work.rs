@@ -1,8 +1,10 @@
 //! A core of a testbed: what a thread's work takes, as far as it is not the tree's.
 
+use super::metered::Toll;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::rpc::{Service, Status, Writer};
 use rackweave_sim::{CacheModel, CpuModel, devices};
+use rackweave_verbs::{Completion, CompletionOpcode};
 
 /// Bytes of an entry of a tree node: key and value, or key and pointer.
 pub const TREE_ENTRY_BYTES: u64 = 16;
@@ -47,6 +49,32 @@ impl Core {
     /// An atomic operation on a word that the other cores of the server change, too.
     pub fn contended_atomic(&self) -> Duration {
         self.cpu.cache_latency + self.work(devices::ATOMIC_CYCLES)
+    }
+}
+
+/// A work request costs its building; those posted together share a doorbell. A completion costs
+/// taking it; that of a receive also the loads of what came, that of a READ also verifying and
+/// searching the tree node that came.
+impl Toll for Core {
+    fn posts(&self, requests: usize) -> Duration {
+        self.work(devices::WORK_REQUEST_CYCLES * requests as u64 + devices::DOORBELL_CYCLES)
+    }
+
+    fn receives(&self) -> Duration {
+        self.work(devices::RECEIVE_REQUEST_CYCLES)
+    }
+
+    fn takes(&self, completion: &Completion) -> Duration {
+        let bytes = u64::from(completion.length);
+        let use_of_it = match completion.opcode {
+            CompletionOpcode::Receive => self.arrived(bytes),
+            // A tree node: verified and searched.
+            CompletionOpcode::Read => {
+                self.verified(bytes) + self.searched(bytes / TREE_ENTRY_BYTES)
+            }
+            _ => Duration::ZERO,
+        };
+        self.cpu.poll_cost + use_of_it
     }
 }
 

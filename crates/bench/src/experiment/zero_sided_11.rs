@@ -8,17 +8,10 @@ mod flows;
 #[cfg(test)]
 mod tests;
 
-use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
-use flows::{Demand, History, Phase, Script};
+use super::{ExperimentError, Run};
+use crate::figure::{Axis, Drawing, Figure, Series};
+use flows::{BATCH_BYTES, History, Phase};
 use rackweave_base::{Duration, Instant};
-
-/// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "zero-sided-11",
-    about: "priorities: three flows whose weights change while they run",
-    run,
-};
 
 /// Seconds of the paper between two changes.
 const SECONDS_OF_PHASE: u64 = 5;
@@ -28,9 +21,6 @@ const WEIGHTS: [[u32; 3]; 4] = [[1, 1, 1], [1, 2, 4], [6, 3, 1], [2, 1, 2]];
 
 /// Far apart, for a note.
 const EXTREME: [u32; 3] = [1, 10, 100];
-
-/// Bytes of one transfer at most.
-const BATCH_BYTES: u32 = 64 << 10;
 
 /// What counts as kept: so far from its weight may a flow's share be.
 const KEPT: f64 = 0.02;
@@ -48,100 +38,51 @@ fn phase(weights: [u32; 3], length: Duration) -> Phase {
     }
 }
 
-fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let seed = run.seed;
-    let (second, extreme) = match run.scale {
-        Scale::Quick => (Duration::from_millis(1), Duration::from_millis(12)),
-        Scale::Full | Scale::Paper => (Duration::from_millis(4), Duration::from_millis(40)),
+/// The figure.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let millis = Duration::from_millis;
+    let (second, extreme) = run
+        .scale
+        .pick((millis(1), millis(12)), (millis(4), millis(40)));
+    let mut at = 0;
+    let mut play = |phases: Vec<Phase>, demands| {
+        at += 1;
+        flows::play(&mut run.part(at - 1, 4), phases, demands)
     };
     let length = second * SECONDS_OF_PHASE;
-    let greedy = [Demand::All; 3];
-    let script = |phases: Vec<Phase>, demands| Script {
-        phases,
-        demands,
-        batch_bytes: BATCH_BYTES,
-        seed,
-    };
-    let total = 4.0 * length.as_secs_f64() + 3.0 * extreme.as_secs_f64();
-    let mut done = 0.0;
-    let progress = &mut *run.progress;
-    let mut play = |script: Script| {
-        let lengths = script.phases.iter().map(|phase| phase.length.as_secs_f64());
-        let length: f64 = lengths.sum();
-        let history = flows::play(&script, &mut |share| {
-            progress((done + share * length) / total)
-        });
-        done += length;
-        history
-    };
-    let main = play(script(WEIGHTS.map(|w| phase(w, length)).to_vec(), greedy))?;
-    let far = play(script(vec![phase(EXTREME, extreme)], greedy))?;
+    let main = play(WEIGHTS.map(|w| phase(w, length)).to_vec(), [None; 3])?;
+    let far = play(vec![phase(EXTREME, extreme)], [None; 3])?;
     // The first flow has a tenth of the link to send and is due a half.
-    let little = Demand::BytesPerSecond(super::one_to_one::line_rate() / 10.0);
-    let modest = play(script(
-        vec![phase([4, 3, 1], extreme)],
-        [little, Demand::All, Demand::All],
-    ))?;
+    let little = Some(super::one_to_one::line_rate() / 10.0);
+    let modest = play(vec![phase([4, 3, 1], extreme)], [little, None, None])?;
     let half = Duration::from_nanos(extreme.as_nanos() / 2);
-    let freed = vec![
-        phase([8, 1, 1], half),
-        Phase {
-            weights: [None; 3],
-            length: half,
-        },
-    ];
-    let freed = play(script(freed, greedy))?;
-    Ok(figure(
-        &Measured {
-            main,
-            far,
-            modest,
-            freed,
-        },
-        second,
-        seed,
-    ))
-}
-
-/// The histories of all runs.
-struct Measured {
-    main: History,
-    far: History,
-    modest: History,
-    freed: History,
-}
-
-fn figure(measured: &Measured, second: Duration, seed: u64) -> Figure {
-    let main = &measured.main;
-    let to_paper = 1.0 / second.as_secs_f64();
-    let curve = |flow: usize| {
-        let rates = main.rates(flow, Duration::from_nanos(second.as_nanos() / 8));
-        let points = rates.into_iter();
-        points
-            .map(|(at, rate)| (at * to_paper, rate / 1e9))
-            .collect()
+    let without = Phase {
+        weights: [None; 3],
+        length: half,
     };
-    let series = (0..3).map(|flow| Series {
-        name: format!("flow {}", flow + 1),
-        points: curve(flow),
+    let freed = play(vec![phase([8, 1, 1], half), without], [None; 3])?;
+    Ok(figure(&[main, far, modest, freed], second))
+}
+
+fn figure(measured: &[History; 4], second: Duration) -> Figure {
+    let millis = second.as_nanos() / 1_000_000;
+    let mut figure = Figure::new(
+        "Three flows between two nodes, weights changing every five seconds",
+        Axis::linear("time", &format!("s, {millis} ms each here")),
+        Axis::linear("goodput", "GB/s"),
+    );
+    figure.drawing = Drawing::Areas;
+    let to_paper = 1.0 / second.as_secs_f64();
+    let window = Duration::from_nanos(second.as_nanos() / 8);
+    let series = (0..3).map(|flow| {
+        let rates = measured[0].rates(flow, window).into_iter();
+        let points = rates.map(|(at, rate)| (at * to_paper, rate / 1e9));
+        Series::new(format!("flow {}", flow + 1), points)
     });
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "Three flows between two nodes, weights changing every five seconds".into(),
-        x: Axis::linear(
-            "time",
-            &format!("s, {} ms each here", second.as_nanos() / 1_000_000),
-        ),
-        y: Axis::linear("goodput", "GB/s"),
-        drawing: Drawing::Areas,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series: series.collect(),
-        claims: claims(main),
-        notes: notes(measured, second),
-        seed,
-    }
+    figure.series = series.collect();
+    claims(&mut figure, &measured[0]);
+    figure.notes = notes(measured, second);
+    figure
 }
 
 /// From when on shares are taken: a millisecond after the change.
@@ -155,14 +96,7 @@ fn ratio(phase: &Phase) -> String {
     phase.weights.each_ref().map(weight).join(":")
 }
 
-fn claims(main: &History) -> Vec<Claim> {
-    let claim = |what: &str, paper: f64, ours: f64, unit: &str| Claim {
-        what: what.into(),
-        source: "section 7.2, figure 11".into(),
-        paper,
-        ours,
-        unit: unit.into(),
-    };
+fn claims(figure: &mut Figure, main: &History) {
     let phases = 0..main.phases.len();
     let worst = phases.clone().map(|phase| {
         let (from, to) = counted(main, phase);
@@ -180,31 +114,27 @@ fn claims(main: &History) -> Vec<Claim> {
             worst
         }
     };
-    vec![
-        claim(
-            "bandwidth follows the weights: largest deviation of a flow's share, from 1 ms after a \
-             change to the next (the paper gives no number; 2 % is our aim)",
-            KEPT * 100.0,
-            worst.fold(0.0, most) * 100.0,
-            "%",
-        ),
-        claim(
-            "swift response: time until a window of 1 ms is within 2 %, slowest change (the \
-             paper gives no number; 10 ms is our aim)",
-            SETTLED.as_secs_f64() * 1e3,
-            slowest.fold(0.0, most),
-            "ms",
-        ),
-    ]
+    let source = "section 7.2, figure 11";
+    figure.claim(
+        "bandwidth follows the weights: largest deviation of a flow's share, from 1 ms after a \
+         change to the next (the paper gives no number; 2 % is our aim)",
+        source,
+        KEPT * 100.0,
+        worst.fold(0.0, most) * 100.0,
+        "%",
+    );
+    figure.claim(
+        "swift response: time until a window of 1 ms is within 2 %, slowest change (the \
+         paper gives no number; 10 ms is our aim)",
+        source,
+        SETTLED.as_secs_f64() * 1e3,
+        slowest.fold(0.0, most),
+        "ms",
+    );
 }
 
-fn notes(measured: &Measured, second: Duration) -> Vec<String> {
-    let Measured {
-        main,
-        far,
-        modest,
-        freed,
-    } = measured;
+fn notes(measured: &[History; 4], second: Duration) -> Vec<String> {
+    let [main, far, modest, freed] = measured;
     let line_rate = super::one_to_one::line_rate();
     let shares = |history: &History, phase: usize| {
         let (from, to) = counted(history, phase);

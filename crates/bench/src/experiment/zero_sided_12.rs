@@ -3,18 +3,12 @@
 //! One producer, CPUs at both ends. Zero-sided replication always gives all consumers one order;
 //! the baseline, two-sided SENDs as in DFI, is run with and without.
 
+use super::grid::{self, Curve, Grid};
 use super::replication::{self, ITEM_BYTES, Plan, RING_BYTES};
-use super::{Experiment, ExperimentError, Run};
+use super::{ExperimentError, Run};
 use crate::baseline::two_sided::{self, Fanout};
-use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
+use crate::figure::{Axis, Drawing, Figure, PaperMark};
 use rackweave_sim::CpuReport;
-
-/// The figure.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "zero-sided-12",
-    about: "Replication 1:N with global order, against two-sided SENDs with and without order",
-    run,
-};
 
 /// The most consumers.
 const CONSUMERS_MAX: u32 = 4;
@@ -47,62 +41,28 @@ struct Point {
     /// Bytes per second of the slowest consumer and of the fastest.
     slowest: f64,
     fastest: f64,
-    same_order: bool,
     /// Cores that communicate, of the producer and of the busiest consumer.
     communication: [f64; 2],
 }
 
-/// Runs the figure.
-///
-/// # Errors
-/// If a run fails, or consumers saw orders that they should not.
+/// The figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let total = (SYSTEMS.len() as u32 * CONSUMERS_MAX) as f64;
-    let mut points: Vec<Vec<Point>> = Vec::new();
-    for (at, (system, name)) in SYSTEMS.into_iter().enumerate() {
-        let mut row = Vec::new();
-        for consumers in 1..=CONSUMERS_MAX {
-            let done = (at as u32 * CONSUMERS_MAX + consumers - 1) as f64;
-            let point = measure(run, system, consumers, done / total, total)
-                .map_err(|error| error.with(format!("{name}, 1:{consumers}")))?;
-            row.push(point);
-        }
-        points.push(row);
-    }
-    Ok(figure(run.seed, &points))
+    let consumers: Vec<u32> = (1..=CONSUMERS_MAX).collect();
+    Ok(figure(
+        &Grid::new(&SYSTEMS, &consumers).measure(run, measure)?,
+    ))
 }
 
-fn measure(
-    run: &mut Run<'_>,
-    system: System,
-    consumers: u32,
-    done: f64,
-    total: f64,
-) -> Result<Point, ExperimentError> {
-    let progress = &mut |share| (run.progress)(done + share / total);
-    if !progress(0.0) {
-        return Err(ExperimentError::Interrupted);
-    }
-    let point = match system {
+fn measure(run: &mut Run<'_>, system: System, consumers: u32) -> Result<Point, ExperimentError> {
+    let (rates, same_order, cpus, seconds) = match system {
         System::ZeroSided => {
             let plan = Plan {
                 cores: CORES,
                 ..Plan::new(1, consumers, run.scale)
             };
-            let (scale, seed) = (run.scale, run.seed);
-            let mut part = Run {
-                scale,
-                seed,
-                progress,
-            };
-            let outcome = replication::measure(&mut part, &plan, replication::replicated)?;
-            let cpus = (&outcome.producer_cpus, &outcome.consumer_cpus);
-            point(
-                &outcome.consumers,
-                outcome.same_order,
-                cpus,
-                outcome.seconds,
-            )
+            let seen = replication::measure(run, &plan)?;
+            let cpus = [seen.producer_cpus, seen.consumer_cpus];
+            (seen.consumers, seen.same_order, cpus, seen.seconds)
         }
         System::TwoSided { fanout, ordered } => {
             let plan = two_sided::Plan {
@@ -111,104 +71,55 @@ fn measure(
                 ..two_sided::Plan::new(consumers, ordered, run.scale)
             };
             let failed = |error: two_sided::TwoSidedError| ExperimentError::Run(error.to_string());
-            let outcome = two_sided::run(&plan, run.seed).map_err(failed)?;
-            let cpus = (&outcome.producers, &outcome.consumers);
-            point(&outcome.goodput, outcome.same_order, cpus, outcome.seconds)
+            let seen = two_sided::run(&plan, run.seed).map_err(failed)?;
+            let cpus = [seen.producers, seen.consumers];
+            (seen.goodput, seen.same_order, cpus, seen.seconds)
         }
     };
-    if !point.same_order {
+    if !same_order {
         return Err(ExperimentError::Run("consumers saw two orders".into()));
     }
-    Ok(point)
-}
-
-fn point(
-    rates: &[f64],
-    same_order: bool,
-    cpus: (&Vec<CpuReport>, &Vec<CpuReport>),
-    seconds: f64,
-) -> Point {
-    let busiest = |cpus: &Vec<CpuReport>| {
-        let shares = cpus
-            .iter()
-            .map(|cpu| cpu.communication.as_secs_f64() / seconds);
-        shares.fold(0.0, f64::max)
-    };
-    Point {
+    let share = |cpu: &CpuReport| cpu.communication.as_secs_f64() / seconds;
+    Ok(Point {
         slowest: rates.iter().copied().fold(f64::INFINITY, f64::min),
         fastest: rates.iter().copied().fold(0.0, f64::max),
-        same_order,
-        communication: [busiest(cpus.0), busiest(cpus.1)],
-    }
+        communication: cpus.map(|cpus| cpus.iter().map(share).fold(0.0, f64::max)),
+    })
 }
 
-fn figure(seed: u64, points: &[Vec<Point>]) -> Figure {
-    let series = SYSTEMS.iter().zip(points).map(|((_, name), row)| Series {
-        name: (*name).into(),
-        points: (1..)
-            .zip(row)
-            .map(|(n, point)| (f64::from(n), point.slowest * 1e-9))
-            .collect(),
-    });
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "Replication to N consumers".into(),
-        x: Axis::linear("consumers", ""),
-        y: Axis::linear("bandwidth of a consumer", "GB/s"),
-        drawing: Drawing::Bars,
-        y_per_panel: false,
-        // "Nearly" what the link carries.
-        paper: vec![PaperMark::level(replication::link_rate() / 1e9)],
-        x_names: (1..=CONSUMERS_MAX).map(|n| format!("1:{n}")).collect(),
-        series: series.collect(),
-        claims: claims(points),
-        notes: notes(points),
-        seed,
-    }
-}
-
-fn claims(points: &[Vec<Point>]) -> Vec<Claim> {
-    let [zero_sided, others @ ..] = points else {
-        return Vec::new();
-    };
-    let claim = |what: String, ours: f64| Claim {
-        what,
-        source: "section 7.2, figure 12".into(),
-        paper: 1.0,
-        ours,
-        unit: "x".into(),
-    };
-    let worst = zero_sided
-        .iter()
-        .map(|point| point.slowest)
+fn figure(curves: &[Curve<System, u32, Point>]) -> Figure {
+    let mut figure = Figure::new(
+        "Replication to N consumers",
+        Axis::linear("consumers", ""),
+        Axis::linear("bandwidth of a consumer", "GB/s"),
+    );
+    figure.drawing = Drawing::Bars;
+    // "Nearly" what the link carries.
+    figure.paper = vec![PaperMark::level(replication::link_rate() / 1e9)];
+    figure.x_names = (1..=CONSUMERS_MAX).map(|n| format!("1:{n}")).collect();
+    figure.series = grid::series(curves, f64::from, |point| point.slowest * 1e-9);
+    let source = "section 7.2, figure 12";
+    let points = curves[0].points.iter();
+    let worst = points
+        .map(|(_, point)| point.slowest)
         .fold(f64::INFINITY, f64::min);
-    let mut claims = vec![claim(
-        "zero-sided over the link's payload rate, slowest consumer of all runs (paper: nearly)"
-            .into(),
+    figure.claim(
+        "zero-sided over the link's payload rate, slowest consumer of all runs (paper: nearly)",
+        source,
+        1.0,
         worst / replication::link_rate(),
-    )];
-    for ((_, name), row) in SYSTEMS[1..].iter().zip(others) {
-        let gains = zero_sided.iter().zip(row);
-        let least = gains
-            .map(|(own, other)| own.slowest / other.slowest)
-            .fold(f64::INFINITY, f64::min);
-        claims.push(claim(
-            format!("zero-sided over {name}, least gain (paper: at least)"),
-            least,
-        ));
+        "x",
+    );
+    for other in &curves[1..] {
+        let gains = curves[0].points.iter().zip(&other.points);
+        let gains = gains.map(|((_, own), (_, other))| own.slowest / other.slowest);
+        let what = format!(
+            "zero-sided over {}, least gain (paper: at least)",
+            other.name
+        );
+        figure.claim(what, source, 1.0, gains.fold(f64::INFINITY, f64::min), "x");
     }
-    claims
-}
-
-fn notes(points: &[Vec<Point>]) -> Vec<String> {
-    let per_n = |row: &[Point], of: &dyn Fn(&Point) -> f64, digits: usize| -> String {
-        let texts: Vec<String> = row
-            .iter()
-            .map(|point| format!("{:.digits$}", of(point)))
-            .collect();
-        texts.join(", ")
-    };
-    let mut notes = vec![
+    figure.notes = vec![
         format!(
             "The link carries {:.2} GB/s of payload in packets of 4096 bytes (12.50 GB/s with all \
              headers). Bars are the slowest consumer of each run.",
@@ -234,33 +145,35 @@ fn notes(points: &[Vec<Point>]) -> Vec<String> {
          order; with one producer that holds without a sequencer too."
             .into(),
     ];
-    for ((_, name), row) in SYSTEMS.iter().zip(points) {
-        notes.push(format!(
-            "{name}: cores that communicate, producer {}; busiest consumer {} (for 1:1 to 1:4); \
+    for curve in curves {
+        let each = |of: &dyn Fn(&Point) -> f64| {
+            let points = curve.points.iter();
+            let texts: Vec<String> = points
+                .map(|(_, point)| format!("{:.2}", of(point)))
+                .collect();
+            texts.join(", ")
+        };
+        figure.note(format!(
+            "{}: cores that communicate, producer {}; busiest consumer {} (for 1:1 to 1:4); \
              fastest consumer {} GB/s.",
-            per_n(row, &|point| point.communication[0], 2),
-            per_n(row, &|point| point.communication[1], 2),
-            per_n(row, &|point| point.fastest * 1e-9, 2),
+            curve.name,
+            each(&|point| point.communication[0]),
+            each(&|point| point.communication[1]),
+            each(&|point| point.fastest * 1e-9),
         ));
     }
-    notes
+    figure
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Scale;
     use super::*;
 
     #[test]
     fn all_systems_replicate_and_only_sends_cost_cores() {
-        let mut run = Run {
-            scale: Scale::Quick,
-            seed: 3,
-            progress: &mut |_| true,
-        };
+        let mut run = Run::quick(3);
         for (system, name) in SYSTEMS {
-            let point = measure(&mut run, system, 2, 0.0, 1.0).unwrap();
-            assert!(point.same_order, "{name}");
+            let point = measure(&mut run, system, 2).unwrap();
             assert!(
                 point.slowest > 1e9 && point.fastest < 12.5e9,
                 "{name}: {} to {}",

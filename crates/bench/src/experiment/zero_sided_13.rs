@@ -5,18 +5,12 @@
 //! consumers.
 
 use super::replication::link_rate;
-use super::units::{BALANCED, FEEDERS_PER_NODE, ITEM_SIZE, Outcome, Rack, Table};
-use super::{Experiment, ExperimentError, Run};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use super::units::{FEEDERS_PER_NODE, ITEM_SIZE, Outcome, RING_BYTES, Rack, Table, division};
+use super::{ExperimentError, Run};
+use crate::figure::{Axis, Drawing, Figure, Series};
 use rackweave_base::{Duration, Instant};
+use rackweave_controller::FlowShape;
 use rackweave_sim::UnitModel;
-
-/// The figure.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "zero-sided-13",
-    about: "Elasticity: TPC-H query 1 while GPUs join and leave",
-    run,
-};
 
 /// Storage nodes, and GPUs at most. Source: zero-sided, figure 13 (4:N).
 const STORAGE_NODES: usize = 4;
@@ -28,14 +22,11 @@ const PHASES: usize = 2 * UNITS_MAX - 1;
 /// Slices of a phase in the plot.
 const SLICES: u64 = 6;
 
-/// Runs the figure.
-///
-/// # Errors
-/// If the run fails or the query's answer is wrong.
+/// The figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let table = Table::for_scale(run.scale)?;
     let (outcome, phase) = measure(run, &table)?;
-    Ok(figure(run.seed, &outcome, phase))
+    Ok(figure(&outcome, phase))
 }
 
 /// Runs the query; how it went, and how long each phase but the last took.
@@ -49,16 +40,16 @@ fn measure(run: &mut Run<'_>, table: &Table) -> Result<(Outcome, Duration), Expe
         rack.simulated().at(Instant::ZERO + phase * token, token);
     }
     let (from, to) = (rack.producers(), [rack.unit_node(0)]);
-    let spec = BALANCED.spec(rack.simulated(), &from, &to)?;
+    let spec = division(rack.simulated(), FlowShape::Balance, &from, &to)?;
     let mut flow = rack.simulated().create_flow(spec)?;
     rack.feed(&flow)?;
-    rack.take(&flow, 0, to[0], UnitModel::gpu_v100(), &BALANCED)?;
+    rack.take(&flow, 0, to[0], UnitModel::gpu_v100())?;
     let mut change = |rack: &mut Rack<'_>, token: u64| -> Result<(), ExperimentError> {
         let at = token as usize;
         if at < UNITS_MAX {
             let node = rack.unit_node(at);
             let index = flow.add_consumer(node)?;
-            return rack.take(&flow, index, node, UnitModel::gpu_v100(), &BALANCED);
+            return rack.take(&flow, index, node, UnitModel::gpu_v100());
         }
         // Those that came last go first; consumers have the numbers of their coming.
         let index = PHASES - at;
@@ -88,56 +79,38 @@ fn phases(outcome: &Outcome, phase: Duration) -> Vec<f64> {
         .collect()
 }
 
-fn figure(seed: u64, outcome: &Outcome, phase: Duration) -> Figure {
+fn figure(outcome: &Outcome, phase: Duration) -> Figure {
+    let mut figure = Figure::new(
+        "Elasticity: TPC-H query 1 on 1 to 4 to 1 GPUs",
+        Axis::linear("time", "ms"),
+        Axis::linear("bandwidth of the consumers", "GB/s"),
+    );
+    figure.drawing = Drawing::Areas;
     let slice = Duration::from_nanos(phase.as_nanos() / SLICES);
     let end = Instant::ZERO + Duration::from_nanos((outcome.seconds * 1e9) as u64);
-    let series = outcome.units.iter().zip(1..).map(|(unit, number)| Series {
-        name: format!("GPU {number}"),
-        points: unit
-            .rates(slice, end)
-            .into_iter()
-            .map(|(at, rate)| (at * 1e3, rate * 1e-9))
-            .collect(),
+    let series = outcome.units.iter().zip(1..).map(|(unit, number)| {
+        let rates = unit.rates(slice, end).into_iter();
+        let points = rates.map(|(at, rate)| (at * 1e3, rate * 1e-9));
+        Series::new(format!("GPU {number}"), points)
     });
+    figure.series = series.collect();
     let rates = phases(outcome, phase);
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "Elasticity: TPC-H query 1 on 1 to 4 to 1 GPUs".into(),
-        x: Axis::linear("time", "ms"),
-        y: Axis::linear("bandwidth of the consumers", "GB/s"),
-        drawing: Drawing::Areas,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series: series.collect(),
-        claims: claims(outcome, &rates),
-        notes: notes(outcome, phase, &rates),
-        seed,
-    }
-}
-
-fn claims(outcome: &Outcome, rates: &[f64]) -> Vec<Claim> {
-    let claim = |what: &str, paper: f64, ours: f64, unit: &str| Claim {
-        what: what.into(),
-        source: "section 7.2, figure 13".into(),
-        paper,
-        ours,
-        unit: unit.into(),
-    };
-    vec![
-        claim(
-            "bandwidth with four consumers over that with one (paper: scales up)",
-            4.0,
-            rates[UNITS_MAX - 1] / rates[0],
-            "x",
-        ),
-        claim(
-            "time that storage cores spend on communication",
-            0.0,
-            outcome.storage_communication.as_secs_f64(),
-            "s",
-        ),
-    ]
+    figure.claim(
+        "bandwidth with four consumers over that with one (paper: scales up)",
+        "section 7.2, figure 13",
+        4.0,
+        rates[UNITS_MAX - 1] / rates[0],
+        "x",
+    );
+    figure.claim(
+        "time that storage cores spend on communication",
+        "section 7.2, figure 13",
+        0.0,
+        outcome.storage_communication.as_secs_f64(),
+        "s",
+    );
+    figure.notes = notes(outcome, phase, &rates);
+    figure
 }
 
 fn notes(outcome: &Outcome, phase: Duration, rates: &[f64]) -> Vec<String> {
@@ -169,8 +142,8 @@ fn notes(outcome: &Outcome, phase: Duration, rates: &[f64]) -> Vec<String> {
             "Items of {} KiB, rings of {} KiB at producers and {} KiB at consumers, polled every \
              5 us.",
             ITEM_SIZE >> 10,
-            BALANCED.ring_bytes[0] >> 10,
-            BALANCED.ring_bytes[1] >> 10
+            RING_BYTES >> 10,
+            RING_BYTES >> 10
         ),
         format!(
             "GB/s in the phases of 1, 2, 3, 4, 3, 2, 1 consumers: {}. A consumer's link carries \
@@ -189,17 +162,12 @@ fn notes(outcome: &Outcome, phase: Duration, rates: &[f64]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Scale;
     use super::*;
 
     #[test]
     fn units_come_and_go_and_producers_do_nothing() {
         let table = Table::new(0.1).unwrap();
-        let mut run = Run {
-            scale: Scale::Quick,
-            seed: 6,
-            progress: &mut |_| true,
-        };
+        let mut run = Run::quick(6);
         let (outcome, phase) = measure(&mut run, &table).unwrap();
         assert!(outcome.is_right);
         assert_eq!(outcome.storage_communication, Duration::ZERO);

@@ -2,16 +2,10 @@
 //!
 //! One to four producers, each on a node of its own, and four consumers that get everything.
 
+use super::grid::Grid;
 use super::replication::{self, ITEM_BYTES, Outcome, Plan};
-use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
-
-/// The figure.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "zero-sided-14",
-    about: "Fairness between one to four producers that replicate to four consumers",
-    run,
-};
+use super::{ExperimentError, Run, Scale};
+use crate::figure::{Axis, Drawing, Figure, PaperMark, Series};
 
 /// The most producers, and the consumers.
 const PRODUCERS_MAX: u32 = 4;
@@ -27,24 +21,20 @@ const LARGE_ITEM: u32 = 512 << 10;
 /// Items of a ring.
 const RING_ITEMS: u32 = 32;
 
-/// Runs the figure.
-///
-/// # Errors
-/// If a run fails or consumers saw different orders.
+/// The figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let mut all = [Vec::new(), Vec::new()];
-    for (at, outcomes) in all.iter_mut().enumerate() {
-        for producers in 1..=PRODUCERS_MAX {
-            let done = (at as u32 * PRODUCERS_MAX + producers - 1) as f64;
-            let make = [large_items, small_items][at];
-            let plan = make(producers, run.scale);
-            let outcome = measure(run, &plan, done / f64::from(2 * PRODUCERS_MAX))
-                .map_err(|error| error.with(format!("{producers}:{CONSUMERS}")))?;
-            outcomes.push(outcome);
-        }
-    }
-    let [large, small] = all;
-    Ok(figure(run.seed, &large, &small))
+    let producers: Vec<u32> = (1..=PRODUCERS_MAX).collect();
+    let items: [(fn(u32, Scale) -> Plan, &str); 2] =
+        [(large_items, "large items"), (small_items, "small items")];
+    let curves = Grid::new(&items, &producers).measure(run, |run, plan, producers| {
+        let plan = plan(producers, run.scale);
+        measure(run, &plan)
+    })?;
+    let outcomes = |at: usize| -> Vec<Outcome> {
+        let points = curves[at].points.iter();
+        points.map(|(_, outcome)| outcome.clone()).collect()
+    };
+    Ok(figure(&outcomes(0), &outcomes(1)))
 }
 
 /// What the figure shows: every transfer is one item, so that all are equal.
@@ -53,10 +43,7 @@ fn large_items(producers: u32, scale: Scale) -> Plan {
         item_bytes: LARGE_ITEM,
         ring_bytes: RING_ITEMS * LARGE_ITEM,
         batch_bytes: LARGE_ITEM,
-        items: match scale {
-            Scale::Quick => 40,
-            Scale::Full | Scale::Paper => 300,
-        },
+        items: scale.pick(40, 300),
         ..small_items(producers, scale)
     }
 }
@@ -71,15 +58,8 @@ fn small_items(producers: u32, scale: Scale) -> Plan {
     }
 }
 
-fn measure(run: &mut Run<'_>, plan: &Plan, done: f64) -> Result<Outcome, ExperimentError> {
-    let progress = &mut |share| (run.progress)(done + share / f64::from(2 * PRODUCERS_MAX));
-    let (scale, seed) = (run.scale, run.seed);
-    let mut part = Run {
-        scale,
-        seed,
-        progress,
-    };
-    let outcome = replication::measure(&mut part, plan, replication::replicated)?;
+fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Outcome, ExperimentError> {
+    let outcome = replication::measure(run, plan)?;
     if !outcome.same_order {
         return Err(ExperimentError::Run("consumers saw two orders".into()));
     }
@@ -93,70 +73,54 @@ fn spread(rates: &[f64]) -> f64 {
     deviations.fold(0.0, f64::max)
 }
 
-fn figure(seed: u64, outcomes: &[Outcome], small: &[Outcome]) -> Figure {
+fn figure(outcomes: &[Outcome], small: &[Outcome]) -> Figure {
+    let mut figure = Figure::new(
+        "Replication by 1 to 4 producers to 4 consumers",
+        Axis::linear("producers", ""),
+        Axis::linear("bandwidth", "GB/s"),
+    );
+    figure.drawing = Drawing::Bars;
+    let line = replication::link_rate() / 1e9;
+    figure.paper = vec![PaperMark::level_in("per consumer", line)];
+    figure.x_names = (1..=PRODUCERS_MAX).map(|n| n.to_string()).collect();
     let bars = |panel: &str, letter: &str, index: usize, of: &dyn Fn(&Outcome) -> Vec<f64>| {
         let points = (1..).zip(outcomes);
-        Series {
-            name: format!("{panel} | {letter}{}", index + 1),
-            points: points
-                .filter_map(|(n, outcome)| Some((f64::from(n), of(outcome).get(index)? * 1e-9)))
-                .collect(),
-        }
+        let points =
+            points.filter_map(|(n, outcome)| Some((f64::from(n), of(outcome).get(index)? * 1e-9)));
+        Series::new(format!("{panel} | {letter}{}", index + 1), points)
     };
     let producers = (0..PRODUCERS_MAX as usize)
         .map(|index| bars("per producer", "P", index, &|one| one.producers.clone()));
     let consumers = (0..CONSUMERS as usize)
         .map(|index| bars("per consumer", "C", index, &|one| one.consumers.clone()));
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "Replication by 1 to 4 producers to 4 consumers".into(),
-        x: Axis::linear("producers", ""),
-        y: Axis::linear("bandwidth", "GB/s"),
-        drawing: Drawing::Bars,
-        y_per_panel: false,
-        paper: vec![PaperMark::level_in(
-            "per consumer",
-            replication::link_rate() / 1e9,
-        )],
-        x_names: (1..=PRODUCERS_MAX).map(|n| n.to_string()).collect(),
-        series: producers.chain(consumers).collect(),
-        claims: claims(outcomes),
-        notes: notes(outcomes, small),
-        seed,
-    }
-}
-
-fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
-    let claim = |what: &str, paper: f64, ours: f64, unit: &str| Claim {
-        what: what.into(),
-        source: "section 7.2, figure 14".into(),
-        paper,
-        ours,
-        unit: unit.into(),
-    };
+    figure.series = producers.chain(consumers).collect();
     let worst = |of: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(of).fold(0.0, f64::max);
     let slowest = |one: &Outcome| one.consumers.iter().copied().fold(f64::INFINITY, f64::min);
     let least = outcomes.iter().map(slowest).fold(f64::INFINITY, f64::min);
-    vec![
-        claim(
-            "a producer's share off the mean of all, at most (paper: barely noticeable)",
-            0.0,
-            worst(&|one| spread(&one.producers)) * 100.0,
-            "%",
-        ),
-        claim(
-            "a consumer's bandwidth off the mean of all, at most (paper: fair)",
-            0.0,
-            worst(&|one| spread(&one.consumers)) * 100.0,
-            "%",
-        ),
-        claim(
-            "slowest consumer over the link's payload rate (paper: the available bandwidth)",
-            1.0,
-            least / replication::link_rate(),
-            "x",
-        ),
-    ]
+    let source = "section 7.2, figure 14";
+    figure.claim(
+        "a producer's share off the mean of all, at most (paper: barely noticeable)",
+        source,
+        0.0,
+        worst(&|one| spread(&one.producers)) * 100.0,
+        "%",
+    );
+    figure.claim(
+        "a consumer's bandwidth off the mean of all, at most (paper: fair)",
+        source,
+        0.0,
+        worst(&|one| spread(&one.consumers)) * 100.0,
+        "%",
+    );
+    figure.claim(
+        "slowest consumer over the link's payload rate (paper: the available bandwidth)",
+        source,
+        1.0,
+        least / replication::link_rate(),
+        "x",
+    );
+    figure.notes = notes(outcomes, small);
+    figure
 }
 
 fn notes(outcomes: &[Outcome], small: &[Outcome]) -> Vec<String> {
@@ -203,21 +167,16 @@ fn notes(outcomes: &[Outcome], small: &[Outcome]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Scale;
     use super::*;
 
     #[test]
     fn producers_get_the_same() {
-        let mut run = Run {
-            scale: Scale::Quick,
-            seed: 4,
-            progress: &mut |_| true,
-        };
+        let mut run = Run::quick(4);
         let plan = Plan {
             items: 40,
             ..large_items(3, Scale::Quick)
         };
-        let outcome = measure(&mut run, &plan, 0.0).unwrap();
+        let outcome = measure(&mut run, &plan).unwrap();
         assert_eq!(outcome.producers.len(), 3);
         assert_eq!(outcome.consumers.len(), CONSUMERS as usize);
         assert!(spread(&outcome.producers) < 0.01, "{outcome:?}");

@@ -4,25 +4,20 @@
 //! nodes, four buffers each, where they are joined while they come in. Either the switch takes the
 //! tuples out of rings, or the cores also drive the shuffle, with as many cores or twice as many.
 
-use super::shuffle::{self, FlowShape, Traffic};
-use super::zero_sided_9::{SEGMENT_BYTES, SEGMENTS};
-use super::{Experiment, ExperimentError, Run, Scale};
-use crate::baseline::cpu_shuffle::{self, Shape};
+use super::grid::{self, Curve, Grid};
+use super::one_to_one::ring;
+use super::shuffle::{self, FlowShape, Seen};
+use super::zero_sided_9::{FLOW, SEGMENT_BYTES, cpu_driven};
+use super::{ExperimentError, Run};
+use crate::baseline::cpu_shuffle;
 use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
 use crate::baseline::join::{JoinLedger, Joined, Joiner, Scanner, TUPLE_BYTES, Tables};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use crate::figure::{Axis, Drawing, Figure};
 use core::cell::RefCell;
 use rackweave_base::NodeId;
-use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner};
+use rackweave_endpoint::flow::Partitioner;
 use rackweave_rack::{Flow, SimulatedRack};
 use std::rc::Rc;
-
-/// The figure.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "zero-sided-15",
-    about: "distributed join on GPUs, against a CPU-driven shuffle with 4 and 8 cores per node",
-    run,
-};
 
 /// The paper's tables.
 const BUILD_TUPLES: u64 = 10_000_000;
@@ -31,21 +26,13 @@ const PROBE_TUPLES: u64 = 10_000_000_000;
 /// Buffers of a node's GPU.
 const JOINERS: usize = 4;
 
-/// Rings of the flow of the probe side, as in figure 9.
-const PROBE_FLOW: FlowShape = FlowShape {
-    item_bytes: (SEGMENT_BYTES + ITEM_HEADER) as u32,
-    producer_slots: SEGMENTS,
-    consumer_slots: 128,
-    batch_bytes: 64 << 10,
-    transfers: 4,
-};
-
-/// Rings of the flow of the build side, a thousandth of the bytes.
+/// Rings of the flow of the build side, a thousandth of the bytes. Those of the probe side are as
+/// in figure 9.
 const BUILD_FLOW: FlowShape = FlowShape {
     producer_slots: 4,
     consumer_slots: 32,
     transfers: 1,
-    ..PROBE_FLOW
+    ..FLOW
 };
 
 /// Who moves the bytes, with how many cores of a node.
@@ -61,56 +48,29 @@ const SYSTEMS: [(System, &str); 3] = [
     (System::CpuDriven { cores: 8 }, "CPU-driven, 8 cores"),
 ];
 
-/// What one run gave.
-struct Point {
-    tuples_per_second: f64,
-    traffic: Traffic,
-}
-
-impl System {
-    fn cores(self) -> usize {
-        match self {
-            System::ZeroSided => 4,
-            System::CpuDriven { cores } => cores,
-        }
-    }
-}
-
-/// Runs the figure.
-///
-/// # Errors
-/// If a run fails or gives a wrong result.
+/// The figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let (scale, nodes): (u64, &[usize]) = match run.scale {
-        Scale::Quick => (1000, &[1, 4]),
-        Scale::Full | Scale::Paper => (200, &[1, 2, 3, 4]),
-    };
+    let (scale, nodes): (u64, &[usize]) = run.scale.pick((1000, &[1, 4]), (200, &[1, 2, 3, 4]));
     let tables = Tables {
         build: BUILD_TUPLES / scale,
         probe: PROBE_TUPLES / scale,
     };
     let expected = tables.expected();
-    let mut series: Vec<Series> = Vec::new();
-    let mut drops = Vec::new();
-    for (system, name) in SYSTEMS {
-        let mut points = Vec::new();
-        for (at, &count) in nodes.iter().enumerate() {
-            let done = series.len() * nodes.len() + at;
-            let share = done as f64 / (nodes.len() * SYSTEMS.len()) as f64;
-            let point = measure(run, system, count, (tables, expected), share)?;
-            points.push((count as f64, point.tuples_per_second / 1e6));
-            if point.traffic.drops > 0 {
-                drops.push(format!("{name}, {count} nodes: {}", point.traffic.drops));
-            }
-        }
-        let name = name.to_string();
-        series.push(Series { name, points });
-    }
-    Ok(figure(run.seed, series, scale, tables, &drops))
+    let curves = Grid::new(&SYSTEMS, nodes).measure(run, |run, system, nodes| {
+        measure(run, system, nodes, (tables, expected))
+    })?;
+    Ok(figure(&curves, scale, tables))
 }
 
-fn figure(seed: u64, series: Vec<Series>, scale: u64, tables: Tables, drops: &[String]) -> Figure {
-    let mut notes = vec![
+fn figure(curves: &[Curve<System, usize, Seen>], scale: u64, tables: Tables) -> Figure {
+    let mut figure = Figure::new(
+        "Distributed join",
+        Axis::linear("nodes", ""),
+        Axis::linear("throughput", "million tuples/s"),
+    );
+    figure.drawing = Drawing::Bars;
+    figure.series = grid::series(curves, |nodes| nodes as f64, |seen| seen.rate);
+    figure.notes = vec![
         format!(
             "tables of {} and {} tuples, the paper's divided by {scale}; the time is that of both \
              sides; the number of matches and a sum over all of them are those of a direct \
@@ -130,61 +90,30 @@ fn figure(seed: u64, series: Vec<Series>, scale: u64, tables: Tables, drops: &[S
          a plot only, its text claims near-linear speed-up and parity of 4 with 8 cores"
             .into(),
     ];
-    notes.push(match drops {
-        [] => "no packet was dropped".into(),
-        _ => format!(
-            "packets dropped in front of full ports: {}",
-            drops.join("; ")
-        ),
-    });
-    Figure {
-        name: "zero-sided-15".into(),
-        title: "Distributed join".into(),
-        x: Axis::linear("nodes", ""),
-        y: Axis::linear("throughput", "million tuples/s"),
-        drawing: Drawing::Bars,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        claims: claims(&series),
-        series,
-        notes,
-        seed,
-    }
-}
-
-fn claims(series: &[Series]) -> Vec<Claim> {
-    let [zero_sided, four, eight] = series else {
-        return Vec::new();
+    figure.note(shuffle::dropped(curves, |nodes, lost| {
+        format!("{nodes} nodes: {}", lost.drops)
+    }));
+    let at = |curve: usize, nodes| curves[curve].value(nodes, |seen| seen.rate);
+    let (own, four, eight) = (at(0, 4), at(1, 4), at(2, 4));
+    let mut claim = |what, paper, ours| {
+        figure.claim(what, "section 7.2, figure 15", paper, ours, "x");
     };
-    let ends = |series: &Series| Some((series.points.first()?.1, series.points.last()?.1));
-    let (Some(own), Some(four), Some(eight)) = (ends(zero_sided), ends(four), ends(eight)) else {
-        return Vec::new();
-    };
-    let claim = |what: &str, paper: f64, ours: f64| Claim {
-        what: what.into(),
-        source: "section 7.2, figure 15".into(),
-        paper,
-        ours,
-        unit: "x".into(),
-    };
-    vec![
-        claim(
-            "zero-sided, 4 nodes over 1 (near-linear)",
-            4.0,
-            own.1 / own.0,
-        ),
-        claim(
-            "4 nodes: zero-sided, 4 cores over CPU-driven, 8 cores (on par)",
-            1.0,
-            own.1 / eight.1,
-        ),
-        claim(
-            "4 nodes: zero-sided over CPU-driven, 4 cores each (paper: at least)",
-            1.0,
-            own.1 / four.1,
-        ),
-    ]
+    claim(
+        "zero-sided, 4 nodes over 1 (near-linear)",
+        4.0,
+        own / at(0, 1),
+    );
+    claim(
+        "4 nodes: zero-sided, 4 cores over CPU-driven, 8 cores (on par)",
+        1.0,
+        own / eight,
+    );
+    claim(
+        "4 nodes: zero-sided over CPU-driven, 4 cores each (paper: at least)",
+        1.0,
+        own / four,
+    );
+    figure
 }
 
 fn measure(
@@ -192,70 +121,61 @@ fn measure(
     system: System,
     nodes: usize,
     (tables, expected): (Tables, Joined),
-    share: f64,
-) -> Result<Point, ExperimentError> {
+) -> Result<Seen, ExperimentError> {
     let mut rack = shuffle::rack(nodes, run.seed)?;
     let ledger = Rc::new(RefCell::new(JoinLedger::default()));
-    let stage = Stage {
-        producers: shuffle::threads(nodes, system.cores()),
+    let cores = match system {
+        System::ZeroSided => 4,
+        System::CpuDriven { cores } => cores,
+    };
+    let join = Join {
+        producers: shuffle::threads(nodes, cores),
         consumers: shuffle::threads(nodes, JOINERS),
         tables,
         ledger: ledger.clone(),
     };
-    let _flows = stage.spawn(&mut rack, system)?;
+    let _flows = match system {
+        System::ZeroSided => join.spawn_zero_sided(&mut rack)?,
+        System::CpuDriven { .. } => join.spawn_cpu_driven(&mut rack)?,
+    };
     let start = rack.now();
-    let failure = || ledger.borrow().run.failure.clone();
-    shuffle::drive(&mut rack, run, share, &failure)?;
+    shuffle::finish(run, &mut rack, &|| ledger.borrow().run.failure.clone())?;
     let ledger = ledger.borrow();
     let seen = (ledger.built, ledger.wrong, ledger.joined);
     shuffle::verify("the join", seen, (tables.build, 0, expected))?;
     let time = ledger.run.finished_at.since(start).as_secs_f64().max(1e-9);
-    Ok(Point {
-        tuples_per_second: (tables.build + tables.probe) as f64 / time,
+    Ok(Seen {
+        rate: (tables.build + tables.probe) as f64 / time / 1e6,
         traffic: shuffle::traffic(&rack),
     })
 }
 
 /// Who takes part in a join.
-struct Stage {
+struct Join {
     producers: Vec<NodeId>,
     consumers: Vec<NodeId>,
     tables: Tables,
     ledger: Rc<RefCell<JoinLedger>>,
 }
 
-impl Stage {
-    /// The flows have to be kept as long as the run takes.
-    fn spawn(
-        &self,
-        rack: &mut SimulatedRack,
-        system: System,
-    ) -> Result<Vec<Flow>, ExperimentError> {
-        match system {
-            System::ZeroSided => self.spawn_zero_sided(rack),
-            System::CpuDriven { .. } => {
-                let shape = Shape {
-                    segment_bytes: SEGMENT_BYTES,
-                    segments: SEGMENTS,
-                    source_segments: SEGMENTS / 4,
-                    tuple_size: TUPLE_BYTES,
-                };
-                let (senders, receivers) =
-                    cpu_shuffle::mesh(rack, &self.producers, &self.consumers, shape)?;
-                for (own, sender) in senders.into_iter().enumerate() {
-                    self.spawn_scanner(rack, own, sender);
-                }
-                for (own, receiver) in receivers.into_iter().enumerate() {
-                    self.spawn_joiner(rack, own, receiver);
-                }
-                Ok(Vec::new())
-            }
+impl Join {
+    fn spawn_cpu_driven(&self, rack: &mut SimulatedRack) -> Result<Vec<Flow>, ExperimentError> {
+        let shape = cpu_driven(TUPLE_BYTES);
+        let (senders, receivers) =
+            cpu_shuffle::mesh(rack, &self.producers, &self.consumers, shape)?;
+        for (own, sender) in senders.into_iter().enumerate() {
+            self.spawn_scanner(rack, own, sender);
         }
+        for (own, receiver) in receivers.into_iter().enumerate() {
+            self.spawn_joiner(rack, own, receiver);
+        }
+        Ok(Vec::new())
     }
 
+    /// The flows have to be kept as long as the run takes.
     fn spawn_zero_sided(&self, rack: &mut SimulatedRack) -> Result<Vec<Flow>, ExperimentError> {
         let mut flows = Vec::new();
-        for shape in [BUILD_FLOW, PROBE_FLOW] {
+        for shape in [BUILD_FLOW, FLOW] {
             flows.push(shuffle::flow(
                 rack,
                 &self.producers,
@@ -263,21 +183,18 @@ impl Stage {
                 shape,
             )?);
         }
-        let wrong = |error| ExperimentError::Run(format!("a ring: {error}"));
         for own in 0..self.producers.len() {
-            let mut phases = Vec::new();
-            for flow in &flows {
-                let producers = flow.take_producers(own).map_err(wrong)?;
-                phases.push(Partitioner::new(producers, TUPLE_BYTES));
-            }
-            let item = PROBE_FLOW.item_bytes as usize;
+            let phases = flows.iter().map(|flow| {
+                let producers = flow.take_producers(own).map_err(ring)?;
+                Ok(Partitioner::new(producers, TUPLE_BYTES))
+            });
+            let phases = phases.collect::<Result<_, ExperimentError>>()?;
+            let item = FLOW.item_bytes as usize;
             self.spawn_scanner(rack, own, FlowOutlet::new(phases, TUPLE_BYTES, item));
         }
         for own in 0..self.consumers.len() {
-            let mut phases = Vec::new();
-            for flow in &flows {
-                phases.push(flow.take_consumer(own).map_err(wrong)?);
-            }
+            let phases = flows.iter().map(|flow| flow.take_consumer(own));
+            let phases = phases.collect::<Result<_, _>>().map_err(ring)?;
             self.spawn_joiner(rack, own, FlowInlet::new(phases, TUPLE_BYTES));
         }
         Ok(flows)
@@ -306,14 +223,9 @@ mod tests {
             build: 500,
             probe: 100_000,
         };
-        let mut progress = |_| true;
-        let mut run = Run {
-            scale: Scale::Quick,
-            seed: 9,
-            progress: &mut progress,
-        };
+        let mut run = Run::quick(9);
         for (system, name) in SYSTEMS {
-            let point = measure(&mut run, system, 2, (tables, tables.expected()), 0.0);
+            let point = measure(&mut run, system, 2, (tables, tables.expected()));
             point.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }

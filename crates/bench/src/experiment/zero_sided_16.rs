@@ -5,20 +5,14 @@
 
 use super::replication::link_rate;
 use super::units::{
-    BALANCED, CPU_UNIT_CORES, Division, FEEDERS_PER_NODE, ITEM_SIZE, Outcome, ROW, STATIC,
-    STORAGE_NODES, Table, query,
+    CPU_UNIT_CORES, FEEDERS_PER_NODE, ITEM_SIZE, Outcome, RING_BYTES, ROW, STORAGE_NODES, Table,
+    heterogeneous_units as units, query,
 };
-use super::{Experiment, ExperimentError, Run};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use super::{ExperimentError, Run};
+use crate::figure::{Axis, Drawing, Figure, Series};
 use rackweave_base::{Duration, Instant};
-use rackweave_sim::{UnitModel, UnitWork};
-
-/// The figure.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "zero-sided-16",
-    about: "Static partitioning against load balancing of TPC-H query 1 over FPGA, GPU and CPU",
-    run,
-};
+use rackweave_controller::FlowShape;
+use rackweave_sim::UnitModel;
 
 /// The paper's scale factor, to which times are projected.
 const SCALE_FACTOR: f64 = 100.0;
@@ -52,18 +46,13 @@ impl Pair {
     }
 }
 
-/// Runs the figure.
-///
-/// # Errors
-/// If a run fails or an answer is wrong.
+/// The figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let table = Table::for_scale(run.scale)?;
-    let main = pair(run, &table, &units(CPU_UNIT_CORES))?;
-    let mut others = Vec::new();
-    for cores in OTHER_CORES {
+    let of_cores = |cores: u16| {
         let name = format!("a CPU unit of {cores} core(s) instead of {CPU_UNIT_CORES}");
-        others.push((name, pair(run, &table, &units(cores))?));
-    }
+        (name, units(cores))
+    };
     let mut slow = units(CPU_UNIT_CORES);
     slow[0].memory_bytes_per_second = implied_fpga_rate() as u64;
     let name = format!(
@@ -71,17 +60,17 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
          table in our rows",
         implied_fpga_rate() * 1e-9
     );
-    others.push((name, pair(run, &table, &slow)?));
-    Ok(figure(run.seed, &main, &others))
-}
-
-/// The units in the order of the paper's figure.
-fn units(cores: u16) -> [UnitModel; 3] {
-    [
-        UnitModel::fpga_u55c(),
-        UnitModel::gpu_v100(),
-        UnitModel::cpu(cores, UnitWork::q1(ROW as u64)),
-    ]
+    let others = [
+        of_cores(OTHER_CORES[0]),
+        of_cores(OTHER_CORES[1]),
+        (name, slow),
+    ];
+    let main = pair(&mut run.part(0, 4), &table, &units(CPU_UNIT_CORES))?;
+    let mut pairs = Vec::new();
+    for (at, (name, units)) in (1..).zip(others) {
+        pairs.push((name, pair(&mut run.part(at, 4), &table, &units)?));
+    }
+    Ok(figure(&main, &pairs))
 }
 
 /// Bytes per second of the paper's FPGA if its rows were as long as ours: a third of the table in
@@ -97,8 +86,9 @@ fn table_bytes() -> f64 {
 }
 
 fn pair(run: &mut Run<'_>, table: &Table, units: &[UnitModel]) -> Result<Pair, ExperimentError> {
-    let mut divided = |division: &Division| {
-        let outcome = query(run, table, STORAGE_NODES, units, division)?;
+    let mut divided = |at, shape| {
+        let run = &mut run.part(at, 2);
+        let outcome = query(run, table, STORAGE_NODES, units, shape)?;
         if outcome.is_right {
             return Ok(outcome);
         }
@@ -108,12 +98,18 @@ fn pair(run: &mut Run<'_>, table: &Table, units: &[UnitModel]) -> Result<Pair, E
         )))
     };
     Ok(Pair {
-        fixed: divided(&STATIC)?,
-        balanced: divided(&BALANCED)?,
+        fixed: divided(0, FlowShape::Shuffle)?,
+        balanced: divided(1, FlowShape::Balance)?,
     })
 }
 
-fn figure(seed: u64, main: &Pair, others: &[(String, Pair)]) -> Figure {
+fn figure(main: &Pair, others: &[(String, Pair)]) -> Figure {
+    let mut figure = Figure::new(
+        "TPC-H query 1 on FPGA, GPU and CPU",
+        Axis::linear("time at scale factor 100", "s"),
+        Axis::linear("bandwidth of the units", "GB/s"),
+    );
+    figure.drawing = Drawing::Areas;
     let nanos = main.fixed.seconds.max(main.balanced.seconds) * 1e9;
     let end = Instant::ZERO + Duration::from_nanos(nanos as u64);
     let slice = Duration::from_nanos(nanos as u64 / SLICES);
@@ -122,71 +118,34 @@ fn figure(seed: u64, main: &Pair, others: &[(String, Pair)]) -> Figure {
         ("load balancing", &main.balanced),
     ];
     let series = panels.into_iter().flat_map(|(panel, outcome)| {
-        outcome.units.iter().map(move |unit| Series {
-            name: format!("{panel} | {}", unit.name),
-            points: unit
-                .rates(slice, end)
-                .into_iter()
-                // One scale for both panels.
-                .map(|(at, rate)| (main.fixed.seconds_at(at, SCALE_FACTOR), rate * 1e-9))
-                .collect(),
+        outcome.units.iter().map(move |unit| {
+            let rates = unit.rates(slice, end).into_iter();
+            // One scale for both panels.
+            let seconds = |at| main.fixed.seconds_at(at, SCALE_FACTOR);
+            let points = rates.map(|(at, rate)| (seconds(at), rate * 1e-9));
+            Series::new(format!("{panel} | {}", unit.name), points)
         })
     });
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "TPC-H query 1 on FPGA, GPU and CPU".into(),
-        x: Axis::linear("time at scale factor 100", "s"),
-        y: Axis::linear("bandwidth of the units", "GB/s"),
-        drawing: Drawing::Areas,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series: series.collect(),
-        claims: claims(main, others),
-        notes: notes(main, others),
-        seed,
-    }
-}
-
-fn claims(main: &Pair, others: &[(String, Pair)]) -> Vec<Claim> {
-    let claim = |what: String, paper: f64, ours: f64, unit: &str| Claim {
-        what,
-        source: "section 7.3, figure 16".into(),
-        paper,
-        ours,
-        unit: unit.into(),
-    };
+    figure.series = series.collect();
     let ratio = PAPER_STATIC / PAPER_BALANCED;
     let [fixed, balanced] = main.seconds();
-    let mut claims = vec![
-        claim(
-            "static partitioning over load balancing, total time".into(),
-            ratio,
-            main.ratio(),
-            "x",
-        ),
-        claim(
-            "static partitioning, total time".into(),
-            PAPER_STATIC,
-            fixed,
-            "s",
-        ),
-        claim(
-            "load balancing, total time".into(),
-            PAPER_BALANCED,
-            balanced,
-            "s",
-        ),
-    ];
+    let mut claim = |what: &str, paper, ours, unit| {
+        figure.claim(what, "section 7.3, figure 16", paper, ours, unit);
+    };
+    claim(
+        "static partitioning over load balancing, total time",
+        ratio,
+        main.ratio(),
+        "x",
+    );
+    claim("static partitioning, total time", PAPER_STATIC, fixed, "s");
+    claim("load balancing, total time", PAPER_BALANCED, balanced, "s");
     for (name, pair) in others {
-        claims.push(claim(
-            format!("static over balanced with {name}"),
-            ratio,
-            pair.ratio(),
-            "x",
-        ));
+        let what = format!("static over balanced with {name}");
+        claim(&what, ratio, pair.ratio(), "x");
     }
-    claims
+    figure.notes = notes(main, others);
+    figure
 }
 
 fn notes(main: &Pair, others: &[(String, Pair)]) -> Vec<String> {
@@ -216,7 +175,7 @@ fn notes(main: &Pair, others: &[(String, Pair)]) -> Vec<String> {
              rings of {} KiB, a quarter of which a unit takes at a time. Smaller rings \
              cost bandwidth.",
             ITEM_SIZE >> 10,
-            BALANCED.ring_bytes[1] >> 10
+            RING_BYTES >> 10
         ),
         format!(
             "Why the ratio is what it is: {STORAGE_NODES} storage nodes send {:.1} GB/s of payload \
@@ -270,17 +229,12 @@ fn times(name: &str, pair: &Pair) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Scale;
     use super::*;
 
     #[test]
     fn balancing_gives_slow_units_less_and_all_end_together() {
         let table = Table::new(0.05).unwrap();
-        let mut run = Run {
-            scale: Scale::Quick,
-            seed: 8,
-            progress: &mut |_| true,
-        };
+        let mut run = Run::quick(8);
         // One core is the slowest by far: with a third of the rows, everybody waits for it.
         let pair = pair(&mut run, &table, &units(1)).unwrap();
         assert!(pair.ratio() > 1.2, "{}", pair.ratio());

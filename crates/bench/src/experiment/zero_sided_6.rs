@@ -6,19 +6,12 @@
 //! both sides: flows with four transfers under way, and one core that posts neighbouring items at
 //! once.
 
-use super::meter::Sweep;
+use super::grid::{self, Curve, Grid};
 use super::one_to_one::{self, Flows};
-use super::{Experiment, ExperimentError, Run, Scale};
+use super::{ExperimentError, Run};
 use crate::baseline::one_sided::{self, Driving, Words};
-use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
+use crate::figure::{Axis, Figure, PaperMark};
 use rackweave_base::Duration;
-
-/// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "zero-sided-6",
-    about: "1:1 transfers by the switch and by CPU cores, over the number of flows",
-    run,
-};
 
 const KIB: u32 = 1 << 10;
 const MIB: u32 = 1 << 20;
@@ -30,25 +23,26 @@ const BATCH: u32 = 128 * KIB;
 /// flows.
 const BYTES_MAX: u32 = 16 * MIB;
 
-/// Who moves the items.
+/// Who moves the items: the switch, or so many cores; and whether it batches, the switch then with
+/// four transfers of a flow at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Mover {
-    /// The switch, an item at a time, one transfer of a flow at a time.
-    Switch,
-    /// The switch with batches and four transfers of a flow at a time.
-    SwitchBatching,
-    /// So many cores, an item at a time.
-    Cores(u32),
-    /// One core that batches.
-    CoreBatching,
+struct Mover {
+    cores: Option<u32>,
+    batching: bool,
 }
 
+const fn mover(cores: Option<u32>, batching: bool) -> Mover {
+    Mover { cores, batching }
+}
+
+const SWITCH: Mover = mover(None, false);
+
 const MOVERS: [(Mover, &str); 5] = [
-    (Mover::Switch, "zero-sided"),
-    (Mover::Cores(1), "1 CPU core"),
-    (Mover::Cores(4), "4 CPU cores"),
-    (Mover::SwitchBatching, "zero-sided, batching, 4 transfers"),
-    (Mover::CoreBatching, "1 CPU core, batching"),
+    (SWITCH, "zero-sided"),
+    (mover(Some(1), false), "1 CPU core"),
+    (mover(Some(4), false), "4 CPU cores"),
+    (mover(None, true), "zero-sided, batching, 4 transfers"),
+    (mover(Some(1), true), "1 CPU core, batching"),
 ];
 
 const SIZES: [(u32, &str); 3] = [
@@ -63,132 +57,101 @@ type Length = (Duration, u32);
 impl Mover {
     fn goodput(
         self,
-        sweep: &mut Sweep<'_, '_>,
+        run: &mut Run<'_>,
         (count, item_size): (u32, u32),
+        words: Words,
         (least, rounds): Length,
     ) -> Result<f64, ExperimentError> {
-        let plain = Flows {
+        let (batch_bytes, transfers) = match self.batching {
+            false => (item_size, 1),
+            true => (BATCH.max(item_size), 4),
+        };
+        let flows = Flows {
             count,
             item_size,
-            batch_bytes: item_size,
-            transfers: 1,
-        };
-        let batching = Flows {
-            batch_bytes: BATCH.max(item_size),
-            transfers: 4,
-            ..plain
-        };
-        let driven = |cores| Driving {
-            cores,
-            words: Words::Device,
-        };
-        let flows = match self {
-            Mover::Switch | Mover::Cores(_) => plain,
-            Mover::SwitchBatching | Mover::CoreBatching => batching,
+            batch_bytes,
+            transfers,
         };
         let span = flows.span(least, rounds);
-        match self {
-            Mover::Switch | Mover::SwitchBatching => one_to_one::zero_sided(sweep, flows, span),
-            Mover::Cores(cores) => one_sided::run(sweep, flows, driven(cores), span),
-            Mover::CoreBatching => one_sided::run(sweep, flows, driven(1), span),
+        match self.cores {
+            None => one_to_one::zero_sided(run, flows, span),
+            Some(cores) => one_sided::run(run, flows, Driving { cores, words }, span),
         }
     }
 }
 
-fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let seed = run.seed;
-    let (counts, length): (&[u32], Length) = match run.scale {
-        Scale::Quick => (&[1, 4, 32], (Duration::from_millis(1), 4)),
-        Scale::Full | Scale::Paper => (&[1, 2, 4, 8, 16, 32], (Duration::from_millis(5), 10)),
-    };
-    let counts_of = |item_size: u32| {
+/// The figure.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let counts: &[u32] = run.scale.pick(&[1, 4, 32], &[1, 2, 4, 8, 16, 32]);
+    let millis = Duration::from_millis;
+    let length: Length = run.scale.pick((millis(1), 4), (millis(5), 10));
+    let counts_of = |size: u32| {
         let counts = counts.iter().copied();
-        counts.filter(move |count| count * item_size <= BYTES_MAX)
+        counts.filter(move |count| count * size <= BYTES_MAX)
     };
-    let counts_all: usize = SIZES.iter().map(|size| counts_of(size.0).count()).sum();
-    let runs = MOVERS.len() * counts_all + 1;
-    let mut sweep = Sweep::new(run, runs);
-    let mut series = Vec::new();
-    for (item_size, panel) in SIZES {
-        for (mover, name) in MOVERS {
-            let mut points = Vec::new();
-            for count in counts_of(item_size) {
-                let goodput = mover
-                    .goodput(&mut sweep, (count, item_size), length)
-                    .map_err(|error| error.with(format!("{count} flows of {panel}, {name}")))?;
-                points.push((f64::from(count), goodput / 1e9));
-            }
-            series.push(Series {
-                name: format!("{panel} | {name}"),
-                points,
-            });
-        }
-    }
+    let rows = SIZES.into_iter().flat_map(|(size, panel)| {
+        MOVERS.map(|(mover, name)| {
+            let counts: Vec<u32> = counts_of(size).collect();
+            (format!("{panel} | {name}"), (mover, size), counts)
+        })
+    });
+    let curves = Grid::of_rows(rows).measure(run, |run, (mover, size), count| {
+        mover.goodput(run, (count, size), Words::Device, length)
+    })?;
     let most = *counts.last().unwrap_or(&1);
-    let in_host = Flows {
-        count: most,
-        item_size: 4 * KIB,
-        batch_bytes: 4 * KIB,
-        transfers: 1,
-    };
-    let driving = Driving {
-        cores: 1,
-        words: Words::Host,
-    };
-    let in_host = one_sided::run(
-        &mut sweep,
-        in_host,
-        driving,
-        in_host.span(length.0, length.1),
-    )? / 1e9;
-    Ok(figure(series, most, in_host, seed))
+    let in_host = MOVERS[1].0;
+    let in_host = in_host.goodput(run, (most, 4 * KIB), Words::Host, length)?;
+    Ok(figure(&curves, most, in_host / 1e9))
 }
 
-fn figure(series: Vec<Series>, most: u32, in_host: f64, seed: u64) -> Figure {
+type Curves = [Curve<(Mover, u32), u32, f64>];
+
+fn figure(curves: &Curves, most: u32, in_host: f64) -> Figure {
     let line_rate = one_to_one::line_rate() / 1e9;
-    let at = |size: usize, mover: usize, count: u32| {
-        let points = &series[size * MOVERS.len() + mover].points;
-        let found = points.iter().find(|point| point.0 == f64::from(count));
-        found.map_or(f64::NAN, |point| point.1)
+    let at = |mover: usize, count: u32| {
+        let curve = curves
+            .iter()
+            .find(|curve| curve.of == (MOVERS[mover].0, 4 * KIB));
+        curve.map_or(f64::NAN, |curve| {
+            curve.value(count, |goodput| goodput / 1e9)
+        })
     };
-    let (switch, one, four) = (at(0, 0, most), at(0, 1, most), at(0, 2, most));
-    let claim = |what: String, source: &str, ours: f64| Claim {
-        what,
-        source: source.into(),
-        paper: 1.0,
-        ours,
-        unit: String::new(),
-    };
-    let claims = vec![
-        claim(
-            format!("1:1 flows reach line rate: {most} flows of 4 KiB items, share of line rate"),
-            "section 1, contributions (2)",
-            switch / line_rate,
+    let (switch, one, four) = (at(0, most), at(1, most), at(2, most));
+    let mut figure = Figure::new(
+        "1:1 transfers between GPUs: by the switch and by CPU cores",
+        Axis::log("concurrent flows", ""),
+        Axis::linear("goodput", "GB/s"),
+    );
+    // "Line rate": what headers and Ethernet leave.
+    figure.paper = vec![PaperMark::level(line_rate)];
+    figure.series = grid::series(curves, f64::from, |goodput| goodput / 1e9);
+    let mut claim = |what: &str, source, ours| figure.claim(what, source, 1.0, ours, "");
+    claim(
+        &format!("1:1 flows reach line rate: {most} flows of 4 KiB items, share of line rate"),
+        "section 1, contributions (2)",
+        switch / line_rate,
+    );
+    claim(
+        "zero-sided is equal or better than CPU-driven: 4 KiB items, over the best of 1 and 4 \
+         cores",
+        "figure 1 (a), caption",
+        switch / one.max(four),
+    );
+    claim(
+        "4 KiB items scale perfectly with the flows: goodput per flow of 4 flows, over that of \
+         1 flow",
+        "section 7.1, figure 6",
+        at(0, 4) / 4.0 / at(0, 1),
+    );
+    claim(
+        &format!(
+            "several cores are needed to be comparable: 4 cores over zero-sided, {most} flows \
+             of 4 KiB items"
         ),
-        claim(
-            "zero-sided is equal or better than CPU-driven: 4 KiB items, over the best of 1 and 4 \
-             cores"
-                .into(),
-            "figure 1 (a), caption",
-            switch / one.max(four),
-        ),
-        claim(
-            "4 KiB items scale perfectly with the flows: goodput per flow of 4 flows, over that of \
-             1 flow"
-                .into(),
-            "section 7.1, figure 6",
-            at(0, 0, 4) / 4.0 / at(0, 0, 1),
-        ),
-        claim(
-            format!(
-                "several cores are needed to be comparable: 4 cores over zero-sided, {most} flows \
-                 of 4 KiB items"
-            ),
-            "section 7.1, figure 6",
-            four / switch,
-        ),
-    ];
-    let notes = vec![
+        "section 7.1, figure 6",
+        four / switch,
+    );
+    figure.notes = vec![
         format!(
             "Section 7.1 says that one core does not suffice for 4 KiB items and gives no number: \
              here it reaches {one:.2} GB/s with {most} flows, {:.2} of zero-sided; if heads and \
@@ -207,41 +170,23 @@ fn figure(series: Vec<Series>, most: u32, in_host: f64, seed: u64) -> Figure {
          up to 128 KiB at once."
             .into(),
     ];
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "1:1 transfers between GPUs: by the switch and by CPU cores".into(),
-        x: Axis::log("concurrent flows", ""),
-        y: Axis::linear("goodput", "GB/s"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        // "Line rate": what headers and Ethernet leave.
-        paper: vec![PaperMark::level(line_rate)],
-        x_names: Vec::new(),
-        series,
-        claims,
-        notes,
-        seed,
-    }
+    figure
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Scale;
     use super::*;
 
     #[test]
     fn a_switch_moves_items_of_several_flows() {
-        let mut progress = |_| true;
-        let mut run = Run {
-            scale: Scale::Quick,
-            seed: 1,
-            progress: &mut progress,
-        };
+        let mut run = Run::quick(1);
         let length = (Duration::from_millis(1), 4);
-        let mut sweep = Sweep::new(&mut run, 3);
-        let mut goodput = |mover: Mover, count| mover.goodput(&mut sweep, (count, 4 * KIB), length);
-        let one = goodput(Mover::Switch, 1).unwrap();
-        let four = goodput(Mover::Switch, 4).unwrap();
-        let batching = goodput(Mover::SwitchBatching, 1).unwrap();
+        let mut goodput =
+            |mover: Mover, count| mover.goodput(&mut run, (count, 4 * KIB), Words::Device, length);
+        let one = goodput(SWITCH, 1).unwrap();
+        let four = goodput(SWITCH, 4).unwrap();
+        let batching = goodput(mover(None, true), 1).unwrap();
         let share = batching / one_to_one::line_rate();
         assert!((3.5..4.5).contains(&(four / one)), "{one} and {four}");
         assert!((0.9..1.002).contains(&share), "{share} of line rate");
@@ -250,14 +195,7 @@ mod tests {
     #[test]
     fn whoever_wishes_to_stop_is_heard() {
         let mut progress = |share: f64| share < 0.01;
-        let mut run = Run {
-            scale: Scale::Quick,
-            seed: 1,
-            progress: &mut progress,
-        };
-        assert_eq!(
-            (EXPERIMENT.run)(&mut run),
-            Err(ExperimentError::Interrupted)
-        );
+        let mut run = Run::new(Scale::Quick, 1, &mut progress);
+        assert_eq!(super::run(&mut run), Err(ExperimentError::Interrupted));
     }
 }

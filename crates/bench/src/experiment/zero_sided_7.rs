@@ -4,18 +4,11 @@
 //! In the paper a flow has one transfer under way at a time; the second panel has four, which is
 //! what a simulated rack does by default.
 
-use super::meter::Sweep;
+use super::grid::{self, Curve, Grid};
 use super::one_to_one::{self, Flows};
-use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark, Series};
+use super::{ExperimentError, Run};
+use crate::figure::{Axis, Figure, PaperMark};
 use rackweave_base::Duration;
-
-/// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "zero-sided-7",
-    about: "adaptive batching: one flow over the bytes of a transfer",
-    run,
-};
 
 const KIB: u32 = 1 << 10;
 const MIB: u32 = 1 << 20;
@@ -34,13 +27,11 @@ const TRANSFERS: [(u8, &str); 2] = [
 /// The paper's advice: batches no larger than this saturate the network with one flow.
 const ADVISED: u32 = 4 * MIB;
 
-fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let seed = run.seed;
+/// The figure.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     // Batches grow by this factor, from one item to twice the advised size.
-    let (factor, least, rounds) = match run.scale {
-        Scale::Quick => (16, Duration::from_millis(1), 6),
-        Scale::Full | Scale::Paper => (2, Duration::from_millis(5), 12),
-    };
+    let millis = Duration::from_millis;
+    let (factor, least, rounds) = run.scale.pick((16, millis(1), 6), (2, millis(5), 12));
     let batches = |item: u32| -> Vec<u32> {
         let mut batches = vec![item];
         while batches.last().is_some_and(|&last| last < 2 * ADVISED) {
@@ -55,92 +46,70 @@ fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
         }
         batches
     };
-    let total: usize = SIZES.iter().map(|size| batches(size.0).len()).sum();
-    let mut sweep = Sweep::new(run, total * TRANSFERS.len());
-    let mut series = Vec::new();
-    for (transfers, panel) in TRANSFERS {
-        for (item_size, name) in SIZES {
-            let mut points = Vec::new();
-            for batch_bytes in batches(item_size) {
-                let flows = Flows {
-                    count: 1,
-                    item_size,
-                    batch_bytes,
-                    transfers,
-                };
-                let goodput = one_to_one::zero_sided(&mut sweep, flows, flows.span(least, rounds))
-                    .map_err(|error| error.with(format!("batches of {batch_bytes} B, {name}")))?;
-                points.push((f64::from(batch_bytes), goodput / 1e9));
-            }
-            series.push(Series {
-                name: format!("{panel} | {name}"),
-                points,
-            });
-        }
-    }
-    Ok(figure(series, seed))
+    let rows = TRANSFERS.into_iter().flat_map(|(transfers, panel)| {
+        SIZES.map(|(item_size, name)| {
+            let name = format!("{panel} | {name}");
+            (name, (transfers, item_size), batches(item_size))
+        })
+    });
+    let measure = |run: &mut Run<'_>, (transfers, item_size), batch_bytes| {
+        let flows = Flows {
+            count: 1,
+            item_size,
+            batch_bytes,
+            transfers,
+        };
+        one_to_one::zero_sided(run, flows, flows.span(least, rounds))
+    };
+    let curves = Grid::of_rows(rows).measure(run, measure)?;
+    Ok(figure(&curves))
 }
 
-fn figure(series: Vec<Series>, seed: u64) -> Figure {
+fn figure(curves: &[Curve<(u8, u32), u32, f64>]) -> Figure {
     let line_rate = one_to_one::line_rate() / 1e9;
-    let at = |series: &Series, batch: u32| {
-        let mut points = series.points.iter();
-        let found = points.find(|point| point.0 == f64::from(batch));
-        found.map_or(f64::NAN, |point| point.1)
-    };
-    let claim = |at: &Series, what: &str, goodput: f64| Claim {
-        what: format!("{what} ({})", at.panel().0),
-        source: "section 7.1, figure 7".into(),
-        paper: 1.0,
-        ours: goodput / line_rate,
-        unit: String::new(),
-    };
-    let mut claims = Vec::new();
-    for small in [&series[0], &series[SIZES.len()]] {
-        claims.push(claim(
-            small,
-            "a batch of 4 MiB saturates the network with one producer and consumer: 4 KiB items, \
-             share of line rate",
-            at(small, ADVISED),
-        ));
+    let mut figure = Figure::new(
+        "Adaptive batching: one flow between GPUs",
+        Axis::log("batch size", "B"),
+        Axis::linear("goodput", "GB/s"),
+    );
+    // "Saturates the network", in the mode of the paper.
+    figure.paper = vec![PaperMark::level(line_rate)];
+    figure.series = grid::series(curves, f64::from, |goodput| goodput / 1e9);
+    let at = |curve: usize, batch| curves[curve].value(batch, |goodput| goodput / 1e9);
+    for small in [0, SIZES.len()] {
+        let panel = TRANSFERS[small / SIZES.len()].1;
+        figure.claim(
+            format!(
+                "a batch of 4 MiB saturates the network with one producer and consumer: 4 KiB \
+                 items, share of line rate ({panel})"
+            ),
+            "section 7.1, figure 7",
+            1.0,
+            at(small, ADVISED) / line_rate,
+            "",
+        );
     }
-    let mut notes = vec![format!(
+    figure.note(format!(
         "Line rate is {line_rate:.2} GB/s: what headers and Ethernet leave of 100 Gbit/s at an MTU \
          of 1024 bytes (section 4)."
-    )];
-    let (first, alone) = (&series[..SIZES.len()], &series[SIZES.len() - 1]);
-    let gains = first.iter().zip(SIZES).map(|(series, (size, name))| {
-        format!("{:.2} for {name}", at(series, ADVISED) / at(series, size))
-    });
-    let gains: Vec<String> = gains.collect();
-    notes.push(format!(
+    ));
+    let gain = |(curve, (size, name)): (usize, (u32, &str))| {
+        format!("{:.2} for {name}", at(curve, ADVISED) / at(curve, size))
+    };
+    let gains: Vec<String> = SIZES.into_iter().enumerate().map(gain).collect();
+    figure.note(format!(
         "\"The effect of batching becomes less pronounced as the item-size increases\": goodput \
          with batches of 4 MiB over that without, one transfer at a time: {}.",
         gains.join(", ")
     ));
-    notes.push(format!(
+    figure.note(format!(
         "\"A data transfer only with one large item is enough to almost saturate the network\": \
          one item of 1 MiB at a time reaches {:.2} of line rate.",
-        at(alone, MIB) / line_rate
+        at(SIZES.len() - 1, MIB) / line_rate
     ));
-    notes.push(
+    figure.note(
         "A ring holds eight batches. Producer and consumer cost nothing and are never slower than \
-         the link."
-            .into(),
+         the link.",
     );
-    Figure {
-        name: EXPERIMENT.name.into(),
-        title: "Adaptive batching: one flow between GPUs".into(),
-        x: Axis::log("batch size", "B"),
-        y: Axis::linear("goodput", "GB/s"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        // "Saturates the network", in the mode of the paper.
-        paper: vec![PaperMark::level(line_rate)],
-        x_names: Vec::new(),
-        series,
-        claims,
-        notes,
-        seed,
-    }
+    figure
 }

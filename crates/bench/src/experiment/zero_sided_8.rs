@@ -3,26 +3,22 @@
 //! Two shuffle kernels on every node send items of 512 KiB to all kernels in turn. Either the
 //! switch takes the items out of rings, or the kernels put them themselves (NVSHMEM).
 
-use super::shuffle::{self, FlowShape, Traffic};
-use super::{Experiment, ExperimentError, Run, Scale};
+use super::grid::{self, Curve, Grid};
+use super::one_to_one::ring;
+use super::shuffle::{self, FlowShape, Seen};
+use super::{ExperimentError, Run};
 use crate::baseline::ends::Failure;
 use crate::baseline::put_shuffle::{self, Plan};
 use crate::baseline::tuples;
 use crate::baseline::worker::Ledger;
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use crate::figure::{Axis, Drawing, Figure};
 use core::cell::RefCell;
-use rackweave_base::Duration;
+use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
+use rackweave_rack::{Flow, SimulatedRack};
 use rackweave_sim::devices;
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
-
-/// The figure.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "zero-sided-8",
-    about: "GPU-to-GPU shuffle, against puts that the GPUs issue themselves",
-    run,
-};
 
 /// Kernels of a node. Source: section 7.1.
 const KERNELS: usize = 2;
@@ -41,10 +37,11 @@ const FLOW: FlowShape = FlowShape {
     transfers: 2,
 };
 
-/// What one run gave.
-struct Point {
-    gigabytes_per_second: f64,
-    traffic: Traffic,
+/// Who moves the items.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum System {
+    ZeroSided,
+    Put,
 }
 
 /// A kernel that fills a ring for every destination in turn.
@@ -64,49 +61,25 @@ struct Sink {
     ledger: Rc<RefCell<Ledger>>,
 }
 
-/// Runs the figure.
-///
-/// # Errors
-/// If a run fails or gives a wrong result.
+const SYSTEMS: [(System, &str); 2] = [
+    (System::ZeroSided, "zero-sided"),
+    (System::Put, "put (like NVSHMEM)"),
+];
+
+/// The figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let bytes_per_node: u64 = match run.scale {
-        Scale::Quick => 64 << 20,
-        Scale::Full | Scale::Paper => 512 << 20,
-    };
-    let names = ["zero-sided", "put (like NVSHMEM)"];
-    let mut series: Vec<Series> = Vec::new();
-    let mut drops = Vec::new();
-    for name in names {
-        let mut points = Vec::new();
-        for nodes in 2..=4_usize {
-            let share = (3 * series.len() + nodes - 2) as f64 / 6.0;
-            let kernels = (KERNELS * nodes) as u64;
-            let items = bytes_per_node / ITEM_BYTES as u64 / KERNELS as u64;
-            let plan = Plan {
-                item_bytes: ITEM_BYTES,
-                items_per_destination: items.div_ceil(kernels),
-                fill_time: fill_time(),
-            };
-            let point = if series.is_empty() {
-                zero_sided(run, nodes, plan, share)?
-            } else {
-                put(run, nodes, plan, share)?
-            };
-            points.push((nodes as f64, point.gigabytes_per_second));
-            let Traffic {
-                drops: count,
-                queue_bytes_max,
-            } = point.traffic;
-            if count > 0 {
-                drops.push(format!(
-                    "{name}, {nodes} nodes: {count} (queue up to {queue_bytes_max} B)"
-                ));
-            }
-        }
-        let name = name.to_string();
-        series.push(Series { name, points });
-    }
-    Ok(figure(run.seed, series, bytes_per_node, &drops))
+    let bytes_per_node: u64 = run.scale.pick(64 << 20, 512 << 20);
+    let curves = Grid::new(&SYSTEMS, &[2, 3, 4]).measure(run, |run, system, nodes| {
+        let kernels = (KERNELS * nodes) as u64;
+        let items = bytes_per_node / ITEM_BYTES as u64 / KERNELS as u64;
+        let plan = Plan {
+            item_bytes: ITEM_BYTES,
+            items_per_destination: items.div_ceil(kernels),
+            fill_time: fill_time(),
+        };
+        measure(run, system, nodes, plan)
+    })?;
+    Ok(figure(&curves, bytes_per_node))
 }
 
 /// How long a kernel takes to fill an item: the kernels of a GPU share its memory, which is written
@@ -116,8 +89,15 @@ fn fill_time() -> Duration {
     Duration::from_nanos((bytes * 1_000_000_000).div_ceil(devices::GPU_MEMORY_BYTES_PER_SECOND))
 }
 
-fn figure(seed: u64, series: Vec<Series>, bytes_per_node: u64, drops: &[String]) -> Figure {
-    let mut notes = vec![
+fn figure(curves: &[Curve<System, usize, Seen>], bytes_per_node: u64) -> Figure {
+    let mut figure = Figure::new(
+        "GPU-to-GPU shuffle",
+        Axis::linear("nodes", ""),
+        Axis::linear("bandwidth per node", "GB/s"),
+    );
+    figure.drawing = Drawing::Bars;
+    figure.series = grid::series(curves, |nodes| nodes as f64, |seen| seen.rate);
+    figure.notes = vec![
         format!(
             "{KERNELS} kernels per node, items of {} KiB, {} MiB from every node, to all nodes in \
              turn and to itself through the NIC as well, in both systems",
@@ -136,67 +116,76 @@ fn figure(seed: u64, series: Vec<Series>, bytes_per_node: u64, drops: &[String])
          arrived when the kernel has its completion"
             .into(),
     ];
-    notes.push(match drops {
-        [] => "no packet was dropped".into(),
-        _ => format!(
-            "packets dropped in front of full ports: {}",
-            drops.join("; ")
-        ),
-    });
-    let claims = match &series[..] {
-        [zero_sided, put] => zero_sided
-            .points
-            .iter()
-            .zip(&put.points)
-            .map(|(own, other)| Claim {
-                what: format!("zero-sided over put, {} nodes (almost equal)", own.0),
-                source: "section 7.1, figure 8".into(),
-                paper: 1.0,
-                ours: own.1 / other.1,
-                unit: "x".into(),
-            })
-            .collect(),
-        _ => Vec::new(),
+    figure.note(shuffle::dropped(curves, |nodes, lost| {
+        let (drops, queue) = (lost.drops, lost.queue_bytes_max);
+        format!("{nodes} nodes: {drops} (queue up to {queue} B)")
+    }));
+    let [zero_sided, put] = curves else {
+        return figure;
     };
-    Figure {
-        name: "zero-sided-8".into(),
-        title: "GPU-to-GPU shuffle".into(),
-        x: Axis::linear("nodes", ""),
-        y: Axis::linear("bandwidth per node", "GB/s"),
-        drawing: Drawing::Bars,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series,
-        claims,
-        notes,
-        seed,
+    for ((nodes, own), (_, other)) in zero_sided.points.iter().zip(&put.points) {
+        figure.claim(
+            format!("zero-sided over put, {nodes} nodes (almost equal)"),
+            "section 7.1, figure 8",
+            1.0,
+            own.rate / other.rate,
+            "x",
+        );
     }
+    figure
 }
 
-fn zero_sided(
+fn measure(
     run: &mut Run<'_>,
+    system: System,
     nodes: usize,
     plan: Plan,
-    share: f64,
-) -> Result<Point, ExperimentError> {
+) -> Result<Seen, ExperimentError> {
     let mut rack = shuffle::rack(nodes, run.seed)?;
     let kernels = shuffle::threads(nodes, KERNELS);
-    let flow = shuffle::flow(&mut rack, &kernels, &kernels, FLOW)?;
     let count = kernels.len() as u64;
     let items = plan.items_per_destination * count * count;
     let ledger = Ledger::new(kernels.len(), items * ITEM_BYTES as u64);
+    let (mut landing, mut flow) = (None, None);
+    match system {
+        System::ZeroSided => flow = Some(spawn(&mut rack, &kernels, plan, &ledger)?),
+        System::Put => landing = Some(put_shuffle::spawn(&mut rack, &kernels, plan, &ledger)?),
+    }
+    shuffle::finish(run, &mut rack, &|| ledger.borrow().failure.clone())?;
+    let ledger = ledger.borrow();
+    match landing {
+        Some(landing) => shuffle::verify("wrong items", landing.wrong(), 0)?,
+        None => {
+            let total = ledger.total();
+            let seen = (total.tuples, total.wrong);
+            shuffle::verify("items and wrong ones", seen, (items, 0))?;
+        }
+    }
+    drop(flow);
+    Ok(Seen {
+        rate: ledger.bytes_per_second() / nodes as f64 / 1e9,
+        traffic: shuffle::traffic(&rack),
+    })
+}
+
+/// Kernels with a flow, which has to be kept as long as they run.
+fn spawn(
+    rack: &mut SimulatedRack,
+    kernels: &[NodeId],
+    plan: Plan,
+    ledger: &Rc<RefCell<Ledger>>,
+) -> Result<Flow, ExperimentError> {
+    let flow = shuffle::flow(rack, kernels, kernels, FLOW)?;
     for (own, &node) in kernels.iter().enumerate() {
-        let wrong = |error| ExperimentError::Run(format!("a ring: {error}"));
         let source = Source {
-            outputs: flow.take_producers(own).map_err(wrong)?,
+            outputs: flow.take_producers(own).map_err(ring)?,
             own,
             plan,
             sent: 0,
             ledger: ledger.clone(),
         };
         let sink = Sink {
-            input: flow.take_consumer(own).map_err(wrong)?,
+            input: flow.take_consumer(own).map_err(ring)?,
             own,
             destinations: kernels.len(),
             ledger: ledger.clone(),
@@ -204,34 +193,7 @@ fn zero_sided(
         rack.spawn(node, Box::new(source));
         rack.spawn(node, Box::new(sink));
     }
-    shuffle::drive(&mut rack, run, share, &|| ledger.borrow().failure.clone())?;
-    let ledger = ledger.borrow();
-    let total = ledger.total();
-    shuffle::verify(
-        "items and wrong ones",
-        (total.tuples, total.wrong),
-        (items, 0),
-    )?;
-    Ok(Point {
-        gigabytes_per_second: ledger.bytes_per_second() / nodes as f64 / 1e9,
-        traffic: shuffle::traffic(&rack),
-    })
-}
-
-fn put(run: &mut Run<'_>, nodes: usize, plan: Plan, share: f64) -> Result<Point, ExperimentError> {
-    let mut rack = shuffle::rack(nodes, run.seed)?;
-    let kernels = shuffle::threads(nodes, KERNELS);
-    let count = kernels.len() as u64;
-    let items = plan.items_per_destination * count * count;
-    let ledger = Ledger::new(kernels.len(), items * ITEM_BYTES as u64);
-    let landing = put_shuffle::spawn(&mut rack, &kernels, plan, &ledger)?;
-    shuffle::drive(&mut rack, run, share, &|| ledger.borrow().failure.clone())?;
-    shuffle::verify("wrong items", landing.wrong(), 0)?;
-    let rate = ledger.borrow().bytes_per_second();
-    Ok(Point {
-        gigabytes_per_second: rate / nodes as f64 / 1e9,
-        traffic: shuffle::traffic(&rack),
-    })
+    Ok(flow)
 }
 
 impl Source {
@@ -293,20 +255,14 @@ mod tests {
 
     #[test]
     fn both_deliver_and_neither_beats_the_link() {
-        let mut progress = |_| true;
-        let mut run = Run {
-            scale: Scale::Quick,
-            seed: 3,
-            progress: &mut progress,
-        };
+        let mut run = Run::quick(3);
         let plan = Plan {
             item_bytes: ITEM_BYTES,
             items_per_destination: 2,
             fill_time: fill_time(),
         };
-        for measure in [zero_sided, put] {
-            let point = measure(&mut run, 2, plan, 0.0).unwrap();
-            let rate = point.gigabytes_per_second;
+        for (system, _) in SYSTEMS {
+            let rate = measure(&mut run, system, 2, plan).unwrap().rate;
             assert!((1.0..12.5).contains(&rate), "{rate} GB/s");
         }
     }

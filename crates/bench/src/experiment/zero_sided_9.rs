@@ -4,25 +4,20 @@
 //! partitions them over all workers, and consumes what the others send. Against zero-sided RDMA
 //! stand a shuffle that the same cores drive (DFI) and one in rounds (MPI's all-to-all).
 
-use super::shuffle::{self, FlowShape, Traffic};
-use super::{Experiment, ExperimentError, Run, Scale};
+use super::grid::{self, Curve, Grid};
+use super::one_to_one::ring;
+use super::shuffle::{self, FlowShape, Seen};
+use super::{ExperimentError, Run};
 use crate::baseline::collective;
 use crate::baseline::cpu_shuffle::{self, Shape};
 use crate::baseline::ends::{FlowInlet, FlowOutlet, Inlet, Outlet};
 use crate::baseline::tuples::Tally;
 use crate::baseline::worker::{Ledger, Production, Worker};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use crate::figure::{Axis, Figure};
 use core::cell::RefCell;
 use rackweave_endpoint::flow::{ITEM_HEADER, Partitioner};
 use rackweave_rack::{Flow, SimulatedRack};
 use std::rc::Rc;
-
-/// The figure.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "zero-sided-9",
-    about: "CPU-to-CPU shuffle by tuple size, against CPU-driven and collective shuffles",
-    run,
-};
 
 /// Nodes, and workers of a node.
 const NODES: usize = 4;
@@ -34,7 +29,7 @@ pub(super) const SEGMENT_BYTES: usize = 8192;
 
 /// Segments of a ring. Source: DFI, section 6.1 (unchecked). A worker has a quarter as many for
 /// each destination.
-pub(super) const SEGMENTS: u32 = 32;
+const SEGMENTS: u32 = 32;
 
 /// Bytes of a buffer of the collective shuffle. Assumed: a message that is long enough to use the
 /// link well.
@@ -43,13 +38,23 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Rings of the flow: a producer's are as long as those of the CPU-driven shuffle. A transfer takes
 /// what a producer's ring holds, 64 KiB at most, so that all transfers under way to one node (four
 /// consumers, four each) just fit the queue of its port, whoever sends them.
-const FLOW: FlowShape = FlowShape {
+pub(super) const FLOW: FlowShape = FlowShape {
     item_bytes: (SEGMENT_BYTES + ITEM_HEADER) as u32,
     producer_slots: SEGMENTS,
     consumer_slots: 128,
     batch_bytes: 64 << 10,
     transfers: 4,
 };
+
+/// Rings of the CPU-driven shuffle.
+pub(super) fn cpu_driven(tuple_size: usize) -> Shape {
+    Shape {
+        segment_bytes: SEGMENT_BYTES,
+        segments: SEGMENTS,
+        source_segments: SEGMENTS / 4,
+        tuple_size,
+    }
+}
 
 /// Who moves the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,42 +70,25 @@ const SYSTEMS: [(System, &str); 3] = [
     (System::Collective, "collective (like MPI)"),
 ];
 
-/// What one run gave.
-struct Point {
-    gigabytes_per_second: f64,
-    traffic: Traffic,
-}
-
-/// Runs the figure.
-///
-/// # Errors
-/// If a run fails or gives a wrong result.
+/// The figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let (sizes, bytes): (&[usize], u64) = match run.scale {
-        Scale::Quick => (&[16, 256, 4096], 128 << 20),
-        Scale::Full | Scale::Paper => (&[16, 32, 64, 128, 256, 512, 1024, 2048, 4096], 256 << 20),
-    };
-    let total = (sizes.len() * SYSTEMS.len()) as f64;
-    let mut series: Vec<Series> = Vec::new();
-    let mut drops = Vec::new();
-    for (system, name) in SYSTEMS {
-        let mut points = Vec::new();
-        for (at, &size) in sizes.iter().enumerate() {
-            let share = (series.len() * sizes.len() + at) as f64 / total;
-            let point = measure(run, system, size, bytes, share)?;
-            points.push((size as f64, point.gigabytes_per_second));
-            if point.traffic.drops > 0 {
-                drops.push(format!("{name}, {size} B: {}", point.traffic.drops));
-            }
-        }
-        let name = name.to_string();
-        series.push(Series { name, points });
-    }
-    Ok(figure(run.seed, series, bytes, &drops))
+    let all = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
+    let (sizes, bytes): (&[usize], u64) = run
+        .scale
+        .pick((&[16, 256, 4096], 128 << 20), (&all, 256 << 20));
+    let curves = Grid::new(&SYSTEMS, sizes)
+        .measure(run, |run, system, size| measure(run, system, size, bytes))?;
+    Ok(figure(&curves, bytes))
 }
 
-fn figure(seed: u64, series: Vec<Series>, bytes: u64, drops: &[String]) -> Figure {
-    let mut notes = vec![
+fn figure(curves: &[Curve<System, usize, Seen>], bytes: u64) -> Figure {
+    let mut figure = Figure::new(
+        "CPU-to-CPU shuffle between four nodes",
+        Axis::log("tuple size", "B"),
+        Axis::linear("bandwidth per node", "GB/s"),
+    );
+    figure.series = grid::series(curves, |size| size as f64, |seen| seen.rate);
+    figure.notes = vec![
         format!(
             "{NODES} nodes, {WORKERS} workers each that produce and consume on one core; {} MiB of \
              tuples in all; every tuple is checked, byte by byte, at its destination",
@@ -120,49 +108,21 @@ fn figure(seed: u64, series: Vec<Series>, bytes: u64, drops: &[String]) -> Figur
         "the paper gives no numbers in its text, only that zero-sided RDMA is always fastest"
             .into(),
     ];
-    notes.push(match drops {
-        [] => "no packet was dropped".into(),
-        _ => format!(
-            "packets dropped in front of full ports: {}",
-            drops.join("; ")
-        ),
-    });
-    Figure {
-        name: "zero-sided-9".into(),
-        title: "CPU-to-CPU shuffle between four nodes".into(),
-        x: Axis::log("tuple size", "B"),
-        y: Axis::linear("bandwidth per node", "GB/s"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        claims: claims(&series),
-        series,
-        notes,
-        seed,
+    figure.note(shuffle::dropped(curves, |size, lost| {
+        format!("{size} B: {}", lost.drops)
+    }));
+    // Zero-sided over each of the others, where the two are closest.
+    for other in &curves[1..] {
+        let pairs = curves[0].points.iter().zip(&other.points);
+        let least = pairs.map(|((_, own), (_, other))| own.rate / other.rate);
+        let what = format!(
+            "zero-sided over {}, tuple size with the least gain (paper: at least)",
+            other.name
+        );
+        let ours = least.fold(f64::INFINITY, f64::min);
+        figure.claim(what, "section 7.1, figure 9", 1.0, ours, "x");
     }
-}
-
-/// Zero-sided over each of the others, where the two are closest.
-fn claims(series: &[Series]) -> Vec<Claim> {
-    let [zero_sided, others @ ..] = series else {
-        return Vec::new();
-    };
-    let claim = |other: &Series| {
-        let pairs = zero_sided.points.iter().zip(&other.points);
-        let least = pairs.map(|(own, other)| own.1 / other.1);
-        Claim {
-            what: format!(
-                "zero-sided over {}, tuple size with the least gain (paper: at least)",
-                other.name
-            ),
-            source: "section 7.1, figure 9".into(),
-            paper: 1.0,
-            ours: least.fold(f64::INFINITY, f64::min),
-            unit: "x".into(),
-        }
-    };
-    others.iter().map(claim).collect()
+    figure
 }
 
 fn measure(
@@ -170,17 +130,16 @@ fn measure(
     system: System,
     tuple_size: usize,
     bytes: u64,
-    share: f64,
-) -> Result<Point, ExperimentError> {
+) -> Result<Seen, ExperimentError> {
     let mut rack = shuffle::rack(NODES, run.seed)?;
     let tuples = bytes / tuple_size as u64;
     let ledger = Ledger::new(NODES * WORKERS, tuples * tuple_size as u64);
     let _flows = spawn(&mut rack, system, tuple_size, tuples, &ledger)?;
-    shuffle::drive(&mut rack, run, share, &|| ledger.borrow().failure.clone())?;
+    shuffle::finish(run, &mut rack, &|| ledger.borrow().failure.clone())?;
     let ledger = ledger.borrow();
     shuffle::verify("tuples", ledger.total(), Tally::expected(tuples))?;
-    Ok(Point {
-        gigabytes_per_second: ledger.bytes_per_second() / NODES as f64 / 1e9,
+    Ok(Seen {
+        rate: ledger.bytes_per_second() / NODES as f64 / 1e9,
         traffic: shuffle::traffic(&rack),
     })
 }
@@ -198,9 +157,8 @@ fn spawn(
         System::ZeroSided => {
             let flow = shuffle::flow(rack, &workers, &workers, FLOW)?;
             for own in 0..workers.len() {
-                let wrong = |error| ExperimentError::Run(format!("a ring: {error}"));
-                let producers = flow.take_producers(own).map_err(wrong)?;
-                let consumer = flow.take_consumer(own).map_err(wrong)?;
+                let producers = flow.take_producers(own).map_err(ring)?;
+                let consumer = flow.take_consumer(own).map_err(ring)?;
                 let partitioner = Partitioner::new(producers, tuple_size);
                 let item = FLOW.item_bytes as usize;
                 let outlet = FlowOutlet::new(vec![partitioner], tuple_size, item);
@@ -210,13 +168,8 @@ fn spawn(
             return Ok(vec![flow]);
         }
         System::CpuDriven => {
-            let shape = Shape {
-                segment_bytes: SEGMENT_BYTES,
-                segments: SEGMENTS,
-                source_segments: SEGMENTS / 4,
-                tuple_size,
-            };
-            let (senders, receivers) = cpu_shuffle::mesh(rack, &workers, &workers, shape)?;
+            let (senders, receivers) =
+                cpu_shuffle::mesh(rack, &workers, &workers, cpu_driven(tuple_size))?;
             for (own, ends) in senders.into_iter().zip(receivers).enumerate() {
                 spawn_worker(rack, own, ends, tuple_size, tuples, ledger);
             }
@@ -253,17 +206,12 @@ mod tests {
 
     #[test]
     fn every_system_delivers_every_tuple() {
-        let mut progress = |_| true;
-        let mut run = Run {
-            scale: Scale::Quick,
-            seed: 5,
-            progress: &mut progress,
-        };
+        let mut run = Run::quick(5);
         for (system, name) in SYSTEMS {
             for size in [16, 4096] {
-                let point = measure(&mut run, system, size, 4 << 20, 0.0);
+                let point = measure(&mut run, system, size, 4 << 20);
                 let point = point.unwrap_or_else(|error| panic!("{name}: {error}"));
-                let rate = point.gigabytes_per_second;
+                let rate = point.rate;
                 // So few bytes are less than one round of the collective shuffle.
                 let has_rate = system != System::Collective;
                 assert!(

@@ -3,24 +3,20 @@
 //! 1:1 flows of one transfer at a time between four nodes, all at work at once, in a switch whose
 //! programs fit the first Tofino. Every item is checked.
 
-use super::{Experiment, ExperimentError, Run, Scale};
-use crate::figure::{Axis, Claim, Drawing, Figure, Series};
+use super::drive::{Until, drive};
+use super::grid::{self, Grid};
+use super::one_to_one::ring;
+use super::{ExperimentError, Run};
+use crate::figure::{Axis, Figure};
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
 use rackweave_rack::config::{BudgetName, NodeConfig, Role};
 use rackweave_rack::testing::SimulatedMachines;
-use rackweave_rack::{Flow, RackConfig, RunEnd, SimulatedRack};
+use rackweave_rack::{Flow, RackConfig, SimulatedRack};
 use rackweave_sim::checkers::stamp;
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
-
-/// The figure.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "zero-sided-flows",
-    about: "concurrent flows in one switch, and the state that each takes (section 4)",
-    run,
-};
 
 const NODES: u16 = 4;
 const ITEM_BYTES: u32 = 1024;
@@ -138,7 +134,8 @@ fn state_of_one(flows: u16) -> Result<(f64, f64), ExperimentError> {
 }
 
 /// Goodput of so many flows together, in GB/s.
-fn goodput(flows: u16, items: u64, seed: u64) -> Result<f64, ExperimentError> {
+fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64, ExperimentError> {
+    let seed = run.seed;
     let mut rack = SimulatedRack::new(&config(flows, seed))?;
     let mut made: Vec<(NodeId, NodeId, Flow)> = Vec::new();
     for at in 0..flows {
@@ -150,7 +147,6 @@ fn goodput(flows: u16, items: u64, seed: u64) -> Result<f64, ExperimentError> {
             .build()?;
         made.push((from, to, flow));
     }
-    let bad = |error: rackweave_endpoint::flow::RingError| ExperimentError::Run(error.to_string());
     let (right, wrong) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     for node in (0..NODES).map(NodeId) {
         let mut feeder = Feeder {
@@ -168,23 +164,20 @@ fn goodput(flows: u16, items: u64, seed: u64) -> Result<f64, ExperimentError> {
         };
         for (at, (from, to, flow)) in made.iter().enumerate() {
             if *from == node {
-                for ring in flow.take_producers(0).map_err(bad)? {
+                for ring in flow.take_producers(0).map_err(ring)? {
                     feeder.rings.push((at as u16, ring));
                     feeder.sent.push(0);
                 }
             }
             if *to == node {
-                let ring = flow.take_consumer(0).map_err(bad)?;
+                let ring = flow.take_consumer(0).map_err(ring)?;
                 taker.rings.push((at as u16, ring, 0));
             }
         }
         rack.spawn(node, Box::new(feeder));
         rack.spawn(node, Box::new(taker));
     }
-    match rack.run(Instant::ZERO + PATIENCE) {
-        RunEnd::Done => {}
-        end => return Err(ExperimentError::Run(format!("{flows} flows: {end:?}"))),
-    }
+    drive(run, &mut rack, Until::Done(PATIENCE), &|| None)?;
     let all = u64::from(flows) * items;
     if (right.get(), wrong.get()) != (all, 0) {
         let (right, wrong) = (right.get(), wrong.get());
@@ -195,56 +188,40 @@ fn goodput(flows: u16, items: u64, seed: u64) -> Result<f64, ExperimentError> {
     Ok(all as f64 * f64::from(ITEM_BYTES) / seconds / 1e9)
 }
 
-fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let (counts, items): (&[u16], u64) = match run.scale {
-        Scale::Quick => (&[1500], 24),
-        Scale::Full | Scale::Paper => (&[1, 10, 100, 500, 1000, 1500], 100),
-    };
-    let mut points = Vec::new();
-    for (at, &flows) in counts.iter().enumerate() {
-        if !(run.progress)(at as f64 / counts.len() as f64) {
-            return Err(ExperimentError::Interrupted);
-        }
-        points.push((f64::from(flows), goodput(flows, items, run.seed)?));
-    }
+/// The figure.
+pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let all = [1, 10, 100, 500, 1000, 1500];
+    let (counts, items): (&[u16], u64) = run.scale.pick((&[1500], 24), (&all, 100));
+    let systems = [((), "1 KiB items")];
+    let curves =
+        Grid::new(&systems, counts).measure(run, |run, (), flows| goodput(run, flows, items))?;
     let most = counts[counts.len() - 1];
     let (registers, tables) = state_of_one(most)?;
-    let claim = |what: &str, paper, ours, unit: &str| Claim {
-        what: what.into(),
-        source: "section 4".into(),
-        paper,
-        ours,
-        unit: unit.into(),
-    };
-    Ok(Figure {
-        name: EXPERIMENT.name.into(),
-        title: "Concurrent 1:1 flows in one switch within the budget of Tofino 1".into(),
-        x: Axis::log("concurrent flows", ""),
-        y: Axis::linear("goodput of all flows", "GB/s"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series: vec![Series {
-            name: "1 KiB items".into(),
-            points,
-        }],
-        claims: vec![
-            claim("concurrent flows that fit, at least", 1500., f64::from(most), "flows"),
-            claim("register memory of one flow", 50., registers, "B"),
-            claim("table memory of one flow", 700., tables, "B"),
-        ],
-        notes: vec![
-            "Every flow moves real items, all checked; the switch is loaded with the budget tofino1, \
-             which refuses what does not fit."
-                .into(),
-            "Registers: eight slots for transfers that wait to be committed and six lanes of 20 \
-             cells each make most of the difference to the paper, which has one transfer under way \
-             and keeps a connection's addresses in tables."
-                .into(),
-        ],
-        seed: run.seed,
-    })
+    let mut figure = Figure::new(
+        "Concurrent 1:1 flows in one switch within the budget of Tofino 1",
+        Axis::log("concurrent flows", ""),
+        Axis::linear("goodput of all flows", "GB/s"),
+    );
+    figure.series = grid::series(&curves, f64::from, |goodput| *goodput);
+    let mut claim = |what, paper, ours, unit| figure.claim(what, "section 4", paper, ours, unit);
+    claim(
+        "concurrent flows that fit, at least",
+        1500.,
+        most.into(),
+        "flows",
+    );
+    claim("register memory of one flow", 50., registers, "B");
+    claim("table memory of one flow", 700., tables, "B");
+    figure.note(
+        "Every flow moves real items, all checked; the switch is loaded with the budget tofino1, \
+         which refuses what does not fit.",
+    );
+    figure.note(
+        "Registers: eight slots for transfers that wait to be committed and six lanes of 20 cells \
+         each make most of the difference to the paper, which has one transfer under way and \
+         keeps a connection's addresses in tables.",
+    );
+    Ok(figure)
 }
 
 #[cfg(test)]
@@ -253,7 +230,8 @@ mod tests {
 
     #[test]
     fn all_items_of_many_flows_arrive_and_state_grows_with_the_flows() {
-        assert!(goodput(40, 20, 3).unwrap() > 0.);
+        let mut run = Run::quick(3);
+        assert!(goodput(&mut run, 40, 20).unwrap() > 0.);
         let (registers, tables) = state_of_one(40).unwrap();
         assert!(registers > 50. && tables > 100.);
     }

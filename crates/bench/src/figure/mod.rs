@@ -175,13 +175,77 @@ impl Axis {
 }
 
 impl Series {
+    /// A curve of these points.
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self {
+            name: name.into(),
+            points: points.into_iter().collect(),
+        }
+    }
+
+    /// The same in a panel.
+    #[must_use]
+    pub fn in_panel(self, panel: &str) -> Self {
+        Self {
+            name: format!("{panel} | {}", self.name),
+            ..self
+        }
+    }
+
     /// The panel that it is drawn in, empty if it names none, and its name there.
     pub fn panel(&self) -> (&str, &str) {
-        self.name.split_once(" | ").unwrap_or(("", &self.name))
+        panel_and_name(&self.name)
     }
 }
 
+/// The panel that a curve's name names, empty if it names none, and the name within it.
+pub fn panel_and_name(name: &str) -> (&str, &str) {
+    name.split_once(" | ").unwrap_or(("", name))
+}
+
 impl Figure {
+    /// Lines over these axes, without curves yet. Its name and seed are the experiment's, which
+    /// enters them.
+    pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
+        Self {
+            name: String::new(),
+            title: title.into(),
+            x,
+            y,
+            drawing: Drawing::Lines,
+            x_names: Vec::new(),
+            y_per_panel: false,
+            series: Vec::new(),
+            paper: Vec::new(),
+            claims: Vec::new(),
+            notes: Vec::new(),
+            seed: 0,
+        }
+    }
+
+    /// What the paper claims at `source`, and what was measured, both in `unit`.
+    pub fn claim(
+        &mut self,
+        what: impl Into<String>,
+        source: &str,
+        paper: f64,
+        ours: f64,
+        unit: &str,
+    ) {
+        self.claims.push(Claim {
+            what: what.into(),
+            source: source.into(),
+            paper,
+            ours,
+            unit: unit.into(),
+        });
+    }
+
+    /// Something that a reader must know.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
+    }
+
     /// Every x of any curve, ascending, each once.
     fn xs(&self) -> Vec<f64> {
         let points = self.series.iter().flat_map(|series| &series.points);

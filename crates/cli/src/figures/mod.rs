@@ -70,14 +70,10 @@ pub fn run(args: &FiguresArgs, globals: &Globals) -> Result<Verdict, CliError> {
     book.report.configuration = text;
     book.write_page(State::Running)?;
     let make = |experiment: &'static Experiment, progress: &mut dyn FnMut(f64) -> bool| {
-        let mut run = Run {
-            scale,
-            seed,
-            progress,
-        };
-        match embedded::which(experiment.name).filter(|_| args.embedded) {
-            Some(which) => embedded::figure(&mut run, experiment.name, which),
-            None => (experiment.run)(&mut run),
+        let mut run = Run::new(scale, seed, progress);
+        match embedded::row(experiment.name).filter(|_| args.embedded) {
+            Some(row) => embedded::figure(&mut run, row),
+            None => experiment.figure(&mut run),
         }
     };
     crew::run(&experiments, jobs, globals, &make, |done| book.keep(done))?;
@@ -94,7 +90,7 @@ fn chosen(names: &[String]) -> impl Iterator<Item = &'static Experiment> {
 
 /// Refuses figures that cannot be measured in real time.
 fn check_embedded(names: &[String]) -> Result<(), CliError> {
-    match names.iter().find(|name| embedded::which(name).is_none()) {
+    match names.iter().find(|name| embedded::row(name).is_none()) {
         None => Ok(()),
         Some(name) => Err(CliError::usage(format!(
             "{name} is simulated only: leave --embedded away, or name figures of the communication \

@@ -16,11 +16,11 @@ use rackweave_rack::testing::SimulatedMachines;
 mod ring;
 mod server;
 
-use crate::experiment::ExperimentError;
-use crate::experiment::meter::{Meter, Span, Sweep};
 use crate::experiment::one_to_one::{self, ENDS, Flows, MTU};
+use crate::experiment::tally::{Span, Tally};
+use crate::experiment::{ExperimentError, Run};
 use core::cell::RefMut;
-use rackweave_base::{Duration, NodeId};
+use rackweave_base::{Duration, Instant, NodeId};
 use rackweave_controller::connect::PairAttributes;
 use rackweave_nic::Nic;
 use rackweave_rack::SimulatedRack;
@@ -71,13 +71,13 @@ impl Words {
 /// # Errors
 /// If the rack or a queue pair cannot be set up, the run goes wrong, or the user wishes to stop.
 pub fn run(
-    sweep: &mut Sweep<'_, '_>,
+    run: &mut Run<'_>,
     flows: Flows,
     driving: Driving,
     span: Span,
 ) -> Result<f64, ExperimentError> {
-    let mut rack = one_to_one::rack(sweep.seed())?;
-    let meter = Meter::new(span);
+    let mut rack = one_to_one::rack(run.seed)?;
+    let tally = Tally::new(Instant::ZERO, span);
     let shape = RingShape::new(flows.item_size, flows.ring_bytes());
     let count = flows.count as usize;
     let bytes = shape.bytes() * u64::from(flows.count);
@@ -86,7 +86,7 @@ pub fn run(
     let cores = (driving.cores as usize).clamp(1, count.max(1));
     let scratch = server::scratch_bytes(shape) * u64::from(flows.count);
     let scratch = near.region(&mut rack, scratch)?;
-    let kernels = |side: &Side| Kernels::new(side.rings.block.clone(), shape, count, meter.clone());
+    let kernels = |side: &Side| Kernels::new(side.rings.block.clone(), shape, count, tally.clone());
     rack.spawn(ENDS.0, Box::new(Source(kernels(&near))));
     for core in 0..cores {
         let cq = near.cq(&mut rack)?;
@@ -106,13 +106,14 @@ pub fn run(
             remote: far.rings.clone(),
             links,
             turn: 0,
-            meter: meter.clone(),
+            tally: tally.clone(),
             completions: Vec::new(),
         };
         rack.spawn(ENDS.0, Box::new(server));
     }
     rack.spawn(ENDS.1, Box::new(Sink(kernels(&far))));
-    sweep.measure(&mut rack, span, &meter)
+    Tally::run(&tally, run, &mut rack)?;
+    tally.borrow_mut().bytes_per_second()
 }
 
 /// One of the two nodes: its rings and what its queue pairs need.

@@ -2,12 +2,10 @@
 //!
 //! A ring is a head, a tail and slots. Both words only grow: items put in and items taken out.
 
-use crate::experiment::meter::Meter;
-use core::cell::RefCell;
+use crate::experiment::tally::Shared;
 use core::sync::atomic::Ordering;
 use rackweave_base::Block;
 use rackweave_sim::world::{Actor, Context, Step};
-use std::rc::Rc;
 
 /// Where the slots begin: head and tail have cache lines of their own before them.
 const SLOTS_AT: u64 = 4096;
@@ -60,17 +58,17 @@ pub struct Kernels {
     shape: RingShape,
     /// What each has put in or taken out.
     items: Vec<u64>,
-    meter: Rc<RefCell<Meter>>,
+    tally: Shared,
 }
 
 impl Kernels {
     /// Kernels for `flows` flows.
-    pub fn new(block: Block, shape: RingShape, flows: usize, meter: Rc<RefCell<Meter>>) -> Self {
+    pub fn new(block: Block, shape: RingShape, flows: usize, tally: Shared) -> Self {
         Self {
             block,
             shape,
             items: vec![0; flows],
-            meter,
+            tally,
         }
     }
 
@@ -115,9 +113,9 @@ impl Actor for Sink {
         let shape = self.0.shape;
         for flow in 0..self.0.items.len() {
             let (tail, head) = (self.0.items[flow], self.0.load(shape.head(flow)));
-            let mut meter = self.0.meter.borrow_mut();
+            let mut tally = self.0.tally.borrow_mut();
             if head < tail || head - tail > u64::from(shape.slots) {
-                meter.fail(format!("the head of flow {flow} is {head} at tail {tail}"));
+                tally.fail(format!("the head of flow {flow} is {head} at tail {tail}"));
                 return Step::Done;
             }
             for item in tail..head {
@@ -126,13 +124,13 @@ impl Actor for Sink {
                     .block
                     .read(shape.slot(flow, item) as usize, &mut stamp);
                 if stamp != item.to_le_bytes() {
-                    meter.fail(format!("item {item} of flow {flow} is another one"));
+                    tally.fail(format!("item {item} of flow {flow} is another one"));
                     return Step::Done;
                 }
             }
             if head > tail {
-                meter.add(context.now(), (head - tail) * u64::from(shape.item_size));
-                drop(meter);
+                tally.add(context.now(), (head - tail) * u64::from(shape.item_size));
+                drop(tally);
                 self.0.items[flow] = head;
                 self.0.store(shape.tail(flow), head);
             }

@@ -2,8 +2,7 @@
 
 use super::Words;
 use super::ring::RingShape;
-use crate::experiment::meter::Meter;
-use core::cell::RefCell;
+use crate::experiment::tally::Shared;
 use core::sync::atomic::Ordering;
 use rackweave_base::{Duration, Qpn};
 use rackweave_sim::Category;
@@ -12,7 +11,6 @@ use rackweave_verbs::{
     Completion, CompletionOpcode, CompletionStatus, CqId, Operation, PostError, Region, WorkRequest,
 };
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 /// Completions taken in one round over the flows, for each flow: more than a round can bring, so
 /// that none pile up.
@@ -75,7 +73,7 @@ pub struct Server {
     pub links: Vec<Link>,
     /// Which flow is next.
     pub turn: usize,
-    pub meter: Rc<RefCell<Meter>>,
+    pub tally: Shared,
     pub completions: Vec<Completion>,
 }
 
@@ -88,7 +86,7 @@ impl Actor for Server {
         };
         let result = result.and_then(|()| self.visit(context).map_err(|e| e.to_string()));
         if let Err(error) = result {
-            self.meter.borrow_mut().fail(error);
+            self.tally.borrow_mut().fail(error);
             return Step::Done;
         }
         self.turn = (self.turn + 1) % self.links.len();

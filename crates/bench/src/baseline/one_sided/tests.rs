@@ -1,21 +1,16 @@
 //! The baseline moves items in order, and its cost is what its core is charged.
 
 use super::*;
-use crate::experiment::{Run, Scale};
+use crate::experiment::Run;
 
 fn goodput(flows: Flows, driving: Driving) -> f64 {
-    let mut progress = |_| true;
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: 1,
-        progress: &mut progress,
-    };
+    let mut run = Run::quick(1);
     let span = Span {
         warm_up: Duration::from_micros(200),
         counted: Duration::from_micros(500),
     };
     // The consumers look at the number of every item, so a rate means that all came in order.
-    super::run(&mut Sweep::new(&mut run, 1), flows, driving, span).unwrap()
+    super::run(&mut run, flows, driving, span).unwrap()
 }
 
 const SMALL: Flows = Flows {

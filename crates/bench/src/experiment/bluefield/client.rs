@@ -1,14 +1,14 @@
 //! A thread of the compute node that asks the index, so many operations at a time.
 
-use super::metered::{Metered, Outbox};
 use super::{Core, tree};
-use crate::experiment::tally::Shared;
+use crate::experiment::metered::{Metered, Outbox, after};
+use crate::experiment::tally::{self, Shared};
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
 use rackweave_rack::Attached;
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_sim::{Category, devices};
-use rackweave_workload::ycsb::{Scatter, Zipf};
+use rackweave_workload::ycsb::Zipf;
 use std::collections::HashMap;
 
 /// Which keys a client asks for.
@@ -16,8 +16,6 @@ use std::collections::HashMap;
 pub enum Keys {
     /// Any of so many, alike.
     Uniform(u64),
-    /// Some more often than others, scattered over all.
-    Skewed(Zipf, Scatter),
     /// The first ones more often than others, in their order.
     Ordered(Zipf),
 }
@@ -26,7 +24,6 @@ impl Keys {
     fn draw(&self, rng: &mut Rng) -> u64 {
         match self {
             Self::Uniform(keys) => rng.below(*keys),
-            Self::Skewed(zipf, scatter) => scatter.apply(zipf.sample(rng)),
             Self::Ordered(zipf) => zipf.sample(rng),
         }
     }
@@ -39,6 +36,14 @@ pub struct Mix {
     pub keys: Keys,
     /// Which part of all operations are updates.
     pub updates: f64,
+}
+
+impl Mix {
+    /// Any of so many keys alike, of which this part are updates.
+    pub fn uniform(keys: u64, updates: f64) -> Self {
+        let keys = Keys::Uniform(keys);
+        Self { keys, updates }
+    }
 }
 
 /// The thread.
@@ -96,7 +101,7 @@ impl ClientActor {
     }
 
     /// One turn; what it has cost beside the verbs.
-    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_>) -> Result<Duration, String> {
+    fn turn(&mut self, now: Instant, verbs: &mut Metered<'_, Core>) -> Result<Duration, String> {
         let dispatch = self.core.work(devices::RPC_DISPATCH_CYCLES);
         let mut spent = Duration::ZERO;
         self.client.advance(now, verbs);
@@ -122,29 +127,16 @@ impl ClientActor {
 
 impl Actor for ClientActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let now = context.now();
+        let (now, core) = (context.now(), self.core);
         let mut outbox = core::mem::take(&mut self.outbox);
-        let flushed = outbox.flush(context.nic());
-        let mut verbs = Metered::new(context.nic(), &mut outbox, self.core);
-        let result = flushed.and_then(|()| self.turn(now, &mut verbs));
-        let communication = verbs.spent();
+        let (result, communication) = outbox.turn(context, core, |verbs| self.turn(now, verbs));
         self.outbox = outbox;
-        context.charge(Category::Communication, communication);
         match result {
             Ok(compute) => {
                 context.charge(Category::Compute, compute);
-                if communication + compute > Duration::ZERO {
-                    return Step::Compute(Duration::ZERO);
-                }
+                after(communication + compute, self.client.poll_timeout())
             }
-            Err(failure) => {
-                self.tally.borrow_mut().fail(failure);
-                return Step::Done;
-            }
-        }
-        match self.client.poll_timeout() {
-            Some(at) => Step::WaitUntil(at),
-            None => Step::WaitForPacket,
+            Err(failure) => tally::broken(&self.tally, failure),
         }
     }
 }

@@ -2,11 +2,11 @@
 //! and clients on the compute node.
 
 use super::client::{ClientActor, Mix};
-use super::metered::Outbox;
-use super::rack::{self, failed};
 use super::server::{Prices, ServerActor, Slowdown};
-use super::{Core, tree};
-use crate::experiment::tally::{Shared, Tally};
+use super::{Core, attributes, testbed, tree};
+use crate::experiment::drive::OrFailed;
+use crate::experiment::metered::Outbox;
+use crate::experiment::tally::{Seen, Shared, Span, Tally};
 use crate::experiment::{ExperimentError, Run};
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::btree::TreeConfig;
@@ -58,10 +58,8 @@ pub struct Plan {
     pub payload_max: u32,
     /// Keys that each tree has room for at least, if keys are to move.
     pub room: u64,
-    /// Not counted at the beginning.
-    pub warm_up: Duration,
-    /// Counted.
-    pub counted: Duration,
+    /// How long it is run.
+    pub span: Span,
 }
 
 impl Plan {
@@ -79,9 +77,14 @@ impl Plan {
             slowdown: None,
             payload_max: PAYLOAD_MAX,
             room: 0,
-            warm_up: Duration::from_micros(50),
-            counted: Duration::from_micros(800),
+            span: Span::new(Duration::from_micros(50), Duration::from_micros(800)),
         }
+    }
+
+    /// The same, counted for so long.
+    pub fn counted(mut self, counted: Duration) -> Self {
+        self.span.counted = counted;
+        self
     }
 
     /// What a server thread is like.
@@ -124,19 +127,8 @@ impl Plan {
             first if first == self.keys => PartitionMap::whole(2, EndpointId(0)),
             first => PartitionMap::split(&[first]),
         };
-        map.map_err(|error| failed("the partition map", error))
+        map.or_failed("the partition map")
     }
-}
-
-/// What came of it.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Seen {
-    /// Operations per second.
-    pub per_second: f64,
-    /// Median latency in microseconds.
-    pub median_us: f64,
-    /// Mean latency in microseconds.
-    pub mean_us: f64,
 }
 
 /// The index, its threads not started yet.
@@ -151,14 +143,11 @@ pub struct Index {
 
 impl Index {
     /// Loads the trees and makes the server threads.
-    ///
-    /// # Errors
-    /// If the rack or the index cannot be built.
     pub fn new(seed: u64, plan: &Plan) -> Result<Self, ExperimentError> {
         // Trees are a half to nine tenths full; the rest is buffers of connections.
         let keys = plan.keys + 2 * plan.room;
         let room = 4 * keys * tree::ENTRY_BYTES + (512 << 20);
-        let rack = rack::testbed(seed, room)?;
+        let rack = testbed(seed, room)?;
         let map = plan.map()?;
         let endpoint = |(id, server): (EndpointId, Server)| {
             let keys = map.part_of(id).map_or(0, |part| {
@@ -177,14 +166,12 @@ impl Index {
         };
         let endpoints = ENDPOINTS.map(endpoint).into();
         let spec = IndexSpec {
-            attributes: rack::attributes(),
+            attributes: attributes(),
             ..IndexSpec::new(endpoints, map)
         };
-        let service = IndexService::with_spec(&rack, spec, None, None);
-        let service = service.map_err(|error| failed("the index", error))?;
+        let service = IndexService::with_spec(&rack, spec, None, None).or_failed("the index")?;
         let entries = (0..plan.keys).map(|key| (key, tree::value_of(key).to_le_bytes()));
-        let loaded = service.load(entries);
-        loaded.map_err(|error| failed("a tree", error))?;
+        service.load(entries).or_failed("a tree")?;
         Ok(Self {
             rack,
             service,
@@ -194,9 +181,6 @@ impl Index {
     }
 
     /// Starts server threads and clients.
-    ///
-    /// # Errors
-    /// If NICs have no room.
     pub fn start(&mut self, tally: &Shared) -> Result<(), ExperimentError> {
         let plan = &self.plan;
         for index in 0..plan.clients {
@@ -204,7 +188,7 @@ impl Index {
             let client = self.service.client(node, plan.client());
             let name = format!("client {index}");
             let actor = ClientActor::new(
-                client.map_err(|error| failed("a client", error))?,
+                client.or_failed("a client")?,
                 Core::of(Server::Compute),
                 plan.mix.clone(),
                 self.rng.fork(&name),
@@ -231,18 +215,11 @@ impl Index {
 }
 
 /// Builds the index, runs it, and says what was seen.
-///
-/// # Errors
-/// If it cannot be built, an answer is wrong, or the user wishes to stop.
-pub fn measure(run: &mut Run<'_>, share: f64, plan: &Plan) -> Result<Seen, ExperimentError> {
+pub fn measure(run: &mut Run<'_>, plan: &Plan) -> Result<Seen, ExperimentError> {
     let mut index = Index::new(run.seed, plan)?;
-    let tally = Tally::new(index.rack.now(), plan.warm_up, plan.counted);
+    let tally = Tally::new(index.rack.now(), plan.span);
     index.start(&tally)?;
-    rack::drive(run, share, &mut index.rack, &tally)?;
-    let tally = tally.borrow();
-    Ok(Seen {
-        per_second: tally.per_second(),
-        median_us: tally.quantile_us(0.5),
-        mean_us: tally.mean_us(),
-    })
+    Tally::run(&tally, run, &mut index.rack)?;
+    let seen = tally.borrow().seen();
+    Ok(seen)
 }

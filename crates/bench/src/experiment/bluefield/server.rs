@@ -1,8 +1,8 @@
 //! A server thread of the index on a core of the host or of the DPU.
 
-use super::metered::{Metered, Outbox};
 use super::{Core, tree};
-use crate::experiment::tally::Shared;
+use crate::experiment::metered::{Metered, Outbox};
+use crate::experiment::tally::{self, Shared};
 use crate::experiment::work::Priced;
 use core::cell::Cell;
 use rackweave_base::{Duration, Instant};
@@ -109,10 +109,9 @@ impl Actor for ServerActor {
         };
         let cost = self.prices.cost(thread.service.shard());
         if let Err(failure) = self.outbox.flush(context.nic()) {
-            self.tally.borrow_mut().fail(failure);
-            return Step::Done;
+            return tally::broken(&self.tally, failure);
         }
-        let mut verbs = Metered::new(context.nic(), &mut self.outbox, core);
+        let mut verbs = Metered::with(context.nic(), Some(&mut self.outbox), core);
         let dispatch = core.work(devices::RPC_DISPATCH_CYCLES);
         let price = |_, method, request: &[u8], answered| {
             dispatch + price(core, cost, method, request, answered)

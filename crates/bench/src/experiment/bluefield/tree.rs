@@ -1,7 +1,7 @@
 //! Trees of the experiments: which keys they have, and what they cost at the paper's sizes.
 
-use super::rack::failed;
 use crate::experiment::ExperimentError;
+use crate::experiment::drive::OrFailed;
 use rackweave_base::Memory;
 use rackweave_endpoint::btree::{Tree, TreeConfig};
 use rackweave_sim::testbed::Server;
@@ -24,9 +24,6 @@ pub fn value_of(key: u64) -> u64 {
 
 /// A tree with the bounds `low..=last` and the keys from `low` on, up to `end` exclusive, with room
 /// for at least `room` keys.
-///
-/// # Errors
-/// If there is no memory for it.
 pub fn load(
     memory: &Memory,
     node_bytes: u32,
@@ -39,12 +36,12 @@ pub fn load(
         last,
         ..TreeConfig::for_keys(keys.max(room).max(1), node_bytes, 8)
     };
-    let block = memory.allocate(config.bytes() as usize);
-    let block = block.map_err(|error| failed("a tree", error))?;
-    let tree = Tree::create(block, &config).map_err(|error| failed("a tree", error))?;
+    let block = memory
+        .allocate(config.bytes() as usize)
+        .or_failed("a tree")?;
+    let tree = Tree::create(block, &config).or_failed("a tree")?;
     let entries = (low..end).map(|key| (key, value_of(key).to_le_bytes()));
-    let loaded = tree.bulk_load(entries);
-    loaded.map_err(|error| failed("a tree", error))?;
+    tree.bulk_load(entries).or_failed("a tree")?;
     Ok(tree)
 }
 

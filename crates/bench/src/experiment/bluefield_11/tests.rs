@@ -1,16 +1,10 @@
 //! Few clients for a short time.
 
 use super::*;
-use crate::experiment::Scale;
 
 fn seen(server: Server, clients: u16) -> Seen {
-    let mut progress = |_| true;
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: 3,
-        progress: &mut progress,
-    };
-    measure(&mut run, 0.0, server, clients)
+    let mut run = Run::quick(3);
+    measure(&mut run, server, clients)
         .unwrap_or_else(|error| panic!("{server:?}, {clients} clients, seed 3: {error}"))
 }
 

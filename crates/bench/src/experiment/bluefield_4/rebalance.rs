@@ -2,18 +2,22 @@
 //! beside the best split that stays as it is.
 
 use crate::experiment::bluefield::client::{Keys, Mix};
-use crate::experiment::bluefield::coordinator::{CoordinatorActor, Log};
 use crate::experiment::bluefield::index::{self, ENDPOINTS, Index, Plan};
-use crate::experiment::bluefield::metered::Outbox;
 use crate::experiment::bluefield::server::Slowdown;
-use crate::experiment::bluefield::{Core, rack, tree};
-use crate::experiment::tally::{Shared, Tally};
-use crate::experiment::{ExperimentError, Run, Scale};
+use crate::experiment::bluefield::{Core, tree};
+use crate::experiment::drive::OrFailed;
+use crate::experiment::metered::{Outbox, after};
+use crate::experiment::tally::{self, Shared, Span, Tally};
+use crate::experiment::{ExperimentError, Run};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
-use rackweave_endpoint::index::{CoordinatorConfig, RebalanceConfig};
+use rackweave_endpoint::index::{
+    Coordinator, CoordinatorConfig, CoordinatorEvent, PartitionMap, RebalanceConfig,
+};
 use rackweave_endpoint::rpc;
+use rackweave_rack::Attached;
 use rackweave_sim::testbed::Server;
+use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_workload::ycsb::Zipf;
 use std::rc::Rc;
 
@@ -71,20 +75,14 @@ impl Scenario {
         }
     }
 
-    fn keys(self) -> Result<Keys, ExperimentError> {
-        match self {
-            Self::Uniform | Self::SlowDpu => Ok(Keys::Uniform(REAL_KEYS)),
+    fn plan(self) -> Result<Plan, ExperimentError> {
+        let keys = match self {
+            Self::Uniform | Self::SlowDpu => Keys::Uniform(REAL_KEYS),
             Self::Skewed => Zipf::new(REAL_KEYS, SKEW)
                 .map(Keys::Ordered)
-                .map_err(|error| rack::failed("the keys", error)),
-        }
-    }
-
-    fn plan(self) -> Result<Plan, ExperimentError> {
-        let mix = Mix {
-            keys: self.keys()?,
-            updates: 0.0,
+                .or_failed("the keys")?,
         };
+        let mix = Mix { keys, updates: 0.0 };
         let scale = tree::PAPER_KEYS[0] / REAL_KEYS;
         Ok(Plan::new(REAL_KEYS, scale, mix))
     }
@@ -110,32 +108,6 @@ pub struct Course {
     pub best: (f64, f64),
 }
 
-/// When a scenario ends, and when the DPU gets slower in it.
-struct Times {
-    slow_from: Duration,
-    warm_up: Duration,
-    counted: Duration,
-}
-
-impl Times {
-    fn new(scale: Scale, scenario: Scenario) -> Self {
-        let (times, counted) = match scale {
-            Scale::Quick => (1, Duration::from_micros(500)),
-            Scale::Full | Scale::Paper => (2, Duration::from_millis(1)),
-        };
-        let settle = scenario.settle() * times;
-        let slow_from = match scenario {
-            Scenario::SlowDpu => settle,
-            _ => Duration::ZERO,
-        };
-        Self {
-            slow_from,
-            warm_up: settle + slow_from,
-            counted,
-        }
-    }
-}
-
 /// How much slower the DPU gets in a scenario, if it does.
 fn slowdown(scenario: Scenario, from: Duration) -> Option<Slowdown> {
     let slowdown = Slowdown {
@@ -146,29 +118,26 @@ fn slowdown(scenario: Scenario, from: Duration) -> Option<Slowdown> {
 }
 
 /// Runs a scenario with the rebalancer and with splits that stay.
-///
-/// # Errors
-/// If a run goes wrong or the user wishes to stop.
-pub fn course(
-    run: &mut Run<'_>,
-    share: f64,
-    scenario: Scenario,
-) -> Result<Course, ExperimentError> {
-    let times = Times::new(run.scale, scenario);
+pub fn course(run: &mut Run<'_>, scenario: Scenario) -> Result<Course, ExperimentError> {
+    let (times, micros) = run.scale.pick((1, 500), (2, 1_000));
+    let settle = scenario.settle() * times;
+    let slow_from = match scenario {
+        Scenario::SlowDpu => settle,
+        _ => Duration::ZERO,
+    };
     let plan = Plan {
-        warm_up: times.warm_up,
-        counted: times.counted,
+        span: Span::new(settle + slow_from, Duration::from_micros(micros)),
         payload_max: PAGE_BYTES,
         room: 2 * REAL_KEYS,
-        slowdown: slowdown(scenario, times.slow_from),
+        slowdown: slowdown(scenario, slow_from),
         ..scenario.plan()?
     };
     let mut index = Index::new(run.seed, &plan)?;
-    let tally = Tally::new(index.rack.now(), plan.warm_up, plan.counted);
+    let tally = Tally::new(index.rack.now(), plan.span);
     tally.borrow_mut().in_parts(index.rack.now(), PART);
     let log = coordinate(&mut index, &tally)?;
     index.start(&tally)?;
-    rack::drive(run, share, &mut index.rack, &tally)?;
+    Tally::run(&tally, &mut run.part(0, 2), &mut index.rack)?;
     let (tally, log) = (tally.borrow(), log.borrow());
     let part = log.map.part_of(ENDPOINTS[1].0);
     let first = part.map_or(REAL_KEYS, |part| part.low.min(REAL_KEYS));
@@ -176,12 +145,22 @@ pub fn course(
     Ok(Course {
         scenario,
         points: tally.course(),
-        best_from: times.slow_from.as_secs_f64(),
+        best_from: slow_from.as_secs_f64(),
         reached: tally.per_second(),
         offload: (REAL_KEYS - first) as f64 / REAL_KEYS as f64,
         moves: (log.moves.len(), entries),
-        best: best_static(run, share, scenario)?,
+        best: best_static(&mut run.part(1, 2), scenario)?,
     })
+}
+
+/// Runs all scenarios.
+pub fn courses(run: &mut Run<'_>) -> Result<Vec<Course>, ExperimentError> {
+    let scenarios = Scenario::ALL.into_iter().enumerate();
+    let courses = scenarios.map(|(at, scenario)| {
+        let course = course(&mut run.part(at, Scenario::ALL.len()), scenario);
+        course.map_err(|error| error.with(scenario.name()))
+    });
+    courses.collect()
 }
 
 /// Starts a coordinator that rebalances; what it does is in the log.
@@ -204,7 +183,7 @@ fn coordinate(index: &mut Index, tally: &Shared) -> Result<Rc<RefCell<Log>>, Exp
     let node = Server::Compute.at_port(0);
     let coordinator = index.service.coordinator(node, config);
     let actor = CoordinatorActor {
-        coordinator: coordinator.map_err(|error| rack::failed("the coordinator", error))?,
+        coordinator: coordinator.or_failed("the coordinator")?,
         core: Core::of(Server::Compute),
         outbox: Outbox::default(),
         log: log.clone(),
@@ -215,15 +194,10 @@ fn coordinate(index: &mut Index, tally: &Shared) -> Result<Rc<RefCell<Log>>, Exp
 }
 
 /// The best split that stays as it is: a search over all parts, then about the best of them.
-fn best_static(
-    run: &mut Run<'_>,
-    share: f64,
-    scenario: Scenario,
-) -> Result<(f64, f64), ExperimentError> {
+fn best_static(run: &mut Run<'_>, scenario: Scenario) -> Result<(f64, f64), ExperimentError> {
     let plan = Plan {
         slowdown: slowdown(scenario, Duration::ZERO),
-        counted: Duration::from_micros(400),
-        ..scenario.plan()?
+        ..scenario.plan()?.counted(Duration::from_micros(400))
     };
     let mut best = (0.0, 0.0);
     let mut look = |offload: f64, best: &mut (f64, f64)| {
@@ -231,7 +205,7 @@ fn best_static(
             offload: offload.clamp(0.0, 1.0),
             ..plan.clone()
         };
-        let seen = index::measure(run, share, &plan)?;
+        let seen = index::measure(run, &plan)?;
         if seen.per_second > best.1 {
             *best = (plan.offload, seen.per_second);
         }
@@ -246,4 +220,65 @@ fn best_static(
         look(about + step, &mut best)?;
     }
     Ok(best)
+}
+
+/// What a coordinator has done.
+#[derive(Clone, PartialEq, Debug)]
+struct Log {
+    /// The newest map.
+    map: PartitionMap,
+    /// When ranges changed hands, and how many entries each had.
+    moves: Vec<(Instant, u64)>,
+}
+
+/// The coordinator.
+struct CoordinatorActor {
+    /// The machine, with its links.
+    coordinator: Attached<Coordinator>,
+    /// Whose core it runs on.
+    core: Core,
+    /// What it has posted in this turn.
+    outbox: Outbox,
+    /// What it does.
+    log: Rc<RefCell<Log>>,
+    /// Where failures are told.
+    tally: Shared,
+}
+
+impl CoordinatorActor {
+    fn note(&self, now: Instant, event: &CoordinatorEvent) {
+        match event {
+            CoordinatorEvent::Moved(moved) => {
+                let mut log = self.log.borrow_mut();
+                log.map = moved.map.clone();
+                log.moves.push((now, moved.entries));
+            }
+            CoordinatorEvent::Ended(Err(error)) => {
+                self.tally.borrow_mut().fail(format!("a move: {error}"));
+            }
+            CoordinatorEvent::Gone(endpoint) => {
+                let failure = format!("{endpoint} does not answer the coordinator");
+                self.tally.borrow_mut().fail(failure);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Actor for CoordinatorActor {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let (now, core) = (context.now(), self.core);
+        let mut outbox = core::mem::take(&mut self.outbox);
+        let (result, spent) = outbox.turn(context, core, |verbs| {
+            while let Some(event) = self.coordinator.poll(now, verbs) {
+                self.note(now, &event);
+            }
+            Ok(())
+        });
+        self.outbox = outbox;
+        if let Err(failure) = result {
+            return tally::broken(&self.tally, failure);
+        }
+        after(spent, self.coordinator.poll_timeout())
+    }
 }

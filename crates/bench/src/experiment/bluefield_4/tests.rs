@@ -7,23 +7,14 @@ use rackweave_base::Duration;
 const SHORT: Duration = Duration::from_micros(800);
 
 fn rate(keys: u64, updates: f64, offload: f64) -> f64 {
-    let mut progress = |_| true;
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: 5,
-        progress: &mut progress,
-    };
+    let mut run = Run::quick(5);
     let real = 2_000;
-    let mix = Mix {
-        keys: Keys::Uniform(real),
-        updates,
-    };
+    let plan = Plan::new(real, keys / real, Mix::uniform(real, updates));
     let plan = Plan {
         offload,
-        counted: SHORT,
-        ..Plan::new(real, keys / real, mix)
+        ..plan.counted(SHORT)
     };
-    let seen = index::measure(&mut run, 0.0, &plan);
+    let seen = index::measure(&mut run, &plan);
     let seen = seen.unwrap_or_else(|error| panic!("{keys} keys, {offload}, seed 5: {error}"));
     seen.per_second
 }
@@ -48,13 +39,8 @@ fn updates_and_larger_trees_cost_more() {
 
 #[test]
 fn the_rebalancer_comes_near_the_best_split() {
-    let mut progress = |_| true;
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: 5,
-        progress: &mut progress,
-    };
-    let course = rebalance::course(&mut run, 0.0, Scenario::Uniform);
+    let mut run = Run::quick(5);
+    let course = rebalance::course(&mut run, Scenario::Uniform);
     let course = course.unwrap_or_else(|error| panic!("seed 5: {error}"));
     assert!(course.reached > 0.95 * course.best.1, "{course:?}");
     assert!(course.offload > 0.1 && course.moves.1 > 1_000, "{course:?}");

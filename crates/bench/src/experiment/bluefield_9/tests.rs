@@ -3,17 +3,12 @@
 use super::*;
 
 fn seen(node_bytes: u32, offload: f64, clients: u16) -> Seen {
-    let mut progress = |_| true;
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: 6,
-        progress: &mut progress,
-    };
+    let mut run = Run::quick(6);
     let plan = Plan {
         offload,
-        ..plan(20_000, node_bytes, clients)
+        ..plan(20_000, node_bytes, clients, Duration::from_micros(800))
     };
-    let seen = index::measure(&mut run, 0.0, &plan);
+    let seen = index::measure(&mut run, &plan);
     seen.unwrap_or_else(|error| panic!("{node_bytes} B, {offload}, seed 6: {error}"))
 }
 

@@ -8,7 +8,7 @@ mod raw;
 mod single;
 
 pub use multi::{MultiSender, MultiTaker};
-pub use raw::RawThread;
+pub use raw::RawSender;
 pub use single::{SingleSender, SingleTaker};
 
 use super::data::Data;
@@ -18,7 +18,7 @@ use core::cell::RefCell;
 use core::ops::Range;
 use rackweave_base::{Duration, Instant};
 use rackweave_sim::Category;
-use rackweave_sim::world::{Context, Step};
+use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
 
 /// What the threads of a measurement have to tell.
@@ -119,19 +119,27 @@ fn wait(context: &mut Context<'_>, core: &Core, words: u64) -> Step {
     Step::WaitForPacket
 }
 
-/// The beginning of a thread's life, and its end if something goes wrong.
-fn step<A>(
-    actor: &mut A,
-    context: &mut Context<'_>,
-    thread: impl Fn(&mut A) -> &mut Thread,
-    go_on: impl FnOnce(&mut A, &mut Context<'_>) -> Result<Step, String>,
-) -> Step {
-    let start = core::mem::take(&mut thread(actor).start);
-    if start > Duration::ZERO {
-        return Step::Sleep(start);
-    }
-    match go_on(actor, context) {
-        Ok(step) => step,
-        Err(error) => thread(actor).fail(error),
+/// What a thread does.
+pub trait Task {
+    /// A step of it.
+    fn go_on(&mut self, thread: &mut Thread, context: &mut Context<'_>) -> Result<Step, String>;
+}
+
+/// A thread that does something, from its start on.
+pub struct Running<T> {
+    /// What every thread has.
+    pub thread: Thread,
+    /// What it does.
+    pub task: T,
+}
+
+impl<T: Task> Actor for Running<T> {
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let start = core::mem::take(&mut self.thread.start);
+        if start > Duration::ZERO {
+            return Step::Sleep(start);
+        }
+        let result = self.task.go_on(&mut self.thread, context);
+        result.unwrap_or_else(|error| self.thread.fail(error))
     }
 }

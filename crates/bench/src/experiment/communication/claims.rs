@@ -1,15 +1,15 @@
 //! What the paper says, beside what we see.
 
-use super::plan::{Plan, Which};
+use super::figures::Row;
 use super::shape::Bytes;
 use super::sweep::{self, Curve, best};
-use crate::figure::Claim;
+use crate::figure::Figure;
 
-/// What a figure's claims are made from: the plan, its curves, and the curves of one thread that
+/// What a figure's claims are made from: its row, its curves, and the curves of one thread that
 /// threads are compared with.
 pub struct Seen<'a> {
     /// What was gone through.
-    pub plan: &'a Plan,
+    pub row: &'a Row,
     /// What came out.
     pub curves: &'a [Curve],
     /// One thread, by the size of its buffers.
@@ -19,12 +19,12 @@ pub struct Seen<'a> {
 impl Seen<'_> {
     /// The best point of the paper's crew: bytes of data, MiB per second, and the curve.
     fn peak(&self) -> (f64, f64, Option<&Curve>) {
-        peak(&self.plan.papers(self.curves))
+        peak(&self.row.papers(self.curves))
     }
 
     /// The best bandwidth of the three drawn with so much data.
     fn best_at(&self, data: u64) -> f64 {
-        let drawn = self.plan.best_of_paper(self.curves);
+        let drawn = self.row.best_of_paper(self.curves);
         most(drawn.iter().filter_map(|curve| curve.at(data)))
     }
 
@@ -36,9 +36,9 @@ impl Seen<'_> {
 
     /// How much still changes at the end of the sweep.
     pub fn steadiness(&self) -> String {
-        let drawn = match self.plan.which {
-            Which::Four(_) => best(self.curves.iter().collect(), 3),
-            _ => self.plan.best_of_paper(self.curves),
+        let drawn = match self.row.is_single {
+            true => best(self.curves.iter().collect(), 3),
+            false => self.row.best_of_paper(self.curves),
         };
         let change = most(drawn.iter().map(|curve| curve.last_change().abs()));
         let last = drawn.first().and_then(|curve| curve.points.last());
@@ -54,10 +54,10 @@ impl Seen<'_> {
     /// Which sizes are best, and which crews.
     fn chosen(&self) -> String {
         let names = |curves: Vec<&Curve>| {
-            let names = curves.into_iter().map(|curve| self.plan.name(&curve.shape));
+            let names = curves.into_iter().map(|curve| self.row.name(&curve.shape));
             names.collect::<Vec<_>>().join(", ")
         };
-        let papers = names(self.plan.best_of_paper(self.curves));
+        let papers = names(self.row.best_of_paper(self.curves));
         let all = names(best(self.curves.iter().collect(), 3));
         format!(
             "By the area under the curve over the logarithm of the data, the best of the paper's \
@@ -80,16 +80,6 @@ fn peak<'a>(curves: &[&'a Curve]) -> (f64, f64, Option<&'a Curve>) {
     })
 }
 
-fn claim(what: &str, source: &str, paper: f64, ours: f64, unit: &str) -> Claim {
-    Claim {
-        what: what.into(),
-        source: source.into(),
-        paper,
-        ours,
-        unit: unit.into(),
-    }
-}
-
 const RATE: &str = "MiB/s";
 
 /// The bytes of a curve's whole buffer, in KiB.
@@ -99,25 +89,17 @@ fn buffer_kib(curve: Option<&Curve>, halves: u64) -> f64 {
     })
 }
 
-pub fn claims_4a(seen: &Seen<'_>) -> (Vec<Claim>, Vec<String>) {
-    let source = "section 4.1, figure 4a";
+pub fn claims_4a(figure: &mut Figure, seen: &Seen<'_>) {
+    let mut claim =
+        |what, paper, ours, unit| figure.claim(what, "section 4.1, figure 4a", paper, ours, unit);
     let (data, rate, curve) = seen.peak();
-    let claims = vec![
-        claim(
-            "the best with any single buffer",
-            source,
-            5615.4,
-            rate,
-            RATE,
-        ),
-        claim(
-            "the buffer with which it is reached",
-            source,
-            2048.0,
-            buffer_kib(curve, 2),
-            "KiB",
-        ),
-    ];
+    claim("the best with any single buffer", 5615.4, rate, RATE);
+    claim(
+        "the buffer with which it is reached",
+        2048.0,
+        buffer_kib(curve, 2),
+        "KiB",
+    );
     let small = seen
         .curves
         .iter()
@@ -129,11 +111,12 @@ pub fn claims_4a(seen: &Seen<'_>) -> (Vec<Claim>, Vec<String>) {
          copied: that the two never overlap is what halves the bandwidth, there and here.",
         Bytes(data as u64)
     );
-    (claims, vec![note])
+    figure.note(note);
 }
 
-pub fn claims_4b(seen: &Seen<'_>) -> (Vec<Claim>, Vec<String>) {
-    let source = "section 4.2, figure 4b";
+pub fn claims_4b(figure: &mut Figure, seen: &Seen<'_>) {
+    let mut claim =
+        |what, paper, ours, unit| figure.claim(what, "section 4.2, figure 4b", paper, ours, unit);
     // By which part a curve falls with its last doubling before the data is half the buffer.
     let falls = |of: fn(&Curve) -> &[(f64, f64)]| -> Vec<(u64, f64)> {
         let fall = |curve: &Curve| {
@@ -147,22 +130,18 @@ pub fn claims_4b(seen: &Seen<'_>) -> (Vec<Claim>, Vec<String>) {
     let written = falls(|curve| &curve.written);
     let falling = |falls: &[(u64, f64)]| falls.iter().filter(|fall| fall.1 > 0.0).count();
     let share = |falls: &[(u64, f64)]| falling(falls) as f64 / falls.len() as f64;
-    let claims = vec![
-        claim(
-            "curves that fall at half the buffer, time until all is written",
-            source,
-            1.0,
-            share(&written),
-            "",
-        ),
-        claim(
-            "curves that fall at half the buffer, time until all is consumed",
-            source,
-            1.0,
-            share(&consumed),
-            "",
-        ),
-    ];
+    claim(
+        "curves that fall at half the buffer, time until all is written",
+        1.0,
+        share(&written),
+        "",
+    );
+    claim(
+        "curves that fall at half the buffer, time until all is consumed",
+        1.0,
+        share(&consumed),
+        "",
+    );
     let told = |falls: &[(u64, f64)]| {
         let told = falls.iter().map(|&(buffer, fall)| {
             let (what, by) = (if fall > 0.0 { "-" } else { "+" }, 100.0 * fall.abs());
@@ -184,37 +163,33 @@ pub fn claims_4b(seen: &Seen<'_>) -> (Vec<Claim>, Vec<String>) {
         told(&consumed),
         Bytes(buffer_kib(curve, 2) as u64 * 1024),
     );
-    (claims, vec![note])
+    figure.note(note);
 }
 
-pub fn claims_5a(seen: &Seen<'_>) -> (Vec<Claim>, Vec<String>) {
-    let source = "section 4.1, figure 5a";
+pub fn claims_5a(figure: &mut Figure, seen: &Seen<'_>) {
+    let mut claim =
+        |what, paper, ours, unit| figure.claim(what, "section 4.1, figure 5a", paper, ours, unit);
     let (data, rate, _) = seen.peak();
-    let claims = vec![
-        claim(
-            "one thread and 1 receive buffer: the best",
-            source,
-            5250.0,
-            rate,
-            RATE,
-        ),
-        claim(
-            "the data with which it is reached",
-            source,
-            512.0,
-            data / 1024.0,
-            "KiB",
-        ),
-        claim(
-            "with data of 512 KiB",
-            source,
-            5250.0,
-            seen.best_at(512 << 10),
-            RATE,
-        ),
-    ];
+    claim(
+        "one thread and 1 receive buffer: the best",
+        5250.0,
+        rate,
+        RATE,
+    );
+    claim(
+        "the data with which it is reached",
+        512.0,
+        data / 1024.0,
+        "KiB",
+    );
+    claim(
+        "with data of 512 KiB",
+        5250.0,
+        seen.best_at(512 << 10),
+        RATE,
+    );
     let (_, of_all, curve) = peak(&seen.curves.iter().collect::<Vec<_>>());
-    let with = curve.map_or_else(String::new, |curve| seen.plan.name(&curve.shape));
+    let with = curve.map_or_else(String::new, |curve| seen.row.name(&curve.shape));
     let plateau = "With 1 receive buffer the curves rise to a plateau and stay there; in the paper \
         they fall again behind 512 KiB, for which it names headers and latency. Both are in the \
         model and cost less than that. What is not in the model is that data which is sent ten \
@@ -225,11 +200,12 @@ pub fn claims_5a(seen: &Seen<'_>) -> (Vec<Claim>, Vec<String>) {
          copies while the NIC sends. In the paper more receive buffers bring a single thread \
          nothing."
     );
-    (claims, vec![seen.chosen(), plateau.into(), note])
+    figure.notes.extend([seen.chosen(), plateau.into(), note]);
 }
 
-pub fn claims_5b(seen: &Seen<'_>) -> (Vec<Claim>, Vec<String>) {
-    let source = "section 4.1.1, figure 5b";
+pub fn claims_5b(figure: &mut Figure, seen: &Seen<'_>) {
+    let mut claim =
+        |what, paper, ours, unit| figure.claim(what, "section 4.1.1, figure 5b", paper, ours, unit);
     let (_, rate, _) = seen.peak();
     let data = seen.curves.first().map_or(&[][..], |curve| &curve.points);
     let data = data.iter().map(|point| point.0 as u64);
@@ -242,29 +218,24 @@ pub fn claims_5b(seen: &Seen<'_>) -> (Vec<Claim>, Vec<String>) {
         .filter(|&at| at > worse)
         .min()
         .map_or(f64::NAN, |at| at as f64);
-    let claims = vec![
-        claim(
-            "3 threads and 3 receive buffers: the best",
-            source,
-            7100.0,
-            rate,
-            RATE,
-        ),
-        claim(
-            "with data of 512 KiB",
-            source,
-            3000.0,
-            seen.best_at(512 << 10),
-            RATE,
-        ),
-        claim(
-            "the least data with which threads are better than one",
-            source,
-            64.0,
-            better / sweep::MIB,
-            "MiB",
-        ),
-    ];
+    claim(
+        "3 threads and 3 receive buffers: the best",
+        7100.0,
+        rate,
+        RATE,
+    );
+    claim(
+        "with data of 512 KiB",
+        3000.0,
+        seen.best_at(512 << 10),
+        RATE,
+    );
+    claim(
+        "the least data with which threads are better than one",
+        64.0,
+        better / sweep::MIB,
+        "MiB",
+    );
     let note = format!(
         "One thread with 1 receive buffer has {:.0} MiB/s with data of 512 KiB. Starting the \
          threads costs 18 us each, and data that fits one package is one thread's: that is why \
@@ -272,88 +243,74 @@ pub fn claims_5b(seen: &Seen<'_>) -> (Vec<Claim>, Vec<String>) {
          MiB/s it does not tell, and the model knows nothing but the wire that they share.",
         seen.beside_at(512 << 10)
     );
-    (claims, vec![seen.chosen(), note])
+    figure.notes.extend([seen.chosen(), note]);
 }
 
-pub fn claims_6a(seen: &Seen<'_>) -> (Vec<Claim>, Vec<String>) {
-    let source = "section 4.2, figure 6a";
+pub fn claims_6a(figure: &mut Figure, seen: &Seen<'_>) {
+    let mut claim =
+        |what, paper, ours, unit| figure.claim(what, "section 4.2, figure 6a", paper, ours, unit);
     let (data, rate, _) = seen.peak();
-    let drawn = seen.plan.best_of_paper(seen.curves);
+    let drawn = seen.row.best_of_paper(seen.curves);
     let good = |curve: &&&Curve| (256 << 10..=1 << 20).contains(&curve.shape.bytes);
     let good = drawn.iter().filter(good).count();
     let written = drawn.iter().flat_map(|curve| &curve.written);
     let written = written.filter(|point| point.0 == sweep::MIB);
     let until = most(written.map(|point| point.1));
-    let claims = vec![
-        claim(
-            "one thread and 2 receive buffers: the best",
-            source,
-            5100.0,
-            rate,
-            RATE,
-        ),
-        claim(
-            "with data of 1 MiB",
-            source,
-            5100.0,
-            seen.best_at(1 << 20),
-            RATE,
-        ),
-        claim(
-            "the data with which the best is reached",
-            source,
-            1024.0,
-            data / 1024.0,
-            "KiB",
-        ),
-        claim(
-            "with data of 1 MiB, time until all is written",
-            source,
-            5100.0,
-            until,
-            RATE,
-        ),
-        claim(
-            "of the three best sizes, those of 256 KiB to 1 MiB",
-            source,
-            3.0,
-            good as f64,
-            "",
-        ),
-    ];
+    claim(
+        "one thread and 2 receive buffers: the best",
+        5100.0,
+        rate,
+        RATE,
+    );
+    claim("with data of 1 MiB", 5100.0, seen.best_at(1 << 20), RATE);
+    claim(
+        "the data with which the best is reached",
+        1024.0,
+        data / 1024.0,
+        "KiB",
+    );
+    claim(
+        "with data of 1 MiB, time until all is written",
+        5100.0,
+        until,
+        RATE,
+    );
+    claim(
+        "of the three best sizes, those of 256 KiB to 1 MiB",
+        3.0,
+        good as f64,
+        "",
+    );
     let note = "The sender copies, the wire carries and the receiver copies and clears at the same \
                 time, each another package, so that more data comes ever nearer to the slowest of \
                 the three; in the paper more data than 1 MiB brings less. Two buffers of 512 KiB \
                 and more have nothing to overlap with little data: that is why smaller ones have \
                 the larger areas here.";
-    (claims, vec![seen.chosen(), note.into()])
+    figure.notes.extend([seen.chosen(), note.into()]);
 }
 
-pub fn claims_6b(seen: &Seen<'_>) -> (Vec<Claim>, Vec<String>) {
-    let source = "section 4.2.1, figure 6b";
+pub fn claims_6b(figure: &mut Figure, seen: &Seen<'_>) {
+    let mut claim =
+        |what, paper, ours, unit| figure.claim(what, "section 4.2.1, figure 6b", paper, ours, unit);
     let (_, rate, _) = seen.peak();
     let (_, one, _) = peak(&seen.beside.iter().collect::<Vec<_>>());
-    let claims = vec![
-        claim(
-            "3 threads and 6 receive buffers: the best",
-            source,
-            5900.0,
-            rate,
-            RATE,
-        ),
-        claim(
-            "gain over one thread and 2 receive buffers",
-            source,
-            1.14,
-            rate / one,
-            "",
-        ),
-    ];
+    claim(
+        "3 threads and 6 receive buffers: the best",
+        5900.0,
+        rate,
+        RATE,
+    );
+    claim(
+        "gain over one thread and 2 receive buffers",
+        1.14,
+        rate / one,
+        "",
+    );
     let note = format!(
         "One thread has {one:.0} MiB/s at best. Every word has one writer here, so that no thread \
          polls under a lock that the NIC waits for, and every channel has a queue pair of its own: \
          threads gain until the wire is full. The paper names the management of threads as what \
          keeps it from that."
     );
-    (claims, vec![seen.chosen(), note])
+    figure.notes.extend([seen.chosen(), note]);
 }

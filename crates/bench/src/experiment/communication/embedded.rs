@@ -11,15 +11,15 @@
 mod threads;
 
 use super::ends::{self, Ends};
-use super::plan::{Plan, Test, Which};
-use super::shape::{Bytes, Shape};
+use super::figures::{ROWS, Row};
+use super::shape::{Bytes, Shape, Way};
 use super::sweep::{Curve, MIB, best};
 use super::testbed;
 use crate::baseline::raw_writer::RawWriter;
 use crate::baseline::single_buffer::SingleBuffer;
-use crate::experiment::drive::failed;
+use crate::experiment::drive::OrFailed;
 use crate::experiment::{ExperimentError, Run, Scale};
-use crate::figure::{Axis, Drawing, Figure, Series};
+use crate::figure::{Figure, Series};
 use core::hint::black_box;
 use rackweave_base::Rng;
 use rackweave_endpoint::messaging::{MessageReceiver, MessageSender};
@@ -29,7 +29,7 @@ use rackweave_verbs::Region;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
-use threads::{Point, Times, panicked, send_multi, send_single, take_multi, take_single, write};
+use threads::{Point, Times, send_multi, send_single, take_multi, take_single, write};
 
 /// Transfers of a point, of which the first is not counted; more of small data.
 const ROUNDS: usize = 5;
@@ -38,17 +38,9 @@ const ROUNDS_SMALL: usize = 15;
 /// Data up to which there are more.
 const SMALL: u64 = 1 << 20;
 
-/// What a figure is called in real time, if it is one of these.
-pub fn which(name: &str) -> Option<Which> {
-    Some(match name {
-        "communication-4a" => Which::Four(Test::Throughput),
-        "communication-4b" => Which::Four(Test::Consuming),
-        "communication-5a" => Which::OneThread(Test::Throughput),
-        "communication-5b" => Which::Threads(Test::Throughput),
-        "communication-6a" => Which::OneThread(Test::Consuming),
-        "communication-6b" => Which::Threads(Test::Consuming),
-        _ => return None,
-    })
+/// A figure's row, if it can be measured in real time.
+pub fn row(name: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.name == name)
 }
 
 /// Bytes of data and of buffers.
@@ -66,17 +58,14 @@ fn sizes(scale: Scale) -> (Vec<u64>, Vec<u64>) {
 ///
 /// # Errors
 /// If a rack cannot be built, something wrong arrives, or the user wishes to stop.
-pub fn figure(run: &mut Run<'_>, name: &str, which: Which) -> Result<Figure, ExperimentError> {
-    let plan = Plan::new(which, run.scale);
+pub fn figure(run: &mut Run<'_>, row: &Row) -> Result<Figure, ExperimentError> {
     let (data, buffers) = sizes(run.scale);
     let most = data.last().copied().unwrap_or(0);
     let source = source(run.seed, most as usize);
-    let shapes = plan.shapes(&buffers);
+    let shapes = row.shapes(run.scale, &buffers);
     let mut curves = Vec::new();
     for (at, &shape) in shapes.iter().enumerate() {
-        if !(run.progress)(at as f64 / shapes.len() as f64) {
-            return Err(ExperimentError::Interrupted);
-        }
+        run.part(at, shapes.len()).at(0.0)?;
         let points = curve(shape, run.seed, &source, &data);
         let points = points.map_err(|error| error.with(format!("{shape:?}")))?;
         curves.push(Curve {
@@ -86,48 +75,33 @@ pub fn figure(run: &mut Run<'_>, name: &str, which: Which) -> Result<Figure, Exp
         });
     }
     let memcpy = memcpy(&source);
-    let mut series = plan.drawn(&curves);
-    let panels: Vec<String> = series.iter().map(|one| one.panel().0.to_owned()).collect();
-    let ends = [data.first(), data.last()];
-    let line: Vec<(f64, f64)> = ends
-        .into_iter()
-        .flatten()
-        .map(|&at| (at as f64, memcpy))
-        .collect();
-    for (at, panel) in panels.iter().enumerate() {
-        if panels.iter().position(|other| other == panel) == Some(at) {
-            let panel = match panel.as_str() {
-                "" => String::new(),
-                panel => format!("{panel} | "),
-            };
-            series.push(Series {
-                name: format!("{panel}memcpy"),
-                points: line.clone(),
-            });
-        }
+    let mut figure = row.empty_figure();
+    figure.title.push_str(", on this machine");
+    figure.series = row.drawn(&curves);
+    let ends = [data.first(), data.last()].into_iter().flatten();
+    let line = Series::new("memcpy", ends.map(|&at| (at as f64, memcpy)));
+    let panels = figure.series.iter().map(|one| one.panel().0.to_owned());
+    let mut panels: Vec<String> = panels.collect();
+    panels.dedup();
+    for panel in panels {
+        let line = line.clone();
+        figure.series.push(match panel.as_str() {
+            "" => line,
+            panel => line.in_panel(panel),
+        });
     }
-    Ok(Figure {
-        name: format!("{name}-embedded"),
-        title: format!("{}, on this machine", which.title()),
-        x: Axis::log("data", "B"),
-        y: Axis::linear("effective bandwidth", "MiB/s"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        paper: Vec::new(),
-        x_names: Vec::new(),
-        series,
-        claims: Vec::new(),
-        notes: notes(&plan, &curves, memcpy),
-        seed: run.seed,
-    })
+    figure.notes = notes(row, run.scale, &curves, memcpy);
+    figure.name = format!("{}-embedded", row.name);
+    figure.seed = run.seed;
+    Ok(figure)
 }
 
-fn notes(plan: &Plan, curves: &[Curve], memcpy: f64) -> Vec<String> {
-    let papers = plan.papers(curves);
+fn notes(row: &Row, scale: Scale, curves: &[Curve], memcpy: f64) -> Vec<String> {
+    let papers = row.papers(curves);
     let best_of = |curves: Vec<&Curve>| {
         let one = best(curves, 1).first().map(|curve| {
             let (data, rate) = curve.peak();
-            let name = plan.name(&curve.shape);
+            let name = row.name(&curve.shape);
             let data = Bytes(data as u64);
             let part = rate / memcpy;
             format!("{name}: {rate:.0} MiB/s with data of {data}, {part:.2} of memcpy")
@@ -135,10 +109,15 @@ fn notes(plan: &Plan, curves: &[Curve], memcpy: f64) -> Vec<String> {
         one.unwrap_or_default()
     };
     let cores = thread::available_parallelism().map_or(1, core::num::NonZero::get);
-    let most = plan.crews.iter().map(|crew| crew.0).max().unwrap_or(1);
-    let threads = match plan.which.test() {
-        Test::Throughput => usize::from(most),
-        Test::Consuming => 2 * usize::from(most),
+    let most = row
+        .crews(scale)
+        .iter()
+        .map(|crew| crew.0)
+        .max()
+        .unwrap_or(1);
+    let threads = match row.way {
+        Way::Raw => most,
+        Way::Single | Way::Multi => 2 * most,
     };
     vec![
         format!(
@@ -209,12 +188,16 @@ fn curve(
     };
     let mut points = Vec::new();
     for &bytes in data {
-        let seconds = ends.measure(&nodes, &shape, &source[..bytes as usize]);
-        let seconds = seconds.map_err(|error| failed("a transfer", error))?;
+        let seconds = ends
+            .measure(&nodes, &shape, &source[..bytes as usize])
+            .or_failed("a transfer")?;
         points.push((bytes as f64, bytes as f64 / MIB / seconds));
     }
     Ok(points)
 }
+
+/// What a thread does.
+type Job<'a> = Box<dyn FnOnce() -> Result<Times, String> + Send + 'a>;
 
 /// The ends, which threads of each point use anew.
 enum Running {
@@ -236,59 +219,44 @@ impl Running {
         let rounds = if bytes <= SMALL { ROUNDS_SMALL } else { ROUNDS };
         let point = Point::new(source, threads, rounds);
         let (point, [storage, compute]) = (&point, nodes);
-        let (begins, ends): (Vec<Times>, Vec<Times>) = thread::scope(|scope| match self {
+        let mut jobs: Vec<Job<'_>> = Vec::new();
+        match self {
             Self::Raw(writers, region) => {
-                let region = &*region;
-                let started = writers.iter_mut().enumerate().map(|(at, writer)| {
-                    let part = share(at);
-                    scope.spawn(move || point.ended(|| write(storage, writer, region, part, point)))
-                });
-                let started: Vec<_> = started.collect();
-                let both = started.into_iter().map(|one| match one.join() {
-                    Ok(Ok((begins, ends))) => (Ok(begins), Ok(ends)),
-                    Ok(Err(error)) => (Err(error.clone()), Err(error)),
-                    Err(_) => (panicked(), panicked()),
-                });
-                both.unzip()
+                for (at, writer) in writers.iter_mut().enumerate() {
+                    let (region, part) = (&*region, share(at));
+                    jobs.push(Box::new(move || {
+                        write(storage, writer, region, part, point)
+                    }));
+                }
             }
             Self::Single(pair) => {
                 let [near, far] = &mut **pair;
-                let sends = scope.spawn(move || point.ended(|| send_single(storage, near, point)));
-                let takes = scope.spawn(move || point.ended(|| take_single(compute, far, point)));
-                let joined = |one: thread::ScopedJoinHandle<'_, Times>| {
-                    vec![one.join().unwrap_or_else(|_| panicked())]
-                };
-                (joined(sends), joined(takes))
+                jobs.push(Box::new(move || send_single(storage, near, point)));
+                jobs.push(Box::new(move || take_single(compute, far, point)));
             }
             Self::Multi(channels) => {
-                let started = channels
-                    .iter_mut()
-                    .enumerate()
-                    .map(|(at, (sender, receiver))| {
-                        let (to_send, to_take) = (share(at), share(at));
-                        let sends =
-                            scope.spawn(move || point.ended(|| send_multi(sender, to_send, point)));
-                        (
-                            sends,
-                            scope.spawn(move || {
-                                point.ended(|| take_multi(receiver, to_take, point))
-                            }),
-                        )
-                    });
-                let started: Vec<_> = started.collect();
-                let joined = |one: thread::ScopedJoinHandle<'_, Times>| {
-                    one.join().unwrap_or_else(|_| panicked())
-                };
-                let both = started.into_iter().map(|(a, b)| (joined(a), joined(b)));
-                both.unzip()
+                for (at, (sender, receiver)) in channels.iter_mut().enumerate() {
+                    let part = share(at);
+                    let same = part.clone();
+                    jobs.push(Box::new(move || send_multi(sender, part, point)));
+                    jobs.push(Box::new(move || take_multi(receiver, same, point)));
+                }
             }
+        }
+        let times: Result<Vec<Times>, String> = thread::scope(|scope| {
+            let start = |job| scope.spawn(move || point.ended(job));
+            let started: Vec<_> = jobs.into_iter().map(start).collect();
+            let panicked = |_| Err("a thread has panicked".into());
+            let joined = started
+                .into_iter()
+                .map(|one| one.join().unwrap_or_else(panicked));
+            joined.collect()
         });
-        let begins = begins.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let ends = ends.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let times = times?;
         let mut seconds: Vec<f64> = (1..point.rounds)
             .filter_map(|round| {
-                let begin = begins.iter().filter_map(|times| times.get(round)).min()?;
-                let end = ends.iter().filter_map(|times| times.get(round)).max()?;
+                let begin = times.iter().filter_map(|one| one.begins.get(round)).min()?;
+                let end = times.iter().filter_map(|one| one.ends.get(round)).max()?;
                 Some(end.duration_since(*begin).as_secs_f64())
             })
             .collect();
@@ -299,7 +267,6 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shape::Way;
     use super::*;
 
     #[test]
@@ -329,7 +296,7 @@ mod tests {
     fn the_figures_of_the_communication_tier_can_be_measured() {
         for one in crate::experiment::ALL {
             let is_ours = one.name.starts_with("communication-");
-            assert_eq!(which(one.name).is_some(), is_ours, "{}", one.name);
+            assert_eq!(row(one.name).is_some(), is_ours, "{}", one.name);
         }
     }
 }

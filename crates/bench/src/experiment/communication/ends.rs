@@ -5,7 +5,7 @@ use super::testbed::attributes;
 use crate::baseline::raw_writer::{REQUESTS_PER_PACKAGE, RawTarget, RawWriter};
 use crate::baseline::single_buffer::{NOTICE_BYTES, SEND_REQUESTS, SingleBuffer};
 use crate::experiment::ExperimentError;
-use crate::experiment::drive::failed;
+use crate::experiment::drive::{OrFailed, failed};
 use rackweave_base::{Duration, Instant, KeyRng, NodeId, Qpn, Rng};
 use rackweave_endpoint::messaging::{
     Agreed, KeyedAddress, MessagingConfig, Prepared, Receiver, Role, Sender, UnitTerms,
@@ -32,9 +32,6 @@ pub fn memory_of(shape: &Shape) -> u64 {
 
 impl Ends {
     /// Makes and connects them at `now`.
-    ///
-    /// # Errors
-    /// If a node lacks room.
     pub fn new(
         rack: &Rack,
         shape: &Shape,
@@ -50,13 +47,15 @@ impl Ends {
 }
 
 fn region(rack: &Rack, node: NodeId, bytes: u64) -> Result<Region, ExperimentError> {
-    let block = rack.memory().allocate(bytes as usize);
-    let block = block.map_err(|error| failed("the buffers", error))?;
+    let block = rack
+        .memory()
+        .allocate(bytes as usize)
+        .or_failed("the buffers")?;
     let made = rack.node_at(node).with(|nic| {
         let pd = nic.create_pd();
         nic.register(pd, block, Access::all())
     });
-    made.map_err(|error| failed("the buffers", error))
+    made.or_failed("the buffers")
 }
 
 fn end(rack: &Rack, node: NodeId, at: &Region, sends: u32) -> Result<(Qpn, CqId), String> {
@@ -82,7 +81,7 @@ fn pair(
     let near = end(rack, STORAGE, regions[0], sends).map_err(refused)?;
     let far = end(rack, COMPUTE, regions[1], sends).map_err(refused)?;
     rack.connect((STORAGE, near.0), (COMPUTE, far.0), &attributes())
-        .map_err(|error| failed("a queue pair", error))?;
+        .or_failed("a queue pair")?;
     Ok([near, far])
 }
 
@@ -166,15 +165,13 @@ fn multi(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Ends, Ex
     let mut prepared = Vec::new();
     for (at, (node, role)) in units.into_iter().enumerate() {
         let config = messaging(role, shape);
-        let problem = config.check(role);
-        problem.map_err(|error| failed("the configuration", error))?;
-        let agreed = Agreed::new(role, terms[at], terms[1 - at]);
-        let agreed = agreed.map_err(|error| failed("the terms", error))?;
+        config.check(role).or_failed("the configuration")?;
+        let agreed = Agreed::new(role, terms[at], terms[1 - at]).or_failed("the terms")?;
         let memory = rack.memory();
         let made = rack
             .node_at(node)
             .with(|nic| Prepared::new(nic, memory, &config, &agreed, &mut rng));
-        prepared.push(made.map_err(|error| failed("the connection", error))?);
+        prepared.push(made.or_failed("the connection")?);
     }
     let keys: Vec<_> = prepared.iter().map(Prepared::keys).collect();
     let mut connections = Vec::new();
@@ -182,7 +179,7 @@ fn multi(rack: &Rack, shape: &Shape, now: Instant, seed: u64) -> Result<Ends, Ex
         let made = rack
             .node_at(node)
             .with(|nic| one.connect(now, nic, &keys[1 - at]));
-        connections.push(made.map_err(|error| failed("the connection", error))?);
+        connections.push(made.or_failed("the connection")?);
     }
     let receivers = connections.pop().map(|compute| compute.receivers);
     let senders = connections.pop().map(|storage| storage.senders);

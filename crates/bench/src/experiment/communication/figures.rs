@@ -1,145 +1,250 @@
-//! The figures.
+//! The figures, each a row of numbers ([`Row`]), in virtual and in real time alike.
 
 use super::claims::{self, Seen};
-use super::plan::{Plan, Test, Which};
-use super::shape::{Shape, Way};
-use super::sweep::{self, Sizes};
-use crate::experiment::{ExperimentError, Run};
-use crate::figure::{Axis, Claim, Drawing, Figure, PaperMark};
+use super::shape::{Bytes, Shape, Way};
+use super::sweep::{self, Curve, Sizes, best};
+use crate::experiment::{ExperimentError, Run, Scale};
+use crate::figure::{Axis, Figure, PaperMark, Series};
 
-pub fn figure_4a(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    figure(
-        run,
-        "communication-4a",
-        Which::Four(Test::Throughput),
-        (claims::claims_4a, vec![PaperMark::level(5615.4)]),
-    )
+/// Threads at each end, and receive buffers of all of them.
+pub type Crew = (u8, u8);
+
+/// What a figure is.
+pub struct Row {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// A title in words.
+    pub title: &'static str,
+    /// How data goes: if raw, nobody consumes it.
+    pub way: Way,
+    /// Whether there is a single buffer, which is halved.
+    pub is_single: bool,
+    /// What is gone through in the quick form and in the others.
+    crews: [&'static [Crew]; 2],
+    /// The paper's, which is among them.
+    paper: Crew,
+    /// Receive buffers of one thread that threads are compared with: the paper's best.
+    beside: Option<u8>,
+    /// What the paper says: panel, bytes of data or a level, and MiB per second.
+    marks: &'static [(&'static str, Option<f64>, f64)],
+    claims: fn(&mut Figure, &Seen<'_>),
 }
 
-pub fn figure_4b(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    figure(
-        run,
-        "communication-4b",
-        Which::Four(Test::Consuming),
-        (claims::claims_4b, Vec::new()),
-    )
-}
+const ONE: &[Crew] = &[(1, 1)];
+const ONE_THREAD: &[Crew] = &[(1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (1, 7)];
 
-pub fn figure_5a(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let which = Which::OneThread(Test::Throughput);
-    figure(
-        run,
-        "communication-5a",
-        which,
-        (
-            claims::claims_5a,
-            vec![PaperMark::level_in("1 receive buffer", 5250.0)],
-        ),
-    )
-}
+/// Each thread has one receive buffer (section 4.1.1).
+const THREADS: &[Crew] = &[(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7)];
+
+/// Each thread has two (section 4.2.1), and there are seven at most.
+const THREADS_CONSUMING: &[Crew] = &[(1, 2), (2, 4), (3, 6)];
 
 /// The panel of the paper's crew in figure 5b.
 const THREE: &str = "3 threads with 3 receive buffers";
 
-pub fn figure_5b(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let which = Which::Threads(Test::Throughput);
-    figure(
-        run,
-        "communication-5b",
-        which,
-        (
-            claims::claims_5b,
-            vec![
-                PaperMark::level_in(THREE, 7100.0),
-                PaperMark::point_in(THREE, (f64::from(512 << 10), 3000.0)),
-            ],
-        ),
-    )
-}
+/// Figures 4a, 4b, 5a, 5b, 6a and 6b.
+pub const ROWS: [Row; 6] = [
+    Row {
+        name: "communication-4a",
+        title: "Messages through a single buffer, nobody consumes",
+        way: Way::Raw,
+        is_single: true,
+        crews: [ONE, ONE],
+        paper: (1, 1),
+        beside: None,
+        marks: &[("", None, 5615.4)],
+        claims: claims::claims_4a,
+    },
+    Row {
+        name: "communication-4b",
+        title: "Messages through a single buffer, consumed",
+        way: Way::Single,
+        is_single: true,
+        crews: [ONE, ONE],
+        paper: (1, 1),
+        beside: None,
+        marks: &[],
+        claims: claims::claims_4b,
+    },
+    Row {
+        name: "communication-5a",
+        title: "Messages through several receive buffers, nobody consumes",
+        way: Way::Raw,
+        is_single: false,
+        crews: [ONE_THREAD.split_at(2).0, ONE_THREAD],
+        paper: (1, 1),
+        beside: None,
+        marks: &[("1 receive buffer", None, 5250.0)],
+        claims: claims::claims_5a,
+    },
+    Row {
+        name: "communication-5b",
+        title: "Messages of several threads, nobody consumes",
+        way: Way::Raw,
+        is_single: false,
+        crews: [&[(2, 2), (3, 3), (4, 4)], THREADS],
+        paper: (3, 3),
+        beside: Some(1),
+        marks: &[
+            (THREE, None, 7100.0),
+            (THREE, Some((512 << 10) as f64), 3000.0),
+        ],
+        claims: claims::claims_5b,
+    },
+    Row {
+        name: "communication-6a",
+        title: "Messages through several receive buffers, consumed",
+        way: Way::Multi,
+        is_single: false,
+        crews: [ONE_THREAD.split_at(3).0, ONE_THREAD],
+        paper: (1, 2),
+        beside: None,
+        marks: &[("2 receive buffers", None, 5100.0)],
+        claims: claims::claims_6a,
+    },
+    Row {
+        name: "communication-6b",
+        title: "Messages of several threads, consumed",
+        way: Way::Multi,
+        is_single: false,
+        crews: [THREADS_CONSUMING.split_at(1).1, THREADS_CONSUMING],
+        paper: (3, 6),
+        beside: Some(2),
+        marks: &[("3 threads with 6 receive buffers", None, 5900.0)],
+        claims: claims::claims_6b,
+    },
+];
 
-pub fn figure_6a(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let which = Which::OneThread(Test::Consuming);
-    figure(
-        run,
-        "communication-6a",
-        which,
-        (
-            claims::claims_6a,
-            vec![PaperMark::level_in("2 receive buffers", 5100.0)],
-        ),
-    )
-}
+impl Row {
+    /// Threads and buffers, those of the paper's figure among them.
+    pub fn crews(&self, scale: Scale) -> &'static [Crew] {
+        scale.pick(self.crews[0], self.crews[1])
+    }
 
-pub fn figure_6b(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
-    let which = Which::Threads(Test::Consuming);
-    figure(
-        run,
-        "communication-6b",
-        which,
-        (
-            claims::claims_6b,
-            vec![PaperMark::level_in(
-                "3 threads with 6 receive buffers",
-                5900.0,
-            )],
-        ),
-    )
-}
+    /// The shapes with buffers of these sizes; the single buffer is halved.
+    pub fn shapes(&self, scale: Scale, buffers: &[u64]) -> Vec<Shape> {
+        let of_crew = |&(threads, count): &Crew| {
+            let shape = move |&size: &u64| Shape {
+                way: self.way,
+                threads,
+                buffers: count,
+                bytes: if self.is_single { size / 2 } else { size },
+            };
+            buffers.iter().map(shape)
+        };
+        self.crews(scale).iter().flat_map(of_crew).collect()
+    }
 
-/// The shape of one thread that a figure of threads is compared with: the paper's best.
-fn beside(which: Which) -> Option<(Way, u8)> {
-    match which {
-        Which::Threads(Test::Throughput) => Some((Way::Raw, 1)),
-        Which::Threads(Test::Consuming) => Some((Way::Multi, 2)),
-        _ => None,
+    /// The curves of the paper's crew.
+    pub fn papers<'a>(&self, curves: &'a [Curve]) -> Vec<&'a Curve> {
+        let is_paper = |curve: &&Curve| (curve.shape.threads, curve.shape.buffers) == self.paper;
+        curves.iter().filter(is_paper).collect()
+    }
+
+    /// The three best curves of the paper's crew.
+    pub fn best_of_paper<'a>(&self, curves: &'a [Curve]) -> Vec<&'a Curve> {
+        best(self.papers(curves), 3)
+    }
+
+    /// What is drawn: for the single buffer every size, or every second one if there are many,
+    /// until all is consumed and until all is written; otherwise the three best sizes of the
+    /// paper's crew, and the three best of all crews.
+    pub fn drawn(&self, curves: &[Curve]) -> Vec<Series> {
+        let mut drawn = Vec::new();
+        let mut draw = |panel: &str, curve: &Curve, points: &[(f64, f64)]| {
+            let name = format!("{panel}{}", self.name(&curve.shape));
+            drawn.push(Series::new(name, points.to_vec()));
+        };
+        if self.is_single {
+            let step = curves.len().div_ceil(9).max(1);
+            // The largest is always there.
+            let first = curves.len().saturating_sub(1) % step;
+            let few: Vec<&Curve> = curves.iter().skip(first).step_by(step).collect();
+            // In the throughput test it is the same.
+            let both = self.way != Way::Raw && few.iter().all(|curve| !curve.written.is_empty());
+            let panels = if both {
+                ["until consumed | ", "until written | "]
+            } else {
+                [""; 2]
+            };
+            few.iter()
+                .for_each(|curve| draw(panels[0], curve, &curve.points));
+            for curve in few.iter().filter(|_| both) {
+                draw(panels[1], curve, &curve.written);
+            }
+            return drawn;
+        }
+        let (threads, buffers) = self.paper;
+        let mut panel = format!("{} | ", plural(buffers, "receive buffer"));
+        if threads > 1 {
+            panel = format!("{} with {panel}", plural(threads, "thread"));
+        }
+        for curve in self.best_of_paper(curves) {
+            draw(&panel, curve, &curve.points);
+        }
+        for curve in best(curves.iter().collect(), 3) {
+            draw("best of all | ", curve, &curve.points);
+        }
+        drawn
+    }
+
+    /// A shape's name in the legend.
+    pub fn name(&self, shape: &Shape) -> String {
+        match self.is_single {
+            true => Bytes(2 * shape.bytes).to_string(),
+            false => format!("{} x {}", shape.buffers, Bytes(shape.bytes)),
+        }
+    }
+
+    /// Axes and title, without curves.
+    pub fn empty_figure(&self) -> Figure {
+        Figure::new(
+            self.title,
+            Axis::log("data", "B"),
+            Axis::linear("effective bandwidth", "MiB/s"),
+        )
+    }
+
+    /// Measures the figure in virtual time.
+    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+        let sizes = Sizes::of(run.scale);
+        let mut shapes = self.shapes(run.scale, &sizes.buffers);
+        let own = shapes.len();
+        if let Some(buffers) = self.beside {
+            shapes.extend(sizes.buffers.iter().map(|&bytes| Shape {
+                way: self.way,
+                threads: 1,
+                buffers,
+                bytes,
+            }));
+        }
+        let curves = sweep::measure(run, &shapes, &sizes.data)?;
+        let (curves, beside) = curves.split_at(own);
+        let seen = Seen {
+            row: self,
+            curves,
+            beside,
+        };
+        let mut figure = self.empty_figure();
+        let marks = self.marks.iter().map(|&(panel, x, y)| PaperMark {
+            x,
+            ..PaperMark::level_in(panel, y)
+        });
+        figure.paper = marks.collect();
+        figure.series = self.drawn(curves);
+        figure.note(sizes.note());
+        (self.claims)(&mut figure, &seen);
+        figure.note(seen.steadiness());
+        figure.note(MODEL);
+        Ok(figure)
     }
 }
 
-/// What makes a figure's claims and notes.
-type Claims = fn(&Seen<'_>) -> (Vec<Claim>, Vec<String>);
-
-fn figure(
-    run: &mut Run<'_>,
-    name: &str,
-    which: Which,
-    (claims, paper): (Claims, Vec<PaperMark>),
-) -> Result<Figure, ExperimentError> {
-    let (plan, sizes) = (Plan::new(which, run.scale), Sizes::of(run.scale));
-    let mut shapes = plan.shapes(&sizes.buffers);
-    let own = shapes.len();
-    if let Some((way, buffers)) = beside(which) {
-        shapes.extend(sizes.buffers.iter().map(|&bytes| Shape {
-            way,
-            threads: 1,
-            buffers,
-            bytes,
-        }));
+fn plural(count: u8, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
     }
-    let curves = sweep::measure(run, &shapes, &sizes.data)?;
-    let (curves, beside) = curves.split_at(own);
-    let seen = Seen {
-        plan: &plan,
-        curves,
-        beside,
-    };
-    let (claims, mut notes) = claims(&seen);
-    notes.insert(0, sizes.note());
-    notes.push(seen.steadiness());
-    notes.push(MODEL.into());
-    Ok(Figure {
-        name: name.into(),
-        title: which.title(),
-        x: Axis::log("data", "B"),
-        y: Axis::linear("effective bandwidth", "MiB/s"),
-        drawing: Drawing::Lines,
-        y_per_panel: false,
-        paper,
-        x_names: Vec::new(),
-        series: plan.drawn(curves),
-        claims,
-        notes,
-        seed: run.seed,
-    })
 }
 
 /// What all figures have in common.
@@ -147,3 +252,34 @@ const MODEL: &str = "Virtual time: ConnectX-4 at 100 Gbit/s without a switch; a 
     to and from memory (published STREAM of one thread), more where caches hold the buffers; \
     nothing was fitted to the paper's figures. Each point is one measurement, as a second one \
     would give the same.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rackweave_wire::fabric::message::RECEIVE_BUFFERS_MAX;
+
+    #[test]
+    fn every_crew_is_possible_and_the_papers_is_among_them() {
+        for row in ROWS {
+            for scale in Scale::ALL {
+                let crews = row.crews(scale);
+                assert!(crews.contains(&row.paper), "{}", row.name);
+                for &(threads, buffers) in crews {
+                    assert!(threads <= buffers && buffers <= RECEIVE_BUFFERS_MAX);
+                }
+                let shapes = row.shapes(scale, &[2048, 4096]);
+                assert_eq!(shapes.len(), 2 * crews.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_single_buffer_is_halved() {
+        let [shape] = ROWS[1]
+            .shapes(Scale::Quick, &[2 << 20])
+            .try_into()
+            .expect("one");
+        assert_eq!((shape.way, shape.bytes), (Way::Single, 1 << 20));
+        assert_eq!(ROWS[1].name(&shape), "2 MiB");
+    }
+}

@@ -1,7 +1,7 @@
 //! Sizes of data and buffers, and which buffers are best.
 
 use super::shape::{Bytes, Shape};
-use super::stage::Stage;
+use super::units::Units;
 use crate::experiment::{ExperimentError, Run, Scale};
 
 /// Bytes of a MiB, in which the paper counts.
@@ -111,9 +111,6 @@ pub fn best(mut curves: Vec<&Curve>, count: usize) -> Vec<&Curve> {
 }
 
 /// Measures all shapes with all sizes of data.
-///
-/// # Errors
-/// If a measurement fails, or the user wishes to stop.
 pub fn measure(
     run: &mut Run<'_>,
     shapes: &[Shape],
@@ -125,11 +122,11 @@ pub fn measure(
     let mut done = 0.0;
     let mut curves = Vec::new();
     for &shape in shapes {
-        let mut stage = Stage::new(shape, run.seed)?;
+        let mut units = Units::new(shape, run.seed)?;
         let (mut points, mut written) = (Vec::new(), Vec::new());
         for &bytes in data {
-            let mut go_on = || (run.progress)(done / all);
-            let took = stage.measure(bytes, &mut go_on);
+            let part = &mut run.share(done / all, (done + weight(bytes)) / all);
+            let took = units.measure(part, bytes);
             let took =
                 took.map_err(|error| error.with(format!("{shape:?}, data of {}", Bytes(bytes))))?;
             let rate = |seconds: f64| (bytes as f64, bytes as f64 / MIB / seconds);

@@ -32,9 +32,6 @@ pub fn config(seed: u64, memory: u64) -> RackConfig {
 }
 
 /// The testbed.
-///
-/// # Errors
-/// If the rack cannot be built.
 pub fn rack(seed: u64, memory: u64) -> Result<SimulatedRack, ExperimentError> {
     let rack = SimulatedRack::with_models(&config(seed, memory), |world| {
         world.nodes = testbed::nodes();

@@ -1,9 +1,9 @@
 //! All ways with small buffers.
 
-use super::plan::{Plan, Test, Which};
+use super::figures::ROWS;
 use super::shape::{Bytes, Shape, Way};
-use super::stage::Stage;
 use super::sweep;
+use super::units::Units;
 use crate::experiment::{ExperimentError, Run, Scale};
 use std::fmt::Write as _;
 
@@ -19,8 +19,9 @@ fn shape(way: Way, threads: u8, buffers: u8, bytes: u64) -> Shape {
 }
 
 fn seconds(shape: Shape, data: &[u64]) -> Vec<f64> {
-    let mut stage = Stage::new(shape, SEED).expect("it is built");
-    let measure = |&bytes: &u64| stage.measure(bytes, &mut || true).map(|took| took.all);
+    let mut units = Units::new(shape, SEED).expect("it is built");
+    let mut run = Run::quick(SEED);
+    let measure = |&bytes: &u64| units.measure(&mut run, bytes).map(|took| took.all);
     let measured = data.iter().map(measure).collect::<Result<_, _>>();
     measured.unwrap_or_else(|error| panic!("{shape:?}: {error}"))
 }
@@ -38,12 +39,7 @@ fn bandwidths_in_virtual_time() {
         shape(Way::Multi, 1, 2, 65_536),
         shape(Way::Multi, 3, 6, 65_536),
     ];
-    let mut progress = |_| true;
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: SEED,
-        progress: &mut progress,
-    };
+    let mut run = Run::quick(SEED);
     let curves = sweep::measure(&mut run, &shapes, &data).expect("all is measured");
     let mut table = String::from("MiB/s             ");
     for bytes in data {
@@ -70,10 +66,9 @@ fn bandwidths_in_virtual_time() {
 fn a_seed_changes_what_is_sent_and_nothing_else() {
     let shape = shape(Way::Multi, 2, 4, 4096);
     let measure = |seed| {
-        let mut stage = Stage::new(shape, seed).expect("it is built");
-        stage
-            .measure(100_000, &mut || true)
-            .expect("it is measured")
+        let mut units = Units::new(shape, seed).expect("it is built");
+        let mut run = Run::quick(seed);
+        units.measure(&mut run, 100_000).expect("it is measured")
     };
     assert_eq!(measure(1), measure(1));
     assert_eq!(measure(1), measure(2));
@@ -114,17 +109,12 @@ fn threads_cost_their_start_and_gain_with_more_data() {
 
 #[test]
 fn figures_draw_the_best_and_say_which() {
-    let plan = Plan::new(Which::OneThread(Test::Consuming), Scale::Quick);
-    let mut progress = |_| true;
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: SEED,
-        progress: &mut progress,
-    };
-    let shapes = plan.shapes(&[1 << 10, 4 << 10, 16 << 10, 64 << 10]);
+    let row = &ROWS[4];
+    let mut run = Run::quick(SEED);
+    let shapes = row.shapes(Scale::Quick, &[1 << 10, 4 << 10, 16 << 10, 64 << 10]);
     let curves = sweep::measure(&mut run, &shapes, &[8, 1 << 12, 1 << 18]);
     let curves = curves.expect("all is measured");
-    let drawn = plan.drawn(&curves);
+    let drawn = row.drawn(&curves);
     assert_eq!(drawn.len(), 6);
     let papers: Vec<_> = drawn
         .iter()
@@ -139,7 +129,8 @@ fn figures_draw_the_best_and_say_which() {
 
 #[test]
 fn who_wishes_to_stop_is_heard() {
-    let mut stage = Stage::new(shape(Way::Single, 1, 1, 1024), SEED).expect("it is built");
-    let stopped = stage.measure(1 << 20, &mut || false);
+    let mut units = Units::new(shape(Way::Single, 1, 1, 1024), SEED).expect("it is built");
+    let mut progress = |_| false;
+    let stopped = units.measure(&mut Run::new(Scale::Quick, SEED, &mut progress), 1 << 20);
     assert!(matches!(stopped, Err(ExperimentError::Interrupted)));
 }

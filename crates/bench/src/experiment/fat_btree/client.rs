@@ -1,7 +1,8 @@
 //! A thread that looks records up, one after the other.
 
 use super::database::Database;
-use crate::experiment::metered::{Metered, Outbox, Toll};
+use super::seen::Seen;
+use crate::experiment::metered::{Metered, Outbox, Toll, after};
 use crate::experiment::work::Core;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Reply, Ticket};
@@ -14,19 +15,6 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// What lookups took.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Log {
-    /// How long each took, in nanoseconds.
-    pub latencies_ns: Vec<u64>,
-    /// READs of each, queries of the network included: round trips.
-    pub reads: Vec<u64>,
-    /// From the first lookup's beginning to the last one's end.
-    pub span: Duration,
-    /// What went wrong, if anything did.
-    pub failure: Option<String>,
-}
-
 /// What a thread pays that reads by READs.
 #[derive(Clone, Copy, Debug)]
 struct Reads {
@@ -36,12 +24,11 @@ struct Reads {
 
 impl Toll for Reads {
     fn posts(&self, requests: usize) -> Duration {
-        let cycles = devices::WORK_REQUEST_CYCLES * requests as u64 + devices::DOORBELL_CYCLES;
-        self.core.work(cycles)
+        self.core.posts(requests)
     }
 
     fn receives(&self) -> Duration {
-        self.core.work(devices::RECEIVE_REQUEST_CYCLES)
+        self.core.receives()
     }
 
     fn takes(&self, completion: &Completion) -> Duration {
@@ -76,7 +63,7 @@ pub struct ClientActor {
     going: Option<Going>,
     began: Option<Instant>,
     outbox: Outbox,
-    log: Rc<RefCell<Log>>,
+    log: Rc<RefCell<Seen>>,
 }
 
 impl ClientActor {
@@ -87,7 +74,7 @@ impl ClientActor {
         core: Core,
         (database, node_bytes): (Database, u32),
         asked: &[u64],
-        log: &Rc<RefCell<Log>>,
+        log: &Rc<RefCell<Seen>>,
     ) -> Self {
         Self {
             client,
@@ -162,29 +149,20 @@ impl ClientActor {
 
 impl Actor for ClientActor {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let now = context.now();
+        let (now, toll) = (context.now(), self.toll);
         let mut outbox = core::mem::take(&mut self.outbox);
-        let flushed = outbox.flush(context.nic());
-        let mut verbs = Metered::with(context.nic(), Some(&mut outbox), self.toll);
-        let result = flushed.and_then(|()| self.turn(now, &mut verbs));
-        let communication = verbs.spent();
+        let (result, communication) = outbox.turn(context, toll, |verbs| self.turn(now, verbs));
         self.outbox = outbox;
-        context.charge(Category::Communication, communication);
-        let compute = match result {
-            Ok(Some(compute)) => compute,
-            Ok(None) => return Step::Done,
+        match result {
+            Ok(Some(compute)) => {
+                context.charge(Category::Compute, compute);
+                after(communication + compute, self.client.poll_timeout())
+            }
+            Ok(None) => Step::Done,
             Err(failure) => {
                 self.log.borrow_mut().failure = Some(failure);
-                return Step::Done;
+                Step::Done
             }
-        };
-        context.charge(Category::Compute, compute);
-        if communication + compute > Duration::ZERO {
-            return Step::Compute(Duration::ZERO);
-        }
-        match self.client.poll_timeout() {
-            Some(at) => Step::WaitUntil(at),
-            None => Step::WaitForPacket,
         }
     }
 }

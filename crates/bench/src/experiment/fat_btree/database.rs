@@ -110,9 +110,6 @@ impl Popularity {
     /// Zipfian with skew `theta` over the records of `database`. Of all queries, `variation` are
     /// drawn from another such distribution than the one that the network is loaded for, with
     /// other popular records.
-    ///
-    /// # Errors
-    /// If there is no such distribution.
     pub fn new(
         database: &Database,
         theta: f64,

@@ -3,6 +3,7 @@
 
 use super::database::Database;
 use super::walk::WalkCost;
+use crate::experiment::metered::after;
 use crate::experiment::tally::Shared;
 use crate::experiment::work::Core;
 use rackweave_base::{Duration, Instant, Rng};
@@ -152,11 +153,7 @@ impl Actor for AskingActor {
         let timeout = client.poll_timeout();
         self.client = Some(client);
         context.charge(Category::Communication, spent);
-        match timeout {
-            _ if spent > Duration::ZERO => Step::Compute(Duration::ZERO),
-            Some(at) => Step::WaitUntil(at),
-            None => Step::WaitForPacket,
-        }
+        after(spent, timeout)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::database::Database;
 use super::datagrams::{AskingActor, Asks, ServingActor};
-use super::stage::{self, Limits, REGULAR};
+use super::rdma::{self, Limits, REGULAR};
 use super::walk::WalkCost;
-use crate::experiment::drive::{drive, failed};
-use crate::experiment::tally::Tally;
+use crate::experiment::drive::{OrFailed, Until, drive};
+use crate::experiment::tally::{Span, Tally};
 use crate::experiment::work::Core;
 use crate::experiment::{ExperimentError, Run};
 use rackweave_base::{Duration, NodeId, Rng};
@@ -13,7 +13,7 @@ use rackweave_endpoint::index::{DatagramClientConfig, DatagramServerConfig, Part
 use rackweave_endpoint::rpc::ServerConfig;
 use rackweave_rack::config::{NodeConfig, Role, TopologyName};
 use rackweave_rack::services::IndexService;
-use rackweave_rack::{IndexEndpointSpec, IndexSpec, RackConfig, RunEnd, SimulatedRack};
+use rackweave_rack::{IndexEndpointSpec, IndexSpec, RackConfig, SimulatedRack};
 use rackweave_sim::devices;
 use rackweave_sim::testbed_fat_btree::Network;
 use rackweave_wire::fabric::lookup;
@@ -57,9 +57,6 @@ pub struct Ethernet {
 impl Ethernet {
     /// Trees that share the records of `database` in order; those in `asked`, which ascends, may
     /// be asked for, with this skew. Switches have room for `limits`.
-    ///
-    /// # Errors
-    /// If the rack cannot be built or the trees not be loaded.
     pub fn new(
         seed: u64,
         database: Database,
@@ -71,8 +68,7 @@ impl Ethernet {
             .collect();
         let first: Vec<u64> = bounds[1..SERVERS as usize].to_vec();
         let boundaries: Vec<u64> = first.iter().map(|&number| database.key(number)).collect();
-        let map = PartitionMap::split(&boundaries);
-        let map = map.map_err(|error| failed("the partition map", error))?;
+        let map = PartitionMap::split(&boundaries).or_failed("the partition map")?;
         let ends = bounds[1..].iter().copied();
         let parts = bounds
             .iter()
@@ -107,10 +103,10 @@ impl Ethernet {
             }),
             ..IndexSpec::new(endpoints, map)
         };
-        let index = IndexService::with_spec(&rack, spec, None, None);
-        let index = index.map_err(|error| failed("the index", error))?;
-        let loaded = index.load(database.entries(0, database.keys, asked));
-        loaded.map_err(|error| failed("the trees", error))?;
+        let index = IndexService::with_spec(&rack, spec, None, None).or_failed("the index")?;
+        index
+            .load(database.entries(0, database.keys, asked))
+            .or_failed("the trees")?;
         let core = Core {
             cpu: Network::Ethernet.cpu(),
             caches: Network::Ethernet.caches(),
@@ -131,27 +127,20 @@ impl Ethernet {
     }
 
     /// Loads into the switches what leads to `keys`, as often as they are among these.
-    ///
-    /// # Errors
-    /// If the switches refuse.
     pub fn load(&mut self, keys: &[u64]) -> Result<(), ExperimentError> {
-        stage::load(&self.index, keys)?;
+        rdma::load(&self.index, keys)?;
         Ok(())
     }
 
-    /// Operations per second under such a load. `share` is what is done of the
-    /// experiment.
-    ///
-    /// # Errors
-    /// If an answer is wrong, none comes, or the user wishes to stop.
+    /// Operations per second under such a load.
     pub fn measure(
         &mut self,
         run: &mut Run<'_>,
-        share: f64,
         load: Load,
         asks: &Asks,
     ) -> Result<f64, ExperimentError> {
-        let tally = Tally::new(self.rack.now(), WARM_UP, load.counted);
+        let span = Span::new(WARM_UP, load.counted);
+        let tally = Tally::new(self.rack.now(), span);
         for client in 0..usize::from(load.clients) {
             self.clients += 1;
             let config = DatagramClientConfig {
@@ -160,25 +149,22 @@ impl Ethernet {
                 timeout_max: PATIENCE,
                 ..DatagramClientConfig::new(self.clients)
             };
-            let made = self.index.datagram_client(CLIENT, config);
-            let made = made.map_err(|error| failed("a client", error))?;
+            let made = self
+                .index
+                .datagram_client(CLIENT, config)
+                .or_failed("a client")?;
             let first = asks.asked.len() / usize::from(load.clients) * client;
             let rng = self.rng.fork(&format!("client {}", self.clients));
             let asks = (asks.clone(), first);
             let actor = AskingActor::new(made, self.core, asks, rng, &tally);
             self.rack.spawn(CLIENT, Box::new(actor));
         }
-        drive(run, share, &mut self.rack, &tally)?;
+        Tally::run(&tally, run, &mut self.rack)?;
         // Whoever still waits for answers gets them, ends, and gives its port back.
-        let end = self.rack.now() + PATIENCE;
-        if self.rack.run(end) != RunEnd::Done {
-            return Err(ExperimentError::Run("a client does not end".into()));
-        }
-        let tally = tally.borrow();
-        match tally.failure() {
-            Some(failure) => Err(ExperimentError::Run(failure.into())),
-            None => Ok(tally.per_second()),
-        }
+        let (until, failure) = (Until::Done(PATIENCE), || tally.borrow().failure());
+        drive(&mut run.share(1.0, 1.0), &mut self.rack, until, &failure)?;
+        let rate = tally.borrow().per_second();
+        Ok(rate)
     }
 }
 
@@ -202,7 +188,7 @@ fn testbed(seed: u64, memory: u64, limits: Limits) -> Result<SimulatedRack, Expe
     };
     config.switch.topology = TopologyName::FatTree;
     config.switch.pods = 4;
-    stage::with_index(&mut config, limits, SERVERS as u16);
+    rdma::with_index(&mut config, limits, SERVERS as u16);
     let rack = SimulatedRack::with_models(&config, |world| {
         world.nodes = vec![Network::Ethernet.node(); SWITCHES.len()];
         for cable in &mut world.cables {

@@ -3,8 +3,8 @@
 use super::database::{Database, Popularity, distinct};
 use super::datagrams::Asks;
 use super::ethernet::{Ethernet, Load};
-use super::stage::{Limits, REGULAR, Stage};
-use crate::experiment::{Run, Scale};
+use super::rdma::{Limits, LookupRack, REGULAR};
+use crate::experiment::Run;
 use rackweave_base::{Duration, Rng};
 use rackweave_endpoint::index::Access;
 
@@ -19,12 +19,7 @@ fn drawn(database: &Database, count: usize) -> (Vec<u64>, Vec<u64>) {
 
 #[test]
 fn lookups_that_the_network_leads_take_fewer_round_trips_and_find_the_same() {
-    let mut progress = |_| true;
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: 4,
-        progress: &mut progress,
-    };
+    let mut run = Run::quick(4);
     let database = Database {
         keys: 20_000,
         value_bytes: 1000,
@@ -35,11 +30,11 @@ fn lookups_that_the_network_leads_take_fewer_round_trips_and_find_the_same() {
         layers: 2,
         nodes: 40,
     };
-    let stage = Stage::new(4, database, REGULAR, &distinct(&asked), Some(limits));
-    let mut stage = stage.expect("there is room");
-    stage.load(&known).expect("it is loaded");
+    let rack = LookupRack::new(4, database, REGULAR, &distinct(&asked), Some(limits));
+    let mut rack = rack.expect("there is room");
+    rack.load(&known).expect("it is loaded");
     let mut look_up = |access| {
-        let seen = stage.look_up(&mut run, 0.0, access, &asked);
+        let seen = rack.look_up(&mut run, access, &asked);
         seen.expect("all are found")
     };
     let (network, baseline) = (look_up(Access::InNetwork), look_up(Access::OneSided));
@@ -47,17 +42,12 @@ fn lookups_that_the_network_leads_take_fewer_round_trips_and_find_the_same() {
     assert_eq!(baseline.round_trips(), 5.0);
     assert!((2.0..3.0).contains(&network.round_trips()), "{network:?}");
     assert!(network.mean_us() < 0.7 * baseline.mean_us());
-    assert!(network.per_second > 1.4 * baseline.per_second);
+    assert!(network.per_second() > 1.4 * baseline.per_second());
 }
 
 #[test]
 fn busy_servers_do_more_if_the_network_says_where_to_begin() {
-    let mut progress = |_| true;
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: 5,
-        progress: &mut progress,
-    };
+    let mut run = Run::quick(5);
     let database = Database {
         keys: 200_000,
         value_bytes: 64,
@@ -81,7 +71,7 @@ fn busy_servers_do_more_if_the_network_says_where_to_begin() {
         updates: 0.1,
     };
     let mut measure = |rack: &mut Ethernet| {
-        let rate = rack.measure(&mut run, 0.0, load, &asks);
+        let rate = rack.measure(&mut run, load, &asks);
         rate.expect("all are answered")
     };
     let baseline = measure(&mut rack);

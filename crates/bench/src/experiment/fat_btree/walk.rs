@@ -6,7 +6,7 @@
 //! they are asked for, and caches hold what is used most.
 
 use super::database::Database;
-use super::stage::Shape;
+use super::rdma::Shape;
 use rackweave_base::Duration;
 use rackweave_sim::{Area, CacheModel, TreeLevel, TreeShape, devices};
 use rackweave_wire::fabric::tree::{Layout, RECORD_HEADER_WORDS, UNIT};

@@ -1,6 +1,6 @@
 //! The programs of a ping-pong, and what their cores spend.
 
-use super::super::meter::Meter;
+use super::super::tally::Shared;
 use super::BELL_GAP;
 use crate::baseline::cores;
 use core::cell::RefCell;
@@ -191,7 +191,7 @@ impl Schedule {
 pub(super) struct Pinger {
     pub(super) source: Source,
     pub(super) schedule: Schedule,
-    pub(super) meter: Rc<RefCell<Meter>>,
+    pub(super) tally: Shared,
     pub(super) was_full: bool,
 }
 
@@ -213,7 +213,7 @@ impl Actor for Pinger {
                 return Step::WaitForPacket;
             }
             Err(error) => {
-                self.meter.borrow_mut().fail(error.to_string());
+                self.tally.borrow_mut().fail(error.to_string());
                 return Step::Done;
             }
         };
@@ -238,7 +238,7 @@ impl Actor for Pinger {
 pub(super) struct Echo {
     pub(super) sink: Sink,
     pub(super) source: Source,
-    pub(super) meter: Rc<RefCell<Meter>>,
+    pub(super) tally: Shared,
 }
 
 impl Actor for Echo {
@@ -259,7 +259,7 @@ impl Actor for Echo {
                 };
             }
             Taken::Ended | Taken::Aborted => {
-                self.meter.borrow_mut().fail("a flow was broken off");
+                self.tally.borrow_mut().fail("a flow was broken off");
                 return Step::Done;
             }
         };
@@ -270,7 +270,7 @@ impl Actor for Echo {
                 return Step::WaitForPacket;
             }
             Err(error) => {
-                self.meter.borrow_mut().fail(error.to_string());
+                self.tally.borrow_mut().fail(error.to_string());
                 return Step::Done;
             }
         };
@@ -286,7 +286,7 @@ impl Actor for Echo {
 /// Takes the items that came back.
 pub(super) struct Taker {
     pub(super) sink: Sink,
-    pub(super) meter: Rc<RefCell<Meter>>,
+    pub(super) tally: Shared,
     /// Nanoseconds that items were away.
     pub(super) round_trips: Rc<RefCell<Vec<u64>>>,
     /// Items that were due before are not noted.
@@ -312,16 +312,16 @@ impl Actor for Taker {
                 };
             }
             Taken::Ended | Taken::Aborted => {
-                self.meter.borrow_mut().fail("a flow was broken off");
+                self.tally.borrow_mut().fail("a flow was broken off");
                 return Step::Done;
             }
         };
         let now = context.now();
-        let mut meter = self.meter.borrow_mut();
+        let mut tally = self.tally.borrow_mut();
         let mut round_trips = self.round_trips.borrow_mut();
         for item in items.chunks_exact(size) {
             if item.u64_le(0) != self.items {
-                meter.fail("an item is not the one that was expected");
+                tally.fail("an item is not the one that was expected");
                 return Step::Done;
             }
             self.items += 1;
@@ -332,7 +332,7 @@ impl Actor for Taker {
         }
         let count = items.len() / size;
         sink.taken = count as u32;
-        meter.add(now, count as u64);
+        tally.add(now, count as u64);
         look(context);
         charge(
             context,

@@ -1,20 +1,11 @@
 //! The ping-pong: every item comes back, once and in order, at the rate that was asked for.
 
-use super::super::{Run, Scale};
 use super::*;
 
 fn ping_pong(course: Course) -> Outcome {
-    let mut progress = |_| true;
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: 1,
-        progress: &mut progress,
-    };
-    let span = Span {
-        warm_up: Duration::from_millis(1),
-        counted: Duration::from_millis(2),
-    };
-    super::run(&mut Sweep::new(&mut run, 1), course, span).unwrap()
+    let mut run = Run::quick(1);
+    let span = Span::new(Duration::from_millis(1), Duration::from_millis(2));
+    super::run(&mut run, course, span).unwrap()
 }
 
 #[test]
@@ -30,7 +21,7 @@ fn what_is_sent_at_a_rate_comes_back_at_it() {
             let rate = outcome.items_per_second;
             assert!((rate / 1e6 - 1.0).abs() < 0.02, "{rate} for {course:?}");
             // Those of the last round trip are still away.
-            let count = outcome.latencies_us.len();
+            let count = outcome.round_trips_ns.len();
             assert!((1800..=2001).contains(&count), "{count} for {course:?}");
         }
     }

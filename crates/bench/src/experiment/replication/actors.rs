@@ -3,7 +3,7 @@
 //! Memory is touched at the beginning of a step and its time passes afterwards, so both ends tell
 //! the switch in the step after.
 
-use super::Plan;
+use super::{Plan, Problem};
 use crate::baseline::two_sided::log::Log;
 use crate::baseline::two_sided::message::{self, Stamp};
 use core::cell::RefCell;
@@ -11,9 +11,6 @@ use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
 use rackweave_sim::stream_time;
 use rackweave_sim::world::{Actor, Context, Step};
 use std::rc::Rc;
-
-/// Why the run has failed: the first actor that finds out says so.
-pub type Problem = Rc<RefCell<Option<String>>>;
 
 /// The cores that make items in one ring, each its share of every item.
 pub struct Source {

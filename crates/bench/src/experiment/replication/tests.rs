@@ -5,17 +5,14 @@ use super::*;
 fn plan(producers: u32, consumers: u32, items: u64) -> Plan {
     Plan {
         items,
+        shape: FlowShape::Shuffle,
         ..Plan::new(producers, consumers, Scale::Quick)
     }
 }
 
 fn measured(plan: &Plan, seed: u64) -> Result<Outcome, ExperimentError> {
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed,
-        progress: &mut |_| true,
-    };
-    measure(&mut run, plan, ordinary)
+    let mut run = Run::quick(seed);
+    measure(&mut run, plan)
 }
 
 #[test]

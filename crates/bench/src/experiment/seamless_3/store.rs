@@ -2,7 +2,7 @@
 
 use super::traffic::{Stream, Traffic};
 use super::{Load, Seen};
-use crate::experiment::drive::failed;
+use crate::experiment::drive::OrFailed;
 use crate::experiment::seamless_4::metered::Metered;
 use crate::experiment::seamless_4::testbed::{self, Directory};
 use crate::experiment::{ExperimentError, Run, shuffle};
@@ -139,12 +139,8 @@ fn since(after: Statistics, before: Statistics) -> Statistics {
 }
 
 /// Runs lookups over the page store, of whose pages the switch indexes the `indexed` hottest.
-///
-/// # Errors
-/// If the rack cannot be built, a page cannot be had, or the user wishes to stop.
 pub fn run_pages(
     run: &mut Run<'_>,
-    share: f64,
     load: &Load,
     traffic: &Traffic,
     indexed: u64,
@@ -166,12 +162,10 @@ pub fn run_pages(
         // As for the baseline, what the bytes of a page cost is not modelled.
         let pool = |pool: &mut PoolConfig| (pool.checksums, pool.seed) = (false, 1);
         let workers = pages.polled_workers(node, pool);
-        for worker in workers.map_err(|error| failed("workers", error))? {
+        for worker in workers.or_failed("workers")? {
             let reader = Reader {
                 worker,
-                stream: traffic
-                    .stream(number)
-                    .map_err(|error| failed("a stream", error))?,
+                stream: traffic.stream(number).or_failed("a stream")?,
                 depth: usize::from(load.depth),
                 fixes: Vec::new(),
                 work: load.work,
@@ -183,7 +177,7 @@ pub fn run_pages(
             number += 1;
         }
     }
-    shuffle::drive(&mut rack, run, share, &|| tally.borrow().failure.clone())?;
+    shuffle::finish(run, &mut rack, &|| tally.borrow().failure.clone())?;
     let tally = tally.borrow();
     let pages = tally.pages;
     let fixes = pages.fixes.max(1) as f64;

@@ -15,13 +15,8 @@ fn small(depth: u16) -> Load {
 }
 
 fn measured(load: &Load, system: System, skew: f64) -> Seen {
-    let mut progress = |_| true;
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: 7,
-        progress: &mut progress,
-    };
-    let seen = measure(&mut run, 0.0, load, system, skew);
+    let mut run = Run::quick(7);
+    let seen = measure(&mut run, load, system, skew);
     seen.unwrap_or_else(|error| panic!("{system:?}, skew {skew}, seed 7: {error}"))
 }
 

@@ -31,9 +31,6 @@ pub struct Traffic {
 impl Traffic {
     /// Lookups with skew `theta` in a heap that fills `pages` pages, by `workers` workers of each
     /// node, who first read `frames` pages of their node's choice together.
-    ///
-    /// # Errors
-    /// If the skew is out of range.
     pub fn new(
         (pages, frames): (u64, u64),
         theta: f64,
@@ -91,9 +88,6 @@ impl Traffic {
     }
 
     /// What worker `number` of all reads, one after the other.
-    ///
-    /// # Errors
-    /// As for [`Traffic::new`].
     pub fn stream(&self, number: u32) -> Result<Stream, String> {
         let (node, worker) = (number / self.workers, number % self.workers);
         let mut rng = Rng::new(self.options.seed).fork("warm pages");

@@ -1,13 +1,12 @@
 //! The program that fills a passive node's buffer frames.
 
-use core::cell::RefCell;
+use crate::experiment::drive::Problem;
 use rackweave_base::{Block, Instant};
 use rackweave_endpoint::page_store::directory::{Answer, Channel, Directory, Mode, Op};
 use rackweave_sim::world::{Actor, Context, Step};
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::PageId;
 use rackweave_wire::fabric::page::header::VOID;
-use std::rc::Rc;
 
 /// Fetches pages 0, 1, … into buffer frames 0, 1, …: what a passive node has in its memory.
 pub struct Filler {
@@ -17,7 +16,7 @@ pub struct Filler {
     pub ended: u32,
     pub frames: Block,
     pub page_bytes: usize,
-    pub failure: Rc<RefCell<Option<String>>>,
+    pub failure: Problem,
 }
 
 impl Filler {

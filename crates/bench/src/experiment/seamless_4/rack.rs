@@ -5,8 +5,8 @@ use super::filler::Filler;
 use super::testbed::{self, Directory, PAGE_BYTES, SERVER, THREADS};
 use super::worker::{ENTRY_BYTES, Looks, Pace, Pages, Tally, Task, Want, Worker};
 use crate::baseline::set_up::{self, Station};
-use crate::experiment::drive::failed;
-use crate::experiment::shuffle::{drive, traffic};
+use crate::experiment::drive::{OrFailed, Problem, Until, drive};
+use crate::experiment::shuffle::traffic;
 use crate::experiment::{ExperimentError, Run};
 use core::cell::{Cell, RefCell};
 use rackweave_base::{Duration, Instant, NodeId, Rng};
@@ -26,8 +26,7 @@ const FILL_DEPTH: u16 = 64;
 /// Entries that looks are spread over.
 const LOOK_ENTRIES: usize = 4096;
 
-/// Virtual time between two looks at the user's wish to stop, and after which a run has failed.
-const SLICE: Duration = Duration::from_micros(500);
+/// Virtual time after which a run has failed.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The sizes of a rack.
@@ -91,10 +90,7 @@ pub enum Load {
 
 impl PageRack {
     /// Builds the rack and fills the passive node's memory.
-    ///
-    /// # Errors
-    /// If the rack cannot be built, or the user wishes to stop.
-    pub fn new(run: &mut Run<'_>, share: f64, shape: Shape) -> Result<Self, ExperimentError> {
+    pub fn new(run: &mut Run<'_>, shape: Shape) -> Result<Self, ExperimentError> {
         let config = config(run.seed, shape);
         let rack = SimulatedRack::new(&config)?;
         let all = u64::from(shape.held) + shape.cold;
@@ -128,14 +124,14 @@ impl PageRack {
             seed: run.seed,
             measurements: 0,
         };
-        made.fill(run, share)?;
+        made.fill(run)?;
         Ok(made)
     }
 
-    fn fill(&mut self, run: &mut Run<'_>, share: f64) -> Result<(), ExperimentError> {
+    fn fill(&mut self, run: &mut Run<'_>) -> Result<(), ExperimentError> {
         let lost = || ExperimentError::Run("a node is dead".into());
         let ends = self.rack.page_ends(PASSIVE).ok_or_else(lost)?;
-        let failure = Rc::new(RefCell::new(None));
+        let failure = Problem::default();
         let filler = Filler {
             channel: Channel::new(ends.channels[0].clone()),
             next: 0,
@@ -146,17 +142,15 @@ impl PageRack {
             failure: failure.clone(),
         };
         self.rack.spawn(PASSIVE, Box::new(filler));
-        drive(&mut self.rack, run, share, &|| failure.borrow().clone())
+        let until = Until::Done(TIME_MAX);
+        drive(run, &mut self.rack, until, &|| failure.borrow().clone())?;
+        Ok(())
     }
 
     /// Asks for pages for `counted`, after a tenth of that; ends when all requests have.
-    ///
-    /// # Errors
-    /// If something wrong comes, nothing moves, or the user wishes to stop.
     pub fn measure(
         &mut self,
         run: &mut Run<'_>,
-        share: f64,
         (want, load): (Want, Load),
         counted: Duration,
     ) -> Result<Seen, ExperimentError> {
@@ -169,7 +163,6 @@ impl PageRack {
             ended: 0,
             indexed: 0,
             refused: 0,
-            active: 0,
             failure: None,
         }));
         self.measurements += 1;
@@ -178,7 +171,17 @@ impl PageRack {
                 self.spawn(thread, (want, pace), &tally)?;
             }
         }
-        let link_busy = self.drive_to(run, share, (start, until), &tally)?;
+        // How busy the wire to the node that asks was until the window was over.
+        let wire = |rack: &SimulatedRack| rack.link_report(ASKING).map(|link| link.from_switch);
+        let failure = || tally.borrow().failure.clone();
+        let before = wire(&self.rack);
+        let end = drive(run, &mut self.rack, Until::TimeOrDone(until), &failure)?;
+        let busy = before
+            .zip(wire(&self.rack))
+            .map(|(before, after)| after.utilisation(&before, self.rack.now().since(start)));
+        if end != RunEnd::Done {
+            drive(run, &mut self.rack, Until::Done(TIME_MAX), &failure)?;
+        }
         let tally = tally.borrow();
         let due = tally.latencies.count().max(1);
         let micros = |part| tally.latencies.quantile(part).as_nanos() as f64 / 1e3;
@@ -189,43 +192,9 @@ impl PageRack {
             p99_us: micros(0.99),
             indexed: tally.indexed as f64 / due as f64,
             refused: tally.refused,
-            link_busy,
+            link_busy: busy.unwrap_or(0.0),
             drops: traffic(&self.rack).drops,
         })
-    }
-
-    /// Runs until all workers have ended; how busy the wire to the node that asks was until then.
-    fn drive_to(
-        &mut self,
-        run: &mut Run<'_>,
-        share: f64,
-        (start, until): (Instant, Instant),
-        tally: &RefCell<Tally>,
-    ) -> Result<f64, ExperimentError> {
-        let wire = |rack: &SimulatedRack| rack.link_report(ASKING).map(|link| link.from_switch);
-        let (before, deadline) = (wire(&self.rack), until + TIME_MAX);
-        let mut busy = 0.0;
-        while tally.borrow().active > 0 {
-            let now = self.rack.now();
-            let slice = now + SLICE;
-            let stop = if now < until { slice.min(until) } else { slice };
-            let end = self.rack.run(stop);
-            if let Some(failure) = tally.borrow().failure.clone() {
-                return Err(ExperimentError::Run(failure));
-            }
-            if !(run.progress)(share) {
-                return Err(ExperimentError::Interrupted);
-            }
-            if self.rack.now() <= until
-                && let (Some(before), Some(after)) = (&before, wire(&self.rack))
-            {
-                busy = after.utilisation(before, self.rack.now().since(start));
-            }
-            if end == RunEnd::Stalled || self.rack.now() > deadline {
-                return Err(ExperimentError::Run("nothing moves any more".into()));
-            }
-        }
-        Ok(busy)
     }
 
     /// When a thread asks; nothing if it has no part in the load.
@@ -240,8 +209,8 @@ impl PageRack {
             Load::Open(per_second) => {
                 let seed = self.seed ^ u64::from(self.measurements) << 32;
                 let rate = per_second / threads as f64;
-                let schedule = PoissonSchedule::new(seed, u32::from(thread), rate, start);
-                let schedule = schedule.map_err(|error| failed("a schedule", error))?;
+                let schedule = PoissonSchedule::new(seed, u32::from(thread), rate, start)
+                    .or_failed("a schedule")?;
                 Ok(Some(Pace::Open(schedule)))
             }
             Load::Closed(depth) => {
@@ -276,7 +245,6 @@ impl PageRack {
             tally: tally.clone(),
         };
         let worker = Worker::new(channel, task);
-        tally.borrow_mut().active += 1;
         self.rack.spawn(ASKING, Box::new(worker));
         Ok(())
     }

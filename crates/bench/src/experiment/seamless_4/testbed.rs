@@ -3,7 +3,7 @@
 
 use super::blank::BlankBackend;
 use crate::experiment::ExperimentError;
-use crate::experiment::drive::failed;
+use crate::experiment::drive::OrFailed;
 use rackweave_base::{NodeId, Rng};
 use rackweave_controller::PageNode;
 use rackweave_rack::config::{BudgetName, NodeConfig, Role};
@@ -72,9 +72,6 @@ pub fn config(seed: u64, directory: Directory) -> RackConfig {
 
 /// Gives the rack pages at these nodes, the first `indexed` of them in the switch. They hold
 /// nothing but their number, on the storage node's SSDs.
-///
-/// # Errors
-/// If the rack's memory or the switch's tables are too small for them.
 pub fn add_pages(
     rack: &Rack,
     nodes: Vec<PageNode>,
@@ -100,5 +97,5 @@ pub fn add_pages(
         prepare: Prepare::Leave,
         ..PageOptions::default()
     };
-    PageService::with_stores(rack, &options, vec![store]).map_err(|error| failed("pages", error))
+    PageService::with_stores(rack, &options, vec![store]).or_failed("pages")
 }

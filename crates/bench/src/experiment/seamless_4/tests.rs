@@ -4,12 +4,7 @@ use super::*;
 use crate::experiment::Run;
 
 fn seen(want: Want, table: Table, load: Load) -> Seen {
-    let mut progress = |_| true;
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: 9,
-        progress: &mut progress,
-    };
+    let mut run = Run::quick(9);
     let all = 2_000;
     let shape = Shape {
         depth: 4,
@@ -19,13 +14,13 @@ fn seen(want: Want, table: Table, load: Load) -> Seen {
         capacity: all as u32,
         looks_from: (table == Table::Looked).then_some(0),
     };
-    let mut rack = PageRack::new(&mut run, 0.0, shape).expect("the rack is built");
+    let mut rack = PageRack::new(&mut run, shape).expect("the rack is built");
     let rate = match load {
         Load::Open(rate) => rate,
         Load::Closed(_) => 50_000.0,
     };
     let counted = Duration::from_nanos((400.0 / rate * 1e9) as u64);
-    let seen = rack.measure(&mut run, 0.0, (want, load), counted);
+    let seen = rack.measure(&mut run, (want, load), counted);
     seen.unwrap_or_else(|error| panic!("{want:?}, {table:?}, seed 9: {error}"))
 }
 

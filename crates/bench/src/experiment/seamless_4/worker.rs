@@ -72,8 +72,6 @@ pub struct Tally {
     pub indexed: u64,
     /// Requests that were answered "ask again".
     pub refused: u64,
-    /// Workers that have not ended.
-    pub active: u32,
     /// What went wrong.
     pub failure: Option<String>,
 }
@@ -164,11 +162,6 @@ impl Worker {
             Pace::Closed(depth) if self.under_way() < *depth && now < until => Some(now),
             _ => None,
         }
-    }
-
-    fn done(&self) -> Step {
-        self.task.tally.borrow_mut().active -= 1;
-        Step::Done
     }
 
     /// The next request, if it is due and there is room.
@@ -344,7 +337,7 @@ impl Actor for Worker {
         context.charge(Category::Communication, spent);
         if let Err(failure) = result {
             self.task.tally.borrow_mut().failure.get_or_insert(failure);
-            return self.done();
+            return Step::Done;
         }
         if spent > Duration::ZERO {
             return Step::Compute(Duration::ZERO);
@@ -353,7 +346,7 @@ impl Actor for Worker {
         if self.under_way() == 0 {
             return match due {
                 Some(due) => Step::Sleep(due.max(now).since(now)),
-                None => self.done(),
+                None => Step::Done,
             };
         }
         match [due, self.channel.poll_timeout()]

@@ -12,13 +12,8 @@ const PLAN: Plan = Plan {
 
 /// Reads per second, one at a time and many.
 fn rates(fallback: Fallback, size: f64, indexed: bool) -> [f64; 2] {
-    let mut progress = |_| true;
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: 3,
-        progress: &mut progress,
-    };
-    let seen = measure(&mut run, 0.0, &PLAN, fallback, (size, indexed));
+    let mut run = Run::quick(3);
+    let seen = measure(&mut run, &PLAN, fallback, (size, indexed));
     let seen = seen.unwrap_or_else(|error| panic!("{fallback:?}, {size}, seed 3: {error}"));
     [seen[0].per_second, seen[1].per_second]
 }

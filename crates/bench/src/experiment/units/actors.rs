@@ -4,7 +4,7 @@
 //! therefore work in two steps: the bytes first, then, when their time is over, the word of the
 //! ring that tells the switch.
 
-use super::rows::{ROW, Rows};
+use super::{Problem, ROW};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant};
 use rackweave_endpoint::flow::{Consumer, ITEM_HEADER, Producer, PushError, Taken};
@@ -30,7 +30,7 @@ struct Share {
 /// many rows for each this is static partitioning; with a single ring whoever takes from it
 /// decides.
 pub struct ScanFeeder {
-    rows: Rows,
+    rows: Rc<[u8]>,
     shares: Vec<Share>,
     next: usize,
     /// The ring that has an item written and not announced.
@@ -38,13 +38,10 @@ pub struct ScanFeeder {
     problem: Problem,
 }
 
-/// Why a run has failed: the first actor that finds out says so.
-pub type Problem = Rc<RefCell<Option<String>>>;
-
 impl ScanFeeder {
     /// Feeds `range` of `rows` into `producers`, each as many rows as the others.
     pub fn new(
-        rows: &Rows,
+        rows: &Rc<[u8]>,
         range: Range<usize>,
         producers: Vec<Producer>,
         problem: &Problem,
@@ -81,7 +78,7 @@ impl ScanFeeder {
                 Ok(mut slot) => {
                     let room = (slot.len() - ITEM_HEADER) / ROW;
                     let end = share.rows.end.min(share.rows.start + room);
-                    let bytes = self.rows.bytes(share.rows.start..end);
+                    let bytes = &self.rows[share.rows.start * ROW..end * ROW];
                     let count = (end - share.rows.start) as u32;
                     slot.slice(..ITEM_HEADER).fill(0);
                     slot.write(0, &ITEM_MAGIC);

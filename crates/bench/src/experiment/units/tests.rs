@@ -4,11 +4,7 @@ use super::*;
 use rackweave_workload::tpch::Q1Partial;
 
 fn run<R>(seed: u64, act: impl FnOnce(&mut Run<'_>) -> R) -> R {
-    act(&mut Run {
-        scale: Scale::Quick,
-        seed,
-        progress: &mut |_| true,
-    })
+    act(&mut Run::quick(seed))
 }
 
 fn unit(name: &str, bytes_per_second: u64) -> UnitModel {
@@ -38,7 +34,10 @@ fn the_answer_is_the_references_and_the_slowest_unit_decides() {
     let table = Table::new(0.01).unwrap();
     let fast = 10_000_000_000;
     let units = [unit("slow", fast / 10), unit("a", fast), unit("b", fast)];
-    let outcome = run(7, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
+    let outcome = run(7, |run| {
+        query(run, &table, STORAGE_NODES, &units, FlowShape::Shuffle)
+    })
+    .unwrap();
     assert!(outcome.is_right, "{}", outcome.answer);
     let bytes: Vec<u64> = outcome.units.iter().map(UnitReport::bytes).collect();
     assert_eq!(bytes.iter().sum::<u64>(), outcome.rows * ROW as u64);
@@ -67,15 +66,21 @@ fn the_answer_is_the_references_and_the_slowest_unit_decides() {
 
 #[test]
 fn a_wrong_answer_is_noticed() {
-    let units = heterogeneous_units();
+    let units = heterogeneous_units(CPU_UNIT_CORES);
     let mut table = Table::new(0.001).unwrap();
     let more = Table::new(0.002).unwrap();
     table.expected = more.expected;
-    let outcome = run(1, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
+    let outcome = run(1, |run| {
+        query(run, &table, STORAGE_NODES, &units, FlowShape::Shuffle)
+    })
+    .unwrap();
     assert!(!outcome.is_right, "rows are missing");
     table.expected = QueryResult::merge([Q1Partial::default().into_result()]);
     table.expected.rows.lineitem = outcome.rows;
-    let outcome = run(1, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
+    let outcome = run(1, |run| {
+        query(run, &table, STORAGE_NODES, &units, FlowShape::Shuffle)
+    })
+    .unwrap();
     assert!(!outcome.is_right, "the groups are others");
 }
 
@@ -95,11 +100,10 @@ fn a_unit_may_come_while_the_flow_runs() {
         .unwrap();
     simulated.at(late, 7);
     rack.feed(&flow).unwrap();
-    rack.take(&flow, 0, to[0], UnitModel::gpu_v100(), &STATIC)
-        .unwrap();
+    rack.take(&flow, 0, to[0], UnitModel::gpu_v100()).unwrap();
     let mut come = |rack: &mut Rack<'_>, token: u64| {
         assert_eq!(token, 7);
-        rack.take(&flow, 1, to[1], UnitModel::gpu_v100(), &STATIC)
+        rack.take(&flow, 1, to[1], UnitModel::gpu_v100())
     };
     let outcome = run(5, |run| rack.run(run, &mut come)).unwrap();
     assert!(outcome.is_right, "{}", outcome.answer);
@@ -111,8 +115,11 @@ fn a_unit_may_come_while_the_flow_runs() {
 fn a_seed_gives_the_same_run_again() {
     let table = Table::new(0.001).unwrap();
     let batches = || -> Vec<_> {
-        let units = heterogeneous_units();
-        let outcome = run(3, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
+        let units = heterogeneous_units(CPU_UNIT_CORES);
+        let outcome = run(3, |run| {
+            query(run, &table, STORAGE_NODES, &units, FlowShape::Shuffle)
+        })
+        .unwrap();
         assert!(outcome.is_right);
         outcome.units.into_iter().map(|unit| unit.batches).collect()
     };
@@ -138,20 +145,26 @@ fn rates_add_up_to_the_bytes() {
 #[test]
 fn who_wishes_to_stop_is_heard() {
     let table = Table::new(0.01).unwrap();
-    let mut run = Run {
-        scale: Scale::Quick,
-        seed: 1,
-        progress: &mut |_| false,
-    };
-    let stopped = query(&mut run, &table, 2, &heterogeneous_units(), &STATIC);
+    let mut progress = |_| false;
+    let mut run = Run::new(Scale::Quick, 1, &mut progress);
+    let stopped = query(
+        &mut run,
+        &table,
+        2,
+        &heterogeneous_units(CPU_UNIT_CORES),
+        FlowShape::Shuffle,
+    );
     assert!(matches!(stopped, Err(ExperimentError::Interrupted)));
 }
 
 #[test]
 fn only_what_grows_with_the_table_is_scaled() {
     let table = Table::new(0.001).unwrap();
-    let units = heterogeneous_units();
-    let outcome = run(1, |run| query(run, &table, STORAGE_NODES, &units, &STATIC)).unwrap();
+    let units = heterogeneous_units(CPU_UNIT_CORES);
+    let outcome = run(1, |run| {
+        query(run, &table, STORAGE_NODES, &units, FlowShape::Shuffle)
+    })
+    .unwrap();
     let first = outcome.seconds_to_first;
     assert!(first > 0.0 && first <= outcome.seconds);
     assert_eq!(outcome.seconds_at(first, 100.0), first);

@@ -1,22 +1,19 @@
 //! Flows with weights between two nodes, and what arrived of each over time.
 
-use super::super::ExperimentError;
-use super::super::one_to_one::{self, ENDS};
-use core::cell::RefCell;
+use super::super::drive::{Until, drive};
+use super::super::one_to_one::{self, ENDS, Sink, Source, ring};
+use super::super::tally::{Span, Tally};
+use super::super::{ExperimentError, Run};
 use rackweave_base::{Duration, Instant};
-use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
-use rackweave_rack::RunEnd;
-use rackweave_sim::world::{Actor, Context, Step};
-use std::rc::Rc;
+
+/// Bytes of one transfer at most.
+pub(super) const BATCH_BYTES: u32 = 64 << 10;
 
 /// Bytes of an item.
 const ITEM_SIZE: u32 = 4 << 10;
 
 /// Batches that a ring holds.
 const RING_BATCHES: u32 = 16;
-
-/// Virtual time between two looks at the user's wish to stop.
-const SLICE: Duration = Duration::from_micros(200);
 
 /// A time with fixed weights.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,27 +23,6 @@ pub(super) struct Phase {
     pub(super) length: Duration,
 }
 
-/// What a flow's producer has to send.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Demand {
-    /// As much as goes.
-    All,
-    /// So many bytes per second.
-    BytesPerSecond(f64),
-}
-
-/// What is played.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Script {
-    pub(super) phases: Vec<Phase>,
-    pub(super) demands: [Demand; 3],
-    pub(super) batch_bytes: u32,
-    pub(super) seed: u64,
-}
-
-/// When what arrived, of one flow.
-type Arrivals = Rc<RefCell<Vec<(Instant, u64)>>>;
-
 /// What arrived.
 #[derive(Clone, Debug)]
 pub(super) struct History {
@@ -55,73 +31,53 @@ pub(super) struct History {
     pub(super) arrived: [Vec<(Instant, u64)>; 3],
 }
 
-/// Plays a script; `progress` is told the share that is done and says whether to go on.
+/// Runs three flows through some phases. `demands` are the bytes per second that each flow's producer
+/// has to send, unless it is as many as go.
 pub(super) fn play(
-    script: &Script,
-    progress: &mut dyn FnMut(f64) -> bool,
+    run: &mut Run<'_>,
+    phases: Vec<Phase>,
+    demands: [Option<f64>; 3],
 ) -> Result<History, ExperimentError> {
-    let mut rack = one_to_one::rack(script.seed)?;
-    let failure = Rc::new(RefCell::new(None));
-    let failed = |error: &dyn core::fmt::Display| ExperimentError::Run(error.to_string());
-    let first = script
-        .phases
-        .first()
-        .map_or([None; 3], |phase| phase.weights);
-    let mut flows = Vec::new();
-    let arrivals: [Arrivals; 3] = Default::default();
+    let mut rack = one_to_one::rack(run.seed)?;
+    let lengths = phases.iter().map(|phase| phase.length);
+    let span = Span::new(
+        Duration::ZERO,
+        lengths.fold(Duration::ZERO, |all, length| all + length),
+    );
+    let (mut flows, mut tallies) = (Vec::new(), Vec::new());
     for at in 0..3 {
-        let ring = script.batch_bytes * RING_BATCHES;
         let mut spec = rack
             .flow([ENDS.0], [ENDS.1])
             .item_bytes(ITEM_SIZE)
-            .ring_bytes(ring)
-            .weight(first[at])
+            .ring_bytes(BATCH_BYTES * RING_BATCHES)
+            .weight(phases[0].weights[at])
             .spec()?;
-        spec.batch_bytes = script.batch_bytes;
+        spec.batch_bytes = BATCH_BYTES;
         let flow = rack.create_flow(spec)?;
-        let source = Source {
-            ring: flow.take_producer(0).map_err(|error| failed(&error))?,
-            demand: script.demands[at],
-            items: 0,
-            failure: failure.clone(),
-        };
-        let sink = Sink {
-            ring: flow.take_consumer(0).map_err(|error| failed(&error))?,
-            bytes: 0,
-            arrivals: arrivals[at].clone(),
-            failure: failure.clone(),
-        };
+        let tally = Tally::new(Instant::ZERO, span);
+        tally.borrow_mut().arrived = Some(Vec::new());
+        let sources = vec![flow.take_producer(0).map_err(ring)?];
+        let sinks = vec![flow.take_consumer(0).map_err(ring)?];
+        let source = Source::new(sources, demands[at], &tally);
         rack.spawn(ENDS.0, Box::new(source));
-        rack.spawn(ENDS.1, Box::new(sink));
+        rack.spawn(ENDS.1, Box::new(Sink::new(sinks, &tally)));
         flows.push(flow);
+        tallies.push(tally);
     }
-    let all: f64 = script
-        .phases
-        .iter()
-        .map(|phase| phase.length.as_secs_f64())
-        .sum();
+    let failure = || tallies.iter().find_map(|tally| tally.borrow().failure());
     let mut end = Instant::ZERO;
-    for phase in &script.phases {
+    for (at, phase) in phases.iter().enumerate() {
         for (flow, weight) in flows.iter().zip(phase.weights) {
             flow.set_weight(weight)?;
         }
         end += phase.length;
-        while rack.now() < end {
-            if !progress(rack.now().since(Instant::ZERO).as_secs_f64() / all) {
-                return Err(ExperimentError::Interrupted);
-            }
-            let ended = rack.run(end.min(rack.now() + SLICE));
-            if let Some(error) = failure.borrow_mut().take() {
-                return Err(ExperimentError::Run(error));
-            }
-            if matches!(ended, RunEnd::Stalled | RunEnd::Done) {
-                return Err(ExperimentError::Run("nothing moves any more".into()));
-            }
-        }
+        let mut part = run.part(at, phases.len());
+        drive(&mut part, &mut rack, Until::Time(end), &failure)?;
     }
+    let arrived = [0, 1, 2].map(|flow| tallies[flow].borrow_mut().arrived.take());
     Ok(History {
-        phases: script.phases.clone(),
-        arrived: arrivals.map(|arrivals| arrivals.take()),
+        phases,
+        arrived: arrived.map(Option::unwrap_or_default),
     })
 }
 
@@ -192,86 +148,5 @@ impl History {
             from += step;
         }
         None
-    }
-}
-
-struct Source {
-    ring: Producer,
-    demand: Demand,
-    items: u64,
-    failure: Rc<RefCell<Option<String>>>,
-}
-
-impl Actor for Source {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let elapsed = context.now().since(Instant::ZERO).as_secs_f64();
-        let due = match self.demand {
-            Demand::All => u64::MAX,
-            Demand::BytesPerSecond(rate) => (elapsed * rate / f64::from(ITEM_SIZE)) as u64,
-        };
-        let size = ITEM_SIZE as usize;
-        while self.items < due {
-            let most = (due - self.items).min(u64::from(u32::MAX)) as u32;
-            let mut slots = match self.ring.reserve(most) {
-                Ok(slots) => slots,
-                Err(PushError::Full) => return Step::WaitForPacket,
-                Err(error) => {
-                    self.failure.borrow_mut().get_or_insert(error.to_string());
-                    return Step::Done;
-                }
-            };
-            let count = slots.len() / size;
-            for mut slot in slots.chunks_exact(size) {
-                slot.write(0, &self.items.to_le_bytes());
-                self.items += 1;
-            }
-            self.ring.commit(count as u32);
-        }
-        match self.demand {
-            Demand::All => Step::WaitForPacket,
-            Demand::BytesPerSecond(rate) => {
-                let next = (self.items + 1) as f64 * f64::from(ITEM_SIZE) / rate - elapsed;
-                Step::Sleep(Duration::from_nanos((next * 1e9).max(1.0) as u64))
-            }
-        }
-    }
-}
-
-struct Sink {
-    ring: Consumer,
-    bytes: u64,
-    arrivals: Arrivals,
-    failure: Rc<RefCell<Option<String>>>,
-}
-
-impl Actor for Sink {
-    fn step(&mut self, context: &mut Context<'_>) -> Step {
-        let before = self.bytes;
-        let size = u64::from(ITEM_SIZE);
-        loop {
-            let items = match self.ring.peek(u32::MAX) {
-                Taken::Items(items) => items,
-                Taken::Empty => break,
-                Taken::Ended | Taken::Aborted => {
-                    let broken = || "a flow was broken off".to_owned();
-                    self.failure.borrow_mut().get_or_insert_with(broken);
-                    return Step::Done;
-                }
-            };
-            for item in items.chunks_exact(size as usize) {
-                if item.u64_le(0) != self.bytes / size {
-                    let wrong = || "an item is not the one that was expected".to_owned();
-                    self.failure.borrow_mut().get_or_insert_with(wrong);
-                    return Step::Done;
-                }
-                self.bytes += size;
-            }
-            let count = items.len() as u64 / size;
-            self.ring.release(count as u32);
-        }
-        if self.bytes > before {
-            self.arrivals.borrow_mut().push((context.now(), self.bytes));
-        }
-        Step::WaitForPacket
     }
 }

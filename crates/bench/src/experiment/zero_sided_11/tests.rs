@@ -1,19 +1,13 @@
 //! Weights: shares follow them, what a flow leaves goes to the others, and how shares are taken.
 
-use super::flows::{Demand, History, Script, play};
+use super::flows::{History, play};
 use super::*;
 
-fn played(phases: Vec<Phase>, demands: [Demand; 3]) -> History {
-    let script = Script {
-        phases,
-        demands,
-        batch_bytes: BATCH_BYTES,
-        seed: 1,
-    };
-    play(&script, &mut |_| true).unwrap()
+fn played(phases: Vec<Phase>, demands: [Option<f64>; 3]) -> History {
+    play(&mut Run::quick(1), phases, demands).unwrap()
 }
 
-const ALL: [Demand; 3] = [Demand::All; 3];
+const ALL: [Option<f64>; 3] = [None; 3];
 
 #[test]
 fn shares_follow_the_weights_and_their_changes() {
@@ -32,9 +26,9 @@ fn shares_follow_the_weights_and_their_changes() {
 #[test]
 fn what_a_flow_leaves_goes_to_the_others() {
     let line_rate = super::super::one_to_one::line_rate();
-    let little = Demand::BytesPerSecond(line_rate / 10.0);
+    let little = Some(line_rate / 10.0);
     let weights = phase([4, 3, 1], Duration::from_millis(8));
-    let history = played(vec![weights], [little, Demand::All, Demand::All]);
+    let history = played(vec![weights], [little, None, None]);
     let (from, to) = counted(&history, 0);
     let [first, second, third] = [0, 1, 2].map(|flow| history.rate(flow, from, to) / line_rate);
     assert!((first * 10.0 - 1.0).abs() < 0.05, "{first} of the link");

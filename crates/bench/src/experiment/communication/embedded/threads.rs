@@ -1,7 +1,7 @@
 //! The threads of a point in real time.
 
 use super::super::data::Data;
-use super::super::stage::holds;
+use super::super::units::holds;
 use crate::baseline::raw_writer::RawWriter;
 use crate::baseline::single_buffer::{PackageHeader, SingleBuffer};
 use core::ops::Range;
@@ -77,12 +77,13 @@ impl<'a> Point<'a> {
     }
 }
 
-/// When a thread began or ended each transfer.
-pub type Times = Result<Vec<Instant>, String>;
-
-/// What is told of a thread that has panicked.
-pub fn panicked() -> Times {
-    Err("a thread has panicked".into())
+/// When a thread that sends began each transfer, and one that knows of its end ended it.
+#[derive(Default)]
+pub struct Times {
+    /// Of a sender.
+    pub begins: Vec<Instant>,
+    /// Of a receiver, or of a sender to whom nobody listens.
+    pub ends: Vec<Instant>,
 }
 
 fn told(error: impl core::fmt::Display) -> String {
@@ -96,13 +97,13 @@ pub fn write(
     region: &Region,
     part: Range<u64>,
     point: &Point<'_>,
-) -> Result<(Vec<Instant>, Vec<Instant>), String> {
-    let (mut begins, mut ends) = (Vec::new(), Vec::new());
+) -> Result<Times, String> {
+    let mut times = Times::default();
     let payload = writer.payload_max() as u64;
     let mut first = 0;
     for round in 0..point.rounds {
         point.begin(round)?;
-        begins.push(Instant::now());
+        times.begins.push(Instant::now());
         first = writer.packages();
         for offset in part.clone().step_by(payload as usize) {
             point.wait(node, || {
@@ -123,22 +124,26 @@ pub fn write(
             node.poll(|nic| writer.poll(nic)).map_err(told)?;
             Ok(writer.is_idle().then_some(()))
         })?;
-        ends.push(Instant::now());
+        times.ends.push(Instant::now());
     }
     let data = Data::whole(point.source);
     let is_there = holds(region, &writer.target(), &data, (part, payload), first);
     is_there
-        .then_some((begins, ends))
+        .then_some(times)
         .ok_or_else(|| "the receive buffers hold something else".into())
 }
 
 /// Sends the data through the single buffer; when each transfer began.
-pub fn send_single(node: &Node, end: &mut SingleBuffer, point: &Point<'_>) -> Times {
-    let mut begins = Vec::new();
+pub fn send_single(
+    node: &Node,
+    end: &mut SingleBuffer,
+    point: &Point<'_>,
+) -> Result<Times, String> {
+    let mut times = Times::default();
     let payload = end.payload_max();
     for round in 0..point.rounds {
         point.begin(round)?;
-        begins.push(Instant::now());
+        times.begins.push(Instant::now());
         for (at, piece) in point.source.chunks(payload).enumerate() {
             let header = PackageHeader {
                 code: 1,
@@ -154,12 +159,16 @@ pub fn send_single(node: &Node, end: &mut SingleBuffer, point: &Point<'_>) -> Ti
             })?;
         }
     }
-    Ok(begins)
+    Ok(times)
 }
 
 /// Takes the data out of the single buffer; when each transfer ended.
-pub fn take_single(node: &Node, end: &mut SingleBuffer, point: &Point<'_>) -> Times {
-    let mut ends = Vec::new();
+pub fn take_single(
+    node: &Node,
+    end: &mut SingleBuffer,
+    point: &Point<'_>,
+) -> Result<Times, String> {
+    let mut times = Times::default();
     let mut target = vec![0; point.source.len()];
     for round in 0..point.rounds {
         target.fill(0);
@@ -179,7 +188,7 @@ pub fn take_single(node: &Node, end: &mut SingleBuffer, point: &Point<'_>) -> Ti
             });
             released.map_err(told)?;
         }
-        ends.push(Instant::now());
+        times.ends.push(Instant::now());
         // Before the next round the sender has to know.
         point.wait(node, || {
             node.poll(|nic| end.poll(nic)).map_err(told)?;
@@ -187,29 +196,37 @@ pub fn take_single(node: &Node, end: &mut SingleBuffer, point: &Point<'_>) -> Ti
         })?;
     }
     match target == point.source {
-        true => Ok(ends),
+        true => Ok(times),
         false => Err("other bytes came than were sent".into()),
     }
 }
 
 /// Sends a part of the data on a channel; when each transfer began.
-pub fn send_multi(sender: &mut MessageSender, part: Range<u64>, point: &Point<'_>) -> Times {
-    let mut begins = Vec::new();
+pub fn send_multi(
+    sender: &mut MessageSender,
+    part: Range<u64>,
+    point: &Point<'_>,
+) -> Result<Times, String> {
+    let mut times = Times::default();
     let bytes = &point.source[part.start as usize..part.end as usize];
     for round in 0..point.rounds {
         point.begin(round)?;
-        begins.push(Instant::now());
+        times.begins.push(Instant::now());
         if !bytes.is_empty() {
             sender.send(1, bytes).map_err(told)?;
             sender.consumed_wait().map_err(told)?;
         }
     }
-    Ok(begins)
+    Ok(times)
 }
 
 /// Takes a part of the data from a channel; when each transfer ended.
-pub fn take_multi(receiver: &mut MessageReceiver, part: Range<u64>, point: &Point<'_>) -> Times {
-    let mut ends = Vec::new();
+pub fn take_multi(
+    receiver: &mut MessageReceiver,
+    part: Range<u64>,
+    point: &Point<'_>,
+) -> Result<Times, String> {
+    let mut times = Times::default();
     let bytes = &point.source[part.start as usize..part.end as usize];
     let mut target = vec![0; bytes.len()];
     for round in 0..point.rounds {
@@ -220,7 +237,7 @@ pub fn take_multi(receiver: &mut MessageReceiver, part: Range<u64>, point: &Poin
             let message = receiver.receive(&mut target).map_err(told)?;
             message.ok_or("the sender has finished")?;
         }
-        ends.push(Instant::now());
+        times.ends.push(Instant::now());
         // A handle may put off telling what is free; before the next round the sender has to know.
         while receiver.machine().owes() {
             point.go_on()?;
@@ -228,7 +245,7 @@ pub fn take_multi(receiver: &mut MessageReceiver, part: Range<u64>, point: &Poin
         }
     }
     match target == bytes {
-        true => Ok(ends),
+        true => Ok(times),
         false => Err("other bytes came than were sent".into()),
     }
 }

@@ -1,9 +1,9 @@
 //! The RDMA testbed: a tree in the memory server's memory, the client's thread, two switches.
 
-use super::client::{ClientActor, Log};
+use super::client::ClientActor;
 use super::database::Database;
 use super::seen::Seen;
-use crate::experiment::drive::failed;
+use crate::experiment::drive::{OrFailed, Until, drive, failed};
 use crate::experiment::work::Core;
 use crate::experiment::{ExperimentError, Run};
 use rackweave_base::{Duration, NodeId};
@@ -16,8 +16,7 @@ use rackweave_endpoint::rpc;
 use rackweave_rack::config::{NodeConfig, Role, TopologyName};
 use rackweave_rack::services::{IndexService, TIME_LIMIT};
 use rackweave_rack::{
-    IndexEndpointSpec, IndexNetworkSpec, IndexSpec, NetworkSummary, RackConfig, RunEnd,
-    SimulatedRack,
+    IndexEndpointSpec, IndexNetworkSpec, IndexSpec, NetworkSummary, RackConfig, SimulatedRack,
 };
 use rackweave_sim::testbed_fat_btree::Network;
 use std::cell::RefCell;
@@ -27,9 +26,6 @@ use std::rc::Rc;
 const CLIENT: NodeId = NodeId(0);
 /// The memory server's.
 const SERVER: NodeId = NodeId(1);
-
-/// Virtual time between two looks at the user's wish to stop.
-const SLICE: Duration = Duration::from_micros(500);
 
 /// How long anybody waits for an answer: nothing is lost, and nobody is to look after anybody.
 const PATIENCE: Duration = Duration::from_secs(1_000);
@@ -52,19 +48,16 @@ pub struct Limits {
 }
 
 /// The testbed with a loaded tree.
-pub struct Stage {
+pub struct LookupRack {
     rack: SimulatedRack,
     index: IndexService,
     database: Database,
     shape: Shape,
 }
 
-impl Stage {
+impl LookupRack {
     /// A tree of `shape` with the records of `database`; those in `asked`, which ascends, may be
     /// looked up. Switches have room for `limits`, if anything is to be loaded into them.
-    ///
-    /// # Errors
-    /// If the rack cannot be built or the tree not be loaded.
     pub fn new(
         seed: u64,
         database: Database,
@@ -74,8 +67,7 @@ impl Stage {
     ) -> Result<Self, ExperimentError> {
         let tree = database.tree(database.keys, asked.len() as u64, shape);
         let rack = testbed(seed, tree.bytes(), limits)?;
-        let map = PartitionMap::whole(1, EndpointId(0));
-        let map = map.map_err(|error| failed("the partition map", error))?;
+        let map = PartitionMap::whole(1, EndpointId(0)).or_failed("the partition map")?;
         let spec = IndexSpec {
             attributes: PairAttributes {
                 timeout: Duration::from_millis(20),
@@ -83,10 +75,10 @@ impl Stage {
             },
             ..IndexSpec::new(vec![IndexEndpointSpec::new(SERVER, tree)], map)
         };
-        let index = IndexService::with_spec(&rack, spec, None, None);
-        let index = index.map_err(|error| failed("the index", error))?;
-        let loaded = index.load(database.entries(0, database.keys, asked));
-        loaded.map_err(|error| failed("the tree", error))?;
+        let index = IndexService::with_spec(&rack, spec, None, None).or_failed("the index")?;
+        index
+            .load(database.entries(0, database.keys, asked))
+            .or_failed("the tree")?;
         Ok(Self {
             rack,
             index,
@@ -95,30 +87,16 @@ impl Stage {
         })
     }
 
-    /// Levels of the tree, the leaves among them.
-    pub fn levels(&self) -> u32 {
-        let index = self.index.index();
-        let shard = index.shard(EndpointId(0));
-        shard.map_or(0, |shard| shard.tree().levels())
-    }
-
     /// Loads into the switches what leads to `keys`, as often as they are among these, and waits
     /// until that serves.
-    ///
-    /// # Errors
-    /// If the switches were given no room, or refuse.
     pub fn load(&mut self, keys: &[u64]) -> Result<NetworkSummary, ExperimentError> {
         load(&self.index, keys)
     }
 
     /// Looks the records up, one after the other. `share` is what is done of the experiment.
-    ///
-    /// # Errors
-    /// If an answer is wrong, none comes, or the user wishes to stop.
     pub fn look_up(
         &mut self,
         run: &mut Run<'_>,
-        share: f64,
         access: Access,
         asked: &[u64],
     ) -> Result<Seen, ExperimentError> {
@@ -136,34 +114,18 @@ impl Stage {
             },
             ..IndexClientConfig::default()
         };
-        let client = self.index.client(CLIENT, config);
-        let client = client.map_err(|error| failed("the client", error))?;
+        let client = self.index.client(CLIENT, config).or_failed("the client")?;
         let core = Core {
             cpu: Network::Rdma.cpu(),
             caches: Network::Rdma.caches(),
         };
-        let log = Rc::new(RefCell::new(Log::default()));
+        let log = Rc::new(RefCell::new(Seen::default()));
         let tree = (self.database, self.shape.0);
         let actor = ClientActor::new(client, core, tree, asked, &log);
         self.rack.spawn(CLIENT, Box::new(actor));
-        loop {
-            if !(run.progress)(share) {
-                return Err(ExperimentError::Interrupted);
-            }
-            let until = self.rack.now() + SLICE;
-            match self.rack.run(until) {
-                RunEnd::Deadline | RunEnd::Control(_) => {}
-                RunEnd::Done => break,
-                RunEnd::Stalled => {
-                    return Err(ExperimentError::Run("nothing moves any more".into()));
-                }
-            }
-        }
-        let log = log.take();
-        match log.failure {
-            Some(failure) => Err(ExperimentError::Run(failure)),
-            None => Ok(log.into()),
-        }
+        let failure = || log.borrow().failure.clone();
+        drive(run, &mut self.rack, Until::Done(PATIENCE), &failure)?;
+        Ok(log.take())
     }
 }
 
@@ -179,9 +141,6 @@ pub fn with_index(config: &mut RackConfig, limits: Limits, servers: u16) {
 }
 
 /// Opens the index to the network and loads into the switches what leads to `keys`.
-///
-/// # Errors
-/// If the switches were given no room, or refuse.
 pub fn load(index: &IndexService, keys: &[u64]) -> Result<NetworkSummary, ExperimentError> {
     let refused = |error: &dyn core::fmt::Display| failed("loading the switches", error);
     index

@@ -1,7 +1,7 @@
 //! Both units with their ends, and the measurements that are made on them one after the other.
 
 use super::actors::{
-    MultiSender, MultiTaker, RawThread, Report, SingleSender, SingleTaker, Thread,
+    MultiSender, MultiTaker, RawSender, Report, Running, SingleSender, SingleTaker, Task, Thread,
 };
 use super::data::Data;
 use super::ends::{self, Ends};
@@ -9,20 +9,17 @@ use super::shape::Shape;
 use super::testbed::{self, Core};
 use crate::baseline::raw_writer::{RawTarget, RawWriter};
 use crate::baseline::single_buffer::{HEADER_BYTES, SingleBuffer};
-use crate::experiment::ExperimentError;
-use crate::experiment::drive::failed;
+use crate::experiment::drive::{Until, drive, failed};
+use crate::experiment::{ExperimentError, Run};
 use core::cell::RefCell;
 use core::ops::Range;
-use rackweave_base::Duration;
+use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::messaging::{Receiver, Sender};
-use rackweave_rack::{RunEnd, SimulatedRack};
+use rackweave_rack::SimulatedRack;
 use rackweave_sim::devices;
 use rackweave_sim::testbed_communication::{COMPUTE, STORAGE};
 use rackweave_verbs::Region;
 use std::rc::Rc;
-
-/// Virtual time between two looks at the user's wish to stop.
-const SLICE: Duration = Duration::from_millis(2);
 
 /// After which a measurement has failed: 4 GiB at 10 MB/s.
 const TIME_MAX: Duration = Duration::from_secs(400);
@@ -31,7 +28,7 @@ const TIME_MAX: Duration = Duration::from_secs(400);
 const REST: Duration = Duration::from_micros(20);
 
 /// A rack with the ends of a shape.
-pub struct Stage {
+pub struct Units {
     rack: SimulatedRack,
     shape: Shape,
     threads: Threads,
@@ -62,11 +59,8 @@ fn shared<T>(value: T) -> Shared<T> {
     Rc::new(RefCell::new(value))
 }
 
-impl Stage {
+impl Units {
     /// Builds the testbed; everything random comes from `seed`.
-    ///
-    /// # Errors
-    /// If the rack cannot be built.
     pub fn new(shape: Shape, seed: u64) -> Result<Self, ExperimentError> {
         let rack = testbed::rack(seed, ends::memory_of(&shape))?;
         let now = rack.now();
@@ -89,22 +83,17 @@ impl Stage {
         })
     }
 
-    /// Sends `bytes` bytes once and returns what that took; `go_on` says whether to go on.
-    ///
-    /// # Errors
-    /// If other bytes arrive than were sent, nothing moves, or the user wishes to stop.
-    pub fn measure(
-        &mut self,
-        bytes: u64,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Took, ExperimentError> {
+    /// Sends `bytes` bytes once and returns what that took.
+    pub fn measure(&mut self, run: &mut Run<'_>, bytes: u64) -> Result<Took, ExperimentError> {
         let data = self.data.series(self.measured, bytes);
         self.measured += 1;
         let begins = self.rack.now();
         let report = shared(Report::default());
         let before = self.packages();
         self.spawn(&data, &report);
-        self.drive(&report, go_on)?;
+        let failure = || report.borrow().failure.clone();
+        drive(run, &mut self.rack, Until::Done(TIME_MAX), &failure)?;
+        self.rack.run(self.rack.now() + REST);
         let report = report.borrow();
         if report.bytes != bytes {
             let found = report.bytes;
@@ -115,30 +104,6 @@ impl Stage {
             all: report.ended.since(begins).as_secs_f64(),
             writing: report.written.since(begins).as_secs_f64(),
         })
-    }
-
-    fn drive(
-        &mut self,
-        report: &RefCell<Report>,
-        go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<(), ExperimentError> {
-        let until = self.rack.now() + TIME_MAX;
-        loop {
-            let end = self.rack.run(self.rack.now() + SLICE);
-            if let Some(failure) = &report.borrow().failure {
-                return Err(ExperimentError::Run(failure.clone()));
-            }
-            if !go_on() {
-                return Err(ExperimentError::Interrupted);
-            }
-            match end {
-                RunEnd::Done => break,
-                RunEnd::Deadline | RunEnd::Control(_) if self.rack.now() < until => {}
-                _ => return Err(ExperimentError::Run("nothing moves any more".into())),
-            }
-        }
-        self.rack.run(self.rack.now() + REST);
-        Ok(())
     }
 
     fn spawn(&mut self, data: &Data, report: &Rc<RefCell<Report>>) {
@@ -158,47 +123,25 @@ impl Stage {
         match &self.threads {
             Threads::Raw(writers, _) => {
                 for (at, writer) in writers.iter().enumerate() {
-                    let actor = RawThread {
-                        thread: sends(at),
+                    let task = RawSender {
                         writer: writer.clone(),
                         bytes: part(at).end - part(at).start,
                     };
-                    self.rack.spawn(STORAGE, Box::new(actor));
+                    spawn(&mut self.rack, STORAGE, sends(at), task);
                 }
             }
             Threads::Single([near, far]) => {
-                let sender = SingleSender {
-                    thread: sends(0),
-                    end: near.clone(),
-                    filled: false,
-                    written: false,
-                };
-                let taker = SingleTaker {
-                    thread: takes(0),
-                    end: far.clone(),
-                    taken: 0,
-                    target: Vec::new(),
-                };
-                self.rack.spawn(STORAGE, Box::new(sender));
-                self.rack.spawn(COMPUTE, Box::new(taker));
+                let (sender, taker) = (near.clone(), far.clone());
+                spawn(&mut self.rack, STORAGE, sends(0), SingleSender::new(sender));
+                spawn(&mut self.rack, COMPUTE, takes(0), SingleTaker::new(taker));
             }
             Threads::Multi(channels) => {
                 for (at, (sender, receiver)) in channels.iter().enumerate() {
-                    let sender = MultiSender {
-                        thread: sends(at),
-                        sender: sender.clone(),
-                        begun: false,
-                        written: false,
-                        words: u64::from(shape.buffers / shape.threads),
-                    };
-                    let taker = MultiTaker {
-                        thread: takes(at),
-                        receiver: receiver.clone(),
-                        taken: 0,
-                        begin: part(at).start,
-                    };
-                    self.rack.spawn(STORAGE, Box::new(sender));
-                    self.rack.spawn(COMPUTE, Box::new(taker));
+                    let words = u64::from(shape.buffers / shape.threads);
+                    let sender = MultiSender::new(sender.clone(), words);
+                    let taker = MultiTaker::new(receiver.clone(), part(at).start);
+                    spawn(&mut self.rack, STORAGE, sends(at), sender);
+                    spawn(&mut self.rack, COMPUTE, takes(at), taker);
                 }
             }
         }
@@ -233,6 +176,10 @@ impl Stage {
         }
         Ok(())
     }
+}
+
+fn spawn(rack: &mut SimulatedRack, node: NodeId, thread: Thread, task: impl Task + 'static) {
+    rack.spawn(node, Box::new(Running { thread, task }));
 }
 
 /// When a thread of several begins to run: they are started one after the other.

@@ -1,0 +1,354 @@
+//! Figures 5 to 9 of the Fat-B+Tree paper: lookups by the size of the database, by how much of the
+//! workload the network was not loaded for, by its skew ("fat-btree-7", the distributions as
+//! "fat-btree-7b"), by how many regular nodes a layer of the network has, and by how many layers
+//! below the fat root are loaded. Each is a row of numbers ([`Sweep`]); lookups go in the network,
+//! and one-sided in trees of several shapes.
+
+use super::database::{Database, Popularity, distinct};
+use super::rdma::{Limits, LookupRack, REGULAR, Shape};
+use super::seen::Seen;
+use super::{SKEW, VALUE_BYTES, limits, notes, popularity, shrink};
+use crate::experiment::grid::{self, Curve};
+use crate::experiment::{ExperimentError, Run, Scale};
+use crate::figure::{Axis, Drawing, Figure, Series};
+use rackweave_base::Rng;
+use rackweave_endpoint::index::Access;
+
+/// One x of a figure, keys and tree nodes before they are shrunk.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Point {
+    x: f64,
+    keys: u64,
+    skew: f64,
+    /// Which part of the queries the network was not loaded for.
+    variation: f64,
+    layers: u8,
+    /// Tree nodes of a layer.
+    nodes: u16,
+}
+
+/// The default of section V-B.
+const DEFAULT: Point = Point {
+    x: 0.0,
+    keys: 2_000_000,
+    skew: SKEW,
+    variation: 0.0,
+    layers: 3,
+    nodes: super::NODES,
+};
+
+/// A figure.
+pub struct Sweep {
+    number: &'static str,
+    title: &'static str,
+    x: (&'static str, &'static str),
+    points: fn(Scale) -> Vec<Point>,
+    told: &'static [Told],
+}
+
+/// Figure 5: the size of the database.
+pub const KEYS: Sweep = Sweep {
+    number: "5",
+    title: "Lookups of records of 1000 bytes, one at a time",
+    x: ("keys", "M"),
+    points: |scale| {
+        let millions: &[u32] = scale.pick(&[1, 3, 5, 7, 10], &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        let point = |&millions: &u32| Point {
+            x: f64::from(millions),
+            keys: u64::from(millions) * 1_000_000,
+            ..DEFAULT
+        };
+        millions.iter().map(point).collect()
+    },
+    told: &[
+        Told(Of::Mean, 1.0, "1 M keys", 27.5, 112.6),
+        Told(Of::Mean, 10.0, "10 M keys", 46.7, 129.0),
+        Told(Of::Tail, 1.0, "1 M keys", 51.1, 122.5),
+        Told(Of::Tail, 10.0, "10 M keys", 71.0, 142.4),
+        Told(Of::Throughput, 1.0, "1 M keys", 34.2, 8.7),
+        Told(Of::Throughput, 10.0, "10 M keys", 20.5, 7.6),
+    ],
+};
+
+/// Figure 6: queries that the network was not loaded for.
+pub const VARIATION: Sweep = Sweep {
+    number: "6",
+    title: "Lookups in another distribution than the network was loaded for",
+    x: ("queries of other popular keys", "%"),
+    points: |scale| {
+        let percent = (0..=100).step_by(scale.pick(25, 10));
+        let point = |percent: u32| Point {
+            x: f64::from(percent),
+            variation: f64::from(percent) / 100.0,
+            ..DEFAULT
+        };
+        percent.map(point).collect()
+    },
+    told: &[
+        Told(Of::Mean, 0.0, "no variation", 32.9, 113.0),
+        Told(Of::Mean, 100.0, "wholly other keys", 44.9, 113.0),
+        Told(Of::Throughput, 0.0, "no variation", 28.8, 8.7),
+        Told(Of::Throughput, 100.0, "wholly other keys", 21.3, 8.7),
+    ],
+};
+
+/// Figure 7: the skew of the workload.
+pub const SKEWS: Sweep = Sweep {
+    number: "7",
+    title: "Lookups by the skew of the workload",
+    x: ("Zipfian skew", ""),
+    points: |_| {
+        let point = |skew| Point {
+            x: skew,
+            skew,
+            ..DEFAULT
+        };
+        [0.9, 0.95, 0.99].map(point).into()
+    },
+    told: &[
+        Told(Of::Throughput, 0.9, "skew 0.9", 25.8, 8.7),
+        Told(Of::Throughput, 0.99, "skew 0.99", 28.8, 8.7),
+    ],
+};
+
+/// Figure 8: regular nodes of a layer.
+pub const NODES: Sweep = Sweep {
+    number: "8",
+    title: "Lookups by the size of the switches' layers",
+    x: ("tree nodes of a layer", ""),
+    points: |scale| {
+        let point = |nodes: u16| Point {
+            x: f64::from(nodes),
+            nodes,
+            ..DEFAULT
+        };
+        let nodes = (300..=3900).step_by(scale.pick(900, 300));
+        nodes.map(point).collect()
+    },
+    told: &[
+        Told(Of::Mean, 300.0, "300 tree nodes", 45.6, 113.2),
+        Told(Of::Mean, 3900.0, "3900 tree nodes", 32.7, 113.2),
+        Told(Of::Tail, 300.0, "300 tree nodes", 72.5, 123.2),
+        Told(Of::Tail, 3900.0, "3900 tree nodes", 52.7, 123.2),
+        Told(Of::Throughput, 300.0, "300 tree nodes", 21.1, 8.7),
+        Told(Of::Throughput, 3900.0, "3900 tree nodes", 28.9, 8.7),
+    ],
+};
+
+/// Figure 9: layers below the fat root.
+pub const LAYERS: Sweep = Sweep {
+    number: "9",
+    title: "Lookups by the layers that the switches know",
+    x: ("layers below the fat root", ""),
+    points: |_| {
+        let point = |layers: u8| Point {
+            x: f64::from(layers),
+            layers,
+            ..DEFAULT
+        };
+        (0..=3).map(point).collect()
+    },
+    told: &[
+        Told(Of::Mean, 0.0, "the fat root alone", 74.1, 113.2),
+        Told(Of::Mean, 3.0, "three layers", 32.8, 113.2),
+        Told(Of::Tail, 0.0, "the fat root alone", 88.4, 123.2),
+        Told(Of::Tail, 3.0, "three layers", 52.6, 123.2),
+        Told(Of::Throughput, 0.0, "the fat root alone", 13.1, 8.7),
+        Told(Of::Throughput, 3.0, "three layers", 28.9, 8.7),
+    ],
+};
+
+/// Trees with full inner nodes: what the limit of 16 children costs the baseline.
+const FULL: [Shape; 2] = [(512, 0), (1024, 0)];
+
+/// What the curves are called: [`FULL`] comes last.
+const NAMES: [&str; 2 + FULL.len()] = [
+    "in the network",
+    "one-sided, the same tree",
+    "one-sided, 28 children",
+    "one-sided, 60 children",
+];
+
+/// Of what the paper tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Of {
+    /// The mean latency.
+    Mean,
+    /// The latency that 99 % do not exceed.
+    Tail,
+    /// Lookups per second.
+    Throughput,
+}
+
+/// What the paper says of a point: its x and its words, what was measured in the network, in
+/// microseconds or in thousands per second, and the same of the baseline.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Told(Of, f64, &'static str, f64, f64);
+
+/// What was measured in one way, by x.
+type Lookups = Curve<(), f64, Seen>;
+
+impl Sweep {
+    /// Measures and draws it.
+    pub fn figure(&self, run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+        let curves = measure(run, &(self.points)(run.scale))?;
+        let mut figure = Figure::new(
+            self.title,
+            Axis::linear(self.x.0, self.x.1),
+            Axis::linear("microseconds, thousands per second, READs", ""),
+        );
+        // The panels' names say what each shows.
+        figure.y_per_panel = true;
+        let mut draw = |panel: &str, value: fn(&Seen) -> f64| {
+            let drawn = grid::series(&curves, |x| x, value).into_iter();
+            figure
+                .series
+                .extend(drawn.map(|series| series.in_panel(panel)));
+        };
+        draw("mean latency [us]", Seen::mean_us);
+        draw("99 % latency [us]", |seen| seen.quantile_us(0.99));
+        draw("lookups [k/s]", |seen| seen.per_second() / 1e3);
+        draw("round trips of a lookup", Seen::round_trips);
+        claims(&mut figure, self.number, self.told, &curves);
+        figure.notes = notes(run.scale, &curves);
+        Ok(figure)
+    }
+}
+
+/// The figure.
+pub fn run_distributions(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
+    let curves = measure(run, &(SKEWS.points)(run.scale))?;
+    let mut figure = Figure::new(
+        "How many round trips lookups take",
+        Axis::linear("round trips", ""),
+        Axis::linear("lookups", "%"),
+    );
+    figure.y_per_panel = true;
+    figure.drawing = Drawing::Bars;
+    for point in (SKEWS.points)(run.scale) {
+        for curve in &curves[..2] {
+            if let Some(seen) = curve.at(point.skew) {
+                let name = format!("skew {} | {}", point.skew, curve.name);
+                figure.series.push(Series::new(name, seen.distribution()));
+            }
+        }
+    }
+    figure.notes = notes(run.scale, &curves);
+    figure.note(
+        "the paper draws latencies. Here nobody else is in the way, so that lookups of as many \
+         round trips take equally long, and round trips say all",
+    );
+    Ok(figure)
+}
+
+/// Sets ratios beside the paper's: percent saved, or times as much. The first of `curves` is the
+/// network's, the second the baseline's.
+fn claims(figure: &mut Figure, number: &str, told: &[Told], curves: &[Lookups]) {
+    let source = format!("section V-B, figure {number}");
+    for &Told(of, x, point, network, baseline) in told {
+        let (what, value): (&str, fn(&Seen) -> f64) = match of {
+            Of::Mean => ("mean latency saved", Seen::mean_us),
+            Of::Tail => ("99 % latency saved", |seen| seen.quantile_us(0.99)),
+            Of::Throughput => ("throughput over the baseline's", Seen::per_second),
+        };
+        let ratio = curves[0].value(x, value) / curves[1].value(x, value);
+        let (paper, ours, unit) = match of {
+            Of::Throughput => (network / baseline, ratio, "x"),
+            _ => (
+                (1.0 - network / baseline) * 100.0,
+                (1.0 - ratio) * 100.0,
+                "%",
+            ),
+        };
+        figure.claim(format!("{what}, {point}"), &source, paper, ours, unit);
+    }
+}
+
+/// Measures all ways at all points.
+fn measure(run: &mut Run<'_>, points: &[Point]) -> Result<Vec<Lookups>, ExperimentError> {
+    let mut curves = NAMES.map(|name| Lookups::empty(name, ()));
+    // Points that have a database in common use its trees one after the other.
+    let groups: Vec<&[Point]> = points.chunk_by(|a, b| a.keys == b.keys).collect();
+    for (at, group) in groups.iter().enumerate() {
+        let part = &mut run.part(at, groups.len());
+        measure_database(part, group, &mut curves)
+            .map_err(|error| error.with(format_args!("{} keys", group[0].keys)))?;
+    }
+    Ok(curves.into())
+}
+
+fn measure_database(
+    run: &mut Run<'_>,
+    points: &[Point],
+    curves: &mut [Lookups],
+) -> Result<(), ExperimentError> {
+    let (scale, seed) = (run.scale, run.seed);
+    let database = Database {
+        keys: points[0].keys / shrink(scale),
+        value_bytes: VALUE_BYTES,
+    };
+    let all = points.iter().map(|point| {
+        let popularity = popularity(&database, point.skew, point.variation, seed)?;
+        let mut rng = Rng::new(seed).fork("asked");
+        let asked = (0..scale.pick(600, 10_000)).map(|_| popularity.asked(&mut rng));
+        let asked: Vec<u64> = asked.collect();
+        Ok((popularity, asked))
+    });
+    let all: Vec<(Popularity, Vec<u64>)> = all.collect::<Result<_, ExperimentError>>()?;
+    let records = distinct(all.iter().flat_map(|(_, asked)| asked));
+    let (mut done, total) = (0, NAMES.len() * points.len());
+    let mut look_up = |rack: &mut LookupRack, way: usize, at: usize, access| {
+        let seen = rack.look_up(&mut run.part(done, total), access, &all[at].1)?;
+        done += 1;
+        curves[way].points.push((points[at].x, seen));
+        Ok::<_, ExperimentError>(())
+    };
+    for (at, point) in points.iter().enumerate() {
+        let limits = Limits {
+            layers: point.layers,
+            nodes: point.nodes / shrink(scale) as u16,
+            ..limits(scale)
+        };
+        let mut rack = LookupRack::new(seed, database, REGULAR, &records, Some(limits))?;
+        // Keys that were asked for before: what the controller knows of how often which tree nodes
+        // are used.
+        let mut rng = Rng::new(seed).fork("known");
+        let mut known = || database.key(all[at].0.known(&mut rng));
+        let known: Vec<u64> = (0..1_000_000 / shrink(scale)).map(|_| known()).collect();
+        rack.load(&known)?;
+        look_up(&mut rack, 0, at, Access::InNetwork)?;
+        look_up(&mut rack, 1, at, Access::OneSided)?;
+    }
+    for (way, shape) in (2..).zip(FULL) {
+        let mut rack = LookupRack::new(seed, database, shape, &records, None)?;
+        for at in 0..points.len() {
+            look_up(&mut rack, way, at, Access::OneSided)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::seen::tests::seen;
+    use super::*;
+
+    #[test]
+    fn claims_compare_ratios_with_ratios() {
+        let curve = |latency| Lookups {
+            name: "one".into(),
+            of: (),
+            points: vec![(2.0, seen(&[latency], &[1]))],
+        };
+        let told = [
+            Told(Of::Mean, 2.0, "at two", 30.0, 120.0),
+            Told(Of::Tail, 2.0, "at two", 60.0, 120.0),
+            Told(Of::Throughput, 2.0, "at two", 30.0, 10.0),
+        ];
+        let mut figure = Figure::new("none", Axis::linear("x", ""), Axis::linear("y", ""));
+        claims(&mut figure, "5", &told, &[curve(1000), curve(4000)]);
+        let claims = figure.claims.iter();
+        let both: Vec<(f64, f64)> = claims.map(|claim| (claim.paper, claim.ours)).collect();
+        assert_eq!(both, [(75.0, 75.0), (50.0, 75.0), (3.0, 4.0)]);
+    }
+}

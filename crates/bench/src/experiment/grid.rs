@@ -1,0 +1,139 @@
+//! Systems, each measured at several points: what nearly every figure is made of.
+
+use super::{ExperimentError, Run};
+use crate::figure::Series;
+use core::fmt::Debug;
+
+/// Systems and the points at which each is measured.
+#[derive(Clone, Debug)]
+pub struct Grid<K, P>(Vec<(String, K, Vec<P>)>);
+
+/// What was measured of one system, by point.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Curve<K, P, T> {
+    /// Its name in the legend, behind that of its panel if it has one.
+    pub name: String,
+    /// The system.
+    pub of: K,
+    /// What was measured at each point.
+    pub points: Vec<(P, T)>,
+}
+
+impl<K: Copy, P: Copy + Debug> Grid<K, P> {
+    /// Each system, with its name, at each point.
+    pub fn new(systems: &[(K, &str)], points: &[P]) -> Self {
+        Self::of_rows(systems.iter().map(|&(of, name)| (name, of, points)))
+    }
+
+    /// Systems with points of their own each.
+    pub fn of_rows<N: Into<String>, Q: Into<Vec<P>>>(
+        rows: impl IntoIterator<Item = (N, K, Q)>,
+    ) -> Self {
+        let rows = rows.into_iter();
+        Self(
+            rows.map(|(name, of, points)| (name.into(), of, points.into()))
+                .collect(),
+        )
+    }
+
+    /// How many measurements that is.
+    pub fn count(&self) -> usize {
+        self.0.iter().map(|(_, _, points)| points.len()).sum()
+    }
+
+    /// Measures system after system, each from its first point to its last.
+    ///
+    /// # Errors
+    /// The first of `measure`, with the system's name and the point.
+    pub fn measure<T>(
+        &self,
+        run: &mut Run<'_>,
+        mut measure: impl FnMut(&mut Run<'_>, K, P) -> Result<T, ExperimentError>,
+    ) -> Result<Vec<Curve<K, P, T>>, ExperimentError> {
+        let (mut done, total) = (0, self.count());
+        let mut curves = Vec::new();
+        for (name, of, places) in &self.0 {
+            let mut curve = Curve::empty(name, *of);
+            for &point in places {
+                let mut part = run.part(done, total);
+                part.at(0.0)?;
+                let seen = measure(&mut part, *of, point);
+                let seen = seen.map_err(|error| error.with(format_args!("{name} at {point:?}")))?;
+                curve.points.push((point, seen));
+                done += 1;
+            }
+            curves.push(curve);
+        }
+        Ok(curves)
+    }
+}
+
+impl<K, P, T> Curve<K, P, T> {
+    /// A curve without points.
+    pub fn empty(name: impl Into<String>, of: K) -> Self {
+        Self {
+            name: name.into(),
+            of,
+            points: Vec::new(),
+        }
+    }
+}
+
+impl<K, P: Copy + PartialEq, T> Curve<K, P, T> {
+    /// What was measured at a point, if it was.
+    pub fn at(&self, point: P) -> Option<&T> {
+        let found = self.points.iter().find(|one| one.0 == point);
+        found.map(|(_, seen)| seen)
+    }
+
+    /// A value of it; no number where nothing was measured.
+    pub fn value(&self, point: P, value: impl FnOnce(&T) -> f64) -> f64 {
+        self.at(point).map_or(f64::NAN, value)
+    }
+
+    /// What is drawn of it, under its own name.
+    pub fn series(&self, x: impl Fn(P) -> f64, y: impl Fn(&T) -> f64) -> Series {
+        let points = self.points.iter();
+        Series::new(&self.name, points.map(|(point, seen)| (x(*point), y(seen))))
+    }
+}
+
+/// What is drawn of all curves.
+pub fn series<K, P: Copy + PartialEq, T>(
+    curves: &[Curve<K, P, T>],
+    x: impl Fn(P) -> f64,
+    y: impl Fn(&T) -> f64,
+) -> Vec<Series> {
+    curves.iter().map(|curve| curve.series(&x, &y)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Scale;
+    use super::*;
+
+    #[test]
+    fn systems_are_measured_in_order_and_errors_say_where() {
+        let mut shares = Vec::new();
+        let mut progress = |share| {
+            shares.push(share);
+            true
+        };
+        let mut run = Run::new(Scale::Quick, 1, &mut progress);
+        let grid = Grid::new(&[(1, "one"), (10, "ten")], &[2, 3]);
+        let curves = grid.measure(&mut run, |_, of, point| Ok(of * point));
+        let curves = curves.expect("nothing goes wrong");
+        assert_eq!(curves[1].points, [(2, 20), (3, 30)]);
+        assert_eq!(curves[0].value(3, |&seen| f64::from(seen)), 3.0);
+        assert!(curves[0].value(4, |&seen| f64::from(seen)).is_nan());
+        let fails = |_: &mut Run<'_>, _, point| match point {
+            3 => Err(ExperimentError::Run("no".into())),
+            point => Ok(point),
+        };
+        let error = grid
+            .measure(&mut run, fails)
+            .expect_err("it fails at three");
+        assert_eq!(error, ExperimentError::Run("one at 3: no".into()));
+        assert_eq!(shares[..4], [0.0, 0.25, 0.5, 0.75]);
+    }
+}
