@@ -3,8 +3,8 @@
 //!
 //! [`RackError`], [`PageServiceError`], [`PageError`] (with [`CommitError`]),
 //! [`IndexServiceError`], [`CallError`], [`SequencerServiceError`], [`FlowError`], [`PushError`],
-//! [`ConnectError`] and [`SendError`]. What they carry of the layer below, such as [`FixError`] and
-//! [`IndexError`], is here, too.
+//! [`ConnectError`], [`SendError`] and [`FetchError`]. What they carry of the layer below, such as
+//! [`FixError`] and [`IndexError`], is here, too.
 //!
 //! Each variant says what was wrong, where, and what to do about it; `docs/errors.md` in the
 //! repository is the catalogue, and `docs/embedding.md` says which of them an engine has to handle
@@ -31,6 +31,8 @@
 //! [`losses`]: crate::pages::PageWorker::losses
 //! [`Taken::Aborted`]: crate::flow::Taken::Aborted
 
+#[doc(no_inline)]
+pub use crate::columns::FetchError;
 #[doc(no_inline)]
 pub use crate::config::{ConfigError, RackError, StoreError};
 #[doc(no_inline)]
