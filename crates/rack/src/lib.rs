@@ -42,5 +42,5 @@ pub use index::{
     IndexLoss, IndexSetUpError, IndexSpec, SharedDatagramServer, SharedServer,
 };
 pub use pages::{PageEnds, TargetOptions};
-pub use rack::{Backend, Node, NodeError, Rack, RackBuilder};
+pub use rack::{Backend, Node, Rack, RackBuilder};
 pub use simulated::{RunEnd, SimulatedRack, SsdBackend, SsdStall};

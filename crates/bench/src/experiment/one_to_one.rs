@@ -3,11 +3,10 @@
 //! The kernels of a GPU are one program per node that takes no time of its own: it fills every slot
 //! as soon as it is free and frees every item as soon as it is there.
 
-use super::drive::failed;
 use super::tally::{Shared, Span, Tally};
 use super::{ExperimentError, Run};
 use rackweave_base::{Duration, Instant, NodeId};
-use rackweave_endpoint::flow::{Consumer, Producer, PushError, RingError, Taken};
+use rackweave_endpoint::flow::{Consumer, Producer, PushError, Taken};
 use rackweave_rack::{RackConfig, SimulatedRack};
 use rackweave_sim::LinkModel;
 use rackweave_sim::world::{Actor, Context, Step};
@@ -91,19 +90,14 @@ pub fn zero_sided(run: &mut Run<'_>, flows: Flows, span: Span) -> Result<f64, Ex
         spec.batch_bytes = flows.batch_bytes.max(flows.item_size);
         spec.transfers = flows.transfers;
         let flow = rack.create_flow(spec)?;
-        sources.extend(flow.take_producers(0).map_err(ring)?);
-        sinks.push(flow.take_consumer(0).map_err(ring)?);
+        sources.extend(flow.take_producers(0)?);
+        sinks.push(flow.take_consumer(0)?);
         made.push(flow);
     }
     rack.spawn(ENDS.0, Box::new(Source::new(sources, None, &tally)));
     rack.spawn(ENDS.1, Box::new(Sink::new(sinks, &tally)));
     Tally::run(&tally, run, &mut rack)?;
     tally.borrow_mut().bytes_per_second()
-}
-
-/// A ring that cannot be used.
-pub fn ring(error: RingError) -> ExperimentError {
-    failed("a ring", error)
 }
 
 /// The producing kernels: rings, and how many items each has had.

@@ -9,7 +9,7 @@ mod actors;
 #[cfg(test)]
 mod tests;
 
-use super::one_to_one::{self, ENDS, ring};
+use super::one_to_one::{self, ENDS};
 use super::tally::{Span, Tally, quantile};
 use super::{ExperimentError, Run};
 use actors::{Echo, Pinger, Schedule, Sink, Source, Taker};
@@ -83,8 +83,8 @@ pub fn run(run: &mut Run<'_>, course: Course, span: Span) -> Result<Outcome, Exp
         (spec.poll_interval, spec.poll_interval_max) = (interval, interval);
         let slots = spec.consumer_slots;
         let flow = rack.create_flow(spec)?;
-        let producer = flow.take_producer(0).map_err(ring)?;
-        let consumer = flow.take_consumer(0).map_err(ring)?;
+        let producer = flow.take_producer(0)?;
+        let consumer = flow.take_consumer(0)?;
         let bell = flow
             .producer_bells(0)
             .and_then(|bells| bells.first().copied());

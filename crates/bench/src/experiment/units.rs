@@ -17,7 +17,6 @@ mod actors;
 pub use actors::{QueryTaker, ScanFeeder, UnitReport, part};
 
 use super::drive::{OrFailed, Problem, Until, drive_to_control};
-use super::one_to_one::ring;
 use super::{ExperimentError, Run, Scale, shuffle};
 use core::cell::RefCell;
 use rackweave_base::{Duration, Instant, NodeId};
@@ -217,7 +216,7 @@ impl<'a> Rack<'a> {
         let nodes = self.producers();
         let all = 0..self.table.count();
         for (at, &node) in nodes.iter().enumerate() {
-            let rings = flow.take_producers(at).map_err(ring)?;
+            let rings = flow.take_producers(at)?;
             let range = part(&all, at, nodes.len());
             let feeder = ScanFeeder::new(&self.table.rows, range, rings, &self.problem);
             self.rack.spawn(node, Box::new(feeder));
@@ -234,7 +233,7 @@ impl<'a> Rack<'a> {
         node: NodeId,
         unit: UnitModel,
     ) -> Result<(), ExperimentError> {
-        let consumer = flow.take_consumer(consumer).map_err(ring)?;
+        let consumer = flow.take_consumer(consumer)?;
         let (taker, report) = QueryTaker::new(consumer, unit, UNIT_ITEMS, &self.problem);
         self.units.push(report);
         self.rack.spawn(node, Box::new(taker));

@@ -5,7 +5,6 @@
 //! tuples out of rings, or the cores also drive the shuffle, with as many cores or twice as many.
 
 use super::grid::{self, Curve, Grid};
-use super::one_to_one::ring;
 use super::shuffle::{self, FlowShape, Seen};
 use super::zero_sided_9::{FLOW, SEGMENT_BYTES, cpu_driven};
 use super::{ExperimentError, Run};
@@ -185,7 +184,7 @@ impl Join {
         }
         for own in 0..self.producers.len() {
             let phases = flows.iter().map(|flow| {
-                let producers = flow.take_producers(own).map_err(ring)?;
+                let producers = flow.take_producers(own)?;
                 Ok(Partitioner::new(producers, TUPLE_BYTES))
             });
             let phases = phases.collect::<Result<_, ExperimentError>>()?;
@@ -194,7 +193,7 @@ impl Join {
         }
         for own in 0..self.consumers.len() {
             let phases = flows.iter().map(|flow| flow.take_consumer(own));
-            let phases = phases.collect::<Result<_, _>>().map_err(ring)?;
+            let phases = phases.collect::<Result<_, _>>()?;
             self.spawn_joiner(rack, own, FlowInlet::new(phases, TUPLE_BYTES));
         }
         Ok(flows)

@@ -4,7 +4,6 @@
 //! switch takes the items out of rings, or the kernels put them themselves (NVSHMEM).
 
 use super::grid::{self, Curve, Grid};
-use super::one_to_one::ring;
 use super::shuffle::{self, FlowShape, Seen};
 use super::{ExperimentError, Run};
 use crate::baseline::ends::Failure;
@@ -178,14 +177,14 @@ fn spawn(
     let flow = shuffle::flow(rack, kernels, kernels, FLOW)?;
     for (own, &node) in kernels.iter().enumerate() {
         let source = Source {
-            outputs: flow.take_producers(own).map_err(ring)?,
+            outputs: flow.take_producers(own)?,
             own,
             plan,
             sent: 0,
             ledger: ledger.clone(),
         };
         let sink = Sink {
-            input: flow.take_consumer(own).map_err(ring)?,
+            input: flow.take_consumer(own)?,
             own,
             destinations: kernels.len(),
             ledger: ledger.clone(),

@@ -5,7 +5,6 @@
 //! stand a shuffle that the same cores drive (DFI) and one in rounds (MPI's all-to-all).
 
 use super::grid::{self, Curve, Grid};
-use super::one_to_one::ring;
 use super::shuffle::{self, FlowShape, Seen};
 use super::{ExperimentError, Run};
 use crate::baseline::collective;
@@ -157,8 +156,8 @@ fn spawn(
         System::ZeroSided => {
             let flow = shuffle::flow(rack, &workers, &workers, FLOW)?;
             for own in 0..workers.len() {
-                let producers = flow.take_producers(own).map_err(ring)?;
-                let consumer = flow.take_consumer(own).map_err(ring)?;
+                let producers = flow.take_producers(own)?;
+                let consumer = flow.take_consumer(own)?;
                 let partitioner = Partitioner::new(producers, tuple_size);
                 let item = FLOW.item_bytes as usize;
                 let outlet = FlowOutlet::new(vec![partitioner], tuple_size, item);

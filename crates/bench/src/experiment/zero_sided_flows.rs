@@ -5,7 +5,6 @@
 
 use super::drive::{Until, drive};
 use super::grid::{self, Grid};
-use super::one_to_one::ring;
 use super::{ExperimentError, Run};
 use crate::figure::{Axis, Figure};
 use core::cell::Cell;
@@ -164,13 +163,13 @@ fn goodput(run: &mut Run<'_>, flows: u16, items: u64) -> Result<f64, ExperimentE
         };
         for (at, (from, to, flow)) in made.iter().enumerate() {
             if *from == node {
-                for ring in flow.take_producers(0).map_err(ring)? {
+                for ring in flow.take_producers(0)? {
                     feeder.rings.push((at as u16, ring));
                     feeder.sent.push(0);
                 }
             }
             if *to == node {
-                let ring = flow.take_consumer(0).map_err(ring)?;
+                let ring = flow.take_consumer(0)?;
                 taker.rings.push((at as u16, ring, 0));
             }
         }

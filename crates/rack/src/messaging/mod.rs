@@ -13,6 +13,7 @@
 //! A rack in this process cannot be reached from another one. So each says in the handshake which
 //! it is, and refuses units of others.
 
+mod columns;
 mod connection;
 mod counters;
 mod dialing;
@@ -31,6 +32,7 @@ use rackweave_base::{KeyRng, Memory, NodeId};
 use rackweave_endpoint::messaging::{MessagingConfig, Role, UnitTerms};
 use rackweave_verbs::Mtu;
 
+pub use columns::{ColumnReader, ColumnService, FetchError};
 pub use connection::MessageConnection;
 pub use counters::ListenerCounters;
 pub use dialing::{Dialing, dial};

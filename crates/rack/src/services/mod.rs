@@ -28,16 +28,16 @@ mod wait;
 
 pub use call::ready_within;
 pub use index::{
-    CallError, IndexConnection, IndexCoordinator, IndexMoveError, IndexOptions, IndexService,
-    IndexServiceError, KEYS_MAX, VALUE_MAX,
+    CallError, IndexConnection, IndexCoordinator, IndexOptions, IndexService, IndexServiceError,
+    KEYS_MAX, VALUE_MAX,
 };
 pub use pages::{
     BLOCK, CommitError, PageError, PageOptions, PageService, PageServiceError, PageWorker, Prepare,
-    ReadGuard, StoreInfo, StoreMedium, StoreState, StoresCloseError, WorkerError, WriteGuard,
+    ReadGuard, StoreInfo, StoreMedium, StoreState, WriteGuard,
 };
 pub use sequencer::{
-    AttachedSequencer, CounterServer, CounterServerSpec, CounterThread, SequencerCallError,
-    SequencerClient, SequencerOptions, SequencerPlacement, SequencerService, SequencerServiceError,
+    AttachedSequencer, CounterServer, CounterServerSpec, CounterThread, SequencerClient,
+    SequencerOptions, SequencerPlacement, SequencerService, SequencerServiceError,
 };
 pub use wait::{FOREVER, TIME_LIMIT, wait_within};
 

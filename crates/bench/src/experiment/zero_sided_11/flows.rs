@@ -1,7 +1,7 @@
 //! Flows with weights between two nodes, and what arrived of each over time.
 
 use super::super::drive::{Until, drive};
-use super::super::one_to_one::{self, ENDS, Sink, Source, ring};
+use super::super::one_to_one::{self, ENDS, Sink, Source};
 use super::super::tally::{Span, Tally};
 use super::super::{ExperimentError, Run};
 use rackweave_base::{Duration, Instant};
@@ -56,8 +56,8 @@ pub(super) fn play(
         let flow = rack.create_flow(spec)?;
         let tally = Tally::new(Instant::ZERO, span);
         tally.borrow_mut().arrived = Some(Vec::new());
-        let sources = vec![flow.take_producer(0).map_err(ring)?];
-        let sinks = vec![flow.take_consumer(0).map_err(ring)?];
+        let sources = vec![flow.take_producer(0)?];
+        let sinks = vec![flow.take_consumer(0)?];
         let source = Source::new(sources, demands[at], &tally);
         rack.spawn(ENDS.0, Box::new(source));
         rack.spawn(ENDS.1, Box::new(Sink::new(sinks, &tally)));

@@ -9,7 +9,7 @@ mod options;
 
 pub use connection::IndexConnection;
 pub use coordinator::IndexCoordinator;
-pub use error::{CallError, IndexMoveError, IndexServiceError};
+pub use error::{CallError, IndexServiceError};
 pub use options::{IndexOptions, KEYS_MAX, VALUE_MAX};
 
 use crate::index::network::{
