@@ -96,8 +96,6 @@ pub struct Outcome {
     pub same_order: bool,
     /// When the last item was taken, in seconds of virtual time.
     pub seconds: f64,
-    /// Items that each consumer took.
-    pub items: u64,
     /// What the first core of each producer spent; the others of a team spend as much on items.
     pub producer_cpus: Vec<CpuReport>,
     /// What the first core of each consumer spent.
@@ -175,7 +173,6 @@ fn outcome(rack: &SimulatedRack, plan: &Plan, logs: Vec<Log>) -> Result<Outcome,
         consumers: logs.iter().map(rate).collect(),
         same_order: same_order(&logs),
         seconds: (last - Instant::ZERO).as_secs_f64(),
-        items: total,
         producer_cpus: plan.producer_nodes().iter().map(cpu).collect(),
         consumer_cpus: plan.consumer_nodes().iter().map(cpu).collect(),
     })

@@ -250,10 +250,14 @@ impl<'a> Rack<'a> {
         let problem = self.problem.clone();
         let failure = || problem.borrow().clone();
         let until = Until::Done(TIME_MAX);
-        while let RunEnd::Control(token) = drive_to_control(run, &mut self.rack, until, &failure)? {
-            control(&mut self, token)?;
+        loop {
+            let taken: u64 = self.units.iter().map(|unit| unit.borrow().bytes()).sum();
+            let rest = &mut run.share(taken as f64 / self.table_bytes() as f64, 1.0);
+            match drive_to_control(rest, &mut self.rack, until, &failure)? {
+                RunEnd::Control(token) => control(&mut self, token)?,
+                _ => return Ok(self.outcome()),
+            }
         }
-        Ok(self.outcome())
     }
 
     fn outcome(self) -> Outcome {

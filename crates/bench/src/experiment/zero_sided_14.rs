@@ -24,8 +24,7 @@ const RING_ITEMS: u32 = 32;
 /// The figure.
 pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     let producers: Vec<u32> = (1..=PRODUCERS_MAX).collect();
-    let items: [(fn(u32, Scale) -> Plan, &str); 2] =
-        [(large_items, "large items"), (small_items, "small items")];
+    let items: [(PlanOf, &str); 2] = [(large_items, "large items"), (small_items, "small items")];
     let curves = Grid::new(&items, &producers).measure(run, |run, plan, producers| {
         let plan = plan(producers, run.scale);
         measure(run, &plan)
@@ -36,6 +35,9 @@ pub fn run(run: &mut Run<'_>) -> Result<Figure, ExperimentError> {
     };
     Ok(figure(&outcomes(0), &outcomes(1)))
 }
+
+/// The plan for so many producers.
+type PlanOf = fn(u32, Scale) -> Plan;
 
 /// What the figure shows: every transfer is one item, so that all are equal.
 fn large_items(producers: u32, scale: Scale) -> Plan {

@@ -145,11 +145,6 @@ impl WalkCost {
     pub fn update(&self) -> Duration {
         self.lookup(u64::MAX) + self.update
     }
-
-    /// Levels of the tree.
-    pub fn levels(&self) -> usize {
-        self.by_levels.len()
-    }
 }
 
 #[cfg(test)]
@@ -180,7 +175,7 @@ mod tests {
     fn every_level_more_costs_more_and_skew_costs_less() {
         let (even, skewed) = (cost(100_000_000, 0.0), cost(100_000_000, 0.99));
         // 25 million records, 25 to a leaf, 14 children: 1 M leaves and six levels above.
-        assert_eq!(even.levels(), 7);
+        assert_eq!(even.by_levels.len(), 7);
         for levels in 1..7 {
             assert!(even.lookup(levels) < even.lookup(levels + 1));
             assert!(skewed.lookup(levels) < even.lookup(levels));

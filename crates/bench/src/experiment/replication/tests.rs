@@ -19,7 +19,6 @@ fn measured(plan: &Plan, seed: u64) -> Result<Outcome, ExperimentError> {
 fn one_to_one_is_the_smallest_case() {
     let outcome = measured(&plan(1, 1, 500), 9).unwrap();
     assert!(outcome.same_order);
-    assert_eq!(outcome.items, 500);
     let (producer, consumer) = (outcome.producers[0], outcome.consumers[0]);
     assert!(
         (producer / consumer - 1.0).abs() < 0.05,

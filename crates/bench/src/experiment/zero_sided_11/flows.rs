@@ -45,7 +45,7 @@ pub(super) fn play(
         lengths.fold(Duration::ZERO, |all, length| all + length),
     );
     let (mut flows, mut tallies) = (Vec::new(), Vec::new());
-    for at in 0..3 {
+    for (at, demand) in demands.into_iter().enumerate() {
         let mut spec = rack
             .flow([ENDS.0], [ENDS.1])
             .item_bytes(ITEM_SIZE)
@@ -58,7 +58,7 @@ pub(super) fn play(
         tally.borrow_mut().arrived = Some(Vec::new());
         let sources = vec![flow.take_producer(0)?];
         let sinks = vec![flow.take_consumer(0)?];
-        let source = Source::new(sources, demands[at], &tally);
+        let source = Source::new(sources, demand, &tally);
         rack.spawn(ENDS.0, Box::new(source));
         rack.spawn(ENDS.1, Box::new(Sink::new(sinks, &tally)));
         flows.push(flow);
