@@ -1,8 +1,8 @@
 //! One file per figure, and the list of all.
 //!
-//! `grid` measures systems at points, `drive` runs a rack and `tally` counts what its
-//! programs do; `metered` notes what verbs cost and `work` what a core's work does; `one_to_one` has
-//! the flows that several figures share.
+//! `grid` measures systems at points, `drive` runs a rack and `tally` counts what its programs do;
+//! `metered` notes what verbs cost and `work` what a core's work does; `one_to_one` has the flows
+//! that several figures share.
 
 pub(crate) mod bluefield;
 mod bluefield_11;

@@ -31,8 +31,8 @@ pub(super) struct History {
     pub(super) arrived: [Vec<(Instant, u64)>; 3],
 }
 
-/// Runs three flows through some phases. `demands` are the bytes per second that each flow's producer
-/// has to send, unless it is as many as go.
+/// Runs three flows through some phases. `demands` are the bytes per second that each flow's
+/// producer has to send, unless it is as many as go.
 pub(super) fn play(
     run: &mut Run<'_>,
     phases: Vec<Phase>,
