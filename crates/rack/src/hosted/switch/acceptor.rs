@@ -82,7 +82,7 @@ enum End<'a> {
     Shared,
 }
 
-/// Why somebody is not let in, and what he can do.
+/// Why a connection is refused, and what its user can do.
 struct Refusal {
     reason: String,
     remedy: &'static str,
