@@ -2,8 +2,8 @@
 //!
 //! A *flow's lock* is held for the whole of an operation on it, also while its members are asked:
 //! only who wants something of the same flow waits for them. What must be known of a flow without
-//! waiting is in its [`Entry`], behind the *registry's lock*, which is short: no node is asked while
-//! it is held.
+//! waiting is in its [`Entry`], behind the *registry's lock*, which is short: no node is asked
+//! while it is held.
 //!
 //! The order of locks: a flow's; then a node's home ([`crate::lanes`]), held while that node is
 //! asked for it; then one of the short ones: the registry, free lanes, hosts, keys. The switch
