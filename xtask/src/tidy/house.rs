@@ -1,4 +1,4 @@
-//! The plan of the house: which crate may know which, and what every manifest says.
+//! Which crate may depend on which, and what every manifest must say.
 
 use super::Finding;
 

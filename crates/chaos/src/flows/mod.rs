@@ -1,7 +1,7 @@
 //! The campaign against flows: all shapes, rings of all sizes, all rates of packet faults, members
 //! that come and go, cut cables, crashed nodes, restarts of the switch.
 //!
-//! What must hold (DESIGN, section 10): no item lost, duplicated, reordered within its ring or
+//! What must hold (docs/faults.md): no item lost, duplicated, reordered within its ring or
 //! changed; replicated items in one order everywhere; the end of stream comes after the last item
 //! and only then; a flow is broken off, or a member given up, only for good reason; a change is
 //! refused only for good reason; every run comes to its end.

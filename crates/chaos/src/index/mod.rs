@@ -4,7 +4,7 @@
 //! order; packet faults, cut cables, clients and endpoints that die and come back, ranges that move
 //! meanwhile, and those who move them killed.
 //!
-//! What must hold (DESIGN, section 10) is judged by `rackweave_sim::checkers::index_history`:
+//! What must hold (docs/faults.md) is judged by `rackweave_sim::checkers::index_history`:
 //! operations on a key are linearizable, scans return every key that was present throughout and
 //! none twice, every value is one that was written. In the end everything is mended, all clients
 //! read everything without an error, and every tree is whole.

@@ -3,7 +3,7 @@
 //! target that is restarted, a device that is full, does not answer, fails or forgets, power cuts,
 //! a switch that restarts, entries that move between the two directories, logs that lag.
 //!
-//! What must hold (DESIGN, section 10) is judged by the histories of pages
+//! What must hold (docs/faults.md) is judged by the histories of pages
 //! (`rackweave_sim::checkers::page_history`): one holder at most, no lost update, no torn page,
 //! nothing stale; what dies with a node is reported lost and not served in an older version. In the
 //! end all nodes read all pages, write everything home, and a new rack over the same medium finds

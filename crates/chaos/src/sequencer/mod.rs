@@ -3,7 +3,7 @@
 //! that die, a memory node and a server that die and come back with nothing, a switch that
 //! restarts.
 //!
-//! What must hold (DESIGN, section 10) is judged by the history of calls
+//! What must hold (docs/faults.md) is judged by the history of calls
 //! (`rackweave_sim::checkers::sequence`): no number twice, ranges of the right length in real-time
 //! order, and no number missing that is not accounted for. In the end everything is mended, and
 //! every sequencer must give numbers again.

@@ -1,7 +1,7 @@
-//! Connections between units of an embedded rack: who listens, who dials.
+//! Connections between units of a rack in this process: who listens, who dials.
 //!
 //! A storage unit has a [`Listener`] at a TCP address, a compute unit [`dial`]s there. By
-//! `endpoint::messaging::handshake` they come to an [`MessageConnection`]; then the TCP stream is
+//! `endpoint::messaging::handshake` they come to a [`MessageConnection`]; then the TCP stream is
 //! closed, and the connection lives on by one-sided WRITEs (communication-tier, section 2.1). Units
 //! come and go at any time.
 //!

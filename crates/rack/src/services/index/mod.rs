@@ -213,7 +213,7 @@ impl IndexService {
         Ok(IndexCoordinator::new(self.clone(), here, made))
     }
 
-    /// A client on `node` for whoever polls it himself, connected to all endpoints that are not
+    /// A client on `node` that the caller polls, connected to all endpoints that are not
     /// dead. It is given back by [`IndexService::release`].
     ///
     /// # Errors
@@ -246,7 +246,7 @@ impl IndexService {
         set_up::attach_all(self.rack(), &mut index, node.into(), coordinator)
     }
 
-    /// A client for datagrams on `node`, for whoever polls it himself.
+    /// A client for datagrams on `node`, which the caller polls.
     ///
     /// # Errors
     /// As for [`IndexService::connect_by_datagrams`].

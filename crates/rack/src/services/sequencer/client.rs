@@ -132,7 +132,7 @@ impl Drop for SequencerClient {
     }
 }
 
-/// Numbers that somebody waits for: given up if they are not there when he goes.
+/// Numbers that a caller waits for: given up if they have not come when it is dropped.
 struct Awaited<'a> {
     client: &'a mut SequencerClient,
     /// Nothing once they are there.

@@ -160,7 +160,7 @@ impl SequencerService {
         Ok(SequencerClient::new(self.clone(), here, client))
     }
 
-    /// A client at a node for whoever polls it himself. It is given back by
+    /// A client at a node, which the caller polls. It is given back by
     /// [`SequencerService::release`].
     ///
     /// # Errors
@@ -326,7 +326,7 @@ impl SequencerService {
         served
     }
 
-    /// The server's threads with their nodes, if there is a server, for whoever polls them himself.
+    /// The server's threads with their nodes, if there is a server. The caller polls them.
     pub fn servers(&self) -> &[(Node, CounterServer)] {
         match &self.0.source {
             Source::Server { threads, .. } => threads,

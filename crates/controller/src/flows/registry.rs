@@ -1,0 +1,344 @@
+//! What the controller remembers of flows, and the locks around it.
+//!
+//! A *flow's lock* is held for the whole of an operation on it, also while its members are asked:
+//! only who wants something of the same flow waits for them. What must be known of a flow without
+//! waiting is in its [`Entry`], behind the *registry's lock*, which is short: no node is asked
+//! while it is held.
+//!
+//! The order of locks: a flow's; then a node's home ([`crate::lanes`]), held while that node is
+//! asked for it; then one of the short ones: the registry, free lanes, hosts, keys. The switch
+//! comes last: no thread that holds it waits for any of these.
+
+use super::flow::{ConsumerSeat, Flow, ProducerSeat};
+use super::weights::Share;
+use super::{FlowError, FlowId, FlowRings, FlowSpec, FlowState, Ring};
+use crate::Site;
+use rackweave_base::NodeId;
+use rackweave_programs::flows::{ConsumerId, ProducerId, ThreadId, Whose};
+use rackweave_programs::pipeline::Digest;
+use rackweave_wire::fabric::ring::ByteOrder;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// All flows, and which table entries are free.
+pub(crate) struct FlowRegistry(Mutex<Registry>);
+
+pub(super) struct Registry {
+    pub entries: Vec<Entry>,
+    /// Which flow has which number of threads and consumers.
+    threads: Vec<Option<FlowId>>,
+    /// Which flow has which number of producer rings.
+    producers: Vec<Option<FlowId>>,
+    /// Rings of flows that run or are about to be taken over or given back.
+    rings: BTreeSet<(NodeId, u32)>,
+    orders: Vec<(NodeId, ByteOrder)>,
+}
+
+/// A flow, and what is known of it without its lock.
+pub(super) struct Entry {
+    flow: Arc<Mutex<Flow>>,
+    /// Whether anything of it is left at nodes or in the switch.
+    is_left: bool,
+    /// Every node that is or was a member. One that is about to become one is here before it is
+    /// asked, so that nobody who dies is overlooked.
+    nodes: BTreeSet<NodeId>,
+    /// Its threads that are in the switch.
+    pub threads: Vec<ThreadId>,
+    /// What it is due among those with weights.
+    pub share: Option<Share>,
+}
+
+impl FlowRegistry {
+    pub fn new(threads: u16, producers: u16) -> Self {
+        Self(Mutex::new(Registry {
+            entries: Vec::new(),
+            threads: vec![None; usize::from(threads)],
+            producers: vec![None; usize::from(producers)],
+            rings: BTreeSet::new(),
+            orders: Vec::new(),
+        }))
+    }
+
+    /// Never held while a node is asked.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.0.lock().expect("no holder panics")
+    }
+
+    /// How many flows were set up so far.
+    pub fn len(&self) -> usize {
+        self.lock().entries.len()
+    }
+
+    /// The byte order of a node's memory: little-endian, unless told otherwise.
+    pub fn order(&self, node: NodeId) -> ByteOrder {
+        let registry = self.lock();
+        let known = registry.orders.iter().find(|(id, _)| *id == node);
+        known.map_or(ByteOrder::Little, |&(_, order)| order)
+    }
+
+    pub fn set_order(&self, node: NodeId, order: ByteOrder) {
+        let orders = &mut self.lock().orders;
+        orders.retain(|(id, _)| *id != node);
+        orders.push((node, order));
+    }
+
+    /// Enters a flow, with numbers for all its members, and acts on it while it is locked: whoever
+    /// finds it waits for that.
+    ///
+    /// # Errors
+    /// If too few numbers are free, or another flow has one of the rings.
+    pub fn enter<R>(
+        &self,
+        spec: FlowSpec,
+        rings: Option<FlowRings>,
+        act: impl FnOnce(&mut Flow) -> R,
+    ) -> Result<R, FlowError> {
+        let mut registry = self.lock();
+        let id = FlowId(registry.entries.len() as u32);
+        let per_producer = spec.rings_per_producer();
+        registry.check_free(spec.consumers.len(), spec.producers.len() * per_producer)?;
+        if let Some(rings) = &rings {
+            registry.claim(&rings.all().collect::<Vec<_>>())?;
+        }
+        let seats = spec.consumers.iter();
+        let consumers = seats.filter_map(|_| registry.take_consumer(id)).collect();
+        let seats = spec.producers.iter();
+        let producers = seats
+            .map(|_| registry.take_producer(id, per_producer))
+            .collect();
+        let nodes = spec.consumers.iter().chain(&spec.producers);
+        let nodes = nodes.copied().collect();
+        let flow = Arc::new(Mutex::new(Flow {
+            id,
+            rings: rings.unwrap_or_else(|| FlowRings {
+                consumers: Vec::new(),
+                producers: vec![Vec::new(); per_producer],
+            }),
+            spec,
+            state: FlowState::Running,
+            consumers,
+            producers,
+            lanes: Vec::new(),
+            groups: None,
+            losses: Vec::new(),
+            rings_at_end: None,
+        }));
+        let mut flow_held = flow.lock().expect("nobody else knows it");
+        registry.entries.push(Entry {
+            flow: flow.clone(),
+            is_left: true,
+            nodes,
+            threads: Vec::new(),
+            share: None,
+        });
+        drop(registry);
+        Ok(act(&mut flow_held))
+    }
+
+    /// Acts on a flow while it is locked, which waits for whoever has it. Nothing if there is none.
+    pub fn with<R>(&self, id: FlowId, act: impl FnOnce(&mut Flow) -> R) -> Option<R> {
+        let flow = {
+            let registry = self.lock();
+            registry.entries.get(id.0 as usize)?.flow.clone()
+        };
+        let mut flow = flow.lock().expect("no holder panics");
+        Some(act(&mut flow))
+    }
+
+    /// The same of a flow that runs. Nothing if it does not.
+    pub fn with_running<R>(&self, id: FlowId, act: impl FnOnce(&mut Flow) -> R) -> Option<R> {
+        let if_running = |flow: &mut Flow| (flow.state == FlowState::Running).then(|| act(flow));
+        self.with(id, if_running).flatten()
+    }
+
+    /// The flows that may have members on a node.
+    pub fn of_node(&self, node: NodeId) -> Vec<FlowId> {
+        let has = |entry: &Entry| entry.is_left && entry.nodes.contains(&node);
+        self.lock().find(has)
+    }
+
+    /// The flows that something is left of.
+    pub fn left(&self) -> Vec<FlowId> {
+        self.lock().find(|entry| entry.is_left)
+    }
+
+    /// A node is about to become a consumer of a flow.
+    pub fn seat_consumer(&self, id: FlowId, node: NodeId) -> Result<ConsumerSeat, FlowError> {
+        let mut registry = self.lock();
+        registry.check_free(1, 0)?;
+        registry.entries[id.0 as usize].nodes.insert(node);
+        Ok(registry.take_consumer(id).expect("one is free"))
+    }
+
+    /// A node is about to become a producer of a flow with so many rings.
+    pub fn seat_producer(
+        &self,
+        id: FlowId,
+        node: NodeId,
+        rings: usize,
+    ) -> Result<ProducerSeat, FlowError> {
+        let mut registry = self.lock();
+        registry.check_free(0, rings)?;
+        registry.entries[id.0 as usize].nodes.insert(node);
+        Ok(registry.take_producer(id, rings))
+    }
+
+    /// A flow is about to leave the switch's tables.
+    pub fn suspend(&self, id: FlowId) {
+        self.lock().entries[id.0 as usize].threads.clear();
+    }
+
+    /// Nothing of a flow is left: its numbers are free.
+    pub fn retire(&self, site: &mut dyn Site, flow: &Flow) {
+        let mut registry = self.lock();
+        // What the switch says of a number is about who has it, so this goes before.
+        let owner = |digest: &Digest| whose(digest).and_then(|whose| registry.owner(whose));
+        let is_of = |digest: &Digest| owner(digest) == Some(flow.id);
+        site.switch(&mut |_, switch| switch.drop_digests(is_of));
+        let entry = &mut registry.entries[flow.id.0 as usize];
+        entry.is_left = false;
+        entry.threads.clear();
+        entry.share = None;
+        for seat in &flow.consumers {
+            registry.threads[usize::from(seat.id.0)] = None;
+        }
+        for id in flow.producers.iter().flat_map(|seat| &seat.ids) {
+            registry.producers[usize::from(id.0)] = None;
+        }
+        registry.release(flow.rings.all());
+    }
+
+    /// The switch's next report, and the flow that it is about, if it is about one that there is.
+    pub fn poll_digest(&self, site: &mut dyn Site) -> Option<(Digest, Option<FlowId>)> {
+        // Held meanwhile, so that the number has not another owner by now.
+        let registry = self.lock();
+        let mut digest = None;
+        site.switch(&mut |_, switch| digest = switch.poll_digest());
+        let digest = digest?;
+        let owner = whose(&digest).and_then(|whose| registry.owner(whose));
+        Some((digest, owner))
+    }
+
+    /// The flow that a report is about.
+    pub fn owner(&self, digest: &Digest) -> Option<FlowId> {
+        self.lock().owner(whose(digest)?)
+    }
+}
+
+/// Whose number a report names.
+fn whose(digest: &Digest) -> Option<Whose> {
+    match *digest {
+        Digest::ThreadEnded(thread) => Some(Whose::Consumer(ConsumerId(thread.0))),
+        Digest::ThreadFailed { whose, .. } | Digest::BadRingWord { whose, .. } => Some(whose),
+        Digest::ConsumerLeft { consumer, .. } => Some(Whose::Consumer(consumer)),
+        Digest::Page(_) | Digest::Sequencer(_) => None,
+    }
+}
+
+impl Registry {
+    fn find(&self, is: impl Fn(&Entry) -> bool) -> Vec<FlowId> {
+        let entries = self.entries.iter().enumerate();
+        entries
+            .filter(|(_, entry)| is(entry))
+            .map(|(at, _)| FlowId(at as u32))
+            .collect()
+    }
+
+    /// A flow is in the switch's tables as it now is.
+    pub fn note(&mut self, flow: &Flow) {
+        let entry = &mut self.entries[flow.id.0 as usize];
+        entry.threads = flow.threads().map(|(thread, _)| thread).collect();
+        entry.share = Share::of(flow);
+        self.rings.extend(flow.rings.all().map(name));
+    }
+
+    /// Whether the tables hold so many more rings.
+    pub fn check_free(&self, consumers: usize, producers: usize) -> Result<(), FlowError> {
+        let rings = [
+            (&self.threads, consumers, "consumer rings", "consumer_rings"),
+            (
+                &self.producers,
+                producers,
+                "producer rings",
+                "producer_rings",
+            ),
+        ];
+        for (owners, asked, what, setting) in rings {
+            let free = owners.iter().filter(|owner| owner.is_none()).count();
+            if free < asked {
+                return Err(FlowError::TablesFull {
+                    what,
+                    asked,
+                    free,
+                    setting,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// A number for a consumer.
+    pub fn take_consumer(&mut self, id: FlowId) -> Option<ConsumerSeat> {
+        take_number(&mut self.threads, id).map(|number| ConsumerSeat {
+            id: ConsumerId(number),
+            running: true,
+            gone: false,
+        })
+    }
+
+    /// Numbers for the rings of a producer.
+    pub fn take_producer(&mut self, id: FlowId, rings: usize) -> ProducerSeat {
+        let numbers = (0..rings).filter_map(|_| take_number(&mut self.producers, id));
+        ProducerSeat {
+            ids: numbers.map(ProducerId).collect(),
+            gone: false,
+        }
+    }
+
+    pub fn give_back_consumer(&mut self, seat: ConsumerSeat) {
+        self.threads[usize::from(seat.id.0)] = None;
+    }
+
+    pub fn give_back_producer(&mut self, seat: &ProducerSeat) {
+        for id in &seat.ids {
+            self.producers[usize::from(id.0)] = None;
+        }
+    }
+
+    /// Makes rings a flow's.
+    ///
+    /// # Errors
+    /// If one of them is another's.
+    pub fn claim(&mut self, rings: &[&Ring]) -> Result<(), FlowError> {
+        if let Some(ring) = rings.iter().find(|ring| self.rings.contains(&name(ring))) {
+            return Err(FlowError::RingInUse { node: ring.node });
+        }
+        self.rings.extend(rings.iter().map(|ring| name(ring)));
+        Ok(())
+    }
+
+    /// Rings are nobody's.
+    pub fn release<'a>(&mut self, rings: impl Iterator<Item = &'a Ring>) {
+        for ring in rings {
+            self.rings.remove(&name(ring));
+        }
+    }
+
+    fn owner(&self, whose: Whose) -> Option<FlowId> {
+        match whose {
+            Whose::Consumer(id) => *self.threads.get(usize::from(id.0))?,
+            Whose::Producer(id) => *self.producers.get(usize::from(id.0))?,
+        }
+    }
+}
+
+fn name(ring: &Ring) -> (NodeId, u32) {
+    (ring.node, ring.region.rkey.0)
+}
+
+/// A free number, taken.
+fn take_number(owners: &mut [Option<FlowId>], id: FlowId) -> Option<u16> {
+    let free = owners.iter().position(Option::is_none)?;
+    owners[free] = Some(id);
+    Some(free as u16)
+}

@@ -1,0 +1,306 @@
+//! What the controller has entered into the switches, and how plans are loaded and served.
+//!
+//! Every table has two banks. One serves, by being what first switches write into queries; the
+//! other is filled piece by piece, on all switches, while packets pass. Only when all of them have
+//! all of it is it made the one that serves, one write at each switch. Queries that began before
+//! go on in the old bank, so that is left as it is for a *grace time*, longer than a query may be
+//! under way in the network. No query ever sees parts of two plans, or a plan that is half loaded.
+//!
+//! A switch that has restarted gets servers and queue pairs again at once, and leads its own
+//! clients' queries to the root until it has been given the plan again. Other switches' queries
+//! find it less deep than it was, never wrong: what of the plan is not there yet is not walked.
+
+use super::enter::{configs, on_one};
+use super::load::{Cursor, IndexLoadError, check_room, load_piece};
+use super::plan::{IndexPlan, Target};
+use super::{KeyWeights, NOBODY};
+use crate::{Controller, Site};
+use rackweave_base::{Duration, Instant, Qpn};
+use rackweave_programs::index::Index;
+use rackweave_programs::index::entries::{BANKS, QueryEntry, ServerEntry};
+use rackweave_switch::table::TableError;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+/// How long queries may be under way in the network, as long as nobody says otherwise: a NIC has
+/// given up long before.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// How far loading has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LoadStep {
+    /// Queries may still be under way in the bank. It can be filled from this moment on.
+    Wait {
+        /// The moment.
+        until: Instant,
+    },
+    /// There is more to load.
+    More,
+    /// All switches have all of it.
+    Done,
+}
+
+/// A plan in a bank.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    plan: Arc<IndexPlan>,
+    bank: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Loading {
+    placed: Placed,
+    /// By switch: how far it has come.
+    cursors: Vec<Cursor>,
+}
+
+/// What the controller knows of the index in the switches.
+#[derive(Debug)]
+pub struct IndexRegistry {
+    grace: Duration,
+    pub(super) servers: BTreeMap<u16, ServerEntry>,
+    pub(super) udp_servers: BTreeMap<Ipv4Addr, u16>,
+    pub(super) queries: BTreeMap<(Ipv4Addr, Qpn), QueryEntry>,
+    active: Option<Placed>,
+    loading: Option<Loading>,
+    /// When the bank that served before may be used again.
+    free_from: Instant,
+    /// Switches that are being given the active plan again.
+    behind: BTreeMap<usize, Cursor>,
+}
+
+impl Default for IndexRegistry {
+    fn default() -> Self {
+        Self {
+            grace: GRACE,
+            servers: BTreeMap::new(),
+            udp_servers: BTreeMap::new(),
+            queries: BTreeMap::new(),
+            active: None,
+            loading: None,
+            free_from: Instant::ZERO,
+            behind: BTreeMap::new(),
+        }
+    }
+}
+
+impl Controller {
+    /// The index in the switches.
+    pub fn index(&self) -> &IndexRegistry {
+        &self.index
+    }
+
+    /// The index in the switches, to be changed.
+    pub fn index_mut(&mut self) -> &mut IndexRegistry {
+        &mut self.index
+    }
+}
+
+impl IndexRegistry {
+    /// Says how long a query may be under way in the network: NICs ask again what is not answered,
+    /// so this is about packets, not about queries that are asked again. 100 ms unless said
+    /// otherwise.
+    pub fn set_grace(&mut self, grace: Duration) {
+        self.grace = grace;
+    }
+
+    /// Begins to load a plan into the bank that does not serve. One that was being loaded is
+    /// forgotten. The servers have pinned the plan's [targets](IndexPlan::targets).
+    ///
+    /// # Errors
+    /// If a switch has no room for it, a layer is in no switch, or a server is not entered. Then
+    /// nothing has changed.
+    pub fn begin_load(
+        &mut self,
+        site: &mut dyn Site,
+        plan: Arc<IndexPlan>,
+    ) -> Result<(), IndexLoadError> {
+        let configs = configs(site);
+        check_room(&configs, &plan)?;
+        for range in &plan.fat_root.ranges {
+            self.check_server(Some(range.server).filter(|&server| server != NOBODY))?;
+        }
+        let bank = self
+            .active
+            .as_ref()
+            .map_or(0, |active| (active.bank + 1) % BANKS);
+        self.loading = Some(Loading {
+            placed: Placed { plan, bank },
+            cursors: configs.iter().map(Cursor::new).collect(),
+        });
+        Ok(())
+    }
+
+    /// Goes on loading: switches that have restarted first, then the plan that was begun. At most
+    /// `budget` tree nodes are written to each switch; the fat root is written at once.
+    ///
+    /// # Errors
+    /// If a switch refuses an entry.
+    pub fn load_step(
+        &mut self,
+        site: &mut dyn Site,
+        budget: usize,
+    ) -> Result<LoadStep, IndexLoadError> {
+        let caught_up = self.catch_up(site, budget)?;
+        let Some(Loading { placed, cursors }) = &mut self.loading else {
+            return Ok(if caught_up {
+                LoadStep::Done
+            } else {
+                LoadStep::More
+            });
+        };
+        if site.now() < self.free_from {
+            let until = self.free_from;
+            return Ok(LoadStep::Wait { until });
+        }
+        let mut done = caught_up;
+        for (switch, cursor) in cursors.iter_mut().enumerate() {
+            let piece =
+                |index: &mut Index| load_piece(index, (&placed.plan, placed.bank), cursor, budget);
+            on_one(site, switch, piece)?;
+            done &= cursor.is_done;
+        }
+        Ok(if done { LoadStep::Done } else { LoadStep::More })
+    }
+
+    /// Gives the active plan to switches that have restarted. True if all have it.
+    fn catch_up(&mut self, site: &mut dyn Site, budget: usize) -> Result<bool, IndexLoadError> {
+        let Some(Placed { plan, bank }) = &self.active else {
+            self.behind.clear();
+            return Ok(true);
+        };
+        let mut caught_up = Vec::new();
+        for (&switch, cursor) in &mut self.behind {
+            let piece = |index: &mut Index| load_piece(index, (plan, *bank), cursor, budget);
+            if on_one(site, switch, piece)? {
+                serve(site, switch, Some(*bank))?;
+                caught_up.push(switch);
+            }
+        }
+        self.behind.retain(|switch, _| !caught_up.contains(switch));
+        Ok(self.behind.is_empty())
+    }
+
+    /// What a switch had is lost.
+    pub(super) fn begin_again(&mut self, site: &mut dyn Site, switch: usize) {
+        let Some(config) = configs(site).get(switch).copied() else {
+            return;
+        };
+        let loading = self.loading.as_mut();
+        if let Some(cursor) = loading.and_then(|it| it.cursors.get_mut(switch)) {
+            *cursor = Cursor::new(&config);
+        }
+        if self.active.is_some() && config.servers > 0 {
+            self.behind.insert(switch, Cursor::new(&config));
+        }
+    }
+
+    /// Makes what was loaded the plan that serves.
+    ///
+    /// # Errors
+    /// If it is not loaded everywhere yet.
+    pub fn activate(&mut self, site: &mut dyn Site) -> Result<(), IndexLoadError> {
+        let is_loaded = |it: &&mut Loading| it.cursors.iter().all(|cursor| cursor.is_done);
+        let Some(loading) = self.loading.as_mut().filter(is_loaded) else {
+            return Err(IndexLoadError::NotLoaded);
+        };
+        let placed = loading.placed.clone();
+        for switch in 0..site.switches() {
+            on_one(site, switch, |index| {
+                index.clear_hits(placed.bank);
+                Ok::<_, TableError>(())
+            })?;
+            serve(site, switch, Some(placed.bank))?;
+        }
+        self.loading = None;
+        // They have the new plan; nobody needs the old one there.
+        self.behind.clear();
+        if self.active.replace(placed).is_some() {
+            self.free_from = site.now() + self.grace;
+        }
+        Ok(())
+    }
+
+    /// Has no plan serve any more: queries are led to the root. What was being loaded is forgotten.
+    ///
+    /// # Errors
+    /// If a switch refuses.
+    pub fn deactivate(&mut self, site: &mut dyn Site) -> Result<(), IndexLoadError> {
+        for switch in 0..site.switches() {
+            serve(site, switch, None)?;
+        }
+        self.loading = None;
+        self.behind.clear();
+        if self.active.take().is_some() {
+            self.free_from = site.now() + self.grace;
+        }
+        Ok(())
+    }
+
+    /// The plan that serves.
+    pub fn active(&self) -> Option<&Arc<IndexPlan>> {
+        self.active.as_ref().map(|placed| &placed.plan)
+    }
+
+    /// The bank that serves.
+    pub fn active_bank(&self) -> Option<usize> {
+        self.active.as_ref().map(|placed| placed.bank)
+    }
+
+    /// From when on no query is under way any more in the bank that served last: then a new plan
+    /// can be loaded there, and what the servers had pinned for the old one be unpinned.
+    pub fn free_from(&self) -> Instant {
+        self.free_from
+    }
+
+    /// Whether switches that have restarted lack the plan that serves.
+    pub fn is_behind(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
+    /// Tree nodes that must stay pinned now: what the plans in both banks lead to, as far as they
+    /// serve or are loaded.
+    pub fn targets(&self) -> Vec<Target> {
+        let loading = self.loading.as_ref().map(|loading| &loading.placed);
+        let placed = self.active.iter().chain(loading);
+        let mut targets: Vec<_> = placed.flat_map(|placed| placed.plan.targets()).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        targets
+    }
+
+    /// How often keys were asked for since the last call, or since the plan that serves was made
+    /// to, by the switches' hit counters.
+    pub fn take_hits(&self, site: &mut dyn Site) -> KeyWeights {
+        let Some(Placed { plan, bank }) = &self.active else {
+            return KeyWeights::default();
+        };
+        let counted = plan.counted();
+        let mut hits = vec![0; counted.len()];
+        for switch in 0..site.switches() {
+            site.switch_at(switch, &mut |_, switch| {
+                let index = &mut switch.program_mut().index;
+                for (sum, lead) in hits.iter_mut().zip(&counted) {
+                    *sum += lead.place.hits(index, *bank);
+                }
+                index.clear_hits(*bank);
+            });
+        }
+        let leads = counted.iter().zip(hits);
+        KeyWeights::from_counts(leads.map(|(lead, hits)| (lead.low, lead.last, hits)))
+    }
+}
+
+/// Says which bank of a switch serves.
+fn serve(site: &mut dyn Site, switch: usize, bank: Option<usize>) -> Result<(), IndexLoadError> {
+    on_one(site, switch, |index| index.set_active(bank))?;
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "load_rig.rs"]
+mod rig;
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

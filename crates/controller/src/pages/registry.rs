@@ -1,0 +1,103 @@
+//! What the controller knows of the page directory that it has set up.
+
+use super::{PageChannel, PagePool, PageSpec};
+use crate::RegionName;
+use crate::lanes::Connected;
+use rackweave_base::{NodeId, Qpn, Rkey};
+use rackweave_programs::pages::{LostPage, StoreSet};
+use rackweave_switch::transfer::LaneId;
+use rackweave_wire::fabric::page::PageId;
+use std::collections::BTreeMap;
+
+/// The lanes of a slot that lead to its node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotRegistry {
+    /// Which of the specification's nodes.
+    pub node: usize,
+    pub target: Connected,
+    pub word: Connected,
+    pub relay: Connected,
+    /// Address and key of its completion.
+    pub completions: (u64, Rkey),
+}
+
+/// A node that is there.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeRegistry {
+    pub pool: PagePool,
+    pub sources: Vec<Connected>,
+    pub requests: Vec<Connected>,
+    pub channels: Vec<PageChannel>,
+    /// Queue pairs to the memory server, at both ends, by channel.
+    pub fallback: Vec<(Qpn, NodeId, Qpn)>,
+}
+
+/// A store whose target is there.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreRegistry {
+    pub admin: Qpn,
+    pub controller: u16,
+    /// By slot.
+    pub queues: Vec<Option<Connected>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct PageRegistry {
+    pub spec: PageSpec,
+    /// Numbers of lanes, fixed at the beginning.
+    pub first_source: Vec<LaneId>,
+    pub first_request: Vec<LaneId>,
+    pub first_slot: Vec<u16>,
+    pub slot_lanes: LaneId,
+    pub queue_lanes: Vec<LaneId>,
+    /// The memory server, if it is there.
+    pub server: Option<NodeId>,
+    /// Entries of each store in the server's memory.
+    pub fallback: Vec<RegionName>,
+    pub nodes: Vec<Option<NodeRegistry>>,
+    /// By slot.
+    pub slots: Vec<Option<SlotRegistry>>,
+    pub stores: Vec<Option<StoreRegistry>>,
+    /// By node: which stores are open to it.
+    pub members: Vec<StoreSet>,
+    pub lost: Vec<LostPage>,
+    /// Pages of which a loss was accepted, and the version since then.
+    pub accepted: BTreeMap<PageId, u64>,
+    /// A random number: versions of different directories are not compared.
+    pub epoch: u64,
+    /// How often the directory was made again after it had been lost.
+    pub restarts: u64,
+}
+
+impl PageRegistry {
+    /// Which of the specification's nodes this is.
+    pub fn index(&self, node: NodeId) -> Option<usize> {
+        self.spec
+            .nodes
+            .iter()
+            .position(|member| member.node == node)
+    }
+
+    /// The slots of one of the nodes.
+    pub fn slots_of(&self, index: usize) -> std::ops::Range<u16> {
+        let node = &self.spec.nodes[index];
+        let first = self.first_slot[index];
+        first..first + node.workers * node.slots
+    }
+
+    /// The lanes of a slot: target, word, relay.
+    pub fn lanes_of(&self, slot: u16) -> [LaneId; 3] {
+        let first = self.slot_lanes.0 + slot * 3;
+        [LaneId(first), LaneId(first + 1), LaneId(first + 2)]
+    }
+
+    /// The node and bit of a source lane.
+    pub fn source(&self, lane: LaneId) -> Option<(usize, u8)> {
+        let sources = u16::from(rackweave_programs::pages::SOURCES);
+        let at = self
+            .first_source
+            .iter()
+            .position(|first| (first.0..first.0 + sources).contains(&lane.0))?;
+        Some((at, (lane.0 - self.first_source[at].0) as u8))
+    }
+}

@@ -1,0 +1,235 @@
+//! What a cache holds, and what goes when room is needed.
+
+use super::super::ColumnData;
+use super::CacheCounters;
+use super::flight::Flight;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What is known of a column.
+#[derive(Clone)]
+pub(super) enum State {
+    /// It is here.
+    Ready(Arc<ColumnData>),
+    /// Somebody is bringing it.
+    Coming(Arc<Flight>),
+}
+
+pub(super) struct Entries {
+    capacity: u64,
+    entries: HashMap<Arc<str>, Entry>,
+    /// All that are here, in a circle; places that are free are in `vacant`.
+    ring: Vec<Option<Seat>>,
+    vacant: Vec<usize>,
+    /// Where the search for room goes on.
+    hand: usize,
+    /// Dropped columns, whose memory is given back by whoever holds the lock, after it.
+    gone: Vec<Arc<ColumnData>>,
+    counters: CacheCounters,
+}
+
+enum Entry {
+    /// Its place in the circle.
+    Ready(usize),
+    Coming(Arc<Flight>),
+}
+
+struct Seat {
+    name: Arc<str>,
+    data: Arc<ColumnData>,
+    /// Somebody asked for it since the hand last passed.
+    asked: bool,
+}
+
+impl Seat {
+    fn bytes(&self) -> u64 {
+        self.data.shape().bytes()
+    }
+
+    /// Whether somebody has it. As only who has one makes more, and the cache hands out the first
+    /// under its lock, nobody gets one while this is false and the lock is held.
+    fn is_pinned(&self) -> bool {
+        Arc::strong_count(&self.data) > 1
+    }
+}
+
+impl Entries {
+    pub fn new(capacity: u64) -> Self {
+        Self {
+            capacity,
+            entries: HashMap::new(),
+            ring: Vec::new(),
+            vacant: Vec::new(),
+            hand: 0,
+            gone: Vec::new(),
+            counters: CacheCounters::default(),
+        }
+    }
+
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    pub fn counters(&self) -> CacheCounters {
+        self.counters
+    }
+
+    /// What has been dropped since the last time.
+    #[must_use = "to be dropped when the lock is not held any more"]
+    pub fn gone(&mut self) -> Vec<Arc<ColumnData>> {
+        core::mem::take(&mut self.gone)
+    }
+
+    /// What is known of a column that somebody wants.
+    pub fn look(&mut self, name: &str) -> Option<State> {
+        match self.entries.get(name)? {
+            Entry::Ready(at) => {
+                self.counters.hits += 1;
+                let seat = seat(&mut self.ring, *at);
+                seat.asked = true;
+                Some(State::Ready(seat.data.clone()))
+            }
+            Entry::Coming(flight) => {
+                self.counters.joined += 1;
+                Some(State::Coming(flight.clone()))
+            }
+        }
+    }
+
+    pub fn peek(&mut self, name: &str) -> Option<Arc<ColumnData>> {
+        match self.entries.get(name)? {
+            Entry::Ready(at) => Some(seat(&mut self.ring, *at).data.clone()),
+            Entry::Coming(_) => None,
+        }
+    }
+
+    /// Somebody goes to bring a column that is not known.
+    pub fn depart(&mut self, name: Arc<str>) -> Arc<Flight> {
+        self.counters.misses += 1;
+        let flight = Arc::new(Flight::default());
+        let before = self.entries.insert(name, Entry::Coming(flight.clone()));
+        debug_assert!(before.is_none(), "only what is not known is brought");
+        flight
+    }
+
+    /// What was brought is there.
+    pub fn arrive(&mut self, name: &Arc<str>, flight: &Arc<Flight>, data: Arc<ColumnData>) {
+        self.count_brought(&data);
+        if self.leave(name, flight) {
+            self.keep(name.clone(), data);
+        } else {
+            self.counters.stale += 1;
+        }
+    }
+
+    /// It could not be brought.
+    pub fn fail(&mut self, name: &str, flight: &Arc<Flight>) {
+        self.counters.failures += 1;
+        self.leave(name, flight);
+    }
+
+    /// Keeps a column in place of what is known of it.
+    pub fn replace(&mut self, name: Arc<str>, data: Arc<ColumnData>) {
+        self.count_brought(&data);
+        self.invalidate(&name);
+        self.keep(name, data);
+    }
+
+    /// Forgets what is known of a column. False if nothing is.
+    pub fn invalidate(&mut self, name: &str) -> bool {
+        match self.entries.remove(name) {
+            None => return false,
+            Some(Entry::Ready(at)) => self.vacate(at),
+            Some(Entry::Coming(_)) => {}
+        }
+        self.counters.invalidations += 1;
+        true
+    }
+
+    fn count_brought(&mut self, data: &ColumnData) {
+        self.counters.brought += 1;
+        self.counters.bytes_brought += data.shape().bytes();
+    }
+
+    /// Takes a flight out of the entries. False if it is not there any more, as it was invalidated.
+    fn leave(&mut self, name: &str, flight: &Arc<Flight>) -> bool {
+        let there = matches!(
+            self.entries.get(name),
+            Some(Entry::Coming(coming)) if Arc::ptr_eq(coming, flight)
+        );
+        if there {
+            self.entries.remove(name);
+        }
+        there
+    }
+
+    fn keep(&mut self, name: Arc<str>, data: Arc<ColumnData>) {
+        let bytes = data.shape().bytes();
+        if !self.make_room(bytes) {
+            self.counters.bypassed += 1;
+            return;
+        }
+        let new = Seat {
+            name: name.clone(),
+            data,
+            asked: false,
+        };
+        let at = match self.vacant.pop() {
+            Some(at) => {
+                self.ring[at] = Some(new);
+                at
+            }
+            None => {
+                self.ring.push(Some(new));
+                self.ring.len() - 1
+            }
+        };
+        self.entries.insert(name, Entry::Ready(at));
+        self.counters.columns_held += 1;
+        self.counters.bytes_held += bytes;
+    }
+
+    /// Drops columns until there is room for so many bytes. False, and nothing dropped, if those
+    /// that are pinned leave too little.
+    fn make_room(&mut self, bytes: u64) -> bool {
+        let pinned = self.ring.iter().flatten().filter(|seat| seat.is_pinned());
+        let pinned: u64 = pinned.map(Seat::bytes).sum();
+        if pinned.saturating_add(bytes) > self.capacity {
+            return false;
+        }
+        // Two rounds: after the first nobody has a second chance left. What is let go of meanwhile
+        // only helps.
+        while self.counters.bytes_held + bytes > self.capacity {
+            let at = self.hand;
+            self.hand = (self.hand + 1) % self.ring.len();
+            let Some(seat) = &mut self.ring[at] else {
+                continue;
+            };
+            if seat.is_pinned() {
+                continue;
+            }
+            if core::mem::take(&mut seat.asked) {
+                continue;
+            }
+            self.counters.evictions += 1;
+            self.counters.bytes_evicted += seat.bytes();
+            let name = seat.name.clone();
+            self.entries.remove(&name);
+            self.vacate(at);
+        }
+        true
+    }
+
+    /// Empties a place of the circle.
+    fn vacate(&mut self, at: usize) {
+        let seat = self.ring[at].take().expect("what is here has a place");
+        self.counters.columns_held -= 1;
+        self.counters.bytes_held -= seat.bytes();
+        self.gone.push(seat.data);
+        self.vacant.push(at);
+    }
+}
+
+fn seat(ring: &mut [Option<Seat>], at: usize) -> &mut Seat {
+    ring[at].as_mut().expect("what is here has a place")
+}
