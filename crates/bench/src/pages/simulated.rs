@@ -59,6 +59,7 @@ pub fn run(job: &Job, medium: Medium, progress: Progress<'_>) -> Result<Outcome,
         });
     };
     let (run, heap, reserve) = prepare(job, &medium, pages, progress)?;
+    let (run, heap) = (Arc::new(run), Arc::new(heap));
     let mut outcome = Outcome {
         records: run.inserts.inserted(),
         load_seconds: started.elapsed().as_secs_f64(),
@@ -96,7 +97,7 @@ fn prepare(
     medium: &MemoryBackend,
     pages: u64,
     progress: Progress<'_>,
-) -> Result<(Arc<Run>, Arc<Heap>, Vec<PageId>), YcsbError> {
+) -> Result<(Run, Heap, Vec<PageId>), YcsbError> {
     let config = RackConfig {
         faults: FaultSection::default(),
         driver_threads: 0,
@@ -123,7 +124,7 @@ fn prepare(
     let mut reserve = reserve.collect::<Result<Vec<_>, _>>()?;
     reserve.reverse();
     store.close()?;
-    Ok((Arc::new(run), Arc::new(heap), reserve))
+    Ok((run, heap, reserve))
 }
 
 /// A worker, and the pages that were allocated before.
