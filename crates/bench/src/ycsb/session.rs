@@ -50,7 +50,7 @@ pub trait Table {
     /// Begins an operation. One that cannot begin is noted in the run.
     fn begin(&mut self, run: &Run, task: Task, stepped: &mut Stepped);
 
-    /// Advances the operations under way, and hands those to `ended` that have ended as they should.
+    /// Advances the operations under way. Those that have ended as they should go to `ended`.
     fn advance(&mut self, run: &Run, stepped: &mut Stepped, ended: impl FnMut(Task));
 
     /// Does what is left to be done at the end of a step.
