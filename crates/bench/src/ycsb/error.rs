@@ -3,7 +3,7 @@
 use rackweave_endpoint::btree::TreeError;
 use rackweave_endpoint::index::{BeginError, IndexError, MapError};
 use rackweave_endpoint::page_store::{AllocateError, CloseError, FixError, FlushError, OpenError};
-use rackweave_rack::services::{IndexServiceError, PageServiceError, WorkerError};
+use rackweave_rack::services::{IndexServiceError, PageError, PageServiceError};
 use rackweave_rack::{IndexNetworkError, IndexSetUpError, RackError};
 use rackweave_target::FileError;
 use rackweave_wire::fabric::page::PageId;
@@ -82,9 +82,9 @@ pub enum YcsbError {
     /// The rack could not be given pages.
     #[error(transparent)]
     Pages(#[from] PageServiceError),
-    /// A node has no workers.
+    /// A worker did not do what it was asked for.
     #[error(transparent)]
-    Worker(#[from] WorkerError),
+    Page(#[from] PageError),
     /// The index could not be set up or loaded.
     #[error(transparent)]
     Index(#[from] IndexServiceError),
@@ -190,4 +190,22 @@ pub enum RunError {
     /// A local tree refused.
     #[error(transparent)]
     Tree(#[from] TreeError),
+}
+
+impl YcsbError {
+    /// What a worker said, whoever asked it.
+    pub fn page_error(&self) -> Option<PageError> {
+        match self {
+            Self::Page(error)
+            | Self::Pages(
+                PageServiceError::AtStore { error, .. } | PageServiceError::Flush { error, .. },
+            ) => Some(*error),
+            Self::Open(error) => Some((*error).into()),
+            Self::Allocate(error) => Some((*error).into()),
+            Self::Fix(error) => Some((*error).into()),
+            Self::Flush(error) => Some((*error).into()),
+            Self::Close(error) => Some((*error).into()),
+            _ => None,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use crate::outcome::CliError;
 use rackweave_bench::ycsb::YcsbError;
 use rackweave_endpoint::btree::TreeError;
 use rackweave_endpoint::page_store::{FixError, OpenError};
-use rackweave_rack::services::PageServiceError;
+use rackweave_rack::services::{PageError, PageServiceError};
 use rackweave_target::FileError;
 
 /// An error with a remedy.
@@ -43,19 +43,7 @@ pub(super) fn explain(error: &YcsbError, args: &YcsbArgs) -> CliError {
             true => "leave --double-write away",
             false => "use --double-write",
         }),
-        YcsbError::Open(OpenError::PageSize { found, .. }) => CliError::usage(format!(
-            "{file} has pages of {found} bytes; use --page-size {found}"
-        )),
-        YcsbError::Open(
-            OpenError::Blank(_)
-            | OpenError::NoStore { .. }
-            | OpenError::Format { .. }
-            | OpenError::Damaged(_)
-            | OpenError::Truncated { .. }
-            | OpenError::Capacity(_),
-        )
-        | YcsbError::Pages(PageServiceError::Medium { .. } | PageServiceError::Open { .. })
-        | YcsbError::Fix(FixError::Corrupt { .. } | FixError::WrongPage { .. })
+        YcsbError::Pages(PageServiceError::Medium { .. })
         | YcsbError::NoHeap { .. }
         | YcsbError::Unfinished
         | YcsbError::Damaged { .. } => about(&anew),
@@ -67,11 +55,31 @@ pub(super) fn explain(error: &YcsbError, args: &YcsbArgs) -> CliError {
             };
             about(&format!("use {flag} {found}"))
         }
-        YcsbError::Fix(FixError::StorageFull)
-        | YcsbError::Open(OpenError::Fix(FixError::StorageFull)) => full(&file),
-        YcsbError::Flush(flush) if flush.cause() == FixError::StorageFull => full(&file),
-        YcsbError::Fix(FixError::PoolTooSmall { .. }) => usage("raise --buffer or lower --depth"),
-        other => CliError::run(other),
+        other => match other.page_error() {
+            Some(PageError::Open(OpenError::PageSize { found, .. })) => CliError::usage(format!(
+                "{file} has pages of {found} bytes; use --page-size {found}"
+            )),
+            Some(
+                PageError::Open(
+                    OpenError::Blank(_)
+                    | OpenError::NoStore { .. }
+                    | OpenError::Format { .. }
+                    | OpenError::Damaged(_)
+                    | OpenError::Truncated { .. }
+                    | OpenError::Capacity(_),
+                )
+                | PageError::Fix(FixError::Corrupt { .. } | FixError::WrongPage { .. }),
+            ) => about(&anew),
+            Some(
+                PageError::Fix(FixError::StorageFull)
+                | PageError::Open(OpenError::Fix(FixError::StorageFull)),
+            ) => full(&file),
+            Some(PageError::Flush(flush)) if flush.cause() == FixError::StorageFull => full(&file),
+            Some(PageError::Fix(FixError::PoolTooSmall { .. })) => {
+                usage("raise --buffer or lower --depth")
+            }
+            _ => CliError::run(other),
+        },
     }
 }
 
