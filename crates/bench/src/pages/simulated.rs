@@ -39,7 +39,7 @@ const GRACE: Duration = Duration::from_millis(20);
 /// Turns of a step before other actors have theirs.
 const TURNS: usize = 32;
 
-/// How often one who waits for the others looks after them.
+/// How often a worker that has ended looks whether the others have.
 const LOOK: Duration = Duration::from_micros(10);
 
 /// Runs on a simulated rack.

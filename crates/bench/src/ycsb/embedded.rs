@@ -25,7 +25,7 @@ pub(crate) trait Driven: Table {
         true
     }
 
-    /// Gets on with what is under way. True if anything moved.
+    /// Advances what is under way. True if anything moved.
     fn drive(&mut self, node: &Node) -> bool;
 
     /// Ends what is under way behind the operations.
@@ -148,8 +148,8 @@ impl<T: Driven> Worker<T> {
             }
             let moved = table.drive(node) | stepped;
             spent.end(node, round, moved);
-            // One who waits for another worker rests: that may need the core. Without a schedule
-            // nothing is ever due, and the clock is not worth a look.
+            // A worker that waits for another one rests: the other may need the core. Without a
+            // schedule nothing is ever due, and the clock is not read.
             let is_near = || {
                 session
                     .due(table)

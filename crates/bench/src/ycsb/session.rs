@@ -1,5 +1,5 @@
-//! The operations of one worker, several under way at a time. Sans-IO: whoever has the session
-//! steps it, and sees to it that its table gets on.
+//! The operations of one worker, several under way at a time. Sans-IO: the owner of the session
+//! steps it, and drives its table.
 
 use super::error::YcsbError;
 use super::latencies::{Kind, Latencies};
@@ -115,7 +115,7 @@ impl Session {
         due.filter(|_| self.may_begin(table))
     }
 
-    /// Gets on with everything: takes what has ended, and begins what may begin.
+    /// Advances all operations under way, and begins those that may begin.
     pub fn step(&mut self, clock: &impl Fn() -> Instant, table: &mut impl Table) -> Stepped {
         let mut stepped = Stepped::default();
         let (run, latencies) = (&self.run, &mut self.latencies);

@@ -29,8 +29,7 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let job = plan(args, globals)?;
     let explain = |error| errors::explain(&error, args);
     job.options.check().map_err(explain)?;
-    let store = Store::of(args, &job);
-    let medium = store.make(args, &job).map_err(explain)?;
+    let (medium, store) = medium(args, &job).map_err(explain)?;
     let outcome = with_progress(globals, |progress| match args.simulated {
         true => simulated::run(&job, medium, progress),
         false => {
@@ -40,10 +39,13 @@ pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
         }
     });
     let Ok(Some(outcome)) = outcome else {
-        store.clear_away(args);
+        // A store that was being made is of no use. If it stays, it will be found to be unfinished.
+        if let (Some(path), false) = (&args.file, args.reuse) {
+            let _stays = std::fs::remove_file(path);
+        }
         return outcome.map(|_| Verdict::Failed).map_err(explain);
     };
-    let report = report(args, &job, store.name(args), &outcome);
+    let report = report(args, &job, store, &outcome);
     output::print(globals, "ycsb", &report)?;
     Ok(Verdict::of(report.verified))
 }
@@ -166,57 +168,29 @@ fn report<'a>(
     Report::new(args, "pages", (load, outcome), parameters, derived, text)
 }
 
-/// Where the store lies.
-enum Store {
-    Memory { pages: u64 },
-    Temporary { pages: u64 },
-    New { pages: u64 },
-    Old,
-}
-
-impl Store {
-    fn of(args: &YcsbArgs, job: &Job) -> Self {
-        let workers = job.nodes.compute.len() as u64 * u64::from(job.options.load.threads);
-        let pages = Heap::for_run(&job.options).map_or(0, |heap| heap.store_pages(workers));
-        match (&args.file, args.reuse) {
-            (Some(_), true) => Self::Old,
-            (Some(_), false) => Self::New { pages },
-            (None, _) if args.memory || args.simulated => Self::Memory { pages },
-            (None, _) => Self::Temporary { pages },
+/// What the store lies in, and what that is called.
+fn medium(args: &YcsbArgs, job: &Job) -> Result<(Medium, String), YcsbError> {
+    let options = &job.options;
+    let workers = job.nodes.compute.len() as u64 * u64::from(options.load.threads);
+    let pages = Heap::for_run(options)?.store_pages(workers);
+    let (page_size, doubles) = (options.page_size, args.double_write);
+    let (medium, name) = match &args.file {
+        Some(path) => {
+            let medium = match args.reuse {
+                true => Medium::open(path, doubles)?,
+                false => Medium::create(path, page_size, pages, doubles)?,
+            };
+            (medium, path.display().to_string())
         }
-    }
-
-    fn make(&self, args: &YcsbArgs, job: &Job) -> Result<Medium, YcsbError> {
-        let page_size = job.options.page_size;
-        let path = args.file.as_deref().unwrap_or(std::path::Path::new(""));
-        let doubles = args.double_write;
-        match *self {
-            Self::Memory { pages } => Ok(Medium::memory(page_size, pages)),
-            Self::Temporary { pages } => {
-                Medium::temporary(&std::env::temp_dir(), page_size, pages, doubles)
-            }
-            Self::New { pages } => Medium::create(path, page_size, pages, doubles),
-            Self::Old => Medium::open(path, doubles),
+        None if args.memory || args.simulated => {
+            (Medium::memory(page_size, pages), "memory".to_owned())
         }
-    }
-
-    /// A store that was being made came to nothing: what is there is of no use.
-    fn clear_away(&self, args: &YcsbArgs) {
-        if let (Self::New { .. }, Some(path)) = (self, &args.file) {
-            // If it stays, it will be found to be unfinished.
-            let _stays = std::fs::remove_file(path);
+        None => {
+            let folder = std::env::temp_dir();
+            let medium = Medium::temporary(&folder, page_size, pages, doubles)?;
+            (medium, "temporary file".to_owned())
         }
-    }
-
-    fn name(&self, args: &YcsbArgs) -> String {
-        let name = match (self, &args.file) {
-            (Self::Memory { .. }, _) => "memory".to_owned(),
-            (_, Some(path)) => path.display().to_string(),
-            _ => "temporary file".to_owned(),
-        };
-        match args.double_write {
-            true => name + ", double writes",
-            false => name,
-        }
-    }
+    };
+    let doubled = if doubles { ", double writes" } else { "" };
+    Ok((medium, name + doubled))
 }
