@@ -304,12 +304,12 @@ requests! {
         /// Its ends of clients' queue pairs.
         pairs: Vec<Qpn>,
     } -> Result<(), IndexLoadError> = |controller, site| {
-        let book = controller.index_mut();
+        let registry = controller.index_mut();
         let mut pairs = pairs.iter();
         pairs
-            .try_for_each(|&qpn| book.set_query(site, (ip, qpn), None))
-            .and_then(|()| book.set_udp_server(site, ip, None))
-            .and_then(|()| book.set_server(site, number, None))
+            .try_for_each(|&qpn| registry.set_query(site, (ip, qpn), None))
+            .and_then(|()| registry.set_udp_server(site, ip, None))
+            .and_then(|()| registry.set_server(site, number, None))
     };
 
     /// Queries on a client's queue pair are led, or dropped from now on.
@@ -390,9 +390,9 @@ fn set_server(
         address,
         node_shift,
     };
-    let book = controller.index_mut();
-    book.set_server(site, number, Some(entry))?;
-    book.set_udp_server(site, place.ip, Some(number))?;
+    let registry = controller.index_mut();
+    registry.set_server(site, number, Some(entry))?;
+    registry.set_udp_server(site, place.ip, Some(number))?;
     Ok(Some(place.ip))
 }
 

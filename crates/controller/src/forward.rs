@@ -4,9 +4,9 @@
 //! for all. Only a node's own edge switch guards its port: what comes by a cable has passed a
 //! guard.
 //!
-//! The controller keeps a book of what it has entered, so that a node that leaves, or comes back
-//! with another address or at another port, leaves nothing behind. No two nodes, and no node and
-//! the switch, may have an address in common: the first to be entered keeps it.
+//! The controller keeps a registry of what it has entered, so that a node that leaves, or comes
+//! back with another address or at another port, leaves nothing behind. No two nodes, and no node
+//! and the switch, may have an address in common: the first to be entered keeps it.
 
 use crate::{Controller, NodeAddress, Site, SwitchAddress, Topology};
 use rackweave_base::{MacAddr, NodeId, PortId};
@@ -20,7 +20,7 @@ use std::sync::MutexGuard;
 
 /// What has been entered.
 #[derive(Default)]
-pub(crate) struct HostBook {
+pub(crate) struct HostRegistry {
     guard: bool,
     entered: BTreeMap<NodeId, Entered>,
 }
@@ -51,7 +51,7 @@ impl Controller {
         self.hosts().guard = on;
     }
 
-    fn hosts(&self) -> MutexGuard<'_, HostBook> {
+    fn hosts(&self) -> MutexGuard<'_, HostRegistry> {
         self.hosts.lock().expect("no holder panics")
     }
 
@@ -84,10 +84,10 @@ impl Controller {
     ) -> Result<(), TableError> {
         let topology = site.topology();
         let hosts: Vec<_> = {
-            let book = self.hosts();
-            let entered = book.entered.iter();
+            let registry = self.hosts();
+            let entered = registry.entered.iter();
             entered
-                .filter_map(|(&node, entered)| book.host(&topology, at, node, entered))
+                .filter_map(|(&node, entered)| registry.host(&topology, at, node, entered))
                 .collect()
         };
         let mut result = Ok(());
@@ -130,20 +130,20 @@ impl Controller {
     ) -> Result<(), TableError> {
         let topology = site.topology();
         // No node is asked meanwhile, only switches.
-        let mut book = self.hosts();
+        let mut registry = self.hosts();
         let gone: Vec<_> = old
             .iter()
-            .filter_map(|node| Some((*node, book.entered.remove(node)?)))
+            .filter_map(|node| Some((*node, registry.entered.remove(node)?)))
             .collect();
         let mut errors = vec![None; new.len()];
         for ((node, address), error) in new.iter().zip(&mut errors) {
-            match book.check_free(address, self.switch) {
+            match registry.check_free(address, self.switch) {
                 Ok(()) => {
                     let entered = Entered {
                         address: *address,
                         switch: topology.place(*node).map_or(0, |place| place.switch),
                     };
-                    book.entered.insert(*node, entered);
+                    registry.entered.insert(*node, entered);
                 }
                 Err(taken) => *error = Some(taken),
             }
@@ -155,8 +155,9 @@ impl Controller {
                     withdraw(pipeline, at, entered);
                 }
                 for ((node, _), error) in new.iter().zip(&mut errors) {
-                    let entered = book.entered.get(node).filter(|_| error.is_none());
-                    let host = entered.and_then(|entered| book.host(&topology, at, *node, entered));
+                    let entered = registry.entered.get(node).filter(|_| error.is_none());
+                    let host =
+                        entered.and_then(|entered| registry.host(&topology, at, *node, entered));
                     *error = error.or_else(|| enter(pipeline, &host?).err());
                 }
             });
@@ -165,8 +166,8 @@ impl Controller {
         for ((node, _), error) in new.iter().zip(errors) {
             let Some(error) = error else { continue };
             result = result.and(Err(error));
-            // One whose address is taken is not in the book; one that found no room somewhere is.
-            let Some(entered) = book.entered.remove(node) else {
+            // One whose address is taken is not in the registry; one that a table was full for is.
+            let Some(entered) = registry.entered.remove(node) else {
                 continue;
             };
             for at in 0..site.switches() {
@@ -211,7 +212,7 @@ impl Controller {
     }
 }
 
-impl HostBook {
+impl HostRegistry {
     fn check_free(&self, address: &NodeAddress, switch: SwitchAddress) -> Result<(), TableError> {
         let others = self
             .entered

@@ -104,7 +104,7 @@ pub(crate) struct Wanted {
 pub(crate) const PASSIVE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Which lanes are free, and what nodes have for theirs.
-pub(crate) struct LaneBook {
+pub(crate) struct LaneRegistry {
     numbers: Mutex<LaneNumbers>,
     homes: Mutex<Vec<Arc<HomePlace>>>,
 }
@@ -118,7 +118,7 @@ struct LaneNumbers {
 /// who waits wants something of the same node.
 type HomePlace = Mutex<Option<(PdId, CqId)>>;
 
-impl LaneBook {
+impl LaneRegistry {
     pub fn new(lanes: u16) -> Self {
         Self {
             numbers: Mutex::new(LaneNumbers {

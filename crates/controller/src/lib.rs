@@ -21,11 +21,11 @@ pub mod sequencer;
 mod site;
 pub mod topology;
 
-use flows::FlowBook;
-use forward::HostBook;
-use lanes::LaneBook;
+use flows::FlowRegistry;
+use forward::HostRegistry;
+use lanes::LaneRegistry;
 use rackweave_base::KeyRng;
-use sequencer::SequencerBook;
+use sequencer::SequencerRegistry;
 use std::sync::{Mutex, MutexGuard};
 
 pub use flows::{
@@ -51,12 +51,12 @@ pub use topology::Topology;
 pub struct Controller {
     switch: SwitchAddress,
     keys: Mutex<KeyRng>,
-    hosts: Mutex<HostBook>,
-    lanes: LaneBook,
-    flows: FlowBook,
-    pages: Option<pages::PageBook>,
-    sequencers: SequencerBook,
-    index: index::IndexBook,
+    hosts: Mutex<HostRegistry>,
+    lanes: LaneRegistry,
+    flows: FlowRegistry,
+    pages: Option<pages::PageRegistry>,
+    sequencers: SequencerRegistry,
+    index: index::IndexRegistry,
 }
 
 impl Controller {
@@ -73,11 +73,11 @@ impl Controller {
             switch,
             keys: Mutex::new(keys),
             hosts: Mutex::default(),
-            lanes: LaneBook::new(lanes),
-            flows: FlowBook::new(threads, producers),
+            lanes: LaneRegistry::new(lanes),
+            flows: FlowRegistry::new(threads, producers),
             pages: None,
-            sequencers: SequencerBook::default(),
-            index: index::IndexBook::default(),
+            sequencers: SequencerRegistry::default(),
+            index: index::IndexRegistry::default(),
         }
     }
 

@@ -1,12 +1,12 @@
 //! The sequencers' control plane: mirrors `rackweave_programs::sequencer`.
 //!
 //! No number is handed out twice, even if the switch forgets everything: the switch hands out
-//! numbers only below a limit, and the controller has each limit in its book before the switch has
-//! it. When the switch says that few numbers are left, a block more is entered, first in the book.
-//! After a restart of the switch a sequencer goes on at the limit of before. What was left below it
-//! nobody will ever have: a gap of at most a block and a half.
+//! numbers only below a limit, and the controller records each limit before the switch has it. When
+//! the switch says that few numbers are left, one more block is entered, in the registry first.
+//! After a restart of the switch a sequencer goes on at the previous limit. What was left below it
+//! is never handed out: a gap of at most a block and a half.
 //!
-//! The book lives as long as the controller. Whoever wants numbers to go on after that keeps
+//! The registry lives as long as the controller. Whoever wants numbers to go on after that keeps
 //! [`Controller::sequencer_reserved`] somewhere safe and gives it to the next sequencer as
 //! [`SequencerSpec::first`].
 //!
@@ -106,7 +106,7 @@ struct Made {
 
 /// What the controller knows of the sequencers.
 #[derive(Debug, Default)]
-pub(crate) struct SequencerBook {
+pub(crate) struct SequencerRegistry {
     /// By place in the switch.
     made: Vec<Option<Made>>,
     /// By channel.
@@ -114,7 +114,7 @@ pub(crate) struct SequencerBook {
     ids: u32,
 }
 
-impl SequencerBook {
+impl SequencerRegistry {
     fn place(&self, id: SequencerId) -> Option<(u16, Made)> {
         let made = (0u16..).zip(&self.made);
         made.filter_map(|(index, made)| Some((index, (*made)?)))
@@ -179,11 +179,11 @@ impl Controller {
     ) -> Result<SequencerId, SequencerSetUpError> {
         spec.check()?;
         let has = with_sequencers(site, |it| usize::from(it.config().sequencers));
-        let book = &mut self.sequencers;
+        let registry = &mut self.sequencers;
         let setting = ("sequencers", "switch.sequencers");
-        let index = free(&mut book.made, has, setting)?;
-        book.ids += 1;
-        let id = SequencerId(book.ids);
+        let index = free(&mut registry.made, has, setting)?;
+        registry.ids += 1;
+        let id = SequencerId(registry.ids);
         let made = Made {
             id,
             entry: SequencerEntry {

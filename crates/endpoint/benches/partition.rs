@@ -1,7 +1,7 @@
 //! Bytes per second of the partitioner, through the caches and past them, against copying items
 //! that are ready.
 //!
-//! Whenever a ring is full, a played switch copies its items to a ring of a consumer, as the NIC of
+//! Whenever a ring is full, a fake switch copies its items to a ring of a consumer, as the NIC of
 //! one does in an embedded rack. Compare within one run and one group.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};

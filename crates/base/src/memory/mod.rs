@@ -111,7 +111,7 @@ pub struct Memory(Arc<Arena>);
 
 struct Arena {
     slots: Box<[Slot]>,
-    books: Mutex<Books>,
+    allocations: Mutex<Allocations>,
     /// The name by which other processes know this arena.
     origin: AtomicU16,
     /// Where the blocks are, if others may map them; else they come from the heap.
@@ -121,7 +121,7 @@ struct Arena {
     imports: foreign::Imports,
 }
 
-struct Books {
+struct Allocations {
     limit: usize,
     used: usize,
     slots_used: usize,
@@ -228,7 +228,7 @@ impl Memory {
         if len == 0 {
             return Err(MemoryError::Empty);
         }
-        let mut books = self.books();
+        let mut allocations = self.allocations();
         let capacity = len
             .checked_next_multiple_of(BLOCK_ALIGNMENT)
             .unwrap_or(usize::MAX);
@@ -239,10 +239,10 @@ impl Memory {
                 .load(Ordering::Relaxed);
             have >= capacity && have - capacity <= capacity / 4
         };
-        let reused = books.free.iter().rposition(fits);
+        let reused = allocations.free.iter().rposition(fits);
         let index = match reused {
-            Some(at) => books.free.swap_remove(at),
-            None => self.0.obtain(&mut books, len, capacity)?,
+            Some(at) => allocations.free.swap_remove(at),
+            None => self.0.obtain(&mut allocations, len, capacity)?,
         };
         let slot = &self.0.slots[index as usize];
         let pointer = slot.pointer.load(Ordering::Acquire);
@@ -258,28 +258,31 @@ impl Memory {
     /// Takes back a block, whose owners are all gone.
     fn release(&self, slot: u32) {
         self.0.next_generation(slot);
-        self.books().free.push(slot);
+        self.allocations().free.push(slot);
     }
 
     /// Bytes obtained from the system so far, those of released blocks included.
     pub fn bytes_held(&self) -> usize {
-        self.books().used
+        self.allocations().used
     }
 
     /// Bytes of blocks that somebody has.
     pub fn bytes_in_use(&self) -> usize {
-        let books = self.books();
+        let allocations = self.allocations();
         let capacity = |&slot: &u32| self.0.slots[slot as usize].capacity.load(Ordering::Relaxed);
-        books.used - books.free.iter().map(capacity).sum::<usize>()
+        allocations.used - allocations.free.iter().map(capacity).sum::<usize>()
     }
 
     /// The most bytes that this arena gives out.
     pub fn limit(&self) -> usize {
-        self.books().limit
+        self.allocations().limit
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.0.books.lock().expect("no holder of this lock panics")
+    fn allocations(&self) -> MutexGuard<'_, Allocations> {
+        self.0
+            .allocations
+            .lock()
+            .expect("no holder of this lock panics")
     }
 
     /// The referenced bytes, if they are in a living block of this arena.
@@ -407,7 +410,7 @@ impl Arena {
         };
         Self {
             slots: (0..BLOCKS_MAX).map(slot).collect(),
-            books: Mutex::new(Books {
+            allocations: Mutex::new(Allocations {
                 limit,
                 used: 0,
                 slots_used: 0,
@@ -424,8 +427,13 @@ impl Arena {
     }
 
     /// A fresh slot with `capacity` zero bytes, for a block of `len`.
-    fn obtain(&self, books: &mut Books, len: usize, capacity: usize) -> Result<u32, MemoryError> {
-        let (limit, left) = (books.limit, books.limit - books.used);
+    fn obtain(
+        &self,
+        allocations: &mut Allocations,
+        len: usize,
+        capacity: usize,
+    ) -> Result<u32, MemoryError> {
+        let (limit, left) = (allocations.limit, allocations.limit - allocations.used);
         let limit_reached = |left| MemoryError::LimitReached {
             asked: len,
             left,
@@ -434,17 +442,17 @@ impl Arena {
         if capacity > left {
             return Err(limit_reached(left));
         }
-        if books.slots_used == BLOCKS_MAX {
+        if allocations.slots_used == BLOCKS_MAX {
             return Err(MemoryError::TooManyBlocks);
         }
-        let index = books.slots_used as u32;
-        let pointer = self.bytes(books, index, capacity);
+        let index = allocations.slots_used as u32;
+        let pointer = self.bytes(allocations, index, capacity);
         if pointer.is_null() {
             return Err(limit_reached(0));
         }
         advise(pointer, capacity);
-        books.slots_used += 1;
-        books.used += capacity;
+        allocations.slots_used += 1;
+        allocations.used += capacity;
         let slot = &self.slots[index as usize];
         slot.pointer.store(pointer, Ordering::Release);
         slot.capacity.store(capacity, Ordering::Release);
@@ -452,16 +460,18 @@ impl Arena {
     }
 
     /// Zero bytes from the segment or the heap; null if the heap has none.
-    fn bytes(&self, books: &mut Books, index: u32, capacity: usize) -> *mut u8 {
+    fn bytes(&self, allocations: &mut Allocations, index: u32, capacity: usize) -> *mut u8 {
         #[cfg(target_os = "linux")]
         if let Some(segment) = &self.segment {
-            let offset = books.segment_end.next_multiple_of(alignment(capacity));
-            books.segment_end = offset + capacity;
+            let offset = allocations
+                .segment_end
+                .next_multiple_of(alignment(capacity));
+            allocations.segment_end = offset + capacity;
             segment.place(index, offset, capacity);
             return segment.block(offset);
         }
         #[cfg(not(target_os = "linux"))]
-        let _ = (books, index);
+        let _ = (allocations, index);
         // SAFETY: the layout has a size above zero.
         unsafe { alloc_zeroed(layout(capacity)) }
     }

@@ -9,13 +9,13 @@
 //! in their rings (`look`).
 //!
 //! Many threads may act on flows at once. Each flow has a lock, which is held while its members are
-//! asked; no lock is held then that is wanted for another flow (`book`).
+//! asked; no lock is held then that is wanted for another flow (`registry`).
 
-mod book;
 mod flow;
 mod look;
 mod members;
 mod recover;
+mod registry;
 mod rings;
 mod set_up;
 mod spec;
@@ -31,10 +31,10 @@ use rackweave_switch::transfer::FailReason;
 use rackweave_wire::fabric::ring::{ByteOrder, SwitchState};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use book::FlowBook;
 use flow::Flow;
 pub use look::{FlowLook, RingCounters};
 pub use members::Loss;
+pub(crate) use registry::FlowRegistry;
 pub use rings::{Bell, FlowRings, Ring};
 use set_up::forget_ring;
 pub use spec::{FlowShape, FlowSpec, LossPolicy, WEIGHT_MAX};

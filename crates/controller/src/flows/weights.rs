@@ -4,8 +4,8 @@
 //! domain. The switch keeps the flows of a domain in proportion; flows of different domains do not
 //! meet on any link.
 
-use super::book::Entry;
 use super::flow::Flow;
+use super::registry::Entry;
 use super::spec::check_weight;
 use super::{FlowError, FlowId};
 use crate::{Controller, Site};
@@ -68,8 +68,8 @@ impl Controller {
     /// Enters what every thread of every flow is due.
     pub(super) fn share_out(&self, site: &mut dyn Site) {
         // Held until all is entered: whoever shares out later knows more.
-        let book = self.flows.lock();
-        let weighted = book.entries.iter();
+        let registry = self.flows.lock();
+        let weighted = registry.entries.iter();
         let weighted = weighted.filter_map(|entry| Some((entry, entry.share.as_ref()?)));
         let mut domains: Vec<(BTreeSet<NodeId>, Vec<Weighted<'_>>)> = Vec::new();
         for (entry, share) in weighted {
@@ -89,7 +89,7 @@ impl Controller {
         for (_, flows) in &domains {
             shares.extend(shares_of(flows));
         }
-        let all = book.entries.iter().flat_map(|entry| &entry.threads);
+        let all = registry.entries.iter().flat_map(|entry| &entry.threads);
         let all: Vec<ThreadId> = all.copied().collect();
         site.switch(&mut |now, switch| {
             let mut changed = Vec::new();

@@ -1,8 +1,8 @@
 //! What is entered into every switch beside plans: servers, queue pairs, the cables.
 
 use super::NOBODY;
-use super::book::IndexBook;
 use super::load::IndexLoadError;
+use super::registry::IndexRegistry;
 use crate::Site;
 use rackweave_base::Qpn;
 use rackweave_programs::index::Index;
@@ -11,7 +11,7 @@ use rackweave_switch::table::TableError;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-impl IndexBook {
+impl IndexRegistry {
     /// Enters a server on all switches, or takes it out.
     ///
     /// # Errors

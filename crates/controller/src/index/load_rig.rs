@@ -256,20 +256,20 @@ pub(super) fn rkey(server: u16) -> Rkey {
 }
 
 /// Enters servers, queue pairs and the cable.
-pub(super) fn enter(rack: &mut Rack, book: &mut IndexBook) {
+pub(super) fn enter(rack: &mut Rack, registry: &mut IndexRegistry) {
     for server in 0..SERVERS {
         let entry = ServerEntry {
             ip: ip(server_host(server)),
             address: base(server),
             node_shift: SHIFT,
         };
-        book.set_server(rack, server, Some(entry)).unwrap();
+        registry.set_server(rack, server, Some(entry)).unwrap();
         let pair = (ip(server_host(server)), qpn(server));
         let entry = QueryEntry {
             server,
             rkey: rkey(server),
         };
-        book.set_query(rack, pair, Some(entry)).unwrap();
+        registry.set_query(rack, pair, Some(entry)).unwrap();
     }
     for at in 0..rack.switches.len() {
         rack.trust(at);

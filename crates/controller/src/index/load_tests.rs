@@ -55,22 +55,22 @@ fn keys(plans: &[&IndexPlan], rng: &mut Rng) -> Vec<(u16, u64)> {
         .collect()
 }
 
-fn load_all(rack: &mut Rack, book: &mut IndexBook, plan: &Arc<IndexPlan>) {
-    book.begin_load(rack, plan.clone()).unwrap();
-    while book.load_step(rack, 5).unwrap() != LoadStep::Done {
+fn load_all(rack: &mut Rack, registry: &mut IndexRegistry, plan: &Arc<IndexPlan>) {
+    registry.begin_load(rack, plan.clone()).unwrap();
+    while registry.load_step(rack, 5).unwrap() != LoadStep::Done {
         rack.now += Duration::from_millis(10);
     }
-    book.activate(rack).unwrap();
+    registry.activate(rack).unwrap();
 }
 
 #[test]
 fn queries_are_led_as_planned() {
     for (seed, configs) in racks().into_iter().cycle().take(6).enumerate() {
-        let (mut rack, mut book) = (Rack::new(&configs), IndexBook::default());
-        enter(&mut rack, &mut book);
+        let (mut rack, mut registry) = (Rack::new(&configs), IndexRegistry::default());
+        enter(&mut rack, &mut registry);
         let (trees, plan) = trees(seed as u64);
         assert_eq!(rack.ask(0, 5), Some(ROOT), "nothing is loaded yet");
-        load_all(&mut rack, &mut book, &plan);
+        load_all(&mut rack, &mut registry, &plan);
         let mut rng = Rng::new(seed as u64);
         let mut depths = 0;
         for (server, key) in keys(&[&plan], &mut rng) {
@@ -94,19 +94,19 @@ fn queries_are_led_as_planned() {
 #[test]
 fn no_query_sees_parts_of_two_plans() {
     for (seed, configs) in racks().into_iter().cycle().take(6).enumerate() {
-        let (mut rack, mut book) = (Rack::new(&configs), IndexBook::default());
-        enter(&mut rack, &mut book);
+        let (mut rack, mut registry) = (Rack::new(&configs), IndexRegistry::default());
+        enter(&mut rack, &mut registry);
         let mut rng = Rng::new(100 + seed as u64);
         let grace = Duration::from_micros(50);
-        book.set_grace(grace);
+        registry.set_grace(grace);
         let (_, mut old) = trees(seed as u64);
-        load_all(&mut rack, &mut book, &old);
+        load_all(&mut rack, &mut registry, &old);
         // Queries that are between the switches, with the plan that they began with.
         let mut under_way = Vec::new();
         for round in 0..4 {
             let (_, new) = trees(1000 + 10 * seed as u64 + round);
-            book.begin_load(&mut rack, new.clone()).unwrap();
-            assert_eq!(book.activate(&mut rack), Err(IndexLoadError::NotLoaded));
+            registry.begin_load(&mut rack, new.clone()).unwrap();
+            assert_eq!(registry.activate(&mut rack), Err(IndexLoadError::NotLoaded));
             let mut steps = 0;
             loop {
                 for (server, key) in keys(&[&old, &new], &mut rng) {
@@ -120,7 +120,7 @@ fn no_query_sees_parts_of_two_plans() {
                         assert_eq!(rack.ask(server, key), Some(led), "{context}");
                     }
                 }
-                let step = book.load_step(&mut rack, 7).unwrap();
+                let step = registry.load_step(&mut rack, 7).unwrap();
                 steps += 1;
                 rack.now += Duration::from_micros(10);
                 // Queries are under way for less than the grace time.
@@ -137,7 +137,7 @@ fn no_query_sees_parts_of_two_plans() {
                 }
             }
             assert!(steps > 3, "piece by piece");
-            book.activate(&mut rack).unwrap();
+            registry.activate(&mut rack).unwrap();
             old = new;
         }
     }
@@ -145,49 +145,52 @@ fn no_query_sees_parts_of_two_plans() {
 
 #[test]
 fn a_bank_is_filled_again_only_after_the_grace_time() {
-    let (mut rack, mut book) = (Rack::new(&[ALL]), IndexBook::default());
-    enter(&mut rack, &mut book);
-    book.set_grace(Duration::from_millis(2));
+    let (mut rack, mut registry) = (Rack::new(&[ALL]), IndexRegistry::default());
+    enter(&mut rack, &mut registry);
+    registry.set_grace(Duration::from_millis(2));
     let (_, plan) = trees(1);
-    load_all(&mut rack, &mut book, &plan);
+    load_all(&mut rack, &mut registry, &plan);
     assert_eq!(
-        (book.active_bank(), book.free_from()),
+        (registry.active_bank(), registry.free_from()),
         (Some(0), Instant::ZERO)
     );
-    load_all(&mut rack, &mut book, &plan);
+    load_all(&mut rack, &mut registry, &plan);
     let until = rack.now + Duration::from_millis(2);
-    assert_eq!((book.active_bank(), book.free_from()), (Some(1), until));
-    book.begin_load(&mut rack, plan.clone()).unwrap();
-    let step = book.load_step(&mut rack, 1000).unwrap();
+    assert_eq!(
+        (registry.active_bank(), registry.free_from()),
+        (Some(1), until)
+    );
+    registry.begin_load(&mut rack, plan.clone()).unwrap();
+    let step = registry.load_step(&mut rack, 1000).unwrap();
     assert_eq!(step, LoadStep::Wait { until });
     rack.now = until;
-    assert_eq!(book.load_step(&mut rack, 1000), Ok(LoadStep::Done));
-    book.activate(&mut rack).unwrap();
-    assert_eq!(book.active_bank(), Some(0));
-    book.deactivate(&mut rack).unwrap();
+    assert_eq!(registry.load_step(&mut rack, 1000), Ok(LoadStep::Done));
+    registry.activate(&mut rack).unwrap();
+    assert_eq!(registry.active_bank(), Some(0));
+    registry.deactivate(&mut rack).unwrap();
     assert_eq!(rack.ask(0, 5), Some(ROOT));
-    assert_eq!(book.free_from(), until + Duration::from_millis(2));
-    assert!(book.active().is_none() && book.targets().is_empty());
+    assert_eq!(registry.free_from(), until + Duration::from_millis(2));
+    assert!(registry.active().is_none() && registry.targets().is_empty());
 }
 
 #[test]
 fn a_switch_that_restarts_is_given_everything_again() {
     for (seed, configs) in racks().into_iter().cycle().take(4).enumerate() {
-        let (mut rack, mut book) = (Rack::new(&configs), IndexBook::default());
-        enter(&mut rack, &mut book);
+        let (mut rack, mut registry) = (Rack::new(&configs), IndexRegistry::default());
+        enter(&mut rack, &mut registry);
         let (trees_of, plan) = trees(seed as u64);
-        load_all(&mut rack, &mut book, &plan);
+        load_all(&mut rack, &mut registry, &plan);
         let mut rng = Rng::new(seed as u64);
         for at in 0..configs.len() {
             let (_, next) = trees(50 + seed as u64);
-            book.begin_load(&mut rack, next).unwrap();
+            registry.begin_load(&mut rack, next).unwrap();
             rack.now += Duration::from_secs(1);
-            book.load_step(&mut rack, 6).unwrap();
+            registry.load_step(&mut rack, 6).unwrap();
             rack.restart(at);
             assert_eq!(rack.ask(0, 5), None, "queue pairs are not known");
-            book.switch_restarted(&mut rack, at).unwrap();
-            assert!(book.is_behind());
-            while book.is_behind() {
+            registry.switch_restarted(&mut rack, at).unwrap();
+            assert!(registry.is_behind());
+            while registry.is_behind() {
                 for (server, key) in keys(&[&plan], &mut rng) {
                     let led = rack.ask(server, key).unwrap();
                     if at == 0 {
@@ -200,16 +203,16 @@ fn a_switch_that_restarts_is_given_everything_again() {
                         "less deep, never wrong"
                     );
                 }
-                book.load_step(&mut rack, 3).unwrap();
+                registry.load_step(&mut rack, 3).unwrap();
             }
             for (server, key) in keys(&[&plan], &mut rng) {
                 assert_eq!(rack.ask(server, key), Some(plan.lookup(key).node));
             }
         }
         // What was being loaded is loaded there, too.
-        while book.load_step(&mut rack, 6).unwrap() != LoadStep::Done {}
-        book.activate(&mut rack).unwrap();
-        let next = book.active().unwrap().clone();
+        while registry.load_step(&mut rack, 6).unwrap() != LoadStep::Done {}
+        registry.activate(&mut rack).unwrap();
+        let next = registry.active().unwrap().clone();
         for (server, key) in keys(&[&next], &mut rng) {
             assert_eq!(rack.ask(server, key), Some(next.lookup(key).node));
         }
@@ -219,18 +222,18 @@ fn a_switch_that_restarts_is_given_everything_again() {
 #[test]
 fn hits_say_what_was_asked_for() {
     for configs in racks() {
-        let (mut rack, mut book) = (Rack::new(&configs), IndexBook::default());
-        enter(&mut rack, &mut book);
-        assert!(book.take_hits(&mut rack).is_empty());
+        let (mut rack, mut registry) = (Rack::new(&configs), IndexRegistry::default());
+        enter(&mut rack, &mut registry);
+        assert!(registry.take_hits(&mut rack).is_empty());
         let (_, plan) = trees(3);
-        load_all(&mut rack, &mut book, &plan);
-        assert!(book.take_hits(&mut rack).is_empty());
+        load_all(&mut rack, &mut registry, &plan);
+        assert!(registry.take_hits(&mut rack).is_empty());
         let mut rng = Rng::new(8);
         let asked = keys(&[&plan], &mut rng);
         for &(server, key) in &asked {
             rack.ask(server, key);
         }
-        let hits = book.take_hits(&mut rack);
+        let hits = registry.take_hits(&mut rack);
         assert_eq!(hits.total(), asked.len() as f64);
         for lead in plan.leads.iter() {
             let within = |(_, key): &&(u16, u64)| (lead.low..=lead.last).contains(key);
@@ -241,7 +244,7 @@ fn hits_say_what_was_asked_for() {
                 "{lead:?}: {found}, not {expect}"
             );
         }
-        assert!(book.take_hits(&mut rack).is_empty(), "taken once");
+        assert!(registry.take_hits(&mut rack).is_empty(), "taken once");
         let queries: u64 = (0..configs.len()).map(|at| rack.counters(at).queries).sum();
         assert_eq!(queries, asked.len() as u64);
     }
@@ -251,13 +254,13 @@ fn hits_say_what_was_asked_for() {
 fn what_does_not_fit_is_refused_and_changes_nothing() {
     let (_, plan) = trees(2);
     let refusal = |configs: &[IndexConfig]| {
-        let (mut rack, mut book) = (Rack::new(configs), IndexBook::default());
+        let (mut rack, mut registry) = (Rack::new(configs), IndexRegistry::default());
         if configs.iter().any(|config| config.servers > 0) {
-            enter(&mut rack, &mut book);
+            enter(&mut rack, &mut registry);
         }
-        let error = book.begin_load(&mut rack, plan.clone()).unwrap_err();
+        let error = registry.begin_load(&mut rack, plan.clone()).unwrap_err();
         assert_eq!(
-            book.load_step(&mut rack, 9),
+            registry.load_step(&mut rack, 9),
             Ok(LoadStep::Done),
             "nothing begun"
         );
@@ -285,10 +288,10 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         "{said}"
     );
     // Servers and queue pairs.
-    let (mut rack, mut book) = (Rack::new(&[ALL]), IndexBook::default());
+    let (mut rack, mut registry) = (Rack::new(&[ALL]), IndexRegistry::default());
     let unknown = IndexLoadError::UnknownServer { server: 0 };
     assert_eq!(
-        book.begin_load(&mut rack, plan.clone()),
+        registry.begin_load(&mut rack, plan.clone()),
         Err(unknown.clone())
     );
     let entry = QueryEntry {
@@ -296,14 +299,22 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         rkey: Rkey(1),
     };
     let pair = (ip(1), Qpn(1));
-    assert_eq!(book.set_query(&mut rack, pair, Some(entry)), Err(unknown));
-    enter(&mut rack, &mut book);
+    assert_eq!(
+        registry.set_query(&mut rack, pair, Some(entry)),
+        Err(unknown)
+    );
+    enter(&mut rack, &mut registry);
     for number in 3..8 {
-        book.set_query(&mut rack, (ip(1), Qpn(number)), Some(entry))
+        registry
+            .set_query(&mut rack, (ip(1), Qpn(number)), Some(entry))
             .unwrap();
     }
-    let full = book.set_query(&mut rack, pair, Some(entry)).unwrap_err();
+    let full = registry
+        .set_query(&mut rack, pair, Some(entry))
+        .unwrap_err();
     assert!(full.to_string().contains("full"), "{full}");
-    book.set_query(&mut rack, (ip(1), Qpn(7)), None).unwrap();
-    book.set_query(&mut rack, pair, Some(entry)).unwrap();
+    registry
+        .set_query(&mut rack, (ip(1), Qpn(7)), None)
+        .unwrap();
+    registry.set_query(&mut rack, pair, Some(entry)).unwrap();
 }

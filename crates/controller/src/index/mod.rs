@@ -3,14 +3,13 @@
 //!
 //! From the upper parts of the servers' trees ([`TreeOutline`]) and what is known of queries
 //! ([`KeyWeights`]) comes a [`plan()`]: the fat root and the layers below it. Its range tables are
-//! [`range_tables`]. The [`IndexBook`], which the controller has, loads plans into the switches
+//! [`range_tables`]. The [`IndexRegistry`], which the controller has, loads plans into the switches
 //! while queries pass. The [`Adapter`] says when another plan is worth it.
 //!
 //! Making plans is pure: the same outlines and weights give the same plan. It knows no tree and no
 //! server; whoever does makes the outlines, and pins what a plan leads to before it is loaded.
 
 mod adapt;
-mod book;
 mod enter;
 mod fat_root;
 mod leads;
@@ -20,18 +19,19 @@ mod plan;
 #[cfg(test)]
 mod plan_tests;
 mod ranges;
+mod registry;
 #[cfg(test)]
 mod test_trees;
 mod trees_now;
 mod weights;
 
 pub use adapt::{Adapter, AdapterConfig, Verdict};
-pub use book::{IndexBook, LoadStep};
 pub use leads::{Forecast, Led};
 pub use load::IndexLoadError;
 pub use outline::{Inner, TreeOutline};
 pub use plan::{IndexPlan, LAYERS_MAX, PlanError, PlanLimits, PlanSummary, Target, plan};
 pub use ranges::range_tables;
+pub use registry::{IndexRegistry, LoadStep};
 pub use weights::KeyWeights;
 
 /// The server of keys that nobody has: no queue pair leads there, so queries for them get the root

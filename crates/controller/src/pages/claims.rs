@@ -49,20 +49,25 @@ pub(super) struct Survey {
 impl Controller {
     /// What all nodes say of their buffer frames.
     pub(super) fn survey(&self, site: &mut dyn Site, is_partial: bool) -> Survey {
-        let book = self.pages.as_ref().expect("as the caller knows");
-        let page_size = book.spec.page_size;
+        let registry = self.pages.as_ref().expect("as the caller knows");
+        let page_size = registry.spec.page_size;
         let mut survey = Survey {
             is_partial,
-            version: book.restarts * VERSIONS,
+            version: registry.restarts * VERSIONS,
             ..Survey::default()
         };
-        for node in book.nodes.iter().flatten() {
+        for node in registry.nodes.iter().flatten() {
             let pool = &node.pool;
             let at = control::survey_at(page_size, pool.frames);
-            site.store_word(pool.node, pool.region.rkey, at, book.restarts.to_le_bytes());
+            site.store_word(
+                pool.node,
+                pool.region.rkey,
+                at,
+                registry.restarts.to_le_bytes(),
+            );
         }
         fence(Ordering::SeqCst);
-        for node in book.nodes.iter().flatten() {
+        for node in registry.nodes.iter().flatten() {
             let (id, rkey, frames) = (node.pool.node, node.pool.region.rkey, node.pool.frames);
             for frame in 0..frames {
                 let mut load = |at| site.load_word(id, rkey, at).map(u64::from_le_bytes);
@@ -122,13 +127,13 @@ impl Controller {
                 site.store_word(node, rkey, doubt + control::DOUBT_VERSION_AT, [0; 8]);
             }
         }
-        let book = self.pages.as_ref().expect("as the caller knows");
+        let registry = self.pages.as_ref().expect("as the caller knows");
         // What was given up does not come back.
-        let floor = book.accepted.get(&page).copied().unwrap_or(0);
+        let floor = registry.accepted.get(&page).copied().unwrap_or(0);
         let claims = survey.claims.get(&page).map_or(&[][..], Vec::as_slice);
         let counts = |claim: &&Claim| claim.state.version() >= floor;
         let claims: Vec<Claim> = claims.iter().filter(counts).copied().collect();
-        let known = book.lost.iter().find(|lost| lost.page == page).copied();
+        let known = registry.lost.iter().find(|lost| lost.page == page).copied();
         let lost = |version: u64| EntryState {
             latch: LatchWord::open(survey.version.max(version)),
             holder: None,
@@ -214,9 +219,9 @@ impl Controller {
 
     /// What is at a page's home.
     fn home_of(&self, site: &mut dyn Site, page: PageId) -> Home {
-        let book = self.pages.as_ref().expect("as the caller knows");
-        let store = book.spec.stores[usize::from(page.store())];
-        let blocks = u64::from(book.spec.page_size / store.block_size);
+        let registry = self.pages.as_ref().expect("as the caller knows");
+        let store = registry.spec.stores[usize::from(page.store())];
+        let blocks = u64::from(registry.spec.page_size / store.block_size);
         let first = page.index() * blocks;
         let mut peek = |block: u64| {
             let mut bytes = vec![0; store.block_size as usize];
@@ -227,7 +232,7 @@ impl Controller {
         };
         let is_zero = |bytes: Vec<u8>| bytes.iter().all(|byte| *byte == 0);
         let is_blank = || (first..first + blocks).all(|block| peek(block).is_some_and(is_zero));
-        match header.home_version(page, book.epoch, is_blank) {
+        match header.home_version(page, registry.epoch, is_blank) {
             Some(version) => Home::Has(version),
             None => Home::Damaged,
         }
@@ -235,11 +240,11 @@ impl Controller {
 
     /// Tells a node that it has to find out whether it has the newest version.
     fn doubt(&self, site: &mut dyn Site, page: PageId, claim: Claim, version: u64) {
-        let book = self.pages.as_ref().expect("as the caller knows");
-        let page_size = book.spec.page_size;
-        let pool = book
+        let registry = self.pages.as_ref().expect("as the caller knows");
+        let page_size = registry.spec.page_size;
+        let pool = registry
             .index(claim.node)
-            .and_then(|index| book.nodes[index].as_ref())
+            .and_then(|index| registry.nodes[index].as_ref())
             .map(|node| node.pool);
         if let Some(pool) = pool {
             let state = claim.state;

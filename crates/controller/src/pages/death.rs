@@ -4,7 +4,7 @@
 //! do its latches open, so that nothing of it can reach a page that is another's. A node that is
 //! alive and taken for dead finds its channels fenced, and comes back empty.
 
-use super::book::NodeBook;
+use super::registry::NodeRegistry;
 use super::set_up::with_pages;
 use super::{PageSetUpError, fallback};
 use crate::lanes::Connected;
@@ -26,21 +26,25 @@ impl Controller {
         for store in self.page_stores_of(node) {
             self.page_target_died(site, store);
         }
-        if let Some(index) = self.pages.as_ref().and_then(|book| book.index(node)) {
+        if let Some(index) = self
+            .pages
+            .as_ref()
+            .and_then(|registry| registry.index(node))
+        {
             self.page_member_died(site, index);
         }
-        if self.pages.as_ref().and_then(|book| book.server) == Some(node) {
+        if self.pages.as_ref().and_then(|registry| registry.server) == Some(node) {
             self.server_died(site);
         }
     }
 
     fn page_member_died(&mut self, site: &mut dyn Site, index: usize) {
-        let book = self.pages.as_mut().expect("as the caller knows");
-        let node = book.spec.nodes[index].node;
-        let Some(dead) = book.nodes[index].take() else {
+        let registry = self.pages.as_mut().expect("as the caller knows");
+        let node = registry.spec.nodes[index].node;
+        let Some(dead) = registry.nodes[index].take() else {
             return;
         };
-        let slots = book.slots_of(index);
+        let slots = registry.slots_of(index);
         let lives = planted(Canary::PagesNotFenced) && site.node(node, &mut |_| {});
         if !lives {
             self.cut_off(site, &dead, slots);
@@ -51,7 +55,7 @@ impl Controller {
     }
 
     /// Ends everything of a dead node's, and what others wait for from it.
-    fn cut_off(&mut self, site: &mut dyn Site, dead: &NodeBook, slots: Range<u16>) {
+    fn cut_off(&mut self, site: &mut dyn Site, dead: &NodeRegistry, slots: Range<u16>) {
         fence(site, dead);
         self.stop_slots(site, &slots);
         let mut starving: BTreeSet<u16> = self
@@ -79,14 +83,14 @@ impl Controller {
     pub(super) fn forget_node(
         &mut self,
         site: &mut dyn Site,
-        dead: &NodeBook,
+        dead: &NodeRegistry,
         slots: Range<u16>,
     ) -> Vec<Task> {
         let node = dead.pool.node;
-        let book = self.pages.as_mut().expect("pages are set up");
+        let registry = self.pages.as_mut().expect("pages are set up");
         let mut lanes: Vec<Connected> = [dead.sources.as_slice(), &dead.requests].concat();
         for slot in slots.clone() {
-            if let Some(slot) = book.slots[usize::from(slot)].take() {
+            if let Some(slot) = registry.slots[usize::from(slot)].take() {
                 lanes.extend([slot.target, slot.word, slot.relay]);
             }
         }
@@ -129,9 +133,11 @@ impl Controller {
     /// Opens a dead node's latches in the server's memory. Its own queue pairs there are gone;
     /// those of the living go on meanwhile, so every word is changed from what it is then.
     pub(super) fn fallback_died(&mut self, site: &mut dyn Site, node: u16, death: &mut NodeDeath) {
-        let Some(book) = &self.pages else { return };
-        let Some(server) = book.server else { return };
-        let stores = book.fallback.iter().zip(&book.spec.stores);
+        let Some(registry) = &self.pages else { return };
+        let Some(server) = registry.server else {
+            return;
+        };
+        let stores = registry.fallback.iter().zip(&registry.spec.stores);
         for (store, (region, spec)) in (0u8..).zip(stores) {
             for index in 0..spec.pages {
                 let offset = index * fallback::ENTRY_LEN;
@@ -181,13 +187,16 @@ impl Controller {
         node: NodeId,
     ) -> Result<(), PageSetUpError> {
         self.server_returned(site, node)?;
-        let Some(book) = &self.pages else {
+        let Some(registry) = &self.pages else {
             return Ok(());
         };
-        let Some(index) = book.index(node).filter(|&at| book.nodes[at].is_none()) else {
+        let Some(index) = registry
+            .index(node)
+            .filter(|&at| registry.nodes[at].is_none())
+        else {
             return Ok(());
         };
-        let (slots, stores) = (book.slots_of(index), book.stores.len() as u8);
+        let (slots, stores) = (registry.slots_of(index), registry.stores.len() as u8);
         self.bring_node_up(site, index)?;
         for slot in slots {
             for store in 0..stores {
@@ -199,7 +208,7 @@ impl Controller {
 }
 
 /// Tells a node that may be alive that it is taken for dead.
-fn fence(site: &mut dyn Site, dead: &NodeBook) {
+fn fence(site: &mut dyn Site, dead: &NodeRegistry) {
     for channel in &dead.channels {
         let at = control::generation_at(channel.slots);
         let word = control::FENCED.to_le_bytes();

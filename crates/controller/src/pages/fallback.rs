@@ -1,6 +1,6 @@
 //! The directory in a memory server: entries of the pages that the switch does not index.
 
-use super::book::NodeBook;
+use super::registry::NodeRegistry;
 use super::set_up::make;
 use super::{PageFallback, PageSetUpError};
 use crate::connect::PairAttributes;
@@ -20,11 +20,16 @@ pub(super) const TAKEN: u64 = u64::MAX;
 impl Controller {
     /// The entries of all pages in the server's memory.
     pub(super) fn make_fallback(&mut self, site: &mut dyn Site) -> Result<(), PageSetUpError> {
-        let book = self.pages.as_ref().expect("pages are being set up");
-        let Some(server) = book.server else {
+        let registry = self.pages.as_ref().expect("pages are being set up");
+        let Some(server) = registry.server else {
             return Ok(());
         };
-        let sizes: Vec<u64> = book.spec.stores.iter().map(|store| store.pages).collect();
+        let sizes: Vec<u64> = registry
+            .spec
+            .stores
+            .iter()
+            .map(|store| store.pages)
+            .collect();
         let (pd, _) = self.home(site, server)?;
         for pages in sizes {
             let region = make(site, server, pd, pages * ENTRY_LEN, region_access())?;
@@ -44,16 +49,16 @@ impl Controller {
 
     /// Where the entry of a page is in the server's memory.
     pub(super) fn fallback_entry(&self, page: PageId) -> Option<(NodeId, Rkey, u64)> {
-        let book = self.pages.as_ref()?;
-        let region = book.fallback.get(usize::from(page.store()))?;
-        Some((book.server?, region.rkey, page.index() * ENTRY_LEN))
+        let registry = self.pages.as_ref()?;
+        let region = registry.fallback.get(usize::from(page.store()))?;
+        Some((registry.server?, region.rkey, page.index() * ENTRY_LEN))
     }
 
     /// Connects a channel to the memory server, with the queue pair that it has or a new one.
     pub(super) fn connect_fallback(
         &mut self,
         site: &mut dyn Site,
-        book: &mut NodeBook,
+        registry: &mut NodeRegistry,
         worker: usize,
     ) -> Result<(), PageSetUpError> {
         let pages = self.pages.as_ref().expect("pages are set up");
@@ -67,12 +72,12 @@ impl Controller {
             .zip(&pages.spec.stores)
             .map(|(&region, store)| (region, store.pages))
             .collect();
-        let (node, channel) = (book.pool.node, &book.channels[worker]);
+        let (node, channel) = (registry.pool.node, &registry.channels[worker]);
         let open = pages.index(node).map(|index| pages.members[index]);
         let (slots, cq) = (channel.slots, channel.cq);
         let (pd, _) = self.home(site, node)?;
         let (server_pd, server_cq) = self.home(site, server)?;
-        let near = match book.fallback.get(worker).copied() {
+        let near = match registry.fallback.get(worker).copied() {
             Some((near, old_server, far)) => {
                 site.node(old_server, &mut |verbs| {
                     let _gone = verbs.destroy_qp(far);
@@ -90,11 +95,11 @@ impl Controller {
             ..PairAttributes::default()
         };
         self.connect_pair(site, (node, near), (server, far), &attributes)?;
-        match book.fallback.get_mut(worker) {
+        match registry.fallback.get_mut(worker) {
             Some(pair) => *pair = (near, server, far),
-            None => book.fallback.push((near, server, far)),
+            None => registry.fallback.push((near, server, far)),
         }
-        let control = book.channels[worker].control;
+        let control = registry.channels[worker].control;
         let fallback = (0u8..).zip(&regions).map(|(store, (region, entries))| {
             let at = control::entries_at(slots, store);
             // Without a key, whoever keeps no rules cannot reach the entries.
@@ -112,7 +117,7 @@ impl Controller {
                 entries: *entries,
             }
         });
-        book.channels[worker].fallback = fallback.collect();
+        registry.channels[worker].fallback = fallback.collect();
         Ok(())
     }
 }

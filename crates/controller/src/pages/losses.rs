@@ -9,7 +9,7 @@ use rackweave_wire::fabric::page::{FallbackLatch, PageId, Place};
 impl Controller {
     /// Pages whose newest version went down with a node, and that nobody has accepted as lost.
     pub fn lost_pages(&self) -> &[LostPage] {
-        self.pages.as_ref().map_or(&[], |book| &book.lost)
+        self.pages.as_ref().map_or(&[], |registry| &registry.lost)
     }
 
     /// Goes back to the version of a lost page that is at home. Its version number moves on, so
@@ -47,11 +47,11 @@ impl Controller {
             let lost = &mut |word| (Place(word) == state.place).then_some(place.0);
             site.update_word(server, rkey, offset + 8, lost);
         }
-        if let Some(book) = &mut self.pages {
-            book.lost.retain(|lost| lost.page != page);
+        if let Some(registry) = &mut self.pages {
+            registry.lost.retain(|lost| lost.page != page);
             if is_lost {
                 // Copies of what is given up must not come back should the directory be lost.
-                book.accepted.insert(page, state.latch.version() + 1);
+                registry.accepted.insert(page, state.latch.version() + 1);
             }
         }
         is_lost
@@ -65,8 +65,8 @@ impl Controller {
             state.is_none_or(|state| state.place.is_lost())
         };
         let lost = self.lost_pages().iter().copied().filter(is_lost).collect();
-        if let Some(book) = &mut self.pages {
-            book.lost = lost;
+        if let Some(registry) = &mut self.pages {
+            registry.lost = lost;
         }
     }
 
@@ -88,11 +88,17 @@ impl Controller {
 
     /// Notes pages as lost, each once.
     pub(super) fn note_lost(&mut self, lost: impl IntoIterator<Item = LostPage>) {
-        let Some(book) = &mut self.pages else { return };
+        let Some(registry) = &mut self.pages else {
+            return;
+        };
         for page in lost {
-            match book.lost.iter_mut().find(|known| known.page == page.page) {
+            match registry
+                .lost
+                .iter_mut()
+                .find(|known| known.page == page.page)
+            {
                 Some(known) => *known = page,
-                None => book.lost.push(page),
+                None => registry.lost.push(page),
             }
         }
     }

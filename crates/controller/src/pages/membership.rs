@@ -17,13 +17,13 @@ impl Controller {
     /// store is open to every node. False if there is no such store, or the memory server has no
     /// room for a second copy of its entries, which a new key needs; then nothing has changed.
     pub fn open_store_to(&mut self, site: &mut dyn Site, store: u8, nodes: &[NodeId]) -> bool {
-        let Some(book) = &self.pages else {
+        let Some(registry) = &self.pages else {
             return false;
         };
-        if usize::from(store) >= book.spec.stores.len() {
+        if usize::from(store) >= registry.spec.stores.len() {
             return false;
         }
-        let members = book.spec.nodes.iter().zip(&book.members);
+        let members = registry.spec.nodes.iter().zip(&registry.members);
         let changes: Vec<(bool, bool)> = members
             .map(|(member, stores)| (stores.has(store), nodes.contains(&member.node)))
             .collect();
@@ -31,10 +31,10 @@ impl Controller {
         if closes && self.change_key(site, store).is_err() {
             return false;
         }
-        let book = self.pages.as_mut().expect("as above");
+        let registry = self.pages.as_mut().expect("as above");
         for (index, &(_, is_member)) in changes.iter().enumerate() {
-            book.members[index].set(store, is_member);
-            let node = book.spec.nodes[index].node;
+            registry.members[index].set(store, is_member);
+            let node = registry.spec.nodes[index].node;
             // A dead node gets its stores when it comes back.
             with_pages(site, |pages| pages.set_member(node.0, store, is_member));
         }
@@ -50,16 +50,21 @@ impl Controller {
     /// server afresh afterwards.
     fn change_key(&mut self, site: &mut dyn Site, store: u8) -> Result<(), PageSetUpError> {
         let at = usize::from(store);
-        let book = self.pages.as_ref().expect("as the caller knows");
-        let (Some(server), Some(&old)) = (book.server, book.fallback.get(at)) else {
+        let registry = self.pages.as_ref().expect("as the caller knows");
+        let (Some(server), Some(&old)) = (registry.server, registry.fallback.get(at)) else {
             return Ok(());
         };
-        let bytes = book.spec.stores[at].pages * ENTRY_LEN;
+        let bytes = registry.spec.stores[at].pages * ENTRY_LEN;
         let (pd, _) = self.home(site, server)?;
         let region: RegionName = make(site, server, pd, bytes, region_access())?;
-        let book = self.pages.as_mut().expect("as above");
+        let registry = self.pages.as_mut().expect("as above");
         // Nobody changes an entry behind the copy. What is under way is asked for again.
-        for &(_, server, far) in book.nodes.iter().flatten().flat_map(|node| &node.fallback) {
+        for &(_, server, far) in registry
+            .nodes
+            .iter()
+            .flatten()
+            .flat_map(|node| &node.fallback)
+        {
             site.node(server, &mut |verbs| {
                 let _gone = verbs.modify_qp(far, QpModify::Reset);
             });
@@ -69,15 +74,15 @@ impl Controller {
                 site.store_word(server, region.rkey, offset, word);
             }
         }
-        book.fallback[at] = region;
+        registry.fallback[at] = region;
         site.remove_region(server, &old);
         Ok(())
     }
 
     /// Connects all channels of a node to the memory server afresh, with the keys that it may have.
     fn hand_out_keys(&mut self, site: &mut dyn Site, index: usize) {
-        let book = self.pages.as_ref().and_then(|b| b.nodes[index].as_ref());
-        for worker in 0..book.map_or(0, |node| node.channels.len()) {
+        let registry = self.pages.as_ref().and_then(|b| b.nodes[index].as_ref());
+        for worker in 0..registry.map_or(0, |node| node.channels.len()) {
             // A node that has died meanwhile needs nothing.
             let _dead = self.renew_server(site, index, worker);
         }

@@ -5,9 +5,8 @@
 //! at a target; `repair` movements and targets that fail, `death` nodes that die and return,
 //! `losses` what is lost then; `renew` channels that are connected afresh; `membership` which
 //! stores are open to which nodes; `rebuild` a directory that was lost, from what nodes claim
-//! (`claims`); `promote` which pages the switch indexes; `book` what is known of it all.
+//! (`claims`); `promote` which pages the switch indexes; `registry` what is known of it all.
 
-mod book;
 mod claims;
 mod death;
 mod fallback;
@@ -17,6 +16,7 @@ mod node;
 mod nvme;
 mod promote;
 mod rebuild;
+mod registry;
 mod renew;
 mod repair;
 mod set_up;
@@ -26,7 +26,7 @@ mod stores;
 use crate::{Controller, Site};
 use rackweave_programs::pages::PageDigest;
 
-pub(crate) use book::PageBook;
+pub(crate) use registry::PageRegistry;
 pub use set_up::first_in_turn;
 pub use spec::{
     PageChannel, PageFallback, PageNode, PagePool, PageSetUpError, PageSpec, PageStoreSpec,
@@ -35,19 +35,19 @@ pub use spec::{
 impl Controller {
     /// The buffer frames of a node and the channels of its workers; nothing if it is dead.
     pub fn page_node(&self, node: rackweave_base::NodeId) -> Option<(PagePool, &[PageChannel])> {
-        let book = self.pages.as_ref()?;
-        let made = book.nodes[book.index(node)?].as_ref()?;
+        let registry = self.pages.as_ref()?;
+        let made = registry.nodes[registry.index(node)?].as_ref()?;
         Some((made.pool, &made.channels))
     }
 
     /// What the page directory was made from, if there is one.
     pub fn page_spec(&self) -> Option<&PageSpec> {
-        self.pages.as_ref().map(|book| &book.spec)
+        self.pages.as_ref().map(|registry| &registry.spec)
     }
 
     /// The stores whose target is on a node.
     pub fn page_stores_of(&self, node: rackweave_base::NodeId) -> Vec<u8> {
-        let stores = self.pages.iter().flat_map(|book| &book.spec.stores);
+        let stores = self.pages.iter().flat_map(|registry| &registry.spec.stores);
         (0u8..)
             .zip(stores)
             .filter(|(_, store)| store.target == node)

@@ -2,7 +2,7 @@
 //! slots. Made once, and connected afresh whenever a connection has failed or the switch has
 //! restarted.
 
-use super::book::{NodeBook, SlotBook};
+use super::registry::{NodeRegistry, SlotRegistry};
 use super::set_up::{READS_MAX, address, make, with_pages};
 use super::{PageChannel, PagePool, PageSetUpError};
 use crate::lanes::{Connected, PASSIVE_TIMEOUT, Wanted};
@@ -21,17 +21,17 @@ impl Controller {
         site: &mut dyn Site,
         index: usize,
     ) -> Result<(), PageSetUpError> {
-        let book = self.pages.as_ref().expect("pages are set up");
-        let (member, page_size) = (book.spec.nodes[index], book.spec.page_size);
-        let (stores, epoch) = (book.spec.stores.len() as u16, book.epoch);
-        let generation = control::generation(book.restarts, 1);
+        let registry = self.pages.as_ref().expect("pages are set up");
+        let (member, page_size) = (registry.spec.nodes[index], registry.spec.page_size);
+        let (stores, epoch) = (registry.spec.stores.len() as u16, registry.epoch);
+        let generation = control::generation(registry.restarts, 1);
         let (pd, _) = self.home(site, member.node)?;
         let remote = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE;
         let bytes = control::pool_bytes(page_size, member.frames);
         let region = make(site, member.node, pd, bytes, remote)?;
         let at = control::epoch_at(page_size, member.frames);
         site.store_word(member.node, region.rkey, at, epoch.to_le_bytes());
-        let mut book = NodeBook {
+        let mut registry = NodeRegistry {
             pool: PagePool {
                 node: member.node,
                 region,
@@ -52,7 +52,7 @@ impl Controller {
             ] {
                 site.store_word(member.node, control.rkey, at, generation.to_le_bytes());
             }
-            book.channels.push(PageChannel {
+            registry.channels.push(PageChannel {
                 node: member.node,
                 worker,
                 requests: qpn,
@@ -65,11 +65,11 @@ impl Controller {
                 fallback: Vec::new(),
             });
         }
-        self.connect_node(site, index, &mut book)?;
+        self.connect_node(site, index, &mut registry)?;
         for worker in 0..usize::from(member.workers) {
-            self.open_channel(site, index, &book, worker)?;
+            self.open_channel(site, index, &registry, worker)?;
         }
-        self.pages.as_mut().expect("as above").nodes[index] = Some(book);
+        self.pages.as_mut().expect("as above").nodes[index] = Some(registry);
         Ok(())
     }
 
@@ -79,33 +79,33 @@ impl Controller {
         &mut self,
         site: &mut dyn Site,
         index: usize,
-        book: &mut NodeBook,
+        registry: &mut NodeRegistry,
     ) -> Result<(), PageSetUpError> {
         let pages = self.pages.as_ref().expect("pages are set up");
         let first_source = pages.first_source[index];
         let stores = pages.members[index];
-        let node = book.pool.node;
+        let node = registry.pool.node;
         let at = address(site, node)?;
         for bit in 0..SOURCES {
             let lane = LaneId(first_source.0 + u16::from(bit));
             let wanted = self.wanted_source();
-            let old = book.sources.get(usize::from(bit)).copied();
+            let old = registry.sources.get(usize::from(bit)).copied();
             let made = self.link(site, (lane, old), (node, at), wanted)?;
-            put(&mut book.sources, usize::from(bit), made);
+            put(&mut registry.sources, usize::from(bit), made);
             let role = PageRole::Source { node: node.0, bit };
             with_pages(site, |pages| pages.set_role(lane, Some(role)))?;
         }
         let entry = NodeEntry {
-            address: book.pool.region.address,
-            rkey: book.pool.region.rkey,
+            address: registry.pool.region.address,
+            rkey: registry.pool.region.rkey,
             // The spare one, too.
-            frames: book.pool.frames + 1,
+            frames: registry.pool.frames + 1,
             first_source,
             stores,
         };
         with_pages(site, |pages| pages.set_node(node.0, Some(entry)))?;
-        for worker in 0..book.channels.len() {
-            self.connect_channel(site, index, book, worker)?;
+        for worker in 0..registry.channels.len() {
+            self.connect_channel(site, index, registry, worker)?;
         }
         Ok(())
     }
@@ -115,15 +115,15 @@ impl Controller {
         &mut self,
         site: &mut dyn Site,
         index: usize,
-        book: &mut NodeBook,
+        registry: &mut NodeRegistry,
         worker: usize,
     ) -> Result<(), PageSetUpError> {
         let pages = self.pages.as_ref().expect("pages are set up");
         let (timeout, first_request) = (pages.spec.timeout, pages.first_request[index]);
         let first_slot = pages.first_slot[index];
-        let node = book.pool.node;
+        let node = registry.pool.node;
         let at = address(site, node)?;
-        let channel = &book.channels[worker];
+        let channel = &registry.channels[worker];
         let (slots, control) = (channel.slots, channel.control);
         let lane = LaneId(first_request.0 + worker as u16);
         let wanted = Wanted {
@@ -132,20 +132,20 @@ impl Controller {
             timeout,
             ..self.wanted(LaneKind::Program, Access::empty())
         };
-        let old = book.requests.get(worker).copied();
+        let old = registry.requests.get(worker).copied();
         let made = self.link(site, (lane, old), (node, at), wanted)?;
         let made = Connected {
             is_lent: false,
             ..made
         };
-        put(&mut book.requests, worker, made);
-        book.channels[worker].first = wanted.psn;
+        put(&mut registry.requests, worker, made);
+        registry.channels[worker].first = wanted.psn;
         let slot = first_slot + worker as u16 * slots;
         for at_slot in 0..slots {
             let place = control.address + u64::from(at_slot) * COMPLETION_LEN;
             self.bring_slot_up(site, (index, at), slot + at_slot, (place, control.rkey))?;
         }
-        self.connect_fallback(site, book, worker)
+        self.connect_fallback(site, registry, worker)
     }
 
     /// From now on the switch takes a channel's requests.
@@ -153,13 +153,13 @@ impl Controller {
         &mut self,
         site: &mut dyn Site,
         index: usize,
-        book: &NodeBook,
+        registry: &NodeRegistry,
         worker: usize,
     ) -> Result<(), PageSetUpError> {
         let pages = self.pages.as_ref().expect("pages are set up");
-        let (lane, channel) = (book.requests[worker].lane, &book.channels[worker]);
+        let (lane, channel) = (registry.requests[worker].lane, &registry.channels[worker]);
         let entry = ChannelEntry {
-            node: book.pool.node.0,
+            node: registry.pool.node.0,
             lane,
             first: channel.first,
             first_slot: pages.first_slot[index] + worker as u16 * channel.slots,
@@ -175,7 +175,7 @@ impl Controller {
 
     /// Tells a node that a channel is connected afresh.
     pub(super) fn next_generation(&self, site: &mut dyn Site, channel: &mut PageChannel) {
-        let directory = self.pages.as_ref().map_or(0, |book| book.restarts);
+        let directory = self.pages.as_ref().map_or(0, |registry| registry.restarts);
         let connected = control::connected_of(channel.generation);
         channel.generation = control::generation(directory, connected.wrapping_add(1));
         let at = control::generation_at(channel.slots);
@@ -198,8 +198,8 @@ impl Controller {
 
     /// The number of the first channel of a node.
     pub(super) fn first_channel(&self, index: usize) -> u16 {
-        let book = self.pages.as_ref().expect("pages are set up");
-        let before = book.spec.nodes[..index].iter();
+        let registry = self.pages.as_ref().expect("pages are set up");
+        let before = registry.spec.nodes[..index].iter();
         before.map(|node| node.workers).sum()
     }
 
@@ -223,10 +223,10 @@ impl Controller {
         slot: u16,
         (address, rkey): (u64, Rkey),
     ) -> Result<(), PageSetUpError> {
-        let book = self.pages.as_ref().expect("pages are set up");
-        let node = (book.spec.nodes[index].node, at);
-        let [target, word, relay] = book.lanes_of(slot);
-        let old = book.slots[usize::from(slot)];
+        let registry = self.pages.as_ref().expect("pages are set up");
+        let node = (registry.spec.nodes[index].node, at);
+        let [target, word, relay] = registry.lanes_of(slot);
+        let old = registry.slots[usize::from(slot)];
         let write = Access::REMOTE_WRITE;
         let wanted = self.wanted(LaneKind::Target, write);
         let old_target = old.map(|old| old.target);
@@ -247,15 +247,15 @@ impl Controller {
             pages.set_role(relay, Some(PageRole::Relay(slot)))?;
             pages.set_slot(slot, Some(entry), wanted.psn)
         })?;
-        let made = SlotBook {
+        let made = SlotRegistry {
             node: index,
             target: made_target,
             word: made_word,
             relay: made_relay,
             completions: (address, rkey),
         };
-        let book = self.pages.as_mut().expect("as above");
-        book.slots[usize::from(slot)] = Some(made);
+        let registry = self.pages.as_mut().expect("as above");
+        registry.slots[usize::from(slot)] = Some(made);
         Ok(())
     }
 

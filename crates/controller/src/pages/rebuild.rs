@@ -42,7 +42,7 @@ impl Controller {
         if self
             .pages
             .as_ref()
-            .is_some_and(|book| book.server.is_none())
+            .is_some_and(|registry| registry.server.is_none())
         {
             self.server_died(site);
         }
@@ -50,10 +50,15 @@ impl Controller {
 
     /// Closes every queue at every target; which stores had their target.
     fn close_all_queues(&mut self, site: &mut dyn Site) -> Vec<bool> {
-        let book = self.pages.as_mut().expect("as the caller knows");
-        book.restarts += 1;
-        let stores: Vec<_> = book.stores.iter_mut().map(Option::take).collect();
-        let targets: Vec<NodeId> = book.spec.stores.iter().map(|store| store.target).collect();
+        let registry = self.pages.as_mut().expect("as the caller knows");
+        registry.restarts += 1;
+        let stores: Vec<_> = registry.stores.iter_mut().map(Option::take).collect();
+        let targets: Vec<NodeId> = registry
+            .spec
+            .stores
+            .iter()
+            .map(|store| store.target)
+            .collect();
         for (store, &target) in stores.iter().zip(&targets) {
             let Some(store) = store else { continue };
             for queue in store.queues.iter().flatten() {
@@ -67,7 +72,11 @@ impl Controller {
     /// Connects all nodes afresh that answer. True if one did not.
     fn reconnect_nodes(&mut self, site: &mut dyn Site) -> bool {
         let mut is_partial = false;
-        for index in 0..self.pages.as_ref().map_or(0, |book| book.nodes.len()) {
+        for index in 0..self
+            .pages
+            .as_ref()
+            .map_or(0, |registry| registry.nodes.len())
+        {
             let node = self.pages.as_mut().and_then(|b| b.nodes[index].take());
             let Some(mut node) = node else { continue };
             if self.connect_node(site, index, &mut node).is_ok() {
@@ -75,8 +84,8 @@ impl Controller {
                 continue;
             }
             is_partial = true;
-            let book = self.pages.as_ref().expect("as above");
-            let slots = book.slots_of(index);
+            let registry = self.pages.as_ref().expect("as above");
+            let slots = registry.slots_of(index);
             let _of_the_dead = self.forget_node(site, &node, slots);
             let mut death = NodeDeath::default();
             self.fallback_died(site, node.pool.node.0, &mut death);
@@ -88,13 +97,13 @@ impl Controller {
     /// Pages whose entries were in the switch: those whose entries the memory server has not; all,
     /// or as many as there is room for, if there is no server.
     fn indexed_before(&self, site: &mut dyn Site) -> Vec<PageId> {
-        let book = self.pages.as_ref().expect("as the caller knows");
+        let registry = self.pages.as_ref().expect("as the caller knows");
         let capacity = with_pages(site, |pages| pages.config().entries as usize);
         let mut indexed = Vec::new();
-        for (store, spec) in (0u8..).zip(&book.spec.stores) {
-            let region = book.fallback.get(usize::from(store));
+        for (store, spec) in (0u8..).zip(&registry.spec.stores) {
+            let region = registry.fallback.get(usize::from(store));
             for page in (0..spec.pages).filter_map(|index| PageId::new(store, index)) {
-                let word = region.zip(book.server).and_then(|(region, server)| {
+                let word = region.zip(registry.server).and_then(|(region, server)| {
                     let at = page.index() * super::fallback::ENTRY_LEN;
                     site.load_word(server, region.rkey, at)
                 });
@@ -110,9 +119,11 @@ impl Controller {
 
     /// No write that was under way will end: their queues are closed.
     fn unmark_writes(&self, site: &mut dyn Site) {
-        let book = self.pages.as_ref().expect("as the caller knows");
-        let Some(server) = book.server else { return };
-        for (region, spec) in book.fallback.iter().zip(&book.spec.stores) {
+        let registry = self.pages.as_ref().expect("as the caller knows");
+        let Some(server) = registry.server else {
+            return;
+        };
+        for (region, spec) in registry.fallback.iter().zip(&registry.spec.stores) {
             for index in 0..spec.pages {
                 let at = index * super::fallback::ENTRY_LEN;
                 let latch = site.load_word(server, region.rkey, at);
@@ -128,23 +139,27 @@ impl Controller {
     }
 
     fn start_all_channels(&mut self, site: &mut dyn Site) {
-        for index in 0..self.pages.as_ref().map_or(0, |book| book.nodes.len()) {
-            let book = self.pages.as_ref().and_then(|b| b.nodes[index].as_ref());
-            for worker in 0..book.map_or(0, |node| node.channels.len()) {
+        for index in 0..self
+            .pages
+            .as_ref()
+            .map_or(0, |registry| registry.nodes.len())
+        {
+            let registry = self.pages.as_ref().and_then(|b| b.nodes[index].as_ref());
+            for worker in 0..registry.map_or(0, |node| node.channels.len()) {
                 let _table_fits = self.start_channel(site, index, worker);
             }
         }
     }
 
     fn server_is_gone(&self, site: &mut dyn Site) -> bool {
-        let server = self.pages.as_ref().and_then(|book| book.server);
+        let server = self.pages.as_ref().and_then(|registry| registry.server);
         server.is_some_and(|server| !site.node(server, &mut |_| {}))
     }
 
     fn forget_server(&mut self) {
-        if let Some(book) = &mut self.pages {
-            book.server = None;
-            book.fallback.clear();
+        if let Some(registry) = &mut self.pages {
+            registry.server = None;
+            registry.fallback.clear();
         }
     }
 
@@ -155,7 +170,7 @@ impl Controller {
         if self
             .pages
             .as_ref()
-            .is_some_and(|book| book.server.is_some())
+            .is_some_and(|registry| registry.server.is_some())
         {
             self.renew_all_channels(site);
         }
@@ -167,10 +182,10 @@ impl Controller {
         site: &mut dyn Site,
         node: NodeId,
     ) -> Result<(), PageSetUpError> {
-        let may_serve = self.pages.as_ref().is_some_and(|book| {
-            let spec = &book.spec;
+        let may_serve = self.pages.as_ref().is_some_and(|registry| {
+            let spec = &registry.spec;
             let is_known = spec.fallback == Some(node) || spec.standbys.contains(&node);
-            book.server.is_none() && is_known
+            registry.server.is_none() && is_known
         });
         if may_serve {
             self.server_died(site);
@@ -179,9 +194,13 @@ impl Controller {
     }
 
     fn renew_all_channels(&mut self, site: &mut dyn Site) {
-        for index in 0..self.pages.as_ref().map_or(0, |book| book.nodes.len()) {
-            let book = self.pages.as_ref().and_then(|b| b.nodes[index].as_ref());
-            for worker in 0..book.map_or(0, |node| node.channels.len()) {
+        for index in 0..self
+            .pages
+            .as_ref()
+            .map_or(0, |registry| registry.nodes.len())
+        {
+            let registry = self.pages.as_ref().and_then(|b| b.nodes[index].as_ref());
+            for worker in 0..registry.map_or(0, |node| node.channels.len()) {
                 // A node that has died meanwhile needs nothing.
                 let _dead = self.renew_channel(site, index, worker);
             }
@@ -191,22 +210,22 @@ impl Controller {
     /// Makes the entries that the switch has not again in the memory of the first node that may
     /// have them and answers.
     fn next_server(&mut self, site: &mut dyn Site) {
-        let Some(book) = &self.pages else { return };
-        let mut candidates = book.spec.fallback.iter().chain(&book.spec.standbys);
+        let Some(registry) = &self.pages else { return };
+        let mut candidates = registry.spec.fallback.iter().chain(&registry.spec.standbys);
         let found = candidates.find(|&&node| site.node(node, &mut |_| {}));
         let Some(&server) = found else { return };
-        let book = self.pages.as_mut().expect("as above");
-        book.server = Some(server);
-        book.restarts += 1;
+        let registry = self.pages.as_mut().expect("as above");
+        registry.server = Some(server);
+        registry.restarts += 1;
         if self.make_fallback(site).is_err() {
             return self.forget_server();
         }
-        let book = self.pages.as_ref().expect("as above");
-        let mut nodes = book.nodes.iter().flatten();
+        let registry = self.pages.as_ref().expect("as above");
+        let mut nodes = registry.nodes.iter().flatten();
         let is_partial = nodes.any(|node| !site.node(node.pool.node, &mut |_| {}));
         let survey = self.survey(site, is_partial);
-        let book = self.pages.as_ref().expect("as above");
-        let stores = (0u8..).zip(&book.spec.stores);
+        let registry = self.pages.as_ref().expect("as above");
+        let stores = (0u8..).zip(&registry.spec.stores);
         let pages = stores.flat_map(|(store, spec)| {
             (0..spec.pages).filter_map(move |index| PageId::new(store, index))
         });

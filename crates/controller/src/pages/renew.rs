@@ -13,11 +13,11 @@ use rackweave_wire::fabric::page::control;
 impl Controller {
     /// Connects afresh every channel whose node has written a plea. False if there was none.
     pub fn page_pleas(&mut self, site: &mut dyn Site) -> bool {
-        let Some(book) = &self.pages else {
+        let Some(registry) = &self.pages else {
             return false;
         };
         let (mut pleas, mut server_pleas) = (Vec::new(), Vec::new());
-        for (index, node) in book.nodes.iter().enumerate() {
+        for (index, node) in registry.nodes.iter().enumerate() {
             for channel in node.iter().flat_map(|node| &node.channels) {
                 let mut load = |at| site.load_word(channel.node, channel.control.rkey, at);
                 let plea = load(control::plea_at(channel.slots));
@@ -50,7 +50,11 @@ impl Controller {
         index: usize,
         worker: usize,
     ) -> Result<(), PageSetUpError> {
-        if self.pages.as_ref().is_none_or(|book| book.server.is_none()) {
+        if self
+            .pages
+            .as_ref()
+            .is_none_or(|registry| registry.server.is_none())
+        {
             return Ok(());
         }
         let node = self.pages.as_mut().and_then(|b| b.nodes[index].take());
@@ -65,8 +69,8 @@ impl Controller {
             let word = channel.server_generation.to_le_bytes();
             site.store_word(channel.node, channel.control.rkey, at, word);
         }
-        let book = self.pages.as_mut().expect("as above");
-        book.nodes[index] = Some(node);
+        let registry = self.pages.as_mut().expect("as above");
+        registry.nodes[index] = Some(node);
         connected
     }
 
@@ -77,12 +81,12 @@ impl Controller {
         index: usize,
         worker: usize,
     ) -> Result<(), PageSetUpError> {
-        let Some(book) = &self.pages else {
+        let Some(registry) = &self.pages else {
             return Ok(());
         };
-        let member = book.spec.nodes[index];
-        let stores = book.stores.len() as u8;
-        let first = book.first_slot[index] + worker as u16 * member.slots;
+        let member = registry.spec.nodes[index];
+        let stores = registry.stores.len() as u8;
+        let first = registry.first_slot[index] + worker as u16 * member.slots;
         let slots = first..first + member.slots;
         let number = self.first_channel(index) + worker as u16;
         with_pages(site, |pages| pages.set_channel(number, None))?;
@@ -92,8 +96,8 @@ impl Controller {
             return Ok(());
         };
         let connected = self.connect_channel(site, index, &mut node, worker);
-        let book = self.pages.as_mut().expect("as above");
-        book.nodes[index] = Some(node);
+        let registry = self.pages.as_mut().expect("as above");
+        registry.nodes[index] = Some(node);
         connected?;
         for slot in slots {
             for store in 0..stores {
@@ -116,8 +120,8 @@ impl Controller {
         };
         let opened = self.open_channel(site, index, &node, worker);
         self.next_generation(site, &mut node.channels[worker]);
-        let book = self.pages.as_mut().expect("as above");
-        book.nodes[index] = Some(node);
+        let registry = self.pages.as_mut().expect("as above");
+        registry.nodes[index] = Some(node);
         opened
     }
 }

@@ -56,9 +56,11 @@ impl Controller {
     /// Forgets a slot's command and closes its queue.
     pub(super) fn close_queue(&mut self, site: &mut dyn Site, slot: u16, store: u8) {
         with_pages(site, |pages| pages.forget_command(slot, store));
-        let Some(book) = &mut self.pages else { return };
-        let target = book.spec.stores[usize::from(store)].target;
-        let queue = book.stores[usize::from(store)].as_mut();
+        let Some(registry) = &mut self.pages else {
+            return;
+        };
+        let target = registry.spec.stores[usize::from(store)].target;
+        let queue = registry.stores[usize::from(store)].as_mut();
         let Some(queue) = queue.and_then(|store| store.queues[usize::from(slot)].take()) else {
             return;
         };
@@ -80,15 +82,20 @@ impl Controller {
     /// Nothing of what these slots had under way goes on: not at a target, not on a lane, not in
     /// the switch.
     pub(super) fn stop_slots(&mut self, site: &mut dyn Site, slots: &Range<u16>) {
-        let stores = self.pages.as_ref().map_or(0, |book| book.stores.len()) as u8;
+        let stores = self
+            .pages
+            .as_ref()
+            .map_or(0, |registry| registry.stores.len()) as u8;
         for slot in slots.clone() {
             for store in 0..stores {
                 self.close_queue(site, slot, store);
             }
         }
-        let book = self.pages.as_ref().expect("pages are set up");
-        let nodes = book.nodes.iter().flatten();
-        let sources: Vec<Connected> = nodes.flat_map(|book| book.sources.clone()).collect();
+        let registry = self.pages.as_ref().expect("pages are set up");
+        let nodes = registry.nodes.iter().flatten();
+        let sources: Vec<Connected> = nodes
+            .flat_map(|registry| registry.sources.clone())
+            .collect();
         for (lane, slot) in self.cargo(site, &sources) {
             if slots.contains(&slot) {
                 self.relink_source(site, lane);
@@ -122,9 +129,9 @@ impl Controller {
                 }
                 _ => continue,
             };
-            let Some(book) = &self.pages else { return };
-            if let Some((index, bit)) = book.source(lane) {
-                let node = book.spec.nodes[index].node;
+            let Some(registry) = &self.pages else { return };
+            if let Some((index, bit)) = registry.source(lane) {
+                let node = registry.spec.nodes[index].node;
                 with_pages(site, |pages| pages.free_source(node.0, bit));
             }
         }
@@ -132,11 +139,11 @@ impl Controller {
 
     /// Links a slot's lanes for data afresh, if its node is there.
     pub(super) fn relink_slot(&mut self, site: &mut dyn Site, slot: u16) {
-        let Some(book) = &self.pages else { return };
-        let Some(lanes) = book.slots[usize::from(slot)] else {
+        let Some(registry) = &self.pages else { return };
+        let Some(lanes) = registry.slots[usize::from(slot)] else {
             return;
         };
-        let node = book.spec.nodes[lanes.node].node;
+        let node = registry.spec.nodes[lanes.node].node;
         let Ok(at) = address(site, node) else { return };
         let wanted = self.wanted(LaneKind::Target, Access::REMOTE_WRITE);
         let target = self.relink_lane(site, &lanes.target, at, wanted);
@@ -149,7 +156,7 @@ impl Controller {
         if let Some(slot) = self
             .pages
             .as_mut()
-            .and_then(|book| book.slots[usize::from(slot)].as_mut())
+            .and_then(|registry| registry.slots[usize::from(slot)].as_mut())
         {
             (slot.target, slot.relay) = (target, relay);
         }
@@ -158,11 +165,11 @@ impl Controller {
     /// A node has not taken a completion: the lane is linked afresh and the completion sent again,
     /// until the node is known to be dead.
     pub(super) fn requester_silent(&mut self, site: &mut dyn Site, slot: u16) {
-        let Some(book) = &self.pages else { return };
-        let Some(lanes) = book.slots[usize::from(slot)] else {
+        let Some(registry) = &self.pages else { return };
+        let Some(lanes) = registry.slots[usize::from(slot)] else {
             return;
         };
-        let node = book.spec.nodes[lanes.node].node;
+        let node = registry.spec.nodes[lanes.node].node;
         let Ok(at) = address(site, node) else { return };
         let (address, rkey) = lanes.completions;
         let wanted = self.wanted(LaneKind::Word { address, rkey }, Access::REMOTE_WRITE);
@@ -172,7 +179,7 @@ impl Controller {
         if let Some(slot) = self
             .pages
             .as_mut()
-            .and_then(|book| book.slots[usize::from(slot)].as_mut())
+            .and_then(|registry| registry.slots[usize::from(slot)].as_mut())
         {
             slot.word = word;
         }
@@ -183,14 +190,14 @@ impl Controller {
 
     /// Links a source lane afresh; it carries nothing any more.
     fn relink_source(&mut self, site: &mut dyn Site, lane: LaneId) {
-        let Some(book) = &self.pages else { return };
-        let Some((index, bit)) = book.source(lane) else {
+        let Some(registry) = &self.pages else { return };
+        let Some((index, bit)) = registry.source(lane) else {
             return;
         };
-        let node = book.spec.nodes[index].node;
-        let Some(made) = book.nodes[index]
+        let node = registry.spec.nodes[index].node;
+        let Some(made) = registry.nodes[index]
             .as_ref()
-            .map(|book| book.sources[usize::from(bit)])
+            .map(|registry| registry.sources[usize::from(bit)])
         else {
             return;
         };
@@ -199,8 +206,8 @@ impl Controller {
         let Ok(linked) = self.relink_lane(site, &made, at, wanted) else {
             return;
         };
-        if let Some(book) = self.pages.as_mut().and_then(|b| b.nodes[index].as_mut()) {
-            book.sources[usize::from(bit)] = linked;
+        if let Some(registry) = self.pages.as_mut().and_then(|b| b.nodes[index].as_mut()) {
+            registry.sources[usize::from(bit)] = linked;
         }
         with_pages(site, |pages| pages.free_source(node.0, bit));
     }
@@ -229,7 +236,9 @@ impl Controller {
     pub fn page_target_died(&mut self, site: &mut dyn Site, store: u8) {
         self.forget_undone_losses(site);
         let slots = match &mut self.pages {
-            Some(book) if book.stores[usize::from(store)].is_some() => book.slots.len() as u16,
+            Some(registry) if registry.stores[usize::from(store)].is_some() => {
+                registry.slots.len() as u16
+            }
             _ => return,
         };
         with_pages(site, |pages| {
@@ -249,9 +258,9 @@ impl Controller {
                 self.end_slot(site, slot, End::new(Outcome::StorageGone, Source::Storage));
             }
         }
-        if let Some(book) = &mut self.pages {
-            let target = book.spec.stores[usize::from(store)].target;
-            if let Some(gone) = book.stores[usize::from(store)].take() {
+        if let Some(registry) = &mut self.pages {
+            let target = registry.spec.stores[usize::from(store)].target;
+            if let Some(gone) = registry.stores[usize::from(store)].take() {
                 nvme::close(site, target, gone.admin);
             }
         }
@@ -267,7 +276,7 @@ impl Controller {
         store: u8,
     ) -> Result<(), PageSetUpError> {
         match &self.pages {
-            Some(book) if book.stores[usize::from(store)].is_none() => {
+            Some(registry) if registry.stores[usize::from(store)].is_none() => {
                 self.bring_store_up(site, store)
             }
             _ => Ok(()),

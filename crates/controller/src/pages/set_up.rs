@@ -1,6 +1,6 @@
 //! Setting a page directory up.
 
-use super::book::PageBook;
+use super::registry::PageRegistry;
 use super::{PageSetUpError, PageSpec};
 use crate::{Controller, LaneError, NodeAddress, RegionName, Site};
 use rackweave_base::NodeId;
@@ -55,7 +55,7 @@ impl Controller {
             .iter()
             .map(|_| self.lanes.take(slots))
             .collect::<Result<_, _>>()?;
-        let book = PageBook {
+        let registry = PageRegistry {
             first_source,
             first_request,
             first_slot,
@@ -73,7 +73,7 @@ impl Controller {
             restarts: 0,
             spec,
         };
-        self.pages = Some(book);
+        self.pages = Some(registry);
         let made = self.bring_all_up(site);
         if made.is_err() {
             self.pages = None;
@@ -82,8 +82,8 @@ impl Controller {
     }
 
     fn bring_all_up(&mut self, site: &mut dyn Site) -> Result<(), PageSetUpError> {
-        let book = self.pages.as_ref().expect("just made");
-        let (nodes, stores) = (book.nodes.len(), book.stores.len());
+        let registry = self.pages.as_ref().expect("just made");
+        let (nodes, stores) = (registry.nodes.len(), registry.stores.len());
         self.make_fallback(site)?;
         for index in 0..nodes {
             self.bring_node_up(site, index)?;
@@ -96,10 +96,10 @@ impl Controller {
 
     /// Indexes the first pages.
     fn index_first(&mut self, site: &mut dyn Site) -> Result<(), PageSetUpError> {
-        let book = self.pages.as_ref().expect("pages are being set up");
+        let registry = self.pages.as_ref().expect("pages are being set up");
         let mut indexed = Vec::new();
-        let stores = book.spec.stores.iter().map(|store| store.pages);
-        for (store, count) in first_in_turn(book.spec.indexed, stores).enumerate() {
+        let stores = registry.spec.stores.iter().map(|store| store.pages);
+        for (store, count) in first_in_turn(registry.spec.indexed, stores).enumerate() {
             indexed.extend((0..count).filter_map(|index| PageId::new(store as u8, index)));
         }
         with_pages(site, |pages| {

@@ -1,7 +1,7 @@
 //! Stores: their targets, and an I/O queue for every slot.
 
 use super::PageSetUpError;
-use super::book::StoreBook;
+use super::registry::StoreRegistry;
 use super::set_up::{READS_MAX, address, with_pages};
 use crate::lanes::{PASSIVE_TIMEOUT, Wanted};
 use crate::{Controller, Site};
@@ -17,19 +17,19 @@ impl Controller {
         site: &mut dyn Site,
         store: u8,
     ) -> Result<(), PageSetUpError> {
-        let book = self.pages.as_ref().expect("pages are set up");
-        let spec = book.spec.stores[usize::from(store)];
-        let present: Vec<u16> = (0..book.slots.len() as u16)
-            .filter(|&slot| book.slots[usize::from(slot)].is_some())
+        let registry = self.pages.as_ref().expect("pages are set up");
+        let spec = registry.spec.stores[usize::from(store)];
+        let present: Vec<u16> = (0..registry.slots.len() as u16)
+            .filter(|&slot| registry.slots[usize::from(slot)].is_some())
             .collect();
         let (admin, controller) = super::nvme::admin(site, spec.target)?;
-        let made = StoreBook {
+        let made = StoreRegistry {
             admin,
             controller,
-            queues: vec![None; book.slots.len()],
+            queues: vec![None; registry.slots.len()],
         };
-        let book = self.pages.as_mut().expect("as above");
-        book.stores[usize::from(store)] = Some(made);
+        let registry = self.pages.as_mut().expect("as above");
+        registry.stores[usize::from(store)] = Some(made);
         for slot in present {
             self.bring_queue_up(site, slot, store)?;
         }
@@ -44,13 +44,13 @@ impl Controller {
         store: u8,
         connected: bool,
     ) -> Result<(), PageSetUpError> {
-        let book = self.pages.as_ref().expect("pages are set up");
-        let spec = book.spec.stores[usize::from(store)];
+        let registry = self.pages.as_ref().expect("pages are set up");
+        let spec = registry.spec.stores[usize::from(store)];
         let entry = StoreEntry {
             pages: spec.pages,
-            blocks_per_page: book.spec.page_size / spec.block_size,
+            blocks_per_page: registry.spec.page_size / spec.block_size,
             nsid: spec.nsid,
-            first_queue: book.queue_lanes[usize::from(store)],
+            first_queue: registry.queue_lanes[usize::from(store)],
             connected,
         };
         with_pages(site, |pages| pages.set_store(store, Some(entry)))?;
@@ -69,10 +69,10 @@ impl Controller {
         slot: u16,
         store: u8,
     ) -> Result<(), PageSetUpError> {
-        let book = self.pages.as_ref().expect("pages are set up");
-        let target = book.spec.stores[usize::from(store)].target;
-        let lane = LaneId(book.queue_lanes[usize::from(store)].0 + slot);
-        let Some(store_book) = &book.stores[usize::from(store)] else {
+        let registry = self.pages.as_ref().expect("pages are set up");
+        let target = registry.spec.stores[usize::from(store)].target;
+        let lane = LaneId(registry.queue_lanes[usize::from(store)].0 + slot);
+        let Some(store_book) = &registry.stores[usize::from(store)] else {
             return Ok(());
         };
         let controller = store_book.controller;
@@ -94,8 +94,8 @@ impl Controller {
             pages.set_queue(slot, store, psn, psn);
             pages.set_role(lane, Some(PageRole::Queue { slot, store }))
         })?;
-        let book = self.pages.as_mut().expect("as above");
-        if let Some(store) = &mut book.stores[usize::from(store)] {
+        let registry = self.pages.as_mut().expect("as above");
+        if let Some(store) = &mut registry.stores[usize::from(store)] {
             store.queues[usize::from(slot)] = Some(made);
         }
         Ok(())

@@ -167,7 +167,7 @@ impl WordCell {
 }
 
 #[cfg(test)]
-mod played;
+mod fake;
 #[cfg(test)]
 mod property_tests;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Any mixture of the forms of pushing and popping moves the same bytes in the same order, and any
 //! rows come out of a partitioner as they went in.
 
-use super::played::{Played, Ring};
+use super::fake::{FakeSwitch, Ring};
 use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -45,7 +45,7 @@ fn layouts() -> impl Strategy<Value = RingLayout> {
 
 /// The ends, and what is between them by the books.
 struct Model {
-    played: Played,
+    fake: FakeSwitch,
     producer: Producer,
     consumer: Consumer,
     pushed: u8,
@@ -75,8 +75,8 @@ impl Model {
 
     /// Free slots as the producer must see them, if it looks.
     fn room(&self) -> u32 {
-        let tail = self.played.source.tail_said();
-        self.played.source.layout.slots - self.producer.head().wrapping_sub(tail)
+        let tail = self.fake.source.tail_said();
+        self.fake.source.layout.slots - self.producer.head().wrapping_sub(tail)
     }
 
     fn act(&mut self, op: Op) {
@@ -124,7 +124,7 @@ impl Model {
             }
             Op::PopBatch { items, rest } => {
                 let mut bytes = vec![0; items * ITEM + rest];
-                let head = self.played.target.tail_said();
+                let head = self.fake.target.tail_said();
                 let ready = head.wrapping_sub(self.consumer.tail());
                 match self.consumer.pop_batch(&mut bytes) {
                     Taken::Items(count) => {
@@ -145,7 +145,7 @@ impl Model {
                 }
             }
             Op::Transfer { items } => {
-                self.played.transfer(items);
+                self.fake.transfer(items);
             }
         }
     }
@@ -159,11 +159,11 @@ proptest! {
         start in prop_oneof![Just(0), Just(u32::MAX - 5), any::<u32>()],
         ops in prop::collection::vec(ops(), 1..120),
     ) {
-        let played = Played::new(source, target, start);
+        let fake = FakeSwitch::new(source, target, start);
         let mut model = Model {
-            producer: played.producer(),
-            consumer: played.consumer(),
-            played,
+            producer: fake.producer(),
+            consumer: fake.consumer(),
+            fake,
             pushed: 0,
             waiting: VecDeque::new(),
         };
@@ -173,7 +173,7 @@ proptest! {
         model.producer.finish();
         let mut item = [0; ITEM];
         loop {
-            model.played.transfer(u32::MAX);
+            model.fake.transfer(u32::MAX);
             match model.consumer.pop(&mut item) {
                 Taken::Items(()) => model.take(&item),
                 taken => {
@@ -199,10 +199,10 @@ proptest! {
             slots: 2,
             order: ByteOrder::Little,
         };
-        let flow = |_| Played::new(layout, layout, 0);
-        let flows: Vec<Played> = (0..destinations).map(flow).collect();
-        let producers = flows.iter().map(Played::producer).collect();
-        let mut consumers: Vec<Consumer> = flows.iter().map(Played::consumer).collect();
+        let flow = |_| FakeSwitch::new(layout, layout, 0);
+        let flows: Vec<FakeSwitch> = (0..destinations).map(flow).collect();
+        let producers = flows.iter().map(FakeSwitch::producer).collect();
+        let mut consumers: Vec<Consumer> = flows.iter().map(FakeSwitch::consumer).collect();
         let mut partitioner = Partitioner::with_stores(producers, row_size, stores);
         let mut expect: Vec<VecDeque<Vec<u8>>> = vec![VecDeque::new(); destinations];
         // Slots that hold what was there before.

@@ -1,4 +1,4 @@
-//! Producer and consumer against a switch that is played by the test.
+//! Producer and consumer against a switch that the test fakes.
 
 use super::*;
 use rackweave_base::Memory;

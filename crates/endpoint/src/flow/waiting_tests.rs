@@ -1,6 +1,6 @@
 //! Calls that wait, and the word that doorbells carry.
 
-use super::played::{Act, Played};
+use super::fake::{Act, FakeSwitch};
 use super::*;
 
 fn layout(order: ByteOrder) -> RingLayout {
@@ -11,8 +11,8 @@ fn layout(order: ByteOrder) -> RingLayout {
     }
 }
 
-fn played() -> Played {
-    Played::new(layout(ByteOrder::Little), layout(ByteOrder::Big), 0)
+fn fake() -> FakeSwitch {
+    FakeSwitch::new(layout(ByteOrder::Little), layout(ByteOrder::Big), 0)
 }
 
 fn items(count: u8) -> Vec<u8> {
@@ -21,33 +21,30 @@ fn items(count: u8) -> Vec<u8> {
 
 #[test]
 fn a_full_ring_is_waited_for() {
-    let played = played();
-    let mut producer = played.producer();
+    let fake = fake();
+    let mut producer = fake.producer();
     assert_eq!(producer.push_batch(&items(6)), Ok(4));
     assert_eq!(producer.push_batch(&items(1)), Err(PushError::Full));
     assert_eq!(producer.push_batch(&[0; 15]), Ok(0), "no whole item");
-    played.will(&[Act::Nothing, Act::Nothing, Act::Move(1)]);
-    assert_eq!(producer.push_wait(&played, &[9; 16]), Ok(()));
-    assert_eq!(
-        played.relaxed.load(core::sync::atomic::Ordering::Relaxed),
-        2
-    );
-    played.will(&[Act::Nothing, Act::Move(2)]);
-    assert_eq!(producer.reserve_wait(&played, 9).unwrap().len(), 2 * 16);
+    fake.will(&[Act::Nothing, Act::Nothing, Act::Move(1)]);
+    assert_eq!(producer.push_wait(&fake, &[9; 16]), Ok(()));
+    assert_eq!(fake.relaxed.load(core::sync::atomic::Ordering::Relaxed), 2);
+    fake.will(&[Act::Nothing, Act::Move(2)]);
+    assert_eq!(producer.reserve_wait(&fake, 9).unwrap().len(), 2 * 16);
     assert_eq!(producer.head(), 5);
 }
 
 #[test]
 fn everything_is_pushed_however_little_room_there_is() {
-    let played = played();
-    let (mut producer, mut consumer) = (played.producer(), played.consumer());
+    let fake = fake();
+    let (mut producer, mut consumer) = (fake.producer(), fake.consumer());
     let sent = items(8);
-    assert_eq!(producer.push_all(&played, &sent[..7 * 16 + 3]), Ok(()));
+    assert_eq!(producer.push_all(&fake, &sent[..7 * 16 + 3]), Ok(()));
     producer.finish();
     let mut got = vec![0xff; 16 * 16];
     let mut count = 0;
     loop {
-        match consumer.pop_batch_wait(&played, &mut got[count..]) {
+        match consumer.pop_batch_wait(&fake, &mut got[count..]) {
             Taken::Items(items) => count += items as usize * 16,
             taken => break assert_eq!(taken, Taken::Ended),
         }
@@ -59,95 +56,86 @@ fn everything_is_pushed_however_little_room_there_is() {
 
 #[test]
 fn an_item_is_waited_for() {
-    let played = played();
-    let (mut producer, mut consumer) = (played.producer(), played.consumer());
+    let fake = fake();
+    let (mut producer, mut consumer) = (fake.producer(), fake.consumer());
     producer.push_batch(&items(3)).unwrap();
-    played.will(&[Act::Nothing, Act::Move(2)]);
-    let taken = consumer.peek_wait(&played, 9).map(|items| items.to_vec());
+    fake.will(&[Act::Nothing, Act::Move(2)]);
+    let taken = consumer.peek_wait(&fake, 9).map(|items| items.to_vec());
     assert_eq!(taken, Taken::Items(items(2)));
     consumer.release(2);
     let mut item = [0; 16];
-    assert_eq!(consumer.pop_wait(&played, &mut item), Taken::Items(()));
+    assert_eq!(consumer.pop_wait(&fake, &mut item), Taken::Items(()));
     assert_eq!(item, [2; 16]);
     producer.finish();
-    assert_eq!(consumer.peek_wait(&played, 9), Taken::Ended);
-    assert_eq!(consumer.pop_wait(&played, &mut item), Taken::Ended);
+    assert_eq!(consumer.peek_wait(&fake, 9), Taken::Ended);
+    assert_eq!(consumer.pop_wait(&fake, &mut item), Taken::Ended);
 }
 
 #[test]
 fn who_waits_hears_that_the_flow_was_broken_off() {
     let broken = || {
-        let played = played();
-        let mut producer = played.producer();
+        let fake = fake();
+        let mut producer = fake.producer();
         producer.push_batch(&items(4)).unwrap();
-        played.will(&[Act::Nothing, Act::Abort]);
-        (played, producer)
+        fake.will(&[Act::Nothing, Act::Abort]);
+        (fake, producer)
     };
-    let (played, mut producer) = broken();
-    assert_eq!(producer.push_wait(&played, &[1]), Err(PushError::Aborted));
-    let (played, mut producer) = broken();
+    let (fake, mut producer) = broken();
+    assert_eq!(producer.push_wait(&fake, &[1]), Err(PushError::Aborted));
+    let (fake, mut producer) = broken();
     assert_eq!(
-        producer.reserve_wait(&played, 1).err(),
+        producer.reserve_wait(&fake, 1).err(),
         Some(PushError::Aborted)
     );
-    let (played, mut producer) = broken();
-    assert_eq!(
-        producer.push_all(&played, &items(2)),
-        Err(PushError::Aborted)
-    );
+    let (fake, mut producer) = broken();
+    assert_eq!(producer.push_all(&fake, &items(2)), Err(PushError::Aborted));
     assert_eq!(producer.head(), 4);
-    let (played, _producer) = broken();
-    let mut consumer = played.consumer();
-    assert_eq!(consumer.peek_wait(&played, 1), Taken::Aborted);
-    let (played, _producer) = broken();
+    let (fake, _producer) = broken();
+    let mut consumer = fake.consumer();
+    assert_eq!(consumer.peek_wait(&fake, 1), Taken::Aborted);
+    let (fake, _producer) = broken();
     assert_eq!(
-        played.consumer().pop_wait(&played, &mut [0; 16]),
+        fake.consumer().pop_wait(&fake, &mut [0; 16]),
         Taken::Aborted
     );
-    let (played, _producer) = broken();
-    let mut consumer = played.consumer();
-    assert_eq!(
-        consumer.pop_batch_wait(&played, &mut [0; 64]),
-        Taken::Aborted
-    );
+    let (fake, _producer) = broken();
+    let mut consumer = fake.consumer();
+    assert_eq!(consumer.pop_batch_wait(&fake, &mut [0; 64]), Taken::Aborted);
 }
 
 #[test]
 fn a_finished_producer_does_not_wait() {
-    let played = played();
-    let mut producer = played.producer();
+    let fake = fake();
+    let mut producer = fake.producer();
     producer.push_batch(&items(4)).unwrap();
     producer.finish();
     let finished = Err(PushError::Finished);
-    assert_eq!(producer.push_wait(&played, &[1]), finished);
-    assert_eq!(producer.push_all(&played, &items(1)), finished);
+    assert_eq!(producer.push_wait(&fake, &[1]), finished);
+    assert_eq!(producer.push_all(&fake, &items(1)), finished);
     assert_eq!(producer.push_batch(&items(1)), Err(PushError::Finished));
     assert_eq!(
-        producer.reserve_wait(&played, 1).err(),
+        producer.reserve_wait(&fake, 1).err(),
         Some(PushError::Finished)
     );
     let long = [0; 17];
     let too_long = PushError::TooLong { len: 17, slot: 16 };
-    assert_eq!(producer.push_wait(&played, &long), Err(too_long));
+    assert_eq!(producer.push_wait(&fake, &long), Err(too_long));
 }
 
 #[test]
 fn what_was_shown_stays_shown() {
-    let played = played();
-    let (mut producer, mut consumer) = (played.producer(), played.consumer());
+    let fake = fake();
+    let (mut producer, mut consumer) = (fake.producer(), fake.consumer());
     producer.push_batch(&items(3)).unwrap();
-    played.transfer(3);
+    fake.transfer(3);
     assert_eq!(
         consumer.peek(1).map(|items| items.to_vec()),
         Taken::Items(items(1))
     );
     // The word goes back, and then is none.
-    played.target.say(1, ring::SwitchState::Aborted);
+    fake.target.say(1, ring::SwitchState::Aborted);
     assert_eq!(consumer.pop_batch(&mut [0; 64]), Taken::Items(3));
-    played
-        .target
-        .block
-        .write(ring::SWITCH_WORD as usize, &[0; 8]);
+    fake.target.block.write(ring::SWITCH_WORD as usize, &[0; 8]);
     assert_eq!(consumer.peek(1), Taken::Aborted);
 }
 
@@ -157,17 +145,17 @@ fn the_unit_word_is_told_as_it_lies_in_memory() {
         (ByteOrder::Little, [1, 0, 0x57, 0x52, 2, 0, 0, 0]),
         (ByteOrder::Big, [0, 0, 0, 2, 0x52, 0x57, 0, 1]),
     ] {
-        let played = Played::new(layout(order), layout(order), 0);
-        let (mut producer, mut consumer) = (played.producer(), played.consumer());
+        let fake = FakeSwitch::new(layout(order), layout(order), 0);
+        let (mut producer, mut consumer) = (fake.producer(), fake.consumer());
         producer.push_batch(&items(2)).unwrap();
         assert_eq!(producer.unit_word(), expect);
-        played.transfer(2);
+        fake.transfer(2);
         consumer.peek(2);
         consumer.release(2);
         assert_eq!(consumer.unit_word(), expect);
         for (ring, word) in [
-            (&played.source, producer.unit_word()),
-            (&played.target, consumer.unit_word()),
+            (&fake.source, producer.unit_word()),
+            (&fake.target, consumer.unit_word()),
         ] {
             let mut bytes = [0; 8];
             ring.block.read(ring::UNIT_WORD as usize, &mut bytes);
@@ -183,23 +171,23 @@ fn a_partitioner_waits_for_room_and_is_told_of_the_end() {
         item_size: 128,
         ..layout(order)
     };
-    let pair = || Played::new(layout(ByteOrder::Little), layout(ByteOrder::Big), 0);
-    let played = pair();
-    let mut partitioner = Partitioner::new(vec![played.producer()], 32);
+    let pair = || FakeSwitch::new(layout(ByteOrder::Little), layout(ByteOrder::Big), 0);
+    let fake = pair();
+    let mut partitioner = Partitioner::new(vec![fake.producer()], 32);
     for row in 0..13u8 {
-        let pushed = partitioner.push_wait(&played, row.into(), |bytes| bytes.fill(row));
+        let pushed = partitioner.push_wait(&fake, row.into(), |bytes| bytes.fill(row));
         assert_eq!(pushed, Ok(()));
     }
-    assert_eq!(partitioner.finish_wait(&played), Ok(()));
-    let (mut consumer, mut item, mut rows) = (played.consumer(), [0; 128], Vec::new());
-    while let Taken::Items(()) = consumer.pop_wait(&played, &mut item) {
+    assert_eq!(partitioner.finish_wait(&fake), Ok(()));
+    let (mut consumer, mut item, mut rows) = (fake.consumer(), [0; 128], Vec::new());
+    while let Taken::Items(()) = consumer.pop_wait(&fake, &mut item) {
         let found = Partitioner::rows(&item, 32).expect("it is an item of rows");
         rows.extend(found.map(|row| row[31]));
     }
     assert!(rows.iter().copied().eq(0..13), "{rows:?}");
-    let played = pair();
-    let mut partitioner = Partitioner::new(vec![played.producer()], 32);
-    played.will(&[Act::Abort]);
-    let ended = (0..100).find_map(|key| partitioner.push_wait(&played, key, |_| ()).err());
+    let fake = pair();
+    let mut partitioner = Partitioner::new(vec![fake.producer()], 32);
+    fake.will(&[Act::Abort]);
+    let ended = (0..100).find_map(|key| partitioner.push_wait(&fake, key, |_| ()).err());
     assert_eq!(ended, Some(PushError::Aborted));
 }

@@ -1,14 +1,14 @@
 //! Scale, parts and results; rows, workers and bad input in files of their own.
 
+mod fake_switch;
 mod fan_out;
 mod malformed;
-mod played_switch;
 mod results;
 mod rows;
 mod workers;
 
 use super::*;
-use played_switch::PlayedFlow;
+use fake_switch::FakeFlow;
 use rackweave_endpoint::flow::ITEM_HEADER;
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 const ITEM_BYTES: usize = ITEM_HEADER + 2 * LineitemRow::BYTES;
 
 /// A flow of one ring, with items of [`ITEM_BYTES`].
-fn flow() -> PlayedFlow {
-    PlayedFlow::new(1, 1, ITEM_BYTES as u32, 4)
+fn flow() -> FakeFlow {
+    FakeFlow::new(1, 1, ITEM_BYTES as u32, 4)
 }
 
 fn scale(factor: f64) -> ScaleFactor {

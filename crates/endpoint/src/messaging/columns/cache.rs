@@ -1,26 +1,26 @@
 //! The compute unit's cache of columns, for all its workers (communication tier, section 6: the
 //! future work).
 
-mod books;
+mod entries;
 mod flight;
 
 use super::{ColumnData, RequestError, counters};
-use books::{Books, State};
 use core::borrow::Borrow;
 use core::fmt;
 use core::ops::Deref;
+use entries::{Entries, State};
 use flight::Flight;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Columns in a compute unit's memory, up to a number of bytes. Clones share it; any thread may use
-/// it. Its lock is held for as long as it takes to change its books, never while data travel or
+/// it. Its lock is held for as long as it takes to change its entries, never while data travel or
 /// memory is given back.
 ///
 /// A column stays while somebody has a [`Pinned`] of it. When room is needed, those that nobody has
 /// and nobody asked for since the last time go first (second chance).
 #[derive(Clone)]
 pub struct ColumnCache {
-    books: Arc<Mutex<Books>>,
+    entries: Arc<Mutex<Entries>>,
 }
 
 /// A column that stays in memory for as long as this is there. Clones share it.
@@ -120,21 +120,21 @@ impl ColumnCache {
     /// were invalidated while somebody has them, come on top.
     pub fn new(capacity: u64) -> Self {
         Self {
-            books: Arc::new(Mutex::new(Books::new(capacity))),
+            entries: Arc::new(Mutex::new(Entries::new(capacity))),
         }
     }
 
     /// Looks for a column. Of several who look at the same time and do not find it, one gets the
     /// duty to bring it.
     pub fn look(&self, name: &str) -> Look {
-        let mut books = self.lock();
-        match books.look(name) {
+        let mut entries = self.lock();
+        match entries.look(name) {
             Some(State::Ready(data)) => Look::Hit(Pinned(data)),
             Some(State::Coming(flight)) => Look::Joined(Waiter(flight)),
             None => {
                 let name: Arc<str> = name.into();
-                let flight = books.depart(name.clone());
-                drop(books);
+                let flight = entries.depart(name.clone());
+                drop(entries);
                 Look::Miss(Fetch {
                     cache: self.clone(),
                     name,
@@ -177,10 +177,10 @@ impl ColumnCache {
     /// for the one before still gets that.
     pub fn put(&self, name: &str, data: ColumnData) -> Pinned {
         let data = Arc::new(data);
-        let mut books = self.lock();
-        books.replace(name.into(), data.clone());
-        let gone = books.gone();
-        drop(books);
+        let mut entries = self.lock();
+        entries.replace(name.into(), data.clone());
+        let gone = entries.gone();
+        drop(entries);
         drop(gone);
         Pinned(data)
     }
@@ -188,10 +188,10 @@ impl ColumnCache {
     /// Forgets a column because it has changed. Whoever has it keeps it; what is on the way reaches
     /// those who wait for it already, and nobody after them. False if there was none.
     pub fn invalidate(&self, name: &str) -> bool {
-        let mut books = self.lock();
-        let any = books.invalidate(name);
-        let gone = books.gone();
-        drop(books);
+        let mut entries = self.lock();
+        let any = entries.invalidate(name);
+        let gone = entries.gone();
+        drop(entries);
         drop(gone);
         any
     }
@@ -199,13 +199,13 @@ impl ColumnCache {
     /// Forgets a column unless it has this version, which is the one that its storage unit serves.
     /// What is on the way is not known and goes, too. False if nothing was forgotten.
     pub fn invalidate_unless(&self, name: &str, version: u64) -> bool {
-        let mut books = self.lock();
-        let keeps = books
+        let mut entries = self.lock();
+        let keeps = entries
             .peek(name)
             .is_some_and(|data| data.version() == version);
-        let any = !keeps && books.invalidate(name);
-        let gone = books.gone();
-        drop(books);
+        let any = !keeps && entries.invalidate(name);
+        let gone = entries.gone();
+        drop(entries);
         drop(gone);
         any
     }
@@ -220,9 +220,9 @@ impl ColumnCache {
         self.lock().capacity()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Books> {
-        // Nothing that the books do can panic half-way and be left so: they are numbers and maps.
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        // Nothing that the entries do can panic half-way and be left so: they are numbers and maps.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -236,10 +236,10 @@ impl Fetch {
     pub fn complete(mut self, data: ColumnData) -> Pinned {
         self.done = true;
         let data = Arc::new(data);
-        let mut books = self.cache.lock();
-        books.arrive(&self.name, &self.flight, data.clone());
-        let gone = books.gone();
-        drop(books);
+        let mut entries = self.cache.lock();
+        entries.arrive(&self.name, &self.flight, data.clone());
+        let gone = entries.gone();
+        drop(entries);
         drop(gone);
         self.flight.land(Ok(Pinned(data.clone())));
         Pinned(data)

@@ -1,4 +1,4 @@
-//! Random histories of three nodes on a few pages over the played rack, with faults, and with
+//! Random histories of three nodes on a few pages over the fake rack, with faults, and with
 //! entries that move between switch and server at any moment.
 //!
 //! What is checked at every reply: at most one holder; versions never go back, and grow by one with
@@ -9,7 +9,7 @@
 mod replies;
 
 use super::conformance::{FRAMES, NODES, World, stamped};
-use super::played::{Faults, PAGE, Played, SLOTS, page};
+use super::fake::{FakeRack, Faults, PAGE, SLOTS, page};
 use super::{Answer, Mode, Op, Ticket};
 use rackweave_base::Rng;
 use rackweave_wire::fabric::page::header::VOID;
@@ -49,7 +49,7 @@ impl Node {
 }
 
 struct History {
-    world: Played,
+    world: FakeRack,
     rng: Rng,
     nodes: Vec<Node>,
     /// The version that the last change gave, as its reply said.
@@ -65,7 +65,7 @@ impl History {
             ..Node::default()
         };
         let history = Self {
-            world: Played::new(seed, faults, indexed),
+            world: FakeRack::new(seed, faults, indexed),
             rng: Rng::new(seed ^ 0x5eed),
             nodes: (0..NODES).map(|_| node()).collect(),
             committed: vec![0; PAGES as usize],

@@ -19,9 +19,9 @@ mod switch;
 mod task;
 
 #[cfg(test)]
-mod history_tests;
+mod fake;
 #[cfg(test)]
-mod played;
+mod history_tests;
 #[cfg(test)]
 mod rogue_tests;
 #[cfg(test)]

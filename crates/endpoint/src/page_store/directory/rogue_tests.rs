@@ -5,7 +5,7 @@
 //! panic or wait for ever, bring another page or a torn one, or keep other pages from anybody.
 
 use super::conformance::{World, stamped};
-use super::played::{Faults, PAGE, Played, SLOTS, page};
+use super::fake::{FakeRack, Faults, PAGE, SLOTS, page};
 use super::{Answer, Directory, Mode, Op, Reply};
 use rackweave_base::{Duration, Instant, Rng};
 use rackweave_wire::fabric::page::{FallbackLatch, LatchWord, Place};
@@ -95,7 +95,7 @@ fn places() -> Vec<Place> {
 }
 
 /// Steps until an operation of node 0 has ended. `forge` is done after each step.
-fn run(world: &mut Played, op: Op, mut forge: impl FnMut(&mut Played)) -> Reply {
+fn run(world: &mut FakeRack, op: Op, mut forge: impl FnMut(&mut FakeRack)) -> Reply {
     let began = world.model.borrow().now;
     world.begin(0, op).expect("a slot is free");
     let mut is_due = true;
@@ -120,7 +120,7 @@ fn run(world: &mut Played, op: Op, mut forge: impl FnMut(&mut Played)) -> Reply 
 }
 
 /// If a page came, it is the one that was asked for, in one version.
-fn check(world: &Played, frame: u32, n: u64, answer: Answer) {
+fn check(world: &FakeRack, frame: u32, n: u64, answer: Answer) {
     if !matches!(answer, Answer::Fetched(_)) {
         return;
     }
@@ -136,8 +136,8 @@ fn check(world: &Played, frame: u32, n: u64, answer: Answer) {
 }
 
 /// A world in which node 1 has other pages in its buffer frames.
-fn world(seed: u64) -> Played {
-    let mut world = Played::new(seed, Faults::default(), false);
+fn world(seed: u64) -> FakeRack {
+    let mut world = FakeRack::new(seed, Faults::default(), false);
     for n in [2, 3] {
         world
             .frames(1)
@@ -147,7 +147,7 @@ fn world(seed: u64) -> Played {
     world
 }
 
-fn void(world: &mut Played) {
+fn void(world: &mut FakeRack) {
     for frame in [0, FRAME] {
         world
             .frames(0)
@@ -156,7 +156,7 @@ fn void(world: &mut Played) {
 }
 
 /// The buffer frame is as the operation wants it: with the page, or void.
-fn prepare(world: &mut Played, op: Op) {
+fn prepare(world: &mut FakeRack, op: Op) {
     void(world);
     if !matches!(op, Op::Fetch { have: None, .. }) {
         let bytes = stamped(page(ATTACKED), 5, PAGE);
@@ -165,7 +165,7 @@ fn prepare(world: &mut Played, op: Op) {
 }
 
 /// Pages that nobody attacks are served while it goes on, and afterwards.
-fn others_go_on(world: &mut Played) {
+fn others_go_on(world: &mut FakeRack) {
     for n in [0, 4] {
         void(world);
         let answer = run(world, fetch(n, Mode::Exclusive, 0, None), |_| {}).answer;
@@ -200,7 +200,7 @@ fn whatever_an_entry_says_every_operation_ends() {
 }
 
 /// What an operation owes is done before the next one begins, so that the answer is that one's.
-fn settle(world: &mut Played) {
+fn settle(world: &mut FakeRack) {
     let honest = FallbackLatch::new(LatchWord::open(5), None);
     world
         .model
@@ -226,7 +226,7 @@ fn an_entry_that_changes_all_the_time_keeps_nobody_for_ever() {
         // Such that the operation goes on: the latch open or the node's, the page at the node.
         let holds = matches!(op, Op::Unfix { .. } | Op::Release { .. });
         let in_doubt = matches!(op, Op::Own { .. } | Op::Disown { .. });
-        let mut forge = |world: &mut Played| {
+        let mut forge = |world: &mut FakeRack| {
             let latch = LatchWord::open(rng.below(1 << 40));
             let latch = match (holds, in_doubt) {
                 (true, _) => FallbackLatch::new(latch.locked(), Some(0)),

@@ -1,7 +1,7 @@
-//! The channel against the played rack: conformance, and a switch or a server that goes away.
+//! The channel against the fake rack: conformance, and a switch or a server that goes away.
 
 use super::conformance::{self, Bench, World};
-use super::played::{Faults, Played, SERVER_QP, SLOTS, SWITCH_QP, page};
+use super::fake::{FakeRack, Faults, SERVER_QP, SLOTS, SWITCH_QP, page};
 use super::{Answer, Channel, Directory, Mode, Op};
 use rackweave_base::Instant;
 
@@ -19,7 +19,7 @@ const FAULTS: Faults = Faults {
 fn the_switch_conforms() {
     for seed in 0..4 {
         println!("seed {seed}");
-        conformance::all(&mut Played::new(seed, Faults::default(), true));
+        conformance::all(&mut FakeRack::new(seed, Faults::default(), true));
     }
 }
 
@@ -27,7 +27,7 @@ fn the_switch_conforms() {
 fn the_fallback_conforms() {
     for seed in 0..4 {
         println!("seed {seed}");
-        conformance::all(&mut Played::new(seed, Faults::default(), false));
+        conformance::all(&mut FakeRack::new(seed, Faults::default(), false));
     }
 }
 
@@ -39,7 +39,7 @@ fn a_channel_conforms_while_entries_move() {
     };
     for seed in 0..4 {
         println!("seed {seed}");
-        conformance::all(&mut Played::new(seed, faults, true));
+        conformance::all(&mut FakeRack::new(seed, faults, true));
     }
 }
 
@@ -53,7 +53,7 @@ fn fetch(n: u64, mode: Mode) -> Op {
 }
 
 /// All that ends within some steps, for node 0.
-fn drain(world: &mut Played, replies: usize) -> Vec<Answer> {
+fn drain(world: &mut FakeRack, replies: usize) -> Vec<Answer> {
     let mut answers = Vec::new();
     for step in 1..100_000 {
         while let Some(reply) = world.poll(0) {
@@ -74,7 +74,7 @@ fn drain(world: &mut Played, replies: usize) -> Vec<Answer> {
 #[test]
 fn faults_are_hidden() {
     for (seed, indexed) in [(1, true), (2, false)] {
-        let world = &mut Played::new(seed, FAULTS, indexed);
+        let world = &mut FakeRack::new(seed, FAULTS, indexed);
         let mut bench = Bench {
             world,
             page: page(3),
@@ -94,7 +94,7 @@ fn faults_are_hidden() {
 fn timeouts_say_when_to_poll() {
     for seed in 0..10 {
         println!("seed {seed}");
-        let mut world = Played::new(seed, FAULTS, seed % 2 == 0);
+        let mut world = FakeRack::new(seed, FAULTS, seed % 2 == 0);
         for n in 0..u64::from(SLOTS) {
             world.begin(0, fetch(n, Mode::Exclusive)).unwrap();
         }
@@ -123,7 +123,7 @@ fn a_lost_switch_ends_everything() {
     for seed in 0..60 {
         println!("seed {seed}");
         let indexed = seed % 2 == 0;
-        let mut world = Played::new(seed, Faults::default(), indexed);
+        let mut world = FakeRack::new(seed, Faults::default(), indexed);
         for n in 0..u64::from(SLOTS) {
             let mode = [Mode::Shared, Mode::Exclusive][n as usize % 2];
             assert!(world.begin(0, fetch(n, mode)).is_some());
@@ -153,7 +153,7 @@ fn a_lost_switch_ends_everything() {
 fn a_lost_switch_leaves_no_latch_in_the_server() {
     for seed in 0..20 {
         println!("seed {seed}");
-        let mut world = Played::new(seed, Faults::default(), false);
+        let mut world = FakeRack::new(seed, Faults::default(), false);
         world.begin(0, fetch(1, Mode::Exclusive)).unwrap();
         for _ in 0..seed {
             world.step();
@@ -169,7 +169,7 @@ fn a_lost_switch_leaves_no_latch_in_the_server() {
 
 #[test]
 fn a_lost_server_is_gone_and_the_switch_serves_on() {
-    let mut world = Played::new(9, Faults::default(), false);
+    let mut world = FakeRack::new(9, Faults::default(), false);
     world.model.borrow_mut().promote(page(2));
     world.begin(0, fetch(1, Mode::Exclusive)).unwrap();
     world.step();
@@ -185,8 +185,8 @@ fn a_lost_server_is_gone_and_the_switch_serves_on() {
 }
 
 /// A page is latched for nobody: its fetch ended, and what is owed for it waits for the switch.
-fn owed_to_a_lost_switch(indexed: bool) -> Played {
-    let mut world = Played::new(5, Faults::default(), indexed);
+fn owed_to_a_lost_switch(indexed: bool) -> FakeRack {
+    let mut world = FakeRack::new(5, Faults::default(), indexed);
     world.begin(0, fetch(1, Mode::Exclusive)).unwrap();
     while !world.model.borrow().entry(page(1)).latch.is_locked() {
         world.step();
@@ -222,7 +222,7 @@ fn what_a_node_found_out_is_told_to_no_other_directory() {
         // It was not the node's: asked again, that means that it has been given back.
         (Op::Release { page }, Answer::Done),
     ] {
-        let mut world = Played::new(5, Faults::default(), true);
+        let mut world = FakeRack::new(5, Faults::default(), true);
         world.begin(0, op).unwrap();
         assert_eq!(world.poll(0), None);
         world.model.borrow_mut().break_qp(0, SWITCH_QP);
@@ -241,7 +241,7 @@ fn what_one_channel_of_a_node_owes_the_others_wait_for() {
     world.channels[1] = Channel::new(parts);
     world.begin(1, fetch(1, Mode::Exclusive)).unwrap();
     world.begin(1, fetch(2, Mode::Exclusive)).unwrap();
-    let replies = |world: &mut Played| {
+    let replies = |world: &mut FakeRack| {
         let mut answers = Vec::new();
         for _ in 0..1000 {
             world.step();
@@ -282,7 +282,7 @@ fn what_is_owed_is_asked_for_until_it_is_done() {
 
 #[test]
 fn what_is_owed_to_a_server_is_done_when_the_server_is_back() {
-    let mut world = Played::new(5, Faults::default(), false);
+    let mut world = FakeRack::new(5, Faults::default(), false);
     world.begin(0, fetch(1, Mode::Exclusive)).unwrap();
     while !world.model.borrow().entry(page(1)).latch.is_locked() {
         world.step();
@@ -303,7 +303,7 @@ fn what_is_owed_to_a_server_is_done_when_the_server_is_back() {
 
 #[test]
 fn a_lost_switch_answers_although_all_slots_are_owed() {
-    let mut world = Played::new(5, Faults::default(), true);
+    let mut world = FakeRack::new(5, Faults::default(), true);
     for n in 0..u64::from(SLOTS) {
         world.begin(0, fetch(n, Mode::Exclusive)).unwrap();
     }
@@ -329,7 +329,7 @@ fn a_lost_switch_answers_although_all_slots_are_owed() {
 
 #[test]
 fn nothing_is_owed_for_what_was_never_asked() {
-    let mut world = Played::new(5, Faults::default(), true);
+    let mut world = FakeRack::new(5, Faults::default(), true);
     world.model.borrow_mut().break_qp(0, SWITCH_QP);
     for n in 0..2 * u64::from(SLOTS) {
         world.begin(0, fetch(n % 7, Mode::Exclusive)).unwrap();

@@ -5,7 +5,7 @@
 //! judged by the checker of the campaign against pages, which has them on a whole rack.
 
 use super::bench::{NoVerbs, PAGE, page, pool};
-use super::played::{Played, Rack};
+use super::fake::{FakeDirectory, Rack};
 use crate::page_store::Mode::{Exclusive, Shared};
 use crate::page_store::*;
 use rackweave_base::{Duration, Instant, Rng};
@@ -58,7 +58,7 @@ enum Job {
 }
 
 struct Actor {
-    worker: Worker<Played>,
+    worker: Worker<FakeDirectory>,
     node: usize,
     /// Its node was taken for dead, and is not.
     is_mistaken: bool,

@@ -1,6 +1,6 @@
-//! Nodes with pools and workers on a played rack, in one thread and in virtual time.
+//! Nodes with pools and workers on a fake rack, in one thread and in virtual time.
 
-use super::played::{Played, Rack};
+use super::fake::{FakeDirectory, Rack};
 use crate::page_store::{Fix, FixError, Mode, PageGuard, Pool, PoolConfig, Statistics, Worker};
 use rackweave_base::{Duration, Instant, Memory, Qpn, Rng};
 use rackweave_verbs::scripted::{ScriptedNic, Tables};
@@ -14,7 +14,7 @@ pub const PAGE: usize = 4096;
 pub struct Bench {
     pub rack: Rack,
     pub pools: Vec<Arc<Pool>>,
-    pub workers: Vec<Worker<Played>>,
+    pub workers: Vec<Worker<FakeDirectory>>,
     pub now: Instant,
     pub rng: Rng,
 }
@@ -141,7 +141,7 @@ pub fn increment(guard: &mut PageGuard) -> u64 {
     next
 }
 
-/// Nobody posts anything on a played rack.
+/// Nobody posts anything on a fake rack.
 pub struct NoVerbs;
 
 impl ScriptedNic for NoVerbs {

@@ -1,7 +1,7 @@
 //! Every call ends within its time limit, whoever does not answer, and says why.
 
 use super::bench::{NoVerbs, PAGE, counter, increment, page, pool};
-use super::played::{Played, Rack};
+use super::fake::{FakeDirectory, Rack};
 use crate::page_store::Mode::{Exclusive, Shared};
 use crate::page_store::*;
 use rackweave_base::{Duration, Instant};
@@ -55,7 +55,7 @@ impl NodeAccess for Clock {
 struct Rig {
     rack: Rack,
     clock: Arc<Clock>,
-    stores: Vec<PageStore<Played>>,
+    stores: Vec<PageStore<FakeDirectory>>,
 }
 
 /// The first worker of the first node, the second, and the first worker of the second node.
@@ -99,7 +99,11 @@ impl Rig {
     }
 
     /// One call, whose time counts from now.
-    fn call<T>(&mut self, store: usize, call: impl FnOnce(&mut PageStore<Played>) -> T) -> T {
+    fn call<T>(
+        &mut self,
+        store: usize,
+        call: impl FnOnce(&mut PageStore<FakeDirectory>) -> T,
+    ) -> T {
         self.clock.begin();
         call(&mut self.stores[store])
     }

@@ -1,13 +1,13 @@
-//! The page store on a played rack.
+//! The page store on a fake rack.
 
 mod allocation;
 mod bench;
 mod doubts;
+mod fake;
 mod faults;
 mod fixes;
 mod histories;
 mod limits;
 mod log;
-mod played;
 mod store;
 mod threads;

@@ -1,7 +1,7 @@
 //! Stores: made, opened, filled, closed.
 
 use super::bench::{Bench, NoVerbs, counter, increment, page, pool};
-use super::played::{Played, Rack};
+use super::fake::{FakeDirectory, Rack};
 use crate::page_store::Mode::{Exclusive, Shared};
 use crate::page_store::*;
 use rackweave_base::{Duration, Instant};
@@ -44,7 +44,7 @@ impl NodeAccess for Clock {
     }
 }
 
-fn stores(rack: &Rack, config: PoolConfig, count: usize) -> Vec<PageStore<Played>> {
+fn stores(rack: &Rack, config: PoolConfig, count: usize) -> Vec<PageStore<FakeDirectory>> {
     rack.restart();
     let pool = pool(rack, config);
     let access: Arc<Clock> = Arc::default();
@@ -59,7 +59,7 @@ fn config() -> PoolConfig {
     PoolConfig::new(0, 4096, 16)
 }
 
-fn one(rack: &Rack) -> PageStore<Played> {
+fn one(rack: &Rack) -> PageStore<FakeDirectory> {
     stores(rack, config(), 1).pop().unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! Threads that share a pool: the pool's own structures under real concurrency.
 
 use super::bench::{NoVerbs, PAGE, counter, increment, page, pool};
-use super::played::Rack;
+use super::fake::Rack;
 use crate::page_store::{Mode, PoolConfig, Worker};
 use rackweave_base::{Duration, Instant, Rng};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use crate::rpc::{ClientConfig, RpcError, ServerConfig, Status};
 fn a_call_there_and_back() {
     let mut rig = Rig::pair(small_client(), small_server());
     assert_eq!(rig.call(ECHO, b"hello"), Ok(b"olleh".to_vec()));
-    assert_eq!(rig.books.served, [(0, b"hello".to_vec())]);
+    assert_eq!(rig.recorder.served, [(0, b"hello".to_vec())]);
     assert_eq!(rig.seats[0].client.incarnation(), Some(0xabc));
     assert_eq!(
         rig.client_counters(),

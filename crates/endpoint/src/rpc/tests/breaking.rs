@@ -101,7 +101,7 @@ fn a_client_that_wants_one_incarnation_gets_no_other() {
     rig.begin(ECHO, b"x").unwrap();
     rig.settle();
     all_disconnected(&rig, Cause::Refused(Status::OTHER_INCARNATION), 1);
-    assert_eq!(rig.books.served, [], "it was not carried out");
+    assert_eq!(rig.recorder.served, [], "it was not carried out");
     assert_eq!(rig.server().counters().other_incarnations, 1);
 }
 
@@ -132,7 +132,7 @@ fn a_client_that_dies_is_lost_and_its_place_is_given_to_another() {
     rig.network.dead.push(1);
     rig.awake = true;
     rig.run_for(Duration::from_millis(5));
-    assert_eq!(rig.books.left, [0]);
+    assert_eq!(rig.recorder.left, [0]);
     assert_eq!(rig.server().clients(), 1);
     let lost = rig.server().poll_lost().unwrap();
     assert_eq!(rig.server().client_of(lost), None);

@@ -86,7 +86,7 @@ fn a_message_longer_than_its_buffer_costs_the_sender_its_connection() {
         Some(QpState::Error)
     );
     assert_eq!(rig.server().counters().lost, 1);
-    assert_eq!(rig.books.left, [1]);
+    assert_eq!(rig.recorder.left, [1]);
     assert_eq!(rig.call(ECHO, b"ab"), Ok(b"ba".to_vec()));
 }
 

@@ -90,7 +90,11 @@ fn run(seed: u64, faults: Faults) {
     check(&mut rig, &mut model);
     assert!(model.iter().all(HashMap::is_empty), "seed {seed}");
     for (client, expect) in served.iter().enumerate() {
-        let of_client = rig.books.served.iter().filter(|(c, _)| *c == client as u32);
+        let of_client = rig
+            .recorder
+            .served
+            .iter()
+            .filter(|(c, _)| *c == client as u32);
         let found: Vec<_> = of_client.map(|(_, bytes)| bytes.clone()).collect();
         assert_eq!(found, *expect, "seed {seed}");
     }
@@ -143,7 +147,7 @@ proptest! {
         }
         rig.awake = true;
         rig.settle();
-        let (seat, books) = (&rig.seats[0], &rig.books);
+        let (seat, recorder) = (&rig.seats[0], &rig.recorder);
         prop_assert_eq!(seat.ends.len() as u64, begun);
         let counters = seat.client.counters();
         let ended = counters.answered + counters.timed_out + counters.disconnected;
@@ -151,7 +155,7 @@ proptest! {
         for end in &seat.ends {
             if let Ok(bytes) = &end.result {
                 let request: Vec<u8> = bytes.iter().rev().copied().collect();
-                let times = books.served.iter().filter(|(_, other)| *other == request).count();
+                let times = recorder.served.iter().filter(|(_, other)| *other == request).count();
                 prop_assert_eq!(times, 1);
             }
         }

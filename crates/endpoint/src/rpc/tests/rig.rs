@@ -20,16 +20,16 @@ pub const REFUSE: u16 = 3;
 /// What [`REFUSE`] is answered with.
 pub const REFUSAL: Status = Status(77);
 
-/// A service that keeps books.
+/// A service that records its requests.
 #[derive(Default)]
-pub struct Books {
+pub struct Recorder {
     /// Client and content of all that was carried out.
     pub served: Vec<(u32, Vec<u8>)>,
     /// Clients that are gone.
     pub left: Vec<u32>,
 }
 
-impl Service for Books {
+impl Service for Recorder {
     fn serve(
         &mut self,
         _now: Instant,
@@ -85,7 +85,7 @@ pub struct Seat {
 pub struct Rig {
     pub network: Network,
     pub server: Option<Server>,
-    pub books: Books,
+    pub recorder: Recorder,
     pub seats: Vec<Seat>,
     /// Whether the server is polled.
     pub awake: bool,
@@ -118,7 +118,7 @@ impl Rig {
         let mut rig = Self {
             network: Network::new(nodes + 1, seed),
             server: None,
-            books: Books::default(),
+            recorder: Recorder::default(),
             seats: Vec::new(),
             awake: true,
         };
@@ -233,7 +233,7 @@ impl Rig {
     pub fn poll_server(&mut self) {
         if let (Some(server), true) = (&mut self.server, self.awake) {
             let nic = &mut self.network.nics[SERVER];
-            while server.poll(self.network.now, nic, &mut self.books) {}
+            while server.poll(self.network.now, nic, &mut self.recorder) {}
         }
     }
 

@@ -136,7 +136,7 @@ fn a_late_answer_frees_its_slot_and_is_nobody_elses() {
     rig.awake = true;
     rig.settle();
     assert_eq!(rig.seats[0].ends, []);
-    assert_eq!(rig.books.served.len(), 3, "given up, but carried out");
+    assert_eq!(rig.recorder.served.len(), 3, "given up, but carried out");
     assert_eq!(rig.call(ECHO, b"ab"), Ok(b"ba".to_vec()));
     let counters = rig.seats[0].client.counters();
     let found = (counters.timed_out, counters.late_replies, counters.probes);

@@ -1,6 +1,6 @@
-//! Workers of flows whose producers do not choose, over a played switch and against the reference.
+//! Workers of flows whose producers do not choose, over a fake switch and against the reference.
 
-use super::played_switch::PlayedFlow;
+use super::fake_switch::FakeFlow;
 use super::scale;
 use crate::tpch::*;
 use rackweave_base::Rng;
@@ -18,7 +18,7 @@ fn rows(factor: f64, part: Part) -> [Vec<u8>; 2] {
 
 /// Moves everything from `source` to `sink`, in an order that the seed draws.
 fn move_all(
-    flow: &mut PlayedFlow,
+    flow: &mut FakeFlow,
     source: &mut TableWorker,
     mut sink: impl FnMut(usize) -> WorkerStep,
 ) -> WorkerStep {
@@ -38,7 +38,7 @@ fn move_all(
 fn parts_of_q1_add_up_to_the_reference() {
     let mut parts = Vec::new();
     for part in 0..3 {
-        let mut flow = PlayedFlow::new(1, 1, ITEM_BYTES, 4);
+        let mut flow = FakeFlow::new(1, 1, ITEM_BYTES, 4);
         let [_, lines] = rows(0.002, Part::new(part, 3).unwrap());
         let mut source = TableWorker::lineitem(lines, flow.producer(0, 0));
         let mut sink = Q1Worker::new(flow.consumer(0));
@@ -55,7 +55,7 @@ fn parts_of_q1_add_up_to_the_reference() {
 
 #[test]
 fn a_replica_says_what_it_saw() {
-    let mut flow = PlayedFlow::new(1, 1, ITEM_BYTES, 4);
+    let mut flow = FakeFlow::new(1, 1, ITEM_BYTES, 4);
     let [orders, _] = rows(0.002, Part::WHOLE);
     let mut source = TableWorker::orders(orders.clone(), flow.producer(0, 0));
     let mut sink = ReplicaWorker::new(flow.consumer(0));
@@ -66,7 +66,7 @@ fn a_replica_says_what_it_saw() {
     assert_eq!(seen.rows, expected_rows(scale(0.002)).orders);
     // Other orders and other rows are told apart.
     let digest = |rows: Vec<u8>| {
-        TableWorker::orders(rows, PlayedFlow::new(1, 1, ITEM_BYTES, 4).producer(0, 0)).digest()
+        TableWorker::orders(rows, FakeFlow::new(1, 1, ITEM_BYTES, 4).producer(0, 0)).digest()
     };
     let mut turned = orders.clone();
     turned.rotate_left(OrderRow::BYTES);
@@ -103,7 +103,7 @@ fn a_partial_adds_whole_items_and_refuses_malformed_ones() {
 
 #[test]
 fn a_broken_off_flow_ends_both_workers() {
-    let mut flow = PlayedFlow::new(1, 1, ITEM_BYTES, 4);
+    let mut flow = FakeFlow::new(1, 1, ITEM_BYTES, 4);
     let [orders, _] = rows(0.002, Part::WHOLE);
     let mut source = TableWorker::orders(orders, flow.producer(0, 0));
     let mut sink = ReplicaWorker::new(flow.consumer(0));

@@ -1,6 +1,6 @@
-//! Workers against a switch that is played by the test, and against the reference.
+//! Workers against a switch that the test fakes, and against the reference.
 
-use super::played_switch::PlayedFlow;
+use super::fake_switch::FakeFlow;
 use super::{flow, scale};
 use crate::tpch::worker::{LINEITEM, ORDERS};
 use crate::tpch::*;
@@ -8,8 +8,8 @@ use rackweave_base::Rng;
 
 /// A rack in which everything happens in an order that the seed draws.
 struct Rack {
-    orders: PlayedFlow,
-    lineitem: PlayedFlow,
+    orders: FakeFlow,
+    lineitem: FakeFlow,
     storage: Vec<StorageWorker>,
     compute: Vec<ComputeWorker>,
     rng: Rng,
@@ -17,8 +17,8 @@ struct Rack {
 
 impl Rack {
     fn new(factor: f64, storage: usize, compute: usize, (item_size, slots): (u32, u32)) -> Self {
-        let orders = PlayedFlow::new(storage, compute, item_size, slots);
-        let lineitem = PlayedFlow::new(storage, compute, item_size, slots);
+        let orders = FakeFlow::new(storage, compute, item_size, slots);
+        let lineitem = FakeFlow::new(storage, compute, item_size, slots);
         let worker = |part| {
             StorageWorker::new(
                 scale(factor),
@@ -227,7 +227,7 @@ fn a_partitioner_for_other_rows_is_reported() {
     for (order_bytes, line_bytes, table, row_bytes) in
         [(48, 64, ORDERS, 32), (32, 32, LINEITEM, 64)]
     {
-        let flow = PlayedFlow::new(1, 1, 1 << 16, 32);
+        let flow = FakeFlow::new(1, 1, 1 << 16, 32);
         let mut worker = StorageWorker::new(
             scale(0.001),
             0,

@@ -2,7 +2,7 @@
 
 use super::{Copy, History, name};
 use crate::page_store::directory::conformance::{World, stamped};
-use crate::page_store::directory::played::PAGE;
+use crate::page_store::directory::fake::PAGE;
 use crate::page_store::directory::{Answer, Mode, Op, Reply};
 use rackweave_wire::fabric::page::{LatchWord, PageId};
 

@@ -15,7 +15,7 @@ pub(super) enum State {
     Coming(Arc<Flight>),
 }
 
-pub(super) struct Books {
+pub(super) struct Entries {
     capacity: u64,
     entries: HashMap<Arc<str>, Entry>,
     /// All that are here, in a circle; places that are free are in `vacant`.
@@ -53,7 +53,7 @@ impl Seat {
     }
 }
 
-impl Books {
+impl Entries {
     pub fn new(capacity: u64) -> Self {
         Self {
             capacity,
@@ -151,7 +151,7 @@ impl Books {
         self.counters.bytes_brought += data.shape().bytes();
     }
 
-    /// Takes a flight out of the books. False if it is not there any more, as it was invalidated.
+    /// Takes a flight out of the entries. False if it is not there any more, as it was invalidated.
     fn leave(&mut self, name: &str, flight: &Arc<Flight>) -> bool {
         let there = matches!(
             self.entries.get(name),

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// The lanes of a slot that lead to its node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SlotBook {
+pub(crate) struct SlotRegistry {
     /// Which of the specification's nodes.
     pub node: usize,
     pub target: Connected,
@@ -23,7 +23,7 @@ pub(crate) struct SlotBook {
 
 /// A node that is there.
 #[derive(Clone, Debug)]
-pub(crate) struct NodeBook {
+pub(crate) struct NodeRegistry {
     pub pool: PagePool,
     pub sources: Vec<Connected>,
     pub requests: Vec<Connected>,
@@ -34,7 +34,7 @@ pub(crate) struct NodeBook {
 
 /// A store whose target is there.
 #[derive(Clone, Debug)]
-pub(crate) struct StoreBook {
+pub(crate) struct StoreRegistry {
     pub admin: Qpn,
     pub controller: u16,
     /// By slot.
@@ -42,7 +42,7 @@ pub(crate) struct StoreBook {
 }
 
 #[derive(Debug)]
-pub(crate) struct PageBook {
+pub(crate) struct PageRegistry {
     pub spec: PageSpec,
     /// Numbers of lanes, fixed at the beginning.
     pub first_source: Vec<LaneId>,
@@ -54,10 +54,10 @@ pub(crate) struct PageBook {
     pub server: Option<NodeId>,
     /// Entries of each store in the server's memory.
     pub fallback: Vec<RegionName>,
-    pub nodes: Vec<Option<NodeBook>>,
+    pub nodes: Vec<Option<NodeRegistry>>,
     /// By slot.
-    pub slots: Vec<Option<SlotBook>>,
-    pub stores: Vec<Option<StoreBook>>,
+    pub slots: Vec<Option<SlotRegistry>>,
+    pub stores: Vec<Option<StoreRegistry>>,
     /// By node: which stores are open to it.
     pub members: Vec<StoreSet>,
     pub lost: Vec<LostPage>,
@@ -69,7 +69,7 @@ pub(crate) struct PageBook {
     pub restarts: u64,
 }
 
-impl PageBook {
+impl PageRegistry {
     /// Which of the specification's nodes this is.
     pub fn index(&self, node: NodeId) -> Option<usize> {
         self.spec

@@ -1,4 +1,4 @@
-//! The played rack's data, piece by piece.
+//! The fake rack's data, piece by piece.
 
 use super::{Event, Model, PAGE};
 use rackweave_wire::fabric::page::{Completion, LatchWord, Outcome, PageId, Source};

@@ -1,4 +1,4 @@
-//! A switch that the test plays: it copies items between rings, as the N:M shuffle does.
+//! A fake switch: it copies items between rings, as the N:M shuffle does.
 
 use rackweave_base::{Block, Memory, Rng};
 use rackweave_endpoint::flow::{Consumer, Partitioner, Producer, RingLayout};
@@ -7,7 +7,7 @@ use rackweave_wire::fabric::ring::{
 };
 
 /// A flow from some producers to some consumers, with a ring for each pair on the producers' side.
-pub struct PlayedFlow {
+pub struct FakeFlow {
     layout: RingLayout,
     /// By producer, then consumer.
     sources: Vec<Vec<Ring>>,
@@ -60,7 +60,7 @@ impl Ring {
     }
 }
 
-impl PlayedFlow {
+impl FakeFlow {
     pub fn new(producers: usize, consumers: usize, item_size: u32, slots: u32) -> Self {
         let layout = RingLayout {
             item_size,

@@ -1,4 +1,4 @@
-//! The played rack's queue pairs.
+//! The fake rack's queue pairs.
 
 use super::{
     CONTROL_ADDRESS, CONTROL_KEY, ENTRIES_ADDRESS, ENTRIES_KEY, Event, Model, SERVER_QP, SLOTS,

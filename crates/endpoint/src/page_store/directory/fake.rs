@@ -311,14 +311,14 @@ impl Model {
     }
 }
 
-/// The played rack, with a channel for each node.
-pub(super) struct Played {
+/// The fake rack, with a channel for each node.
+pub(super) struct FakeRack {
     pub model: Rc<RefCell<Model>>,
     pub channels: Vec<Channel>,
     frames: Vec<Block>,
 }
 
-impl Played {
+impl FakeRack {
     pub fn new(seed: u64, faults: Faults, indexed: bool) -> Self {
         let model = Model::new(seed, faults, indexed);
         let parts = |(node, it): (u16, &Node)| ChannelParts {
@@ -357,7 +357,7 @@ impl Played {
     }
 }
 
-impl conformance::World for Played {
+impl conformance::World for FakeRack {
     fn nodes(&self) -> usize {
         self.channels.len()
     }

@@ -2,12 +2,12 @@
 //!
 //! A *flow's lock* is held for the whole of an operation on it, also while its members are asked:
 //! only who wants something of the same flow waits for them. What must be known of a flow without
-//! waiting is in its [`Entry`], behind the *book's lock*, which is short: no node is asked while it
-//! is held.
+//! waiting is in its [`Entry`], behind the *registry's lock*, which is short: no node is asked
+//! while it is held.
 //!
 //! The order of locks: a flow's; then a node's home ([`crate::lanes`]), held while that node is
-//! asked for it; then one of the short ones: the book, free lanes, hosts, keys. The switch comes
-//! last: no thread that holds it waits for any of these.
+//! asked for it; then one of the short ones: the registry, free lanes, hosts, keys. The switch
+//! comes last: no thread that holds it waits for any of these.
 
 use super::flow::{ConsumerSeat, Flow, ProducerSeat};
 use super::weights::Share;
@@ -21,9 +21,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// All flows, and which table entries are free.
-pub(crate) struct FlowBook(Mutex<Book>);
+pub(crate) struct FlowRegistry(Mutex<Registry>);
 
-pub(super) struct Book {
+pub(super) struct Registry {
     pub entries: Vec<Entry>,
     /// Which flow has which number of threads and consumers.
     threads: Vec<Option<FlowId>>,
@@ -48,9 +48,9 @@ pub(super) struct Entry {
     pub share: Option<Share>,
 }
 
-impl FlowBook {
+impl FlowRegistry {
     pub fn new(threads: u16, producers: u16) -> Self {
-        Self(Mutex::new(Book {
+        Self(Mutex::new(Registry {
             entries: Vec::new(),
             threads: vec![None; usize::from(threads)],
             producers: vec![None; usize::from(producers)],
@@ -60,7 +60,7 @@ impl FlowBook {
     }
 
     /// Never held while a node is asked.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Book> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Registry> {
         self.0.lock().expect("no holder panics")
     }
 
@@ -71,8 +71,8 @@ impl FlowBook {
 
     /// The byte order of a node's memory: little-endian, unless told otherwise.
     pub fn order(&self, node: NodeId) -> ByteOrder {
-        let book = self.lock();
-        let known = book.orders.iter().find(|(id, _)| *id == node);
+        let registry = self.lock();
+        let known = registry.orders.iter().find(|(id, _)| *id == node);
         known.map_or(ByteOrder::Little, |&(_, order)| order)
     }
 
@@ -93,18 +93,18 @@ impl FlowBook {
         rings: Option<FlowRings>,
         act: impl FnOnce(&mut Flow) -> R,
     ) -> Result<R, FlowError> {
-        let mut book = self.lock();
-        let id = FlowId(book.entries.len() as u32);
+        let mut registry = self.lock();
+        let id = FlowId(registry.entries.len() as u32);
         let per_producer = spec.rings_per_producer();
-        book.check_free(spec.consumers.len(), spec.producers.len() * per_producer)?;
+        registry.check_free(spec.consumers.len(), spec.producers.len() * per_producer)?;
         if let Some(rings) = &rings {
-            book.claim(&rings.all().collect::<Vec<_>>())?;
+            registry.claim(&rings.all().collect::<Vec<_>>())?;
         }
         let seats = spec.consumers.iter();
-        let consumers = seats.filter_map(|_| book.take_consumer(id)).collect();
+        let consumers = seats.filter_map(|_| registry.take_consumer(id)).collect();
         let seats = spec.producers.iter();
         let producers = seats
-            .map(|_| book.take_producer(id, per_producer))
+            .map(|_| registry.take_producer(id, per_producer))
             .collect();
         let nodes = spec.consumers.iter().chain(&spec.producers);
         let nodes = nodes.copied().collect();
@@ -124,22 +124,22 @@ impl FlowBook {
             rings_at_end: None,
         }));
         let mut flow_held = flow.lock().expect("nobody else knows it");
-        book.entries.push(Entry {
+        registry.entries.push(Entry {
             flow: flow.clone(),
             is_left: true,
             nodes,
             threads: Vec::new(),
             share: None,
         });
-        drop(book);
+        drop(registry);
         Ok(act(&mut flow_held))
     }
 
     /// Acts on a flow while it is locked, which waits for whoever has it. Nothing if there is none.
     pub fn with<R>(&self, id: FlowId, act: impl FnOnce(&mut Flow) -> R) -> Option<R> {
         let flow = {
-            let book = self.lock();
-            book.entries.get(id.0 as usize)?.flow.clone()
+            let registry = self.lock();
+            registry.entries.get(id.0 as usize)?.flow.clone()
         };
         let mut flow = flow.lock().expect("no holder panics");
         Some(act(&mut flow))
@@ -164,10 +164,10 @@ impl FlowBook {
 
     /// A node is about to become a consumer of a flow.
     pub fn seat_consumer(&self, id: FlowId, node: NodeId) -> Result<ConsumerSeat, FlowError> {
-        let mut book = self.lock();
-        book.check_free(1, 0)?;
-        book.entries[id.0 as usize].nodes.insert(node);
-        Ok(book.take_consumer(id).expect("one is free"))
+        let mut registry = self.lock();
+        registry.check_free(1, 0)?;
+        registry.entries[id.0 as usize].nodes.insert(node);
+        Ok(registry.take_consumer(id).expect("one is free"))
     }
 
     /// A node is about to become a producer of a flow with so many rings.
@@ -177,10 +177,10 @@ impl FlowBook {
         node: NodeId,
         rings: usize,
     ) -> Result<ProducerSeat, FlowError> {
-        let mut book = self.lock();
-        book.check_free(0, rings)?;
-        book.entries[id.0 as usize].nodes.insert(node);
-        Ok(book.take_producer(id, rings))
+        let mut registry = self.lock();
+        registry.check_free(0, rings)?;
+        registry.entries[id.0 as usize].nodes.insert(node);
+        Ok(registry.take_producer(id, rings))
     }
 
     /// A flow is about to leave the switch's tables.
@@ -190,32 +190,32 @@ impl FlowBook {
 
     /// Nothing of a flow is left: its numbers are free.
     pub fn retire(&self, site: &mut dyn Site, flow: &Flow) {
-        let mut book = self.lock();
+        let mut registry = self.lock();
         // What the switch says of a number is about who has it, so this goes before.
-        let owner = |digest: &Digest| whose(digest).and_then(|whose| book.owner(whose));
+        let owner = |digest: &Digest| whose(digest).and_then(|whose| registry.owner(whose));
         let is_of = |digest: &Digest| owner(digest) == Some(flow.id);
         site.switch(&mut |_, switch| switch.drop_digests(is_of));
-        let entry = &mut book.entries[flow.id.0 as usize];
+        let entry = &mut registry.entries[flow.id.0 as usize];
         entry.is_left = false;
         entry.threads.clear();
         entry.share = None;
         for seat in &flow.consumers {
-            book.threads[usize::from(seat.id.0)] = None;
+            registry.threads[usize::from(seat.id.0)] = None;
         }
         for id in flow.producers.iter().flat_map(|seat| &seat.ids) {
-            book.producers[usize::from(id.0)] = None;
+            registry.producers[usize::from(id.0)] = None;
         }
-        book.release(flow.rings.all());
+        registry.release(flow.rings.all());
     }
 
     /// The switch's next report, and the flow that it is about, if it is about one that there is.
     pub fn poll_digest(&self, site: &mut dyn Site) -> Option<(Digest, Option<FlowId>)> {
         // Held meanwhile, so that the number has not another owner by now.
-        let book = self.lock();
+        let registry = self.lock();
         let mut digest = None;
         site.switch(&mut |_, switch| digest = switch.poll_digest());
         let digest = digest?;
-        let owner = whose(&digest).and_then(|whose| book.owner(whose));
+        let owner = whose(&digest).and_then(|whose| registry.owner(whose));
         Some((digest, owner))
     }
 
@@ -235,7 +235,7 @@ fn whose(digest: &Digest) -> Option<Whose> {
     }
 }
 
-impl Book {
+impl Registry {
     fn find(&self, is: impl Fn(&Entry) -> bool) -> Vec<FlowId> {
         let entries = self.entries.iter().enumerate();
         entries

@@ -1,13 +1,13 @@
-//! One worker's directory on the played rack.
+//! One worker's directory on the fake rack.
 
-use super::{From, Phase, Played, UnderWay, lone};
+use super::{FakeDirectory, From, Phase, UnderWay, lone};
 use crate::page_store::directory::{Answer, Directory, Op, Reply, Ticket};
 use rackweave_base::Instant;
 use rackweave_verbs::Verbs;
 use rackweave_wire::fabric::page::LatchWord;
 
 /// Its node dies, if anything is under way: what it wrote home comes there, or does not.
-impl Drop for Played {
+impl Drop for FakeDirectory {
     fn drop(&mut self) {
         if self.under_way.is_empty() || std::thread::panicking() {
             return;
@@ -41,7 +41,7 @@ impl Drop for Played {
     }
 }
 
-impl Directory for Played {
+impl Directory for FakeDirectory {
     fn room(&self) -> usize {
         self.room - self.under_way.len()
     }

@@ -71,7 +71,7 @@ struct Node {
 
 /// One worker's directory.
 #[derive(Debug)]
-pub struct Played {
+pub struct FakeDirectory {
     rack: Rack,
     node: u16,
     under_way: Vec<UnderWay>,
@@ -148,8 +148,8 @@ impl Rack {
         model.nodes.len() as u16 - 1
     }
 
-    pub fn directory(&self, node: u16) -> Played {
-        Played {
+    pub fn directory(&self, node: u16) -> FakeDirectory {
+        FakeDirectory {
             rack: self.clone(),
             node,
             under_way: Vec::new(),

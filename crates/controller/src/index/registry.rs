@@ -57,7 +57,7 @@ struct Loading {
 
 /// What the controller knows of the index in the switches.
 #[derive(Debug)]
-pub struct IndexBook {
+pub struct IndexRegistry {
     grace: Duration,
     pub(super) servers: BTreeMap<u16, ServerEntry>,
     pub(super) udp_servers: BTreeMap<Ipv4Addr, u16>,
@@ -70,7 +70,7 @@ pub struct IndexBook {
     behind: BTreeMap<usize, Cursor>,
 }
 
-impl Default for IndexBook {
+impl Default for IndexRegistry {
     fn default() -> Self {
         Self {
             grace: GRACE,
@@ -87,17 +87,17 @@ impl Default for IndexBook {
 
 impl Controller {
     /// The index in the switches.
-    pub fn index(&self) -> &IndexBook {
+    pub fn index(&self) -> &IndexRegistry {
         &self.index
     }
 
     /// The index in the switches, to be changed.
-    pub fn index_mut(&mut self) -> &mut IndexBook {
+    pub fn index_mut(&mut self) -> &mut IndexRegistry {
         &mut self.index
     }
 }
 
-impl IndexBook {
+impl IndexRegistry {
     /// Says how long a query may be under way in the network: NICs ask again what is not answered,
     /// so this is about packets, not about queries that are asked again. 100 ms unless said
     /// otherwise.

@@ -1,4 +1,4 @@
-//! The played switch's answers.
+//! The fake switch's answers.
 
 use super::movement::{Kind, Transfer};
 use super::{Entry, Event, FRAMES, Model, PAGES};

@@ -52,7 +52,7 @@ impl Ring {
 }
 
 /// A flow of one producer and one consumer, whose counters begin alike.
-pub(super) struct Played {
+pub(super) struct FakeSwitch {
     pub source: Ring,
     pub target: Ring,
     moved: AtomicU32,
@@ -69,7 +69,7 @@ pub(super) enum Act {
     Abort,
 }
 
-impl Played {
+impl FakeSwitch {
     pub fn new(source: RingLayout, target: RingLayout, start: u32) -> Self {
         Self {
             source: Ring::new(source, start),
@@ -127,7 +127,7 @@ impl Played {
     }
 }
 
-impl Progress for Played {
+impl Progress for FakeSwitch {
     fn drive(&self) -> bool {
         let act = self.script.lock().unwrap().pop();
         match act.unwrap_or(Act::Move(1)) {
