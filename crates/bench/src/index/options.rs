@@ -1,15 +1,12 @@
 //! What a run is asked to be, and what follows from it: the rack, the trees, the clients.
 
-use super::error::IndexRunError;
 use super::keys::Keys;
 use super::network;
-use rackweave_base::{Instant, NodeId};
+use crate::ycsb::{Load, Nodes, YcsbError, in_range};
 use rackweave_endpoint::btree::TreeConfig;
 use rackweave_endpoint::index::{self, IndexClientConfig, ReaderConfig};
 use rackweave_endpoint::rpc::{ClientConfig, ServerConfig};
-use rackweave_rack::config::{NodeConfig, Role};
 use rackweave_rack::{BRANCHES, RackConfig};
-use rackweave_workload::ycsb::{PoissonSchedule, YcsbOptions};
 
 /// Bytes of the longest record: a request has room for it and for what goes before it.
 pub const RECORD_BYTES_MAX: u32 = 65_400;
@@ -35,8 +32,9 @@ pub enum Access {
 /// A run of YCSB over the index.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IndexOptions {
-    /// The workload.
-    pub ycsb: YcsbOptions,
+    /// The operations, by threads of each compute node, or of the storage node if access is
+    /// local: there they go one by one.
+    pub load: Load,
     /// How workers come to the tree.
     pub access: Access,
     /// Bytes of a tree node: 512, 1024, 2048 or 4096.
@@ -51,26 +49,8 @@ pub struct IndexOptions {
     pub cache_bytes: u64,
     /// Into how many parts a scan is divided that READs, which are read at a time; 1: none.
     pub scan_parts: u16,
-    /// Worker threads: of each compute node, or of the storage node if access is local.
-    pub threads: u16,
-    /// Operations of each thread under way at a time; local ones go one by one.
-    pub depth: u16,
     /// Server threads of each endpoint.
     pub server_threads: u16,
-    /// Operations per second of all threads together, at times of a Poisson process; none: each
-    /// operation begins when another has ended.
-    pub rate: Option<f64>,
-}
-
-/// The nodes of a rack as a run uses them.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Nodes {
-    /// Those with clients.
-    pub compute: Vec<NodeId>,
-    /// The first endpoint.
-    pub storage: NodeId,
-    /// The second endpoint.
-    pub dpu: Option<NodeId>,
 }
 
 impl Access {
@@ -93,17 +73,14 @@ impl Access {
 impl Default for IndexOptions {
     fn default() -> Self {
         Self {
-            ycsb: YcsbOptions::default(),
+            load: Load::default(),
             access: Access::default(),
             node_size: 2048,
             fan_out: 0,
             endpoints: 1,
             cache_bytes: 0,
             scan_parts: 1,
-            threads: 1,
-            depth: 8,
             server_threads: 1,
-            rate: None,
         }
     }
 }
@@ -113,54 +90,31 @@ impl IndexOptions {
     ///
     /// # Errors
     /// The first option that is out of range.
-    pub fn check(&self) -> Result<(), IndexRunError> {
-        self.ycsb.validate()?;
-        let in_range = |what, number: u64, most: u64, range| match (1..=most).contains(&number) {
-            true => Ok(()),
-            false => Err(IndexRunError::OutOfRange {
-                what,
-                number,
-                range,
-            }),
-        };
-        let (threads, servers) = (self.threads.into(), self.server_threads.into());
-        let range = "1 to 64 per node are possible";
-        in_range("the number of threads", threads, 64, range)?;
-        let range = "1 to 64 per endpoint are possible";
+    pub fn check(&self) -> Result<(), YcsbError> {
+        self.load.check(256, "1 to 256 are possible")?;
+        let (servers, range) = (
+            self.server_threads.into(),
+            "1 to 64 per endpoint are possible",
+        );
         in_range("the number of server threads", servers, 64, range)?;
-        let range = "1 to 256 are possible";
-        in_range("the queue depth", self.depth.into(), 256, range)?;
         let parts = self.scan_parts.into();
-        in_range(
-            "the number of parts of a scan",
-            parts,
-            16,
-            "1 to 16 are possible",
-        )?;
+        let range = "1 to 16 are possible";
+        in_range("the number of parts of a scan", parts, 16, range)?;
+        let (most, range) = match self.access {
+            Access::Local => (1, "local threads call one tree; 1 is possible"),
+            _ => (2, "1 (the host) and 2 (the host and its DPU) are possible"),
+        };
         let endpoints = self.endpoints.into();
-        match self.access {
-            Access::Local => {
-                let range = "local threads call one tree; 1 is possible";
-                in_range("the number of endpoints", endpoints, 1, range)?;
-            }
-            _ => {
-                let range = "1 (the host) and 2 (the host and its DPU) are possible";
-                in_range("the number of endpoints", endpoints, 2, range)?;
-            }
-        }
-        let (record, most) = (self.ycsb.record_size.into(), RECORD_BYTES_MAX.into());
+        in_range("the number of endpoints", endpoints, most, range)?;
+        let (record, most) = (self.load.ycsb.record_size.into(), RECORD_BYTES_MAX.into());
         let range = "a request to an index holds 65400 at most";
         in_range("the size of a record in bytes", record, most, range)?;
-        self.tree().check()?;
-        if let Some(rate) = self.rate {
-            PoissonSchedule::new(0, 0, rate, Instant::ZERO)?;
-        }
-        Ok(())
+        Ok(self.tree().check()?)
     }
 
     /// Where the keys of records are.
     pub fn keys(&self) -> Keys {
-        Keys::new(self.ycsb.records_max())
+        Keys::new(self.load.ycsb.records_max())
     }
 
     /// Clients or local threads on so many compute nodes.
@@ -169,20 +123,24 @@ impl IndexOptions {
             Access::Local => 1,
             _ => compute as u32,
         };
-        nodes * u32::from(self.threads)
+        nodes * u32::from(self.load.threads)
     }
 
-    /// Operations of a worker under way at a time.
-    pub fn depth(&self) -> u16 {
-        match self.access {
+    /// The operations, with as many under way as the access allows.
+    pub(super) fn load(&self) -> Load {
+        let depth = match self.access {
             Access::Local => 1,
-            _ => self.depth,
+            _ => self.load.depth,
+        };
+        Load {
+            depth,
+            ..self.load.clone()
         }
     }
 
     /// What the tree of an endpoint is like. All inserts may come to one of them.
     pub fn tree(&self) -> TreeConfig {
-        let ycsb = &self.ycsb;
+        let ycsb = &self.load.ycsb;
         let inserts = ycsb.records_max() - ycsb.records;
         let records = ycsb.records.div_ceil(self.endpoints.max(1).into()) + inserts;
         let config = TreeConfig::for_keys(records, self.node_size, ycsb.record_size);
@@ -207,20 +165,20 @@ impl IndexOptions {
     pub fn client(&self) -> IndexClientConfig {
         let rpc = ClientConfig::default();
         IndexClientConfig {
-            operations: self.depth,
+            operations: self.load.depth,
             access: match self.access {
                 Access::OneSided => index::Access::OneSided,
                 Access::InNetwork => index::Access::InNetwork,
                 _ => index::Access::Rpc,
             },
             rpc: ClientConfig {
-                window: self.depth,
+                window: self.load.depth,
                 payload_max: self.payload(rpc.payload_max),
                 ..rpc
             },
             scan_parts: self.scan_parts,
             reader: ReaderConfig {
-                walks: self.depth.saturating_mul(self.scan_parts.max(1)),
+                walks: self.load.depth.saturating_mul(self.scan_parts.max(1)),
                 cache_bytes: self.cache_bytes,
                 ..ReaderConfig::default()
             },
@@ -229,7 +187,7 @@ impl IndexOptions {
     }
 
     fn payload(&self, usual: u32) -> u32 {
-        usual.max(self.ycsb.record_size + REQUEST_BYTES)
+        usual.max(self.load.ycsb.record_size + REQUEST_BYTES)
     }
 
     /// `config`, enlarged for the trees and the clients.
@@ -239,7 +197,7 @@ impl IndexOptions {
         let (client, server) = (self.client(), self.server(workers as u32));
         let buffers = |payload: u32, count: u16| u64::from(payload + 256) * u64::from(count);
         let walk = u64::from(self.node_size)
-            + u64::from(client.reader.records) * u64::from(self.ycsb.record_size + 128);
+            + u64::from(client.reader.records) * u64::from(self.load.ycsb.record_size + 128);
         let connection = buffers(client.rpc.payload_max, client.rpc.window + 2)
             + buffers(client.rpc.payload_max, client.rpc.send_buffers)
             + buffers(server.payload_max, server.receives + 2)
@@ -257,40 +215,5 @@ impl IndexOptions {
             network::room(&mut config, endpoints, workers);
         }
         config
-    }
-}
-
-impl Nodes {
-    /// A rack's nodes for `compute` compute nodes and so many endpoints.
-    pub fn configs(compute: u16, endpoints: u16) -> Vec<NodeConfig> {
-        let mut nodes: Vec<_> = (0..compute)
-            .map(|at| NodeConfig::new(format!("compute{at}"), Role::Compute))
-            .collect();
-        nodes.push(NodeConfig::new("storage0", Role::Storage));
-        if endpoints > 1 {
-            nodes.push(NodeConfig::new("dpu0", Role::Dpu));
-        }
-        nodes
-    }
-
-    /// The nodes of a configuration: all compute nodes, the first storage node, the first DPU if
-    /// there is one. Nothing if there is no compute or storage node.
-    pub fn of(config: &RackConfig) -> Option<Self> {
-        let compute = config.nodes_of(Role::Compute);
-        let storage = *config.nodes_of(Role::Storage).first()?;
-        let dpu = config.nodes_of(Role::Dpu).first().copied();
-        (!compute.is_empty()).then_some(Self {
-            compute,
-            storage,
-            dpu,
-        })
-    }
-
-    /// The endpoint's node.
-    pub fn endpoint(&self, at: u16) -> Option<NodeId> {
-        match at {
-            0 => Some(self.storage),
-            _ => self.dpu,
-        }
     }
 }

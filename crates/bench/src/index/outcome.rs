@@ -1,52 +1,25 @@
-//! What a run found.
+//! What there is to say of an index.
 
-use super::error::RunError;
 use super::network::NetworkCounts;
-use super::run::Run;
-use super::session::Session;
-use crate::ycsb::{Kind, Latencies, Simulation, VerificationError};
 use rackweave_endpoint::index::{ClientStatistics, EndpointReport, ReaderStatistics};
 use rackweave_rack::services::IndexService;
-use rackweave_workload::ycsb::LatencySummary;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-/// What a run found. Times are virtual in a simulated rack.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Records at the start of the run.
-    pub records: u64,
-    /// Records at its end.
-    pub records_after: u64,
-    /// Operations that have ended.
-    pub operations: u64,
-    /// From the first operation's beginning to the last one's end.
-    pub seconds: f64,
-    /// Real seconds until the rack was built and the records loaded.
-    pub load_seconds: f64,
-    /// Latencies by kind of operation; only kinds that there were.
-    pub latencies: Vec<(Kind, LatencySummary)>,
+/// What a run found of an index.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct IndexOutcome {
     /// Changes that found another one of their record under way and waited for it.
     pub waits: u64,
     /// What clients have seen; nothing if access is local.
+    #[serde(serialize_with = "client_counters")]
     pub client: Option<ClientStatistics>,
     /// What one-sided readers have seen, if there were any.
+    #[serde(serialize_with = "reader_counters")]
     pub reader: Option<ReaderStatistics>,
     /// What the switches did, if they lead.
     pub network: Option<NetworkCounts>,
     /// The endpoints at the end.
     pub endpoints: Vec<EndpointCounts>,
-    /// Where the time of all threads went.
-    pub time: Vec<TimeShare>,
-    /// Reads that were not what they should be, updates that were lost, trees that are damaged.
-    pub errors: u64,
-    /// The first of them.
-    pub first_errors: Vec<VerificationError>,
-    /// Why the run ended early.
-    pub failure: Option<RunError>,
-    /// Whether the user wanted it to.
-    pub interrupted: bool,
-    /// Of a simulated rack.
-    pub simulation: Option<Simulation>,
 }
 
 /// One endpoint at the end of a run.
@@ -74,76 +47,61 @@ pub struct EndpointCounts {
     pub scans: u64,
 }
 
-/// Where the time of a group of threads went, in parts of all of it.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct TimeShare {
-    /// `clients`, `servers`, or `local` threads.
-    pub who: &'static str,
-    /// Operations themselves: records made and verified, trees searched.
-    pub compute: f64,
-    /// Requests, READs, completions; in an embedded rack also carrying packets.
-    pub communication: f64,
-    /// Nothing to do.
-    pub waiting: f64,
-}
-
-impl Outcome {
-    /// Whether everything that was read is what it should be, and everything was done.
-    pub fn is_verified(&self) -> bool {
-        self.errors == 0 && self.failure.is_none()
-    }
-
-    /// Operations per second.
-    pub fn throughput(&self) -> f64 {
-        match self.seconds > 0.0 {
-            true => self.operations as f64 / self.seconds,
-            false => 0.0,
-        }
-    }
-
+impl IndexOutcome {
     /// READs for one lookup, if lookups were one-sided.
     pub fn reads_per_lookup(&self) -> Option<f64> {
         let reader = self.reader.filter(|reader| reader.lookups > 0)?;
         Some(reader.reads as f64 / reader.lookups as f64)
     }
+}
 
-    /// Takes what `run`, its sessions and its endpoints know at the end.
-    pub(super) fn take<'a>(
-        &mut self,
-        run: &Run,
-        sessions: impl Iterator<Item = &'a Session>,
-        service: &IndexService,
-    ) {
-        let (index, config) = (service.index(), service.rack().config());
-        let mut merged = Latencies::default();
-        for session in sessions {
-            merged.merge(session.latencies());
-            self.waits += session.waits();
-        }
-        self.latencies = merged.summaries();
-        self.operations = merged.count();
-        self.records_after = run.inserts.inserted();
-        for (endpoint, spec) in index.endpoints().zip(&index.spec().endpoints) {
-            let name = config.node.get(usize::from(spec.node.0));
-            let name = name.map(|node| node.name.clone()).unwrap_or_default();
-            if let Some(shard) = index.shard(endpoint) {
-                let (tree, report) = (shard.tree().statistics(), EndpointReport::of(shard));
-                self.endpoints.push(EndpointCounts {
-                    node: name,
-                    levels: shard.tree().levels(),
-                    tree_nodes: tree.tree_nodes,
-                    heap_bytes: tree.heap_bytes,
-                    restarts: tree.restarts,
-                    splits: tree.splits,
-                    merges: tree.merges,
-                    gets: report.statistics.gets,
-                    writes: report.statistics.writes,
-                    scans: report.statistics.scans,
-                });
-            }
-        }
-        super::sweep::sweep(run, &index);
-        (self.errors, self.first_errors) = run.findings.errors();
-        self.failure = run.findings.failure();
+/// The endpoints of an index.
+pub(super) fn endpoints(service: &IndexService) -> Vec<EndpointCounts> {
+    let (index, config) = (service.index(), service.rack().config());
+    let endpoints = index.endpoints().zip(&index.spec().endpoints);
+    let counts = endpoints.filter_map(|(endpoint, spec)| {
+        let node = config.node.get(usize::from(spec.node.0));
+        let shard = index.shard(endpoint)?;
+        let (tree, report) = (shard.tree().statistics(), EndpointReport::of(shard));
+        Some(EndpointCounts {
+            node: node.map(|node| node.name.clone()).unwrap_or_default(),
+            levels: shard.tree().levels(),
+            tree_nodes: tree.tree_nodes,
+            heap_bytes: tree.heap_bytes,
+            restarts: tree.restarts,
+            splits: tree.splits,
+            merges: tree.merges,
+            gets: report.statistics.gets,
+            writes: report.statistics.writes,
+            scans: report.statistics.scans,
+        })
+    });
+    counts.collect()
+}
+
+fn client_counters<S: Serializer>(
+    counters: &Option<ClientStatistics>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let counters = counters.map(|counters| counters.list());
+    counted(counters, serializer)
+}
+
+fn reader_counters<S: Serializer>(
+    counters: &Option<ReaderStatistics>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let counters = counters.map(|counters| counters.list());
+    counted(counters, serializer)
+}
+
+/// A number by each name.
+fn counted<S: Serializer>(
+    counters: Option<impl Iterator<Item = (&'static str, u64)>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match counters {
+        Some(counters) => serializer.collect_map(counters),
+        None => serializer.serialize_none(),
     }
 }

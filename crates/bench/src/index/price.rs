@@ -4,8 +4,9 @@
 //! records at the start.
 
 use super::options::IndexOptions;
-use super::session::Stepped;
 use crate::experiment::bluefield::Core;
+use crate::ycsb::Stepped;
+use crate::ycsb::simulated::loading;
 use rackweave_base::{Duration, NodeId};
 use rackweave_endpoint::index::message::Method;
 use rackweave_rack::RackConfig;
@@ -29,7 +30,7 @@ impl Price {
             Some(Role::Dpu) => Server::Dpu,
             _ => Server::Compute,
         };
-        let keys = options.ycsb.records / u64::from(options.endpoints.max(1));
+        let keys = options.load.ycsb.records / u64::from(options.endpoints.max(1));
         let shape = TreeShape::grown(keys, options.node_size);
         Self {
             server,
@@ -46,24 +47,17 @@ pub(super) fn core(server: Server, cpu: &CpuModel) -> Core {
     }
 }
 
-/// Loading bytes of records that lie one behind the other.
-pub(super) fn loaded(cpu: &CpuModel, bytes: u64) -> Duration {
-    let lines = bytes.div_ceil(devices::HOST_LINE_BYTES);
-    let nanos = lines * cpu.memory_latency.as_nanos() / devices::HOST_LINES_IN_FLIGHT;
-    Duration::from_nanos(nanos)
-}
-
 /// What a request to the endpoint costs.
 pub(super) fn request(price: &Price, core: &Core, method: u16, bytes: u64) -> Duration {
     let tree = match Method::from_number(method) {
         Some(Method::Insert | Method::Update | Method::Put | Method::Delete) => price.tree.update,
         _ => price.tree.lookup,
     };
-    core.work(devices::RPC_DISPATCH_CYCLES) + tree + loaded(&core.cpu, bytes)
+    core.work(devices::RPC_DISPATCH_CYCLES) + tree + loading(&core.cpu, bytes)
 }
 
 /// What a core spends on a step beside the verbs and the tree.
 pub(super) fn work(core: &Core, stepped: Stepped) -> Duration {
-    let dispatch = core.work(devices::RPC_DISPATCH_CYCLES) * stepped.messages;
-    dispatch + loaded(&core.cpu, stepped.bytes)
+    let dispatch = core.work(devices::RPC_DISPATCH_CYCLES) * stepped.handled;
+    dispatch + loading(&core.cpu, stepped.bytes)
 }

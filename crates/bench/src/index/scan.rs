@@ -1,6 +1,7 @@
 //! What a scan must find.
 
-use super::run::Run;
+use super::keys::Keys;
+use crate::ycsb::Run;
 use core::ops::Range;
 use rackweave_endpoint::index::Value;
 use rackweave_workload::ycsb::Floor;
@@ -29,44 +30,40 @@ impl Scan {
     }
 
     /// Judges what came; how many bytes of records were verified.
-    pub fn judge(&self, run: &Run, entries: &[(u64, Value)]) -> u64 {
+    pub fn judge(&self, run: &Run, keys: Keys, entries: &[(u64, Value)]) -> u64 {
         let first = self.there.start;
         if entries.len() > self.length as usize {
             let found = entries.len();
             let reason = format!("a scan of {} records brought {found}", self.length);
-            run.note(first, reason);
+            run.note(first, None, reason);
         }
         let (mut next, mut bytes) = (first, 0);
         for (key, value) in entries {
-            let Some(record) = run.keys.record(*key) else {
-                run.note(
-                    next,
-                    format!("a scan brought key {key}, which no record has"),
-                );
+            let Some(record) = keys.record(*key) else {
+                let reason = format!("a scan brought key {key}, which no record has");
+                run.note(next, None, reason);
                 continue;
             };
             if record < next {
                 let reason = format!("a scan brought it behind record {}", next.saturating_sub(1));
-                run.note(record, reason);
+                run.note(record, None, reason);
                 continue;
             }
             // Those that come meanwhile need not come in order.
             if record > next && self.there.contains(&next) {
-                run.note(
-                    next,
-                    format!("a scan left it out and brought record {record}"),
-                );
+                let reason = format!("a scan left it out and brought record {record}");
+                run.note(next, None, reason);
             }
             let floor = usize::try_from(record - first).ok();
             match floor.and_then(|at| self.floors.get(at)) {
-                Some(&floor) => run.verify(record, value, floor),
-                None => run.whole(record, value),
+                Some(&floor) => run.verify(record, None, value, floor),
+                None => run.whole(record, None, value),
             };
             bytes += value.len() as u64;
             next = record + 1;
         }
         if self.there.contains(&next) {
-            run.note(next, "a scan ended before it");
+            run.note(next, None, "a scan ended before it");
         }
         bytes
     }

@@ -1,12 +1,13 @@
 //! Looks at everything when a run is over: trees, their records, the versions.
 
-use super::run::Run;
+use super::table::Records;
+use crate::ycsb::Run;
 use rackweave_endpoint::btree::{Direction, Tree};
 use rackweave_rack::Index;
 
 /// Notes what is wrong. A run that ended early may have left anything, so nothing is said of it.
-pub(super) fn sweep(run: &Run, index: &Index) {
-    if run.findings.failure().is_some() {
+pub(super) fn sweep(run: &Run, records: &Records, index: &Index) {
+    if run.failure().is_some() {
         return;
     }
     // Endpoints have their records in their own order.
@@ -14,43 +15,41 @@ pub(super) fn sweep(run: &Run, index: &Index) {
     for endpoint in index.endpoints() {
         if let Some(shard) = index.shard(endpoint) {
             match shard.tree().check() {
-                Ok(_) => next = sweep_tree(run, shard.tree(), next),
-                Err(error) => run.note(next, format!("the tree of {endpoint}: {error}")),
+                Ok(_) => next = sweep_tree(run, records, shard.tree(), next),
+                Err(error) => {
+                    run.note(next, None, format!("the tree of {endpoint}: {error}"));
+                }
             }
         }
     }
     let inserted = run.inserts.inserted();
     if next != inserted {
-        run.note(
-            next,
-            format!("at the end there are {next} records and not {inserted}"),
-        );
+        let reason = format!("at the end there are {next} records and not {inserted}");
+        run.note(next, None, reason);
     }
-    if let Err(error) = run.expectations.settled() {
-        run.note(0, error);
-    }
+    run.check(0, None, run.expectations.settled());
 }
 
 /// Looks at all entries of a tree, of which `next` is to be the first; the record behind the last.
-fn sweep_tree(run: &Run, tree: &Tree, mut next: u64) -> u64 {
+fn sweep_tree(run: &Run, records: &Records, tree: &Tree, mut next: u64) -> u64 {
     let (low, last) = tree.bounds();
     tree.scan(low..=last, Direction::Forward, &mut |key, value| {
-        let Some(record) = run.keys.record(key) else {
-            run.note(next, format!("the tree has key {key}, which no record has"));
+        let Some(record) = records.keys.record(key) else {
+            let reason = format!("the tree has key {key}, which no record has");
+            run.note(next, None, reason);
             return true;
         };
         if record != next {
-            run.note(
-                next,
-                format!("at the end it is not there, record {record} is"),
-            );
+            let reason = format!("at the end it is not there, record {record} is");
+            run.note(next, None, reason);
         }
-        if let (Some(found), Some((version, _))) =
-            (run.whole(record, value), run.turns.version(record))
-            && found != version
+        if let (Some(found), Some((version, _))) = (
+            run.whole(record, None, value),
+            records.turns.version(record),
+        ) && found != version
         {
             let reason = format!("at the end it has version {found}, {version} was written last");
-            run.note(record, reason);
+            run.note(record, None, reason);
         }
         next = record + 1;
         true

@@ -1,39 +1,57 @@
 //! How a session comes to the index: a client, or the tree itself.
 
-use super::error::RunError;
+use crate::ycsb::RunError;
 use rackweave_endpoint::btree::{Direction, Tree};
 use rackweave_endpoint::index::{Answer, IndexClient, Op, Ticket, Value};
+use rackweave_rack::Attached;
 use std::collections::VecDeque;
 
 /// An operation's end.
-pub type Ended = (Ticket, Result<Answer, RunError>);
+type Ended = (Ticket, Result<Answer, RunError>);
 
 /// Takes operations, and gives back what has ended, in any order.
-pub trait Way {
+pub(super) enum Way {
+    /// Threads of the node that has the tree.
+    Local(Box<Local>),
+    /// Clients at other nodes.
+    Client(Box<Attached<IndexClient>>),
+}
+
+impl Way {
     /// Takes an operation.
     ///
     /// # Errors
     /// If it makes no sense, or too many are under way.
-    fn begin(&mut self, op: &Op<'_>) -> Result<Ticket, RunError>;
-
-    /// An operation that has ended.
-    fn take(&mut self) -> Option<Ended>;
-}
-
-impl Way for IndexClient {
-    fn begin(&mut self, op: &Op<'_>) -> Result<Ticket, RunError> {
-        Ok(IndexClient::begin(self, op)?)
+    pub fn begin(&mut self, op: &Op<'_>) -> Result<Ticket, RunError> {
+        match self {
+            Self::Local(local) => Ok(local.begin(op)),
+            Self::Client(client) => Ok(client.begin(op)?),
+        }
     }
 
-    fn take(&mut self) -> Option<Ended> {
-        let reply = IndexClient::take(self)?;
-        Some((reply.ticket, reply.result.map_err(RunError::from)))
+    /// An operation that has ended.
+    pub fn take(&mut self) -> Option<Ended> {
+        match self {
+            Self::Local(local) => local.ended.pop_front(),
+            Self::Client(client) => {
+                let reply = client.take()?;
+                Some((reply.ticket, reply.result.map_err(RunError::from)))
+            }
+        }
+    }
+
+    /// The client, if it is one.
+    pub fn client(&self) -> Option<&IndexClient> {
+        match self {
+            Self::Local(_) => None,
+            Self::Client(client) => Some(client),
+        }
     }
 }
 
 /// What a local tree was used for, which a simulated core is charged for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LocalWork {
+pub(super) struct LocalWork {
     /// Searches that changed nothing; a scan is one.
     pub lookups: u64,
     /// Searches that changed a value or an entry.
@@ -44,7 +62,7 @@ pub struct LocalWork {
 
 /// A thread of the node that has the tree. Operations end when they begin.
 #[derive(Debug)]
-pub struct Local {
+pub(super) struct Local {
     tree: Tree,
     tickets: u64,
     ended: VecDeque<Ended>,
@@ -62,6 +80,14 @@ impl Local {
             value: Vec::new(),
             work: LocalWork::default(),
         }
+    }
+
+    fn begin(&mut self, op: &Op<'_>) -> Ticket {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        let answer = self.answer(op);
+        self.ended.push_back((ticket, answer));
+        ticket
     }
 
     /// What it did since this was asked last.
@@ -110,19 +136,5 @@ impl Local {
         }
         self.work.scanned_bytes += bytes;
         entries
-    }
-}
-
-impl Way for Local {
-    fn begin(&mut self, op: &Op<'_>) -> Result<Ticket, RunError> {
-        self.tickets += 1;
-        let ticket = Ticket(self.tickets);
-        let answer = self.answer(op);
-        self.ended.push_back((ticket, answer));
-        Ok(ticket)
-    }
-
-    fn take(&mut self) -> Option<Ended> {
-        self.ended.pop_front()
     }
 }

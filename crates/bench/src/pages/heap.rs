@@ -12,8 +12,8 @@
 //! | 32 | 8 | pages that the heap may grow to |
 //! | 64 | 8 each | the store's page for each page of the heap, 0 if there is none yet |
 
-use super::error::PagesError;
 use super::options::PagesOptions;
+use crate::ycsb::YcsbError;
 use core::sync::atomic::{AtomicU64, Ordering};
 use rackweave_endpoint::page_store::StoreLayout;
 use rackweave_wire::fabric::page::{HEADER_LEN, PageId};
@@ -63,8 +63,8 @@ impl Heap {
     ///
     /// # Errors
     /// If a page holds none.
-    pub fn layout(options: &PagesOptions) -> Result<HeapLayout, PagesError> {
-        let record = options.ycsb.record_size;
+    pub fn layout(options: &PagesOptions) -> Result<HeapLayout, YcsbError> {
+        let record = options.load.ycsb.record_size;
         Ok(HeapLayout::new(
             options.page_size,
             HEADER_LEN as u32,
@@ -86,16 +86,22 @@ impl Heap {
     ///
     /// # Errors
     /// If a page holds no record.
-    pub fn for_run(options: &PagesOptions) -> Result<Self, PagesError> {
+    pub fn for_run(options: &PagesOptions) -> Result<Self, YcsbError> {
         let layout = Self::layout(options)?;
-        let records = options.ycsb.records;
-        let records_max = options.ycsb.records_max().max(records + records / 4);
+        let records = options.load.ycsb.records;
+        let records_max = options.load.ycsb.records_max().max(records + records / 4);
         Ok(Self::new(layout, records, layout.pages(records_max)))
     }
 
     /// Pages that it may grow to.
     pub fn pages_max(&self) -> u64 {
         self.map.len() as u64
+    }
+
+    /// Pages that it has.
+    pub fn pages(&self) -> u64 {
+        let pages = 0..self.pages_max();
+        pages.filter(|at| self.page(*at).is_some()).count() as u64
     }
 
     /// Records that there is room for.

@@ -1,89 +1,169 @@
 //! Loading a heap into a new store, and finding what lies in one that was there.
 
-use super::crew::{Crew, Seat};
-use super::error::{Damage, PagesError};
 use super::heap::{CatalogueHead, Heap, STORE, catalogue_page};
 use super::options::PagesOptions;
-use super::run::Run;
-use super::stage::place;
+use super::table::place;
+use crate::ycsb::embedded::{self, all};
+use crate::ycsb::{Damage, Nodes, Phase, Progress, Run, YcsbError};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rackweave_endpoint::page_store::directory::{Channel, Mode};
-use rackweave_endpoint::page_store::{Fix, FixError, FormatOptions, PageGuard, PageStore};
+use rackweave_endpoint::page_store::{
+    Fix, FixError, FormatOptions, Loss, PageGuard, PageStore, PoolConfig,
+};
+use rackweave_rack::Rack;
+use rackweave_rack::services::PageService;
+use rackweave_verbs::Progress as _;
 use rackweave_workload::ycsb::{InsertCounter, RecordError, Stamp, verify_record, write_record};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-/// Tells how far a phase has come, from 0 to 1; false if the user wants an end.
-pub(super) type Watch<'a> = &'a mut dyn FnMut(f64) -> bool;
+/// A worker of an embedded rack.
+pub(super) type Worker<T> = embedded::Worker<T>;
+
+/// A worker that waits.
+pub(super) type Store = PageStore<Channel>;
+
+impl<T> Worker<T> {
+    /// The worker with another table.
+    pub(super) fn map<U>(self, table: impl FnOnce(T, u32) -> U) -> Worker<U> {
+        let (number, node) = (self.number, self.node);
+        let table = table(self.table, number);
+        Worker {
+            number,
+            node,
+            table,
+        }
+    }
+}
+
+/// All workers of a rack's pages.
+pub(super) fn workers(
+    rack: &Rack,
+    nodes: &Nodes,
+    options: &PagesOptions,
+    pages: &PageService,
+) -> Result<Vec<Worker<Store>>, YcsbError> {
+    let mut workers = Vec::new();
+    for &node in &nodes.compute {
+        let node = rack.node_at(node);
+        let seed = |pool: &mut PoolConfig| pool.seed = options.load.ycsb.seed;
+        for worker in pages.polled_workers(node.id(), seed)? {
+            workers.push(Worker {
+                number: workers.len() as u32,
+                node: node.clone(),
+                table: PageStore::new(worker, Arc::new(node.clone())),
+            });
+        }
+    }
+    Ok(workers)
+}
+
+/// The first worker of each node.
+pub(super) fn first_of_nodes(workers: &mut [Worker<Store>]) -> impl Iterator<Item = &mut Store> {
+    let mut last = None;
+    let first = move |worker: &&mut Worker<Store>| {
+        let node = Some(worker.node.id());
+        core::mem::replace(&mut last, node) != node
+    };
+    workers
+        .iter_mut()
+        .filter(first)
+        .map(|worker| &mut worker.table)
+}
+
+/// Notes a change that the directory did not take.
+pub(super) fn lost(run: &Run, loss: Loss) {
+    let reason = format!("its change to version {} was not taken", loss.version);
+    run.note(0, Some(loss.page.index()), reason);
+}
+
+/// Has every worker do `work`, and says how far of `pages` they have come.
+fn each(
+    workers: &mut [Worker<Store>],
+    done: &AtomicU64,
+    pages: u64,
+    progress: &mut dyn FnMut(f64) -> bool,
+    work: impl Fn(&mut Worker<Store>, &AtomicBool) -> Result<(), YcsbError> + Sync,
+) -> Result<(), YcsbError> {
+    let stop = AtomicBool::new(false);
+    let end = || stop.store(true, Ordering::Relaxed);
+    let mut look = || {
+        let done = done.load(Ordering::Relaxed).min(pages);
+        progress(done as f64 / pages.max(1) as f64)
+    };
+    let (_, stopped) = all(workers, &mut look, &end, |worker| {
+        let result = work(worker, &stop);
+        if result.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        let settled = worker.table.settle();
+        result.and(settled.map_err(YcsbError::from))
+    })?;
+    match stopped {
+        true => Err(YcsbError::Interrupted),
+        false => Ok(()),
+    }
+}
 
 /// Makes a store and loads all records. They lie on storage afterwards.
 pub(super) fn load(
-    crew: &mut Crew,
+    workers: &mut [Worker<Store>],
     options: &PagesOptions,
     capacity: u64,
-    watch: Watch<'_>,
-) -> Result<Run, PagesError> {
+    progress: Progress<'_>,
+) -> Result<(Run, Heap), YcsbError> {
     let heap = Heap::for_run(options)?;
     let format = FormatOptions {
         store: STORE,
         capacity,
-        identity: identity(options.ycsb.seed),
+        identity: identity(options.load.ycsb.seed),
     };
-    let first = &mut crew.seats[0].store;
+    let first = &mut workers[0].table;
     first.format(format)?;
     // The store is new: its first pages come first.
     for number in 0..heap.catalogue_pages() {
         let page = first.allocate()?;
         if page != catalogue_page(options.page_size, number) {
-            return Err(PagesError::NoHeap { page });
+            return Err(YcsbError::NoHeap { page });
         }
-        let mut guard = first.fix(page, Mode::Exclusive)?;
-        guard.update(0..guard.data().len(), |bytes| {
-            heap.emit(number, false, bytes)
-        });
+        emit(first, &heap, number, false)?;
     }
     first.settle()?;
     first.flush()?;
-    for seat in &mut crew.seats[1..] {
-        seat.store.open(STORE)?;
+    for worker in &mut workers[1..] {
+        worker.table.open(STORE)?;
     }
     let pages = heap.layout.pages(heap.loaded);
-    let next = AtomicU64::new(0);
-    let stop = AtomicBool::new(false);
-    let done = AtomicU64::new(0);
-    let mut look = || {
-        if !watch(done.load(Ordering::Relaxed) as f64 / pages.max(1) as f64) {
-            stop.store(true, Ordering::Relaxed);
-        }
-    };
-    let results = crew.all(&mut look, |seat| {
-        let result = fill(seat, &heap, &next, &done, &stop, options);
-        if result.is_err() {
-            stop.store(true, Ordering::Relaxed);
-        }
-        let settled = seat.store.settle();
-        result.and(settled.map_err(PagesError::from))
+    let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    let watch = &mut |fraction| progress(Phase::Load, fraction);
+    each(workers, &done, pages, watch, |worker, stop| {
+        fill(worker, &heap, &next, &done, stop, options.load.depth)
     })?;
-    results.into_iter().collect::<Result<(), _>>()?;
-    if stop.load(Ordering::Relaxed) {
-        return Err(PagesError::Interrupted);
+    for worker in &mut *workers {
+        worker.table.settle()?;
     }
-    flush_all(crew)?;
-    finish(crew, &heap)?;
-    let loaded = heap.loaded;
-    Ok(Run::new(options.clone(), heap, loaded))
+    for store in first_of_nodes(workers) {
+        store.flush()?;
+    }
+    finish(&mut workers[0].table, &heap)?;
+    let run = Run::new(options.load.clone(), heap.loaded, heap.records_max());
+    Ok((run, heap))
+}
+
+/// Writes a page of the catalogue.
+fn emit(store: &mut Store, heap: &Heap, number: u64, finished: bool) -> Result<(), YcsbError> {
+    let page = catalogue_page(heap.layout.page_size(), number);
+    let mut guard = store.fix(page, Mode::Exclusive)?;
+    guard.update(0..guard.data().len(), |bytes| {
+        heap.emit(number, finished, bytes);
+    });
+    Ok(())
 }
 
 /// Writes the catalogue: everything has been loaded.
-fn finish(crew: &mut Crew, heap: &Heap) -> Result<(), PagesError> {
-    let page_size = heap.layout.page_size();
-    let store = &mut crew.seats[0].store;
+fn finish(store: &mut Store, heap: &Heap) -> Result<(), YcsbError> {
     // The first page says that the others are there, and so comes last.
     for number in (0..heap.catalogue_pages()).rev() {
-        let mut guard = store.fix(catalogue_page(page_size, number), Mode::Exclusive)?;
-        guard.update(0..guard.data().len(), |bytes| {
-            heap.emit(number, true, bytes)
-        });
-        drop(guard);
+        emit(store, heap, number, true)?;
         if number <= 1 {
             store.settle()?;
             store.flush()?;
@@ -92,29 +172,18 @@ fn finish(crew: &mut Crew, heap: &Heap) -> Result<(), PagesError> {
     Ok(())
 }
 
-/// Writes home what all nodes have changed.
-pub(super) fn flush_all(crew: &mut Crew) -> Result<(), PagesError> {
-    for seat in &mut crew.seats {
-        seat.store.settle()?;
-    }
-    for seat in crew.first_of_nodes() {
-        seat.store.flush()?;
-    }
-    Ok(())
-}
-
 /// Fills pages until there are none left.
 fn fill(
-    seat: &mut Seat,
+    worker: &mut Worker<Store>,
     heap: &Heap,
     next: &AtomicU64,
     done: &AtomicU64,
     stop: &AtomicBool,
-    options: &PagesOptions,
-) -> Result<(), PagesError> {
+    depth: u16,
+) -> Result<(), YcsbError> {
     let pages = heap.layout.pages(heap.loaded);
     let mut sequence = 0;
-    let writer = seat.number as u16;
+    let writer = worker.number as u16;
     let mut write = |at: u64, mut guard: PageGuard| -> Result<(), RecordError> {
         guard.update(0..guard.data().len(), |data| {
             for key in heap.layout.records_of(at, heap.loaded) {
@@ -125,7 +194,7 @@ fn fill(
             Ok(())
         })
     };
-    let begin = |store: &mut PageStore<Channel>| {
+    let begin = |store: &mut Store| {
         let at = next.fetch_add(1, Ordering::Relaxed);
         if at >= pages {
             return Ok(None);
@@ -135,9 +204,9 @@ fn fill(
         let fix = store.worker_mut().fix_in_turn(page, Mode::Exclusive);
         Ok(Some((at, fix)))
     };
-    each_page(seat, options.depth, stop, begin, |at, result| {
+    each_page(worker, depth, stop, begin, |at, result| {
         done.fetch_add(1, Ordering::Relaxed);
-        write(at, result?).map_err(|reason| PagesError::Damaged {
+        write(at, result?).map_err(|reason| YcsbError::Damaged {
             count: 1,
             key: heap.layout.records_of(at, heap.loaded).start,
             reason: reason.into(),
@@ -148,16 +217,17 @@ fn fill(
 /// Has a worker fix pages that `begin` names until there are none left, `depth` at a time, and
 /// hands each to `had`.
 fn each_page(
-    seat: &mut Seat,
+    worker: &mut Worker<Store>,
     depth: u16,
     stop: &AtomicBool,
-    mut begin: impl FnMut(&mut PageStore<Channel>) -> Result<Option<(u64, Fix)>, PagesError>,
-    mut had: impl FnMut(u64, Result<PageGuard, FixError>) -> Result<(), PagesError>,
-) -> Result<(), PagesError> {
+    mut begin: impl FnMut(&mut Store) -> Result<Option<(u64, Fix)>, YcsbError>,
+    mut had: impl FnMut(u64, Result<PageGuard, FixError>) -> Result<(), YcsbError>,
+) -> Result<(), YcsbError> {
+    let (node, store) = (&worker.node, &mut worker.table);
     let mut under_way: Vec<(u64, Fix)> = Vec::new();
-    let (mut is_over, mut failed) = (false, None);
-    seat.until(|store| {
-        let mut happened = false;
+    let (mut is_over, mut failed, mut idle_rounds) = (false, None, 0);
+    loop {
+        let mut happened = store.poll();
         while !is_over && under_way.len() < depth.into() {
             is_over = stop.load(Ordering::Relaxed) || failed.is_some();
             match if is_over { Ok(None) } else { begin(store) } {
@@ -177,65 +247,60 @@ fn each_page(
             }
             false
         });
-        (is_over && under_way.is_empty(), happened)
-    });
-    failed.map_or(Ok(()), Err)
+        if is_over && under_way.is_empty() {
+            return failed.map_or(Ok(()), Err);
+        }
+        if node.drive() | happened {
+            idle_rounds = 0;
+        } else {
+            node.relax(idle_rounds);
+            idle_rounds = idle_rounds.saturating_add(1);
+        }
+    }
 }
 
 /// Opens a store that was there, and reads all of it.
-///
-/// `asked` are the records that the user wants it to have, if he says.
 pub(super) fn open(
-    crew: &mut Crew,
+    workers: &mut [Worker<Store>],
     options: &PagesOptions,
-    asked: Option<u64>,
-    watch: Watch<'_>,
-) -> Result<Run, PagesError> {
+    progress: Progress<'_>,
+) -> Result<(Run, Heap), YcsbError> {
     let mut heap = None;
-    for seat in &mut crew.seats {
-        let superblock = seat.store.open(STORE)?;
+    for worker in &mut *workers {
+        let superblock = worker.table.open(STORE)?;
         if heap.is_none() {
-            heap = Some(catalogue(seat, options, asked, superblock.capacity)?);
+            heap = Some(catalogue(&mut worker.table, options, superblock.capacity)?);
         }
     }
-    let heap = heap.ok_or(PagesError::Unfinished)?;
-    let mut options = options.clone();
-    options.ycsb.records = heap.loaded;
-    let mut run = Run::new(options, heap, 0);
-    let records = read_all(crew, &run, watch)?;
-    run.inserts = InsertCounter::new(records, run.heap.records_max());
-    Ok(run)
+    let heap = heap.ok_or(YcsbError::Unfinished)?;
+    let mut load = options.load.clone();
+    load.ycsb.records = heap.loaded;
+    let mut run = Run::new(load, 0, heap.records_max());
+    let watch = &mut |fraction| progress(Phase::Open, fraction);
+    let records = read_all(workers, &run, &heap, watch)?;
+    run.inserts = Arc::new(InsertCounter::new(records, heap.records_max()));
+    Ok((run, heap))
 }
 
-fn catalogue(
-    seat: &mut Seat,
-    options: &PagesOptions,
-    asked: Option<u64>,
-    capacity: u64,
-) -> Result<Heap, PagesError> {
+fn catalogue(store: &mut Store, options: &PagesOptions, capacity: u64) -> Result<Heap, YcsbError> {
     let page = catalogue_page(options.page_size, 0);
-    let none = || PagesError::NoHeap { page };
-    let guard = seat.store.fix(page, Mode::Shared)?;
+    let none = || YcsbError::NoHeap { page };
+    let guard = store.fix(page, Mode::Shared)?;
     let head = CatalogueHead::parse(&guard.data().to_vec()).filter(|head| head.number == 0);
     drop(guard);
     let head = head.ok_or_else(none)?;
     if head.loaded == 0 {
-        return Err(PagesError::Unfinished);
+        return Err(YcsbError::Unfinished);
     }
-    let record_size = u64::from(options.ycsb.record_size);
-    if head.record_size != record_size {
-        return Err(PagesError::OtherHeap {
-            what: "bytes in a record",
-            found: head.record_size,
-            asked: record_size,
-        });
-    }
-    if let Some(asked) = asked.filter(|asked| *asked != head.loaded) {
-        return Err(PagesError::OtherHeap {
-            what: "records",
-            found: head.loaded,
-            asked,
-        });
+    let record_size = u64::from(options.load.ycsb.record_size);
+    let records = options.records_there.unwrap_or(head.loaded);
+    for (what, found, asked) in [
+        ("bytes in a record", head.record_size, record_size),
+        ("records", head.loaded, records),
+    ] {
+        if found != asked {
+            return Err(YcsbError::OtherHeap { what, found, asked });
+        }
     }
     let layout = Heap::layout(options)?;
     if head.pages_max > capacity || layout.pages(head.loaded) > head.pages_max {
@@ -244,10 +309,10 @@ fn catalogue(
     let heap = Heap::new(layout, head.loaded, head.pages_max);
     for number in 0..heap.catalogue_pages() {
         let page = catalogue_page(options.page_size, number);
-        let guard = seat.store.fix(page, Mode::Shared)?;
+        let guard = store.fix(page, Mode::Shared)?;
         let other = CatalogueHead::parse(&guard.data().to_vec());
         if other.is_none_or(|other| other.number != number) {
-            return Err(PagesError::NoHeap { page });
+            return Err(YcsbError::NoHeap { page });
         }
         heap.take(number, &guard.data().to_vec());
     }
@@ -255,7 +320,6 @@ fn catalogue(
 }
 
 /// What is wrong with a store, as it is being read.
-#[derive(Default)]
 struct Found {
     damaged: u64,
     first: Option<(u64, Damage)>,
@@ -263,103 +327,81 @@ struct Found {
     end: u64,
 }
 
-/// Reads all pages, verifies all records, and has the run expect their versions. Returns how many
-/// records there are.
-pub(super) fn read_all(crew: &mut Crew, run: &Run, watch: Watch<'_>) -> Result<u64, PagesError> {
-    let pages = (0..run.heap.pages_max())
-        .take_while(|at| run.heap.page(*at).is_some())
-        .count() as u64;
-    let there = pages * u64::from(run.heap.layout.records_per_page());
-    let found = Mutex::new(Found {
-        end: there,
-        ..Found::default()
-    });
-    let next = AtomicU64::new(0);
-    let stop = AtomicBool::new(false);
-    let mut look = || {
-        let done = next.load(Ordering::Relaxed).min(pages);
-        if !watch(done as f64 / pages.max(1) as f64) {
-            stop.store(true, Ordering::Relaxed);
-        }
-    };
-    let results = crew.all(&mut look, |seat| {
-        let result = read_some(seat, run, &next, pages, &found, &stop);
-        let settled = seat.store.settle();
-        result.and(settled.map_err(PagesError::from))
-    })?;
-    results.into_iter().collect::<Result<(), _>>()?;
-    if stop.load(Ordering::Relaxed) {
-        return Err(PagesError::Interrupted);
-    }
-    let mut found = found.into_inner().expect("no holder of this lock panics");
-    if found.end < run.heap.loaded {
-        let key = found.end;
-        let missing = Damage::Record(RecordError::Unwritten { key });
-        found.damaged += 1;
-        found.first.get_or_insert((key, missing));
-    }
-    match found.first {
-        Some((key, reason)) => Err(PagesError::Damaged {
-            count: found.damaged,
-            key,
-            reason,
-        }),
-        None => {
-            // What lies behind a gap will be written anew.
-            for key in found.end..there {
-                run.expectations.reset(key, 0);
-            }
-            Ok(found.end)
-        }
+impl Found {
+    fn damage(&mut self, key: u64, reason: impl Into<Damage>) {
+        self.damaged += 1;
+        self.first.get_or_insert((key, reason.into()));
     }
 }
 
-fn read_some(
-    seat: &mut Seat,
+/// Reads all pages, verifies all records, and has the run expect their versions. Returns how many
+/// records there are.
+fn read_all(
+    workers: &mut [Worker<Store>],
     run: &Run,
-    next: &AtomicU64,
-    pages: u64,
-    found: &Mutex<Found>,
-    stop: &AtomicBool,
-) -> Result<(), PagesError> {
-    let begin = |store: &mut PageStore<Channel>| {
-        let at = next.fetch_add(1, Ordering::Relaxed);
-        let page = run.heap.page(at).filter(|_| at < pages);
-        let worker = store.worker_mut();
-        Ok(page.map(|page| (at, worker.fix_in_turn(page, Mode::Shared))))
-    };
-    each_page(seat, run.options.depth, stop, begin, |at, result| {
-        let mut found = found.lock().expect("no holder of this lock panics");
-        Ok(look_at(run, at, result, &mut found)?)
-    })
+    heap: &Heap,
+    watch: &mut dyn FnMut(f64) -> bool,
+) -> Result<u64, YcsbError> {
+    let is_there = |at: &u64| heap.page(*at).is_some();
+    let pages = (0..heap.pages_max()).take_while(is_there).count() as u64;
+    let there = pages * u64::from(heap.layout.records_per_page());
+    let found = Mutex::new(Found {
+        damaged: 0,
+        first: None,
+        end: there,
+    });
+    let next = AtomicU64::new(0);
+    each(workers, &next, pages, watch, |worker, stop| {
+        let begin = |store: &mut Store| {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let page = heap.page(at).filter(|_| at < pages);
+            let worker = store.worker_mut();
+            Ok(page.map(|page| (at, worker.fix_in_turn(page, Mode::Shared))))
+        };
+        each_page(worker, run.load.depth, stop, begin, |at, result| {
+            let mut found = found.lock().expect("no holder of this lock panics");
+            Ok(look_at(run, heap, at, result, &mut found)?)
+        })
+    })?;
+    let mut found = found.into_inner().expect("no holder of this lock panics");
+    if found.end < heap.loaded {
+        let key = found.end;
+        found.damage(key, RecordError::Unwritten { key });
+    }
+    if let Some((key, reason)) = found.first {
+        let count = found.damaged;
+        return Err(YcsbError::Damaged { count, key, reason });
+    }
+    // What lies behind a gap will be written anew.
+    for key in found.end..there {
+        run.expectations.reset(key, 0);
+    }
+    Ok(found.end)
 }
 
 /// Looks at the records of a page.
 fn look_at(
     run: &Run,
+    heap: &Heap,
     at: u64,
     result: Result<PageGuard, FixError>,
     found: &mut Found,
 ) -> Result<(), FixError> {
-    let layout = &run.heap.layout;
-    let keys = layout.records_of(at, u64::MAX);
+    let keys = heap.layout.records_of(at, u64::MAX);
     let guard = match result {
         Ok(guard) => guard,
         Err(error @ (FixError::Corrupt { .. } | FixError::WrongPage { .. })) => {
-            found.damaged += 1;
-            found.first.get_or_insert((keys.start, error.into()));
+            found.damage(keys.start, error);
             return Ok(());
         }
         Err(other) => return Err(other),
     };
     for key in keys {
-        match verify_record(&guard.data().slice(place(layout, key)).to_vec(), key) {
+        let place = place(&heap.layout, key);
+        match verify_record(&guard.data().slice(place).to_vec(), key) {
             Ok(view) => run.expectations.reset(key, view.version),
             Err(RecordError::Unwritten { .. }) => found.end = found.end.min(key),
-            Err(error) => {
-                found.damaged += 1;
-                found.first.get_or_insert((key, error.into()));
-            }
+            Err(error) => found.damage(key, error),
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! What a store's blocks lie in.
 
-use super::error::PagesError;
 use super::options::BLOCK;
+use crate::ycsb::YcsbError;
 use rackweave_target::{
     Backend, DoubleWrite, DoubleWriteArea, FileBackend, FileError, FileOptions, MemoryBackend,
 };
@@ -16,26 +16,8 @@ const AREA: u64 = DoubleWriteArea::usual_blocks(BLOCK);
 pub enum Medium {
     /// Memory of this process. Clones share the blocks.
     Memory(MemoryBackend),
-    /// A file.
-    File(FileBackend),
-    /// A file with double writes.
-    DoubleFile(Box<DoubleWrite<FileBackend>>),
-    /// Whatever somebody else has opened.
-    Given(Box<dyn Backend>),
-}
-
-impl core::fmt::Debug for Medium {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Memory(memory) => f.debug_tuple("Memory").field(memory).finish(),
-            Self::File(file) => f.debug_tuple("File").field(file).finish(),
-            Self::DoubleFile(file) => f.debug_tuple("DoubleFile").field(file).finish(),
-            Self::Given(given) => {
-                let bytes = given.blocks().saturating_mul(given.block_size().into());
-                f.debug_struct("Given").field("bytes", &bytes).finish()
-            }
-        }
-    }
+    /// A file, or whatever somebody else has opened.
+    Other(Box<dyn Backend>),
 }
 
 impl Medium {
@@ -54,7 +36,7 @@ impl Medium {
         page_size: u32,
         pages: u64,
         doubles: bool,
-    ) -> Result<Self, PagesError> {
+    ) -> Result<Self, YcsbError> {
         let area = if doubles { AREA } else { 0 };
         let blocks = blocks(page_size, pages).saturating_add(area);
         let file = FileBackend::create(path, BLOCK, blocks, &FileOptions::default())?;
@@ -63,11 +45,13 @@ impl Medium {
 
     /// A file that has more blocks than the area, if it has one.
     fn of_file(file: FileBackend, doubles: bool) -> Self {
-        if !doubles {
-            return Self::File(file);
+        match doubles {
+            false => Self::Other(Box::new(file)),
+            true => {
+                let double = DoubleWrite::new(file).expect("the file has more than the area");
+                Self::Other(Box::new(double))
+            }
         }
-        let double = DoubleWrite::new(file).expect("the file has more than the area");
-        Self::DoubleFile(Box::new(double))
     }
 
     /// A file that has lost its name already, so that nothing is left of it however the process
@@ -80,12 +64,12 @@ impl Medium {
         page_size: u32,
         pages: u64,
         doubles: bool,
-    ) -> Result<Self, PagesError> {
+    ) -> Result<Self, YcsbError> {
         let mut number = 0;
         loop {
             let path = temporary_path(folder, number);
             match Self::create(&path, page_size, pages, doubles) {
-                Err(PagesError::File(FileError::Exists(_))) if number < 1000 => number += 1,
+                Err(YcsbError::File(FileError::Exists(_))) if number < 1000 => number += 1,
                 made => {
                     // If it keeps its name somebody will find it and remove it.
                     let _kept = std::fs::remove_file(&path);
@@ -100,35 +84,29 @@ impl Medium {
     /// # Errors
     /// If it is no whole number of blocks long, was made with double writes and is to be used
     /// without or the other way round, or the system refuses.
-    pub fn open(path: &Path, doubles: bool) -> Result<Self, PagesError> {
+    pub fn open(path: &Path, doubles: bool) -> Result<Self, YcsbError> {
         let file = FileBackend::open(path, BLOCK, None, &FileOptions::default())?;
         if has_area(path, file.blocks()) != doubles {
-            return Err(PagesError::DoubleWrites { wanted: doubles });
+            return Err(YcsbError::DoubleWrites { wanted: doubles });
         }
         Ok(Self::of_file(file, doubles))
     }
 
     /// Whole pages that there is room for.
     pub fn pages(&self, page_size: u32) -> u64 {
-        let blocks = match self {
-            Self::Memory(memory) => memory.blocks(),
-            Self::File(file) => file.blocks(),
-            Self::DoubleFile(file) => file.blocks(),
-            Self::Given(given) => {
-                let bytes = given.blocks().saturating_mul(given.block_size().into());
-                return bytes / u64::from(page_size);
-            }
+        let backend: &dyn Backend = match self {
+            Self::Memory(memory) => memory,
+            Self::Other(backend) => &**backend,
         };
-        blocks / u64::from(page_size / BLOCK)
+        let bytes = backend.blocks().saturating_mul(backend.block_size().into());
+        bytes / u64::from(page_size)
     }
 
     /// What its blocks lie in, to be tried before a target has it.
     pub fn backend_mut(&mut self) -> &mut dyn Backend {
         match self {
             Self::Memory(memory) => memory,
-            Self::File(file) => file,
-            Self::DoubleFile(file) => &mut **file,
-            Self::Given(given) => &mut **given,
+            Self::Other(backend) => &mut **backend,
         }
     }
 
@@ -136,9 +114,7 @@ impl Medium {
     pub fn into_backend(self) -> Box<dyn Backend> {
         match self {
             Self::Memory(memory) => Box::new(memory),
-            Self::File(file) => Box::new(file),
-            Self::DoubleFile(file) => file,
-            Self::Given(given) => given,
+            Self::Other(backend) => backend,
         }
     }
 }

@@ -1,49 +1,23 @@
-//! What a run found.
+//! What there is to say of pages.
 
-use super::run::{Run, RunError};
-use super::session::Session;
-use crate::ycsb::{Kind, Latencies, Simulation, VerificationError};
 use rackweave_endpoint::page_store::Statistics;
-use rackweave_workload::ycsb::LatencySummary;
 use serde::Serialize;
 
-/// What a run found. Times are virtual in a simulated rack.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Records at the start of the run.
-    pub records: u64,
-    /// Records at its end.
-    pub records_after: u64,
+/// What a run found of pages.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PagesOutcome {
     /// Pages of the store.
     pub store_pages: u64,
     /// Pages of the heap, at the end.
     pub heap_pages: u64,
     /// Pages that the switch indexed at the start.
+    #[serde(rename = "indexed_pages")]
     pub indexed: u64,
-    /// Operations that have ended.
-    pub operations: u64,
-    /// From the first operation's beginning to the last one's end.
-    pub seconds: f64,
-    /// Real seconds that making or opening the store took.
-    pub load_seconds: f64,
-    /// Latencies by kind of operation; only kinds that there were.
-    pub latencies: Vec<(Kind, LatencySummary)>,
     /// What the pools have seen during the run.
     pub pages: PageCounts,
     /// Pages that were written home when the run was over.
+    #[serde(rename = "flushed_pages")]
     pub flushed: u64,
-    /// Why not everything was written home, if it was not.
-    pub not_flushed: Option<String>,
-    /// Reads that were not what they should be, updates that were lost.
-    pub errors: u64,
-    /// The first of them.
-    pub first_errors: Vec<VerificationError>,
-    /// Why the run ended early.
-    pub failure: Option<RunError>,
-    /// Whether the user wanted it to.
-    pub interrupted: bool,
-    /// Of a simulated rack.
-    pub simulation: Option<Simulation>,
 }
 
 /// Where pages came from, and what became of them.
@@ -75,37 +49,6 @@ pub struct PageCounts {
     pub evicted_dirty: u64,
     /// Pages written home.
     pub written: u64,
-}
-
-impl Outcome {
-    /// Whether everything that was read is what it should be, and everything was done and kept.
-    pub fn is_verified(&self) -> bool {
-        self.errors == 0 && self.failure.is_none() && self.not_flushed.is_none()
-    }
-
-    /// Operations per second.
-    pub fn throughput(&self) -> f64 {
-        if self.seconds > 0.0 {
-            self.operations as f64 / self.seconds
-        } else {
-            0.0
-        }
-    }
-
-    /// Takes what `run` and its sessions know.
-    pub(super) fn take<'a>(&mut self, run: &Run, sessions: impl Iterator<Item = &'a Session>) {
-        let mut merged = Latencies::default();
-        for session in sessions {
-            merged.merge(session.latencies());
-        }
-        self.latencies = merged.summaries();
-        self.operations = merged.count();
-        self.records_after = run.inserts.inserted();
-        let pages = 0..run.heap.pages_max();
-        self.heap_pages = pages.filter(|at| run.heap.page(*at).is_some()).count() as u64;
-        (self.errors, self.first_errors) = run.errors();
-        self.failure = run.failure();
-    }
 }
 
 impl PageCounts {

@@ -41,6 +41,16 @@ impl Kind {
     }
 }
 
+/// Latencies of a kind of operation.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Latency {
+    /// The kind.
+    pub kind: Kind,
+    /// The usual numbers.
+    #[serde(flatten)]
+    pub summary: LatencySummary,
+}
+
 /// Latencies by [`Kind`].
 #[derive(Clone, Debug, Default)]
 pub struct Latencies([LatencyRecorder; 5]);
@@ -64,11 +74,12 @@ impl Latencies {
     }
 
     /// The usual numbers; only of kinds that there were.
-    pub fn summaries(&self) -> Vec<(Kind, LatencySummary)> {
+    pub fn summaries(&self) -> Vec<Latency> {
         Kind::ALL
             .into_iter()
             .zip(self.0.iter().map(LatencyRecorder::summary))
-            .filter(|(_, summary)| summary.count > 0)
+            .map(|(kind, summary)| Latency { kind, summary })
+            .filter(|latency| latency.summary.count > 0)
             .collect()
     }
 }

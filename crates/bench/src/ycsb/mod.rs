@@ -1,10 +1,32 @@
-//! What runs of YCSB share, whatever their records lie in: [`crate::pages`] or [`crate::index`].
+//! YCSB over a table, whatever its records lie in.
+//!
+//! A [`Table`] takes operations, several at a time, and says which have ended; [`crate::pages`] and
+//! [`crate::index`] have one each. A [`Job`] is what is asked for, an [`Outcome`] what was found. A
+//! [`Session`] has the operations of one worker and does no IO of its own; [`Run`] is what all
+//! sessions share. `embedded` gives each session a thread of a rack in real time, `simulated` an
+//! actor in virtual time.
+//!
+//! Every record that is read is verified: that it is whole, that it is the one that was asked for,
+//! and that its version may be seen.
 
-mod findings;
+pub(crate) mod embedded;
+mod error;
 mod latencies;
+mod outcome;
+mod plan;
+mod run;
+mod session;
+pub(crate) mod simulated;
+pub(crate) mod spent;
 
-pub use findings::{Findings, VerificationError};
-pub use latencies::{Kind, Latencies};
+pub use error::{Damage, RunError, YcsbError};
+pub use latencies::{Kind, Latencies, Latency};
+pub use outcome::{Outcome, Simulation, TimeShare};
+pub use plan::{Job, Load, Nodes};
+pub use run::{Run, VerificationError};
+pub use session::{Session, Stepped, Table, Task};
+
+pub(crate) use plan::in_range;
 
 /// What happens at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -17,22 +39,5 @@ pub enum Phase {
     Run,
 }
 
-/// Told how far a phase has come, from 0 to 1. Returns false if the user wants an end.
+/// Gets how far a phase has come, from 0 to 1. Returns false if the user wants an end.
 pub type Progress<'a> = &'a mut dyn FnMut(Phase, f64) -> bool;
-
-/// What only a simulated rack tells.
-#[derive(Clone, Debug, Default, serde::Serialize)]
-pub struct Simulation {
-    /// Real seconds of the run.
-    pub real_seconds: f64,
-    /// Events.
-    pub events: u64,
-    /// Of everything that travelled; the same seed gives the same hash.
-    pub trace_hash: String,
-}
-
-/// The operations of one of `workers` workers, of `operations` of all together.
-pub fn share_of(operations: u64, worker: u32, workers: u32) -> u64 {
-    let workers = u64::from(workers.max(1));
-    operations / workers + u64::from(u64::from(worker) < operations % workers)
-}

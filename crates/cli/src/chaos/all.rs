@@ -92,8 +92,8 @@ impl fmt::Display for AllReport {
                 "{:<17} {:>9} {:>10} {:>8} {:>10} {:>5}  {}",
                 one.name(),
                 one.seeds_run,
-                one.packets_disturbed,
-                one.node_crashes,
+                one.counts["packets_disturbed"],
+                one.counts["node_crashes"],
                 one.violations,
                 one.seeds_stuck,
                 checked.join(", ")

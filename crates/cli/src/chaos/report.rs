@@ -1,5 +1,6 @@
 //! What a campaign found.
 
+use rackweave_chaos::System::{Index, Pages};
 use rackweave_chaos::{IndexAccess, Options, SeedReport, System, replay_command};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -10,6 +11,60 @@ const FAILURES_MAX: usize = 20;
 
 /// Violations of one seed reported in full.
 const VIOLATIONS_MAX: usize = 5;
+
+/// What seeds count, by the names of the report: of the seed of a system, so many.
+type Counter = (&'static str, fn(System, &SeedReport) -> u64);
+
+const COUNTERS: [Counter; 36] = [
+    ("items_pushed", |_, seed| seed.pushed),
+    ("items_popped", |_, seed| seed.popped),
+    ("pages_read", |of, seed| if_so(of != Index, seed.reads)),
+    ("pages_changed", |of, seed| if_so(of != Index, seed.writes)),
+    ("pages_lost", |_, seed| seed.losses),
+    ("pages_damaged", |_, seed| seed.damaged),
+    ("keys_read", |of, seed| if_so(of == Index, seed.reads)),
+    ("keys_changed", |of, seed| if_so(of == Index, seed.writes)),
+    ("scans", |_, seed| seed.scans),
+    ("operations_refused", |_, seed| seed.refused),
+    ("operations_unknown", |_, seed| seed.unknown),
+    ("reads_torn", |_, seed| seed.torn),
+    ("reads_stale", |_, seed| seed.stale),
+    ("queries", |_, seed| seed.queries),
+    ("queries_followed", |_, seed| seed.followed),
+    ("queries_astray", |_, seed| seed.astray),
+    ("network_loads", |_, seed| seed.loads),
+    ("ranges_handed_out", |_, seed| seed.ranges),
+    ("numbers_handed_out", |_, seed| seed.numbers),
+    ("calls_failed", |_, seed| seed.calls_failed),
+    ("messages", |_, seed| seed.messages),
+    ("message_bytes", |_, seed| seed.message_bytes),
+    ("connections", |_, seed| seed.connections),
+    ("connections_closed", |_, seed| seed.connections_closed),
+    ("connections_broken", |_, seed| seed.connections_broken),
+    ("handshakes_failed", |_, seed| seed.handshakes_failed),
+    ("packets_disturbed", |_, seed| seed.packets_disturbed),
+    ("switch_restarts", |of, seed| {
+        seed.switch_restarts + if_so(of != Pages && of != Index, seed.restarts)
+    }),
+    ("target_restarts", |of, seed| {
+        if_so(of == Pages, seed.restarts)
+    }),
+    ("endpoint_restarts", |of, seed| {
+        if_so(of == Index, seed.restarts)
+    }),
+    ("member_changes", |of, seed| {
+        if_so(of != Pages && of != Index, seed.changes)
+    }),
+    ("index_changes", |of, seed| if_so(of == Pages, seed.changes)),
+    ("ranges_moved", |of, seed| if_so(of == Index, seed.changes)),
+    ("node_crashes", |_, seed| seed.crashes),
+    ("aborted", |_, seed| u64::from(seed.aborted.is_some())),
+    ("events", |_, seed| seed.events),
+];
+
+fn if_so(is_so: bool, count: u64) -> u64 {
+    if is_so { count } else { 0 }
+}
 
 /// What all seeds did together.
 #[derive(Serialize)]
@@ -29,57 +84,13 @@ pub struct CampaignReport {
     pub violations: u64,
     /// Seeds that did not come to their end, be it without any other violation.
     pub seeds_stuck: u64,
-    pub items_pushed: u64,
-    pub items_popped: u64,
-    pub pages_read: u64,
-    pub pages_changed: u64,
-    /// Fixes refused because a page's newest version went down with its node.
-    pub pages_lost: u64,
-    pub pages_damaged: u64,
-    /// Of an index: gets, changes and scans that had a result; what was refused, and what may
-    /// or may not have been done; READs that came torn or found what had been freed.
-    pub keys_read: u64,
-    pub keys_changed: u64,
-    pub scans: u64,
-    pub operations_refused: u64,
-    pub operations_unknown: u64,
-    pub reads_torn: u64,
-    pub reads_stale: u64,
-    pub endpoint_restarts: u64,
-    /// Ranges of an index that went to another endpoint.
-    pub ranges_moved: u64,
-    /// Of an index in the network: READs that left it to the switches of which tree node, their
-    /// answers by the level of the tree node (0: a leaf, 7: that or more), how many of them were
-    /// left of the key, or led to no tree node for it; and plans that the switches were given.
-    pub queries: u64,
+    /// By the names of [`COUNTERS`].
+    #[serde(flatten)]
+    pub counts: BTreeMap<&'static str, u64>,
+    /// Answers to queries of an index by the level of the tree node (0: a leaf, 7: that or more).
     pub queries_led: [u64; 8],
-    pub queries_followed: u64,
-    pub queries_astray: u64,
-    pub network_loads: u64,
-    /// Ranges that sequencers handed out, numbers in them, and calls that ended in an error.
-    pub ranges_handed_out: u64,
-    pub numbers_handed_out: u64,
-    pub calls_failed: u64,
-    /// Of messaging: messages received whole and their bytes, connections that both units had and
-    /// how many of them were closed or broken before all was done, handshakes that failed, and
-    /// rogues by what they were found out for.
-    pub messages: u64,
-    pub message_bytes: u64,
-    pub connections: u64,
-    pub connections_closed: u64,
-    pub connections_broken: u64,
-    pub handshakes_failed: u64,
+    /// Rogues of messaging by what they were found out for.
     pub rogues_caught: BTreeMap<String, u64>,
-    pub packets_disturbed: u64,
-    pub switch_restarts: u64,
-    pub target_restarts: u64,
-    pub node_crashes: u64,
-    pub member_changes: u64,
-    /// Pages that the switch began or ceased to index at command.
-    pub index_changes: u64,
-    /// Workloads broken off for good reason.
-    pub aborted: u64,
-    pub events: u64,
     pub virtual_seconds: f64,
     /// Of all seeds; the same seeds give the same hash.
     pub trace_hash: String,
@@ -116,44 +127,9 @@ impl CampaignReport {
             seeds_failed: 0,
             violations: 0,
             seeds_stuck: 0,
-            items_pushed: 0,
-            items_popped: 0,
-            pages_read: 0,
-            pages_changed: 0,
-            pages_lost: 0,
-            pages_damaged: 0,
-            keys_read: 0,
-            keys_changed: 0,
-            scans: 0,
-            operations_refused: 0,
-            operations_unknown: 0,
-            reads_torn: 0,
-            reads_stale: 0,
-            endpoint_restarts: 0,
-            ranges_moved: 0,
-            queries: 0,
+            counts: COUNTERS.iter().map(|(name, _)| (*name, 0)).collect(),
             queries_led: [0; 8],
-            queries_followed: 0,
-            queries_astray: 0,
-            network_loads: 0,
-            ranges_handed_out: 0,
-            numbers_handed_out: 0,
-            calls_failed: 0,
-            messages: 0,
-            message_bytes: 0,
-            connections: 0,
-            connections_closed: 0,
-            connections_broken: 0,
-            handshakes_failed: 0,
             rogues_caught: BTreeMap::new(),
-            packets_disturbed: 0,
-            switch_restarts: 0,
-            target_restarts: 0,
-            node_crashes: 0,
-            member_changes: 0,
-            index_changes: 0,
-            aborted: 0,
-            events: 0,
             virtual_seconds: 0.0,
             trace_hash: String::new(),
             failures: Vec::new(),
@@ -167,54 +143,15 @@ impl CampaignReport {
     pub fn add(&mut self, system: System, seed: SeedReport) {
         self.seeds_run += 1;
         self.violations += seed.violations.len() as u64;
-        self.items_pushed += seed.pushed;
-        self.items_popped += seed.popped;
-        let (reads, writes) = match system {
-            System::Index => (&mut self.keys_read, &mut self.keys_changed),
-            _ => (&mut self.pages_read, &mut self.pages_changed),
-        };
-        *reads += seed.reads;
-        *writes += seed.writes;
-        self.scans += seed.scans;
-        self.operations_refused += seed.refused;
-        self.operations_unknown += seed.unknown;
-        self.reads_torn += seed.torn;
-        self.reads_stale += seed.stale;
-        self.queries += seed.queries;
+        for (name, of_seed) in COUNTERS {
+            *self.counts.entry(name).or_default() += of_seed(system, &seed);
+        }
         for (sum, more) in self.queries_led.iter_mut().zip(seed.led) {
             *sum += more;
         }
-        self.queries_followed += seed.followed;
-        self.queries_astray += seed.astray;
-        self.network_loads += seed.loads;
-        self.pages_lost += seed.losses;
-        self.pages_damaged += seed.damaged;
-        self.ranges_handed_out += seed.ranges;
-        self.numbers_handed_out += seed.numbers;
-        self.calls_failed += seed.calls_failed;
-        self.messages += seed.messages;
-        self.message_bytes += seed.message_bytes;
-        self.connections += seed.connections;
-        self.connections_closed += seed.connections_closed;
-        self.connections_broken += seed.connections_broken;
-        self.handshakes_failed += seed.handshakes_failed;
         for (what, count) in &seed.rogues {
             *self.rogues_caught.entry(what.clone()).or_default() += count;
         }
-        self.packets_disturbed += seed.packets_disturbed;
-        let (restarts, changes) = match system {
-            System::Flows | System::Sequencer | System::Messaging => {
-                (&mut self.switch_restarts, &mut self.member_changes)
-            }
-            System::Pages => (&mut self.target_restarts, &mut self.index_changes),
-            System::Index => (&mut self.endpoint_restarts, &mut self.ranges_moved),
-        };
-        *restarts += seed.restarts;
-        self.switch_restarts += seed.switch_restarts;
-        *changes += seed.changes;
-        self.node_crashes += seed.crashes;
-        self.aborted += u64::from(seed.aborted.is_some());
-        self.events += seed.events;
         self.virtual_seconds += seed.time.as_secs_f64();
         let mixed =
             (seed.trace_hash ^ seed.seed.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -247,60 +184,75 @@ impl CampaignReport {
 
     /// What only this system counts, the most telling first.
     pub fn of_system(&self) -> Vec<(&'static str, u64)> {
-        match self.of {
-            System::Flows => vec![
-                ("items pushed", self.items_pushed),
-                ("items popped", self.items_popped),
-                ("switch restarts", self.switch_restarts),
-                ("changes at work", self.member_changes),
-                ("flows broken off", self.aborted),
+        let led = &self.queries_led;
+        let derived = [
+            ("leaves", led[0]),
+            ("level 1", led[1]),
+            ("level 2", led[2]),
+            ("higher", led[3..].iter().sum()),
+            ("rogues", self.rogues_caught.values().sum()),
+        ];
+        let derived = BTreeMap::from(derived);
+        let count = |name: &str| {
+            let found = self.counts.get(name).or_else(|| derived.get(name));
+            found.copied().unwrap_or(0)
+        };
+        let rows: &[(&'static str, &'static str)] = match self.of {
+            System::Flows => &[
+                ("items pushed", "items_pushed"),
+                ("items popped", "items_popped"),
+                ("switch restarts", "switch_restarts"),
+                ("changes at work", "member_changes"),
+                ("flows broken off", "aborted"),
             ],
-            System::Pages => vec![
-                ("pages read", self.pages_read),
-                ("pages changed", self.pages_changed),
-                ("fixes of lost", self.pages_lost),
-                ("fixes of damaged", self.pages_damaged),
-                ("target restarts", self.target_restarts),
-                ("switch restarts", self.switch_restarts),
-                ("index changes", self.index_changes),
+            System::Pages => &[
+                ("pages read", "pages_read"),
+                ("pages changed", "pages_changed"),
+                ("fixes of lost", "pages_lost"),
+                ("fixes of damaged", "pages_damaged"),
+                ("target restarts", "target_restarts"),
+                ("switch restarts", "switch_restarts"),
+                ("index changes", "index_changes"),
             ],
-            System::Index => vec![
-                ("keys read", self.keys_read),
-                ("keys changed", self.keys_changed),
-                ("scans", self.scans),
-                ("refused", self.operations_refused),
-                ("unknown results", self.operations_unknown),
-                ("torn READs", self.reads_torn),
-                ("stale READs", self.reads_stale),
-                ("endpoint restarts", self.endpoint_restarts),
-                ("ranges moved", self.ranges_moved),
-                ("queries led", self.queries),
-                ("  to leaves", self.queries_led[0]),
-                ("  to level 1", self.queries_led[1]),
-                ("  to level 2", self.queries_led[2]),
-                ("  higher", self.queries_led[3..].iter().sum()),
-                ("  followed", self.queries_followed),
-                ("  astray", self.queries_astray),
-                ("loads of switches", self.network_loads),
-                ("switch restarts", self.switch_restarts),
+            System::Index => &[
+                ("keys read", "keys_read"),
+                ("keys changed", "keys_changed"),
+                ("scans", "scans"),
+                ("refused", "operations_refused"),
+                ("unknown results", "operations_unknown"),
+                ("torn READs", "reads_torn"),
+                ("stale READs", "reads_stale"),
+                ("endpoint restarts", "endpoint_restarts"),
+                ("ranges moved", "ranges_moved"),
+                ("queries led", "queries"),
+                ("  to leaves", "leaves"),
+                ("  to level 1", "level 1"),
+                ("  to level 2", "level 2"),
+                ("  higher", "higher"),
+                ("  followed", "queries_followed"),
+                ("  astray", "queries_astray"),
+                ("loads of switches", "network_loads"),
+                ("switch restarts", "switch_restarts"),
             ],
-            System::Sequencer => vec![
-                ("ranges", self.ranges_handed_out),
-                ("numbers", self.numbers_handed_out),
-                ("calls failed", self.calls_failed),
-                ("switch restarts", self.switch_restarts),
+            System::Sequencer => &[
+                ("ranges", "ranges_handed_out"),
+                ("numbers", "numbers_handed_out"),
+                ("calls failed", "calls_failed"),
+                ("switch restarts", "switch_restarts"),
             ],
-            System::Messaging => vec![
-                ("messages", self.messages),
-                ("bytes", self.message_bytes),
-                ("connections", self.connections),
-                ("  closed", self.connections_closed),
-                ("  broken", self.connections_broken),
-                ("handshakes failed", self.handshakes_failed),
-                ("rogues found out", self.rogues_caught.values().sum()),
-                ("switch restarts", self.switch_restarts),
+            System::Messaging => &[
+                ("messages", "messages"),
+                ("bytes", "message_bytes"),
+                ("connections", "connections"),
+                ("  closed", "connections_closed"),
+                ("  broken", "connections_broken"),
+                ("handshakes failed", "handshakes_failed"),
+                ("rogues found out", "rogues"),
+                ("switch restarts", "switch_restarts"),
             ],
-        }
+        };
+        let row = |&(what, name): &(_, _)| (what, count(name));
+        rows.iter().map(row).collect()
     }
 
     /// All seeds have been added.
@@ -336,9 +288,9 @@ impl fmt::Display for CampaignReport {
             writeln!(f)?;
         }
         let of_all = [
-            ("packets disturbed", self.packets_disturbed),
-            ("node crashes", self.node_crashes),
-            ("simulated events", self.events),
+            ("packets disturbed", self.counts["packets_disturbed"]),
+            ("node crashes", self.counts["node_crashes"]),
+            ("simulated events", self.counts["events"]),
         ];
         writeln!(f, "  {:<18} {:>14}", "seeds run", self.seeds_run)?;
         for (what, value) in self.of_system().into_iter().chain(of_all) {

@@ -1,14 +1,14 @@
 //! What the experiments found, as text or as one JSON object.
 
 use rackweave_bench::experiment::{ALL, Scale};
-use rackweave_bench::figure::{Claim, Figure, Series, claims_table};
+use rackweave_bench::figure::{Claim, Figure, Series, claims_table, wrapped};
 use rackweave_sim::devices;
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Characters of a line of notes.
-const WIDTH: usize = 98;
+/// Characters of a line of notes behind its indentation.
+const WIDTH: usize = 94;
 
 /// Every figure with a line about it.
 #[derive(Serialize)]
@@ -206,7 +206,9 @@ impl fmt::Display for FiguresReport {
         for figure in &self.figures {
             writeln!(f, "{}: {}", figure.name, figure.title)?;
             for note in &figure.notes {
-                paragraph(f, note)?;
+                for (at, line) in wrapped(note, WIDTH).iter().enumerate() {
+                    writeln!(f, "  {} {line}", if at == 0 { "-" } else { " " })?;
+                }
             }
             let (csv, svg) = (figure.csv.display(), figure.svg.display());
             writeln!(f, "  {svg}, {csv} ({:.1} s)\n", figure.elapsed_s)?;
@@ -232,20 +234,4 @@ impl fmt::Display for FiguresReport {
             self.scale, self.seed, self.configuration_hash, self.elapsed_s, self.jobs
         )
     }
-}
-
-/// A note as an item of a list, broken between words.
-fn paragraph(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    let mut column = 0;
-    for word in text.split_whitespace() {
-        if column > 0 && column + 1 + word.chars().count() <= WIDTH {
-            write!(f, " {word}")?;
-            column += 1 + word.chars().count();
-        } else {
-            let lead = if column == 0 { "  - " } else { "\n    " };
-            write!(f, "{lead}{word}")?;
-            column = 4 + word.chars().count();
-        }
-    }
-    writeln!(f)
 }

@@ -17,7 +17,9 @@ use rackweave_rack::paths::{Kind, Path};
 use rackweave_rack::{EmbeddedRack, RackConfig, RackError};
 use rackweave_switch::Ledger;
 use rackweave_switch::budget::Stage;
-use report::{Cpu, Feature, InfoReport, Links, MemoryUse, PerFlow, StageUse, SwitchUse};
+use report::{
+    Cpu, Feature, InfoReport, Links, MemoryUse, PerFlow, ProgramsUse, StageUse, SwitchUse,
+};
 use topology::TopologyReport;
 
 /// Runs the command.
@@ -65,6 +67,14 @@ pub fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
+/// What a switch's programs use of its budget.
+fn switch_use(config: &RackConfig, ledger: &Ledger) -> SwitchUse {
+    SwitchUse {
+        budget: switch_shape::budget(config).to_string(),
+        programs: programs_use(config, ledger),
+    }
+}
+
 fn stage_use(stage: &Stage) -> StageUse {
     StageUse {
         sram_blocks: stage.sram,
@@ -75,10 +85,9 @@ fn stage_use(stage: &Stage) -> StageUse {
 }
 
 /// What programs use of the budget.
-fn switch_use(config: &RackConfig, ledger: &Ledger) -> SwitchUse {
+fn programs_use(config: &RackConfig, ledger: &Ledger) -> ProgramsUse {
     let budget = switch_shape::budget(config);
-    SwitchUse {
-        budget: budget.to_string(),
+    ProgramsUse {
         stages_available: budget.stages(),
         stage_available: budget.stage().as_ref().map(stage_use),
         stages: ledger.stages().iter().map(stage_use).collect(),
@@ -149,46 +158,27 @@ fn links(config: &RackConfig, paths: &[Path]) -> Links {
 /// What makes CRC-32 fast on this machine, and whether it is there.
 fn cpu() -> Cpu {
     #[cfg(target_arch = "x86_64")]
-    let features = vec![
-        Feature {
-            name: "pclmulqdq",
-            present: is_x86_feature_detected!("pclmulqdq"),
-        },
-        Feature {
-            name: "sse4.1",
-            present: is_x86_feature_detected!("sse4.1"),
-        },
-        Feature {
-            name: "avx2",
-            present: is_x86_feature_detected!("avx2"),
-        },
-        Feature {
-            name: "vpclmulqdq",
-            present: is_x86_feature_detected!("vpclmulqdq"),
-        },
-        Feature {
-            name: "avx512f",
-            present: is_x86_feature_detected!("avx512f"),
-        },
+    let features = [
+        ("pclmulqdq", is_x86_feature_detected!("pclmulqdq")),
+        ("sse4.1", is_x86_feature_detected!("sse4.1")),
+        ("avx2", is_x86_feature_detected!("avx2")),
+        ("vpclmulqdq", is_x86_feature_detected!("vpclmulqdq")),
+        ("avx512f", is_x86_feature_detected!("avx512f")),
     ];
     #[cfg(target_arch = "aarch64")]
-    let features = vec![
-        Feature {
-            name: "crc",
-            present: std::arch::is_aarch64_feature_detected!("crc"),
-        },
-        Feature {
-            name: "pmull",
-            present: std::arch::is_aarch64_feature_detected!("pmull"),
-        },
+    let features = [
+        ("crc", std::arch::is_aarch64_feature_detected!("crc")),
+        ("pmull", std::arch::is_aarch64_feature_detected!("pmull")),
     ];
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let features: Vec<Feature> = Vec::new();
+    let features = [];
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Cpu {
         architecture: std::env::consts::ARCH,
         cores,
-        features,
+        features: features
+            .map(|(name, present)| Feature { name, present })
+            .to_vec(),
     }
 }
 

@@ -35,6 +35,13 @@ pub struct InfoReport {
 #[derive(Clone, Debug, Serialize)]
 pub struct SwitchUse {
     pub budget: String,
+    #[serde(flatten)]
+    pub programs: ProgramsUse,
+}
+
+/// What programs use of each stage, and in all.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProgramsUse {
     pub stages_available: usize,
     pub stage_available: Option<StageUse>,
     pub stages: Vec<StageUse>,
@@ -109,18 +116,13 @@ impl fmt::Display for InfoReport {
             "# The hash is the 64-bit FNV-1a of the lines from `seed` on up to the next comment."
         )?;
         writeln!(f, "\n{}", self.config_toml.trim_end())?;
-        let mut rest = String::new();
-        write!(
-            rest,
-            "{}\n{}\n{}\n{}\n{}\n{}\n{}",
+        let mut rest = format!(
+            "{}\n{}\n{}\n{}",
             self.switch,
             self.topology,
-            self.per_flow,
-            self.memory,
-            self.links,
-            self.cpu,
+            self.machine(),
             PathsText(&self.paths)
-        )?;
+        );
         if let Some(rack) = &self.rack {
             write!(rest, "\n{rack}")?;
         }
@@ -132,122 +134,91 @@ impl fmt::Display for InfoReport {
     }
 }
 
-/// What is used of each stage, and of what it has, if that is bounded.
-pub fn stage_table(
-    f: &mut fmt::Formatter<'_>,
-    stages: &[StageUse],
-    available: Option<&StageUse>,
-) -> fmt::Result {
-    writeln!(
-        f,
-        "{:<6} {:>12} {:>12} {:>12} {:>12}",
-        "stage", "SRAM", "TCAM", "registers", "tables"
-    )?;
-    for (at, stage) in stages.iter().enumerate() {
-        let cell = |used: usize, of: fn(&StageUse) -> usize| match available {
-            Some(has) => format!("{used} of {}", of(has)),
-            None => used.to_string(),
-        };
+impl ProgramsUse {
+    /// How many stages are used.
+    pub fn stages(&self) -> String {
+        let (used, has) = (self.stages.len(), self.stages_available);
+        format!("{used} of {has} stages")
+    }
+
+    /// What is used in all.
+    pub fn bytes(&self) -> String {
+        let (registers, tables) = (self.registers_bytes, self.tables_bytes);
+        format!("{registers} bytes of registers, {tables} bytes of tables")
+    }
+
+    /// What is used of each stage, and of what it has, if that is bounded.
+    pub fn write_table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{at:<6} {:>12} {:>12} {:>12} {:>12}",
-            cell(stage.sram_blocks, |has| has.sram_blocks),
-            cell(stage.tcam_blocks, |has| has.tcam_blocks),
-            cell(stage.register_units, |has| has.register_units),
-            cell(stage.tables, |has| has.tables)
+            "{:<6} {:>12} {:>12} {:>12} {:>12}",
+            "stage", "SRAM", "TCAM", "registers", "tables"
         )?;
+        let columns: [fn(&StageUse) -> usize; 4] = [
+            |stage| stage.sram_blocks,
+            |stage| stage.tcam_blocks,
+            |stage| stage.register_units,
+            |stage| stage.tables,
+        ];
+        for (at, stage) in self.stages.iter().enumerate() {
+            let cells = columns.map(|of| match &self.stage_available {
+                Some(has) => format!("{} of {}", of(stage), of(has)),
+                None => of(stage).to_string(),
+            });
+            let [sram, tcam, registers, tables] = cells;
+            writeln!(
+                f,
+                "{at:<6} {sram:>12} {tcam:>12} {registers:>12} {tables:>12}"
+            )?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 impl fmt::Display for SwitchUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (used, has) = (self.stages.len(), self.stages_available);
-        writeln!(f, "Switch: budget {}, {used} of {has} stages", self.budget)?;
-        stage_table(f, &self.stages, self.stage_available.as_ref())?;
-        let (registers, tables) = (self.registers_bytes, self.tables_bytes);
-        writeln!(
-            f,
-            "{registers} bytes of registers, {tables} bytes of tables"
-        )
+        let (budget, programs) = (&self.budget, &self.programs);
+        writeln!(f, "Switch: budget {budget}, {}", programs.stages())?;
+        programs.write_table(f)?;
+        writeln!(f, "{}", programs.bytes())
     }
 }
 
-impl fmt::Display for PerFlow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            lanes,
-            registers_bytes,
-            tables_bytes,
-        } = self;
-        writeln!(
-            f,
-            "One 1:1 flow: {registers_bytes} bytes of registers, {tables_bytes} bytes of tables, \
-             {lanes} lanes"
+impl InfoReport {
+    /// A flow, memory, links, this machine.
+    fn machine(&self) -> String {
+        let (flow, memory, links, cpu) = (&self.per_flow, &self.memory, &self.links, &self.cpu);
+        let not = if links.icrc_computed { "" } else { "not " };
+        let features = cpu.features.iter().map(|Feature { name, present }| {
+            let is_there = if *present { "yes" } else { "no" };
+            format!(" {name} {is_there}")
+        });
+        format!(
+            "One 1:1 flow: {} bytes of registers, {} bytes of tables, {} lanes\n\n\
+             Memory of an embedded rack:\n\
+             {} bytes of regions at most (memory_limit)\n\
+             {} bytes beside them when it starts, {} at most: every queue that [nic] allows, made \
+             as long as it allows\n\n\
+             Links: {}, {} of {} packets each way\n\
+             MTU {} bytes; simulated, {} Gbit/s\n\
+             ICRC: {not}computed, because {}; rewritten packets keep theirs right by `{}`\n\n\
+             CPU: {}, {} cores; for CRC-32:{}\n",
+            flow.registers_bytes,
+            flow.tables_bytes,
+            flow.lanes,
+            memory.regions_bytes_max,
+            memory.overhead_bytes,
+            memory.overhead_bytes_max,
+            links.count,
+            links.embedded,
+            links.packets,
+            links.mtu_bytes,
+            links.simulated_gigabits_per_s,
+            links.icrc_reason,
+            links.icrc_method,
+            cpu.architecture,
+            cpu.cores,
+            features.collect::<String>(),
         )
-    }
-}
-
-impl fmt::Display for MemoryUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            regions_bytes_max,
-            overhead_bytes,
-            overhead_bytes_max,
-        } = self;
-        writeln!(f, "Memory of an embedded rack:")?;
-        writeln!(
-            f,
-            "{regions_bytes_max} bytes of regions at most (memory_limit)"
-        )?;
-        writeln!(
-            f,
-            "{overhead_bytes} bytes beside them when it starts, {overhead_bytes_max} at most: \
-             every queue that [nic] allows, made as long as it allows"
-        )
-    }
-}
-
-impl fmt::Display for Links {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "Links: {}, {} of {} packets each way",
-            self.count, self.embedded, self.packets
-        )?;
-        writeln!(
-            f,
-            "MTU {} bytes; simulated, {} Gbit/s",
-            self.mtu_bytes, self.simulated_gigabits_per_s
-        )?;
-        let computed = if self.icrc_computed {
-            "computed"
-        } else {
-            "not computed"
-        };
-        writeln!(
-            f,
-            "ICRC: {computed}, because {}; rewritten packets keep theirs right by `{}`",
-            self.icrc_reason, self.icrc_method
-        )
-    }
-}
-
-impl fmt::Display for Cpu {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "CPU: {}, {} cores; for CRC-32:",
-            self.architecture, self.cores
-        )?;
-        for feature in &self.features {
-            write!(
-                f,
-                " {} {}",
-                feature.name,
-                if feature.present { "yes" } else { "no" }
-            )?;
-        }
-        writeln!(f)
     }
 }

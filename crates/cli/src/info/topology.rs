@@ -1,8 +1,8 @@
 //! Which switches a rack has, where its nodes hang, and what part of an index each switch has room
 //! for, with what that takes.
 
-use super::report::{StageUse, SwitchUse, stage_table};
-use super::{stage_use, switch_use};
+use super::report::{ProgramsUse, SwitchUse};
+use super::{programs_use, switch_use};
 use crate::switch_shape;
 use rackweave_controller::Topology;
 use rackweave_programs::index::Index;
@@ -49,11 +49,8 @@ pub struct IndexUse {
     pub first_layer: u8,
     pub layers: u8,
     pub nodes: u16,
-    pub stages_available: usize,
-    pub stage_available: Option<StageUse>,
-    pub stages: Vec<StageUse>,
-    pub registers_bytes: usize,
-    pub tables_bytes: usize,
+    #[serde(flatten)]
+    pub takes: ProgramsUse,
 }
 
 impl TopologyReport {
@@ -106,13 +103,6 @@ fn index_use(config: &RackConfig, index: Index) -> Option<IndexUse> {
     }
     let mut ledger = Ledger::default();
     index.declare(&mut ledger);
-    let SwitchUse {
-        stages_available,
-        stage_available,
-        registers_bytes,
-        tables_bytes,
-        ..
-    } = switch_use(config, &ledger);
     let sizes = index.config();
     Some(IndexUse {
         queries: sizes.queries,
@@ -121,11 +111,7 @@ fn index_use(config: &RackConfig, index: Index) -> Option<IndexUse> {
         first_layer: sizes.first_layer,
         layers: sizes.layers,
         nodes: sizes.nodes,
-        stages_available,
-        stage_available,
-        stages: ledger.stages().iter().map(stage_use).collect(),
-        registers_bytes,
-        tables_bytes,
+        takes: programs_use(config, &ledger),
     })
 }
 
@@ -157,31 +143,20 @@ impl fmt::Display for TopologyReport {
 
 impl fmt::Display for RoleReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            role, first, last, ..
-        } = self;
-        let SwitchUse {
-            stages,
-            stages_available,
-            registers_bytes,
-            tables_bytes,
-            ..
-        } = &self.programs;
-        if first == last {
-            write!(f, "switch {first}")?;
-        } else {
-            write!(f, "switches {first} to {last}")?;
+        let (first, last) = (self.first, self.last);
+        match first == last {
+            true => write!(f, "switch {first}")?,
+            false => write!(f, "switches {first} to {last}")?,
         }
+        let programs = &self.programs.programs;
         writeln!(
             f,
-            ", {role}: {} of {stages_available} stages, {registers_bytes} bytes of registers, \
-             {tables_bytes} bytes of tables",
-            stages.len()
+            ", {}: {}, {}",
+            self.role,
+            programs.stages(),
+            programs.bytes()
         )?;
-        match &self.index {
-            Some(index) => write!(f, "{index}"),
-            None => Ok(()),
-        }
+        self.index.iter().try_for_each(|index| write!(f, "{index}"))
     }
 }
 
@@ -197,14 +172,9 @@ impl fmt::Display for IndexUse {
         if parts.is_empty() {
             parts.push("first and last hop".into());
         }
-        writeln!(
-            f,
-            "the index of it: {}; {} bytes of registers, {} bytes of tables",
-            parts.join(", "),
-            self.registers_bytes,
-            self.tables_bytes
-        )?;
-        stage_table(f, &self.stages, self.stage_available.as_ref())
+        let (parts, bytes) = (parts.join(", "), self.takes.bytes());
+        writeln!(f, "the index of it: {parts}; {bytes}")?;
+        self.takes.write_table(f)
     }
 }
 

@@ -157,8 +157,7 @@ fn rates(f: &mut fmt::Formatter<'_>, change: &Change) -> fmt::Result {
 fn write_node(f: &mut fmt::Formatter<'_>, node: &NodeStatistics) -> fmt::Result {
     let dead = if node.dead { ", dead" } else { "" };
     writeln!(f, "\nnode {} ({}{dead})", node.name, node.role)?;
-    pairs(f, &node.counters)?;
-    drops(f, &node.drops)?;
+    counted(f, &node.counters, &node.drops)?;
     if let Some(target) = &node.target {
         writeln!(
             f,
@@ -183,8 +182,7 @@ fn write_switch(
         1 => writeln!(f, "\nswitch")?,
         _ => writeln!(f, "\nswitch {at} ({})", switch.role)?,
     }
-    pairs(f, &switch.counters)?;
-    drops(f, &switch.drops)
+    counted(f, &switch.counters, &switch.drops)
 }
 
 fn write_flow(f: &mut fmt::Formatter<'_>, flow: &FlowStatistics) -> fmt::Result {
@@ -247,19 +245,16 @@ fn write_index(f: &mut fmt::Formatter<'_>, index: &IndexStatistics, all: bool) -
             writeln!(f, "  {:<18} {count:>14} {part:>8}", depth(at))?;
         }
     }
-    pairs(f, &index.other)
+    counted(f, &index.other, &Counters::new())
 }
 
-fn pairs(f: &mut fmt::Formatter<'_>, counters: &Counters) -> fmt::Result {
-    let all = counters.iter();
-    let all: Vec<String> = all.map(|(name, count)| format!("{name} {count}")).collect();
-    wrapped(f, "  ", "  ", &all)
-}
-
-fn drops(f: &mut fmt::Formatter<'_>, counters: &Counters) -> fmt::Result {
-    let all = counters.iter();
-    let all: Vec<String> = all.map(|(name, count)| format!("{name} {count}")).collect();
-    wrapped(f, "  dropped: ", "    ", &all)
+fn counted(f: &mut fmt::Formatter<'_>, counters: &Counters, drops: &Counters) -> fmt::Result {
+    for (first, next, counters) in [("  ", "  ", counters), ("  dropped: ", "    ", drops)] {
+        let all = counters.iter();
+        let all: Vec<String> = all.map(|(name, count)| format!("{name} {count}")).collect();
+        wrapped(f, first, next, &all)?;
+    }
+    Ok(())
 }
 
 /// Words in lines, nothing if there are none.

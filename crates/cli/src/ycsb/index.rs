@@ -1,17 +1,18 @@
-//! YCSB over the index: what is asked for.
+//! YCSB over the index: what is asked for, and what there is to say of it.
 
 use super::args::{AccessArg, YcsbArgs};
-use super::index_report::IndexReport;
-use super::{Bars, errors};
+use super::report::{Report, Text, size};
+use super::{errors, with_progress};
 use crate::globals::Globals;
-use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use rackweave_bench::index::{
-    Access, IndexOptions, IndexRunError, Job, Nodes, embedded, simulated,
+    Access, IndexOptions, IndexOutcome, Job, NetworkCounts, Outcome, embedded, simulated,
 };
-use rackweave_rack::RackConfig;
-use rackweave_rack::config::TopologyName;
+use rackweave_bench::ycsb::Nodes;
+use rackweave_endpoint::index::ReaderStatistics;
+use rackweave_rack::config::{Role, TopologyName};
+use serde_json::json;
 
 /// Runs over the index.
 ///
@@ -19,71 +20,52 @@ use rackweave_rack::config::TopologyName;
 /// If the arguments or the configuration make no sense, or the rack cannot do what is asked.
 pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let job = plan(args, globals)?;
-    let mut bars = Bars::new(globals);
-    let mut progress = |phase, fraction: f64| {
-        globals.live.phase(super::name_of(phase));
-        bars.set(phase, fraction)
-    };
-    let outcome = if args.simulated {
-        simulated::run(&job, &mut progress)
-    } else {
-        embedded::rack(&job).and_then(|rack| {
+    let explain = |error| errors::explain(&error, args);
+    job.options.check().map_err(explain)?;
+    let outcome = with_progress(globals, |progress| match args.simulated {
+        true => simulated::run(&job, progress),
+        false => {
+            let rack = embedded::rack(&job)?;
             globals.live.watch(rack.observer());
-            embedded::run_on(&rack, &job, &mut progress)
-        })
+            embedded::run_on(&rack, &job, progress)
+        }
+    });
+    let Some(outcome) = outcome.map_err(explain)? else {
+        return Ok(Verdict::Failed);
     };
-    drop(bars);
-    let outcome = match outcome {
-        // The user knows; there is nothing to report.
-        Err(IndexRunError::Interrupted) => return Ok(Verdict::Failed),
-        other => other.map_err(|error| errors::tell_index(&error))?,
-    };
-    let report = IndexReport::new(args, &job, &outcome);
+    let report = report(args, &job, &outcome);
     output::print(globals, "ycsb", &report)?;
     Ok(Verdict::of(report.verified))
 }
 
 fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
-    let mode = Mode::of(args.simulated, &args.rack, globals)?;
-    if let Mode::Hosted(_) = mode {
-        return Err(CliError::usage(
-            "a hosted rack has no index yet; leave --hosted away, or use a configuration without \
-             [hosted]",
-        ));
-    }
+    let mut config = super::config(args, globals, "index")?;
     let access = access(args)?;
-    let mut config = mode.config(&args.rack, globals)?;
     let endpoints = args.endpoints.unwrap_or(1);
     if globals.args.config.is_none() {
         let compute = match access {
             Access::Local => 1,
             _ => args.nodes.unwrap_or(2),
         };
-        config.node = Nodes::configs(compute, endpoints);
+        let dpu: &[Role] = if endpoints > 1 { &[Role::Dpu] } else { &[] };
+        config.node = Nodes::configs(compute, dpu);
         if access == Access::InNetwork {
             config.switch.topology = TopologyName::Two;
         }
     }
-    let nodes = nodes(args, &config)?;
+    let nodes = super::nodes(args, &config)?;
     let defaults = IndexOptions::default();
+    let node_size = args.node_size.unwrap_or(defaults.node_size.into());
     let options = IndexOptions {
-        ycsb: super::workload(args, config.seed),
+        load: super::load(args, config.seed),
         access,
-        node_size: args.node_size.map_or(defaults.node_size, |bytes| {
-            u32::try_from(bytes).unwrap_or(u32::MAX)
-        }),
+        node_size: u32::try_from(node_size).unwrap_or(u32::MAX),
         fan_out: args.fan_out.unwrap_or(defaults.fan_out),
         scan_parts: args.scan_parts.unwrap_or(defaults.scan_parts),
         endpoints,
         cache_bytes: args.cache.unwrap_or(defaults.cache_bytes),
-        threads: args.threads,
-        depth: args.depth.unwrap_or(super::DEPTH),
         server_threads: args.server_threads.unwrap_or(defaults.server_threads),
-        rate: args.rate,
     };
-    options
-        .check()
-        .map_err(|error| errors::tell_index(&error))?;
     Ok(Job {
         config,
         nodes,
@@ -125,22 +107,150 @@ fn access(args: &YcsbArgs) -> Result<Access, CliError> {
     Ok(access)
 }
 
-/// The nodes that the user means.
-fn nodes(args: &YcsbArgs, config: &RackConfig) -> Result<Nodes, CliError> {
-    let mut nodes = Nodes::of(config).ok_or_else(|| {
-        CliError::usage(
-            "a compute and a storage node are needed; add [[node]] entries with role = \"compute\" \
-             and role = \"storage\" to the configuration",
-        )
-    })?;
-    if let Some(count) = args.nodes {
-        let has = nodes.compute.len();
-        if usize::from(count) > has {
-            return Err(CliError::usage(format!(
-                "--nodes is {count}, and the configuration has {has} compute nodes"
-            )));
-        }
-        nodes.compute.truncate(count.into());
+fn report<'a>(args: &YcsbArgs, job: &'a Job, outcome: &'a Outcome) -> Report<'a, IndexOutcome> {
+    let options = &job.options;
+    let is_remote = options.access != Access::Local;
+    let is_one_sided = options.access == Access::OneSided;
+    let parameters = json!({
+        "node_size_bytes": options.node_size,
+        "fan_out": Some(options.tree().fan_out).filter(|&fan_out| fan_out > 0),
+        "scan_parts": options.access.is_by_read().then_some(options.scan_parts),
+        "nodes": is_remote.then_some(job.nodes.compute.len()),
+        "depth": is_remote.then_some(options.load.depth),
+        "server_threads": is_remote.then_some(options.server_threads),
+        "cache_bytes": is_one_sided.then_some(options.cache_bytes),
+    });
+    let derived = json!({
+        "access": options.access,
+        "reads_per_lookup": outcome.table.reads_per_lookup(),
+    });
+    let text = Text {
+        over: format!("the index, access {}", options.access.name()),
+        setting: setting(job, outcome),
+        counts: counts(&outcome.table),
+    };
+    let found = (&options.load, outcome);
+    Report::new(args, "index", found, parameters, derived, text)
+}
+
+fn setting(job: &Job, outcome: &Outcome) -> String {
+    let (options, load) = (&job.options, &job.options.load);
+    let mut text = format!(
+        "  {} records of {} bytes, tree nodes of {}\n",
+        outcome.records,
+        load.ycsb.record_size,
+        size(options.node_size.into()),
+    );
+    text += &match options.access {
+        Access::Local => format!("  threads of the storage node: {}\n", load.threads),
+        _ => format!(
+            "  compute nodes: {}, threads of each: {}, operations under way in each: {}; \
+             endpoints: {}, server threads of each: {}\n",
+            job.nodes.compute.len(),
+            load.threads,
+            load.depth,
+            outcome.table.endpoints.len(),
+            options.server_threads,
+        ),
+    };
+    if options.access == Access::OneSided {
+        let cache = size(options.cache_bytes);
+        text += &format!("  upper tree nodes kept by each thread: {cache} at most\n");
     }
-    Ok(nodes)
+    text
+}
+
+fn counts(found: &IndexOutcome) -> String {
+    let mut text = String::new();
+    if let Some(reader) = &found.reader {
+        let lookups = found.reads_per_lookup();
+        let lookups =
+            lookups.map_or_else(String::new, |reads| format!("{reads:.2} for a lookup; "));
+        text += &format!(
+            "READs: {} ({lookups}tree nodes {}, records {}, map versions {})\n",
+            reader.reads, reader.node_reads, reader.record_reads, reader.version_reads,
+        );
+        text += &format!(
+            "  torn {} and {} records, out of date {} and {} records, to the right {}, restarts \
+             {}, moved {}, cache {} of {}\n",
+            reader.torn,
+            reader.records_torn,
+            reader.stale,
+            reader.records_stale,
+            reader.followed,
+            reader.restarts,
+            reader.moved,
+            reader.cache_hits,
+            reader.cache_hits + reader.cache_misses,
+        );
+    }
+    if let (Some(network), Some(reader)) = (&found.network, &found.reader) {
+        text += &network_counts(network, reader);
+    }
+    if let Some(client) = &found.client {
+        text += &format!(
+            "requests: {}; moved {}, busy {}, maps fetched {}, instead of READs {}\n",
+            client.calls, client.moved, client.busy, client.maps_fetched, client.fallbacks,
+        );
+    }
+    for endpoint in &found.endpoints {
+        text += &format!(
+            "tree of {}: {} levels, {} tree nodes, {} of values; restarts {}, splits {}, merges \
+             {}; served {} lookups, {} writes, {} pages of scans\n",
+            endpoint.node,
+            endpoint.levels,
+            endpoint.tree_nodes,
+            size(endpoint.heap_bytes),
+            endpoint.restarts,
+            endpoint.splits,
+            endpoint.merges,
+            endpoint.gets,
+            endpoint.writes,
+            endpoint.scans,
+        );
+    }
+    let waits = found.waits;
+    text + &format!("changes that waited for another of their record: {waits}\n")
+}
+
+/// What the switches were given, and how far they led.
+fn network_counts(network: &NetworkCounts, reader: &ReaderStatistics) -> String {
+    let nodes: Vec<String> = network.nodes.iter().map(ToString::to_string).collect();
+    let all: u64 = network.by_depth.iter().sum();
+    let share = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
+    let led = network
+        .by_depth
+        .iter()
+        .enumerate()
+        .map(|(depth, &queries)| {
+            let place = match depth {
+                0 => "the root".to_owned(),
+                1 => "below the fat root".to_owned(),
+                layer => format!("below layer {}", layer - 1),
+            };
+            format!("{place} {:.1} %", share(queries, all))
+        });
+    let asked = reader.network_queries;
+    let levels = reader.network_levels.iter().enumerate();
+    let levels = levels.filter(|(_, answers)| **answers > 0);
+    let levels = levels.map(|(level, &answers)| match level {
+        0 => format!("leaves {:.1} %", share(answers, asked)),
+        _ => format!("level {level} {:.1} %", share(answers, asked)),
+    });
+    format!(
+        "Switches: {} ranges in the fat root, tree nodes by layer {}; loaded {} times\n  queries \
+         led to: {}\n  first answers of {asked} queries: {}\n  to the right {}, astray {}, \
+         refused {}; dropped for an unknown queue pair {}, tree nodes gone before they were pinned \
+         {}\n",
+        network.ranges,
+        nodes.join(" + "),
+        network.loads,
+        led.collect::<Vec<_>>().join(", "),
+        levels.collect::<Vec<_>>().join(", "),
+        reader.network_followed,
+        reader.network_astray,
+        reader.network_refused,
+        network.unknown_pairs,
+        network.gone,
+    )
 }

@@ -1,21 +1,21 @@
 //! The command `ycsb`: the core workloads over the page store or the index, every record that is
 //! read verified.
 //!
-//! `bench::pages` and `bench::index` run them; here is what can be said, and the reports.
+//! `bench::ycsb` runs them; here is what can be asked for, and the reports.
 
 pub mod args;
 mod errors;
 mod index;
-mod index_report;
 mod pages;
 mod report;
 
 use crate::globals::Globals;
-use crate::mode::{EMBEDDED, SIMULATED};
+use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::progress::Progress;
 use args::{Target, YcsbArgs};
-use rackweave_bench::ycsb::Phase;
+use rackweave_bench::ycsb::{self as bench, Load, Nodes, Phase, YcsbError};
+use rackweave_rack::RackConfig;
 use rackweave_workload::ycsb::YcsbOptions;
 
 /// Operations of a thread under way at a time if the user does not say.
@@ -67,60 +67,87 @@ fn refuse_foreign(args: &YcsbArgs) -> Result<(), CliError> {
     }
 }
 
-/// The workload that the user means.
-fn workload(args: &YcsbArgs, seed: u64) -> YcsbOptions {
-    YcsbOptions {
-        workload: args.workload,
-        records: args.records.unwrap_or(simulated_or(args, 20_000, 200_000)),
-        operations: args
-            .operations
-            .unwrap_or(simulated_or(args, 20_000, 100_000)),
-        distribution: args.distribution,
-        theta: args.theta,
-        seed,
-        record_size: u32::try_from(args.record_size).unwrap_or(u32::MAX),
-        scan_length_max: args.scan_length,
+/// The rack that the user means, on which `what` records lie in is to be had.
+fn config(args: &YcsbArgs, globals: &Globals, what: &str) -> Result<RackConfig, CliError> {
+    let mode = Mode::of(args.simulated, &args.rack, globals)?;
+    if let Mode::Hosted(_) = mode {
+        return Err(CliError::usage(format!(
+            "a hosted rack has no {what} yet; leave --hosted away, or use a configuration without \
+             [hosted]",
+        )));
+    }
+    mode.config(&args.rack, globals)
+}
+
+/// The nodes that the user means.
+fn nodes(args: &YcsbArgs, config: &RackConfig) -> Result<Nodes, CliError> {
+    let mut nodes = Nodes::of(config).ok_or_else(|| {
+        CliError::usage(
+            "a compute and a storage node are needed; add [[node]] entries with role = \"compute\" \
+             and role = \"storage\" to the configuration",
+        )
+    })?;
+    if let Some(count) = args.nodes {
+        let has = nodes.compute.len();
+        if usize::from(count) > has {
+            return Err(CliError::usage(format!(
+                "--nodes is {count}, and the configuration has {has} compute nodes"
+            )));
+        }
+        nodes.compute.truncate(count.into());
+    }
+    Ok(nodes)
+}
+
+/// The operations that the user means.
+fn load(args: &YcsbArgs, seed: u64) -> Load {
+    let operations = simulated_or(args, 20_000, 100_000);
+    Load {
+        ycsb: YcsbOptions {
+            workload: args.workload,
+            records: args.records.unwrap_or(simulated_or(args, 20_000, 200_000)),
+            operations: args.operations.unwrap_or(operations),
+            distribution: args.distribution,
+            theta: args.theta,
+            seed,
+            record_size: u32::try_from(args.record_size).unwrap_or(u32::MAX),
+            scan_length_max: args.scan_length,
+        },
+        threads: args.threads,
+        depth: args.depth.unwrap_or(DEPTH),
+        rate: args.rate,
+    }
+}
+
+/// Does `work` with progress bars. Nothing if the user wanted an end before there was anything to
+/// report.
+fn with_progress<T>(
+    globals: &Globals,
+    work: impl FnOnce(bench::Progress<'_>) -> Result<T, YcsbError>,
+) -> Result<Option<T>, YcsbError> {
+    let mut bar: Option<(Phase, Progress)> = None;
+    let outcome = work(&mut |phase, fraction| {
+        let name = match phase {
+            Phase::Load => "loading records",
+            Phase::Open => "reading the store",
+            Phase::Run => "running operations",
+        };
+        globals.live.phase(name);
+        if bar.as_ref().is_none_or(|(at, _)| *at != phase) {
+            bar = Some((phase, Progress::new(globals, name)));
+        }
+        if let Some((_, bar)) = &mut bar {
+            bar.set(|| fraction);
+        }
+        !globals.interrupt.is_set()
+    });
+    match outcome {
+        Err(YcsbError::Interrupted) => Ok(None),
+        other => other.map(Some),
     }
 }
 
 /// What is the default of a simulated rack, or that of an embedded one.
 fn simulated_or(args: &YcsbArgs, simulated: u64, embedded: u64) -> u64 {
     if args.simulated { simulated } else { embedded }
-}
-
-/// What is done in a phase.
-fn name_of(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Load => "loading records",
-        Phase::Open => "reading the store",
-        Phase::Run => "running operations",
-    }
-}
-
-/// A progress bar for each phase.
-struct Bars<'a> {
-    globals: &'a Globals,
-    bar: Option<(Phase, Progress)>,
-}
-
-impl<'a> Bars<'a> {
-    fn new(globals: &'a Globals) -> Self {
-        Self { globals, bar: None }
-    }
-
-    /// False if the user wants an end.
-    fn set(&mut self, phase: Phase, fraction: f64) -> bool {
-        if self.bar.as_ref().is_none_or(|(at, _)| *at != phase) {
-            self.bar = Some((phase, Progress::new(self.globals, name_of(phase))));
-        }
-        if let Some((_, bar)) = &mut self.bar {
-            bar.set(|| fraction);
-        }
-        !self.globals.interrupt.is_set()
-    }
-}
-
-/// The name of the kind of rack.
-fn mode_name(args: &YcsbArgs) -> &'static str {
-    if args.simulated { SIMULATED } else { EMBEDDED }
 }

@@ -1,17 +1,19 @@
-//! YCSB over the page store: what is asked for, and where the store lies.
+//! YCSB over the page store: what is asked for, where the store lies, and what there is to say of
+//! pages.
 
 use super::args::YcsbArgs;
-use super::report::YcsbReport;
-use super::{Bars, errors, simulated_or};
+use super::report::{Report, Text, size};
+use super::{errors, simulated_or, with_progress};
 use crate::globals::Globals;
-use crate::mode::Mode;
 use crate::outcome::{CliError, Verdict};
 use crate::output;
 use rackweave_base::NodeId;
 use rackweave_bench::pages::{
-    Heap, Job, Medium, Nodes, PagesError, PagesOptions, embedded, simulated,
+    Heap, Job, Medium, Outcome, PagesOptions, PagesOutcome, embedded, simulated,
 };
-use rackweave_rack::RackConfig;
+use rackweave_bench::ycsb::{Nodes, YcsbError};
+use rackweave_rack::config::Role;
+use serde_json::json;
 
 /// Bytes of a node's buffer frames if the user does not say: the default store is six times larger
 /// than those of both nodes.
@@ -25,100 +27,41 @@ const BUFFER_SIMULATED: u64 = 2 << 20;
 /// store cannot be made or opened.
 pub fn run(args: &YcsbArgs, globals: &Globals) -> Result<Verdict, CliError> {
     let job = plan(args, globals)?;
-    let store = Store::of(args, &job);
-    let medium = store
-        .make(args, &job)
-        .map_err(|error| errors::tell(&error, args))?;
-    let mut bars = Bars::new(globals);
-    let mut progress = |phase, fraction: f64| {
-        globals.live.phase(super::name_of(phase));
-        bars.set(phase, fraction)
-    };
-    let outcome = if args.simulated {
-        simulated::run(&job, medium, &mut progress)
-    } else {
-        embedded::rack(&job, &medium).and_then(|rack| {
+    let explain = |error| errors::explain(&error, args);
+    job.options.check().map_err(explain)?;
+    let (medium, store) = medium(args, &job).map_err(explain)?;
+    let outcome = with_progress(globals, |progress| match args.simulated {
+        true => simulated::run(&job, medium, progress),
+        false => {
+            let rack = embedded::rack(&job, &medium)?;
             globals.live.watch(rack.observer());
-            embedded::run_on(&rack, &job, medium, &mut progress)
-        })
+            embedded::run_on(&rack, &job, medium, progress)
+        }
+    });
+    let Ok(Some(outcome)) = outcome else {
+        // A store that was being made is of no use. If it stays, it will be found to be unfinished.
+        if let (Some(path), false) = (&args.file, args.reuse) {
+            let _stays = std::fs::remove_file(path);
+        }
+        return outcome.map(|_| Verdict::Failed).map_err(explain);
     };
-    drop(bars);
-    if outcome.is_err() {
-        store.clear_away(args);
-    }
-    let outcome = match outcome {
-        // The user knows; there is nothing to report.
-        Err(PagesError::Interrupted) => return Ok(Verdict::Failed),
-        other => other.map_err(|error| errors::tell(&error, args))?,
-    };
-    let report = YcsbReport::new(args, &job, store.name(args), &outcome);
+    let report = report(args, &job, store, &outcome);
     output::print(globals, "ycsb", &report)?;
     Ok(Verdict::of(report.verified))
 }
 
 fn plan(args: &YcsbArgs, globals: &Globals) -> Result<Job, CliError> {
-    let mode = Mode::of(args.simulated, &args.rack, globals)?;
-    if let Mode::Hosted(_) = mode {
-        return Err(CliError::usage(
-            "a hosted rack has no page store yet; leave --hosted away, or use a configuration \
-             without [hosted]",
-        ));
-    }
+    let mut config = super::config(args, globals, "page store")?;
     if args.simulated && (args.file.is_some() || args.memory || args.double_write) {
         return Err(CliError::usage(
             "the store of a simulated rack lies in memory behind modelled SSDs; leave --file, \
              --memory and --double-write away",
         ));
     }
-    let mut config = mode.config(&args.rack, globals)?;
     if globals.args.config.is_none() {
-        config.node = Nodes::configs(args.nodes.unwrap_or(2));
+        config.node = Nodes::configs(args.nodes.unwrap_or(2), &[Role::Memory]);
     }
-    let nodes = nodes(args, &config)?;
-    let page_size = match args.page_size {
-        Some(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX),
-        None => config.switch.page_size,
-    };
-    let options = PagesOptions {
-        ycsb: super::workload(args, config.seed),
-        page_size,
-        buffer_bytes: args
-            .buffer
-            .unwrap_or(simulated_or(args, BUFFER_SIMULATED, BUFFER)),
-        threads: args.threads,
-        depth: args.depth.unwrap_or(super::DEPTH),
-        indexed: args.indexed,
-        rate: args.rate,
-    };
-    options
-        .check()
-        .map_err(|error| errors::tell(&error, args))?;
-    Ok(Job {
-        config,
-        nodes,
-        options,
-        reuse: args.reuse,
-        records: args.records,
-    })
-}
-
-/// The nodes that the user means.
-fn nodes(args: &YcsbArgs, config: &RackConfig) -> Result<Nodes, CliError> {
-    let mut nodes = Nodes::of(config).ok_or_else(|| {
-        CliError::usage(
-            "a compute and a storage node are needed; add [[node]] entries with role = \"compute\" \
-             and role = \"storage\" to the configuration",
-        )
-    })?;
-    if let Some(count) = args.nodes {
-        let has = nodes.compute.len();
-        if usize::from(count) > has {
-            return Err(CliError::usage(format!(
-                "--nodes is {count}, and the configuration has {has} compute nodes"
-            )));
-        }
-        nodes.compute.truncate(count.into());
-    }
+    let mut nodes = super::nodes(args, &config)?;
     if let Some(name) = &args.fallback {
         let at = config.node.iter().position(|node| node.name == *name);
         let at = at.ok_or_else(|| {
@@ -130,60 +73,124 @@ fn nodes(args: &YcsbArgs, config: &RackConfig) -> Result<Nodes, CliError> {
         })?;
         nodes.memory = Some(NodeId(at as u16));
     }
-    Ok(nodes)
+    let page_size = args.page_size.unwrap_or(config.switch.page_size.into());
+    let buffer = simulated_or(args, BUFFER_SIMULATED, BUFFER);
+    let options = PagesOptions {
+        load: super::load(args, config.seed),
+        page_size: u32::try_from(page_size).unwrap_or(u32::MAX),
+        buffer_bytes: args.buffer.unwrap_or(buffer),
+        indexed: args.indexed,
+        reuse: args.reuse,
+        records_there: args.records,
+    };
+    Ok(Job {
+        config,
+        nodes,
+        options,
+    })
 }
 
-/// Where the store lies.
-enum Store {
-    Memory { pages: u64 },
-    Temporary { pages: u64 },
-    New { pages: u64 },
-    Old,
+fn report<'a>(
+    args: &YcsbArgs,
+    job: &'a Job,
+    store: String,
+    outcome: &'a Outcome,
+) -> Report<'a, PagesOutcome> {
+    let (options, load, found) = (&job.options, &job.options.load, &outcome.table);
+    let (nodes, pages) = (job.nodes.compute.len(), &found.pages);
+    let frames = nodes as f64 * f64::from(options.frames());
+    let heap_to_buffers = found.heap_pages as f64 / frames;
+    let bytes_of = |pages: u64| pages * u64::from(options.page_size);
+    let share = |part: u64| part as f64 / pages.fixes.max(1) as f64;
+    let parameters = json!({
+        "page_size_bytes": options.page_size,
+        "buffer_bytes": options.buffer_bytes,
+        "nodes": nodes,
+        "depth": load.depth,
+    });
+    let derived = json!({
+        "store": store,
+        "heap_to_buffers": heap_to_buffers,
+        "shares": {
+            "local": share(pages.local_hits + pages.joined),
+            "memory": share(pages.memory_indexed + pages.memory_fallback),
+            "storage": share(pages.storage_indexed + pages.storage_fallback),
+        },
+        "written_bytes": bytes_of(pages.written),
+    });
+    let setting = format!(
+        "  {} records of {} bytes in {} pages of {} ({}), in {store}\n  compute nodes: {nodes}, {} \
+         of buffer frames each; the heap is {heap_to_buffers:.1} times theirs\n  threads per node: \
+         {}, operations under way in each: {}; pages that the switch indexes: {}\n",
+        outcome.records,
+        load.ycsb.record_size,
+        found.heap_pages,
+        size(options.page_size.into()),
+        size(bytes_of(found.heap_pages)),
+        size(options.buffer_bytes),
+        load.threads,
+        load.depth,
+        found.indexed,
+    );
+    let mut counts = format!(
+        "{:<20}{:>10}{:>9}{:>12}{:>12}\n",
+        "pages served from", "pages", "share", "indexed", "fallback"
+    );
+    let memory = (pages.memory_indexed, pages.memory_fallback);
+    let storage = (pages.storage_indexed, pages.storage_fallback);
+    for (name, count, by) in [
+        ("local, verified", pages.local_hits, None),
+        ("joined", pages.joined, None),
+        ("remote memory", memory.0 + memory.1, Some(memory)),
+        ("SSD", storage.0 + storage.1, Some(storage)),
+    ] {
+        counts += &format!("  {name:<18}{count:>10}{:>8.1}%", share(count) * 100.0);
+        counts += &by.map_or_else(String::new, |(indexed, fallback)| {
+            format!("{indexed:>12}{fallback:>12}")
+        });
+        counts += "\n";
+    }
+    counts += &format!(
+        "  stale copies {}, conflicts {}, evicted {} clean and {} dirty, {} written home during the \
+         run and {} behind it\n",
+        pages.stale_copies,
+        pages.conflicts,
+        pages.evicted_clean,
+        pages.evicted_dirty,
+        size(bytes_of(pages.written)),
+        size(bytes_of(found.flushed)),
+    );
+    let text = Text {
+        over: "pages".into(),
+        setting,
+        counts,
+    };
+    Report::new(args, "pages", (load, outcome), parameters, derived, text)
 }
 
-impl Store {
-    fn of(args: &YcsbArgs, job: &Job) -> Self {
-        let workers = job.nodes.compute.len() as u64 * u64::from(job.options.threads);
-        let pages = Heap::for_run(&job.options).map_or(0, |heap| heap.store_pages(workers));
-        match (&args.file, args.reuse) {
-            (Some(_), true) => Self::Old,
-            (Some(_), false) => Self::New { pages },
-            (None, _) if args.memory || args.simulated => Self::Memory { pages },
-            (None, _) => Self::Temporary { pages },
+/// What the store lies in, and what that is called.
+fn medium(args: &YcsbArgs, job: &Job) -> Result<(Medium, String), YcsbError> {
+    let options = &job.options;
+    let workers = job.nodes.compute.len() as u64 * u64::from(options.load.threads);
+    let pages = Heap::for_run(options)?.store_pages(workers);
+    let (page_size, doubles) = (options.page_size, args.double_write);
+    let (medium, name) = match &args.file {
+        Some(path) => {
+            let medium = match args.reuse {
+                true => Medium::open(path, doubles)?,
+                false => Medium::create(path, page_size, pages, doubles)?,
+            };
+            (medium, path.display().to_string())
         }
-    }
-
-    fn make(&self, args: &YcsbArgs, job: &Job) -> Result<Medium, PagesError> {
-        let page_size = job.options.page_size;
-        let path = args.file.as_deref().unwrap_or(std::path::Path::new(""));
-        let doubles = args.double_write;
-        match *self {
-            Self::Memory { pages } => Ok(Medium::memory(page_size, pages)),
-            Self::Temporary { pages } => {
-                Medium::temporary(&std::env::temp_dir(), page_size, pages, doubles)
-            }
-            Self::New { pages } => Medium::create(path, page_size, pages, doubles),
-            Self::Old => Medium::open(path, doubles),
+        None if args.memory || args.simulated => {
+            (Medium::memory(page_size, pages), "memory".to_owned())
         }
-    }
-
-    /// A store that was being made came to nothing: what is there is of no use.
-    fn clear_away(&self, args: &YcsbArgs) {
-        if let (Self::New { .. }, Some(path)) = (self, &args.file) {
-            // If it stays, it will be found to be unfinished.
-            let _stays = std::fs::remove_file(path);
+        None => {
+            let folder = std::env::temp_dir();
+            let medium = Medium::temporary(&folder, page_size, pages, doubles)?;
+            (medium, "temporary file".to_owned())
         }
-    }
-
-    fn name(&self, args: &YcsbArgs) -> String {
-        let name = match (self, &args.file) {
-            (Self::Memory { .. }, _) => "memory".to_owned(),
-            (_, Some(path)) => path.display().to_string(),
-            _ => "temporary file".to_owned(),
-        };
-        match args.double_write {
-            true => name + ", double writes",
-            false => name,
-        }
-    }
+    };
+    let doubled = if doubles { ", double writes" } else { "" };
+    Ok((medium, name + doubled))
 }

@@ -118,7 +118,7 @@ fn run_seed(
         sleep(config.hosted().dead_after(), &mut stage)?;
         await_whole(&mut stage, &mut report, globals)?;
         match round::run(&config, seed) {
-            RoundEnd::Verified { items, .. } => report.items += items,
+            RoundEnd::Verified { items, .. } => report.counts.items += items,
             RoundEnd::Failed(error) => {
                 let text = format!("the rack does not work after the faults: {error}");
                 report.violations.push(text);
@@ -165,32 +165,32 @@ fn act(
         match deed {
             Deed::Kill(absent) => {
                 stage.kill(victim);
-                report.kills += 1;
+                report.counts.kills += 1;
                 sleep(absent, stage)?;
                 stage.revive(victim)?;
             }
             Deed::Stop(span) => {
                 stage.signal(victim, Signal::STOP);
-                report.stops += 1;
+                report.counts.stops += 1;
                 sleep(span, stage)?;
                 stage.signal(victim, Signal::CONT);
             }
             Deed::Restart(absent) => {
                 stage.end(victim)?;
-                report.restarts += 1;
+                report.counts.restarts += 1;
                 sleep(absent, stage)?;
                 stage.revive(victim)?;
             }
             Deed::Stall(other) => {
                 hinder::run(victim, other, None, stage, report, globals)?;
-                report.stalls += 1;
+                report.counts.stalls += 1;
             }
             Deed::Slow(other, stopped) => {
                 hinder::run(victim, other, Some(stopped), stage, report, globals)?;
-                report.slow_nodes += 1;
+                report.counts.slow_nodes += 1;
             }
         }
-        report.switch_faults += u64::from(victim == Victim::Switch);
+        report.counts.switch_faults += u64::from(victim == Victim::Switch);
     }
     Ok(())
 }

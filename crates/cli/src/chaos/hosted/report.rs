@@ -30,14 +30,12 @@ impl Slowest {
     }
 }
 
-/// What one seed did.
-pub struct SeedReport {
-    pub seed: u64,
-    pub plan: String,
-    pub link: &'static str,
-    /// How the rounds under fault ended.
-    pub verified: u64,
-    pub failed: Vec<String>,
+/// What happened to a rack, or to all of them.
+#[derive(Clone, Copy, Default, Serialize)]
+pub struct Counts {
+    /// Rounds under fault that completed verified, and that failed with an error.
+    pub rounds_verified: u64,
+    pub rounds_failed: u64,
     pub items: u64,
     /// How often another switch process took a flow over.
     pub takeovers: u64,
@@ -49,6 +47,34 @@ pub struct SeedReport {
     /// Nodes that were stopped, and that were slow, while another joined.
     pub stalls: u64,
     pub slow_nodes: u64,
+}
+
+impl Counts {
+    /// Each with what it is called.
+    fn all(&mut self) -> [(&'static str, &mut u64); 10] {
+        [
+            ("rounds verified", &mut self.rounds_verified),
+            ("rounds failed", &mut self.rounds_failed),
+            ("items taken", &mut self.items),
+            ("flows taken over", &mut self.takeovers),
+            ("kills", &mut self.kills),
+            ("stops", &mut self.stops),
+            ("restarts", &mut self.restarts),
+            ("of the switch", &mut self.switch_faults),
+            ("stalled nodes", &mut self.stalls),
+            ("slow nodes", &mut self.slow_nodes),
+        ]
+    }
+}
+
+/// What one seed did.
+pub struct SeedReport {
+    pub seed: u64,
+    pub plan: String,
+    pub link: &'static str,
+    pub counts: Counts,
+    /// How rounds under fault failed.
+    pub failed: Vec<String>,
     /// How long others took meanwhile.
     pub slowest: Slowest,
     pub violations: Vec<String>,
@@ -63,16 +89,8 @@ impl SeedReport {
             seed: plan.seed,
             plan: plan.to_string(),
             link: plan.config.hosted().link.name(),
-            verified: 0,
+            counts: Counts::default(),
             failed: Vec::new(),
-            items: 0,
-            takeovers: 0,
-            kills: 0,
-            stops: 0,
-            restarts: 0,
-            switch_faults: 0,
-            stalls: 0,
-            slow_nodes: 0,
             slowest: Slowest::default(),
             violations: Vec::new(),
             last_words: Vec::new(),
@@ -84,11 +102,14 @@ impl SeedReport {
     pub fn add_round(&mut self, end: RoundEnd) {
         match end {
             RoundEnd::Verified { items, takeovers } => {
-                self.verified += 1;
-                self.items += items;
-                self.takeovers += takeovers;
+                self.counts.rounds_verified += 1;
+                self.counts.items += items;
+                self.counts.takeovers += takeovers;
             }
-            RoundEnd::Failed(error) => self.failed.push(error),
+            RoundEnd::Failed(error) => {
+                self.counts.rounds_failed += 1;
+                self.failed.push(error);
+            }
             RoundEnd::Violated(violations) => self.violations.extend(violations),
         }
     }
@@ -105,19 +126,8 @@ pub struct CampaignReport {
     pub verified: bool,
     pub seeds_failed: u64,
     pub violations: u64,
-    /// Rounds under fault that completed verified, and that failed with an error.
-    pub rounds_verified: u64,
-    pub rounds_failed: u64,
-    pub items: u64,
-    /// How often another switch process took a flow over.
-    pub takeovers: u64,
-    pub kills: u64,
-    pub stops: u64,
-    pub restarts: u64,
-    pub switch_faults: u64,
-    /// Nodes that were stopped, and that were slow, while another joined.
-    pub stalls: u64,
-    pub slow_nodes: u64,
+    #[serde(flatten)]
+    pub counts: Counts,
     #[serde(flatten)]
     pub slowest: Slowest,
     /// What they may take.
@@ -154,16 +164,7 @@ impl CampaignReport {
             verified: false,
             seeds_failed: 0,
             violations: 0,
-            rounds_verified: 0,
-            rounds_failed: 0,
-            items: 0,
-            takeovers: 0,
-            kills: 0,
-            stops: 0,
-            restarts: 0,
-            switch_faults: 0,
-            stalls: 0,
-            slow_nodes: 0,
+            counts: Counts::default(),
             slowest: Slowest::default(),
             wait_ms_limit: WAIT_MS_LIMIT,
             links: BTreeMap::new(),
@@ -173,19 +174,12 @@ impl CampaignReport {
         }
     }
 
-    pub fn add(&mut self, seed: SeedReport) {
+    pub fn add(&mut self, mut seed: SeedReport) {
         self.seeds_run += u64::from(!seed.interrupted);
         self.violations += seed.violations.len() as u64;
-        self.rounds_verified += seed.verified;
-        self.rounds_failed += seed.failed.len() as u64;
-        self.items += seed.items;
-        self.takeovers += seed.takeovers;
-        self.kills += seed.kills;
-        self.stops += seed.stops;
-        self.restarts += seed.restarts;
-        self.switch_faults += seed.switch_faults;
-        self.stalls += seed.stalls;
-        self.slow_nodes += seed.slow_nodes;
+        for ((_, sum), (_, more)) in self.counts.all().into_iter().zip(seed.counts.all()) {
+            *sum += *more;
+        }
         self.slowest.merge(seed.slowest);
         *self.links.entry(seed.link).or_default() += 1;
         for error in seed.failed {
@@ -242,19 +236,9 @@ impl fmt::Display for CampaignReport {
         for (link, count) in &self.links {
             writeln!(f, "  {:<24} {count:>8}", format!("racks over {link}"))?;
         }
-        for (what, value) in [
-            ("seeds run", self.seeds_run),
-            ("rounds verified", self.rounds_verified),
-            ("rounds failed", self.rounds_failed),
-            ("items taken", self.items),
-            ("flows taken over", self.takeovers),
-            ("kills", self.kills),
-            ("stops", self.stops),
-            ("restarts", self.restarts),
-            ("of the switch", self.switch_faults),
-            ("stalled nodes", self.stalls),
-            ("slow nodes", self.slow_nodes),
-        ] {
+        writeln!(f, "  {:<24} {:>8}", "seeds run", self.seeds_run)?;
+        let mut counts = self.counts;
+        for (what, value) in counts.all() {
             writeln!(f, "  {what:<24} {value:>8}")?;
         }
         let Slowest {

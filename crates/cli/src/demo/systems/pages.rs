@@ -10,9 +10,8 @@ use super::yardstick::{self, MediumRates};
 use crate::demo::Plan;
 use crate::outcome::CliError;
 use rackweave_base::NodeId;
-use rackweave_bench::pages::{
-    Heap, Job, Medium, Nodes, Outcome, PageCounts, PagesOptions, embedded,
-};
+use rackweave_bench::pages::{Heap, Job, Medium, Outcome, PageCounts, PagesOptions, embedded};
+use rackweave_bench::ycsb::{Load, Nodes};
 use rackweave_rack::RackConfig;
 use rackweave_rack::config::{self, StoreConfig};
 use rackweave_workload::ycsb::{Workload, YcsbOptions};
@@ -70,14 +69,17 @@ impl PagesPlan {
         };
         let entries = u64::from(config.switch.page_entries);
         let mut options = PagesOptions {
-            ycsb: YcsbOptions {
-                workload: Workload::B,
-                operations: OPERATIONS,
-                seed: config.seed,
-                ..YcsbOptions::default()
+            load: Load {
+                ycsb: YcsbOptions {
+                    workload: Workload::B,
+                    operations: OPERATIONS,
+                    seed: config.seed,
+                    ..YcsbOptions::default()
+                },
+                depth: DEPTH,
+                ..Load::default()
             },
             page_size: config.switch.page_size,
-            depth: DEPTH,
             indexed: (entries > 0).then_some(entries),
             ..PagesOptions::default()
         };
@@ -88,8 +90,6 @@ impl PagesPlan {
                 config: config.clone(),
                 nodes,
                 options,
-                reuse: false,
-                records: None,
             },
             place,
             pages: room.unwrap_or(needs),
@@ -113,7 +113,7 @@ impl PagesPlan {
         match &self.place {
             Place::Given(store, _) => {
                 let backend = store.open(page_size).map_err(CliError::run)?;
-                Ok((Medium::Given(backend), format!("store {}", store.name)))
+                Ok((Medium::Other(backend), format!("store {}", store.name)))
             }
             Place::Temporary => {
                 let folder = std::env::temp_dir();
@@ -179,14 +179,14 @@ fn fit(
     let per_page = Heap::layout(options)
         .map_err(CliError::run)?
         .records_per_page();
-    let workers = nodes * u64::from(options.threads);
+    let workers = nodes * u64::from(options.load.threads);
     let page_size = u64::from(options.page_size);
     // The least that operations under way need, and as many to spare.
-    let frames_min = u64::from(options.threads) * u64::from(options.depth) * 2;
+    let frames_min = u64::from(options.load.threads) * u64::from(options.load.depth) * 2;
     let wanted = scale.records(RECORDS).div_ceil(per_page.into());
     let mut pages = wanted.max(frames_min * nodes * HEAP_TO_BUFFERS);
     loop {
-        options.ycsb.records = pages * u64::from(per_page);
+        options.load.ycsb.records = pages * u64::from(per_page);
         let heap = Heap::for_run(options).map_err(CliError::run)?;
         let needs = heap.store_pages(workers);
         if room.is_none_or(|room| needs <= room) {
@@ -212,12 +212,12 @@ fn fit(
 pub fn run(stage: &Stage<'_>, plan: &PagesPlan) -> Result<SystemReport, CliError> {
     let (mut medium, store) = plan.medium()?;
     let options = &plan.job.options;
-    let workers = plan.job.nodes.compute.len() * usize::from(options.threads);
+    let workers = plan.job.nodes.compute.len() * usize::from(options.load.threads);
     let alone = yardstick::medium(
         medium.backend_mut(),
         options.page_size,
-        workers * usize::from(options.depth),
-        options.ycsb.seed,
+        workers * usize::from(options.load.depth),
+        options.load.ycsb.seed,
     )?;
     let copied = yardstick::pages_copied(options.page_size);
     let mut clock = Clock::new(stage.globals, "pages", stage.scale.span(SECONDS));
@@ -234,7 +234,7 @@ fn report(
     store: &str,
     (alone, copied): (MediumRates, f64),
 ) -> SystemReport {
-    let (options, counts) = (&plan.job.options, &outcome.pages);
+    let (options, counts) = (&plan.job.options, &outcome.table.pages);
     let nodes = plan.job.nodes.compute.len();
     let rate = outcome.throughput();
     let moves = Moves::of(counts, alone, copied);
@@ -254,7 +254,7 @@ fn report(
     system.problems.extend(outcome.not_flushed.clone());
     let share = |count: u64| 100.0 * count as f64 / counts.fixes.max(1) as f64;
     let frames = u64::from(options.frames()) * nodes as u64;
-    let times = outcome.heap_pages as f64 / frames as f64;
+    let times = outcome.table.heap_pages as f64 / frames as f64;
     let from = format!(
         "{:.0} % of pages from the own pool, {:.0} % from another node's, {:.0} % from the store \
          ({store}, {times:.1} times all pools)",
@@ -276,7 +276,7 @@ fn report(
         "store": store,
         "page_size_bytes": options.page_size,
         "heap_to_buffers": times,
-        "indexed_pages": outcome.indexed,
+        "indexed_pages": outcome.table.indexed,
         "pages": counts,
         "verification_errors": outcome.errors,
         "store_alone_pages_read_per_s": alone.reads,
@@ -333,7 +333,7 @@ mod tests {
             if let Some(room) = room {
                 assert!(needs <= room, "{needs} {room}");
             } else {
-                let pages = heap.layout.pages(options.ycsb.records);
+                let pages = heap.layout.pages(options.load.ycsb.records);
                 assert!(pages >= 2 * HEAP_TO_BUFFERS * u64::from(options.frames()));
             }
         }

@@ -11,7 +11,8 @@ use super::report::{Measure, SystemReport};
 use super::scale::Scale;
 use crate::demo::Plan;
 use crate::outcome::CliError;
-use rackweave_bench::index::{Access, IndexOptions, Job, Loaded, Nodes, Outcome};
+use rackweave_bench::index::{Access, IndexOptions, Job, Loaded, Outcome};
+use rackweave_bench::ycsb::{Load, Nodes};
 use rackweave_workload::ycsb::{Workload, YcsbOptions};
 use serde_json::{Value, json};
 
@@ -53,16 +54,19 @@ impl TreePlan {
             config: config.clone(),
             nodes: nodes.clone(),
             options: IndexOptions {
-                ycsb: YcsbOptions {
-                    workload: Workload::B,
-                    records: scale.records(RECORDS),
-                    operations: OPERATIONS,
-                    record_size: RECORD_BYTES,
-                    seed: config.seed,
-                    ..YcsbOptions::default()
+                load: Load {
+                    ycsb: YcsbOptions {
+                        workload: Workload::B,
+                        records: scale.records(RECORDS),
+                        operations: OPERATIONS,
+                        record_size: RECORD_BYTES,
+                        seed: config.seed,
+                        ..YcsbOptions::default()
+                    },
+                    depth: DEPTH,
+                    ..Load::default()
                 },
                 access,
-                depth: DEPTH,
                 ..IndexOptions::default()
             },
         };
@@ -103,7 +107,7 @@ fn over(stage: &Stage<'_>, job: &Job, ways: &[Access]) -> Result<Vec<Ran>, CliEr
         if stage.globals.interrupt.is_set() {
             break;
         }
-        let threads = job.options.threads;
+        let threads = job.options.load.threads;
         let (what, seconds, threads) = match access {
             // As many threads as all clients have together.
             Access::Local => {
@@ -159,7 +163,7 @@ fn report(stage: &Stage<'_>, wide: &[Ran], led: &[Ran]) -> SystemReport {
     let (led_run, read_run) = (of(led, Access::InNetwork), of(wide, Access::OneSided));
     if let (Some(led), Some(read)) = (&led_run, &read_run) {
         let times = led.throughput() / read.throughput();
-        let reads = |outcome: &Outcome| outcome.reads_per_lookup().unwrap_or_default();
+        let reads = |outcome: &Outcome| outcome.table.reads_per_lookup().unwrap_or_default();
         system.remark = Some(format!(
             "led, {times:.2} times as fast as by READs: {:.1} READs for a lookup, not {:.1}.",
             reads(led),
@@ -184,9 +188,9 @@ fn details(ran: &Ran) -> Value {
         "operations": outcome.operations,
         "operation_seconds": outcome.seconds,
         "operations_per_s": outcome.throughput(),
-        "reads_per_lookup": outcome.reads_per_lookup(),
-        "levels": outcome.endpoints.iter().map(|endpoint| endpoint.levels).max(),
-        "network": outcome.network,
+        "reads_per_lookup": outcome.table.reads_per_lookup(),
+        "levels": outcome.table.endpoints.iter().map(|endpoint| endpoint.levels).max(),
+        "network": outcome.table.network,
         "verification_errors": outcome.errors,
     })
 }

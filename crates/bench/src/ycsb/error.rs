@@ -1,21 +1,20 @@
-//! Why a run came to no outcome.
+//! Why a run came to no outcome, and why one ended early.
 
+use rackweave_endpoint::btree::TreeError;
+use rackweave_endpoint::index::{BeginError, IndexError, MapError};
 use rackweave_endpoint::page_store::{AllocateError, CloseError, FixError, FlushError, OpenError};
-use rackweave_rack::RackError;
-use rackweave_rack::services::{PageError, PageServiceError};
+use rackweave_rack::services::{IndexServiceError, PageError, PageServiceError};
+use rackweave_rack::{IndexNetworkError, IndexSetUpError, RackError};
 use rackweave_target::FileError;
 use rackweave_wire::fabric::page::PageId;
-use rackweave_workload::ycsb::{HeapError, OptionsError, RateError, RecordError};
+use rackweave_workload::ycsb::{HeapError, InsertError, OptionsError, RateError, RecordError};
 
 /// Why a run came to no outcome.
 #[derive(Debug, thiserror::Error)]
-pub enum PagesError {
+pub enum YcsbError {
     /// The workload makes no sense.
     #[error(transparent)]
     Workload(#[from] OptionsError),
-    /// Records do not fit their pages.
-    #[error(transparent)]
-    Heap(#[from] HeapError),
     /// No schedule has this rate.
     #[error(transparent)]
     Rate(#[from] RateError),
@@ -29,6 +28,9 @@ pub enum PagesError {
         /// What it may be.
         range: &'static str,
     },
+    /// Records do not fit their pages.
+    #[error(transparent)]
+    Heap(#[from] HeapError),
     /// A node cannot hold so many buffer frames.
     #[error(
         "a buffer of {bytes} bytes has {frames} buffer frames of {page_size} bytes; {min} to {max} \
@@ -65,15 +67,33 @@ pub enum PagesError {
         /// Bytes of those that were asked for.
         asked: u32,
     },
+    /// There is no second endpoint.
+    #[error("the index has two endpoints, and the rack has no DPU for the second")]
+    NoDpu,
+    /// There can be no such tree, or it takes no more records.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// There is no such partition.
+    #[error(transparent)]
+    Map(#[from] MapError),
     /// The rack could not be built.
     #[error(transparent)]
     Rack(#[from] RackError),
     /// The rack could not be given pages.
     #[error(transparent)]
-    Service(#[from] PageServiceError),
+    Pages(#[from] PageServiceError),
     /// A worker did not do what it was asked for.
     #[error(transparent)]
     Page(#[from] PageError),
+    /// The index could not be set up or loaded.
+    #[error(transparent)]
+    Index(#[from] IndexServiceError),
+    /// A client of the index could not be set up.
+    #[error(transparent)]
+    Client(#[from] IndexSetUpError),
+    /// The switches cannot be loaded.
+    #[error(transparent)]
+    Network(#[from] IndexNetworkError),
     /// The file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
@@ -133,8 +153,8 @@ pub enum PagesError {
     /// Nothing happens any more, in virtual time.
     #[error("nothing has ended for {0} s of virtual time")]
     Stalled(u64),
-    /// The user wanted an end before the store was there.
-    #[error("interrupted before the store was loaded")]
+    /// The user wanted an end before the records were there.
+    #[error("interrupted before the records were loaded")]
     Interrupted,
 }
 
@@ -149,12 +169,35 @@ pub enum Damage {
     Record(#[from] RecordError),
 }
 
-impl PagesError {
+/// Why a run ended early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RunError {
+    /// A record could not be inserted.
+    #[error(transparent)]
+    Insert(#[from] InsertError),
+    /// A page could not be had.
+    #[error(transparent)]
+    Fix(#[from] FixError),
+    /// The store has no page for it.
+    #[error(transparent)]
+    Allocate(#[from] AllocateError),
+    /// An operation on the index failed.
+    #[error(transparent)]
+    Operation(#[from] IndexError),
+    /// The index did not take an operation.
+    #[error(transparent)]
+    Begin(#[from] BeginError),
+    /// A local tree refused.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+}
+
+impl YcsbError {
     /// What a worker said, whoever asked it.
     pub fn page_error(&self) -> Option<PageError> {
         match self {
             Self::Page(error)
-            | Self::Service(
+            | Self::Pages(
                 PageServiceError::AtStore { error, .. } | PageServiceError::Flush { error, .. },
             ) => Some(*error),
             Self::Open(error) => Some((*error).into()),

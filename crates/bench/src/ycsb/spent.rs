@@ -10,7 +10,7 @@ const MEASURED_EVERY: u32 = 16;
 
 /// Where a thread's time went, in nanoseconds.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Spent {
+pub(crate) struct Spent {
     rounds: u32,
     /// Of measured rounds.
     compute: u64,
@@ -22,7 +22,7 @@ pub(super) struct Spent {
 
 /// A round of a thread: first it computes, then it carries.
 #[derive(Clone, Copy)]
-pub(super) struct Round {
+pub(crate) struct Round {
     /// If it is measured.
     began: Option<Instant>,
     computed: Option<Instant>,
@@ -71,7 +71,7 @@ impl Spent {
 }
 
 /// Adds up where the time of threads went, if there are any.
-pub(super) fn shares(who: &'static str, threads: impl Iterator<Item = Spent>) -> Option<TimeShare> {
+pub(crate) fn shares(who: &'static str, threads: impl Iterator<Item = Spent>) -> Option<TimeShare> {
     let mut sum = Spent::default();
     let mut count = 0;
     for spent in threads {

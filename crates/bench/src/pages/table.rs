@@ -1,0 +1,362 @@
+//! The operations of one worker on a heap of pages.
+//!
+//! An operation holds at most one page at a time, and only within one call, so no two operations
+//! wait for each other in a circle. One that changes a record has ended when it has dropped the
+//! page's guard: the latch is on its way back, and until it is there nobody sees an older version.
+
+use super::heap::Heap;
+use crate::ycsb::{Kind, Run, Stepped, Table, Task};
+use core::ops::Range;
+use rackweave_endpoint::page_store::directory::Channel;
+use rackweave_endpoint::page_store::{AllocateError, Fix, FixError, Mode, PageGuard, Worker};
+use rackweave_wire::fabric::page::PageId;
+use rackweave_workload::ycsb::{Floor, HeapLayout, Stamp, write_record};
+use std::sync::Arc;
+
+/// A worker's way to pages.
+pub(super) trait Pages {
+    /// Fixes pages.
+    fn worker(&mut self) -> &mut Worker<Channel>;
+
+    /// A page of the store that nobody uses.
+    fn allocate(&mut self) -> Result<PageId, AllocateError>;
+}
+
+/// A heap of pages, for one worker.
+pub(super) struct PageTable<P> {
+    pub pages: P,
+    heap: Arc<Heap>,
+    stamp: Stamp,
+    doing: Vec<Doing>,
+    /// Memory for floors.
+    spare: Vec<Vec<Floor>>,
+}
+
+/// An operation under way.
+struct Doing {
+    task: Task,
+    state: State,
+    /// What was known of the records that are read, before the page was asked for.
+    floors: Vec<Floor>,
+}
+
+/// How far an operation has come.
+#[derive(Clone, Copy)]
+enum State {
+    /// An insert whose page may not be there yet.
+    Waiting,
+    /// An insert that wants a page.
+    Wanting,
+    /// It has asked for a page.
+    Fixing(Goal, PageId, Fix),
+}
+
+/// What a page is fixed for.
+#[derive(Clone, Copy)]
+enum Goal {
+    /// Reads the records of a range that lie in the page, then those behind it.
+    Read { next: u64, end: u64 },
+    /// An update, or a read-modify-write.
+    Change,
+    /// Writes a new record; `fresh` if its page is not in the catalogue yet.
+    Insert { fresh: bool },
+    /// Enters a new record's page in the catalogue.
+    Enter { page: PageId },
+}
+
+/// What becomes of an operation.
+enum Turn {
+    GoesOn,
+    Ended,
+    /// It came to nothing, and the run knows.
+    Failed,
+}
+
+impl<P: Pages> PageTable<P> {
+    /// The table of worker `number`.
+    pub fn new(pages: P, heap: &Arc<Heap>, number: u32) -> Self {
+        Self {
+            pages,
+            heap: Arc::clone(heap),
+            stamp: Stamp {
+                writer: number as u16,
+                sequence: 0,
+            },
+            doing: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    fn fix(&mut self, goal: Goal, page: PageId) -> State {
+        let mode = match goal {
+            Goal::Read { .. } => Mode::Shared,
+            Goal::Change | Goal::Insert { .. } | Goal::Enter { .. } => Mode::Exclusive,
+        };
+        State::Fixing(goal, page, self.pages.worker().fix_in_turn(page, mode))
+    }
+
+    /// Asks for the page of the first record from `next` to `end`. False if there is none.
+    fn read(&mut self, doing: &mut Doing, next: u64, end: u64, run: &Run) -> bool {
+        let Some(page) = self.page_of(next) else {
+            return false;
+        };
+        let here = self.in_page(next, end);
+        doing.floors.clear();
+        doing
+            .floors
+            .extend(here.map(|key| run.expectations.before_read(key)));
+        doing.state = self.fix(Goal::Read { next, end }, page);
+        true
+    }
+
+    /// Asks for the page of a record that is to be changed. False if it cannot be.
+    fn change(&mut self, doing: &mut Doing, run: &Run) -> bool {
+        let key = doing.task.key;
+        let Some(page) = self.page_of(key) else {
+            return false;
+        };
+        doing.floors.clear();
+        doing.floors.push(run.expectations.before_read(key));
+        if let Err(error) = run.expectations.begin_update(key) {
+            run.note(key, Some(page.index()), error);
+            return false;
+        }
+        doing.state = self.fix(Goal::Change, page);
+        true
+    }
+
+    /// One step further.
+    fn go_on(&mut self, doing: &mut Doing, run: &Run, stepped: &mut Stepped) -> Turn {
+        let key = doing.task.key;
+        let (goal, page, fix) = match doing.state {
+            State::Waiting => return self.look(doing, run, stepped),
+            State::Wanting => return Turn::GoesOn,
+            State::Fixing(goal, page, fix) => (goal, page, fix),
+        };
+        let Some(result) = self.pages.worker().take(fix) else {
+            return Turn::GoesOn;
+        };
+        stepped.happened = true;
+        stepped.handled += 1;
+        let guard = match result {
+            Ok(guard) => guard,
+            Err(error) => return refused(run, goal, key, page, error),
+        };
+        match goal {
+            Goal::Read { next, end } => {
+                let here = self.in_page(next, end);
+                for (key, floor) in here.clone().zip(&doing.floors) {
+                    self.judge(run, key, page, *floor, &guard, stepped);
+                }
+                drop(guard);
+                match here.end < end {
+                    false => return Turn::Ended,
+                    true if self.read(doing, here.end, end, run) => {}
+                    true => return Turn::Failed,
+                }
+            }
+            Goal::Change => {
+                self.changed(run, key, page, doing.floors[0], guard, stepped);
+                return Turn::Ended;
+            }
+            Goal::Insert { fresh } => {
+                self.write(run, key, 0, page, guard, stepped);
+                if !fresh {
+                    run.inserts.acknowledge(key);
+                    return Turn::Ended;
+                }
+                let entry = self.heap.entry_place(self.heap_page(key));
+                doing.state = self.fix(Goal::Enter { page }, entry.page);
+            }
+            Goal::Enter { page } => {
+                self.enter(key, page, guard);
+                run.inserts.acknowledge(key);
+                return Turn::Ended;
+            }
+        }
+        Turn::GoesOn
+    }
+
+    /// Looks whether the page of an insert is there now.
+    fn look(&mut self, doing: &mut Doing, run: &Run, stepped: &mut Stepped) -> Turn {
+        let key = doing.task.key;
+        let first = self.heap.layout.records_of(self.heap_page(key), u64::MAX);
+        doing.state = match self.page_of(key) {
+            Some(page) => self.fix(Goal::Insert { fresh: false }, page),
+            // The insert of a page's first record brings the page.
+            None if key == first.start => State::Wanting,
+            None if run.is_stopped() => {
+                stepped.happened = true;
+                return Turn::Failed;
+            }
+            None => return Turn::GoesOn,
+        };
+        stepped.happened = true;
+        Turn::GoesOn
+    }
+
+    fn changed(
+        &mut self,
+        run: &Run,
+        key: u64,
+        page: PageId,
+        floor: Floor,
+        guard: PageGuard,
+        stepped: &mut Stepped,
+    ) {
+        let at = Some(page.index());
+        let expectations = &run.expectations;
+        match self.judge(run, key, page, floor, &guard, stepped) {
+            Some(version) => {
+                self.write(run, key, version + 1, page, guard, stepped);
+                run.check(key, at, expectations.commit_update(key, version + 1));
+            }
+            None => run.check(key, at, expectations.cancel_update(key)),
+        }
+    }
+
+    /// Enters a heap's page, in which `key` is the first record.
+    fn enter(&self, key: u64, page: PageId, mut catalogue: PageGuard) {
+        let at = self.heap_page(key);
+        let entry = self.heap.entry_place(at);
+        catalogue
+            .data_mut()
+            .write(entry.offset, &page.index().to_le_bytes());
+        drop(catalogue);
+        self.heap.enter(at, page);
+    }
+
+    /// Verifies a record that was read. Returns its version if it is whole.
+    fn judge(
+        &self,
+        run: &Run,
+        key: u64,
+        page: PageId,
+        floor: Floor,
+        guard: &PageGuard,
+        stepped: &mut Stepped,
+    ) -> Option<u64> {
+        let place = place(&self.heap.layout, key);
+        stepped.bytes += place.len() as u64;
+        let bytes = guard.data().slice(place).to_vec();
+        run.verify(key, Some(page.index()), &bytes, floor)
+    }
+
+    fn write(
+        &mut self,
+        run: &Run,
+        key: u64,
+        version: u64,
+        page: PageId,
+        mut guard: PageGuard,
+        stepped: &mut Stepped,
+    ) {
+        let place = place(&self.heap.layout, key);
+        stepped.bytes += place.len() as u64;
+        let stamp = self.stamp;
+        let written = guard.update(place, |bytes| write_record(bytes, key, version, stamp));
+        run.check(key, Some(page.index()), written);
+        self.stamp.sequence += 1;
+    }
+
+    fn heap_page(&self, key: u64) -> u64 {
+        self.heap.layout.place(key).page
+    }
+
+    fn page_of(&self, key: u64) -> Option<PageId> {
+        self.heap.page(self.heap_page(key))
+    }
+
+    /// The records from `next` to `end` that lie in the page of the first.
+    fn in_page(&self, next: u64, end: u64) -> Range<u64> {
+        let page = self.heap.layout.records_of(self.heap_page(next), end);
+        next..page.end
+    }
+}
+
+impl<P: Pages> Table for PageTable<P> {
+    fn begin(&mut self, run: &Run, task: Task, _stepped: &mut Stepped) {
+        let mut doing = Doing {
+            task,
+            state: State::Waiting,
+            floors: self.spare.pop().unwrap_or_default(),
+        };
+        let begun = match task.kind {
+            Kind::Insert => true,
+            Kind::Update | Kind::ReadModifyWrite => self.change(&mut doing, run),
+            Kind::Read | Kind::Scan => {
+                let end = task.key + u64::from(task.length);
+                let end = end.min(run.inserts.inserted());
+                self.read(&mut doing, task.key, end, run)
+            }
+        };
+        if begun {
+            self.doing.push(doing);
+        }
+    }
+
+    fn advance(&mut self, run: &Run, stepped: &mut Stepped, mut ended: impl FnMut(Task)) {
+        let mut doing = core::mem::take(&mut self.doing);
+        doing.retain_mut(|one| {
+            match self.go_on(one, run, stepped) {
+                Turn::GoesOn => return true,
+                Turn::Ended => ended(one.task),
+                Turn::Failed => {}
+            }
+            self.spare.push(core::mem::take(&mut one.floors));
+            false
+        });
+        self.doing = doing;
+    }
+
+    /// Gives pages to inserts that want one.
+    fn end_step(&mut self, run: &Run) {
+        let wants = |doing: &Doing| matches!(doing.state, State::Wanting);
+        while let Some(at) = self.doing.iter().position(wants) {
+            match self.pages.allocate() {
+                Ok(page) => self.doing[at].state = self.fix(Goal::Insert { fresh: true }, page),
+                Err(error) => {
+                    run.fail(error);
+                    self.doing.retain(|doing| !wants(doing));
+                }
+            }
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        self.doing.len()
+    }
+
+    fn is_waiting(&self) -> bool {
+        let waits = |doing: &Doing| matches!(doing.state, State::Waiting);
+        self.doing.iter().any(waits)
+    }
+}
+
+/// A page could not be had: what that says of the content of a page that was to be read is a
+/// verification error, and everything else the end. No record behind one that could not be
+/// inserted will ever be counted.
+fn refused(run: &Run, goal: Goal, key: u64, page: PageId, error: FixError) -> Turn {
+    let (at, key) = match goal {
+        Goal::Read { next, .. } => (Some(page.index()), next),
+        _ => (Some(page.index()), key),
+    };
+    match (goal, error) {
+        (
+            Goal::Read { .. } | Goal::Change,
+            FixError::Corrupt { .. } | FixError::WrongPage { .. } | FixError::Lost(_),
+        ) => run.note(key, at, error),
+        _ => run.fail(error),
+    }
+    if let Goal::Change = goal {
+        run.check(key, at, run.expectations.cancel_update(key));
+    }
+    Turn::Failed
+}
+
+/// Where a record is behind its page's header.
+pub(super) fn place(layout: &HeapLayout, key: u64) -> Range<usize> {
+    let place = layout.place(key);
+    let first = (place.offset - layout.header_bytes()) as usize;
+    first..first + layout.record_size() as usize
+}

@@ -1,0 +1,173 @@
+//! Workers of an embedded rack: a thread each while a phase of a run lasts, in real time.
+
+use super::Progress;
+use super::error::YcsbError;
+use super::outcome::Outcome;
+use super::run::Run;
+use super::session::{Session, Table};
+use super::spent::{Spent, shares};
+use core::time::Duration as Time;
+use rackweave_base::{Duration, Instant};
+use rackweave_rack::Node;
+use std::sync::Arc;
+use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
+
+/// How soon an operation must be due for its worker not to rest.
+const NEAR: Duration = Duration::from_micros(500);
+
+/// How often the thread that waits for workers looks after them.
+const LOOK: Time = Time::from_millis(5);
+
+/// A table that a thread of an embedded rack has.
+pub(crate) trait Driven: Table {
+    /// Whether there is something to carry: the time for it is measured.
+    fn carries(&self) -> bool {
+        true
+    }
+
+    /// Advances what is under way. True if anything moved.
+    fn drive(&mut self, node: &Node) -> bool;
+
+    /// Ends what is under way behind the operations.
+    fn finish(&mut self) -> Result<(), YcsbError> {
+        Ok(())
+    }
+}
+
+/// A worker and its way to the records.
+pub(crate) struct Worker<T> {
+    /// Of all workers.
+    pub number: u32,
+    pub node: Node,
+    pub table: T,
+}
+
+/// A worker's part of the run.
+struct Part {
+    session: Session,
+    began: Instant,
+    ended: Instant,
+    spent: Spent,
+}
+
+/// Has every worker do `work` in a thread of its own, and calls `look` now and then, which returns
+/// whether to go on; `stop` has them end. Returns what they return, in their order, and whether
+/// they were stopped.
+pub(crate) fn all<T: Send, R: Send>(
+    workers: &mut [Worker<T>],
+    look: &mut dyn FnMut() -> bool,
+    stop: &dyn Fn(),
+    work: impl Fn(&mut Worker<T>) -> Result<R, YcsbError> + Sync,
+) -> Result<(Vec<R>, bool), YcsbError> {
+    let work = &work;
+    let (results, stopped) = scope(|scope| {
+        let (mut threads, mut refused, mut stopped) = (Vec::new(), None, false);
+        for worker in workers {
+            let name = format!("worker-{}", worker.number);
+            match start(scope, name, move || work(worker)) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    stop();
+                    refused = Some(error);
+                    break;
+                }
+            }
+        }
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            if !look() {
+                stopped = true;
+                stop();
+            }
+            std::thread::sleep(LOOK);
+        }
+        let results: Vec<_> = threads.into_iter().map(join).collect();
+        refused.map_or(Ok((results, stopped)), Err)
+    })?;
+    Ok((results.into_iter().collect::<Result<_, _>>()?, stopped))
+}
+
+/// Starts a thread.
+pub(crate) fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: String,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, YcsbError> {
+    let started = Builder::new().name(name).spawn_scoped(scope, work);
+    started.map_err(|error| YcsbError::Thread(error.to_string()))
+}
+
+/// Waits for a thread that is about to end.
+pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().expect("a worker does not panic")
+}
+
+/// Has all workers do their operations, and takes what they measure; `tend` is called now and then
+/// meanwhile. `who` they are says where their time went.
+pub(crate) fn operate<T: Driven + Send, C>(
+    workers: &mut [Worker<T>],
+    run: &Arc<Run>,
+    who: &'static str,
+    outcome: &mut Outcome<C>,
+    progress: Progress<'_>,
+    tend: &mut dyn FnMut() -> Result<(), YcsbError>,
+) -> Result<(), YcsbError> {
+    let (count, mut failed) = (workers.len() as u32, None);
+    let mut look = || {
+        failed = failed.take().or_else(|| tend().err());
+        run.report(progress) && failed.is_none()
+    };
+    let work = |worker: &mut Worker<T>| worker.operate(run, count);
+    let (parts, stopped) = all(workers, &mut look, &|| run.stop(), work)?;
+    failed.map_or(Ok(()), Err)?;
+    outcome.interrupted = stopped;
+    let began = parts.iter().map(|part| part.began).min();
+    let ended = parts.iter().map(|part| part.ended).max();
+    if let (Some(began), Some(ended)) = (began, ended) {
+        outcome.seconds = ended.since(began).as_secs_f64();
+    }
+    outcome
+        .time
+        .extend(shares(who, parts.iter().map(|part| part.spent)));
+    outcome.measured(parts.iter().map(|part| part.session.latencies()));
+    Ok(())
+}
+
+impl<T: Driven> Worker<T> {
+    fn operate(&mut self, run: &Arc<Run>, workers: u32) -> Result<Part, YcsbError> {
+        let (node, table) = (&self.node, &mut self.table);
+        let clock = || node.now();
+        let began = clock();
+        let mut session = Session::new(run, self.number, workers, began)?;
+        let mut spent = Spent::default();
+        let mut idle_rounds = 0;
+        while !session.is_done(table) {
+            let mut round = spent.begin(node);
+            let stepped = session.step(&clock, table).happened;
+            if table.carries() {
+                round.computed(node);
+            }
+            let moved = table.drive(node) | stepped;
+            spent.end(node, round, moved);
+            // A worker that waits for another one rests: the other may need the core. Without a
+            // schedule nothing is ever due, and the clock is not read.
+            let is_near = || {
+                session
+                    .due(table)
+                    .is_some_and(|due| due.since(clock()) <= NEAR)
+            };
+            idle_rounds = match moved || is_near() {
+                true => 0,
+                false => spent.rest(node, false, idle_rounds),
+            };
+        }
+        let ended = clock();
+        spent.all = ended.since(began).as_nanos();
+        table.finish()?;
+        Ok(Part {
+            session,
+            began,
+            ended,
+            spent,
+        })
+    }
+}

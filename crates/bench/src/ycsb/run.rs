@@ -1,0 +1,182 @@
+//! What all workers of a run share: which versions may be seen, what was wrong, whether it goes on.
+
+use super::error::RunError;
+use super::plan::Load;
+use super::{Phase, Progress};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use rackweave_workload::ycsb::{Expectations, Floor, InsertCounter, verify_record};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Records whose versions are remembered; of more, every n-th.
+const REMEMBERED_MAX: u64 = 1 << 22;
+
+/// Verification errors that are kept; the others are counted.
+const KEPT: usize = 8;
+
+/// A read that was not what it should be.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct VerificationError {
+    /// The record.
+    pub key: u64,
+    /// Its page in the store, if records lie in pages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page: Option<u64>,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// What all workers of a run share.
+#[derive(Debug)]
+pub struct Run {
+    /// What was asked for.
+    pub load: Load,
+    /// Which versions readers may see. Runs over the same records one after another share it.
+    pub expectations: Arc<Expectations>,
+    /// How many records there are.
+    pub inserts: Arc<InsertCounter>,
+    /// Operations that have ended.
+    pub ended: AtomicU64,
+    stop: AtomicBool,
+    errors: AtomicU64,
+    first_errors: Mutex<Vec<VerificationError>>,
+    failure: Mutex<Option<RunError>>,
+}
+
+impl Run {
+    /// A run over so many records, all in version 0, of `records_max` that there may come to be.
+    pub fn new(load: Load, records: u64, records_max: u64) -> Self {
+        let expectations = Expectations::new(records_max, REMEMBERED_MAX);
+        let inserts = InsertCounter::new(records, records_max);
+        Self::over(load, Arc::new(expectations), Arc::new(inserts))
+    }
+
+    /// A run over the records that this one leaves.
+    pub fn again(&self, load: Load) -> Self {
+        Self::over(
+            load,
+            Arc::clone(&self.expectations),
+            Arc::clone(&self.inserts),
+        )
+    }
+
+    fn over(load: Load, expectations: Arc<Expectations>, inserts: Arc<InsertCounter>) -> Self {
+        Self {
+            load,
+            expectations,
+            inserts,
+            ended: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            errors: AtomicU64::new(0),
+            first_errors: Mutex::default(),
+            failure: Mutex::default(),
+        }
+    }
+
+    /// Has all workers begin nothing new.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing new is to begin.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Says how far the run has come; false if the user wants an end.
+    pub(crate) fn report(&self, progress: Progress<'_>) -> bool {
+        let all = self.load.ycsb.operations.max(1);
+        let ended = self.ended.load(Ordering::Relaxed);
+        progress(Phase::Run, ended as f64 / all as f64)
+    }
+
+    /// Something was not what it should be.
+    pub fn note(&self, key: u64, page: Option<u64>, reason: impl ToString) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        let mut first = lock(&self.first_errors);
+        if first.len() < KEPT {
+            let reason = reason.to_string();
+            first.push(VerificationError { key, page, reason });
+        }
+    }
+
+    /// Notes what is wrong, if anything.
+    pub(crate) fn check<E: ToString>(&self, key: u64, page: Option<u64>, checked: Result<(), E>) {
+        if let Err(error) = checked {
+            self.note(key, page, error);
+        }
+    }
+
+    /// It cannot go on.
+    pub fn fail(&self, error: impl Into<RunError>) {
+        lock(&self.failure).get_or_insert(error.into());
+        self.stop();
+    }
+
+    /// How many things were not what they should be, and the first of them.
+    pub fn errors(&self) -> (u64, Vec<VerificationError>) {
+        let first = lock(&self.first_errors).clone();
+        (self.errors.load(Ordering::Relaxed), first)
+    }
+
+    /// Why it ended early, if it did.
+    pub fn failure(&self) -> Option<RunError> {
+        *lock(&self.failure)
+    }
+
+    /// Verifies what was read of a record: every byte, and that this version may be seen by who
+    /// knew `floor` before. The version, if the record is whole.
+    pub fn verify(&self, key: u64, page: Option<u64>, bytes: &[u8], floor: Floor) -> Option<u64> {
+        let version = self.whole(key, page, bytes)?;
+        self.check(key, page, self.expectations.after_read(key, version, floor));
+        Some(version)
+    }
+
+    /// Verifies every byte of a record; its version if it is whole.
+    pub fn whole(&self, key: u64, page: Option<u64>, bytes: &[u8]) -> Option<u64> {
+        let (len, expected) = (bytes.len(), self.load.ycsb.record_size as usize);
+        if len != expected {
+            let reason = format!("it has {len} bytes, and {expected} were written");
+            self.note(key, page, reason);
+            return None;
+        }
+        let verified = verify_record(bytes, key).map(|view| view.version);
+        verified.map_err(|error| self.note(key, page, error)).ok()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no holder of this lock panics")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rackweave_workload::ycsb::InsertError;
+
+    fn run() -> Run {
+        Run::new(Load::default(), 1, 2)
+    }
+
+    #[test]
+    fn all_errors_are_counted_and_the_first_are_kept() {
+        let run = run();
+        for key in 0..20 {
+            run.note(key, None, "wrong");
+        }
+        let (count, first) = run.errors();
+        let keys: Vec<_> = first.iter().map(|error| error.key).collect();
+        assert_eq!((count, keys), (20, (0..KEPT as u64).collect()));
+        assert!(!run.is_stopped());
+    }
+
+    #[test]
+    fn the_first_failure_ends_the_run() {
+        let run = run();
+        assert_eq!(run.failure(), None);
+        let failure = |records_max| InsertError::Full { records_max };
+        run.fail(failure(3));
+        run.fail(failure(4));
+        assert_eq!(run.failure(), Some(failure(3).into()));
+        assert!(run.is_stopped());
+    }
+}

@@ -1,0 +1,173 @@
+//! The operations of one worker, several under way at a time. Sans-IO: the owner of the session
+//! steps it, and drives its table.
+
+use super::error::YcsbError;
+use super::latencies::{Kind, Latencies};
+use super::run::Run;
+use core::sync::atomic::Ordering;
+use rackweave_base::{Duration, Instant};
+use rackweave_workload::ycsb::{Generator, InsertError, Operation, PoissonSchedule};
+use std::sync::Arc;
+
+/// How soon to look again for what another worker does.
+const LOOK_AGAIN: Duration = Duration::from_micros(5);
+
+/// An operation on a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Task {
+    /// What is done.
+    pub kind: Kind,
+    /// The record, or the first of several.
+    pub key: u64,
+    /// How many records it is about, at most.
+    pub length: u32,
+    /// When it began, or was to begin.
+    pub began: Instant,
+}
+
+/// What a step did: what a simulated core is charged for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stepped {
+    /// Pages that operations got, or requests to an index and answers from it.
+    pub handled: u64,
+    /// Bytes of records that were verified or written.
+    pub bytes: u64,
+    /// Whether anything happened.
+    pub happened: bool,
+}
+
+impl core::ops::AddAssign for Stepped {
+    fn add_assign(&mut self, other: Self) {
+        self.handled += other.handled;
+        self.bytes += other.bytes;
+        self.happened |= other.happened;
+    }
+}
+
+/// One worker's way to the records: takes operations, several at a time, and verifies what they
+/// read.
+pub trait Table {
+    /// Begins an operation. One that cannot begin is noted in the run.
+    fn begin(&mut self, run: &Run, task: Task, stepped: &mut Stepped);
+
+    /// Advances the operations under way. Those that have ended as they should go to `ended`.
+    fn advance(&mut self, run: &Run, stepped: &mut Stepped, ended: impl FnMut(Task));
+
+    /// Does what is left to be done at the end of a step.
+    fn end_step(&mut self, _run: &Run) {}
+
+    /// Operations under way.
+    fn under_way(&self) -> usize;
+
+    /// Whether an operation waits for what another worker does.
+    fn is_waiting(&self) -> bool;
+}
+
+/// The operations of one worker.
+#[derive(Debug)]
+pub struct Session {
+    run: Arc<Run>,
+    generator: Generator,
+    schedule: Option<PoissonSchedule>,
+    left: u64,
+    latencies: Latencies,
+}
+
+impl Session {
+    /// The session of worker `worker` of `workers`, which begins now.
+    ///
+    /// # Errors
+    /// If the workload or its rate makes no sense.
+    pub fn new(run: &Arc<Run>, worker: u32, workers: u32, now: Instant) -> Result<Self, YcsbError> {
+        Ok(Self {
+            generator: Generator::new(&run.load.ycsb, worker)?,
+            schedule: run.load.schedule(worker, workers, now)?,
+            left: run.load.share_of(worker, workers),
+            latencies: Latencies::default(),
+            run: Arc::clone(run),
+        })
+    }
+
+    /// What all sessions share.
+    pub fn run(&self) -> &Arc<Run> {
+        &self.run
+    }
+
+    /// Latencies by [`Kind`].
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+
+    /// Whether all has ended that is to begin.
+    pub fn is_done(&self, table: &impl Table) -> bool {
+        table.under_way() == 0 && (self.left == 0 || self.run.is_stopped())
+    }
+
+    /// When to step again even if the table has nothing new.
+    pub fn poll_timeout(&self, now: Instant, table: &impl Table) -> Option<Instant> {
+        let soon = table.is_waiting().then(|| now + LOOK_AGAIN);
+        soon.into_iter().chain(self.due(table)).min()
+    }
+
+    /// When the schedule has the next operation begin, if there is a schedule and room.
+    pub fn due(&self, table: &impl Table) -> Option<Instant> {
+        let due = self.schedule.as_ref().map(PoissonSchedule::due);
+        due.filter(|_| self.may_begin(table))
+    }
+
+    /// Advances all operations under way, and begins those that may begin.
+    pub fn step(&mut self, clock: &impl Fn() -> Instant, table: &mut impl Table) -> Stepped {
+        let mut stepped = Stepped::default();
+        let (run, latencies) = (&self.run, &mut self.latencies);
+        table.advance(run, &mut stepped, |task| {
+            latencies.record(task.kind, task.began, clock());
+            run.ended.fetch_add(1, Ordering::Relaxed);
+        });
+        while self.may_begin(table) {
+            let now = clock();
+            let began = match &mut self.schedule {
+                Some(schedule) => schedule.take(now),
+                None => Some(now),
+            };
+            let Some(task) = began.and_then(|began| self.draw(began)) else {
+                break;
+            };
+            self.left -= 1;
+            table.begin(&self.run, task, &mut stepped);
+            stepped.happened = true;
+        }
+        table.end_step(&self.run);
+        stepped
+    }
+
+    fn may_begin(&self, table: &impl Table) -> bool {
+        let depth = usize::from(self.run.load.depth);
+        self.left > 0 && table.under_way() < depth && !self.run.is_stopped()
+    }
+
+    /// The next operation; none if it cannot begin now.
+    fn draw(&mut self, began: Instant) -> Option<Task> {
+        let inserts = &self.run.inserts;
+        let (kind, key, length) = match self.generator.next(inserts.inserted()) {
+            Operation::Read { key } => (Kind::Read, key, 1),
+            Operation::Update { key } => (Kind::Update, key, 1),
+            Operation::ReadModifyWrite { key } => (Kind::ReadModifyWrite, key, 1),
+            Operation::Scan { key, length } => (Kind::Scan, key, length),
+            Operation::Insert => match inserts.begin() {
+                Ok(key) => (Kind::Insert, key, 1),
+                // Others will have ended soon; the operation that was drawn is drawn again.
+                Err(InsertError::TooManyUnderWay { .. }) => return None,
+                Err(error) => {
+                    self.run.fail(error);
+                    return None;
+                }
+            },
+        };
+        Some(Task {
+            kind,
+            key,
+            length,
+            began,
+        })
+    }
+}
